@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deps
+
+import (
+	"math/bits"
+	"unsafe"
+)
+
+// A domain is the table of the objects that the children of one task have
+// named so far: for each the last access of its chain. It is owned by the body of
+// the parent and needs no lock: only that body adds children, and the end of the
+// body closes it.
+//
+// An access that is in a table never comes to rest, because rest needs a
+// successor or the closed bit, and both are the owner's to give.
+type domain struct {
+	tab   []entry // open addressing, linear probing, a power of two long
+	shift uint8   // 64 - log2(len(tab))
+	n     int     // keys in use
+}
+
+type entry struct {
+	key  unsafe.Pointer
+	last *access // end of the chain: a child's access, or up itself
+	up   *access // the parent's own access to the object, if it has one
+}
+
+const (
+	domainMin = 8    // entries of a new table (guess: a stencil task names five)
+	domainMax = 1024 // largest table that is kept for the next task (guess)
+)
+
+// slot returns the entry of key, adding it if it is absent.
+func (d *domain) slot(key unsafe.Pointer, f *Flow) *entry {
+	if d.n*4 >= len(d.tab)*3 {
+		d.grow(f)
+	}
+	e := d.probe(key)
+	if e.key == nil {
+		e.key = key
+		d.n++
+	}
+	return e
+}
+
+// probe returns the entry of key, or the empty one where it would be.
+// Precondition: the table has an empty entry.
+func (d *domain) probe(key unsafe.Pointer) *entry {
+	mask := uint(len(d.tab) - 1)
+	i := uint(uint64(uintptr(key)) * 0x9E3779B97F4A7C15 >> (d.shift & 63))
+	for {
+		e := &d.tab[i&mask]
+		if e.key == key || e.key == nil {
+			return e
+		}
+		i++
+	}
+}
+
+// grow makes room. Chains that are over are dropped first, so that a domain which
+// names ever new objects stays as large as the number of objects in use.
+func (d *domain) grow(f *Flow) {
+	old := d.tab
+	live := 0
+	for i := range old {
+		e := &old[i]
+		if e.key == nil {
+			continue
+		}
+		if e.up == nil && finished(e.last.state.Load()) {
+			f.set(e.last, closed)
+			e.key, e.last = nil, nil
+			continue
+		}
+		live++
+	}
+	d.alloc(max(domainMin, 1<<bits.Len(uint(live*2))))
+	for i := range old {
+		if old[i].key != nil {
+			*d.probe(old[i].key) = old[i]
+		}
+	}
+	d.n = live
+}
+
+func (d *domain) alloc(size int) {
+	d.tab = make([]entry, size)
+	d.shift = uint8(64 - bits.TrailingZeros(uint(size)))
+}
+
+// clear empties the table for the next task.
+func (d *domain) clear() {
+	if len(d.tab) > domainMax {
+		d.tab = nil
+	} else {
+		clear(d.tab)
+	}
+	d.n = 0
+}

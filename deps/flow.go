@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deps
+
+// A Flow carries tokens: it is the work list of one goroutine, reused from call to
+// call. What a call made ready, and what it set free, is taken from the Flow
+// afterwards. The zero value is ready for use.
+//
+// A Flow belongs to one goroutine at a time and is not reentrant.
+type Flow struct {
+	work  []step // deliveries whose effects are still to be carried out
+	ready list
+	free  list
+
+	// The node that is being finished: its accesses that come to rest
+	// meanwhile are counted here instead of in its shared counter.
+	cur     *Node
+	curRest int32
+}
+
+// step is an access with effects that became true and are not carried out yet.
+type step struct {
+	a   *access
+	s   uint32 // state that made them true
+	old uint32 // state before
+	eff uint32
+}
+
+// NextReady takes the next node that became ready, in the order in which
+// they did; nil when there is none.
+func (f *Flow) NextReady() *Node { return f.ready.pop() }
+
+// NextFree takes the next node that nothing refers to any more; nil when there is
+// none. Its memory may be used for another task.
+func (f *Flow) NextFree() *Node { return f.free.pop() }
+
+// set adds bits to a's state and carries out everything that follows from it.
+func (f *Flow) set(a *access, bits uint32) {
+	s := a.state.Add(bits)
+	if e := effects(s) &^ effects(s-bits); e != 0 {
+		f.carry(step{a, s, s - bits, e})
+		f.drain()
+	}
+}
+
+// push adds bits to a's state and leaves what follows on the work list.
+func (f *Flow) push(a *access, bits uint32) {
+	s := a.state.Add(bits)
+	if e := effects(s) &^ effects(s-bits); e != 0 {
+		f.work = append(f.work, step{a, s, s - bits, e})
+	}
+}
+
+// drain carries out the work list. It is a loop, not a recursion: tokens run
+// through chains of any length and nests of any depth on a constant stack.
+func (f *Flow) drain() {
+	for n := len(f.work); n > 0; n = len(f.work) {
+		st := f.work[n-1]
+		f.work = f.work[:n-1]
+		f.carry(st)
+	}
+}
+
+// carry carries out the effects of one step. The order matters: tokens are
+// delivered to child and successor before the owner is told that it may start, so
+// that an access which is waiting for its own task's body cannot be over, and its memory reused,
+// while a delivery on its behalf is still under way (README.md, "Late messages").
+func (f *Flow) carry(st step) {
+	a, s, e := st.a, st.s, st.eff
+	lingers := s&linger != 0
+
+	if e&(childR|childW|childG) != 0 {
+		var b uint32
+		switch {
+		case e&childW != 0:
+			b = hasW
+			if st.mayBeLate(childR, childG) {
+				b |= linger
+				if !lingers {
+					a.state.Add(linger)
+					lingers = true
+				}
+			}
+		case e&childR != 0:
+			b = hasR
+		}
+		if e&childG != 0 && b&hasW == 0 {
+			b |= hasG
+		}
+		f.push(a.child, b)
+	}
+
+	if e&(sendR|sendW|sendG) != 0 {
+		f.send(st, &lingers)
+	}
+
+	if e&ready != 0 && s&isWeak == 0 {
+		if n := a.owner; n.pending.Add(-1) == 0 {
+			f.ready.push(n)
+		}
+	}
+
+	if e&rest != 0 && !lingers {
+		f.atRest(a.owner)
+	}
+}
+
+// mayBeLate reports whether a read token or an opening that this access sent earlier may
+// still be under way, now that the write token follows. It cannot be if the
+// sender did so before it let the task start: a strong reader passes the read
+// token on when it gets it, a strong member its opening.
+func (st step) mayBeLate(r, g uint32) bool {
+	was := effects(st.old)
+	return was&r != 0 && st.s&(isReader|isWeak) != isReader ||
+		was&g != 0 && st.s&isWeak != 0
+}
+
+// send delivers tokens to the successor of st's access.
+func (f *Flow) send(st step, lingers *bool) {
+	s, e := st.s, st.eff
+	var b uint32
+	switch {
+	case e&sendW != 0:
+		b = hasW
+	case e&sendR != 0:
+		b = hasR
+	}
+	if s&nextUp != 0 {
+		b *= outR / hasR // the same two tokens, at the out-port
+	} else if e&sendG != 0 && b&hasW == 0 {
+		b |= hasG
+	}
+	if e&sendW != 0 {
+		if st.mayBeLate(sendR, sendG) {
+			b |= linger
+			*lingers = true
+		}
+	}
+	if b != 0 {
+		f.push(st.a.succ, b)
+	}
+}
+
+// atRest counts one access of n as over.
+func (f *Flow) atRest(n *Node) {
+	if n == f.cur {
+		f.curRest++
+		return
+	}
+	if n.refs.Add(-1) == 0 {
+		f.release(n)
+	}
+}
+
+// release hands out n's memory for another task.
+func (f *Flow) release(n *Node) {
+	if cap(n.accs) > maxKept {
+		n.accs = nil
+	}
+	f.free.push(n)
+}
+
+// list is a queue of nodes through Node.link. A node is in at most one.
+type list struct{ head, tail *Node }
+
+func (l *list) push(n *Node) {
+	n.link = nil
+	if l.tail == nil {
+		l.head = n
+	} else {
+		l.tail.link = n
+	}
+	l.tail = n
+}
+
+func (l *list) pop() *Node {
+	n := l.head
+	if n != nil {
+		l.head = n.link
+		if l.head == nil {
+			l.tail = nil
+		}
+		n.link = nil
+	}
+	return n
+}

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deps
+
+import "fmt"
+
+// Mode is how an access uses its object.
+type Mode uint8
+
+// The modes of OmpSs-2's discrete dependencies that weft has.
+const (
+	ModeIn         Mode = iota // read
+	ModeOut                    // overwrite; orders as ModeInOut
+	ModeInOut                  // read and write
+	ModeConcurrent             // update together with the neighbours of the same mode
+)
+
+// String returns the name of the constructor of the mode.
+func (m Mode) String() string {
+	switch m {
+	case ModeIn:
+		return "In"
+	case ModeOut:
+		return "Out"
+	case ModeInOut:
+		return "InOut"
+	case ModeConcurrent:
+		return "Concurrent"
+	}
+	return fmt.Sprintf("Mode(%d)", uint8(m))
+}
+
+// combine returns the mode of one task that accesses one object as a and as b:
+// the same mode stays, two different ones make a writer (reference §1.1).
+// Out and InOut order alike, so their union is InOut.
+func combine(a, b Mode) Mode {
+	if a == b {
+		return a
+	}
+	return ModeInOut
+}
+
+// bits returns the constant part of the state word of an access.
+func (a Access) bits() uint32 {
+	var s uint32
+	switch a.mode {
+	case ModeIn:
+		s = isReader
+	case ModeConcurrent:
+		s = isGroup
+	}
+	if a.weak {
+		s |= isWeak
+	}
+	return s
+}
+
+// order returns the mode that orders as m does: Out is InOut by another name.
+func (m Mode) order() Mode {
+	if m == ModeOut {
+		return ModeInOut
+	}
+	return m
+}
+
+// modeOf returns the mode in a state word, with Out as InOut.
+func modeOf(s uint32) Mode {
+	switch {
+	case s&isReader != 0:
+		return ModeIn
+	case s&isGroup != 0:
+		return ModeConcurrent
+	}
+	return ModeInOut
+}

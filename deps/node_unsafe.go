@@ -1,0 +1,386 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deps
+
+import (
+	"fmt"
+	"unsafe"
+
+	"weft/internal/xatomic"
+)
+
+// A Node is one task as the dependency engine sees it. A runtime embeds it in its
+// own task and calls, in this order:
+//
+//	parent.Register(n, accesses, flow)   by the parent's body, when it makes the task
+//	n.Release(access, flow)              by the body, as often as it likes
+//	n.Finish(flow)                       once: the accesses are given up
+//	n.Retire(flow)                       once: the task and all its descendants are over
+//
+// and takes what became ready or free from the Flow after each call. A node that
+// comes out of NextFree may be registered again, for another task.
+type Node struct {
+	accs []access // the task's accesses, one for each object; constant once registered
+	dom  *domain  // the children's objects; nil until a child names one; owned by the body
+	link *Node    // list that the node is in: ready or free
+
+	// pending is the number of strong accesses that may not start yet, plus
+	// one while the node is being registered. It becomes zero once.
+	pending xatomic.Int32
+
+	// refs is the number of accesses that are not at rest, plus one until
+	// Retire. It becomes zero once, unless an access lingers.
+	refs xatomic.Int32
+
+	// rested accesses were counted by Finish and are subtracted by Retire.
+	rested int32
+
+	inline [inlineAccesses]access
+}
+
+// inlineAccesses is the number of accesses that need no allocation even in a new
+// node: a stencil task has five.
+const inlineAccesses = 5
+
+// maxKept is the largest access list whose memory a node keeps for its next task (guess).
+const maxKept = 64
+
+// access is one task's use of one object, a link in the object's chain.
+type access struct {
+	state xatomic.Uint32
+	given bool           // given up by Release; owned by the body
+	key   unsafe.Pointer // the object; keeps it alive
+	owner *Node
+	succ  *access // next in the chain, or the parent's access; written before hasNext
+	child *access // first access of a child; written before hasChild
+}
+
+// Register appends n, a new child of p, to the chains of the objects in list
+// and reports whether n may start at once. If not, it comes out of the Flow of
+// whoever grants its last token.
+//
+// Several accesses to one object become one: of the same mode if the modes are equal,
+// else InOut; strong if one is strong. Register panics if p has given the object up
+// by Release: nothing protects it any more. After a panic n must not be used again.
+//
+// Only the body of p may call it; it may run concurrently with everything
+// else in the domain.
+func (p *Node) Register(n *Node, list []Access, f *Flow) bool {
+	n.rested = 0
+	if len(list) == 0 {
+		n.accs = n.accs[:0]
+		n.refs.Init(1)
+		return true
+	}
+	d := p.domain(f)
+	strong := n.enter(p, d, list, f)
+	k := len(n.accs)
+	n.refs.Init(int32(k) + 1)
+	n.pending.Init(int32(strong) + 1)
+
+	granted := 0 // strong accesses that may start, counted here and not in pending
+	for i := range n.accs {
+		a := &n.accs[i]
+		prev := a.succ
+		a.succ = nil
+		var e uint32
+		switch {
+		case prev == nil:
+			a.state.Init(a.state.Load() | hasW)
+			e = ready
+		case prev.owner == p:
+			e = f.linkChild(prev, a)
+		default:
+			e = f.linkNext(prev, a)
+		}
+		if e&ready != 0 && a.state.Load()&isWeak == 0 {
+			granted++
+		}
+	}
+	if granted == strong {
+		return true // nobody else has touched pending
+	}
+	return n.pending.Add(int32(-granted-1)) == 0
+}
+
+// enter fills n.accs from list, combines accesses to one object, and puts each
+// at the end of its chain in the table. The access before it is kept in succ for the
+// moment. It returns the number of strong accesses.
+func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
+	n.accs = n.room(len(list))
+	k := 0
+	for _, x := range list {
+		if x.ptr == nil {
+			n.undo(d, k)
+			panic("deps: the zero Access names no object; use In, Out, InOut or Concurrent")
+		}
+		e := d.slot(x.ptr, f)
+		if last := e.last; last != nil {
+			if last.owner == n {
+				merge(last, x)
+				continue
+			}
+			if last.owner == p && last.given {
+				n.undo(d, k)
+				panic(fmt.Sprintf("deps: a child accesses object %p, which its parent has given up by Release", x.ptr))
+			}
+		}
+		a := &n.accs[k]
+		a.state.Init(x.bits())
+		a.given = false
+		a.key = x.ptr
+		a.owner = n
+		a.succ = e.last
+		a.child = nil
+		e.last = a
+		k++
+	}
+	n.accs = n.accs[:k]
+	for i := range n.accs {
+		if n.accs[i].state.Load()&isWeak == 0 {
+			strong++
+		}
+	}
+	return strong
+}
+
+// undo takes the first k accesses of n out of the table again.
+func (n *Node) undo(d *domain, k int) {
+	for i := range k {
+		a := &n.accs[i]
+		if a.succ != nil {
+			d.probe(a.key).last = a.succ
+			continue
+		}
+		// A chain of its own: an access that is over, for grow to drop.
+		a.state.Init(hasW | through | linger)
+	}
+}
+
+// merge adds x to a, an access of the same task to the same object that nobody else
+// can reach yet.
+func merge(a *access, x Access) {
+	s := a.state.Load()
+	if combine(modeOf(s), x.mode.order()) != modeOf(s) {
+		s &^= isReader | isGroup
+	}
+	if !x.weak {
+		s &^= isWeak
+	}
+	a.state.Init(s)
+}
+
+// room returns an access list of length k: the memory of the node's last
+// task if it is large enough.
+func (n *Node) room(k int) []access {
+	switch {
+	case k <= cap(n.accs):
+		return n.accs[:k]
+	case k <= inlineAccesses:
+		return n.inline[:k]
+	}
+	return make([]access, k)
+}
+
+// linkChild makes a the first access in the domain of prev's task to prev's object and
+// returns what of that makes a may start.
+func (f *Flow) linkChild(prev, a *access) uint32 {
+	ps := prev.state.Load()
+	if ps&hasW != 0 {
+		// Nothing more can arrive at prev's in-port: no link is needed.
+		a.state.Init(a.state.Load() | hasW)
+		return ready
+	}
+	prev.child = a
+	b := hasChild
+	if ps&isGroup != 0 && a.state.Load()&isGroup != 0 {
+		b |= childGrp
+	}
+	s := prev.state.Add(b)
+	e := effects(s) &^ effects(s-b)
+	var t uint32
+	switch {
+	case e&childW != 0:
+		t = hasW
+	case e&childR != 0:
+		t = hasR
+	}
+	if e&childG != 0 && t&hasW == 0 {
+		t |= hasG
+	}
+	return a.receive(t)
+}
+
+// linkNext makes a the successor of prev, the last access of a sibling.
+func (f *Flow) linkNext(prev, a *access) uint32 {
+	ps := prev.state.Load()
+	if finished(ps) {
+		// Nobody but this body would touch prev again: it is at rest.
+		if ps&linger == 0 {
+			f.atRest(prev.owner)
+		}
+		a.state.Init(a.state.Load() | hasW)
+		return ready
+	}
+	prev.succ = a
+	b := hasNext
+	if ps&isGroup != 0 && a.state.Load()&isGroup != 0 {
+		b |= nextGroup
+	}
+	s := prev.state.Add(b)
+	e := effects(s) &^ effects(s-b)
+	var t uint32
+	switch {
+	case e&sendW != 0:
+		t = hasW
+	case e&sendR != 0:
+		t = hasR
+	}
+	if e&sendG != 0 && t&hasW == 0 {
+		t |= hasG
+	}
+	if e&rest != 0 {
+		// prev finished between the look and the link. An earlier read token went
+		// nowhere, since there was no successor: nothing is under way.
+		if s&linger == 0 {
+			f.atRest(prev.owner)
+		}
+	}
+	return a.receive(t)
+}
+
+// receive adds bits to a, an access that is being registered and has no
+// successor or child: all that can follow is that it may start.
+func (a *access) receive(bits uint32) uint32 {
+	if bits == 0 {
+		return 0
+	}
+	s := a.state.Add(bits)
+	return effects(s) &^ effects(s-bits)
+}
+
+// domain returns the table of p's children. The first call enters p's own
+// accesses: the first child to name such an object continues p's access.
+func (p *Node) domain(f *Flow) *domain {
+	d := p.dom
+	if d == nil {
+		d = new(domain)
+		p.dom = d
+	}
+	if d.tab == nil {
+		d.alloc(domainMin)
+	}
+	if d.n == 0 {
+		for i := range p.accs {
+			a := &p.accs[i]
+			e := d.slot(a.key, f)
+			e.last, e.up = a, a
+		}
+	}
+	return d
+}
+
+// Finish gives up n's accesses: the body is over, and so is everything that
+// was bound to it. Tokens flow from then on through n's accesses, by way of the
+// children's where there are any, to the accesses that follow. deep says that
+// all descendants are over already (a task with the wait attribute): then none
+// of them is in between.
+//
+// It is called once, by one goroutine, when no Register or Release for n's domain can
+// follow or is running.
+func (n *Node) Finish(f *Flow) {
+	f.cur, f.curRest = n, 0
+	if d := n.dom; d != nil && d.n > 0 {
+		n.closeDomain(d, f)
+	} else {
+		for i := range n.accs {
+			if a := &n.accs[i]; !a.given {
+				f.set(a, through)
+			}
+		}
+	}
+	n.rested = f.curRest
+	f.cur = nil
+}
+
+// closeDomain is Finish for a task whose children named objects.
+func (n *Node) closeDomain(d *domain, f *Flow) {
+	for i := range d.tab {
+		e := &d.tab[i]
+		switch {
+		case e.key == nil:
+		case e.up == nil:
+			f.set(e.last, closed)
+		case e.up.given:
+		case e.last == e.up:
+			f.set(e.up, through)
+		default:
+			f.linkUp(e.last, e.up)
+		}
+	}
+	d.clear()
+}
+
+// linkUp makes up, an access of the parent, the successor of last, the
+// last access of its children.
+func (f *Flow) linkUp(last, up *access) {
+	last.succ = up
+	f.set(last, hasNext|nextUp)
+}
+
+// Release gives up n's access x before the body ends. The access must be declared in
+// just this mode and strength and must not be given up yet; else an error says what
+// was declared. The children's accesses to the object so far are waited for by
+// what follows; children made later may not name it.
+//
+// Only the body of n may call it.
+func (n *Node) Release(x Access, f *Flow) error {
+	a := n.find(x.ptr)
+	if a == nil {
+		return fmt.Errorf("deps: Release of %v: the task has not declared an access to this object", x)
+	}
+	s := a.state.Load()
+	if got := modeOf(s); got != x.mode.order() || (s&isWeak != 0) != x.weak {
+		return fmt.Errorf("deps: Release of %v: the task has declared %v", x, Access{x.ptr, got, s&isWeak != 0})
+	}
+	if a.given {
+		return fmt.Errorf("deps: Release of %v: the task has given it up before", x)
+	}
+	if n.dom != nil && n.dom.n > 0 {
+		e := n.dom.probe(a.key)
+		last := e.last
+		a.given, e.last = true, a
+		if last != a {
+			f.linkUp(last, a)
+			return nil
+		}
+	}
+	a.given = true
+	f.set(a, through)
+	return nil
+}
+
+func (n *Node) find(key unsafe.Pointer) *access {
+	if n.dom != nil && n.dom.n > 0 {
+		return n.dom.probe(key).up
+	}
+	for i := range n.accs {
+		if n.accs[i].key == key {
+			return &n.accs[i]
+		}
+	}
+	return nil
+}
+
+// Retire says that n's task and all its descendants are over. The node comes out
+// of NextFree when nothing refers to it any more, which may be at once.
+func (n *Node) Retire(f *Flow) {
+	d := n.rested + 1
+	if d == int32(len(n.accs))+1 || n.refs.Add(-d) == 0 {
+		f.release(n)
+	}
+}
+
+// Accesses returns how many objects n accesses.
+func (n *Node) Accesses() int { return len(n.accs) }

@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deps
+
+// The state word of an access. Each bit is set at most once and never cleared,
+// so that setting is adding: one XADD, whose result tells the setter which
+// conditions its bits made true (README.md, "The state word").
+const (
+	// Tokens at the in-port.
+	hasR uint32 = 1 << iota // read token: all earlier writers are done
+	hasW                    // write token: everything earlier is done (implies hasR)
+	hasG                    // the group of this access is open
+
+	// The in-port is joined to the out-port: the task gave the object up and
+	// no child's chain hangs between.
+	through
+
+	// Tokens that came up from the last child's access.
+	outR
+	outW // implies outR
+
+	// Links. The pointers are written before the bits.
+	hasNext   // succ is set
+	nextUp    // succ is the parent's access: deliver to its out-port
+	nextGroup // succ is of the same group
+	hasChild  // child is set
+	childGrp  // child continues the group of this access
+
+	// Nothing will ever follow in this domain.
+	closed
+
+	// The task's memory is left to the garbage collector: somebody may
+	// still hold a late, harmless message for it.
+	linger
+
+	// Constants of the access, set before it is published.
+	isReader
+	isGroup
+	isWeak
+)
+
+// What a state makes true. Each becomes true once, for whoever set the bit
+// that made it so; that goroutine carries it out.
+const (
+	sendR  uint32 = 1 << iota // read token to succ
+	sendW                     // write token to succ
+	sendG                     // succ's group is open
+	childR                    // the same three to the first child
+	childW
+	childG
+	ready // the task may start, as far as this access is concerned
+	rest  // nothing more to receive or to send
+)
+
+// bit positions used by effects.
+const (
+	posR, posW, posG, posThrough, posOutR, posOutW = 0, 1, 2, 3, 4, 5
+	posNext, posNextGroup, posChild, posChildGrp   = 6, 8, 9, 10
+	posClosed, posReader, posGroup                 = 11, 13, 14
+)
+
+// effects returns the conditions that hold in state s. It is monotone: more
+// bits in s never make an effect false.
+//
+//	open for reading      r  = hasR or hasW
+//	group open            g  = hasG or hasW
+//	out-port read         or = outR or outW or (through and r)
+//	out-port write        ow = outW or (through and hasW)
+//	sendR  = hasNext and (reader ? r : or)    readers pass the read token on at once
+//	sendW  = hasNext and ow
+//	sendG  = nextGroup and g
+//	childX = hasChild and X at the in-port
+//	ready  = reader ? r : group ? g : hasW
+//	rest   = ow and (hasNext or closed)
+func effects(s uint32) uint32 {
+	w := s >> posW & 1
+	r := s&1 | w
+	g := s>>posG&1 | w
+	thr := s >> posThrough & 1
+	ow := s>>posOutW&1 | thr&w
+	or := s>>posOutR&1 | ow | thr&r
+	rd := s >> posReader & r & 1 // reader with the read token
+	next := s >> posNext & 1
+	child := s >> posChild & 1
+
+	e := next & (rd | or)
+	e |= next & ow << 1
+	e |= s >> posNextGroup & g & 1 << 2
+	e |= child & r << 3
+	e |= child & w << 4
+	e |= s >> posChildGrp & g & 1 << 5
+	e |= (rd | w | s>>posGroup&g&1) << 6
+	e |= ow & (next | s>>posClosed&1) << 7
+	return e
+}
+
+// finished reports whether the access is over: its out-port holds the write
+// token, so that nothing of its task or of its task's descendants uses the object any more.
+func finished(s uint32) bool {
+	return s&outW != 0 || s&(through|hasW) == through|hasW
+}
