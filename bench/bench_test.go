@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/bench/internal/harness"
+)
+
+// runBench runs the program and returns its exit status and its two outputs.
+func runBench(t *testing.T, extra []harness.Workload, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	status = bench(t.Context(), args, extra, &out, &err)
+	return status, out.String(), err.String()
+}
+
+// readRows reads a -json file strictly: exactly the documented fields, all of them.
+func readRows(t *testing.T, name string) []harness.Row {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	var loose []map[string]any
+	require.NoError(t, json.Unmarshal(data, &loose))
+	for _, row := range loose {
+		var keys []string
+		for k := range row {
+			keys = append(keys, k)
+		}
+		require.ElementsMatch(t, []string{"name", "peer", "workers", "ranks", "size", "unit", "median", "min", "max", "runs", "ok"}, keys)
+	}
+	var rows []harness.Row
+	require.NoError(t, json.Unmarshal(data, &rows))
+	return rows
+}
+
+func TestQuickRunOfEveryTaskWorkload(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rows.json")
+	args := []string{"-quick", "-run", "^(task|msg)/", "-workers", "1,2", "-json", file}
+	if _, err := exec.LookPath("gcc"); err == nil {
+		args = append(args, "-peers")
+	}
+	status, stdout, stderr := runBench(t, nil, args...)
+	require.Equal(t, exitOK, status, stderr)
+	rows := readRows(t, file)
+	names := map[string][]string{}
+	for _, r := range rows {
+		require.True(t, r.OK, r)
+		require.Positive(t, r.Min, r)
+		require.LessOrEqual(t, r.Min, r.Median, r)
+		require.LessOrEqual(t, r.Median, r.Max, r)
+		require.Equal(t, 2, r.Runs, r)
+		require.Contains(t, []int{1, 2}, r.Workers)
+		require.Positive(t, r.Size)
+		require.Contains(t, stdout, r.Name)
+		if !slices.Contains(names[r.Name], r.Peer) {
+			names[r.Name] = append(names[r.Name], r.Peer)
+		}
+	}
+	for name, twin := range map[string]string{
+		"task/independent": "goroutines", "task/chain": "channels", "task/chains64": "channels",
+		"task/readers": "channels", "task/blocks": "channels", "task/forkjoin": "goroutines",
+	} {
+		require.Contains(t, names[name], twin, name)
+		require.Contains(t, names[name], "sequential", name)
+	}
+}
+
+// planted returns a workload whose only peer fails its check from the given sample on.
+func planted(from int) []harness.Workload {
+	open := func(context.Context, harness.Params) (harness.Probe, error) {
+		n := 0
+		return harness.Probe{Sample: func(context.Context) (float64, error) {
+			if n++; n >= from {
+				return 1, harness.Wrong("planted")
+			}
+			return 1, nil
+		}}, nil
+	}
+	return []harness.Workload{{
+		Name: "test/planted", Unit: "ns", Sizes: []int64{1}, Quick: []int64{1},
+		Peers: []harness.Peer{{Name: harness.Ours, Open: open}},
+	}}
+}
+
+func TestWrongAnswerFailsTheRun(t *testing.T) {
+	for from := 1; from <= 3; from++ {
+		file := filepath.Join(t.TempDir(), "rows.json")
+		status, stdout, stderr := runBench(t, planted(from), "-quick", "-run", "test/planted", "-workers", "1", "-json", file)
+		require.Equal(t, exitFailed, status)
+		require.Contains(t, stdout, "FAILED")
+		require.Contains(t, stderr, "wrong answer: planted")
+		rows := readRows(t, file)
+		require.Len(t, rows, 1)
+		require.False(t, rows[0].OK)
+	}
+	status, stdout, _ := runBench(t, planted(100), "-quick", "-run", "test/planted", "-workers", "1")
+	require.Equal(t, exitOK, status)
+	require.NotContains(t, stdout, "FAILED")
+}
+
+func TestUsageErrorsSayWhatIsLegal(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"-workers", "0"}, "from 1 to"},
+		{[]string{"-workers", "1,two"}, `"two"`},
+		{[]string{"-reps", "0"}, "at least 1"},
+		{[]string{"-run", "("}, "-run"},
+		{[]string{"-run", "nothing"}, "task/chain"},
+		{[]string{"-only", "nobody"}, "channels"},
+		{[]string{"-top", "-1"}, "-top"},
+		{[]string{"chain"}, `unexpected argument "chain"`},
+		{[]string{"-nonsense"}, "-h"},
+	} {
+		status, stdout, stderr := runBench(t, nil, c.args...)
+		require.Equal(t, exitUsage, status, c.args)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, c.says)
+	}
+}
+
+func TestHelpAndList(t *testing.T) {
+	status, _, stderr := runBench(t, nil, "-h")
+	require.Equal(t, exitOK, status)
+	require.Contains(t, stderr, "-workers")
+	status, stdout, _ := runBench(t, nil, "-list")
+	require.Equal(t, exitOK, status)
+	require.Contains(t, stdout, "task/forkjoin")
+}
+
+func TestJSONToStandardOutput(t *testing.T) {
+	status, stdout, stderr := runBench(t, nil, "-quick", "-run", "task/chain$", "-workers", "1", "-only", "sequential", "-json", "-")
+	require.Equal(t, exitOK, status, stderr)
+	var rows []harness.Row
+	require.NoError(t, json.Unmarshal([]byte(stdout), &rows))
+	require.Len(t, rows, 1)
+	require.Contains(t, stderr, "median")
+}

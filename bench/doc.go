@@ -1,0 +1,13 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Bench measures weft side by side with what a Go programmer would write instead, and with peers from outside Go.
+//
+//	go run ./bench                           # everything, as a table
+//	go run ./bench -list                     # what there is
+//	go run ./bench -run 'task/' -peers       # task workloads, also against gcc's OpenMP
+//	go run ./bench -run msg/ -json msg.json  # rows for other programs
+//	go run ./bench -run task/chain -only weft -top 20
+//
+// docs/benchmarks.md says what each figure means, how it is checked and how to reproduce it.
+package main

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// A Table prints groups as they are completed, in columns that were laid out for the whole plan.
+type Table struct {
+	w       io.Writer
+	name    int // column widths
+	peer    int
+	unit    int
+	size    int
+	started bool
+}
+
+// NewTable returns a table whose columns are wide enough for every row of the plan.
+func NewTable(w io.Writer, plan *Plan) *Table {
+	t := &Table{w: w, name: len("name"), peer: len("peer"), unit: len("unit"), size: len("size")}
+	for _, r := range plan.Outline() {
+		t.name = max(t.name, len(r.Name))
+		t.peer = max(t.peer, len(r.Peer))
+		t.unit = max(t.unit, len(r.Unit))
+		t.size = max(t.size, len(strconv.FormatInt(r.Size, 10)))
+	}
+	return t
+}
+
+// Group prints the rows of one group, preceded by the heading when it is the first.
+func (t *Table) Group(rows []Row, load Workload) error {
+	var b strings.Builder
+	if !t.started {
+		t.started = true
+		fmt.Fprintf(&b, "%-*s  %*s  %5s  %7s  %-*s  %10s  %10s  %10s  %4s  %-*s  %9s  %s\n", t.name, "name", t.size, "size",
+			"ranks", "workers", t.peer, "peer", "median", "min", "max", "runs", t.unit, "unit", "weft/peer", "ok")
+	} else {
+		b.WriteByte('\n')
+	}
+	ours := math.NaN()
+	for _, r := range rows {
+		if r.Peer == Ours && r.Runs > 0 {
+			ours = r.Median
+		}
+	}
+	for _, r := range rows {
+		ok := "ok"
+		if !r.OK {
+			ok = "FAILED"
+		}
+		fmt.Fprintf(&b, "%-*s  %*d  %5d  %7d  %-*s  %10s  %10s  %10s  %4d  %-*s  %9s  %s\n", t.name, r.Name, t.size, r.Size,
+			r.Ranks, r.Workers, t.peer, r.Peer, number(r.Median), number(r.Min), number(r.Max), r.Runs, t.unit, r.Unit,
+			ratio(ours, r), ok)
+	}
+	_, err := io.WriteString(t.w, b.String())
+	return err
+}
+
+// ratio is weft's median over the peer's: below one means less time, or for a rate, less work done.
+func ratio(ours float64, r Row) string {
+	if r.Peer == Ours || r.Runs == 0 || math.IsNaN(ours) || r.Median == 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(ours/r.Median, 'f', 3, 64)
+}
+
+// number prints about four significant digits, and never an exponent.
+func number(v float64) string {
+	switch a := math.Abs(v); {
+	case a >= 1000:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 100:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case a >= 10:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	default:
+		return strconv.FormatFloat(v, 'f', 3, 64)
+	}
+}

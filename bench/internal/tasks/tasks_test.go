@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tasks
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/bench/internal/harness"
+)
+
+// Each check must notice a run in which something was left out, done twice or done too early.
+func TestChecksCatchWrongRuns(t *testing.T) {
+	t.Run("independent", func(t *testing.T) {
+		p := newIndependent(10)
+		p.sequential()
+		require.NoError(t, p.check())
+		p.bodies[3]()
+		require.ErrorIs(t, p.check(), harness.ErrWrongAnswer)
+		p.reset()
+		require.ErrorIs(t, p.check(), harness.ErrWrongAnswer)
+	})
+	t.Run("chains", func(t *testing.T) {
+		p := newChains(640, 64)
+		p.sequential()
+		require.NoError(t, p.check())
+		p.cells[9].version-- // a lost update
+		require.ErrorIs(t, p.check(), harness.ErrWrongAnswer)
+	})
+	t.Run("readers", func(t *testing.T) {
+		p := newReaders(64 * 9 * 3)
+		p.reset()
+		p.sequential()
+		require.NoError(t, p.check())
+
+		p.reset()
+		p.read[5][2]() // before its writer
+		p.sequential()
+		require.ErrorIs(t, p.check(), harness.ErrWrongAnswer)
+	})
+	t.Run("blocks", func(t *testing.T) {
+		p := newBlocks(4)
+		p.reset()
+		p.sequential()
+		require.NoError(t, p.check())
+
+		// Any one block done before the block to its north, west, east (of the last step) or south must show.
+		for _, late := range []int{-p.side, -1, 1, p.side} {
+			p.reset()
+			block := 2*p.side + 2
+			for step := range blockSteps {
+				p.each(func(i int) {
+					switch {
+					case step == 4 && late < 0 && i == block+late: // its body comes after the block's
+					case step == 4 && late < 0 && i == block:
+						p.bodies[block]()
+						p.bodies[block+late]()
+					case step == 4 && late > 0 && i == block: // the block comes after its neighbour's next step
+					case step == 4 && late > 0 && i == block+late:
+						p.bodies[block+late]()
+						p.bodies[block]()
+					default:
+						p.bodies[i]()
+					}
+				})
+			}
+			require.ErrorIs(t, p.check(), harness.ErrWrongAnswer, "neighbour at %+d", late)
+		}
+	})
+	t.Run("forkjoin", func(t *testing.T) {
+		p := newForkjoin(10)
+		p.reset()
+		require.ErrorIs(t, p.check(), harness.ErrWrongAnswer)
+		p.sequential()
+		require.NoError(t, p.check())
+		require.EqualValues(t, 55, p.result)
+		require.EqualValues(t, 176, p.tasks()) // 177 calls
+	})
+}
+
+// Every peer must give a right answer, repeatedly: run with -race, this is also the proof that the twins are ordered.
+func TestPeersAreRight(t *testing.T) {
+	for _, load := range Workloads(NewLibgomp("")) {
+		for _, peer := range load.Peers {
+			if peer.Extra {
+				continue
+			}
+			t.Run(load.Name+"/"+peer.Name, func(t *testing.T) {
+				probe, err := peer.Open(t.Context(), harness.Params{Workers: 2, Ranks: 1, Size: load.Quick[0]})
+				require.NoError(t, err)
+				for range 5 {
+					v, err := probe.Sample(t.Context())
+					require.NoError(t, err)
+					require.Positive(t, v)
+				}
+				if probe.Close != nil {
+					require.NoError(t, probe.Close())
+				}
+			})
+		}
+	}
+}
+
+func TestParseLibgomp(t *testing.T) {
+	v, err := parseLibgomp("81.5 ok \n")
+	require.NoError(t, err)
+	require.Equal(t, 81.5, v)
+	_, err = parseLibgomp("81.5 wrong object 3 has version 2\n")
+	require.ErrorIs(t, err, harness.ErrWrongAnswer)
+	require.ErrorContains(t, err, "object 3")
+	for _, bad := range []string{"", "ok", "81.5", "81.5 maybe"} {
+		_, err = parseLibgomp(bad)
+		require.Error(t, err, bad)
+		require.NotErrorIs(t, err, harness.ErrWrongAnswer)
+	}
+}
+
+func TestLibgompSkipsWithoutCompiler(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	g := NewLibgomp("")
+	_, err := g.peer("task/chain").Open(t.Context(), harness.Params{Workers: 1, Size: 1})
+	require.ErrorIs(t, err, harness.ErrSkipped)
+	require.ErrorContains(t, err, "gcc")
+	require.NoError(t, g.Close())
+}

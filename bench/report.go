@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"weft/bench/internal/harness"
+)
+
+// list prints what -list shows.
+func list(w io.Writer, loads []harness.Workload) {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "name\tunit\tsizes\tranks\tpeers\twhat it is")
+	for _, l := range loads {
+		peers := make([]string, len(l.Peers))
+		for i, p := range l.Peers {
+			peers[i] = p.Name
+			if p.Extra {
+				peers[i] += " (-peers)"
+			}
+		}
+		ranks := l.Ranks
+		if ranks == nil {
+			ranks = []int{1}
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s %s\t%s\t%s\t%s\n", l.Name, l.Unit, join(l.Sizes), l.SizeOf, join(ranks), strings.Join(peers, ", "), l.About)
+	}
+	_ = tw.Flush()
+}
+
+func join[T any](list []T) string {
+	return strings.Trim(fmt.Sprint(list), "[]")
+}
+
+// observe returns an observer that prints groups to table as they are completed and shows on stderr what is going on:
+// a progress bar where stderr is a terminal, else a line per row.
+func observe(plan *harness.Plan, table, stderr io.Writer) harness.Observer {
+	t := harness.NewTable(table, plan)
+	say := func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }
+	group := func(rows []harness.Row, load harness.Workload) { _ = t.Group(rows, load) }
+	obs := harness.Observer{
+		Skipped: func(r harness.Row, why error) { say("bench: %s: peer %s: %v", r.Name, r.Peer, why) },
+		Failed: func(r harness.Row, why error) {
+			say("bench: %s, peer %s, size %d, ranks %d, workers %d: %v", r.Name, r.Peer, r.Size, r.Ranks, r.Workers, why)
+		},
+		Group: group,
+	}
+
+	f, isFile := stderr.(*os.File)
+	if !isFile || !term.IsTerminal(int(f.Fd())) {
+		done, all := 0, plan.Rows()
+		obs.Group = func(rows []harness.Row, load harness.Workload) {
+			for _, r := range rows {
+				done++
+				say("bench: row %d of %d: %s %s, size %d, ranks %d, workers %d: done", done, all, r.Name, r.Peer, r.Size, r.Ranks, r.Workers)
+			}
+			group(rows, load)
+		}
+		return obs
+	}
+
+	bar := progressbar.NewOptions(plan.Samples(),
+		progressbar.OptionSetWriter(stderr), progressbar.OptionSetWidth(24), progressbar.OptionShowCount(),
+		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(true))
+	obs.Sampling = func(r harness.Row, _ int) {
+		bar.Describe(fmt.Sprintf("%s %s", r.Name, r.Peer))
+		_ = bar.Add(1)
+	}
+	clearing := func(f func()) {
+		_ = bar.Clear()
+		f()
+	}
+	skipped, failed := obs.Skipped, obs.Failed
+	obs.Skipped = func(r harness.Row, why error) { clearing(func() { skipped(r, why) }) }
+	obs.Failed = func(r harness.Row, why error) { clearing(func() { failed(r, why) }) }
+	obs.Group = func(rows []harness.Row, load harness.Workload) { clearing(func() { group(rows, load) }) }
+	return obs
+}
