@@ -12,9 +12,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 
 	"weft/bench/internal/cpuprof"
 	"weft/bench/internal/harness"
+	"weft/bench/internal/msg"
 	"weft/bench/internal/tasks"
 )
 
@@ -67,7 +69,7 @@ func bench(ctx context.Context, args []string, extra []harness.Workload, stdout,
 // workloads returns the built-in workloads, and a function that removes what they have built.
 func workloads() ([]harness.Workload, func()) {
 	gomp := tasks.NewLibgomp(libgompSource)
-	loads := tasks.Workloads(gomp)
+	loads := slices.Concat(tasks.Workloads(gomp), msg.Workloads())
 	return loads, func() { _ = gomp.Close() }
 }
 
