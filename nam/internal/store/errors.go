@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+)
+
+// What can go wrong with a store. Package nam exports these under the same names.
+var (
+	ErrExist       = errors.New("name is in use")
+	ErrName        = errors.New("no such window")
+	ErrNoSpace     = errors.New("no space")
+	ErrAccess      = errors.New("permission denied")
+	ErrCorrupt     = errors.New("store is damaged")
+	ErrVersion     = errors.New("unknown layout version")
+	ErrBusy        = errors.New("store is locked by another process")
+	ErrClosed      = errors.New("store is closed")
+	ErrSize        = errors.New("illegal size")
+	ErrUnsupported = errors.New("not supported here")
+)
+
+// spaceError recognises a full disk in the error of an action.
+func spaceError(err error, action string) error {
+	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		if errors.Is(err, full) {
+			return fmt.Errorf("%w: %s on disk: %w", ErrNoSpace, action, err)
+		}
+	}
+	return fmt.Errorf("%s on disk: %w", action, err)
+}
+
+// accessError recognises missing rights.
+func accessError(err error) error {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return fmt.Errorf("%w: %w", ErrAccess, err)
+	}
+	return err
+}

@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+)
+
+type handleKey struct {
+	id       ID
+	readOnly bool
+}
+
+// Handle is a mapped allocation, shared by all its users in this process. Each Attach must be paired with a Release;
+// after its own Release a user must not touch the memory.
+type Handle struct {
+	// constant after construction
+	s     *Store
+	key   handleKey
+	rec   *Record
+	files []*os.File // the first holds the shared flock that says "in use"
+	maps  [][]byte
+
+	refs int        // guarded by s.mu
+	rmw  sync.Mutex // read-modify-write on the memory by this process; see Exclusive
+}
+
+// Attach maps a ready window by name.
+func (s *Store) Attach(name string, readOnly bool) (*Handle, error) {
+	return s.attach(readOnly, func(tx *txn) (*Record, error) {
+		rec, err := tx.byName(name)
+		if err == nil && rec.State != Ready {
+			err = fmt.Errorf("%w: %q is still %v", ErrName, name, rec.State)
+		}
+		return rec, err
+	})
+}
+
+// AttachID maps an allocation that its creator is still making, or a ready one.
+func (s *Store) AttachID(id ID, readOnly bool) (*Handle, error) {
+	return s.attach(readOnly, func(tx *txn) (*Record, error) {
+		rec, err := tx.byID(id)
+		if err == nil && rec.State == Deleting {
+			err = fmt.Errorf("%w: %q was removed", ErrName, rec.Name)
+		}
+		return rec, err
+	})
+}
+
+func (s *Store) attach(readOnly bool, find func(*txn) (*Record, error)) (*Handle, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var h *Handle
+	// The store lock is held until the flock on the first file is: nobody can remove it in between.
+	err := s.openLocked()
+	if err != nil {
+		return nil, err
+	}
+	err = s.viewLocked(func(tx *txn) error {
+		rec, err := find(tx)
+		if err != nil {
+			return err
+		}
+		if rec.State == Ready { // whoever helps to make it may write
+			if err := checkAccess(rec, readOnly); err != nil {
+				return err
+			}
+		}
+		key := handleKey{rec.ID, readOnly}
+		if h = s.handles[key]; h != nil {
+			return nil
+		}
+		h, err = s.mapRecord(rec, key)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.refs++
+	s.handles[h.key] = h
+	return h, nil
+}
+
+func (s *Store) mapRecord(rec *Record, key handleKey) (_ *Handle, err error) {
+	h := &Handle{s: s, key: key, rec: rec}
+	defer func() {
+		if err != nil {
+			h.unmap()
+		}
+	}()
+	flags := os.O_RDWR
+	if key.readOnly {
+		flags = os.O_RDONLY
+	}
+	for i, file := range rec.Files {
+		f, err := os.OpenFile(s.path(file.ID), flags, 0)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("%w: %q has lost its file %v", ErrCorrupt, rec.Name, file.ID)
+		}
+		if err != nil {
+			return nil, accessError(err)
+		}
+		h.files = append(h.files, f)
+		if i == 0 {
+			if ok, err := tryLock(f, false); err != nil || !ok {
+				return nil, errors.Join(fmt.Errorf("%w: %q: its file is locked", ErrBusy, rec.Name), err)
+			}
+		}
+		// A mapping beyond the end of the file is a SIGBUS later: look now.
+		size := fileSize(file.Bytes)
+		if st, err := f.Stat(); err != nil {
+			return nil, err
+		} else if uint64(st.Size()) < size {
+			return nil, fmt.Errorf("%w: %q: file %v has %d bytes, its record says %d", ErrCorrupt, rec.Name, file.ID, st.Size(), size)
+		}
+		m, err := mapFile(f, size, key.readOnly)
+		if err != nil {
+			return nil, err
+		}
+		h.maps = append(h.maps, m)
+		if err := checkHeader(m, file); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+func (h *Handle) unmap() error {
+	var err error
+	for _, m := range h.maps {
+		err = errors.Join(err, unmapFile(m))
+	}
+	for _, f := range h.files {
+		err = errors.Join(err, f.Close())
+	}
+	h.maps, h.files = nil, nil
+	return err
+}
+
+// Release ends one user's use. The last one of this process unmaps; the last one of all removes what is doomed.
+func (h *Handle) Release() error {
+	s := h.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h.refs <= 0 {
+		panic(fmt.Sprintf("store: release of window %q, which has %d users", h.rec.Name, h.refs))
+	}
+	h.refs--
+	if h.refs > 0 {
+		return nil
+	}
+	delete(s.handles, h.key)
+	// First let go, then look: a remover first sets the flag and then tries the lock. So either it finds the lock
+	// free, or this finds the flag.
+	err := unlock(h.files[0])
+	flags := flagsWord(h.maps[0]).Load()
+	err = errors.Join(err, h.unmap())
+	if flags&(headDoomed|headVolatile) != 0 {
+		err = errors.Join(err, s.reclaim(h.key.id))
+	}
+	if s.closing && len(s.handles) == 0 {
+		err = errors.Join(err, s.lock.Close())
+		s.lock = nil
+	}
+	return err
+}
+
+// Record of the allocation as it was when it was mapped. The caller must not change it.
+func (h *Handle) Record() *Record { return h.rec }
+
+// ReadOnly says whether stores to the memory are impossible.
+func (h *Handle) ReadOnly() bool { return h.key.readOnly }
+
+// Region is the memory of one rank of the creating group.
+func (h *Handle) Region(rank int) []byte {
+	g := h.rec.Regions[rank]
+	lo := headerSize + g.Offset
+	return h.maps[g.File][lo : lo+g.Size : lo+g.Size]
+}
+
+// Epochs is the number of fences of the creating group whose data is complete.
+func (h *Handle) Epochs() uint64 { return epochsWord(h.maps[0]).Load() }
+
+// Raise lifts the epoch count to at least n.
+func (h *Handle) Raise(n uint64) {
+	w := epochsWord(h.maps[0])
+	for {
+		cur := w.Load()
+		if cur >= n || w.CompareAndSwap(cur, n) {
+			return
+		}
+	}
+}
+
+// Sync forces bytes [off, off+n) of a region to the disk.
+func (h *Handle) Sync(rank, off, n int) error {
+	g := h.rec.Regions[rank]
+	return syncRange(h.maps[g.File], headerSize+int(g.Offset)+off, n)
+}
+
+// SyncEpochs forces the epoch count to the disk.
+func (h *Handle) SyncEpochs() error { return syncRange(h.maps[0], 0, headerSize) }
+
+// Populate makes the pages of a region present, so that the first store to each costs no page fault.
+func (h *Handle) Populate(rank int) {
+	g := h.rec.Regions[rank]
+	populate(h.maps[g.File], headerSize+int(g.Offset), int(g.Size))
+}
+
+// Exclusive runs fn while nobody else is in Exclusive on any of bytes [off, off+n) of the region, in this process or
+// another. It may wait for them.
+func (h *Handle) Exclusive(rank, off, n int, fn func()) error {
+	g := h.rec.Regions[rank]
+	f, lo := h.files[g.File], int64(headerSize+g.Offset)+int64(off)
+	h.rmw.Lock() // the file lock does not tell the threads of one process apart
+	defer h.rmw.Unlock()
+	if err := lockRange(f, lo, int64(n)); err != nil {
+		return fmt.Errorf("lock bytes %d to %d of a window: %w", off, off+n, err)
+	}
+	defer unlockRange(f, lo, int64(n))
+	fn()
+	return nil
+}
+
+// SetVolatile changes what becomes of the allocation when its last user releases it.
+func (s *Store) SetVolatile(id ID, volatile bool) error {
+	return s.update(func(tx *txn) error {
+		rec, err := tx.byID(id)
+		if err != nil {
+			return err
+		}
+		if err := checkOwner(rec); err != nil {
+			return err
+		}
+		if rec.State == Deleting {
+			return fmt.Errorf("%w: %q was removed", ErrName, rec.Name)
+		}
+		rec.Volatile = volatile
+		// Whichever word says "volatile" too long does no harm: a release then looks at the record, which decides.
+		if volatile {
+			if err := s.setFlags(rec, headVolatile, 0); err != nil {
+				return err
+			}
+			s.step("setinfo:flagged")
+			return tx.put(rec)
+		}
+		if err := tx.put(rec); err != nil {
+			return err
+		}
+		if err := tx.commit(); err != nil {
+			return err
+		}
+		s.step("setinfo:committed")
+		return s.setFlags(rec, 0, headVolatile)
+	})
+}

@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// tryLock takes or tests a flock without waiting; false means that somebody else holds it.
+func tryLock(f *os.File, exclusive bool) (bool, error) {
+	how := unix.LOCK_SH
+	if exclusive {
+		how = unix.LOCK_EX
+	}
+	for {
+		switch err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err {
+		case nil:
+			return true, nil
+		case unix.EINTR:
+		case unix.EWOULDBLOCK:
+			return false, nil
+		default:
+			return false, fmt.Errorf("lock %s: %w", f.Name(), err)
+		}
+	}
+}
+
+func unlock(f *os.File) error {
+	return unix.Flock(int(f.Fd()), unix.LOCK_UN)
+}
+
+// reserve gives the file its size and its blocks, so that a later store to the mapping cannot fail for want of space.
+// A shared mapping of a sparse file would answer a full disk with SIGBUS.
+func reserve(f *os.File, size uint64) error {
+	var lim unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &lim); err == nil && size > lim.Cur {
+		// Asked before, because the kernel answers with a signal that ends the program.
+		return fmt.Errorf("%w: %d bytes are more than the limit of this process for one file (%d)", ErrNoSpace, size, lim.Cur)
+	}
+	for {
+		err := unix.Fallocate(int(f.Fd()), 0, 0, int64(size))
+		switch {
+		case err == nil:
+			return nil
+		case err == unix.EINTR:
+		case err == unix.EOPNOTSUPP || err == unix.ENOSYS:
+			return writeZeros(f, size)
+		default:
+			return spaceError(err, fmt.Sprintf("reserve %d bytes", size))
+		}
+	}
+}
+
+// writeZeros reserves blocks on file systems without fallocate.
+func writeZeros(f *os.File, size uint64) error {
+	zeros := make([]byte, 1<<20)
+	for off := uint64(0); off < size; {
+		n := min(uint64(len(zeros)), size-off)
+		if _, err := f.WriteAt(zeros[:n], int64(off)); err != nil {
+			return spaceError(err, fmt.Sprintf("reserve %d bytes", size))
+		}
+		off += n
+	}
+	return nil
+}
+
+// reserveMeta sets blocks aside for a young metadata file, so that windows can still be removed when the disk is full.
+// Best effort.
+func reserveMeta(f *os.File) {
+	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, 1<<20)
+}
+
+func mapFile(f *os.File, size uint64, readOnly bool) ([]byte, error) {
+	prot := unix.PROT_READ | unix.PROT_WRITE
+	if readOnly {
+		prot = unix.PROT_READ
+	}
+	b, err := unix.Mmap(int(f.Fd()), 0, int(size), prot, unix.MAP_SHARED)
+	if errors.Is(err, unix.ENOMEM) {
+		return nil, fmt.Errorf("%w: map %d bytes: %w", ErrNoSpace, size, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("map %s: %w", f.Name(), err)
+	}
+	return b, nil
+}
+
+func unmapFile(b []byte) error { return unix.Munmap(b) }
+
+// syncRange forces the pages that contain b[off:off+n] to the disk.
+func syncRange(b []byte, off, n int) error {
+	if n == 0 {
+		return nil
+	}
+	lo := off / pageSize * pageSize
+	return unix.Msync(b[lo:off+n], unix.MS_SYNC)
+}
+
+// populate makes the pages of b[off:off+n] present and writable. Best effort: kernels before 5.14 refuse the advice,
+// and then the pages are made at first touch.
+func populate(b []byte, off, n int) {
+	if n == 0 {
+		return
+	}
+	lo := off / pageSize * pageSize
+	_ = unix.Madvise(b[lo:off+n], unix.MADV_POPULATE_WRITE)
+}
+
+// lockRange takes an exclusive lock on bytes of a file against every other open of it, in this process or another;
+// the kernel drops it when the process dies. It waits.
+func lockRange(f *os.File, off, n int64) error {
+	return rangeLock(f, unix.F_WRLCK, off, n)
+}
+
+func unlockRange(f *os.File, off, n int64) error {
+	return rangeLock(f, unix.F_UNLCK, off, n)
+}
+
+func rangeLock(f *os.File, kind int16, off, n int64) error {
+	lk := unix.Flock_t{Type: kind, Whence: 0, Start: off, Len: n}
+	for {
+		err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLKW, &lk)
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}

@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package store
+
+import "os"
+
+// Elsewhere than on Linux a store cannot be opened; Open says so before any of these is reached.
+
+func tryLock(*os.File, bool) (bool, error)           { return false, ErrUnsupported }
+func unlock(*os.File) error                          { return ErrUnsupported }
+func reserve(*os.File, uint64) error                 { return ErrUnsupported }
+func mapFile(*os.File, uint64, bool) ([]byte, error) { return nil, ErrUnsupported }
+func unmapFile([]byte) error                         { return ErrUnsupported }
+func syncRange([]byte, int, int) error               { return ErrUnsupported }
+func populate([]byte, int, int)                      {}
+func lockRange(*os.File, int64, int64) error         { return ErrUnsupported }
+func unlockRange(*os.File, int64, int64) error       { return ErrUnsupported }
+func reserveMeta(*os.File)                           {}

@@ -1,0 +1,475 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func newTestStore(t *testing.T, cfg Config) *Store {
+	t.Helper()
+	s, err := Open(t.TempDir(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+func oneRegion(name string, size uint64) Request {
+	return Request{Name: name, Files: []uint64{size}, Regions: []Region{{Size: size, Unit: 8}}}
+}
+
+// make runs the create protocol as package nam does.
+func makeWindow(s *Store, req Request) (*Handle, error) {
+	c, err := s.Create(req)
+	if err != nil {
+		return nil, err
+	}
+	fail := func(err error) (*Handle, error) { return nil, errors.Join(err, c.Abort()) }
+	for i := range c.Record().Files {
+		if err := c.Reserve(i); err != nil {
+			return fail(err)
+		}
+	}
+	h, err := s.AttachID(c.Record().ID, false)
+	if err != nil {
+		return fail(err)
+	}
+	if err := c.Commit(); err != nil {
+		return fail(errors.Join(err, h.Release()))
+	}
+	return h, nil
+}
+
+// requireSound checks that files and records fit together, and that nothing is left of the dead.
+func requireSound(t *testing.T, s *Store) {
+	t.Helper()
+	recs, err := s.List()
+	require.NoError(t, err)
+	want := []string{}
+	for _, r := range recs {
+		require.Equal(t, Ready, r.State, "record %q", r.Name)
+		for _, f := range r.Files {
+			st, err := os.Stat(s.path(f.ID))
+			require.NoError(t, err)
+			require.EqualValues(t, fileSize(f.Bytes), st.Size())
+			want = append(want, f.ID.String()+suffix)
+		}
+	}
+	entries, err := os.ReadDir(s.allocPath())
+	require.NoError(t, err)
+	got := []string{}
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	require.ElementsMatch(t, want, got)
+}
+
+func TestPersistentSurvivesReleaseAndReopen(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, Config{})
+	require.NoError(t, err)
+	h, err := makeWindow(s, Request{Name: "w", Files: []uint64{100, 0, 5000}, Mode: 0o640, Structure: 3,
+		Regions: []Region{{Size: 60, Unit: 4, File: 0}, {Size: 40, Unit: 8, File: 0, Offset: 60}, {Unit: 1, File: 1}, {Size: 5000, Unit: 1, File: 2}}})
+	require.NoError(t, err)
+	for i, r := range h.Record().Regions {
+		m := h.Region(i)
+		require.Len(t, m, int(r.Size))
+		for j := range m {
+			m[j] = byte(i*31 + j)
+		}
+	}
+	h.Raise(7)
+	h.Raise(3)
+	require.NoError(t, h.Release())
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, s.Close(), ErrClosed)
+	_, err = s.List()
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = s.Attach("w", false)
+	require.ErrorIs(t, err, ErrClosed)
+
+	s, err = Open(dir, Config{})
+	require.NoError(t, err)
+	defer s.Close()
+	rec, epochs, err := s.Stat("w")
+	require.NoError(t, err)
+	require.EqualValues(t, 7, epochs)
+	require.Equal(t, fs.FileMode(0o640), rec.Mode)
+	require.EqualValues(t, 5100, rec.Bytes())
+	require.EqualValues(t, 2*headerSize+headerSize+headerSize+2*headerSize, rec.Footprint())
+	h, err = s.Attach("w", true)
+	require.NoError(t, err)
+	require.True(t, h.ReadOnly())
+	require.EqualValues(t, 7, h.Epochs())
+	for i := range rec.Regions {
+		for j, b := range h.Region(i) {
+			require.Equal(t, byte(i*31+j), b)
+		}
+	}
+	require.NoError(t, h.Release())
+	requireSound(t, s)
+}
+
+func TestNames(t *testing.T) {
+	s := newTestStore(t, Config{})
+	a, err := makeWindow(s, oneRegion("", 8))
+	require.NoError(t, err)
+	b, err := makeWindow(s, oneRegion("", 8))
+	require.NoError(t, err)
+	require.NotEqual(t, a.Record().Name, b.Record().Name)
+	require.Regexp(t, "^nam-[0-9a-f]{32}$", a.Record().Name)
+
+	_, err = s.Create(oneRegion(a.Record().Name, 8))
+	require.ErrorIs(t, err, ErrExist)
+	require.Contains(t, err.Error(), a.Record().Name)
+	for _, name := range []string{"a b", "a\x00", string(make([]byte, 256)), "\xff"} {
+		_, err = s.Create(oneRegion(name, 8))
+		require.ErrorIs(t, err, ErrSize, "%q", name)
+	}
+	_, err = s.Attach("nobody", false)
+	require.ErrorIs(t, err, ErrName)
+	require.ErrorIs(t, s.Remove("nobody"), ErrName)
+	_, _, err = s.Stat("nobody")
+	require.ErrorIs(t, err, ErrName)
+
+	c, err := s.Create(oneRegion("half", 8))
+	require.NoError(t, err)
+	_, err = s.Attach("half", false)
+	require.ErrorIs(t, err, ErrName, "a window that is being made cannot be attached to")
+	require.ErrorIs(t, s.Remove("half"), ErrBusy)
+	require.NoError(t, c.Abort())
+	require.NoError(t, c.Abort())
+	require.NoError(t, a.Release())
+	require.NoError(t, b.Release())
+	requireSound(t, s)
+}
+
+func TestRequestsRefused(t *testing.T) {
+	s := newTestStore(t, Config{})
+	for name, req := range map[string]Request{
+		"no file":       {Regions: []Region{{Unit: 1}}},
+		"no region":     {Files: []uint64{8}},
+		"unit 0":        {Files: []uint64{8}, Regions: []Region{{Size: 8}}},
+		"other file":    {Files: []uint64{8}, Regions: []Region{{Size: 8, Unit: 1, File: 1}}},
+		"beyond":        {Files: []uint64{8}, Regions: []Region{{Size: 8, Unit: 1, Offset: 1}}},
+		"wraps":         {Files: []uint64{8}, Regions: []Region{{Size: 8, Unit: 1, Offset: math.MaxUint64 - 3}}},
+		"file too long": {Files: []uint64{math.MaxUint64}, Regions: []Region{{Size: 8, Unit: 1}}},
+		"mode":          {Mode: 0o1777, Files: []uint64{8}, Regions: []Region{{Size: 8, Unit: 1}}},
+	} {
+		_, err := s.Create(req)
+		require.ErrorIs(t, err, ErrSize, name)
+	}
+	requireSound(t, s)
+}
+
+func TestRemoveWaitsForLastUser(t *testing.T) {
+	dir := t.TempDir()
+	var stores [3]*Store // each with a file description of its own, as if they were processes
+	var err error
+	for i := range stores {
+		stores[i], err = Open(dir, Config{})
+		require.NoError(t, err)
+	}
+	h0, err := makeWindow(stores[0], oneRegion("w", 8192))
+	require.NoError(t, err)
+	h1, err := stores[1].Attach("w", false)
+	require.NoError(t, err)
+	h1b, err := stores[1].Attach("w", false)
+	require.NoError(t, err)
+	require.Same(t, h1, h1b, "one mapping per process")
+
+	require.NoError(t, stores[2].Remove("w"))
+	_, err = stores[2].Attach("w", false)
+	require.ErrorIs(t, err, ErrName)
+	recs, err := stores[2].List()
+	require.NoError(t, err)
+	require.Len(t, recs, 1)
+	require.Equal(t, Deleting, recs[0].State)
+
+	// The name is free again while the memory is not.
+	other, err := makeWindow(stores[2], oneRegion("w", 10))
+	require.NoError(t, err)
+
+	h0.Region(0)[5] = 42
+	require.Equal(t, byte(42), h1.Region(0)[5])
+	require.NoError(t, h0.Release())
+	require.NoError(t, h1.Release())
+	require.Equal(t, byte(42), h1b.Region(0)[5])
+	require.NoError(t, h1b.Release())
+	recs, err = stores[0].List()
+	require.NoError(t, err)
+	require.Len(t, recs, 1)
+	require.Equal(t, other.Record().ID, recs[0].ID)
+	require.NoError(t, other.Release())
+	requireSound(t, stores[0])
+	for _, s := range stores {
+		require.NoError(t, s.Close())
+	}
+}
+
+func TestVolatileGoesWithItsLastUser(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, Config{})
+	require.NoError(t, err)
+	req := oneRegion("v", 100)
+	req.Volatile = true
+	h, err := makeWindow(s, req)
+	require.NoError(t, err)
+	s2, err := Open(dir, Config{}) // recovery must not take it from the living
+	require.NoError(t, err)
+	h2, err := s2.Attach("v", false)
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+	_, _, err = s.Stat("v")
+	require.NoError(t, err)
+	require.NoError(t, h2.Release())
+	_, _, err = s.Stat("v")
+	require.ErrorIs(t, err, ErrName)
+
+	h, err = makeWindow(s, req)
+	require.NoError(t, err)
+	require.NoError(t, s.SetVolatile(h.Record().ID, false))
+	require.NoError(t, h.Release())
+	h, err = s.Attach("v", false)
+	require.NoError(t, err, "made persistent before the release")
+	require.NoError(t, s.SetVolatile(h.Record().ID, true))
+	require.NoError(t, s.Close())
+	require.NoError(t, h.Release(), "a release after Close still reclaims")
+	_, _, err = s2.Stat("v")
+	require.ErrorIs(t, err, ErrName)
+	requireSound(t, s2)
+	require.NoError(t, s2.Close())
+}
+
+func TestCapacity(t *testing.T) {
+	s := newTestStore(t, Config{Capacity: 10 * headerSize})
+	a, err := makeWindow(s, oneRegion("a", 5*headerSize)) // 6 pages
+	require.NoError(t, err)
+	_, err = makeWindow(s, oneRegion("b", 3*headerSize+1)) // 5 pages
+	require.ErrorIs(t, err, ErrNoSpace)
+	_, err = makeWindow(s, oneRegion("b", 1<<50))
+	require.ErrorIs(t, err, ErrNoSpace)
+	b, err := makeWindow(s, oneRegion("b", 3*headerSize)) // 4 pages: full
+	require.NoError(t, err)
+	_, err = makeWindow(s, oneRegion("c", 0))
+	require.ErrorIs(t, err, ErrNoSpace)
+	require.NoError(t, s.Remove("a"))
+	_, err = makeWindow(s, oneRegion("c", 0))
+	require.ErrorIs(t, err, ErrNoSpace, "it is still in use")
+	require.NoError(t, a.Release())
+	c, err := makeWindow(s, oneRegion("c", 5*headerSize))
+	require.NoError(t, err)
+	require.NoError(t, b.Release())
+	require.NoError(t, c.Release())
+	requireSound(t, s)
+}
+
+func TestFileSizeLimitIsAnErrorNotASignal(t *testing.T) {
+	s := newTestStore(t, Config{})
+	var old unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &old))
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 20, Max: old.Max}))
+	_, err := makeWindow(s, oneRegion("w", 2<<20))
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
+	require.ErrorIs(t, err, ErrNoSpace)
+	requireSound(t, s)
+}
+
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=2m"); err != nil {
+		t.Skipf("a small file system cannot be mounted here: %v", err)
+	}
+	defer func() { require.NoError(t, unix.Unmount(dir, 0)) }()
+	s, err := Open(filepath.Join(dir, "store"), Config{})
+	require.NoError(t, err)
+	_, err = makeWindow(s, oneRegion("big", 8<<20))
+	require.ErrorIs(t, err, ErrNoSpace)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	requireSound(t, s)
+
+	// Fill the rest to the last page. Everything that was granted can be written, and removing still works.
+	var held []*Handle
+	for size := uint64(512 << 10); ; {
+		h, err := makeWindow(s, oneRegion("", size))
+		if err == nil {
+			held = append(held, h)
+			continue
+		}
+		require.ErrorIs(t, err, ErrNoSpace)
+		if size == 0 {
+			break
+		}
+		size /= 2
+	}
+	require.NotEmpty(t, held)
+	for _, h := range held {
+		m := h.Region(0)
+		for i := range m {
+			m[i] = 0xff
+		}
+	}
+	for _, h := range held {
+		require.NoError(t, s.Remove(h.Record().Name))
+		require.NoError(t, h.Release())
+	}
+	requireSound(t, s)
+	h, err := makeWindow(s, oneRegion("", 512<<10))
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+	require.NoError(t, s.Close())
+}
+
+func TestDamage(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, Config{LockWait: time.Millisecond})
+	require.NoError(t, err)
+	h, err := makeWindow(s, oneRegion("w", 3*headerSize))
+	require.NoError(t, err)
+	file := s.path(h.Record().ID)
+	require.NoError(t, h.Release())
+
+	whole, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for name, damage := range map[string][]byte{
+		"short": whole[:2*headerSize],
+		"empty": {},
+		"magic": append([]byte("x"), whole[1:]...),
+		"id":    append(append(append([]byte{}, whole[:offID]...), 'x'), whole[offID+1:]...),
+	} {
+		require.NoError(t, os.WriteFile(file, damage, 0o600))
+		_, err = s.Attach("w", false)
+		require.ErrorIs(t, err, ErrCorrupt, name)
+	}
+	require.NoError(t, os.Remove(file))
+	_, err = s.Attach("w", false)
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.NoError(t, s.Remove("w"), "what is damaged can still be removed")
+	requireSound(t, s)
+
+	// What is not ours is left alone.
+	alien := filepath.Join(dir, allocDir, "notes.txt")
+	require.NoError(t, os.WriteFile(alien, nil, 0o600))
+	s2, err := Open(dir, Config{})
+	require.NoError(t, err)
+	require.FileExists(t, alien)
+	require.NoError(t, s2.Close())
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, metaName), []byte("not a database"), 0o600))
+	_, err = Open(dir, Config{})
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.NoError(t, s.Close())
+}
+
+func TestLockWaitIsBounded(t *testing.T) {
+	s := newTestStore(t, Config{LockWait: time.Millisecond})
+	f, err := os.Open(filepath.Join(s.Dir(), lockName))
+	require.NoError(t, err)
+	ok, err := tryLock(f, true)
+	require.NoError(t, err)
+	require.True(t, ok)
+	_, err = s.List()
+	require.ErrorIs(t, err, ErrBusy)
+	require.NoError(t, f.Close())
+	_, err = s.List()
+	require.NoError(t, err)
+}
+
+func TestExclusiveHammer(t *testing.T) {
+	dir := t.TempDir()
+	const users, rounds = 4, 200
+	s, err := Open(dir, Config{})
+	require.NoError(t, err)
+	h0, err := makeWindow(s, oneRegion("w", 64))
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	for u := range users {
+		wg.Go(func() {
+			s, err := Open(dir, Config{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			h, err := s.Attach("w", false)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			m := h.Region(0)
+			for i := range rounds {
+				if err := h.Exclusive(0, 3, 2, func() {
+					n := int(m[3]) + int(m[4])<<8 + 1
+					m[3], m[4] = byte(n), byte(n>>8)
+				}); err != nil {
+					t.Error(err)
+				}
+				h.Raise(uint64(u*rounds + i))
+			}
+			if err := errors.Join(h.Release(), s.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	m := h0.Region(0)
+	require.Equal(t, users*rounds, int(m[3])+int(m[4])<<8)
+	require.EqualValues(t, users*rounds-1, h0.Epochs())
+	require.NoError(t, h0.Release())
+	require.NoError(t, s.Close())
+}
+
+// Create, attach, remove and list from several stores at once; at the end nothing is left over.
+func TestLifecycleHammer(t *testing.T) {
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			s, err := Open(dir, Config{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for i := range 8 {
+				req := oneRegion([]string{"x", "y"}[i%2], 100)
+				req.Volatile = i%3 == 0
+				h, err := makeWindow(s, req)
+				if errors.Is(err, ErrExist) {
+					h, err = s.Attach(req.Name, false)
+				}
+				if err != nil {
+					if !errors.Is(err, ErrName) {
+						t.Error(err)
+					}
+					continue
+				}
+				h.Region(0)[0]++
+				if err := s.Remove(req.Name); err != nil && !errors.Is(err, ErrName) && !errors.Is(err, ErrBusy) {
+					t.Error(err)
+				}
+				if err := h.Release(); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	s, err := Open(dir, Config{})
+	require.NoError(t, err)
+	requireSound(t, s)
+	require.NoError(t, s.Close())
+}
