@@ -61,7 +61,7 @@ func observe(plan *harness.Plan, table, stderr io.Writer) harness.Observer {
 		obs.Group = func(rows []harness.Row, load harness.Workload) {
 			for _, r := range rows {
 				done++
-				say("bench: row %d of %d: %s %s, size %d, ranks %d, workers %d: done", done, all, r.Name, r.Peer, r.Size, r.Ranks, r.Workers)
+				say("bench: row %d of %d: %s %s, size %d, ranks %d, workers %d: %.4g %s", done, all, r.Name, r.Peer, r.Size, r.Ranks, r.Workers, r.Median, r.Unit)
 			}
 			group(rows, load)
 		}

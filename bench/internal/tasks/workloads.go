@@ -15,6 +15,7 @@ func Workloads(gomp *Libgomp) []harness.Workload {
 		About:  "tasks without accesses, made by one task",
 		SizeOf: "tasks", Sizes: []int64{million}, Quick: []int64{2000},
 		Peers: []harness.Peer{
+			weft(newIndependent, (*independent).weft),
 			plain("goroutines", newIndependent, (*independent).goroutines),
 			plain("sequential", newIndependent, (*independent).sequential),
 		},
@@ -23,6 +24,7 @@ func Workloads(gomp *Libgomp) []harness.Workload {
 		About:  "one chain: every task has the same inout",
 		SizeOf: "tasks", Sizes: []int64{million}, Quick: []int64{2000},
 		Peers: []harness.Peer{
+			weft(chain, (*chains).weft),
 			plain("channels", chain, (*chains).channels),
 			plain("sequential", chain, (*chains).sequential),
 		},
@@ -31,6 +33,7 @@ func Workloads(gomp *Libgomp) []harness.Workload {
 		About:  "64 chains of inout tasks, created in turn",
 		SizeOf: "tasks", Sizes: []int64{million}, Quick: []int64{64 * 40},
 		Peers: []harness.Peer{
+			weft(chains64, (*chains).weft),
 			plain("channels", chains64, (*chains).channels),
 			plain("sequential", chains64, (*chains).sequential),
 		},
@@ -39,6 +42,7 @@ func Workloads(gomp *Libgomp) []harness.Workload {
 		About:  "per object one writer, then 8 readers; 64 objects in turn",
 		SizeOf: "tasks", Sizes: []int64{million}, Quick: []int64{64 * 9 * 5},
 		Peers: []harness.Peer{
+			weft(newReaders, (*readers).weft),
 			plain("channels", newReaders, (*readers).channels),
 			plain("sequential", newReaders, (*readers).sequential),
 		},
@@ -47,6 +51,7 @@ func Workloads(gomp *Libgomp) []harness.Workload {
 		About:  "Gauss-Seidel graph: inout own block, in 4 neighbours, 10 steps",
 		SizeOf: "blocks per side", Sizes: []int64{64}, Quick: []int64{8},
 		Peers: []harness.Peer{
+			weft(newBlocks, (*blocks).weft),
 			plain("channels", newBlocks, (*blocks).channels),
 			plain("sequential", newBlocks, (*blocks).sequential),
 		},
@@ -55,6 +60,7 @@ func Workloads(gomp *Libgomp) []harness.Workload {
 		About:  "fib(n), two tasks and a wait at every call",
 		SizeOf: "n", Sizes: []int64{30}, Quick: []int64{12},
 		Peers: []harness.Peer{
+			weft(newForkjoin, (*forkjoin).weft),
 			plain("goroutines", newForkjoin, (*forkjoin).goroutines),
 			plain("sequential", newForkjoin, (*forkjoin).sequential),
 		},
