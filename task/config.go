@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"strconv"
+)
+
+// Config sets up a [Runtime]. The zero value is good for most programs. It is
+// copied by [New] and can be reused.
+type Config struct {
+	// Workers is the number of slots: how many tasks run at one time. Zero
+	// means the environment variable WEFT_WORKERS, or GOMAXPROCS.
+	Workers int
+
+	// Window bounds the live children of one task: a task that has made that
+	// many waits until half of them are over before it makes more. Children
+	// that are blocked or wait for events do not count, and a window never holds a
+	// program up: when nothing else can run, the creator goes on. Zero means the
+	// environment variable WEFT_WINDOW, or 4096; a negative value, no window.
+	Window int
+
+	// TraceSpawns records for each task the line that spawned it, for error
+	// texts; it costs a look at the stack per task. Without it an error names
+	// where the body is written, which for a function literal is the same place.
+	TraceSpawns bool
+
+	// Logger gets degraded operation, a line each. Nil means silence.
+	Logger *slog.Logger
+}
+
+const (
+	defaultWindow = 4096    // live children; their memory is about 2 MiB (measured in bench task/blocks)
+	maxWorkers    = 1 << 12 // more is surely a mistake
+	maxWindow     = 1 << 30
+)
+
+// withDefaults returns c with every zero field decided.
+func (c Config) withDefaults() (Config, error) {
+	if c.Workers == 0 {
+		n, err := envInt("WEFT_WORKERS", runtime.GOMAXPROCS(0), 1, maxWorkers)
+		if err != nil {
+			return c, err
+		}
+		c.Workers = n
+	}
+	if c.Workers < 1 || c.Workers > maxWorkers {
+		return c, fmt.Errorf("task: Config.Workers is %d; legal are 1 to %d, and 0 for GOMAXPROCS", c.Workers, maxWorkers)
+	}
+	if c.Window == 0 {
+		n, err := envInt("WEFT_WINDOW", defaultWindow, 2, maxWindow)
+		if err != nil {
+			return c, err
+		}
+		c.Window = n
+	}
+	if c.Window > maxWindow || c.Window == 1 {
+		return c, fmt.Errorf("task: Config.Window is %d; legal are 2 to %d, 0 for the default and a negative value for none", c.Window, maxWindow)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+// envInt reads a variable of the environment, or gives def if it is not set.
+func envInt(name string, def, least, most int) (int, error) {
+	v, ok := os.LookupEnv(name)
+	if !ok || v == "" {
+		return def, nil
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("task: environment variable %s is %q; legal are whole numbers from %d to %d", name, v, least, most)
+	}
+	return n, nil
+}

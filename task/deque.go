@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"sync/atomic"
+)
+
+// deque is a Chase–Lev work-stealing deque: its owner, the holder of the slot,
+// pushes and pops at the bottom, thieves take from the top. README.md has
+// the protocol and the schedules that its order prevents.
+type deque struct {
+	_      pad
+	top    atomic.Int64 // next to steal; only grows
+	_      pad
+	bottom atomic.Int64         // next free place; written by the owner
+	buf    atomic.Pointer[ring] // written by the owner
+	_      pad
+}
+
+type pad [64]byte
+
+// ring is a circular array of tasks; its length is a power of two.
+type ring struct {
+	cells []cell
+	mask  int64
+}
+
+const ringMin = 256 // tasks (guess: a window of live tasks seldom has more of them ready)
+
+func newRing(n int64) *ring { return &ring{make([]cell, n), n - 1} }
+
+func (d *deque) init(n int64) { d.buf.Store(newRing(n)) }
+
+// push adds t at the bottom. Owner only.
+func (d *deque) push(t *Task) {
+	b := d.bottom.Load()
+	r := d.buf.Load()
+	if b-d.top.Load() > r.mask {
+		r = d.grow(r, b)
+	}
+	r.cells[b&r.mask].store(t)
+	d.bottom.Store(b + 1)
+}
+
+// grow doubles the ring. Thieves that still hold the old one find the same
+// tasks there: no cell of it is written again.
+func (d *deque) grow(r *ring, b int64) *ring {
+	n := newRing(2 * (r.mask + 1))
+	for i := d.top.Load(); i < b; i++ {
+		n.cells[i&n.mask].store(r.cells[i&r.mask].load())
+	}
+	d.buf.Store(n)
+	return n
+}
+
+// pop takes the newest task; nil if there is none. Owner only.
+func (d *deque) pop() *Task {
+	b := d.bottom.Load() - 1
+	if d.top.Load() > b {
+		return nil // empty, and only the owner could change that
+	}
+	d.bottom.Store(b) // announce: thieves must not take b without a contest
+	t := d.top.Load()
+	if t > b {
+		d.bottom.Store(b + 1)
+		return nil
+	}
+	r := d.buf.Load()
+	x := r.cells[b&r.mask].load()
+	if t == b {
+		// The last one: a thief may be after it too.
+		if !d.top.CompareAndSwap(t, t+1) {
+			x = nil
+		}
+		d.bottom.Store(b + 1)
+	}
+	return x
+}
+
+// steal takes the oldest task. It returns nil and false when there is none, nil and
+// true when another thief or the owner was faster.
+func (d *deque) steal() (x *Task, lost bool) {
+	t := d.top.Load()
+	b := d.bottom.Load()
+	if t >= b {
+		return nil, false
+	}
+	r := d.buf.Load()
+	x = r.cells[t&r.mask].load()
+	if !d.top.CompareAndSwap(t, t+1) {
+		return nil, true
+	}
+	return x, false
+}
+
+// empty reports whether there was nothing to steal. Anybody may ask.
+func (d *deque) empty() bool { return d.top.Load() >= d.bottom.Load() }

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+)
+
+// ErrClosed is returned by [Runtime.Run] after [Runtime.Close].
+var ErrClosed = errors.New("task: the runtime is closed")
+
+// An Error says which task ended a run, and why. Err is what the body or an
+// event returned, or what it panicked with.
+type Error struct {
+	Label string // Attrs.Label, if any
+	Site  string // file:line (function) that spawned the task, or of its body
+	Panic any    // value of the panic; nil if there was none
+	Stack []byte // stack of the panic; nil if there was none
+	Err   error
+}
+
+// Error returns one line; the stack of a panic follows on lines of its own.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("task ")
+	if e.Label != "" {
+		fmt.Fprintf(&b, "%q ", e.Label)
+	}
+	fmt.Fprintf(&b, "(spawned at %s): %v", e.Site, e.Err)
+	if e.Stack != nil {
+		fmt.Fprintf(&b, "\n%s", e.Stack)
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// errGoexit is the cause when a body ends its goroutine.
+var errGoexit = errors.New("the body called runtime.Goexit (in a test: FailNow or SkipNow, which only the test's own goroutine may call)")
+
+// wrap makes the error of t that cause ended.
+func (t *Task) wrap(cause error, panicked any, stack []byte) *Error {
+	return &Error{Label: t.label, Site: t.site(), Panic: panicked, Stack: stack, Err: cause}
+}
+
+// site names where t comes from. It is only called for an error.
+func (t *Task) site() string {
+	pc := t.pc
+	if pc == 0 {
+		pc = reflect.ValueOf(t.fn).Pointer() + 1
+	}
+	fr, _ := runtime.CallersFrames([]uintptr{pc}).Next()
+	if fr.Function == "" {
+		return "an unknown place"
+	}
+	return fmt.Sprintf("%s:%d (%s)", fr.File, fr.Line, fr.Function)
+}
+
+// panicError turns a recovered value into an error that keeps errors apart.
+func panicError(r any) error {
+	if err, ok := r.(error); ok {
+		return fmt.Errorf("panic: %w", err)
+	}
+	return fmt.Errorf("panic: %v", r)
+}

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"weft/deps"
+)
+
+// Hold binds an event to t: the task is not over, and does not release its
+// accesses, until the body has returned and each Hold's function has been called.
+// This is how a completion is awaited without keeping a stack or a slot; package tampi does it for
+// requests.
+//
+// The returned function ends the event. Any goroutine may call it; the first
+// call counts and later ones do nothing. An error ends the run, as if the body had returned it.
+//
+// Besides the body, any goroutine may call Hold while an event of t is pending;
+// it panics when there is none, since the task may be over then.
+func (t *Task) Hold() func(error) {
+	if s := t.run.rt.here(); s != nil && s.cur == t || getg() == 0 {
+		t.used = true
+		t.holds.Add(1)
+	} else {
+		for {
+			n := t.holds.Load()
+			if n&^bodyOver == 0 {
+				panic("task: Hold from outside the body of a task that has no pending event")
+			}
+			if t.holds.CompareAndSwap(n, n+1) {
+				break
+			}
+		}
+	}
+	h := &hold{t: t}
+	return h.release
+}
+
+// hold is one event.
+type hold struct {
+	t    *Task
+	done atomic.Bool
+}
+
+func (h *hold) release(err error) {
+	if !h.done.CompareAndSwap(false, true) {
+		return
+	}
+	t := h.t
+	if err != nil {
+		t.run.fail(t.wrap(err, nil, nil))
+	}
+	if t.holds.Add(-1) != bodyOver {
+		return
+	}
+	// The body is over and this was the last event.
+	t.addIdle(-1)
+	rt := t.run.rt
+	if s := rt.here(); s != nil {
+		rt.giveUp(t, s, &s.flow)
+		s.settle(false)
+		return
+	}
+	f := flows.Get().(*deps.Flow)
+	rt.giveUp(t, nil, f)
+	for n := f.NextReady(); n != nil; n = f.NextReady() {
+		rt.readyOff(fromNode(n))
+	}
+	for f.NextFree() != nil { // left to the garbage collector
+	}
+	flows.Put(f)
+}
+
+// flows are for goroutines without a slot.
+var flows = sync.Pool{New: func() any { return new(deps.Flow) }}

@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import "weft/deps"
+
+// A task ends in three steps, which the numbers of its counters gate:
+//
+//	bodyOver   the body has returned
+//	giveUp     … and its events are zero: the accesses are released
+//	deepDone   … and all descendants are over: the parent is told
+//
+// Each is called once for a task, by whoever makes the last condition true.
+
+// bodyOver is the marker in Task.holds that the body is over.
+const bodyOver = 1 << 30
+
+// bodyOver does what the end of t's body allows.
+func (s *slot) bodyOver(t *Task) {
+	if t.und != nil && t.und.state.done() {
+		s.rt.resume(t.und.creator)
+	}
+	// Only the body can take holds from zero to one, so zero is final here.
+	if t.holds.Load() != 0 {
+		t.addIdle(1)
+		if t.holds.Add(bodyOver) != bodyOver {
+			return
+		}
+		t.addIdle(-1)
+	}
+	s.rt.giveUp(t, s, &s.flow)
+}
+
+// giveUp releases t's accesses and, if no descendant is left, ends t. s is the caller's
+// slot, nil if it has none; f is the caller's flow.
+func (rt *Runtime) giveUp(t *Task, s *slot, f *deps.Flow) {
+	if t.flags&flagWait == 0 {
+		t.Finish(f)
+	}
+	if t.spawned != 0 {
+		left := t.spawned + t.count.Load()
+		if s != nil && s.overOf == t {
+			if left -= s.overN; left == 0 {
+				s.overOf, s.overN = nil, 0
+			}
+		}
+		if left != 0 {
+			t.phase = phaseEnded
+			if t.count.Add(t.spawned) != 0 {
+				return
+			}
+		}
+	}
+	p := rt.deepDone(t, f)
+	switch {
+	case p == nil:
+	case s != nil:
+		s.over(p)
+	default:
+		rt.overOff(p, f)
+	}
+}
+
+// deepDone ends t for good and returns the parent, which is to be told; nil if t was
+// the main task of a run. The memory of t may serve another task afterwards.
+func (rt *Runtime) deepDone(t *Task, f *deps.Flow) *Task {
+	if t.flags&flagWait != 0 {
+		t.Finish(f)
+	}
+	p, r := t.parent, t.run
+	t.Retire(f)
+	if p == nil {
+		r.end()
+	}
+	return p
+}
+
+// over notes that one more child of p is over. The parent's counter learns of it later:
+// when there are overMax of them, or before the slot does anything but run another
+// child of p. Until then p cannot be over anyway.
+func (s *slot) over(p *Task) {
+	if s.overOf != p {
+		s.tell()
+		s.overOf = p
+	}
+	if s.overN++; s.overN >= overMax {
+		s.tell()
+	}
+}
+
+// tell brings the parents' counters up to date.
+func (s *slot) tell() {
+	for s.overOf != nil {
+		p, n := s.overOf, s.overN
+		s.overOf, s.overN = nil, 0
+		if p.count.Add(-n) == 0 {
+			if p.phase == phaseWait {
+				s.rt.resume(p)
+			} else if q := s.rt.deepDone(p, &s.flow); q != nil {
+				s.overOf, s.overN = q, 1
+			}
+		}
+	}
+	s.rt.window.look()
+}
+
+// overOff is over and tell for a caller without a slot.
+func (rt *Runtime) overOff(p *Task, f *deps.Flow) {
+	for p != nil && p.count.Add(-1) == 0 {
+		if p.phase == phaseWait {
+			rt.resume(p)
+			break
+		}
+		p = rt.deepDone(p, f)
+	}
+	rt.window.look()
+}
+
+// addIdle tells the parent that one more child, or one less, waits for something
+// other than a slot.
+func (t *Task) addIdle(d int32) {
+	if t.parent != nil {
+		t.parent.idle.Add(d)
+	}
+}

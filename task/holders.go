@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// holders finds the slot that a goroutine holds: a table with one cell for each slot,
+// placed by the holder's identity. A goroutine only ever asks for itself, and
+// only it can make slot.g its own identity, so an entry that matches is true.
+type holders struct {
+	tab  []atomic.Pointer[slot]
+	mask uintptr
+	far  atomic.Uintptr // longest distance of an entry from its home; only grows
+	mu   sync.Mutex     // orders changes
+}
+
+func (h *holders) init(slots int) {
+	n := 16
+	for n < 8*slots {
+		n *= 2
+	}
+	h.tab = make([]atomic.Pointer[slot], n)
+	h.mask = uintptr(n - 1)
+}
+
+func home(g uintptr) uintptr { return g>>7 ^ g>>17 }
+
+// set records that goroutine g, the caller, holds s from now on.
+func (h *holders) set(g uintptr, s *slot) {
+	s.g.Store(g)
+	if h.find(g) == s || g == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.cell != nil {
+		s.cell.Store(nil)
+	}
+	for d := uintptr(0); ; d++ {
+		c := &h.tab[(home(g)+d)&h.mask]
+		if c.Load() == nil {
+			if d > h.far.Load() {
+				h.far.Store(d)
+			}
+			c.Store(s)
+			s.cell = c
+			return
+		}
+	}
+}
+
+// find returns the slot that goroutine g, the caller, holds; nil if none.
+func (h *holders) find(g uintptr) *slot {
+	for d, far := uintptr(0), h.far.Load(); d <= far; d++ {
+		if s := h.tab[(home(g)+d)&h.mask].Load(); s != nil && s.g.Load() == g {
+			return s
+		}
+	}
+	return nil
+}
+
+// here returns the slot that the calling goroutine holds; nil if none.
+func (rt *Runtime) here() *slot {
+	if g := getg(); g != 0 {
+		return rt.holders.find(g)
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// idle is where slots without work go. README.md, "Idle slots", has the protocol;
+// the numbers in the code are its steps.
+type idle struct {
+	_       pad
+	hunting atomic.Int32 // slots that look for work
+	parked  atomic.Int32 // slots in list
+	_       pad
+	mu      sync.Mutex
+	list    []*slot // +checklocks:mu
+	closed  bool    // +checklocks:mu
+}
+
+const (
+	huntRounds = 40 // looks at everything before a slot parks (bench task/blocks; a park and wake cost about as much)
+	huntPause  = 60 // empty loop turns between two looks (guess: a cache line's way)
+	huntYield  = 8  // every so many looks the processor goes to another goroutine
+)
+
+// notify is called after work was queued (step P1): it wakes a slot if one is
+// parked and none is hunting.
+func (i *idle) notify() {
+	if i.parked.Load() == 0 || i.hunting.Load() != 0 { // P2
+		return
+	}
+	i.wake()
+}
+
+func (i *idle) wake() {
+	if !i.hunting.CompareAndSwap(0, 1) { // P3
+		return
+	}
+	i.mu.Lock()
+	n := len(i.list)
+	if n == 0 {
+		i.mu.Unlock()
+		i.hunting.Add(-1)
+		return
+	}
+	s := i.list[n-1]
+	i.list = i.list[:n-1]
+	i.parked.Add(-1)
+	i.mu.Unlock()
+	s.hunting = true
+	s.sema <- struct{}{} // P4; the slot is hunting from here on
+}
+
+// hunt looks for work elsewhere and parks when there is none. It returns nil and false when
+// the caller should look at its own queues again.
+func (s *slot) hunt() (t *Task, closed bool) {
+	rt := s.rt
+	i := &rt.idle
+	if !s.hunting && 2*i.hunting.Load() < int32(len(rt.slots.all)) {
+		s.hunting = true
+		i.hunting.Add(1) // H1
+	}
+	if s.hunting {
+		for round := 1; round <= rt.huntRounds; round++ {
+			if t := s.look(); t != nil { // H2
+				return t, false
+			}
+			if round%huntYield == 0 {
+				runtime.Gosched()
+			} else {
+				for range huntPause {
+					spinHint()
+				}
+			}
+		}
+	}
+	return s.sleep()
+}
+
+//go:noinline
+func spinHint() {}
+
+// found ends the hunt of a slot that has work, or that ends. The last hunter wakes another slot:
+// there may be more work than it can do.
+func (s *slot) found() {
+	if !s.hunting {
+		return
+	}
+	s.hunting = false
+	if s.rt.idle.hunting.Add(-1) == 0 {
+		s.rt.idle.notify()
+	}
+}
+
+// look takes work from anywhere.
+func (s *slot) look() *Task {
+	rt := s.rt
+	if t := rt.high.pop(); t != nil {
+		return t
+	}
+	if t := rt.inject.pop(); t != nil {
+		return t
+	}
+	all := rt.slots.all
+	if n := len(all); n > 1 {
+		at := int(s.rng.Uint64() % uint64(n))
+		for k := range n {
+			v := all[(at+k)%n]
+			if v == s {
+				continue
+			}
+			for {
+				t, lost := v.deque.steal()
+				if t != nil {
+					return t
+				}
+				if !lost {
+					break
+				}
+			}
+		}
+	}
+	return rt.low.pop()
+}
+
+// anyWork reports whether there is something that look would find.
+func (rt *Runtime) anyWork() bool {
+	if rt.inject.n.Load() > 0 || rt.high.n.Load() > 0 || rt.low.n.Load() > 0 {
+		return true
+	}
+	for _, s := range rt.slots.all {
+		if !s.deque.empty() {
+			return true
+		}
+	}
+	return false
+}
+
+// sleep parks the slot until there is work.
+func (s *slot) sleep() (t *Task, closed bool) {
+	rt := s.rt
+	i := &rt.idle
+	i.mu.Lock()
+	if i.closed {
+		i.mu.Unlock()
+		if s.hunting {
+			s.hunting = false
+			i.hunting.Add(-1)
+		}
+		return nil, true
+	}
+	wasHunting := s.hunting
+	s.hunting = false
+	i.list = append(i.list, s)
+	n := i.parked.Add(1) // S1
+	i.mu.Unlock()
+	if wasHunting {
+		i.hunting.Add(-1) // S2
+	}
+	if rt.anyWork() || (int(n) == len(rt.slots.all) && rt.window.stalled()) { // S3
+		if i.unpark(s) {
+			s.hunting = true
+			i.hunting.Add(1)
+			return s.look(), false
+		}
+	}
+	<-s.sema // S4
+	return nil, false
+}
+
+// unpark takes s off the list again; false if it is being woken.
+func (i *idle) unpark(s *slot) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for k, x := range i.list {
+		if x == s {
+			last := len(i.list) - 1
+			i.list[k] = i.list[last]
+			i.list = i.list[:last]
+			i.parked.Add(-1)
+			return true
+		}
+	}
+	return false
+}
+
+// close wakes all slots for good.
+func (i *idle) close() {
+	i.mu.Lock()
+	i.closed = true
+	l := i.list
+	i.list = nil
+	i.parked.Add(int32(-len(l)))
+	i.mu.Unlock()
+	for _, s := range l {
+		s.sema <- struct{}{}
+	}
+}

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// inject is the queue for work from outside: first in, first out, linked
+// through Task.next.
+type inject struct {
+	n          atomic.Int64 // length, to look without the lock
+	mu         sync.Mutex
+	head, tail *Task // +checklocks:mu
+}
+
+func (q *inject) push(t *Task) {
+	q.mu.Lock()
+	t.next = nil
+	if q.tail == nil {
+		q.head = t
+	} else {
+		q.tail.next = t
+	}
+	q.tail = t
+	q.n.Add(1)
+	q.mu.Unlock()
+}
+
+func (q *inject) pop() *Task {
+	if q.n.Load() == 0 {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t := q.head
+	if t != nil {
+		q.head = t.next
+		if q.head == nil {
+			q.tail = nil
+		}
+		t.next = nil
+		q.n.Add(-1)
+	}
+	return t
+}

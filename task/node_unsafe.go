@@ -1,0 +1,14 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"unsafe"
+
+	"weft/deps"
+)
+
+// fromNode returns the task whose dependency node n is. Every node that weft's
+// runtime registers is the first field of a Task.
+func fromNode(n *deps.Node) *Task { return (*Task)(unsafe.Pointer(n)) }

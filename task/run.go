@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	uatomic "go.uber.org/atomic"
+)
+
+// run is one call of Runtime.Run: a main task and its descendants.
+type run struct {
+	// Constant after construction.
+	rt     *Runtime
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when the main task is over
+
+	stopped atomic.Bool   // bodies are skipped from now on
+	first   uatomic.Error // why; the first one stays
+
+	mu      sync.Mutex
+	blocked []*Task // tasks in Block. +checklocks:mu
+}
+
+// Run runs main as the main task of a dependency domain of its own and returns
+// when it and all its descendants are over. It may be called from several
+// goroutines at once; the runs share the slots. It must not be called from a task.
+//
+// The first error or panic of a body or an event, or the end of ctx, ends the
+// run: tasks that have not started are skipped, their accesses are released in order, and
+// blocked ones are resumed; events that are pending are waited for. Run returns that
+// error, an [*Error] if a task is to blame, or the cause of ctx. Cancelling does not
+// interrupt a body: it may look at [Task.Context].
+func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
+	if main == nil {
+		panic("task: Run of a nil function")
+	}
+	if rt.here() != nil {
+		panic("task: Run inside a task, whose slot it would keep; use Spawn and Wait")
+	}
+	if !rt.life.enter() {
+		return ErrClosed
+	}
+	defer rt.life.leave()
+
+	r := &run{rt: rt, done: make(chan struct{})}
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	defer r.cancel(nil)
+	unhook := context.AfterFunc(ctx, func() { r.fail(context.Cause(ctx)) })
+	defer unhook()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+
+	t := &Task{fn: main, run: r, used: true, pc: rt.tracePC}
+	if t.pc != 0 {
+		t.pc = caller()
+	}
+	t.Node.Register(&t.Node, nil, nil)
+	rt.readyOff(t)
+	<-r.done
+	return r.first.Load()
+}
+
+// end is called once, when the main task is over.
+func (r *run) end() { close(r.done) }
+
+// fail ends the run because of err, if it is the first reason to do so.
+func (r *run) fail(err error) {
+	if !r.first.CompareAndSwap(nil, err) {
+		return
+	}
+	r.cancel(err)
+	r.mu.Lock()
+	r.stopped.Store(true)
+	l := r.blocked
+	r.blocked = nil
+	for _, t := range l {
+		t.parker.at = -1
+	}
+	r.mu.Unlock()
+	for _, t := range l {
+		if t.block.CompareAndSwap(blocked, blockNone) {
+			r.rt.resume(t)
+		}
+	}
+}
+
+// cause returns why the run ended early; nil if it did not.
+func (r *run) cause() error {
+	if !r.stopped.Load() {
+		return nil
+	}
+	return r.first.Load()
+}
+
+// addBlocked announces that t, which is prepared, is blocked. It returns false if t has
+// no reason to wait: it was unblocked meanwhile, or the run is over.
+func (r *run) addBlocked(t *Task) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped.Load() {
+		return false
+	}
+	// The place is taken before the announcement: who unblocks t finds it there.
+	t.parker.at = len(r.blocked)
+	r.blocked = append(r.blocked, t)
+	if t.block.CompareAndSwap(blockNone, blocked) {
+		return true
+	}
+	t.block.CompareAndSwap(blockToken, blockNone)
+	r.removeLocked(t.parker)
+	return false
+}
+
+// dropBlocked takes t, which was unblocked and is not resumed yet, off the list.
+func (r *run) dropBlocked(t *Task) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.removeLocked(t.parker)
+}
+
+func (r *run) removeLocked(p *parker) {
+	i := p.at
+	if i < 0 {
+		return
+	}
+	p.at = -1
+	last := len(r.blocked) - 1
+	x := r.blocked[last]
+	r.blocked[last] = nil
+	r.blocked = r.blocked[:last]
+	if i != last {
+		r.blocked[i] = x
+		x.parker.at = i
+	}
+}

@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+
+	"weft/deps"
+)
+
+// A slot is the right to run tasks. Exactly one goroutine holds it at a time, and only
+// that one touches the fields below "owned"; it hands them over with the slot,
+// through a channel.
+type slot struct {
+	// Constant after construction.
+	rt *Runtime
+	id int
+
+	// Owned by the holder.
+	cur     *Task     // task whose body runs; the innermost one, if several are nested
+	runnext *Task     // successor of the task that just ended: runs next, past the queue
+	flow    deps.Flow // work list for tokens; not in use while a body runs
+	free    *Task     // tasks to be used again
+	nfree   int
+	overOf  *Task // parent of overN children that are over and not counted yet
+	overN   int64
+	tick    uint32
+	rng     rand.PCG
+	hunting bool // counted in rt.idle.hunting
+
+	_     pad
+	g     atomic.Uintptr        // goroutine that holds the slot; written by it
+	cell  *atomic.Pointer[slot] // place in holders; guarded by holders.mu
+	deque deque
+	sema  chan struct{} // wakes the holder when it is parked
+}
+
+// batch is how many free tasks move between a slot and the runtime at once, and
+// how many tasks are allocated together (guess: 64 tasks are 32 KiB).
+const batch = 64
+
+// overMax is how many children that are over a slot keeps back from their
+// parent's counter. They are told anyway before the slot runs anything else than
+// another child of the same parent, so nobody waits for them.
+const overMax = 64
+
+// injectLook is how many tasks a slot runs between looks at the injection queue
+// while it has work of its own (as Go's scheduler does with its global queue).
+const injectLook = 61
+
+// loop runs tasks until the slot is passed on or the runtime closes. s is the
+// slot that the goroutine starts with; a body that blocks comes back with another one.
+func (s *slot) loop() {
+	s.take()
+	for {
+		t := s.nextTask()
+		if t == nil {
+			s.rt.slots.wg.Done()
+			return
+		}
+		if t.resuming {
+			s.pass(t)
+			return
+		}
+		s = s.execute(t)
+	}
+}
+
+// take makes the caller the holder of s.
+func (s *slot) take() {
+	s.rt.holders.set(getg(), s)
+}
+
+// pass gives s to the goroutine of t, which waits for one.
+func (s *slot) pass(t *Task) {
+	t.resuming = false
+	s.g.Store(0)
+	t.parker.wake <- s
+}
+
+// execute runs t's body on this stack and then does what its end allows. It returns the
+// slot that the goroutine holds afterwards.
+func (s *slot) execute(t *Task) *slot {
+	if s.overOf != nil && s.overOf != t.parent {
+		s.tell()
+	}
+	outer := s.cur
+	s.cur, t.slot, t.outer = t, s, outer
+	var err error
+	if !t.run.stopped.Load() {
+		err = t.call()
+	}
+	s = t.leave()
+	if err != nil {
+		t.run.fail(err)
+	}
+	s.bodyOver(t)
+	s.settle(outer == nil)
+	return s
+}
+
+// leave ends t's hold on its slot and gives it back to the task beneath, if there
+// is one. It returns the slot.
+func (t *Task) leave() *slot {
+	s := t.slot
+	t.slot = nil
+	s.cur = t.outer
+	if t.outer != nil {
+		t.outer.slot = s
+		t.outer = nil
+	}
+	return s
+}
+
+// nextTask returns the next task to start or to resume; nil when the runtime closes.
+func (s *slot) nextTask() *Task {
+	t := s.pick()
+	if s.hunting {
+		s.found()
+	}
+	return t
+}
+
+func (s *slot) pick() *Task {
+	rt := s.rt
+	for {
+		if rt.high.n.Load() > 0 {
+			if t := rt.high.pop(); t != nil {
+				return t
+			}
+		}
+		if t := s.runnext; t != nil {
+			s.runnext = nil
+			return t
+		}
+		if s.tick++; s.tick%injectLook == 0 {
+			if t := rt.inject.pop(); t != nil {
+				return t
+			}
+		}
+		if t := s.deque.pop(); t != nil {
+			return t
+		}
+		if s.overOf != nil {
+			s.tell() // may make a parent ready
+			s.settle(true)
+			continue
+		}
+		t, closed := s.hunt()
+		if t != nil || closed {
+			return t
+		}
+	}
+}
+
+// settle queues what the flow made ready and takes in what it set free. With next, the
+// first task that became ready runs next on this slot.
+func (s *slot) settle(next bool) {
+	for n := s.flow.NextReady(); n != nil; n = s.flow.NextReady() {
+		t := fromNode(n)
+		if next && s.runnext == nil && t.priority == 0 {
+			s.runnext = t
+			continue
+		}
+		s.ready(t)
+	}
+	s.recycle()
+}
+
+// ready queues a task that may start or be resumed.
+func (s *slot) ready(t *Task) {
+	rt := s.rt
+	switch {
+	case t.priority == 0:
+		s.deque.push(t)
+	case t.priority > 0:
+		rt.high.push(t)
+	default:
+		rt.low.push(t)
+	}
+	rt.idle.notify()
+}
+
+// refill gets free tasks from the runtime, or makes some, and returns the list.
+func (s *slot) refill() *Task {
+	if l := s.rt.pool.get(); l != nil {
+		s.free, s.nfree = l, batch
+		return l
+	}
+	mem := make([]Task, batch)
+	for i := range mem[:batch-1] {
+		mem[i].next = &mem[i+1]
+	}
+	s.free, s.nfree = &mem[0], batch
+	return s.free
+}
+
+// spill gives a batch of free tasks to the runtime.
+func (s *slot) spill() {
+	l := s.free
+	last := l
+	for range batch - 1 {
+		last = last.next
+	}
+	s.free, s.nfree = last.next, s.nfree-batch
+	last.next = nil
+	s.rt.pool.put(l)
+}

@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"context"
+
+	"weft/deps"
+	"weft/internal/xatomic"
+)
+
+// A Task is one execution of a body. A body gets its own task as the argument and
+// makes children, waits and binds events through it.
+//
+// Unless a method says otherwise, only the body may call it, on the goroutine that
+// runs the body; a call from elsewhere panics and names both. The task must not be
+// used once it is over: its memory serves another one then.
+type Task struct {
+	deps.Node // must be the first field: see fromNode
+
+	// Constant once spawned.
+	fn       func(*Task) error
+	parent   *Task // nil for the main task of a run
+	run      *run
+	pc       uintptr // spawn site, if traced
+	label    string
+	priority int32
+	depth    int32 // length of the chain of parents
+	flags    uint8
+
+	// Owned by the body, or by whoever runs it next: the slot hands it on.
+	slot     *slot // slot that the body runs on; nil while it does not run
+	outer    *Task // task whose Wait this one runs under, on the same stack
+	spawned  int64 // children that count has not been told of
+	phase    uint8 // what the last child does when count is armed
+	unlooked uint8 // spawns since the window was looked at
+	used     bool  // somebody may hold a late reference: do not reuse the memory
+	resuming bool  // in a queue to get a slot, not to start
+	parker   *parker
+	und      *undeferred
+	next     *Task // list of the free tasks, or of the injection queue
+
+	_ pad // the words below are written by other slots
+
+	// count is minus the children that are over, until it is armed by adding
+	// spawned: then it is the number of live children, and whoever makes it
+	// zero does what phase says. Unarmed it never becomes zero by a child.
+	count xatomic.Int64
+
+	// holds is the number of events, plus bodyOver once the body is over.
+	holds xatomic.Int32
+
+	// idle is the number of children that wait for something other than a
+	// slot: blocked, or for events. The window does not count them.
+	idle xatomic.Int32
+
+	// block is the state of Block and Unblock.
+	block xatomic.Uint32
+}
+
+// Values of Task.flags.
+const (
+	flagWait = 1 << iota // Attrs.Wait
+)
+
+// Values of Task.phase.
+const (
+	phaseBody  = iota // count is not armed
+	phaseWait         // the body waits for the children
+	phaseEnded        // the body and its events are over
+)
+
+// Attrs are the attributes of a task. The zero value has none.
+type Attrs struct {
+	// Label names the task in errors and profiles.
+	Label string
+
+	// Priority orders ready tasks: larger first; the default is 0. It is a hint:
+	// running tasks are not interrupted. Children do not inherit it.
+	Priority int
+
+	// Undeferred makes Spawn return when the body is over (OmpSs-2's if(0)). It
+	// runs on the creator's stack if its accesses allow it at once.
+	Undeferred bool
+
+	// Wait holds all accesses back until the descendants are over as well. It is
+	// coarser than to let the children's accesses go one by one, and cheaper than
+	// a Wait at the end of the body, since no stack is kept.
+	Wait bool
+}
+
+// Context returns the context of the run: it is cancelled when the run's own
+// context is, or when a task fails, with that error as the cause.
+// Any goroutine may call it while the task is not over.
+func (t *Task) Context() context.Context { return t.run.ctx }
+
+// Runtime returns the runtime that runs the task. Any goroutine may call it.
+func (t *Task) Runtime() *Runtime { return t.run.rt }
+
+// Label returns the label of the task. Any goroutine may call it while the task
+// is not over.
+func (t *Task) Label() string { return t.label }
+
+// Release gives up an access before the body ends; the body must not touch the
+// object any more. Each must be declared in just that mode; an error names the first
+// that is not, and the rest is given up all the same.
+func (t *Task) Release(accs ...deps.Access) error {
+	s := t.enter("Release")
+	var first error
+	for _, a := range accs {
+		if err := t.Node.Release(a, &s.flow); err != nil && first == nil {
+			first = err
+		}
+	}
+	s.settle(false)
+	return first
+}
+
+// enter checks that the caller is t's body and returns its slot.
+func (t *Task) enter(op string) *slot {
+	s := t.slot
+	if s == nil || s.cur != t || s.g.Load() != getg() {
+		t.misuse(op, s)
+	}
+	return s
+}
+
+// misuse reports a call that is not the body's. What it says of a task that is over may be
+// about the next task in the same memory.
+func (t *Task) misuse(op string, s *slot) {
+	name := func(x *Task) string {
+		if x.fn == nil {
+			return "a task that is over"
+		}
+		if x.label != "" {
+			return "task " + x.label + " (spawned at " + x.site() + ")"
+		}
+		return "the task spawned at " + x.site()
+	}
+	who := "a goroutine that runs no task"
+	if h := here(t.run); h != nil && h.cur != nil {
+		who = name(h.cur)
+	}
+	why := "only its own body may, while it runs"
+	if s == nil {
+		why = "its body is not running"
+	}
+	panic("task: " + op + " on " + name(t) + " by " + who + ": " + why)
+}
+
+// here returns the slot that the caller holds in the runtime of r; nil if none.
+func here(r *run) *slot {
+	if r == nil {
+		return nil
+	}
+	return r.rt.here()
+}

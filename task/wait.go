@@ -1,0 +1,190 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"runtime/debug"
+	"sync"
+
+	"weft/deps"
+)
+
+// call runs t's body and turns its panic into an error.
+func (t *Task) call() (err error) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		if r := recover(); r != nil {
+			err = t.wrap(panicError(r), r, debug.Stack())
+			return
+		}
+		t.goexit()
+	}()
+	err = t.fn(t)
+	returned = true
+	if err != nil {
+		err = t.wrap(err, nil, nil)
+	}
+	return err
+}
+
+// goexit ends t when its body has ended the goroutine. The bodies beneath it on
+// the stack end in the same way, one after the other; the last one hands the slot on.
+func (t *Task) goexit() {
+	s := t.leave()
+	t.run.fail(t.wrap(errGoexit, nil, nil))
+	last := s.cur == nil
+	s.bodyOver(t)
+	s.settle(false)
+	if last {
+		s.handOver()
+	}
+}
+
+// Wait returns when all children that t has made so far are over, with all their
+// descendants and events. It runs descendants that are ready; if there are none, it
+// gives up the slot. It returns the error of the run if that has failed or was
+// cancelled, else nil.
+func (t *Task) Wait() error {
+	s := t.enter("Wait")
+	for {
+		left := t.spawned + t.count.Load()
+		if s.overOf == t {
+			left -= s.overN
+		}
+		if left == 0 {
+			if s.overOf == t {
+				// Nobody else needs to know.
+				t.spawned -= s.overN
+				s.overOf, s.overN = nil, 0
+			}
+			break
+		}
+		if d := s.descendant(t); d != nil {
+			s = s.execute(d)
+			continue
+		}
+		if s.overOf != nil {
+			s.tell()
+			s.settle(false)
+			continue
+		}
+		t.prepare()
+		t.phase = phaseWait
+		if t.count.Add(t.spawned) != 0 {
+			t.park(s)
+		} else {
+			t.unprepare()
+		}
+		t.phase = phaseBody
+		t.spawned = 0
+		break
+	}
+	return t.run.cause()
+}
+
+// WaitOn returns when t's earlier children have released what accs need: it is an
+// empty undeferred task with these accesses, so it does not wait for the
+// rest of those children, nor for children that do not use the objects. It returns the
+// error of the run if that has failed or was cancelled, else nil.
+func (t *Task) WaitOn(accs ...deps.Access) error {
+	s := t.enter("WaitOn")
+	t.runUndeferred(s, s.newTask(t, func(*Task) error { return nil }), accs)
+	return t.run.cause()
+}
+
+// descendant takes the newest task of the slot's queue if it is a descendant of t. Only
+// such may run on top of t's body: t waits for it in any case, whereas
+// a stranger could itself be waiting for t.
+func (s *slot) descendant(t *Task) *Task {
+	x := s.deque.pop()
+	if x == nil {
+		return nil
+	}
+	if !x.resuming {
+		a := x.parent
+		for a != nil && a.depth > t.depth {
+			a = a.parent
+		}
+		if a == t {
+			return x
+		}
+	}
+	s.deque.push(x)
+	return nil
+}
+
+// parker is where the goroutine of a task waits for a slot.
+type parker struct {
+	wake chan *slot
+	at   int // place in run.blocked; -1 if not in it
+}
+
+var parkers = sync.Pool{New: func() any { return &parker{wake: make(chan *slot, 1), at: -1} }}
+
+// prepare makes t ready to be resumed. It comes before the announcement that t waits.
+func (t *Task) prepare() { t.parker = parkers.Get().(*parker) }
+
+// unprepare takes prepare back, when there is nothing to wait for.
+func (t *Task) unprepare() {
+	parkers.Put(t.parker)
+	t.parker = nil
+}
+
+// park gives up slot s and returns when t has a slot again. Precondition: prepare, and
+// the announcement after it, so that somebody will call resume.
+func (t *Task) park(s *slot) {
+	t.addIdle(1)
+	t.giveSlot(s)
+	t.awaitSlot()
+	t.addIdle(-1)
+}
+
+// giveSlot hands s to a spare goroutine; t's body runs without a slot from here on.
+func (t *Task) giveSlot(s *slot) {
+	s.tell()
+	s.settle(false)
+	t.slot = nil
+	s.cur = nil
+	s.handOver()
+}
+
+// awaitSlot waits until t is given a slot.
+func (t *Task) awaitSlot() {
+	s := <-t.parker.wake
+	t.unprepare()
+	s.take()
+	s.cur, t.slot = t, s
+}
+
+// handOver starts a spare goroutine on s.
+func (s *slot) handOver() {
+	s.g.Store(0)
+	s.rt.spares.run(s)
+}
+
+// resume queues t, whose goroutine waits for a slot.
+func (rt *Runtime) resume(t *Task) {
+	t.resuming = true
+	if s := rt.here(); s != nil {
+		s.ready(t)
+		return
+	}
+	rt.readyOff(t)
+}
+
+// readyOff is slot.ready for a caller without a slot.
+func (rt *Runtime) readyOff(t *Task) {
+	switch {
+	case t.priority == 0:
+		rt.inject.push(t)
+	case t.priority > 0:
+		rt.high.push(t)
+	default:
+		rt.low.push(t)
+	}
+	rt.idle.notify()
+}

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// window holds the creators that wait because they have too many live children.
+type window struct {
+	rt   *Runtime
+	n    atomic.Int32 // creators in list
+	mu   sync.Mutex
+	list []*Task // +checklocks:mu
+}
+
+// windowLook is how many children a task makes between two looks at the window.
+const windowLook = 64
+
+// live is the number of t's children that count in the window, as far as
+// the counters know. Precondition: t's body is the caller, or waits in the window.
+func (t *Task) live() int64 {
+	return t.spawned + t.count.Load() - int64(t.idle.Load())
+}
+
+// throttle makes t, which makes children, wait if too many of them are live.
+func (t *Task) throttle() {
+	w := &t.run.rt.window
+	most := int64(t.run.rt.cfg.Window)
+	if most < 0 || t.live() <= most {
+		return
+	}
+	s := t.slot
+	s.tell()
+	s.settle(false)
+	if t.live() <= most {
+		return
+	}
+	t.prepare()
+	w.add(t)
+	// A child that ended just now may have looked before t was in the list.
+	if t.live() <= most/2 && w.remove(t) {
+		t.unprepare()
+		return
+	}
+	t.park(s)
+}
+
+func (w *window) add(t *Task) {
+	w.mu.Lock()
+	w.list = append(w.list, t)
+	w.n.Add(1)
+	w.mu.Unlock()
+}
+
+// remove takes t out; false if somebody else has done so, who resumes it.
+func (w *window) remove(t *Task) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, x := range w.list {
+		if x == t {
+			w.removeLocked(i)
+			return true
+		}
+	}
+	return false
+}
+
+func (w *window) removeLocked(i int) {
+	last := len(w.list) - 1
+	w.list[i] = w.list[last]
+	w.list[last] = nil
+	w.list = w.list[:last]
+	w.n.Add(-1)
+}
+
+// look resumes the creators of which half the window is over. It is called
+// after children were counted as over.
+func (w *window) look() {
+	if w.n.Load() == 0 {
+		return
+	}
+	low := int64(w.rt.cfg.Window / 2)
+	w.resume(func(t *Task) bool { return t.live() <= low })
+}
+
+// stalled resumes all creators and reports whether there were any. It is called when
+// every slot is idle: what the live children wait for may be what the creators have not
+// made yet.
+func (w *window) stalled() bool {
+	return w.n.Load() > 0 && w.resume(func(*Task) bool { return true })
+}
+
+func (w *window) resume(which func(*Task) bool) (any bool) {
+	var out [8]*Task
+	for {
+		n := 0
+		w.mu.Lock()
+		for i := len(w.list) - 1; i >= 0 && n < len(out); i-- {
+			if t := w.list[i]; which(t) {
+				out[n] = t
+				n++
+				w.removeLocked(i)
+			}
+		}
+		w.mu.Unlock()
+		for _, t := range out[:n] {
+			w.rt.resume(t)
+		}
+		any = any || n > 0
+		if n < len(out) {
+			return any
+		}
+	}
+}
