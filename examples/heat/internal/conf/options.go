@@ -1,0 +1,238 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package conf
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+
+	"weft/examples/heat/internal/grid"
+)
+
+// The variants of the solver.
+const (
+	MPI      = "mpi"
+	ITAMPI   = "itampi"
+	TAMPIRMA = "tampirma"
+)
+
+// Variants lists the legal values of -variant, the default first.
+var Variants = []string{ITAMPI, TAMPIRMA, MPI}
+
+// Defaults of the run without options: a few seconds on two cores, in which the heat visibly spreads. The number
+// of steps is what that takes: warmth travels some sqrt(2*steps) cells.
+const (
+	defaultSize      = 512
+	defaultTimesteps = 12000
+	defaultBlock     = 128
+	defaultRanks     = 2
+	defaultGIF       = "heat.gif"
+	defaultDelta     = 5e-5
+	maxDefaultWins   = 4
+	// snapshotsWanted bounds the default number of snapshots after the initial one: between half of it and
+	// all of it, if there are that many steps.
+	snapshotsWanted = 24
+)
+
+// DefaultNamDir is where snapshots are kept unless -nam-dir says otherwise.
+const DefaultNamDir = "heat.nam"
+
+// Limits of the numbers on the command line. They keep all products of sizes within an int.
+const (
+	maxExtent = 1 << 24
+	maxSteps  = 1 << 30
+	maxRanks  = 1 << 12
+	maxCells  = math.MaxInt >> 25 // 2 TiB of cells with 64 bits
+	// unaskedSnapshotBytes is the most that snapshots take on disk when no option asks for them.
+	unaskedSnapshotBytes = 1 << 30
+)
+
+// Run is what a heat run needs to know.
+type Run struct {
+	Variant   string
+	Layout    grid.Layout
+	Timesteps int
+	Delta     float64
+	Sources   []grid.Source
+	Wins      int // windows per halo, tampirma only
+	Warmup    bool
+	Workers   int
+	Kernel    string // a name that package kernel knows
+
+	Snapshots  bool
+	NamFreq    int // steps from one snapshot to the next; 0 without snapshots
+	NamDir     string
+	Window     string // empty: a unique name
+	GIF        string // empty: none
+	Output     string // PPM file; empty: none
+	CPUProfile string
+
+	Check    bool
+	Verbose  bool
+	Progress bool
+	Bare     bool     // no options were given
+	Warnings []string // for stderr, in order
+}
+
+// SnapshotCount is the number of snapshots of the run, the initial state included.
+func (r *Run) SnapshotCount() int {
+	if !r.Snapshots {
+		return 0
+	}
+	return 1 + r.Timesteps/r.NamFreq
+}
+
+// SnapshotBytes is what all of them take.
+func (r *Run) SnapshotBytes() int {
+	return r.SnapshotCount() * r.Layout.Rows * r.Layout.Cols * 8
+}
+
+// UsageError is a mistake on the command line or in the sources file.
+type UsageError struct{ Err error }
+
+func (e *UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+func usage(format string, args ...any) error {
+	return &UsageError{fmt.Errorf(format, args...)}
+}
+
+// raw is the command line as given; zero means not given where zero is not legal, given tells otherwise.
+type raw struct {
+	size, rows, cols    int
+	timesteps           int
+	bs, rbs, cbs        int
+	delta               float64
+	sources             string
+	wins                int
+	noWarmup            bool
+	output              string
+	verbose             bool
+	variant, kernel     string
+	ranks, workers      int
+	check               bool
+	namFreq             int
+	namDir, window, gif string
+	cpuProfile          string
+	progress            bool
+	given               map[string]bool // by long name
+}
+
+// resolve fills in defaults and checks what the flags cannot check one by one.
+func (f *raw) resolve() (*Run, error) {
+	r := &Run{
+		Variant: f.variant, Delta: f.delta, Warmup: !f.noWarmup && f.output == "",
+		NamDir: f.namDir, Window: f.window, GIF: f.gif, Output: f.output, CPUProfile: f.cpuProfile,
+		Check: f.check, Verbose: f.verbose, Progress: f.progress, Bare: len(f.given) == 0,
+		Timesteps: f.timesteps, Workers: f.workers, Kernel: f.kernel,
+	}
+	if r.Bare {
+		r.Check, r.GIF = true, defaultGIF
+	}
+	if r.Workers == 0 {
+		r.Workers = runtime.GOMAXPROCS(0)
+	}
+	var err error
+	if r.Layout, err = f.layout(r); err != nil {
+		return nil, err
+	}
+	if r.Wins, err = f.windows(r.Layout); err != nil {
+		return nil, err
+	}
+	if err := f.snapshots(r); err != nil {
+		return nil, err
+	}
+	if r.Sources, err = LoadSources(f.sources); err != nil {
+		return nil, &UsageError{err}
+	}
+	return r, nil
+}
+
+// layout finds the sizes, and rounds them up with a warning.
+func (f *raw) layout(r *Run) (grid.Layout, error) {
+	rows, cols := f.size, f.size
+	if f.given["rows"] != f.given["cols"] && !f.given["size"] {
+		return grid.Layout{}, usage("-rows and -cols go together: give both, or -size N for a square matrix")
+	}
+	if f.given["rows"] {
+		rows = f.rows
+	}
+	if f.given["cols"] {
+		cols = f.cols
+	}
+	// A block size that nobody chose is no reason to round a small matrix up by much.
+	rbs, cbs := min(f.bs, ceilDiv(rows, f.ranks)), min(f.bs, cols)
+	if f.given["bs"] {
+		rbs, cbs = f.bs, f.bs
+	}
+	if f.given["rbs"] {
+		rbs = f.rbs
+	}
+	if f.given["cbs"] {
+		cbs = f.cbs
+	}
+	l := grid.Round(rows, cols, f.ranks, rbs, cbs)
+	if l.Rows > maxCells/l.Cols {
+		return l, usage("%d x %d cells are too many, at most %d are legal", l.Rows, l.Cols, maxCells)
+	}
+	warn := func(what string, from, to int, unit string) {
+		if from != to {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s rounded up from %d to %d, a multiple of %s", what, from, to, unit))
+		}
+	}
+	warn("rows", rows, l.Rows, fmt.Sprintf("ranks x block rows = %d x %d", f.ranks, rbs))
+	warn("columns", cols, l.Cols, fmt.Sprintf("block columns = %d", cbs))
+	return l, nil
+}
+
+// windows checks that the column blocks divide evenly over the windows of a halo.
+func (f *raw) windows(l grid.Layout) (int, error) {
+	ncb := l.BlockCols()
+	var legal []string
+	best := 1
+	for n := 1; n <= ncb; n++ {
+		if ncb%n == 0 {
+			legal = append(legal, fmt.Sprint(n))
+			if n <= maxDefaultWins {
+				best = n
+			}
+		}
+	}
+	if !f.given["wins"] {
+		return best, nil
+	}
+	if ncb%f.wins != 0 || f.wins > ncb {
+		return 0, usage("-wins is %d, but the %d column blocks must divide evenly over the windows: legal is %s", f.wins, ncb, strings.Join(legal, ", "))
+	}
+	return f.wins, nil
+}
+
+// snapshots decides whether, and how often.
+func (f *raw) snapshots(r *Run) error {
+	r.Snapshots, r.NamFreq = true, f.namFreq
+	if f.given["nam-freq"] {
+		if f.namFreq == 0 {
+			for _, name := range []string{"window", "gif"} {
+				if f.given[name] {
+					return usage("-%s needs snapshots, but -nam-freq is 0: give 1 or more", name)
+				}
+			}
+			r.Snapshots = false
+		}
+		return nil
+	}
+	r.NamFreq = max(1, ceilDiv(r.Timesteps, snapshotsWanted))
+	asked := r.Bare || f.given["window"] || f.given["gif"] || f.given["nam-dir"]
+	if bytes := r.SnapshotBytes(); !asked && bytes > unaskedSnapshotBytes {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("no snapshots: they would take %d MiB; -nam-freq %d asks for them", bytes>>20, r.NamFreq))
+		r.Snapshots, r.NamFreq = false, 0
+	}
+	return nil
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
