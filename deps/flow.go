@@ -52,6 +52,28 @@ func (f *Flow) push(a *access, bits uint32) {
 	}
 }
 
+// grant delivers the write token to a's in-port. It is push(a, hasW) with the
+// common case, a task that waits for just this, done at once.
+func (f *Flow) grant(a *access) {
+	s := a.state.Add(hasW)
+	if !onlyReady(s) {
+		if e := effects(s) &^ effects(s-hasW); e != 0 {
+			f.work = append(f.work, step{a, s, s - hasW, e})
+		}
+		return
+	}
+	if s&isWeak == 0 && !alreadyOpen(s) {
+		f.granted(a.owner, s)
+	}
+}
+
+// granted counts one access of n, in state s, as open.
+func (f *Flow) granted(n *Node, s uint32) {
+	if s&isSolo != 0 || n.pending.Add(-1) == 0 {
+		f.ready.push(n)
+	}
+}
+
 // drain carries out the work list. It is a loop, not a recursion: tokens run
 // through chains of any length and nests of any depth on a constant stack.
 func (f *Flow) drain() {
@@ -68,7 +90,7 @@ func (f *Flow) drain() {
 // while a delivery on its behalf is still under way (README.md, "Late messages").
 func (f *Flow) carry(st step) {
 	a, s, e := st.a, st.s, st.eff
-	lingers := s&linger != 0
+	late := s&lingers != 0
 
 	if e&(childR|childW|childG) != 0 {
 		var b uint32
@@ -77,10 +99,10 @@ func (f *Flow) carry(st step) {
 			b = hasW
 			if st.mayBeLate(childR, childG) {
 				b |= linger
-				if !lingers {
+				if s&linger == 0 {
 					a.state.Add(linger)
-					lingers = true
 				}
+				late = true
 			}
 		case e&childR != 0:
 			b = hasR
@@ -92,16 +114,14 @@ func (f *Flow) carry(st step) {
 	}
 
 	if e&(sendR|sendW|sendG) != 0 {
-		f.send(st, &lingers)
+		f.send(st, &late)
 	}
 
 	if e&ready != 0 && s&isWeak == 0 {
-		if n := a.owner; n.pending.Add(-1) == 0 {
-			f.ready.push(n)
-		}
+		f.granted(a.owner, s)
 	}
 
-	if e&rest != 0 && !lingers {
+	if e&rest != 0 && !late {
 		f.atRest(a.owner)
 	}
 }
@@ -117,7 +137,7 @@ func (st step) mayBeLate(r, g uint32) bool {
 }
 
 // send delivers tokens to the successor of st's access.
-func (f *Flow) send(st step, lingers *bool) {
+func (f *Flow) send(st step, late *bool) {
 	s, e := st.s, st.eff
 	var b uint32
 	switch {
@@ -126,16 +146,14 @@ func (f *Flow) send(st step, lingers *bool) {
 	case e&sendR != 0:
 		b = hasR
 	}
+	if e&sendW != 0 && st.mayBeLate(sendR, sendG) {
+		b |= linger
+		*late = true
+	}
 	if s&nextUp != 0 {
-		b *= outR / hasR // the same two tokens, at the out-port
+		b *= toOut // the same two tokens, at the out-port
 	} else if e&sendG != 0 && b&hasW == 0 {
 		b |= hasG
-	}
-	if e&sendW != 0 {
-		if st.mayBeLate(sendR, sendG) {
-			b |= linger
-			*lingers = true
-		}
 	}
 	if b != 0 {
 		f.push(st.a.succ, b)

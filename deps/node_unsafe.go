@@ -79,6 +79,10 @@ func (p *Node) Register(n *Node, list []Access, f *Flow) bool {
 	n.refs.Init(int32(k) + 1)
 	n.pending.Init(int32(strong) + 1)
 
+	if k == 1 && strong == 1 {
+		return f.linkSolo(p, &n.accs[0])
+	}
+
 	granted := 0 // strong accesses that may start, counted here and not in pending
 	for i := range n.accs {
 		a := &n.accs[i]
@@ -92,7 +96,7 @@ func (p *Node) Register(n *Node, list []Access, f *Flow) bool {
 		case prev.owner == p:
 			e = f.linkChild(prev, a)
 		default:
-			e = f.linkNext(prev, a)
+			e = f.linkNext(prev, a, prev.state.Load())
 		}
 		if e&ready != 0 && a.state.Load()&isWeak == 0 {
 			granted++
@@ -212,12 +216,40 @@ func (f *Flow) linkChild(prev, a *access) uint32 {
 	return a.receive(t)
 }
 
-// linkNext makes a the successor of prev, the last access of a sibling.
-func (f *Flow) linkNext(prev, a *access) uint32 {
-	ps := prev.state.Load()
+// linkSolo links the only access of a task, a strong one, and reports whether the task may start.
+//
+// Behind a writer no count is needed: the link is the last thing that the creator does
+// with the task, and whoever grants the write token starts it. Behind a reader
+// or a group the creator may still have the read token or the opening to deliver, so
+// that it must hold the task back until it has (README.md, "Late messages").
+func (f *Flow) linkSolo(p *Node, a *access) bool {
+	prev := a.succ
+	a.succ = nil
+	if prev == nil {
+		a.state.Init(a.state.Load() | hasW)
+		return true
+	}
+	if prev.owner != p {
+		ps := prev.state.Load()
+		if ps&(isReader|isGroup) == 0 {
+			a.state.Init(a.state.Load() | isSolo)
+			return f.linkNext(prev, a, ps)&ready != 0
+		}
+		if f.linkNext(prev, a, ps)&ready != 0 {
+			return true
+		}
+	} else if f.linkChild(prev, a)&ready != 0 {
+		return true
+	}
+	return a.owner.pending.Add(-1) == 0
+}
+
+// linkNext makes a the successor of prev, the last access of a sibling, whose state was ps a
+// moment ago.
+func (f *Flow) linkNext(prev, a *access, ps uint32) uint32 {
 	if finished(ps) {
 		// Nobody but this body would touch prev again: it is at rest.
-		if ps&linger == 0 {
+		if ps&lingers == 0 {
 			f.atRest(prev.owner)
 		}
 		a.state.Init(a.state.Load() | hasW)
@@ -243,7 +275,7 @@ func (f *Flow) linkNext(prev, a *access) uint32 {
 	if e&rest != 0 {
 		// prev finished between the look and the link. An earlier read token went
 		// nowhere, since there was no successor: nothing is under way.
-		if s&linger == 0 {
+		if s&lingers == 0 {
 			f.atRest(prev.owner)
 		}
 	}
@@ -283,9 +315,8 @@ func (p *Node) domain(f *Flow) *domain {
 
 // Finish gives up n's accesses: the body is over, and so is everything that
 // was bound to it. Tokens flow from then on through n's accesses, by way of the
-// children's where there are any, to the accesses that follow. deep says that
-// all descendants are over already (a task with the wait attribute): then none
-// of them is in between.
+// children's where there are any, to the accesses that follow. A task with the
+// wait attribute calls it when all descendants are over; nothing is different then.
 //
 // It is called once, by one goroutine, when no Register or Release for n's domain can
 // follow or is running.
@@ -296,12 +327,32 @@ func (n *Node) Finish(f *Flow) {
 	} else {
 		for i := range n.accs {
 			if a := &n.accs[i]; !a.given {
-				f.set(a, through)
+				f.giveUp(a)
 			}
 		}
 	}
 	n.rested = f.curRest
 	f.cur = nil
+}
+
+// giveUp joins a's in-port to its out-port. It is set(a, through) with the common
+// cases done at once: a strong access that holds the write token.
+func (f *Flow) giveUp(a *access) {
+	s := a.state.Add(through)
+	switch s &^ (isReader | isGroup | isSolo | hasR | hasG | nextGroup) {
+	case through | hasW:
+		// Nobody follows yet; whoever links a successor sees that a is over.
+	case through | hasW | hasNext:
+		// Earlier messages of a strong access are delivered by now.
+		f.grant(a.succ)
+		f.atRest(a.owner)
+		f.drain()
+	default:
+		if e := effects(s) &^ effects(s-through); e != 0 {
+			f.carry(step{a, s, s - through, e})
+			f.drain()
+		}
+	}
 }
 
 // closeDomain is Finish for a task whose children named objects.
@@ -330,8 +381,8 @@ func (f *Flow) linkUp(last, up *access) {
 }
 
 // Release gives up n's access x before the body ends. The access must be declared in
-// just this mode and strength and must not be given up yet; else an error says what
-// was declared. The children's accesses to the object so far are waited for by
+// just this mode (Out is InOut by another name) and strength, and must not be
+// given up yet; else an error says what was declared. The children's accesses to the object so far are waited for by
 // what follows; children made later may not name it.
 //
 // Only the body of n may call it.

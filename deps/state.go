@@ -31,14 +31,23 @@ const (
 	closed
 
 	// The task's memory is left to the garbage collector: somebody may
-	// still hold a late, harmless message for it.
+	// still hold a late, harmless message for the in-port.
 	linger
 
 	// Constants of the access, set before it is published.
 	isReader
 	isGroup
 	isWeak
+
+	// As linger, for the out-port. It has a bit of its own, since both ports can
+	// have late messages and a bit that is added twice would carry.
+	lingerUp
+
+	lingers = linger | lingerUp
 )
+
+// toOut moves the token and linger bits of an in-port to the out-port.
+const toOut = outR / hasR
 
 // What a state makes true. Each becomes true once, for whoever set the bit
 // that made it so; that goroutine carries it out.
@@ -99,4 +108,16 @@ func effects(s uint32) uint32 {
 // token, so that nothing of its task or of its task's descendants uses the object any more.
 func finished(s uint32) bool {
 	return s&outW != 0 || s&(through|hasW) == through|hasW
+}
+
+// onlyReady reports whether the write token, which made s what it is, can have no other
+// effect than that the task may start: the access gives nothing on yet.
+func onlyReady(s uint32) bool {
+	return s&(through|hasChild|closed) == 0 &&
+		(s&hasNext == 0 || s&(isReader|isGroup) == 0)
+}
+
+// alreadyOpen reports whether the task could start before the write token came.
+func alreadyOpen(s uint32) bool {
+	return s&(isReader|hasR) == isReader|hasR || s&(isGroup|hasG) == isGroup|hasG
 }

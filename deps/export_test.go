@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deps
+
+// poisonState has every bit that an access of a live task can not have all at
+// once, and room above so that a late addition changes it without overflow.
+const poisonState = 0x5EAD0000
+
+// Poison spoils the memory of a node that came out of NextFree: who still uses
+// it crashes, is reported by the race detector, or is found by Unspoiled.
+func Poison(n *Node) {
+	for i := range n.accs {
+		a := &n.accs[i]
+		a.state.Init(poisonState)
+		a.owner, a.succ, a.child = nil, nil, nil
+	}
+	n.pending.Init(poisonState)
+	n.refs.Init(poisonState)
+}
+
+// Unspoiled reports whether nobody has touched n since Poison.
+func Unspoiled(n *Node) bool {
+	for i := range n.accs {
+		a := &n.accs[i]
+		if a.state.Load() != poisonState || a.owner != nil || a.succ != nil || a.child != nil {
+			return false
+		}
+	}
+	return n.pending.Load() == poisonState && n.refs.Load() == poisonState
+}
+
+// TableSize returns the number of entries of the table of n's children's objects.
+func TableSize(n *Node) int {
+	if n.dom == nil {
+		return 0
+	}
+	return len(n.dom.tab)
+}

@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deps_test
+
+import "weft/deps"
+
+// The model is the meaning of the package, said once more and as naively as
+// possible: a tree of tasks, each use of an object pointing at the one before
+// it in its domain, and questions that are answered by walking the tree. Nothing is
+// stored but what the program did.
+
+// decl is an access as it is written in a program.
+type decl struct {
+	obj  int
+	mode deps.Mode
+	weak bool
+}
+
+// use is all that one task declares for one object.
+type use struct {
+	decl
+	task  *mtask
+	prev  *use // the use before it in its domain, nil for the first
+	given bool // by Release or by the end of the task
+}
+
+type mtask struct {
+	parent *mtask
+	uses   []*use
+	last   map[int]*use // the last use of each object by a child so far
+}
+
+func newModelTask(parent *mtask) *mtask {
+	return &mtask{parent: parent, last: map[int]*use{}}
+}
+
+// find returns t's own use of the object, nil if t has not declared it.
+func (t *mtask) find(obj int) *use {
+	for _, u := range t.uses {
+		if u.obj == obj {
+			return u
+		}
+	}
+	return nil
+}
+
+// combineDecls makes one declaration for each object of the list (reference §1.1).
+func combineDecls(list []decl) []decl {
+	var out []decl
+next:
+	for _, d := range list {
+		for i := range out {
+			o := &out[i]
+			if o.obj == d.obj {
+				if o.mode != d.mode {
+					o.mode = deps.ModeInOut
+				}
+				o.weak = o.weak && d.weak
+				continue next
+			}
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// spawn appends a child of p.
+func (p *mtask) spawn(list []decl) *mtask {
+	t := newModelTask(p)
+	for _, d := range combineDecls(list) {
+		u := &use{decl: d, task: t, prev: p.last[d.obj]}
+		p.last[d.obj] = u
+		t.uses = append(t.uses, u)
+	}
+	return t
+}
+
+// end gives up all of t's uses.
+func (t *mtask) end() {
+	for _, u := range t.uses {
+		u.given = true
+	}
+}
+
+// up is the parent's use of the object.
+func (u *use) up() *use {
+	if u.task.parent == nil {
+		return nil
+	}
+	return u.task.parent.find(u.obj)
+}
+
+// below is the last use of the object by a child of u's task.
+func (u *use) below() *use { return u.task.last[u.obj] }
+
+// mayRead: every earlier writer is over. The first in a domain may what its
+// parent's use may; without one nothing protects the object.
+func (u *use) mayRead() bool {
+	if u.prev != nil {
+		return u.prev.passesRead()
+	}
+	up := u.up()
+	return up == nil || up.mayRead()
+}
+
+// mayWrite: everything earlier is over.
+func (u *use) mayWrite() bool {
+	if u.prev != nil {
+		return u.prev.over()
+	}
+	up := u.up()
+	return up == nil || up.mayWrite()
+}
+
+// mayJoin: the group that u belongs to is open.
+func (u *use) mayJoin() bool {
+	if u.mayWrite() {
+		return true
+	}
+	before := u.prev
+	if before == nil {
+		before = u.up()
+	}
+	return before != nil && before.mode == deps.ModeConcurrent && before.mayJoin()
+}
+
+// passesRead: the use after u may read as far as u is concerned.
+func (u *use) passesRead() bool {
+	switch {
+	case u.mode == deps.ModeIn:
+		return u.mayRead()
+	case !u.given:
+		return false
+	case u.below() != nil:
+		return u.below().passesRead()
+	}
+	return u.mayRead()
+}
+
+// over: u's task and what it left to its children no longer use the object, nor
+// does anything earlier.
+func (u *use) over() bool {
+	switch {
+	case !u.given:
+		return false
+	case u.below() != nil:
+		return u.below().over()
+	}
+	return u.mayWrite()
+}
+
+// mayStart: no strong use of t has to wait.
+func (t *mtask) mayStart() bool {
+	for _, u := range t.uses {
+		if !u.weak && !u.mayUse() {
+			return false
+		}
+	}
+	return true
+}
+
+func (u *use) mayUse() bool {
+	switch u.mode {
+	case deps.ModeIn:
+		return u.mayRead()
+	case deps.ModeConcurrent:
+		return u.mayJoin()
+	}
+	return u.mayWrite()
+}

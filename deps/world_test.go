@@ -1,0 +1,278 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deps_test
+
+import (
+	"fmt"
+	"slices"
+
+	"weft/deps"
+)
+
+// world runs a task program one step at a time, in the engine and in the
+// model at once, and compares them. A task that may start is running at once; its body does
+// what the steps say.
+type world struct {
+	objs  []int64
+	names []string // of objs, for scripts
+	index map[string]int
+
+	root  *wtask
+	tasks []*wtask // in creation order, without root
+	flow  deps.Flow
+	of    map[*deps.Node]*wtask
+	pool  []*deps.Node
+
+	fresh, freed int // nodes made, and nodes that came out of NextFree
+	covered      bool
+	started      []*wtask // by the last step
+	err          error    // the first thing that went wrong
+}
+
+type wtask struct {
+	name    string
+	id      int
+	parent  *wtask
+	m       *mtask
+	node    *deps.Node
+	state   taskState
+	kids    int // children that are not retired
+	created int // children ever
+	path    []int
+}
+
+type taskState int
+
+const (
+	waiting taskState = iota
+	running
+	ended
+	retired
+	free
+)
+
+func newWorld(objs int) *world {
+	w := &world{objs: make([]int64, objs), index: map[string]int{}, of: map[*deps.Node]*wtask{}}
+	w.root = &wtask{name: "root", id: -1, m: newModelTask(nil), node: new(deps.Node), state: running}
+	w.of[w.root.node] = w.root
+	return w
+}
+
+func (w *world) fail(format string, args ...any) {
+	if w.err == nil {
+		w.err = fmt.Errorf(format, args...)
+	}
+}
+
+// access makes the engine's access of d.
+func (w *world) access(d decl) deps.Access { return accessTo(&w.objs[d.obj], d) }
+
+func accessTo(p *int64, d decl) deps.Access {
+	var a deps.Access
+	switch d.mode {
+	case deps.ModeIn:
+		a = deps.In(p)
+	case deps.ModeOut:
+		a = deps.Out(p)
+	case deps.ModeInOut:
+		a = deps.InOut(p)
+	case deps.ModeConcurrent:
+		a = deps.Concurrent(p)
+	}
+	if d.weak {
+		a = a.Weak()
+	}
+	return a
+}
+
+// take returns memory for a task, used memory if there is any.
+func (w *world) take() *deps.Node {
+	if k := len(w.pool); k > 0 {
+		n := w.pool[k-1]
+		w.pool = w.pool[:k-1]
+		if !deps.Unspoiled(n) {
+			w.fail("a free node was touched")
+		}
+		return n
+	}
+	w.fresh++
+	return new(deps.Node)
+}
+
+// spawn makes a child of p. It returns the engine's panic, if it panics; then
+// the program is as before.
+func (w *world) spawn(p *wtask, name string, list []decl) (t *wtask, refused any) {
+	t = &wtask{name: name, id: len(w.tasks), parent: p, node: w.take()}
+	accs := make([]deps.Access, len(list))
+	for i, d := range list {
+		if d.obj >= 0 { // else the zero Access
+			accs[i] = w.access(d)
+		}
+	}
+	illegal := false
+	for _, d := range list {
+		if d.obj < 0 {
+			illegal = true
+		} else if u := p.m.find(d.obj); u != nil && u.given {
+			illegal = true
+		}
+	}
+	w.started = w.started[:0]
+	var ready bool
+	func() {
+		defer func() { refused = recover() }()
+		ready = p.node.Register(t.node, accs, &w.flow)
+	}()
+	if (refused != nil) != illegal {
+		w.fail("spawn %s: panic %v, but illegal is %v", name, refused, illegal)
+	}
+	if refused != nil {
+		w.fresh-- // the node is lost, as documented
+		w.collect()
+		w.check()
+		return nil, refused
+	}
+	w.of[t.node] = t
+	t.m = p.m.spawn(list)
+	t.path = append(slices.Clone(p.path), p.created)
+	p.created++
+	p.kids++
+	w.tasks = append(w.tasks, t)
+	if ready {
+		w.start(t)
+	}
+	w.collect()
+	w.check()
+	return t, nil
+}
+
+// release is a body giving up an access.
+func (w *world) release(t *wtask, d decl) error {
+	w.started = w.started[:0]
+	err := t.node.Release(w.access(d), &w.flow)
+	u := t.m.find(d.obj)
+	legal := u != nil && order(u.mode) == order(d.mode) && u.weak == d.weak && !u.given
+	if (err == nil) != legal {
+		w.fail("release %s: %v, but legal is %v", t.name, err, legal)
+	}
+	if legal {
+		u.given = true
+	}
+	w.collect()
+	w.check()
+	return err
+}
+
+func order(m deps.Mode) deps.Mode {
+	if m == deps.ModeOut {
+		return deps.ModeInOut
+	}
+	return m
+}
+
+// end is the end of a body, and of a task whose descendants are over.
+func (w *world) end(t *wtask) {
+	w.started = w.started[:0]
+	t.state = ended
+	t.m.end()
+	t.node.Finish(&w.flow)
+	w.collect()
+	for t != nil && t.state == ended && t.kids == 0 {
+		t.state = retired
+		t.node.Retire(&w.flow)
+		w.collect()
+		if t = t.parent; t != nil {
+			t.kids--
+		}
+	}
+	w.check()
+}
+
+// collect takes what the engine made ready and set free.
+func (w *world) collect() {
+	for n := w.flow.NextReady(); n != nil; n = w.flow.NextReady() {
+		t := w.of[n]
+		if t == nil || t.state != waiting {
+			w.fail("a task became ready that is not waiting")
+			return
+		}
+		w.start(t)
+	}
+	for n := w.flow.NextFree(); n != nil; n = w.flow.NextFree() {
+		t := w.of[n]
+		if t == nil || t.state != retired {
+			w.fail("a node was set free whose task is not over, or twice")
+			return
+		}
+		t.state = free
+		delete(w.of, n)
+		w.freed++
+		deps.Poison(n)
+		w.pool = append(w.pool, n)
+	}
+}
+
+func (w *world) start(t *wtask) {
+	t.state = running
+	w.started = append(w.started, t)
+	if w.covered {
+		w.checkConflicts(t)
+	}
+}
+
+// check compares the engine with the model: exactly the tasks that may start have.
+func (w *world) check() {
+	if w.err != nil {
+		return
+	}
+	for _, t := range w.tasks {
+		if may := t.m.mayStart(); t.state == waiting && may {
+			w.fail("task %s waits, but nothing requires it", t.name)
+		} else if t.state == running && !may {
+			w.fail("task %s has started too early", t.name)
+		}
+	}
+}
+
+// checkConflicts looks at a task that starts, from first principles: a task in
+// conflict that comes first in the sequential program is over, and none that comes
+// later has begun. It holds for programs in which each task's declarations cover
+// its children's.
+func (w *world) checkConflicts(t *wtask) {
+	for _, o := range w.tasks {
+		if o == t || o.state == waiting || related(o.path, t.path) {
+			continue
+		}
+		before := slices.Compare(o.path, t.path) < 0
+		for _, x := range o.m.uses {
+			u := t.m.find(x.obj)
+			if u == nil || u.weak || x.weak || x.mode == u.mode && (x.mode == deps.ModeIn || x.mode == deps.ModeConcurrent) {
+				continue
+			}
+			switch {
+			case before && !x.given:
+				w.fail("task %s starts while %s still uses the object before it", t.name, o.name)
+			case !before:
+				w.fail("task %s starts after %s, which uses the object later", t.name, o.name)
+			}
+		}
+	}
+}
+
+// related reports whether one path is a prefix of the other: task and ancestor.
+func related(a, b []int) bool {
+	n := min(len(a), len(b))
+	return slices.Equal(a[:n], b[:n])
+}
+
+// in returns the tasks in state s, in creation order.
+func (w *world) in(s taskState) []*wtask {
+	var out []*wtask
+	for _, t := range w.tasks {
+		if t.state == s {
+			out = append(out, t)
+		}
+	}
+	return out
+}
