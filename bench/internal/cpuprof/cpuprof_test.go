@@ -35,7 +35,8 @@ func TestGroup(t *testing.T) {
 func TestTopCountsInnermostFunction(t *testing.T) {
 	fn := func(id uint64, name string) *profile.Function { return &profile.Function{ID: id, Name: name} }
 	inlined, outer, other := fn(1, "weft/deps.pass"), fn(2, "weft/task.run"), fn(3, "runtime.futex")
-	leaf := &profile.Location{ID: 1, Line: []profile.Line{{Function: inlined}, {Function: outer}}}
+	add := fn(4, "sync/atomic.(*Int32).Add")
+	leaf := &profile.Location{ID: 1, Line: []profile.Line{{Function: add}, {Function: inlined}, {Function: outer}}}
 	parent := &profile.Location{ID: 2, Line: []profile.Line{{Function: outer}}}
 	idle := &profile.Location{ID: 3, Line: []profile.Line{{Function: other}}}
 	p := &profile.Profile{
@@ -46,7 +47,7 @@ func TestTopCountsInnermostFunction(t *testing.T) {
 			{Location: []*profile.Location{idle, parent}, Value: []int64{4, 4e9}},
 		},
 		Location: []*profile.Location{leaf, parent, idle},
-		Function: []*profile.Function{inlined, outer, other},
+		Function: []*profile.Function{inlined, outer, other, add},
 	}
 	require.NoError(t, p.CheckValid())
 	var out bytes.Buffer

@@ -22,7 +22,7 @@ type share struct {
 }
 
 // Top prints the n functions with the most flat time, then the flat time of each group of packages. Flat time is time in the
-// function's own instructions; an inlined function counts as itself.
+// function's own instructions; an inlined function counts as itself, an atomic operation as its caller's.
 func Top(w io.Writer, p *profile.Profile, n int) error {
 	funcs, groups, total := flat(p)
 	if total == 0 {
@@ -52,11 +52,7 @@ func flat(p *profile.Profile) (funcs, groups []share, total int64) {
 	value := len(p.SampleType) - 1 // the runtime's profiles are samples/count, cpu/nanoseconds
 	byFunc, byGroup := map[string]int64{}, map[string]int64{}
 	for _, s := range p.Sample {
-		name := "?"
-		// Location 0 is the leaf; its line 0 is the innermost of the functions inlined there.
-		if len(s.Location) > 0 && len(s.Location[0].Line) > 0 && s.Location[0].Line[0].Function != nil {
-			name = s.Location[0].Line[0].Function.Name
-		}
+		name := leaf(s)
 		byFunc[name] += s.Value[value]
 		byGroup[Group(name)] += s.Value[value]
 		total += s.Value[value]
@@ -73,6 +69,26 @@ func flat(p *profile.Profile) (funcs, groups []share, total int64) {
 	slices.SortFunc(funcs, order)
 	slices.SortFunc(groups, order)
 	return funcs, groups, total
+}
+
+// leaf names the function that a sample is charged to: the innermost one, inlined or not, that is not merely the name of an
+// atomic instruction. Who executes that is what a reader wants to know.
+func leaf(s *profile.Sample) string {
+	name := "?"
+	for _, loc := range s.Location { // from the leaf outwards, and so are the lines of functions inlined at one location
+		for _, line := range loc.Line {
+			if line.Function == nil {
+				continue
+			}
+			name = line.Function.Name
+			switch packageOf(name) {
+			case "sync/atomic", "internal/runtime/atomic", "weft/internal/xatomic":
+			default:
+				return name
+			}
+		}
+	}
+	return name
 }
 
 // Group names the part of the program that a function belongs to: a package of weft by its own name (deps, task, comm, …),

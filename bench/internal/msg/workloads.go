@@ -16,6 +16,7 @@ func Workloads() []harness.Workload {
 		Quick:  []int64{8, 64 << 10},
 		Ranks:  []int{2},
 		Peers: []harness.Peer{
+			peer(harness.Ours, weft),
 			peer("channels", channels),
 			peer("copy", plainCopy),
 		},
