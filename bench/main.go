@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 
 	"weft/bench/internal/cpuprof"
 	"weft/bench/internal/harness"
@@ -104,6 +105,12 @@ func measure(ctx context.Context, opts *options, loads []harness.Workload, stdou
 	}
 	if opts.json != "" {
 		errs = append(errs, writeJSON(opts.json, stdout, rep.Rows))
+	}
+	if opts.markdown != "" {
+		errs = append(errs, writeFile(opts.markdown, func(w io.Writer) error {
+			fmt.Fprintf(w, "%s; `go run ./bench %s`\n\n", machine(), strings.Join(opts.args, " "))
+			return harness.WriteMarkdown(w, rep.Rows)
+		}))
 	}
 	if prof != nil {
 		errs = append(errs, writeProfile(prof, opts, stdout))

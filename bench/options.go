@@ -20,6 +20,7 @@ import (
 
 // options is the command line.
 type options struct {
+	args       []string // as given, for the record
 	list       bool
 	run        *regexp.Regexp
 	reps       int
@@ -30,6 +31,7 @@ type options struct {
 	minTime    time.Duration
 	budget     time.Duration
 	json       string
+	markdown   string
 	cpuProfile string
 	top        int
 }
@@ -45,7 +47,7 @@ GOMAXPROCS is set to the row's number of workers, so a worker is a thread that r
 `
 
 func parseOptions(args []string, stderr io.Writer) (*options, error) {
-	o := &options{}
+	o := &options{args: args}
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // flag would print the whole usage after every mistake
 	var run, workers, only string
@@ -59,6 +61,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	fs.DurationVar(&o.minTime, "mintime", 100*time.Millisecond, "repeat short programs within a sample for at least this `DURATION` (with -quick: 1ms)")
 	fs.DurationVar(&o.budget, "budget", 20*time.Second, "a row whose samples have taken this `DURATION` takes no more; 0 means no limit")
 	fs.StringVar(&o.json, "json", "", "also write the rows to `FILE` as a JSON array; - is standard output, and the table goes to standard error")
+	fs.StringVar(&o.markdown, "markdown", "", "also write the rows to `FILE` as a Markdown table, with a line about the machine")
 	fs.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile of weft's samples, and of nothing else, to `FILE`")
 	fs.IntVar(&o.top, "top", 0, "print the `N` functions with the most flat time in weft's samples, and the time per package")
 	if err := fs.Parse(args); err != nil {

@@ -69,6 +69,10 @@ func TestPeersTakeTurns(t *testing.T) {
 		"a/b      7      1        1  other       5.000       4.000       6.000     3  ns        0.400  ok",
 		"",
 	}, "\n"), out.String())
+
+	out.Reset()
+	require.NoError(t, WriteMarkdown(&out, rep.Rows))
+	require.Contains(t, out.String(), "\n| a/b | 7 | 1 | 1 | other | 5.000 | 4.000 to 6.000 | 3 | ns | 0.400 | ok |\n")
 }
 
 func TestProcsFollowWorkers(t *testing.T) {

@@ -43,12 +43,6 @@ func (t *Table) Group(rows []Row, load Workload) error {
 	} else {
 		b.WriteByte('\n')
 	}
-	ours := math.NaN()
-	for _, r := range rows {
-		if r.Peer == Ours && r.Runs > 0 {
-			ours = r.Median
-		}
-	}
 	for _, r := range rows {
 		ok := "ok"
 		if !r.OK {
@@ -56,7 +50,7 @@ func (t *Table) Group(rows []Row, load Workload) error {
 		}
 		fmt.Fprintf(&b, "%-*s  %*d  %5d  %7d  %-*s  %10s  %10s  %10s  %4d  %-*s  %9s  %s\n", t.name, r.Name, t.size, r.Size,
 			r.Ranks, r.Workers, t.peer, r.Peer, number(r.Median), number(r.Min), number(r.Max), r.Runs, t.unit, r.Unit,
-			ratio(ours, r), ok)
+			ratio(oursIn(rows, r), r), ok)
 	}
 	_, err := io.WriteString(t.w, b.String())
 	return err
