@@ -43,11 +43,18 @@ const (
 	// have late messages and a bit that is added twice would carry.
 	lingerUp
 
+	// A constant as well: the task's only access, and nothing else holds the
+	// task back.
+	isSolo
+
 	lingers = linger | lingerUp
 )
 
 // toOut moves the token and linger bits of an in-port to the out-port.
 const toOut = outR / hasR
+
+// Fails to compile when the bits are not laid out for toOut.
+const _ = -uint32(hasW*toOut^outW | linger*toOut^lingerUp)
 
 // What a state makes true. Each becomes true once, for whoever set the bit
 // that made it so; that goroutine carries it out.
