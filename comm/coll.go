@@ -1,0 +1,281 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// collKind is which collective a collective is.
+type collKind uint8
+
+const (
+	barrier collKind = 1 + iota
+	bcast
+	reduce
+	allreduce
+	scan
+	gather
+	scatter
+	allgather
+	alltoall
+)
+
+var collNames = [...]string{"no collective", "barrier", "bcast", "reduce", "allreduce", "scan", "gather", "scatter", "allgather", "alltoall"}
+
+// collective is what ranks must agree on, as carried by each message of a collective: kind, operator, root+1.
+type collective uint64
+
+func newCollective(k collKind, op Op, root int) collective {
+	v := uint64(k)
+	if op.impl != nil {
+		v |= uint64(op.impl.id) << 8
+	}
+	return collective(v | uint64(root+1)<<32)
+}
+
+// String returns the collective as in "reduce (sum, root 3)".
+func (v collective) String() string {
+	k := int(v & 0xff)
+	if k >= len(collNames) {
+		return fmt.Sprintf("collective %d", k)
+	}
+	s := collNames[k]
+	op := ""
+	switch id := v >> 8 & 0xff; id {
+	case 0:
+	case 1, 2, 3, 4:
+		op = [...]string{"", "sum", "min", "max", "prod"}[id]
+	default:
+		op = "user operator"
+	}
+	root := int(v>>32) - 1
+	switch {
+	case op != "" && root >= 0:
+		return fmt.Sprintf("%s (%s, root %d)", s, op, root)
+	case op != "":
+		return fmt.Sprintf("%s (%s)", s, op)
+	case root >= 0:
+		return fmt.Sprintf("%s (root %d)", s, root)
+	}
+	return s
+}
+
+// coll is a collective under way at one rank: a schedule that has no goroutine. Its step function is called
+// with 0, 1, 2, … and each time starts transfers; the next call comes when all of these are complete, on
+// the goroutine that completed the last. Transfers of one step are concurrent; between steps the schedule may use
+// the memory.
+//
+// Collectives of a communicator are matched by their number: their messages travel in a context of their own, with
+// the number as tag. Within one collective, messages from one rank to another match in the order of the steps.
+type coll struct {
+	Request
+
+	// Constant after construction.
+	c    *Comm
+	what collective
+	tag  int
+	step func(i int) (more bool, err error)
+	cb   func(error)
+
+	// pending counts the transfers of the step under way, and one for the call that starts them. Who brings
+	// it to zero owns the fields below and goes on.
+	pending atomic.Int32
+	failed  atomic.Pointer[error] // the first error
+
+	// Owned by whoever advances.
+	next   int
+	recvs  []*recvOp // of this step
+	sends  []*sendOp
+	blocks []*block // working memory, freed at the end
+}
+
+// newColl numbers a collective. The caller sets step and calls start.
+func (c *Comm) newColl(k collKind, op Op, root int) *coll {
+	x := &coll{c: c, what: newCollective(k, op, root), tag: int(c.collSeq.Add(1) & TagUB)}
+	x.shard = c.proc.shard
+	x.cb = x.transferred
+	return x
+}
+
+// refused returns the request of a collective whose arguments are wrong.
+func (c *Comm) refused(k collKind, root int, err error) *Request {
+	peer := root
+	if root < 0 {
+		peer = NoPeer
+	}
+	return doneRequest(Status{}, c.fail(collNames[k], peer, NoPeer, err))
+}
+
+func (x *coll) start(step func(i int) (bool, error)) *Request {
+	x.step = step
+	x.pending.Store(1)
+	x.advance()
+	return &x.Request
+}
+
+// advance runs steps until one has to wait, or to the end. The caller owns the schedule.
+func (x *coll) advance() {
+	for {
+		more := false
+		if x.failed.Load() == nil {
+			var err error
+			if a := x.c.world.aborted.Load(); a != nil {
+				err = a
+			} else {
+				more, err = x.step(x.next)
+			}
+			x.next++
+			if err != nil {
+				x.fail(err)
+				more = false
+			}
+		}
+		if x.pending.Add(-1) != 0 {
+			return // the last transfer goes on
+		}
+		x.recycle()
+		x.pending.Store(1)
+		if !more {
+			x.finish()
+			return
+		}
+	}
+}
+
+// transferred is the callback of every transfer.
+func (x *coll) transferred(err error) {
+	if err != nil {
+		x.fail(err)
+	}
+	if x.pending.Add(-1) == 0 {
+		x.recycle()
+		x.pending.Store(1)
+		x.advance()
+	}
+}
+
+func (x *coll) fail(err error) { x.failed.CompareAndSwap(nil, &err) }
+
+// recycle returns the operations of the finished step.
+func (x *coll) recycle() {
+	for i, op := range x.recvs {
+		op.release()
+		x.recvs[i] = nil
+	}
+	for i, op := range x.sends {
+		op.release()
+		x.sends[i] = nil
+	}
+	x.recvs, x.sends = x.recvs[:0], x.sends[:0]
+}
+
+func (x *coll) finish() {
+	for _, b := range x.blocks {
+		b.free()
+	}
+	x.blocks = nil
+	var err error
+	if e := x.failed.Load(); e != nil {
+		peer := int(x.what>>32) - 1
+		if peer < 0 {
+			peer = NoPeer
+		}
+		err = x.c.fail(collNames[x.what&0xff], peer, NoPeer, *e)
+	}
+	x.complete(Status{}, err)
+}
+
+// work returns n elements of working memory, like b's. It lives as long as the collective.
+func (x *coll) work(like Buffer, n int) Buffer {
+	blk := newBlock(n * like.ElemSize())
+	x.blocks = append(x.blocks, blk)
+	return like.over(blk.b).first(n)
+}
+
+// first returns the first n elements of a contiguous buffer that may be of size zero.
+func (b Buffer) first(n int) Buffer {
+	b.blocklen, b.stride = n, n
+	return b
+}
+
+// staged returns b itself if it is contiguous, else working memory of its size.
+func (x *coll) staged(b Buffer) Buffer {
+	if b.count <= 1 {
+		return b
+	}
+	return x.work(b, b.Len())
+}
+
+// send starts the transfer of buf to a rank, in this step.
+func (x *coll) send(dst int, buf Buffer) {
+	c := x.c
+	proto := c.protocolOf(buf, false)
+	f := c.frame(c.ctx+1, buf, x.tag, uint64(x.what), proto)
+	data, contiguous := buf.Contiguous()
+	if proto == eager && contiguous {
+		f.Data = data
+		if err := c.transmit("send", f, dst, x.tag); err != nil {
+			x.fail(err)
+		}
+		return
+	}
+	op := sendOps.Get().(*sendOp)
+	op.init(c, "send", buf, dst, x.tag)
+	f.Ref = op
+	x.sends = append(x.sends, op)
+	if proto == ready {
+		op.self.fn = x.cb
+		op.state.Store(&op.self)
+		x.pending.Add(1)
+	}
+	if err := c.transmit("send", f, dst, x.tag); err != nil {
+		x.fail(err)
+		if proto == ready {
+			op.complete(Status{}, err)
+		}
+	}
+}
+
+// recv starts the transfer of exactly buf's size from a rank, in this step.
+func (x *coll) recv(src int, buf Buffer) {
+	c := x.c
+	op := recvOps.Get().(*recvOp)
+	op.init(c, "recv", c.ctx+1, buf, src, x.tag)
+	op.expect = uint64(x.what)
+	op.self.fn = x.cb
+	op.state.Store(&op.self)
+	x.recvs = append(x.recvs, op)
+	x.pending.Add(1)
+	c.proc.post(op)
+}
+
+// checkRoot says whether root is a rank.
+func (c *Comm) checkRoot(root int) error {
+	if uint(root) >= uint(c.size) {
+		return fmt.Errorf("%w: root %d; this communicator has ranks 0 to %d", ErrRank, root, c.size-1)
+	}
+	return nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkShape says whether whole has n times the elements of part, and the same element type.
+func checkShape(part, whole Buffer, n int, what string) error {
+	if whole.Len() != n*part.Len() {
+		return fmt.Errorf("%w: %s of %d elements, where %d times %d are needed", ErrBuffer, what, whole.Len(), n, part.Len())
+	}
+	if part.Len() > 0 && (part.Kind() != whole.Kind() || part.ElemSize() != whole.ElemSize()) {
+		return typeMismatch(whole.Kind(), part.Kind(), whole.ElemSize(), part.ElemSize())
+	}
+	return nil
+}

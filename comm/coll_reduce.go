@@ -1,0 +1,256 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import "fmt"
+
+// Reductions. All ranks combine in an order that depends on the number of ranks (and the root) only, never on
+// time, so float results have the same bits in every run. Partial results always span consecutive
+// ranks where the operator does not commute.
+
+func errNotDivisible(n, parts int) error {
+	return fmt.Errorf("%w: %d elements are not a multiple of %d ranks", ErrBuffer, n, parts)
+}
+
+// partial is a partial result and the memory to receive another.
+type partial struct {
+	op       Op
+	acc, tmp Buffer
+}
+
+// above combines acc with what was received in tmp from higher ranks.
+func (p *partial) above() error {
+	if p.op.Commutes() {
+		return p.op.apply(p.tmp, p.acc)
+	}
+	err := p.op.apply(p.acc, p.tmp)
+	p.acc, p.tmp = p.tmp, p.acc
+	return err
+}
+
+// below combines acc with what was received in tmp from lower ranks.
+func (p *partial) below() error { return p.op.apply(p.tmp, p.acc) }
+
+func (c *Comm) checkReduce(in, out Buffer, op Op, haveOut bool) error {
+	err := firstError(in.Err(), out.Err(), op.check(in))
+	if err == nil && haveOut {
+		err = checkShape(in, out, 1, "result buffer")
+	}
+	return err
+}
+
+// Reduce combines every rank's in, element by element, in the root's out. On other ranks out is not used. In place: in and
+// out may be the same memory.
+func (c *Comm) Reduce(in, out Buffer, op Op, root int) error {
+	return wait(c.Ireduce(in, out, op, root))
+}
+
+// Ireduce starts a Reduce. Binomial tree: rank v receives from v plus each bit below its lowest, then sends to v without
+// its lowest. v counts from the root, or from rank 0 if the operator does not commute; rank 0 then sends the
+// result on to the root.
+func (c *Comm) Ireduce(in, out Buffer, op Op, root int) *Request {
+	err := c.checkRoot(root)
+	if err == nil {
+		err = c.checkReduce(in, out, op, c.rank == root)
+	}
+	if err != nil {
+		return c.refused(reduce, root, err)
+	}
+	x := c.newColl(reduce, op, root)
+	n, top := c.size, root
+	if !op.Commutes() {
+		top = 0
+	}
+	v := (c.rank - top + n) % n
+	p := &partial{op: op, acc: x.work(in, in.Len()), tmp: x.work(in, in.Len())}
+	const (
+		climb = iota
+		combine
+		forward
+		deliver
+	)
+	state, bit := climb, 1
+	copyPayload(p.acc, in)
+	return x.start(func(int) (bool, error) {
+		for {
+			switch state {
+			case climb:
+				switch {
+				case bit >= n:
+					state = forward
+				case v&bit != 0:
+					x.send((v-bit+top)%n, p.acc)
+					state = forward
+					return true, nil
+				case v+bit < n:
+					x.recv((v+bit+top)%n, p.tmp)
+					state = combine
+					return true, nil
+				default:
+					bit <<= 1
+				}
+			case combine:
+				if err := p.above(); err != nil {
+					return false, err
+				}
+				bit <<= 1
+				state = climb
+			case forward:
+				state = deliver
+				if top != root && c.rank == top {
+					x.send(root, p.acc)
+					return true, nil
+				}
+				if top != root && c.rank == root {
+					x.recv(top, p.acc)
+					return true, nil
+				}
+			case deliver:
+				if c.rank == root {
+					copyPayload(out, p.acc)
+				}
+				return false, nil
+			}
+		}
+	})
+}
+
+// Allreduce combines every rank's in, element by element, in every rank's out; with the same bits everywhere. In place: in
+// and out may be the same memory.
+func (c *Comm) Allreduce(in, out Buffer, op Op) error { return wait(c.Iallreduce(in, out, op)) }
+
+// Iallreduce starts an Allreduce. Recursive doubling over the largest power of two that is not above Size: the ranks that
+// are too many first give their values to their upper neighbours, and get the result from them.
+func (c *Comm) Iallreduce(in, out Buffer, op Op) *Request {
+	if err := c.checkReduce(in, out, op, true); err != nil {
+		return c.refused(allreduce, -1, err)
+	}
+	x := c.newColl(allreduce, op, -1)
+	acc := x.staged(out)
+	p := &partial{op: op, acc: acc, tmp: x.work(in, in.Len())}
+	if !sameMemory(in, acc) {
+		copyPayload(acc, in)
+	}
+	n := c.size
+	pow := 1
+	for 2*pow <= n {
+		pow *= 2
+	}
+	extra := n - pow // the first 2*extra ranks act in pairs
+	paired := c.rank < 2*extra
+	idle := paired && c.rank%2 == 0
+	me := c.rank - extra
+	if paired {
+		me = c.rank / 2
+	}
+	rankOf := func(v int) int {
+		if v < extra {
+			return 2*v + 1
+		}
+		return v + extra
+	}
+	const (
+		fold = iota
+		folded
+		double
+		doubled
+		unfold
+		end
+	)
+	state, bit := fold, 1
+	return x.start(func(int) (bool, error) {
+		for {
+			switch state {
+			case fold:
+				switch {
+				case idle:
+					x.send(c.rank+1, p.acc)
+					state = unfold
+					return true, nil
+				case paired:
+					x.recv(c.rank-1, p.tmp)
+					state = folded
+					return true, nil
+				}
+				state = double
+			case folded:
+				if err := p.below(); err != nil {
+					return false, err
+				}
+				state = double
+			case double:
+				if bit >= pow {
+					state = unfold
+					continue
+				}
+				peer := rankOf(me ^ bit)
+				x.recv(peer, p.tmp)
+				x.send(peer, p.acc)
+				state = doubled
+				return true, nil
+			case doubled:
+				var err error
+				if me&bit != 0 {
+					err = p.below()
+				} else {
+					err = p.above()
+				}
+				if err != nil {
+					return false, err
+				}
+				bit <<= 1
+				state = double
+			case unfold:
+				state = end
+				switch {
+				case idle:
+					x.recv(c.rank+1, p.acc)
+					return true, nil
+				case paired:
+					x.send(c.rank-1, p.acc)
+					return true, nil
+				}
+			case end:
+				x.unstage(out, p.acc)
+				return false, nil
+			}
+		}
+	})
+}
+
+// Scan combines, in rank r's out, the in of ranks 0 to r. In place: in and out may be the same memory.
+func (c *Comm) Scan(in, out Buffer, op Op) error { return wait(c.Iscan(in, out, op)) }
+
+// Iscan starts a Scan. In round k each rank has the result of the 2^k ranks up to itself, sends it 2^k ahead and puts what
+// it gets before its own.
+func (c *Comm) Iscan(in, out Buffer, op Op) *Request {
+	if err := c.checkReduce(in, out, op, true); err != nil {
+		return c.refused(scan, -1, err)
+	}
+	x := c.newColl(scan, op, -1)
+	acc := x.staged(out)
+	p := &partial{op: op, acc: acc, tmp: x.work(in, in.Len())}
+	if !sameMemory(in, acc) {
+		copyPayload(acc, in)
+	}
+	return x.start(func(i int) (bool, error) {
+		if i > 0 && c.rank >= 1<<(i-1) {
+			if err := p.below(); err != nil {
+				return false, err
+			}
+		}
+		dist := 1 << i
+		if dist >= c.size {
+			x.unstage(out, p.acc)
+			return false, nil
+		}
+		if c.rank >= dist {
+			x.recv(c.rank-dist, p.tmp)
+		}
+		if c.rank+dist < c.size {
+			x.send(c.rank+dist, p.acc)
+		}
+		return true, nil
+	})
+}

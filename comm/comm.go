@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
+)
+
+// Special ranks, tags and colours.
+const (
+	AnySource = -1        // receive from any rank
+	AnyTag    = -1        // receive any tag
+	ProcNull  = -2        // a peer that is not there: messages to and from it complete at once, empty
+	Undefined = -32766    // no colour, no index, no count
+	TagUB     = 1<<31 - 1 // the largest tag
+)
+
+// Comm is a group of ranks that exchange messages apart from all other communicators. Each rank has its own
+// Comm value. Any goroutine may call any method; collectives of one communicator must be called in the same order on
+// all its ranks. A Comm needs no freeing.
+type Comm struct {
+	// Constant after construction.
+	world *world
+	proc  *proc
+	rank  int
+	group []int32 // rank here → rank in the run; nil: the same
+	size  int
+	ctx   uint64 // context of messages, even; collectives have ctx+1
+	eager int    // eager limit in bytes
+
+	collSeq atomic.Uint32 // collectives started; their tag
+}
+
+// Rank returns the caller's rank, 0 to Size-1.
+func (c *Comm) Rank() int { return c.rank }
+
+// Size returns the number of ranks.
+func (c *Comm) Size() int { return c.size }
+
+// Context returns a context that is cancelled when the run aborts or ends; its cause wraps ErrAborted.
+func (c *Comm) Context() context.Context { return c.world.ctx }
+
+// worldRank returns a rank of this communicator as a rank of the run.
+func (c *Comm) worldRank(r int) int {
+	if c.group == nil {
+		return r
+	}
+	return int(c.group[r])
+}
+
+func (c *Comm) fail(op string, peer, tag int, err error) error {
+	return &Error{Op: op, Rank: c.rank, Peer: peer, Tag: tag, Err: err}
+}
+
+// Dup returns a communicator of the same ranks whose messages are apart. Collective.
+func (c *Comm) Dup() (*Comm, error) {
+	n, err := c.split("dup", 0, c.rank)
+	return n, err
+}
+
+// Split returns the communicator of all ranks that give the same colour, ordered by key and, where keys are equal, by
+// rank. A rank that gives Undefined gets nil. Collective.
+func (c *Comm) Split(color, key int) (*Comm, error) {
+	if color < 0 && color != Undefined {
+		return nil, c.fail("split", NoPeer, NoPeer, fmt.Errorf("%w: %d; colours are Undefined or 0 and more", ErrColor, color))
+	}
+	return c.split("split", color, key)
+}
+
+func (c *Comm) split(name string, color, key int) (*Comm, error) {
+	type vote struct{ color, key, ctx int64 }
+	mine := []vote{{color: int64(color), key: int64(key)}}
+	if c.rank == 0 {
+		mine[0].ctx = int64(c.world.newContext(c.proc))
+	}
+	votes := make([]vote, c.size)
+	if err := c.Allgather(Of(mine), Of(votes)); err != nil {
+		return nil, c.fail(name, NoPeer, NoPeer, err)
+	}
+	if color == Undefined {
+		return nil, nil
+	}
+	var members []int
+	for r, v := range votes {
+		if v.color == int64(color) {
+			members = append(members, r)
+		}
+	}
+	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(votes[a].key, votes[b].key) })
+	n := &Comm{world: c.world, proc: c.proc, size: len(members), ctx: uint64(votes[0].ctx), eager: c.eager}
+	n.group = make([]int32, len(members))
+	for i, r := range members {
+		n.group[i] = int32(c.worldRank(r))
+		if r == c.rank {
+			n.rank = i
+		}
+	}
+	return n, nil
+}
+
+// newContext returns a context that nobody else will return: the caller's rank and a count of its own. All colours
+// of a split share it, for their groups are disjoint.
+func (w *world) newContext(p *proc) uint64 {
+	n := w.contexts[p.rank].Add(1)
+	if n > math.MaxInt32 {
+		panic("comm: more than 2^31 communicators made by one rank")
+	}
+	return uint64(p.rank+1)<<32 | uint64(n)<<1
+}
+
+// checkPeer says whether a destination, or a source if wild, can be.
+func (c *Comm) checkPeer(r int, wildcard bool) error {
+	if uint(r) < uint(c.size) || r == ProcNull || (wildcard && r == AnySource) {
+		return nil
+	}
+	if !wildcard && r == AnySource {
+		return fmt.Errorf("%w: AnySource cannot be sent to", ErrRank)
+	}
+	return fmt.Errorf("%w: %d; this communicator has ranks 0 to %d", ErrRank, r, c.size-1)
+}
+
+func checkTag(tag int, wildcard bool) error {
+	if (tag >= 0 && tag <= TagUB) || (wildcard && tag == AnyTag) {
+		return nil
+	}
+	if !wildcard && tag == AnyTag {
+		return fmt.Errorf("%w: AnyTag cannot be sent", ErrTag)
+	}
+	return fmt.Errorf("%w: %d; tags are 0 to %d", ErrTag, tag, TagUB)
+}
+
+// check verifies the arguments of a message.
+func (c *Comm) check(op string, buf Buffer, peer, tag int, wildcard bool) error {
+	err := buf.Err()
+	if err == nil {
+		err = c.checkPeer(peer, wildcard)
+	}
+	if err == nil {
+		err = checkTag(tag, wildcard)
+	}
+	if err == nil {
+		if a := c.world.aborted.Load(); a != nil {
+			err = a
+		}
+	}
+	if err != nil {
+		return c.fail(op, peer, tag, err)
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Errors of this package. Every call returns them wrapped in an [*Error].
+var (
+	// ErrAborted: the run has ended or was aborted; the cause is wrapped beside it. All is lost.
+	ErrAborted = errors.New("the run is aborted")
+	// ErrEnded is the cause of ErrAborted for what was still pending when all ranks had returned.
+	ErrEnded = errors.New("all ranks have returned")
+	// ErrTruncated: the message is larger than the receive buffer. The buffer is filled, the rest of
+	// the message is lost, the status tells the message's full size. The operation is lost.
+	ErrTruncated = errors.New("message is larger than the receive buffer")
+	// ErrType: the element type has pointers, or sender's and receiver's element kinds differ, or
+	// an operator does not know the type. The operation is lost; nothing was copied.
+	ErrType = errors.New("wrong element type")
+	// ErrBuffer: a buffer's layout does not lie inside its slice, or its size does not fit the
+	// operation. Nothing was sent.
+	ErrBuffer = errors.New("bad buffer")
+	// ErrRank: no such rank in this communicator. Nothing was sent.
+	ErrRank = errors.New("no such rank")
+	// ErrTag: the tag is not in 0..TagUB (or AnyTag, for a receive). Nothing was sent.
+	ErrTag = errors.New("bad tag")
+	// ErrCancelled: the receive was cancelled before a message arrived.
+	ErrCancelled = errors.New("cancelled")
+	// ErrMismatch: ranks do not agree on a collective (which one, its root, operator or size). The
+	// communicator is lost: its other ranks may wait until the run ends.
+	ErrMismatch = errors.New("ranks do not agree on the collective")
+	// ErrColor: a colour is neither Undefined nor 0 or more.
+	ErrColor = errors.New("bad colour")
+	// ErrConfig: Config or the environment is unusable.
+	ErrConfig = errors.New("bad configuration")
+)
+
+// NoPeer stands in Error.Peer and Error.Tag for "not applicable".
+const NoPeer = -1 << 31
+
+// Error is the error of an operation.
+type Error struct {
+	Op   string // "send", "recv", "bcast", ...
+	Rank int    // the rank that called, in its communicator; NoPeer if unknown
+	Peer int    // the other rank (source, destination or root), AnySource, or NoPeer
+	Tag  int    // the tag, AnyTag, or NoPeer
+	Err  error
+}
+
+// Error names the operation, the ranks and the cause.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("comm: ")
+	b.WriteString(e.Op)
+	if e.Rank != NoPeer {
+		fmt.Fprintf(&b, " on rank %d", e.Rank)
+	}
+	switch e.Peer {
+	case NoPeer:
+	case AnySource:
+		b.WriteString(", any source")
+	default:
+		fmt.Fprintf(&b, ", peer %d", e.Peer)
+	}
+	switch e.Tag {
+	case NoPeer:
+	case AnyTag:
+		b.WriteString(", any tag")
+	default:
+		fmt.Fprintf(&b, ", tag %d", e.Tag)
+	}
+	b.WriteString(": ")
+	b.WriteString(e.Err.Error())
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// RankError is what Run returns when a rank ended the run: it names the rank.
+type RankError struct {
+	Rank int
+	Err  error
+}
+
+// Error names the rank and its error.
+func (e *RankError) Error() string { return fmt.Sprintf("comm: rank %d: %v", e.Rank, e.Err) }
+
+// Unwrap returns the rank's own error.
+func (e *RankError) Unwrap() error { return e.Err }
+
+// PanicError is a panic of a rank's body, as an error.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+// Error shows the panic value and the stack.
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", e.Value, e.Stack) }
+
+// Unwrap returns the panic value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// abortError is ErrAborted with its cause.
+type abortError struct{ cause error }
+
+func (e *abortError) Error() string   { return ErrAborted.Error() + ": " + e.cause.Error() }
+func (e *abortError) Unwrap() []error { return []error{ErrAborted, e.cause} }

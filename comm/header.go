@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import "weft/internal/fabric"
+
+// protocol is the kind of a frame.
+type protocol uint8
+
+const (
+	// eager: the payload comes with the frame, and the sender is done with it.
+	eager protocol = 1 + iota
+	// ready: the payload stays at the sender until a receive has matched (rendezvous). In one address
+	// space the frame's Ref is the *sendOp whose memory the receiver's side copies from.
+	ready
+)
+
+// header is what travels before each payload.
+type header struct {
+	proto    protocol
+	elem     Kind
+	elemSize uint32
+	ctx      uint64 // of the communicator; even: messages, odd: collectives
+	src      int32  // rank in the communicator
+	tag      int32
+	seq      uint32 // for fabrics that do not keep order; 0 on those that do
+	length   uint64 // bytes of payload
+	aux      uint64 // collectives: which one it is, as the sender sees it
+}
+
+// pack returns the header as the words of a frame's head: context; source, tag; sequence, element
+// size; protocol, element kind; length; aux.
+func (h *header) pack() [fabric.HeadWords]uint64 {
+	return [fabric.HeadWords]uint64{
+		h.ctx,
+		uint64(uint32(h.src))<<32 | uint64(uint32(h.tag)),
+		uint64(h.seq)<<32 | uint64(h.elemSize),
+		uint64(h.proto)<<8 | uint64(h.elem),
+		h.length,
+		h.aux,
+	}
+}
+
+func (h *header) unpack(w *[fabric.HeadWords]uint64) {
+	h.ctx = w[0]
+	h.src, h.tag = int32(w[1]>>32), int32(w[1])
+	h.seq, h.elemSize = uint32(w[2]>>32), uint32(w[2])
+	h.proto, h.elem = protocol(w[3]>>8), Kind(w[3])
+	h.length = w[4]
+	h.aux = w[5]
+}
+
+func (h *header) key() matchKey { return matchKey{ctx: h.ctx, src: h.src, tag: h.tag} }
+
+func (h *header) status() Status {
+	return Status{Source: int(h.src), Tag: int(h.tag), Bytes: int(h.length)}
+}

@@ -1,0 +1,361 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import "slices"
+
+// The matching engine of one rank, without locks, memory or protocol: the caller guards it and acts on what it
+// returns. Posted receives and unexpected messages are kept in queues found by hashing, so that
+// the cost of a message does not depend on how many of either there are.
+//
+// A receive has one of four classes, by its wildcards: exact, any source, any tag, both. A posted receive
+// is in one queue, that of its class and its given values. An arriving message looks at the head of the
+// (at most four) queues that could want it and takes the oldest. An unexpected message is in the
+// queue of each class for which it could be wanted, so that a receive (or probe) of any class finds the oldest
+// in its own queue's head. Wildcard classes that no receive ever used are not kept; the first
+// use of a class files what is there already, once.
+//
+// Invariant: in no queue are there both posted receives and unexpected messages.
+
+const (
+	anySourceBit = 1
+	anyTagBit    = 2
+	classes      = 4
+	wild         = -1 // stands for the wildcard in a key
+)
+
+// matchKey names a queue: a context and given or wild values. Sources and tags of messages are never negative.
+type matchKey struct {
+	ctx uint64
+	src int32
+	tag int32
+}
+
+func (k matchKey) class() int {
+	c := 0
+	if k.src < 0 {
+		c |= anySourceBit
+	}
+	if k.tag < 0 {
+		c |= anyTagBit
+	}
+	return c
+}
+
+// in returns the key of the queue in which a message with this key is filed for a class of receives.
+func (k matchKey) in(class int) matchKey {
+	if class&anySourceBit != 0 {
+		k.src = wild
+	}
+	if class&anyTagBit != 0 {
+		k.tag = wild
+	}
+	return k
+}
+
+func (k matchKey) hash() uint64 {
+	h := k.ctx*0x9E3779B97F4A7C15 ^ uint64(uint32(k.src))*0xC2B2AE3D27D4EB4F ^ uint64(uint32(k.tag))*0x165667B19E3779F9
+	return h ^ h>>29
+}
+
+// posted is a receive, or a waiting probe, in the engine.
+type posted struct {
+	key    matchKey
+	seq    uint64
+	prev   *posted
+	next   *posted
+	q      *queue  // where it is queued; nil when it is not
+	op     *recvOp // whose entry this is; the engine does not look at it
+	isScan bool    // a waiting probe: it is told of a message and does not take it
+}
+
+// arrival is an unexpected message in the engine.
+type arrival struct {
+	key   matchKey
+	seq   uint64
+	links [classes]link
+	msg   *message // whose entry this is; the engine does not look at it
+}
+
+type link struct {
+	prev, next *arrival
+	q          *queue
+}
+
+// queue has the receives posted, the probes waiting, and the messages unexpected, for one key.
+type queue struct {
+	key        matchKey
+	chain      *queue // next in the hash bucket
+	posted     postedList
+	probes     postedList
+	head, tail *arrival
+}
+
+type postedList struct{ head, tail *posted }
+
+func (q *queue) empty() bool { return q.posted.head == nil && q.probes.head == nil && q.head == nil }
+
+type matcher struct {
+	buckets []*queue // length a power of two
+	queues  int      // in the buckets, empty ones included
+	spare   *queue   // unused queues
+	seq     uint64
+	counts  [classes]int // posted receives by class
+	probes  int          // waiting probes
+	filed   [classes]bool
+}
+
+// find returns the queue of a key, or nil.
+func (m *matcher) find(k matchKey) *queue {
+	if m.buckets == nil {
+		return nil
+	}
+	q := m.buckets[k.hash()&uint64(len(m.buckets)-1)]
+	for q != nil && q.key != k {
+		q = q.chain
+	}
+	return q
+}
+
+// demand returns the queue of a key and makes it if need be.
+func (m *matcher) demand(k matchKey) *queue {
+	if q := m.find(k); q != nil {
+		return q
+	}
+	if m.queues >= len(m.buckets) {
+		m.resize()
+	}
+	q := m.spare
+	if q != nil {
+		m.spare, q.chain = q.chain, nil
+	} else {
+		q = new(queue)
+	}
+	q.key = k
+	b := &m.buckets[k.hash()&uint64(len(m.buckets)-1)]
+	q.chain, *b = *b, q
+	m.queues++
+	return q
+}
+
+// resize drops empty queues and makes the table as large as what is left needs. It runs once per as many
+// new queues as it looks at, so its cost per message is constant.
+func (m *matcher) resize() {
+	old := m.buckets
+	live := 0
+	for _, q := range old {
+		for ; q != nil; q = q.chain {
+			if !q.empty() {
+				live++
+			}
+		}
+	}
+	size := 64
+	for size < 2*live+2 {
+		size *= 2
+	}
+	m.buckets = make([]*queue, size)
+	m.queues = live
+	spares := 0
+	for _, q := range old {
+		for q != nil {
+			next := q.chain
+			switch {
+			case !q.empty():
+				b := &m.buckets[q.key.hash()&uint64(size-1)]
+				q.chain, *b = *b, q
+			case spares < 64:
+				q.chain, m.spare = m.spare, q
+				spares++
+			}
+			q = next
+		}
+	}
+}
+
+// take finds the receive for a message that arrives, the oldest that wants it, and removes it. It returns nil if there is
+// none.
+func (m *matcher) take(k matchKey) *posted {
+	var best *posted
+	for class := range classes {
+		if m.counts[class] == 0 {
+			continue
+		}
+		if q := m.find(k.in(class)); q != nil && q.posted.head != nil && (best == nil || q.posted.head.seq < best.seq) {
+			best = q.posted.head
+		}
+	}
+	if best != nil {
+		m.unpost(best)
+	}
+	return best
+}
+
+// add files a message that take has found no receive for, and returns the waiting probes that it satisfies,
+// removed, as a list.
+func (m *matcher) add(a *arrival) *posted {
+	m.seq++
+	a.seq = m.seq
+	m.filed[0] = true
+	for class := range classes {
+		if m.filed[class] {
+			m.file(a, class)
+		}
+	}
+	if m.probes == 0 {
+		return nil
+	}
+	var woken *posted
+	for class := range classes {
+		q := m.find(a.key.in(class))
+		for q != nil && q.probes.head != nil {
+			p := q.probes.head
+			m.unpost(p)
+			p.next, woken = woken, p
+		}
+	}
+	return woken
+}
+
+func (m *matcher) file(a *arrival, class int) {
+	q := m.demand(a.key.in(class))
+	l := &a.links[class]
+	l.q, l.prev, l.next = q, q.tail, nil
+	if q.tail == nil {
+		q.head = a
+	} else {
+		q.tail.links[class].next = a
+	}
+	q.tail = a
+}
+
+// peek returns the oldest unexpected message for a receive's key, or nil. It stays.
+func (m *matcher) peek(k matchKey) *arrival {
+	class := k.class()
+	if !m.filed[class] {
+		m.fileAll(class)
+	}
+	if q := m.find(k); q != nil {
+		return q.head
+	}
+	return nil
+}
+
+// fileAll starts to keep a wildcard class.
+func (m *matcher) fileAll(class int) {
+	m.filed[class] = true
+	all := m.arrivals()
+	for _, a := range all {
+		m.file(a, class)
+	}
+}
+
+// arrivals returns all unexpected messages, oldest first.
+func (m *matcher) arrivals() []*arrival {
+	var all []*arrival
+	for _, q := range m.buckets {
+		for ; q != nil; q = q.chain {
+			if q.key.class() != 0 {
+				continue
+			}
+			for a := q.head; a != nil; a = a.links[0].next {
+				all = append(all, a)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b *arrival) int { return int(a.seq) - int(b.seq) })
+	return all
+}
+
+// remove takes an unexpected message out of all queues.
+func (m *matcher) remove(a *arrival) {
+	for class := range classes {
+		l := &a.links[class]
+		q := l.q
+		if q == nil {
+			continue
+		}
+		if l.prev == nil {
+			q.head = l.next
+		} else {
+			l.prev.links[class].next = l.next
+		}
+		if l.next == nil {
+			q.tail = l.prev
+		} else {
+			l.next.links[class].prev = l.prev
+		}
+		*l = link{}
+	}
+}
+
+// post files a receive or probe that peek has found no message for.
+func (m *matcher) post(p *posted) {
+	m.seq++
+	p.seq = m.seq
+	q := m.demand(p.key)
+	l := &q.posted
+	if p.isScan {
+		l = &q.probes
+		m.probes++
+	} else {
+		m.counts[p.key.class()]++
+	}
+	p.q, p.prev, p.next = q, l.tail, nil
+	if l.tail == nil {
+		l.head = p
+	} else {
+		l.tail.next = p
+	}
+	l.tail = p
+}
+
+// unpost removes a receive or probe, and returns false if it is not there.
+func (m *matcher) unpost(p *posted) bool {
+	q := p.q
+	if q == nil {
+		return false
+	}
+	l := &q.posted
+	if p.isScan {
+		l = &q.probes
+		m.probes--
+	} else {
+		m.counts[p.key.class()]--
+	}
+	if p.prev == nil {
+		l.head = p.next
+	} else {
+		p.prev.next = p.next
+	}
+	if p.next == nil {
+		l.tail = p.prev
+	} else {
+		p.next.prev = p.prev
+	}
+	p.q, p.prev, p.next = nil, nil, nil
+	return true
+}
+
+// drain empties the engine and returns what was in it, oldest first.
+func (m *matcher) drain() (ps []*posted, as []*arrival) {
+	as = m.arrivals()
+	for _, q := range m.buckets {
+		for ; q != nil; q = q.chain {
+			for _, l := range []postedList{q.posted, q.probes} {
+				for p := l.head; p != nil; p = p.next {
+					ps = append(ps, p)
+				}
+			}
+		}
+	}
+	slices.SortFunc(ps, func(a, b *posted) int { return int(a.seq) - int(b.seq) })
+	for _, p := range ps {
+		m.unpost(p)
+	}
+	for _, a := range as {
+		m.remove(a)
+	}
+	return ps, as
+}

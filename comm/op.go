@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import "fmt"
+
+// Op combines values in reductions. Sum, Min, Max and Prod know the number kinds; OpFunc makes others. The zero Op
+// is refused with ErrType.
+type Op struct{ impl *opImpl }
+
+type opImpl struct {
+	name    string
+	id      uint8 // in the aux of collectives; all user operators share one
+	commute bool
+	kernels [numKinds]func(in, inout Buffer)     // by kind; nil: not for this kind
+	user    func(in, inout Buffer) (bool, error) // user operator
+}
+
+const userOp = 255
+
+// The operators of this package. They are commutative. Min and Max of floats are NaN if either value is. Complex
+// numbers have Sum and Prod only; bools and opaque types have none.
+var (
+	Sum  = Op{&opImpl{name: "sum", id: 1, commute: true, kernels: sumKernels}}
+	Min  = Op{&opImpl{name: "min", id: 2, commute: true, kernels: minKernels}}
+	Max  = Op{&opImpl{name: "max", id: 3, commute: true, kernels: maxKernels}}
+	Prod = Op{&opImpl{name: "prod", id: 4, commute: true, kernels: prodKernels}}
+)
+
+// OpFunc makes an operator of a function over elements of type T, which must be associative. The function sets
+// inout[i] to in[i] combined with inout[i], where in is the operand of the lower ranks. If commute is
+// false, values are combined in the order of the ranks. The function may be called on any goroutine, also on
+// several at once, and must not block.
+func OpFunc[T any](commute bool, f func(in, inout []T)) Op {
+	t := typeFor[T]()
+	return Op{&opImpl{name: "user operator on " + t.name, id: userOp, commute: commute, user: func(in, inout Buffer) (bool, error) {
+		if t.err != nil {
+			return false, t.err
+		}
+		if in.Kind() != t.kind || in.ElemSize() != t.size {
+			return false, nil
+		}
+		if in.Len() > 0 {
+			f(elements[T](in), elements[T](inout))
+		}
+		return true, nil
+	}}}
+}
+
+// String returns the operator's name.
+func (o Op) String() string {
+	if o.impl == nil {
+		return "no operator"
+	}
+	return o.impl.name
+}
+
+// Commutes reports whether the operator may be applied in any order of the ranks.
+func (o Op) Commutes() bool { return o.impl != nil && o.impl.commute }
+
+// check says whether the operator knows the elements of b.
+func (o Op) check(b Buffer) error {
+	if o.impl == nil {
+		return fmt.Errorf("%w: the operator is the zero Op", ErrType)
+	}
+	if b.typ == nil || o.impl.user != nil {
+		return nil // a user operator checks when it is applied
+	}
+	if o.impl.kernels[b.Kind()] == nil {
+		return fmt.Errorf("%w: %s is not defined for %s elements", ErrType, o.impl.name, b.typ.name)
+	}
+	return nil
+}
+
+// Apply sets inout to in combined with inout, element by element. The buffers must be contiguous, of one element type and
+// length; otherwise, or if the operator does not know the type, it returns ErrBuffer or ErrType and changes nothing.
+func (o Op) Apply(in, inout Buffer) error {
+	for _, b := range []Buffer{in, inout} {
+		if err := b.Err(); err != nil {
+			return err
+		}
+	}
+	if in.count > 1 || inout.count > 1 || in.Len() != inout.Len() {
+		return fmt.Errorf("%w: %v of %d and %d elements; both must be contiguous and equally long", ErrBuffer, o, in.Len(), inout.Len())
+	}
+	if in.Kind() != inout.Kind() || in.ElemSize() != inout.ElemSize() {
+		return typeMismatch(inout.Kind(), in.Kind(), inout.ElemSize(), in.ElemSize())
+	}
+	if err := o.check(in); err != nil {
+		return err
+	}
+	return o.apply(in, inout)
+}
+
+// apply is Apply after the checks.
+func (o Op) apply(in, inout Buffer) error {
+	if in.typ == nil {
+		return nil
+	}
+	if o.impl.user != nil {
+		ok, err := o.impl.user(in, inout)
+		if err == nil && !ok {
+			err = fmt.Errorf("%w: %s applied to %s elements", ErrType, o.impl.name, in.typ.name)
+		}
+		return err
+	}
+	if in.Len() > 0 {
+		o.impl.kernels[in.Kind()](in, inout)
+	}
+	return nil
+}
+
+type ordered interface {
+	~uint8 | ~int8 | ~int16 | ~int32 | ~int64 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64
+}
+
+type number interface {
+	ordered | ~complex64 | ~complex128
+}
+
+func sumOf[T number](in, inout Buffer) {
+	a, b := elements[T](in), elements[T](inout)
+	b = b[:len(a)]
+	for i, v := range a {
+		b[i] += v
+	}
+}
+
+func prodOf[T number](in, inout Buffer) {
+	a, b := elements[T](in), elements[T](inout)
+	b = b[:len(a)]
+	for i, v := range a {
+		b[i] *= v
+	}
+}
+
+func minOf[T ordered](in, inout Buffer) {
+	a, b := elements[T](in), elements[T](inout)
+	b = b[:len(a)]
+	for i, v := range a {
+		b[i] = min(v, b[i])
+	}
+}
+
+func maxOf[T ordered](in, inout Buffer) {
+	a, b := elements[T](in), elements[T](inout)
+	b = b[:len(a)]
+	for i, v := range a {
+		b[i] = max(v, b[i])
+	}
+}
+
+type kernelTable = [numKinds]func(in, inout Buffer)
+
+var (
+	sumKernels = kernelTable{Byte: sumOf[uint8], Int8: sumOf[int8], Int16: sumOf[int16], Int32: sumOf[int32], Int64: sumOf[int64],
+		Uint16: sumOf[uint16], Uint32: sumOf[uint32], Uint64: sumOf[uint64], Float32: sumOf[float32], Float64: sumOf[float64],
+		Complex64: sumOf[complex64], Complex128: sumOf[complex128]}
+	prodKernels = kernelTable{Byte: prodOf[uint8], Int8: prodOf[int8], Int16: prodOf[int16], Int32: prodOf[int32], Int64: prodOf[int64],
+		Uint16: prodOf[uint16], Uint32: prodOf[uint32], Uint64: prodOf[uint64], Float32: prodOf[float32], Float64: prodOf[float64],
+		Complex64: prodOf[complex64], Complex128: prodOf[complex128]}
+	minKernels = kernelTable{Byte: minOf[uint8], Int8: minOf[int8], Int16: minOf[int16], Int32: minOf[int32], Int64: minOf[int64],
+		Uint16: minOf[uint16], Uint32: minOf[uint32], Uint64: minOf[uint64], Float32: minOf[float32], Float64: minOf[float64]}
+	maxKernels = kernelTable{Byte: maxOf[uint8], Int8: maxOf[int8], Int16: maxOf[int16], Int32: maxOf[int32], Int64: maxOf[int64],
+		Uint16: maxOf[uint16], Uint32: maxOf[uint32], Uint64: maxOf[uint64], Float32: maxOf[float32], Float64: maxOf[float64]}
+)

@@ -1,0 +1,363 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func requireIs(err, target error) bool { return errors.Is(err, target) }
+
+// Every way to send meets every way to receive, early or late, small or large, to another rank or oneself.
+func TestMessages(t *testing.T) {
+	for _, n := range []int{0, 1, 100, 10000} {
+		for _, late := range []bool{false, true} {
+			for _, way := range []string{"send", "ssend", "isend", "issend"} {
+				t.Run(fmt.Sprintf("%s of %d, late %v", way, n, late), func(t *testing.T) {
+					run(t, 2, func(c *Comm) error { return checkMessage(c, way, n, late) })
+				})
+			}
+		}
+	}
+}
+
+func checkMessage(c *Comm, way string, n int, late bool) error {
+	const tag = 7
+	if c.Rank() == 0 {
+		if !late {
+			if _, err := c.Recv(Buffer{}, 1, tag+1); err != nil { // the receive is posted
+				return err
+			}
+		}
+		in := Of(inputs(0, n))
+		switch way {
+		case "send":
+			return c.Send(in, 1, tag)
+		case "ssend":
+			return c.Ssend(in, 1, tag)
+		case "isend":
+			return WaitAll(nil, c.Isend(in, 1, tag))
+		}
+		return WaitAll(nil, c.Issend(in, 1, tag))
+	}
+	out := make([]int64, n)
+	if late {
+		if _, err := c.Probe(0, tag); err != nil { // the message is here
+			return err
+		}
+	}
+	r := c.Irecv(Of(out), AnySource, tag)
+	if !late {
+		if err := c.Send(Buffer{}, 0, tag+1); err != nil {
+			return err
+		}
+	}
+	st, err := r.Wait(context.Background())
+	if err != nil {
+		return err
+	}
+	return firstError(expect("status", Status{Source: 0, Tag: tag, Bytes: 8 * n}, st), expectSlice("data", inputs(0, n), out))
+}
+
+func TestSelfMessages(t *testing.T) {
+	run(t, 1, func(c *Comm) error {
+		for _, n := range []int{1, 100000} {
+			in, out := inputs(3, n), make([]int64, n)
+			st, err := c.Sendrecv(Of(in), 0, 4, Of(out), AnySource, AnyTag)
+			if err != nil {
+				return err
+			}
+			if err := firstError(expect("tag", 4, st.Tag), expectSlice("data", in, out)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func TestProcNull(t *testing.T) {
+	run(t, 1, func(c *Comm) error {
+		b := Of([]int{1})
+		null := Status{Source: ProcNull, Tag: AnyTag}
+		if err := firstError(c.Send(b, ProcNull, 0), c.Ssend(b, ProcNull, 0), WaitAll(nil, c.Isend(b, ProcNull, 0))); err != nil {
+			return err
+		}
+		st, err := c.Recv(b, ProcNull, 0)
+		if err := firstError(err, expect("recv", null, st)); err != nil {
+			return err
+		}
+		st, err = c.Sendrecv(b, ProcNull, 0, b, ProcNull, 0)
+		if err := firstError(err, expect("sendrecv", null, st)); err != nil {
+			return err
+		}
+		st, err = c.Probe(ProcNull, AnyTag)
+		return firstError(err, expect("probe", null, st))
+	})
+}
+
+func TestArguments(t *testing.T) {
+	run(t, 2, func(c *Comm) error {
+		b := Of([]int{1})
+		type withPointer struct {
+			A int
+			B struct{ P *int }
+		}
+		for _, x := range []struct {
+			name string
+			err  error
+			want error
+		}{
+			{"rank above", c.Send(b, 2, 0), ErrRank},
+			{"rank below", c.Send(b, -3, 0), ErrRank},
+			{"send to any", c.Send(b, AnySource, 0), ErrRank},
+			{"negative tag", c.Send(b, 1, -5), ErrTag},
+			{"any tag", c.Send(b, 1, AnyTag), ErrTag},
+			{"tag above", c.Send(b, 1, TagUB+1), ErrTag},
+			{"pointers", c.Send(Of([]withPointer{{}}), 1, 0), ErrType},
+			{"strings", c.Send(Of([]string{""}), 1, 0), ErrType},
+			{"vector outside", c.Send(Vector([]int{1, 2, 3, 4}, 2, 2, 3), 1, 0), ErrBuffer},
+			{"vector overlapping", c.Send(Vector([]int{1, 2, 3, 4}, 2, 2, 1), 1, 0), ErrBuffer},
+			{"negative vector", c.Send(Vector([]int{1, 2, 3, 4}, -1, 2, 1), 1, 0), ErrBuffer},
+			{"isend", WaitAll(nil, c.Isend(b, 2, 0)), ErrRank},
+			{"irecv", WaitAll(nil, c.Irecv(b, 2, 0)), ErrRank},
+			{"irecv tag", WaitAll(nil, c.Irecv(b, 1, -2)), ErrTag},
+		} {
+			if !errors.Is(x.err, x.want) {
+				return fmt.Errorf("%s: %v, want %v", x.name, x.err, x.want)
+			}
+			var e *Error
+			if !errors.As(x.err, &e) || e.Op == "" {
+				return fmt.Errorf("%s: %v is no *Error", x.name, x.err)
+			}
+		}
+		return c.Send(b, ProcNull, TagUB)
+	})
+}
+
+func TestTruncationAndTypes(t *testing.T) {
+	for _, n := range []int{4, 10000} { // eager, rendezvous
+		for _, late := range []bool{false, true} {
+			run(t, 2, func(c *Comm) error {
+				if c.Rank() == 0 {
+					var reqs []*Request
+					for tag := range 4 {
+						reqs = append(reqs, c.Isend(Of(inputs(0, n)), 1, tag))
+					}
+					return WaitAll(nil, append(reqs, c.Isend(Buffer{}, 1, 9))...)
+				}
+				if late {
+					if _, err := c.Probe(0, 9); err != nil {
+						return err
+					}
+				}
+				short := make([]int64, n-1)
+				st, err := c.Recv(Of(short), 0, 0)
+				if !errors.Is(err, ErrTruncated) {
+					return fmt.Errorf("truncated: %v", err)
+				}
+				if err := firstError(expect("full size", 8*n, st.Bytes), expectSlice("what fits", inputs(0, n-1), short)); err != nil {
+					return err
+				}
+				floats := make([]float64, n)
+				st, err = c.Recv(Of(floats), 0, 1)
+				if !errors.Is(err, ErrType) {
+					return fmt.Errorf("floats for ints: %v", err)
+				}
+				if err := firstError(expect("size", 8*n, st.Bytes), expect("untouched", 0.0, floats[0])); err != nil {
+					return err
+				}
+				raw := make([]byte, 8*n)
+				if _, err := c.Recv(Of(raw), 0, 2); err != nil {
+					return err
+				}
+				ints := make([]int, n) // the same kind on 64-bit machines
+				if intKind == Int64 {
+					if _, err := c.Recv(Of(ints), 0, 3); err != nil {
+						return err
+					}
+				}
+				_, err = c.Recv(Buffer{}, 0, 9)
+				return firstError(err, expect("as bytes", byte(1000&0xff), raw[0]))
+			})
+		}
+	}
+}
+
+func TestStridedMessages(t *testing.T) {
+	for _, rows := range []int{5, 5000} {
+		for _, block := range []int{1, 3} {
+			run(t, 2, func(c *Comm) error {
+				const width = 8
+				m := make([]float64, rows*width)
+				col := Vector(m[2:], rows, block, width)
+				if c.Rank() == 0 {
+					for i := range m {
+						m[i] = float64(i)
+					}
+					r := c.Isend(col, 1, 0)
+					return firstError(c.Send(col, 1, 1), c.Ssend(col, 1, 2), WaitAll(nil, r))
+				}
+				packed := make([]float64, rows*block)
+				if _, err := c.Recv(col, 0, 0); err != nil { // strided to strided
+					return err
+				}
+				if _, err := c.Recv(Of(packed), 0, 1); err != nil { // strided to contiguous
+					return err
+				}
+				m2 := make([]float64, 2*rows*block) // to another stride
+				if _, err := c.Recv(Vector(m2, rows*block, 1, 2), 0, 2); err != nil {
+					return err
+				}
+				for i := range m {
+					want := 0.0
+					if j := i % width; j >= 2 && j < 2+block {
+						want = float64(i)
+						k := i/width*block + j - 2
+						if err := firstError(expect("packed", want, packed[k]), expect("restrided", want, m2[2*k]), expect("gap", 0.0, m2[2*k+1])); err != nil {
+							return err
+						}
+					}
+					if err := expect(fmt.Sprint("cell ", i), want, m[i]); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+	}
+}
+
+// Messages do not overtake each other, whatever the receives name, and however large they are.
+func TestOrder(t *testing.T) {
+	run(t, 2, func(c *Comm) error {
+		const n = 200
+		size := func(i int) int { return 1 + (i%3)*3000 }
+		if c.Rank() == 0 {
+			var reqs []*Request
+			for i := range n {
+				b := make([]int, size(i))
+				b[0] = i
+				reqs = append(reqs, c.Isend(Of(b), 1, i%2))
+			}
+			return WaitAll(nil, reqs...)
+		}
+		next := [2]int{0, 1}
+		for i := range n {
+			src, tag := 0, AnyTag
+			switch i % 4 {
+			case 1:
+				src = AnySource
+			case 2:
+				tag = i / 4 % 2
+			case 3:
+				src, tag = AnySource, i/4%2
+			}
+			if tag != AnyTag && next[tag] >= n {
+				tag = 1 - tag
+			}
+			b := make([]int, 6001)
+			st, err := c.Recv(Of(b), src, tag)
+			if err != nil {
+				return err
+			}
+			want := next[st.Tag]
+			if tag == AnyTag {
+				want = min(next[0], next[1]) // the oldest of all
+			}
+			if err := firstError(expect("message", want, b[0]), expect("size", 8*size(want), st.Bytes)); err != nil {
+				return err
+			}
+			next[st.Tag] += 2
+		}
+		return nil
+	})
+}
+
+func TestProbe(t *testing.T) {
+	run(t, 2, func(c *Comm) error {
+		if c.Rank() == 0 {
+			if _, err := c.Recv(Buffer{}, 1, 0); err != nil {
+				return err
+			}
+			return firstError(c.Send(Of([]int32{1, 2}), 1, 3), c.Send(Of([]int32{3}), 1, 4))
+		}
+		ok, _, err := c.Iprobe(AnySource, AnyTag)
+		if err := firstError(err, expect("iprobe before", false, ok), c.Send(Buffer{}, 0, 0)); err != nil {
+			return err
+		}
+		st, err := c.Probe(AnySource, AnyTag)
+		if err := firstError(err, expect("probed", Status{0, 3, 8, false}, st), expect("count", 2, st.Count(4))); err != nil {
+			return err
+		}
+		st, err = c.Probe(0, 4)
+		if err := firstError(err, expect("probed", Status{0, 4, 4, false}, st)); err != nil {
+			return err
+		}
+		ok, st, err = c.Iprobe(0, AnyTag)
+		if err := firstError(err, expect("iprobe", true, ok), expect("iprobed", 3, st.Tag)); err != nil {
+			return err
+		}
+		b := make([]int32, 2)
+		_, err = c.Recv(Of(b), 0, 4)
+		_, err2 := c.Recv(Of(b), 0, 3)
+		ok, _, err3 := c.Iprobe(AnySource, AnyTag)
+		return firstError(err, err2, err3, expect("iprobe at the end", false, ok), expectSlice("data", []int32{1, 2}, b))
+	})
+}
+
+// Large messages in opposite directions at the same time.
+func TestExchange(t *testing.T) {
+	run(t, 4, func(c *Comm) error {
+		const n = 30000
+		right, left := (c.Rank()+1)%4, (c.Rank()+3)%4
+		in, out := inputs(c.Rank(), n), make([]int64, n)
+		for range 20 {
+			clear(out)
+			if _, err := c.Sendrecv(Of(in), right, 1, Of(out), left, 1); err != nil {
+				return err
+			}
+			if err := expectSlice("data", inputs(left, n), out); err != nil {
+				return err
+			}
+		}
+		// Opposite orders of posting and sending.
+		r := c.Irecv(Of(out), right, 2)
+		s := c.Isend(Of(in), left, 2)
+		if c.Rank()%2 == 0 {
+			r, s = s, r
+		}
+		return firstError(WaitAll(nil, r), WaitAll(nil, s), expectSlice("data", inputs(right, n), out))
+	})
+}
+
+func TestEagerLimit(t *testing.T) {
+	for _, limit := range []int{-1, 1 << 30} {
+		require.NoError(t, Run(context.Background(), Config{Ranks: 2, EagerLimit: limit}, func(c *Comm) error {
+			if c.Rank() == 0 {
+				r := c.Isend(Of([]int{7}), 1, 0)
+				big := c.Isend(Of(make([]int, 100000)), 1, 1)
+				if limit > 0 {
+					if err := firstError(expect("eager", true, r.Done()), expect("big eager", true, big.Done())); err != nil {
+						return err
+					}
+				}
+				return WaitAll(nil, r, big)
+			}
+			if _, err := c.Probe(0, 1); err != nil {
+				return err
+			}
+			b := make([]int, 100000)
+			if _, err := c.Recv(Of(b), 0, 0); err != nil {
+				return err
+			}
+			_, err := c.Recv(Of(b), 0, 1)
+			return err
+		}))
+	}
+}

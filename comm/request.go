@@ -1,0 +1,331 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// Status tells what a receive or a probe found.
+type Status struct {
+	Source    int // rank of the sender in the communicator
+	Tag       int
+	Bytes     int // size of the message; when truncated, its full size
+	Cancelled bool
+}
+
+// Count returns the number of whole elements of elemSize bytes, or Undefined if the message is not a whole number of them.
+func (s Status) Count(elemSize int) int {
+	if elemSize <= 0 || s.Bytes%elemSize != 0 {
+		return Undefined
+	}
+	return s.Bytes / elemSize
+}
+
+// Request is an asynchronous operation under way. It is completed exactly once, by whoever makes the last
+// step: a sender's goroutine completes the receive that it matches, and so on. Any goroutine may
+// call any method at any time.
+//
+// Callbacks of OnDone run on the goroutine that completes the request or, when that goroutine is
+// itself deep in callbacks, a little later on a goroutine that is running callbacks at the time; on
+// the caller's goroutine if the request is already complete (with the same exception). They must
+// not block; they may start operations, complete requests and register callbacks.
+type Request struct {
+	// state is the one word that decides everything: nil or a list of nodes (pending, newest
+	// first), &lockedNode (somebody rearranges the list or writes the result; a few
+	// instructions), &doneNode (complete; final). st and err are written under the lock, by
+	// whoever completes, and constant once done.
+	state atomic.Pointer[node]
+	st    Status
+	err   error
+
+	// Constant after construction.
+	owner canceler // nil: cannot be cancelled
+	shard uint8    // which trampoline runs the callbacks
+}
+
+// canceler is the operation behind a request.
+type canceler interface{ cancel() bool }
+
+// node is somebody who wants to know of the completion: a callback or a waiting goroutine.
+type node struct {
+	next *node
+	fn   func(error)
+	ch   chan struct{} // capacity 1; at most one token per registration
+}
+
+var lockedNode, doneNode node
+
+// wake gives a waiting goroutine its token. It never blocks: WaitAny shares one channel between requests,
+// for which one token is enough.
+func (n *node) wake() {
+	select {
+	case n.ch <- struct{}{}:
+	default:
+	}
+}
+
+// NewRequest returns a request of the caller's own and the function that completes it. Calls of complete
+// after the first do nothing. It is not tied to a run: an abort does not complete it.
+func NewRequest() (r *Request, complete func(error)) {
+	r = &Request{shard: uint8(nextShard.Add(1) % shards)}
+	return r, func(err error) { r.complete(Status{}, err) }
+}
+
+var nextShard atomic.Uint32
+
+// doneRequest returns a request that is complete.
+func doneRequest(st Status, err error) *Request {
+	r := &Request{st: st, err: err}
+	r.state.Store(&doneNode)
+	return r
+}
+
+// lock takes the state word and returns the list, or false if the request is done. Lock-holders execute a few
+// instructions without blocking, so contenders yield rather than park.
+func (r *Request) lock() (*node, bool) {
+	for {
+		h := r.state.Load()
+		if h == &doneNode {
+			return nil, false
+		}
+		if h == &lockedNode {
+			runtime.Gosched()
+			continue
+		}
+		if r.state.CompareAndSwap(h, &lockedNode) {
+			return h, true
+		}
+	}
+}
+
+// complete ends the request with a result, wakes who waits and runs the callbacks. It returns false, and
+// does nothing, if the request was complete already. After it has published the state it does not touch r, so
+// that whoever was woken may reuse it.
+func (r *Request) complete(st Status, err error) bool {
+	list, ok := r.lock()
+	if !ok {
+		return false
+	}
+	shard := r.shard
+	r.st, r.err = st, err
+	r.state.Store(&doneNode)
+	if list == nil {
+		return true
+	}
+	if list.next == nil && list.fn == nil { // one waiting goroutine: the common case
+		list.wake()
+		return true
+	}
+	var first *node // callbacks, oldest first
+	for n := list; n != nil; {
+		next := n.next
+		if n.fn == nil {
+			n.wake()
+		} else {
+			n.next, first = first, n
+		}
+		n = next
+	}
+	if first != nil {
+		trampolines[shard].run(first, err)
+	}
+	return true
+}
+
+// push registers n, or returns false if the request is done.
+func (r *Request) push(n *node) bool {
+	for {
+		h := r.state.Load()
+		if h == &doneNode {
+			return false
+		}
+		if h == &lockedNode {
+			runtime.Gosched()
+			continue
+		}
+		n.next = h
+		if r.state.CompareAndSwap(h, n) {
+			return true
+		}
+	}
+}
+
+// remove takes n back, and returns false if the request is done (then n's owner will have been told).
+func (r *Request) remove(n *node) bool {
+	list, ok := r.lock()
+	if !ok {
+		return false
+	}
+	if list == n {
+		list = n.next
+	} else {
+		for p := list; p != nil; p = p.next {
+			if p.next == n {
+				p.next = n.next
+				break
+			}
+		}
+	}
+	r.state.Store(list)
+	return true
+}
+
+// Done reports whether the request is complete.
+func (r *Request) Done() bool { return r.state.Load() == &doneNode }
+
+// Status returns the status of a complete request, and the zero Status before.
+func (r *Request) Status() Status {
+	if !r.Done() {
+		return Status{}
+	}
+	return r.st
+}
+
+// Test reports whether the request is complete, and its result if so.
+func (r *Request) Test() (bool, Status, error) {
+	if !r.Done() {
+		return false, Status{}, nil
+	}
+	return true, r.st, r.err
+}
+
+// OnDone has f called exactly once, with the request's error, when the request is complete; at once if it is.
+// It may be called any number of times; callbacks run in the order of registration. See Request for where they run.
+func (r *Request) OnDone(f func(error)) {
+	n := &node{fn: f}
+	if !r.push(n) {
+		n.next = nil
+		trampolines[r.shard].run(n, r.err)
+	}
+}
+
+// Cancel withdraws a receive that no message has matched yet. It returns true if it did; the request then
+// completes with ErrCancelled and Status.Cancelled. Other operations cannot be cancelled.
+func (r *Request) Cancel() bool { return r.owner != nil && r.owner.cancel() }
+
+// Wait waits until the request is complete and returns its result. If ctx ends first, Wait returns an error that
+// wraps the context's cause; the operation itself goes on. A nil ctx waits for the request only.
+func (r *Request) Wait(ctx context.Context) (Status, error) {
+	if r.Done() {
+		return r.st, r.err
+	}
+	if err := r.park(ctx); err != nil {
+		return Status{}, err
+	}
+	return r.st, r.err
+}
+
+// waiters holds nodes with channels that are empty and registered nowhere.
+var waiters = sync.Pool{New: func() any { return &node{ch: make(chan struct{}, 1)} }}
+
+// park blocks until the request is done or ctx ends.
+func (r *Request) park(ctx context.Context) error {
+	n := waiters.Get().(*node)
+	if !r.push(n) {
+		n.next = nil
+		waiters.Put(n)
+		return nil
+	}
+	if ctx == nil || ctx.Done() == nil {
+		<-n.ch
+	} else {
+		select {
+		case <-n.ch:
+		case <-ctx.Done():
+			if r.remove(n) {
+				n.next = nil
+				waiters.Put(n)
+				return waitError(ctx)
+			}
+			<-n.ch // completed meanwhile: the token is on its way
+		}
+	}
+	n.next = nil
+	waiters.Put(n)
+	return nil
+}
+
+func waitError(ctx context.Context) error {
+	return &Error{Op: "wait", Rank: NoPeer, Peer: NoPeer, Tag: NoPeer, Err: context.Cause(ctx)}
+}
+
+// WaitAll waits until all requests are complete and returns the error of the first, in the order of the arguments,
+// that has one. Nil requests are skipped. If ctx ends, WaitAll returns early with its cause.
+func WaitAll(ctx context.Context, reqs ...*Request) error {
+	var first error
+	for _, r := range reqs {
+		if r == nil || r.Done() {
+			continue
+		}
+		if err := r.park(ctx); err != nil {
+			return err
+		}
+	}
+	for _, r := range reqs {
+		if r != nil && r.err != nil {
+			first = r.err
+			break
+		}
+	}
+	return first
+}
+
+// WaitAny waits until one of the requests is complete and returns its index and result. Nil requests are skipped; if
+// all are nil, it returns Undefined at once. If ctx ends first, it returns Undefined and the context's cause.
+func WaitAny(ctx context.Context, reqs ...*Request) (int, Status, error) {
+	live := false
+	for i, r := range reqs {
+		if r == nil {
+			continue
+		}
+		live = true
+		if r.Done() {
+			return i, r.st, r.err
+		}
+	}
+	if !live {
+		return Undefined, Status{}, nil
+	}
+	ch := make(chan struct{}, 1)
+	nodes := make([]node, len(reqs))
+	registered := 0
+	for i, r := range reqs {
+		nodes[i].ch = ch
+		if r != nil && !r.push(&nodes[i]) {
+			break
+		}
+		registered = i + 1
+	}
+	var err error
+	if registered == len(reqs) {
+		if ctx == nil {
+			<-ch
+		} else {
+			select {
+			case <-ch:
+			case <-ctx.Done():
+				err = waitError(ctx)
+			}
+		}
+	}
+	for i, r := range reqs[:registered] {
+		if r != nil {
+			r.remove(&nodes[i])
+		}
+	}
+	for i, r := range reqs {
+		if r != nil && r.Done() {
+			return i, r.st, r.err
+		}
+	}
+	if err == nil {
+		panic(fmt.Sprintf("comm: bug: WaitAny was woken with none of %d requests done", len(reqs)))
+	}
+	return Undefined, Status{}, err
+}

@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"weft/internal/fabric"
+	"weft/internal/fabric/inproc"
+)
+
+// Config says how a run is made. The zero Config works. It is copied.
+type Config struct {
+	// Ranks is the number of ranks. 0: the environment's WEFT_RANKS, or 1.
+	Ranks int
+	// EagerLimit is the payload in bytes up to which a message that no receive waits for is copied, so that its
+	// sender can go on. 0: what the fabric advises. Negative: never.
+	EagerLimit int
+	// Logger takes the few lines that a run has to say. nil: discard.
+	Logger *slog.Logger
+}
+
+// EnvRanks is the environment variable that gives the number of ranks where Config does not.
+const EnvRanks = "WEFT_RANKS"
+
+// Main runs body on the ranks of the program: all of them, as goroutines of this process. It is the entry for
+// programs; what it returns is for the program to print. See Run.
+func Main(ctx context.Context, cfg Config, body func(c *Comm) error) error {
+	return Run(ctx, cfg, body)
+}
+
+// Run runs body once per rank, each on a goroutine of this process, and returns when all have returned. The first
+// body that returns an error or panics aborts the run: pending operations of all ranks complete with ErrAborted
+// and later ones fail with it, so that the other bodies come to their end; Run then returns that first
+// error as a *RankError. When ctx ends, the run is aborted likewise and Run returns an *Error with the
+// context's cause. Operations that are still pending when all bodies have returned complete with
+// ErrAborted and ErrEnded. Run leaves no goroutine behind.
+func Run(ctx context.Context, cfg Config, body func(c *Comm) error) error {
+	n, err := cfg.validate()
+	if err != nil {
+		return runError(err)
+	}
+	if ctx.Err() != nil {
+		return runError(context.Cause(ctx))
+	}
+	eps, err := inproc.New(n)
+	if err != nil {
+		return runError(err)
+	}
+	w := newWorld(ctx, cfg, eps)
+
+	fired := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(fired)
+		w.end(context.Cause(ctx))
+	})
+	var wg sync.WaitGroup
+	for r := range n {
+		wg.Go(func() {
+			if err := runRank(w.comm(r), body); err != nil {
+				w.end(&RankError{Rank: r, Err: err})
+			}
+		})
+	}
+	wg.Wait()
+	if !stop() {
+		<-fired
+	}
+	w.end(ErrEnded)
+	for _, ep := range eps {
+		err = errors.Join(err, ep.Close())
+	}
+	switch cause := w.aborted.Load().cause.(type) {
+	case *RankError:
+		return cause
+	default:
+		if cause != ErrEnded {
+			return runError(cause)
+		}
+	}
+	if err != nil {
+		return runError(err)
+	}
+	return nil
+}
+
+func runError(err error) error {
+	return &Error{Op: "run", Rank: NoPeer, Peer: NoPeer, Tag: NoPeer, Err: err}
+}
+
+// validate returns the number of ranks, or all that is wrong with the configuration.
+func (cfg *Config) validate() (int, error) {
+	n := cfg.Ranks
+	switch {
+	case n < 0:
+		return 0, fmt.Errorf("%w: Ranks is %d; it must be 1 or more, or 0 for %s", ErrConfig, n, EnvRanks)
+	case n == 0:
+		n = 1
+		if s := os.Getenv(EnvRanks); s != "" {
+			v, err := strconv.Atoi(s)
+			if err != nil || v < 1 {
+				return 0, fmt.Errorf("%w: %s=%q; it must be a number of ranks, 1 or more", ErrConfig, EnvRanks, s)
+			}
+			n = v
+		}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	return n, nil
+}
+
+// runRank runs one body and makes a panic an error.
+func runRank(c *Comm, body func(c *Comm) error) (err error) {
+	returned := false
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		} else if !returned {
+			err = errors.New("the body left its goroutine (runtime.Goexit)")
+			c.world.end(&RankError{Rank: c.rank, Err: err}) // nobody will see the return value
+		}
+	}()
+	err = body(c)
+	returned = true
+	return err
+}
+
+// world is a run: what its ranks share.
+type world struct {
+	// Constant after construction.
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	procs    []*proc
+	cfg      Config
+	contexts []atomic.Uint64 // communicators made, by rank
+
+	// aborted is nil while the run lives; the first to set it decides the run's outcome.
+	aborted atomic.Pointer[abortError]
+}
+
+func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
+	w := &world{cfg: cfg, contexts: make([]atomic.Uint64, len(eps))}
+	w.ctx, w.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	for r, ep := range eps {
+		p := &proc{world: w, rank: r, ep: ep, shard: uint8(r % shards)}
+		ep.Bind(p)
+		w.procs = append(w.procs, p)
+	}
+	return w
+}
+
+// comm returns the communicator of all ranks, as rank r has it.
+func (w *world) comm(r int) *Comm {
+	p := w.procs[r]
+	limit := w.cfg.EagerLimit
+	if limit == 0 {
+		limit = p.ep.Caps(r).EagerLimit
+	}
+	return &Comm{world: w, proc: p, rank: r, size: len(w.procs), eager: limit}
+}
+
+// end ends the run, if it has not ended, with a cause: everything pending completes with it. It returns when that is
+// done, if this call was the first.
+func (w *world) end(cause error) {
+	a := &abortError{cause: cause}
+	if !w.aborted.CompareAndSwap(nil, a) {
+		return
+	}
+	if cause != ErrEnded {
+		w.cfg.Logger.Error("run aborted", "cause", cause)
+	}
+	w.cancel(a)
+	for _, p := range w.procs {
+		p.kill(a)
+	}
+}
+
+func (w *world) abortErr() error {
+	if a := w.aborted.Load(); a != nil {
+		return a
+	}
+	return ErrAborted
+}
