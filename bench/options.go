@@ -159,11 +159,8 @@ func (o *options) checkAgainst(loads []harness.Workload) error {
 }
 
 func (o *options) config() harness.Config {
-	cfg := harness.Config{
+	return harness.Config{
 		Run: o.run, Workers: o.workers, Reps: o.reps, Extra: o.peers, Only: o.only,
 		Quick: o.quick, MinTime: o.minTime, Budget: o.budget,
 	}
-	// Who names an extra peer wants it.
-	cfg.Extra = cfg.Extra || slices.Contains(o.only, "libgomp")
-	return cfg
 }

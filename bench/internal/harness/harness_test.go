@@ -148,6 +148,7 @@ func TestSelection(t *testing.T) {
 	require.Equal(t, 2*2+2*4, count(Config{}))
 	require.Equal(t, 2*3+2*4, count(Config{Extra: true}))
 	require.Equal(t, 2+2*4, count(Config{Only: []string{"weft"}}))
+	require.Equal(t, 2*2, count(Config{Only: []string{"other", "extra"}}))
 	require.Equal(t, 2*2, count(Config{Run: regexp.MustCompile("a/")}))
 	require.Equal(t, 2*2+2*2, count(Config{Quick: true}))
 }

@@ -74,10 +74,8 @@ func NewPlan(loads []Workload, cfg Config) *Plan {
 func selectPeers(all []Peer, cfg Config) []Peer {
 	var out []Peer
 	for _, p := range all {
-		if p.Extra && !cfg.Extra {
-			continue
-		}
-		if len(cfg.Only) > 0 && !slices.Contains(cfg.Only, p.Name) {
+		named := slices.Contains(cfg.Only, p.Name)
+		if len(cfg.Only) > 0 && !named || p.Extra && !cfg.Extra && !named { // who names an extra peer wants it
 			continue
 		}
 		out = append(out, p)
