@@ -96,12 +96,12 @@ func (c *Comm) Igather(send, recv Buffer, root int) *Request {
 				x.recv(r, all.Slice(r*m, (r+1)*m))
 			}
 		}
-		copyPayload(all.Slice(root*m, (root+1)*m), send)
+		x.unstage(all.Slice(root*m, (root+1)*m), send)
 		return true, nil
 	})
 }
 
-// unstage copies staged memory to where it belongs.
+// unstage copies staged memory to where it belongs, unless it is there: others may be reading it.
 func (x *coll) unstage(dst, staged Buffer) {
 	if !sameMemory(dst, staged) {
 		copyPayload(dst, staged)
@@ -141,7 +141,7 @@ func (c *Comm) Iscatter(send, recv Buffer, root int) *Request {
 				x.send(r, all.Slice(r*m, (r+1)*m))
 			}
 		}
-		copyPayload(recv, all.Slice(root*m, (root+1)*m))
+		x.unstage(recv, all.Slice(root*m, (root+1)*m))
 		return true, nil
 	})
 }
@@ -170,7 +170,7 @@ func (c *Comm) Iallgather(send, recv Buffer) *Request {
 		for d := 1; d < n; d++ {
 			x.send((c.rank+d)%n, send)
 		}
-		copyPayload(all.Slice(c.rank*m, (c.rank+1)*m), send)
+		x.unstage(all.Slice(c.rank*m, (c.rank+1)*m), send)
 		return true, nil
 	})
 }
@@ -209,7 +209,7 @@ func (c *Comm) Ialltoall(send, recv Buffer) *Request {
 			dst := (c.rank + d) % n
 			x.send(dst, in.Slice(dst*m, (dst+1)*m))
 		}
-		copyPayload(all.Slice(c.rank*m, (c.rank+1)*m), in.Slice(c.rank*m, (c.rank+1)*m))
+		x.unstage(all.Slice(c.rank*m, (c.rank+1)*m), in.Slice(c.rank*m, (c.rank+1)*m))
 		return true, nil
 	})
 }
