@@ -190,38 +190,34 @@ func (n *Node) room(k int) []access {
 // linkChild makes a the first access in the domain of prev's task to prev's object and
 // returns what of that makes a may start.
 func (f *Flow) linkChild(prev, a *access) uint32 {
-	ps := prev.state.Load()
+	ps, as := prev.state.Load(), a.state.Load()
 	if ps&hasW != 0 {
 		// Nothing more can arrive at prev's in-port: no link is needed.
-		a.state.Init(a.state.Load() | hasW)
+		a.state.Init(as | hasW)
 		return ready
 	}
 	prev.child = a
 	b := hasChild
-	if ps&isGroup != 0 && a.state.Load()&isGroup != 0 {
+	if ps&as&isGroup != 0 {
 		b |= childGrp
 	}
+	given := ps & hasR
+	if ps&as&isGroup != 0 {
+		given |= ps & hasG
+	}
+	a.state.Init(as | given)
+	open := effects(as|given) & ready
 	s := prev.state.Add(b)
 	e := effects(s) &^ effects(s-b)
-	var t uint32
-	switch {
-	case e&childW != 0:
-		t = hasW
-	case e&childR != 0:
-		t = hasR
-	}
-	if e&childG != 0 && t&hasW == 0 {
-		t |= hasG
-	}
-	return a.receive(t)
+	return open | a.deliver(tokens(e, childR, childW, childG)&^given)
 }
 
 // linkSolo links the only access of a task, a strong one, and reports whether the task may start.
 //
 // Behind a writer no count is needed: the link is the last thing that the creator does
-// with the task, and whoever grants the write token starts it. Behind a reader
-// or a group the creator may still have the read token or the opening to deliver, so
-// that it must hold the task back until it has (README.md, "Late messages").
+// with the task, and whoever grants the write token starts it. Behind a reader that has no
+// read token yet, and behind a group, the creator may have a token to deliver after the link,
+// so that it must hold the task back until it has (README.md, "Late messages").
 func (f *Flow) linkSolo(p *Node, a *access) bool {
 	prev := a.succ
 	a.succ = nil
@@ -231,7 +227,7 @@ func (f *Flow) linkSolo(p *Node, a *access) bool {
 	}
 	if prev.owner != p {
 		ps := prev.state.Load()
-		if ps&(isReader|isGroup) == 0 {
+		if ps&isGroup == 0 && (ps&isReader == 0 || ps&hasR != 0) {
 			a.state.Init(a.state.Load() | isSolo)
 			return f.linkNext(prev, a, ps)&ready != 0
 		}
@@ -247,49 +243,70 @@ func (f *Flow) linkSolo(p *Node, a *access) bool {
 // linkNext makes a the successor of prev, the last access of a sibling, whose state was ps a
 // moment ago.
 func (f *Flow) linkNext(prev, a *access, ps uint32) uint32 {
+	as := a.state.Load()
 	if finished(ps) {
 		// Nobody but this body would touch prev again: it is at rest.
 		if ps&lingers == 0 {
 			f.atRest(prev.owner)
 		}
-		a.state.Init(a.state.Load() | hasW)
+		a.state.Init(as | hasW)
 		return ready
 	}
 	prev.succ = a
 	b := hasNext
-	if ps&isGroup != 0 && a.state.Load()&isGroup != 0 {
+	if ps&as&isGroup != 0 {
 		b |= nextGroup
 	}
+	given := atOnce(ps, as)
+	a.state.Init(as | given)
+	open := effects(as|given) & ready
 	s := prev.state.Add(b)
 	e := effects(s) &^ effects(s-b)
-	var t uint32
-	switch {
-	case e&sendW != 0:
-		t = hasW
-	case e&sendR != 0:
-		t = hasR
-	}
-	if e&sendG != 0 && t&hasW == 0 {
-		t |= hasG
-	}
-	if e&rest != 0 {
+	if e&rest != 0 && s&lingers == 0 {
 		// prev finished between the look and the link. An earlier read token went
 		// nowhere, since there was no successor: nothing is under way.
-		if s&lingers == 0 {
-			f.atRest(prev.owner)
-		}
+		f.atRest(prev.owner)
 	}
-	return a.receive(t)
+	return open | a.deliver(tokens(e, sendR, sendW, sendG)&^given)
 }
 
-// receive adds bits to a, an access that is being registered and has no
-// successor or child: all that can follow is that it may start.
-func (a *access) receive(bits uint32) uint32 {
-	if bits == 0 {
+// atOnce returns the tokens that an access in state ps passes to a successor in state as the
+// moment that it is linked. To put them there before costs nothing; to deliver them
+// afterwards, an atomic operation.
+func atOnce(ps, as uint32) uint32 {
+	switch {
+	case ps&isReader != 0:
+		return ps & hasR
+	case ps&as&isGroup != 0:
+		return ps & hasG
+	}
+	return 0
+}
+
+// tokens returns the bits that effects e deliver to an in-port, where r, w and g
+// are the effects that send the three tokens. The write token implies the others.
+func tokens(e, r, w, g uint32) uint32 {
+	switch {
+	case e&w != 0:
+		return hasW
+	case e&r != 0 && e&g != 0:
+		return hasR | hasG
+	case e&r != 0:
+		return hasR
+	case e&g != 0:
+		return hasG
+	}
+	return 0
+}
+
+// deliver adds tokens t to a, which is being linked and has no successor or child, and
+// reports whether that lets the task start: nothing else can follow.
+func (a *access) deliver(t uint32) uint32 {
+	if t == 0 {
 		return 0
 	}
-	s := a.state.Add(bits)
-	return effects(s) &^ effects(s-bits)
+	s := a.state.Add(t)
+	return effects(s) &^ effects(s-t) & ready
 }
 
 // domain returns the table of p's children. The first call enters p's own

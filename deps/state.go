@@ -54,7 +54,7 @@ const (
 const toOut = outR / hasR
 
 // Fails to compile when the bits are not laid out for toOut.
-const _ = -uint32(hasW*toOut^outW | linger*toOut^lingerUp)
+const _ = -uint32(hasW*toOut ^ outW | linger*toOut ^ lingerUp)
 
 // What a state makes true. Each becomes true once, for whoever set the bit
 // that made it so; that goroutine carries it out.
