@@ -1,0 +1,236 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rma
+
+import (
+	"errors"
+	"fmt"
+
+	"weft/comm"
+)
+
+// Assert is a set of promises about the epochs before and after a fence.
+type Assert uint
+
+// The assertions of a fence. NoStore, NoPut and NoPrecede are accepted as hints and change nothing. NoSucceed is
+// kept to: after such a fence, operations return ErrSync until the next one.
+const (
+	NoStore    Assert = 1 << iota // this rank has not stored to its region itself since the last fence
+	NoPut                         // nobody will put into this rank's region until the next fence
+	NoPrecede                     // the fence completes no operation of this rank
+	NoSucceed                     // no operation follows the fence
+	allAsserts = NoStore | NoPut | NoPrecede | NoSucceed
+)
+
+// The state word of a window: what an operation must know before it may touch memory, in one atomic.
+//
+//	bits 0..31  direct operations under way
+//	bit 61      busy: a fence is outstanding, so operations are queued
+//	bit 62      open: operations are legal (the last fence called opened an epoch)
+//	bit 63      freed
+//
+// The three bits change only while mu is held; the count, at any time.
+const (
+	stBusy  uint64 = 1 << 61
+	stOpen  uint64 = 1 << 62
+	stFreed uint64 = 1 << 63
+	stCount uint64 = 1<<32 - 1
+)
+
+// phase says who moves the queue on. It is guarded by mu.
+type phase uint8
+
+const (
+	idle       phase = iota // the queue is empty
+	moving                  // some goroutine is in move; it goes on until it reaches another phase
+	waitingOps              // the fence at hand waits for the last direct operation to leave
+	syncing                 // the fence at hand waits for its flush, barrier and close
+)
+
+// entry is an operation or a fence in the queue, in the order of the calls.
+type entry struct {
+	kind opKind
+	// an operation
+	buf       comm.Buffer
+	rank, off int
+	op        comm.Op
+	// a fence
+	complete func(error)
+	final    bool // the fence of Free: not an epoch, and nothing follows
+}
+
+// Fence closes the epoch and opens the next: it returns when all operations that any rank issued before its own call
+// of this fence are complete at their targets. Collective. Errors: that of a queued operation of this rank, of
+// the backing, of the communicator (the window is then lost).
+func (w *Win) Fence(assert Assert) error {
+	_, err := w.Ifence(assert).Wait(nil)
+	return err
+}
+
+// Ifence is Fence as a request. Fences of one window are carried out in the order of the calls, which must be the same
+// on all ranks; fences of different windows are independent. Operations issued after Ifence belong to the next epoch:
+// while the fence is outstanding they are queued, and carried out in order when it is complete. Until the fence after
+// them completes, their buffers must not change; an error in one of them is delivered by that fence.
+func (w *Win) Ifence(assert Assert) *comm.Request {
+	if assert&^allAsserts != 0 {
+		return w.failed("fence", fmt.Errorf("%w: bits %#x; legal are NoStore, NoPut, NoPrecede, NoSucceed (%#x)",
+			ErrAssert, uint(assert&^allAsserts), uint(allAsserts)))
+	}
+	return w.enqueueFence("fence", assert&NoSucceed == 0, false)
+}
+
+func (w *Win) failed(op string, err error) *comm.Request {
+	req, complete := comm.NewRequest()
+	complete(w.wrap(op, NoPeer, err))
+	return req
+}
+
+func (w *Win) enqueueFence(op string, opens, final bool) *comm.Request {
+	req, complete := comm.NewRequest()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.state.Load()&stFreed != 0 {
+		return w.failed(op, ErrFreed)
+	}
+	set, clear := stBusy, uint64(0)
+	if opens {
+		set |= stOpen
+	} else {
+		clear |= stOpen
+	}
+	if final {
+		set |= stFreed
+	}
+	w.state.And(^clear)
+	w.state.Or(set) // from here on, operations queue behind this fence
+	w.queue = append(w.queue, entry{kind: kindFence, complete: complete, final: final})
+	if w.phase == idle {
+		w.move()
+	}
+	return req
+}
+
+// enter begins a direct operation, or says that the operation has to take the slow path. The count is raised before
+// the bits are looked at: a fence that sets busy either sees this operation in the count, or this operation sees busy.
+func (w *Win) enter() bool {
+	s := w.state.Add(1)
+	if s&(stFreed|stOpen|stBusy) == stOpen {
+		return true
+	}
+	w.leave()
+	return false
+}
+
+// leave ends what enter began. Whoever takes the count to zero while a fence waits for that, starts it.
+func (w *Win) leave() {
+	s := w.state.Add(^uint64(0))
+	if s&stBusy == 0 || s&stCount != 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.phase == waitingOps && w.state.Load()&stCount == 0 {
+		w.sync()
+	}
+}
+
+// issue carries an operation out now, or queues it behind an outstanding fence.
+func (w *Win) issue(e entry) error {
+	for {
+		if w.enter() {
+			err := w.perform(&e)
+			w.leave()
+			return err
+		}
+		w.mu.Lock()
+		s := w.state.Load()
+		switch {
+		case s&stFreed != 0:
+			w.mu.Unlock()
+			return w.wrap(e.kind.String(), e.rank, ErrFreed)
+		case s&stOpen == 0:
+			w.mu.Unlock()
+			return w.wrap(e.kind.String(), e.rank, fmt.Errorf("%w: call Fence or Ifence first", ErrSync))
+		case s&stBusy != 0:
+			w.queue = append(w.queue, e)
+			w.mu.Unlock()
+			return nil
+		}
+		w.mu.Unlock() // the fence completed meanwhile
+	}
+}
+
+// move takes entries off the queue until it is empty or a fence has to wait. Only one goroutine is in it at a time,
+// which phase ensures. Preconditions: mu is held, and phase is idle or moving. It lets go of mu while it carries out
+// operations.
+func (w *Win) move() {
+	w.phase = moving
+	for len(w.queue) > 0 {
+		e := w.queue[0]
+		w.queue[0] = entry{} // lets go of the buffer
+		w.queue = w.queue[1:]
+		if e.kind == kindFence {
+			w.fence = e
+			w.phase = waitingOps
+			if w.state.Load()&stCount == 0 {
+				w.sync()
+			}
+			return
+		}
+		w.mu.Unlock()
+		err := w.perform(&e)
+		w.mu.Lock()
+		w.opErr = errors.Join(w.opErr, err)
+	}
+	w.queue = nil
+	w.state.And(^stBusy)
+	w.phase = idle
+}
+
+// sync runs the fence at hand: flush, barrier, close. Preconditions: mu is held, phase is waitingOps, no direct
+// operation is under way. It lets go of mu while it calls out.
+func (w *Win) sync() {
+	w.phase = syncing
+	w.mu.Unlock()
+	w.b.Flush(w.onFlush)
+	w.mu.Lock()
+}
+
+// flushed: this rank's operations of the epoch are in place. The barrier is joined even after an error, because the
+// other ranks wait for it.
+func (w *Win) flushed(err error) {
+	w.syncErr = err
+	w.c.Ibarrier().OnDone(w.onBarrier)
+}
+
+// passed: all ranks' operations of the epoch are in place.
+func (w *Win) passed(err error) {
+	w.syncErr = errors.Join(w.syncErr, err)
+	if err != nil || w.fence.final {
+		w.closed(nil)
+		return
+	}
+	w.b.Closed(w.onClosed)
+}
+
+// closed ends the fence at hand and moves on.
+func (w *Win) closed(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.fence
+	err = errors.Join(w.syncErr, err, w.opErr)
+	if err != nil {
+		err = w.wrap("fence", NoPeer, err)
+	}
+	w.fence, w.syncErr, w.opErr = entry{}, nil, nil
+	w.phase = moving
+	if len(w.queue) == 0 {
+		// Who is told of the completion may put at once, and should not be queued behind this goroutine.
+		w.state.And(^stBusy)
+	}
+	w.mu.Unlock()
+	f.complete(err) // before the next epoch's operations: they may be many
+	w.mu.Lock()
+	w.move()
+}

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rma
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Errors of this package. Every call returns them wrapped in an [*Error]; unless a call says otherwise, only that one
+// operation is lost and nothing was written.
+var (
+	// ErrRank: the window has no region of that rank.
+	ErrRank = errors.New("no such target rank")
+	// ErrRange: displacement and length do not lie in the target's region.
+	ErrRange = errors.New("outside the target's region")
+	// ErrSync: no fence has opened an epoch, or the last one closed it for good (NoSucceed).
+	ErrSync = errors.New("operation outside an epoch")
+	// ErrFreed: the window has been freed.
+	ErrFreed = errors.New("window is freed")
+	// ErrAssert: unknown assertion bits.
+	ErrAssert = errors.New("bad assertion")
+	// ErrOp: Accumulate with a user's operator or one that does not know the element kind.
+	ErrOp = errors.New("bad accumulate operator")
+	// ErrSize: a negative size, or a displacement unit below 1. Every rank gets it.
+	ErrSize = errors.New("bad size")
+	// ErrInfo: an info key that this package knows has a value that it does not.
+	ErrInfo = errors.New("bad info value")
+	// ErrUnsupported: this window cannot be made for these ranks or of this memory. Every rank gets it.
+	ErrUnsupported = errors.New("not supported")
+)
+
+// NoPeer stands in Error.Peer for "not applicable".
+const NoPeer = -1 << 31
+
+// Error is the error of an operation.
+type Error struct {
+	Op   string // "put", "get", "accumulate", "fence", "free", ...
+	Rank int    // the rank that called, in the window's communicator
+	Peer int    // the target rank, or NoPeer
+	Err  error
+}
+
+// Error names the operation, the ranks and the cause.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "rma: %s on rank %d", e.Op, e.Rank)
+	if e.Peer != NoPeer {
+		fmt.Fprintf(&b, ", target %d", e.Peer)
+	}
+	b.WriteString(": ")
+	b.WriteString(e.Err.Error())
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rma
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"weft/comm"
+)
+
+// Win is one rank's side of a window. Any goroutine may call any method at any time, except that collective calls
+// (Fence, Ifence, SetInfo, Free) must be made in the same order on all ranks.
+type Win struct {
+	// constant after construction
+	c         *comm.Comm // the window's own: its fences disturb nobody
+	b         Backing
+	regions   []Region
+	onFlush   func(error)
+	onBarrier func(error)
+	onClosed  func(error)
+
+	state atomic.Uint64 // see epoch.go
+
+	mu    sync.Mutex
+	phase phase     // guarded by mu
+	queue []entry   // guarded by mu; operations and fences that wait for the fence at hand
+	opErr error     // guarded by mu; of queued operations, for the next fence
+	info  comm.Info // guarded by mu
+
+	// Of the fence at hand: owned by whoever runs it; phase changes hands under mu.
+	fence   entry
+	syncErr error
+}
+
+// New makes a window of memory that lives in b. Collective over c; every rank passes a Backing of its own that
+// reaches the same regions. The window takes over b, also if New fails.
+func New(c *comm.Comm, b Backing, info comm.Info) (*Win, error) {
+	own, err := c.Dup()
+	if err != nil {
+		b.Free()
+		return nil, &Error{Op: "create window", Rank: c.Rank(), Peer: NoPeer, Err: err}
+	}
+	w := &Win{c: own, b: b, regions: b.Regions()}
+	w.onFlush, w.onBarrier, w.onClosed = w.flushed, w.passed, w.closed
+	if err := w.mergeInfo(info); err != nil {
+		// Every rank has the same info, or the window is not usable at all: there is no fence to fall out of step.
+		b.Free()
+		return nil, w.wrap("create window", NoPeer, err)
+	}
+	return w, nil
+}
+
+// Comm is the window's own communicator. It must not be used for collective operations while fences are outstanding.
+func (w *Win) Comm() *comm.Comm { return w.c }
+
+// GroupSize is the number of target ranks.
+func (w *Win) GroupSize() int { return len(w.regions) }
+
+// Size is the size of a rank's region in bytes. It panics if there is no such rank.
+func (w *Win) Size(rank int) int { return w.regions[rank].Size }
+
+// Unit is the displacement unit of a rank's region in bytes. It panics if there is no such rank.
+func (w *Win) Unit(rank int) int { return w.regions[rank].Unit }
+
+// Free waits for the outstanding fences and for all ranks, and ends the window. Collective. Operations that are still
+// queued are carried out. Whatever is called afterwards returns ErrFreed. If the run was aborted, the window is freed
+// all the same and the error says so.
+func (w *Win) Free() error {
+	req := w.enqueueFence("free", false, true)
+	_, err := req.Wait(nil)
+	if errors.Is(err, ErrFreed) {
+		return err
+	}
+	if ferr := w.b.Free(); ferr != nil && err == nil {
+		err = w.wrap("free", NoPeer, ferr)
+	}
+	return err
+}
+
+func (w *Win) wrap(op string, peer int, err error) error {
+	return &Error{Op: op, Rank: w.c.Rank(), Peer: peer, Err: err}
+}
+
+func (w *Win) String() string {
+	return fmt.Sprintf("window of %d regions, rank %d of %d", len(w.regions), w.c.Rank(), w.c.Size())
+}
