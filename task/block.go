@@ -3,10 +3,12 @@
 
 package task
 
-// Values of Task.block.
+import "weft/internal/xatomic"
+
+// Values of a word that somebody may block on.
 const (
 	blockNone  = iota
-	blockToken // Unblock came before Block
+	blockToken // the wake-up came before the wait
 	blocked
 )
 
@@ -14,35 +16,54 @@ const (
 // that comes early is remembered: the next Block returns at once. Block returns the
 // error of the run, without waiting any longer, when that fails or is cancelled.
 func (t *Task) Block() error {
-	s := t.enter("Block")
+	t.enter("Block")
 	t.used = true
-	if t.block.CompareAndSwap(blockToken, blockNone) {
-		return t.run.cause()
-	}
-	t.prepare()
-	if !t.run.addBlocked(t) {
-		t.unprepare()
-		return t.run.cause()
-	}
-	t.park(s)
-	return t.run.cause()
+	return t.blockOn(&t.block)
 }
 
 // Unblock ends t's Block, or the next one if it is not blocked. Any goroutine may
 // call it. A second Unblock before the next Block is the same as one.
 // A task that may still be unblocked keeps its memory to itself, so a
 // call that comes too late does no harm.
-func (t *Task) Unblock() {
+func (t *Task) Unblock() { t.unblock(&t.block) }
+
+// Await calls start and returns when start, or somebody whom it told, has called done; until
+// then the slot is given up. It turns anything with a callback into a blocking
+// call. done may be called by any goroutine, at once or later; calls after the first do
+// nothing. Await returns the error of the run, without waiting any longer, when that fails
+// or is cancelled: what was started may still be under way then.
+func (t *Task) Await(start func(done func())) error {
+	t.enter("Await")
+	w := new(xatomic.Uint32)
+	start(func() { t.unblock(w) })
+	return t.blockOn(w)
+}
+
+// blockOn waits for unblock of the same word.
+func (t *Task) blockOn(w *xatomic.Uint32) error {
+	if w.CompareAndSwap(blockToken, blockNone) {
+		return t.run.cause()
+	}
+	t.prepare()
+	if t.run.addBlocked(t, w) {
+		t.park(t.slot)
+	} else {
+		t.unprepare()
+	}
+	return t.run.cause()
+}
+
+func (t *Task) unblock(w *xatomic.Uint32) {
 	for {
-		switch t.block.Load() {
+		switch w.Load() {
 		case blockNone:
-			if t.block.CompareAndSwap(blockNone, blockToken) {
+			if w.CompareAndSwap(blockNone, blockToken) {
 				return
 			}
 		case blockToken:
 			return
 		case blocked:
-			if t.block.CompareAndSwap(blocked, blockNone) {
+			if w.CompareAndSwap(blocked, blockNone) {
 				t.run.dropBlocked(t)
 				t.run.rt.resume(t)
 				return

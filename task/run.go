@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	uatomic "go.uber.org/atomic"
+
+	"weft/internal/xatomic"
 )
 
 // run is one call of Runtime.Run: a main task and its descendants.
@@ -79,14 +81,19 @@ func (r *run) fail(err error) {
 	r.stopped.Store(true)
 	l := r.blocked
 	r.blocked = nil
+	n := 0
 	for _, t := range l {
+		// Under the lock: whoever unblocks t at this moment takes it off the list
+		// before it is resumed, so t and its parker stay as they are.
 		t.parker.at = -1
+		if t.parker.word.CompareAndSwap(blocked, blockNone) {
+			l[n] = t
+			n++
+		}
 	}
 	r.mu.Unlock()
-	for _, t := range l {
-		if t.block.CompareAndSwap(blocked, blockNone) {
-			r.rt.resume(t)
-		}
+	for _, t := range l[:n] {
+		r.rt.resume(t)
 	}
 }
 
@@ -98,21 +105,21 @@ func (r *run) cause() error {
 	return r.first.Load()
 }
 
-// addBlocked announces that t, which is prepared, is blocked. It returns false if t has
-// no reason to wait: it was unblocked meanwhile, or the run is over.
-func (r *run) addBlocked(t *Task) bool {
+// addBlocked announces that t, which is prepared, is blocked on w. It returns false if t
+// has no reason to wait: it was unblocked meanwhile, or the run is over.
+func (r *run) addBlocked(t *Task, w *xatomic.Uint32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopped.Load() {
 		return false
 	}
 	// The place is taken before the announcement: who unblocks t finds it there.
-	t.parker.at = len(r.blocked)
+	t.parker.at, t.parker.word = len(r.blocked), w
 	r.blocked = append(r.blocked, t)
-	if t.block.CompareAndSwap(blockNone, blocked) {
+	if w.CompareAndSwap(blockNone, blocked) {
 		return true
 	}
-	t.block.CompareAndSwap(blockToken, blockNone)
+	w.CompareAndSwap(blockToken, blockNone)
 	r.removeLocked(t.parker)
 	return false
 }

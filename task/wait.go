@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"weft/deps"
+	"weft/internal/xatomic"
 )
 
 // call runs t's body and turns its panic into an error.
@@ -120,7 +121,8 @@ func (s *slot) descendant(t *Task) *Task {
 // parker is where the goroutine of a task waits for a slot.
 type parker struct {
 	wake chan *slot
-	at   int // place in run.blocked; -1 if not in it
+	at   int             // place in run.blocked; -1 if not in it
+	word *xatomic.Uint32 // what the task is blocked on
 }
 
 var parkers = sync.Pool{New: func() any { return &parker{wake: make(chan *slot, 1), at: -1} }}

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tampi
+
+import (
+	"errors"
+
+	"weft/internal/xatomic"
+	"weft/task"
+)
+
+// A Completion calls back when it is complete: exactly once for each function, from
+// any goroutine, at once if it is complete already. A *comm.Request is one.
+type Completion interface {
+	OnDone(func(error))
+}
+
+// Iwait binds c to t and returns: t is not over, and its accesses are not released,
+// until c is complete. Nil is returned for what is bound, and for what is complete without an error. If c is
+// complete with an error, that is returned; an error that comes later ends t's run by itself.
+//
+// Iwait is called by t's body, or by any goroutine while an event of t is pending.
+func Iwait(t *task.Task, c Completion) error {
+	b := &binding{}
+	c.OnDone(b.complete)
+	if b.state.Load() != 0 {
+		return b.err
+	}
+	b.release = t.Hold()
+	if b.state.Add(bound)&complete != 0 {
+		b.release(nil)
+		return b.err
+	}
+	return nil
+}
+
+// IwaitAll is Iwait for each of cs; nil ones are left out. It returns the errors of those
+// that have failed already, joined.
+func IwaitAll[C Completion](t *task.Task, cs ...C) error {
+	var errs []error
+	for _, c := range cs {
+		if any(c) == any(*new(C)) {
+			continue
+		}
+		if err := Iwait(t, c); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// binding joins a completion and Iwait, whichever is first.
+type binding struct {
+	state   xatomic.Uint32
+	err     error       // written before complete is added
+	release func(error) // written before bound is added
+}
+
+const (
+	bound = 1 << iota
+	complete
+)
+
+func (b *binding) complete(err error) {
+	b.err = err
+	if b.state.Add(complete)&bound != 0 {
+		b.release(err)
+	}
+}
