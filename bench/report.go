@@ -47,8 +47,14 @@ func observe(plan *harness.Plan, table, stderr io.Writer) harness.Observer {
 	t := harness.NewTable(table, plan)
 	say := func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }
 	group := func(rows []harness.Row, load harness.Workload) { _ = t.Group(rows, load) }
+	said := map[string]bool{} // a missing compiler is missing for every workload
 	obs := harness.Observer{
-		Skipped: func(r harness.Row, why error) { say("bench: %s: peer %s: %v", r.Name, r.Peer, why) },
+		Skipped: func(r harness.Row, why error) {
+			if line := fmt.Sprintf("bench: peer %s: %v", r.Peer, why); !said[line] {
+				said[line] = true
+				say("%s", line)
+			}
+		},
 		Failed: func(r harness.Row, why error) {
 			say("bench: %s, peer %s, size %d, ranks %d, workers %d: %v", r.Name, r.Peer, r.Size, r.Ranks, r.Workers, why)
 		},
