@@ -31,7 +31,6 @@ func TestBareRun(t *testing.T) {
 	require.Empty(t, r.Warnings)
 	require.GreaterOrEqual(t, r.SnapshotCount(), 10)
 	require.LessOrEqual(t, r.SnapshotCount(), 30)
-	require.Positive(t, r.Workers)
 
 	r = parse(t, "-v")
 	require.False(t, r.Bare)

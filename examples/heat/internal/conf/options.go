@@ -6,7 +6,6 @@ package conf
 import (
 	"fmt"
 	"math"
-	"runtime"
 	"strings"
 
 	"weft/examples/heat/internal/grid"
@@ -59,7 +58,7 @@ type Run struct {
 	Sources   []grid.Source
 	Wins      int // windows per halo, tampirma only
 	Warmup    bool
-	Workers   int
+	Workers   int    // 0: the task runtime decides
 	Kernel    string // a name that package kernel knows
 
 	Snapshots  bool
@@ -133,9 +132,6 @@ func (f *raw) resolve() (*Run, error) {
 	}
 	if r.Bare {
 		r.Check, r.GIF = true, defaultGIF
-	}
-	if r.Workers == 0 {
-		r.Workers = runtime.GOMAXPROCS(0)
 	}
 	var err error
 	if r.Layout, err = f.layout(r); err != nil {

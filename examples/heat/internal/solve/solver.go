@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package solve
+
+import (
+	"fmt"
+
+	"weft/comm"
+	"weft/examples/heat/internal/conf"
+	"weft/examples/heat/internal/grid"
+	"weft/examples/heat/internal/kernel"
+	"weft/task"
+)
+
+// Config is what a Solver is made of.
+type Config struct {
+	Comm    *comm.Comm    // all ranks of the grid's layout
+	Runtime *task.Runtime // shared by the ranks of the process; not needed by mpi
+	Grid    *grid.Grid
+	Kernel  kernel.Func
+	Variant string
+	Wins    int // windows per halo, tampirma only
+}
+
+// Solver makes time steps on one rank.
+type Solver struct {
+	cfg  Config
+	halo halo // of the task variants
+}
+
+// halo exchanges the edge rows with the neighbours. Its methods spawn tasks; each is called once per step, at the
+// point of the creation order that its name says.
+type halo interface {
+	beforeFirstRow(s *sweep)
+	beforeLastRow(s *sweep)
+	afterLastRow(s *sweep)
+	free() error
+}
+
+// New makes a solver. It is collective.
+func New(cfg Config) (*Solver, error) {
+	s := &Solver{cfg: cfg}
+	switch cfg.Variant {
+	case conf.MPI:
+	case conf.ITAMPI:
+		s.halo = &messageHalo{comm: cfg.Comm}
+	case conf.TAMPIRMA:
+		h, err := newWindowHalo(cfg.Comm, cfg.Grid, cfg.Wins)
+		if err != nil {
+			return nil, err
+		}
+		s.halo = h
+	default:
+		return nil, fmt.Errorf("unknown variant %q: choose one of %v", cfg.Variant, conf.Variants)
+	}
+	return s, nil
+}
+
+// Free gives up what New made. It is collective.
+func (s *Solver) Free() error {
+	if s.halo == nil {
+		return nil
+	}
+	return s.halo.free()
+}
+
+// Plan says what Run does.
+type Plan struct {
+	Steps    int
+	Freq     int       // steps from one snapshot to the next
+	Save     *Snapshot // nil: no snapshots
+	Progress func()    // called once per step, by anybody; nil: not at all
+}
+
+// segments cuts the steps at the snapshots: f is called with the number of steps to make, and whether a snapshot
+// follows.
+func (p *Plan) segments(f func(steps int, save bool) error) error {
+	if p.Save == nil {
+		return f(p.Steps, false)
+	}
+	for left := p.Steps; left > 0; {
+		n := min(left, p.Freq)
+		left -= n
+		if err := f(n, n == p.Freq); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run makes the steps of the plan. It returns when this rank has made them and its snapshots are complete.
+func (s *Solver) Run(p Plan) error {
+	if s.cfg.Variant == conf.MPI {
+		return s.runBlocking(p)
+	}
+	return s.runTasks(p)
+}

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package solve
+
+import (
+	"weft/deps"
+	"weft/examples/heat/internal/grid"
+	"weft/examples/heat/internal/kernel"
+	"weft/task"
+)
+
+// sentinel stands for the cells of a block, or of a piece of a ghost row, in accesses. Its value means nothing.
+type sentinel byte
+
+// sweep is what the tasks of one run share.
+type sweep struct {
+	t        *task.Task // the main task of this rank: all others are its children
+	grid     *grid.Grid
+	kernel   kernel.Func
+	halo     halo
+	progress func()
+
+	// reps has a sentinel for each block and, in row 0 and row BlockRows+1, for each piece of a ghost row.
+	reps [][]sentinel
+	// block[r][c] computes a block. They are made once, since a step's tasks differ in nothing but their order.
+	block [][]func(*task.Task) error
+	accs  []deps.Access // scratch of the creator
+}
+
+// runTasks is the variants itampi and tampirma.
+func (s *Solver) runTasks(p Plan) error {
+	return s.cfg.Runtime.Run(s.cfg.Comm.Context(), func(t *task.Task) error {
+		w := newSweep(t, s, p.Progress)
+		if p.Save != nil {
+			p.Save.spawn(w)
+		}
+		err := p.segments(func(steps int, save bool) error {
+			if err := w.steps(steps); err != nil {
+				return err
+			}
+			if save {
+				p.Save.spawn(w)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return t.Wait() // the only one
+	})
+}
+
+func newSweep(t *task.Task, s *Solver, progress func()) *sweep {
+	g := s.cfg.Grid
+	w := &sweep{t: t, grid: g, kernel: s.cfg.Kernel, halo: s.halo, progress: progress}
+	w.reps = make([][]sentinel, g.BlockRows()+2)
+	for r := range w.reps {
+		w.reps[r] = make([]sentinel, g.BlockCols())
+	}
+	w.block = make([][]func(*task.Task) error, g.BlockRows())
+	for r := range w.block {
+		w.block[r] = make([]func(*task.Task) error, g.BlockCols())
+		for c := range w.block[r] {
+			w.block[r][c] = w.blockBody(r, c)
+		}
+	}
+	return w
+}
+
+// blockBody is the task of block (r, c), counted from 0.
+func (w *sweep) blockBody(r, c int) func(*task.Task) error {
+	rect := w.grid.Block(r, c)
+	last := w.grid.Last() && r == w.grid.BlockRows()-1 && c == w.grid.BlockCols()-1
+	if last && w.progress != nil {
+		return func(*task.Task) error {
+			w.kernel(w.grid.Cells, w.grid.Stride, rect)
+			w.progress()
+			return nil
+		}
+	}
+	return func(*task.Task) error {
+		w.kernel(w.grid.Cells, w.grid.Stride, rect)
+		return nil
+	}
+}
+
+// row spawns the tasks of one step for a row of blocks, counted from 0, with what the halo needs around them.
+func (w *sweep) row(r int) {
+	last := w.grid.BlockRows() - 1
+	if r == 0 {
+		w.halo.beforeFirstRow(w)
+	}
+	if r == last {
+		w.halo.beforeLastRow(w)
+	}
+	for c := range w.grid.BlockCols() {
+		w.compute(r, c)
+	}
+	if r == last {
+		w.halo.afterLastRow(w)
+	}
+}
+
+// compute spawns the task of block (r, c). Its sentinel is reps[r+1][c].
+func (w *sweep) compute(r, c int) {
+	// Where the border of the matrix is, which nobody writes, there is nothing to wait for.
+	a := append(w.accs[:0], deps.InOut(&w.reps[r+1][c]))
+	if r > 0 || !w.grid.First() {
+		a = append(a, deps.In(&w.reps[r][c]))
+	}
+	if r < w.grid.BlockRows()-1 || !w.grid.Last() {
+		a = append(a, deps.In(&w.reps[r+2][c]))
+	}
+	if c > 0 {
+		a = append(a, deps.In(&w.reps[r+1][c-1]))
+	}
+	if c < w.grid.BlockCols()-1 {
+		a = append(a, deps.In(&w.reps[r+1][c+1]))
+	}
+	w.accs = a
+	w.t.SpawnWith(task.Attrs{Label: "block"}, w.block[r][c], a...)
+}

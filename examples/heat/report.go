@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"weft/examples/heat/internal/conf"
+)
+
+// resultLine is the one line that every run prints: names and values, as the original does.
+func resultLine(cfg *conf.Run, threads int, elapsed time.Duration) string {
+	l := cfg.Layout
+	s := elapsed.Seconds()
+	updates := float64(l.Rows) * float64(l.Cols) * float64(cfg.Timesteps)
+	return fmt.Sprintf("rows, %d, cols, %d, rows/rank, %d, total, %d, total/rank, %d, rbs, %d, cbs, %d, ranks, %d, threads, %d, timesteps, %d, time, %f, Mupdates/s, %f",
+		l.Rows, l.Cols, l.RankRows(), l.Rows*l.Cols, l.RankCells(), l.RowBlock, l.ColBlock,
+		l.Ranks, threads, cfg.Timesteps, s, updates/s/1e6)
+}
+
+// printSettings writes the lines of -v.
+func printSettings(w io.Writer, cfg *conf.Run) {
+	l := cfg.Layout
+	p := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }
+	p("matrix size          : %d x %d (%d x %d in total)", l.Rows, l.Cols, l.Rows+2, l.Cols+2)
+	p("rows per rank        : %d", l.RankRows())
+	p("block size           : %d x %d", l.RowBlock, l.ColBlock)
+	p("ranks                : %d", l.Ranks)
+	p("timesteps            : %d", cfg.Timesteps)
+	p("delta                : %g", cfg.Delta)
+	p("variant              : %s", cfg.Variant)
+	p("kernel               : %s", cfg.Kernel)
+	if cfg.Variant == conf.TAMPIRMA {
+		p("windows per halo     : %d", cfg.Wins)
+	}
+	p("warm-up              : %t", cfg.Warmup)
+	if cfg.Snapshots {
+		p("snapshots            : %d, every %d steps, %d bytes", cfg.SnapshotCount(), cfg.NamFreq, cfg.SnapshotBytes())
+	} else {
+		p("snapshots            : none")
+	}
+	p("heat sources         : %d", len(cfg.Sources))
+	for i, s := range cfg.Sources {
+		p("  %d: row %g, column %g, range %g, temperature %g", i+1, s.Row, s.Col, s.Range, s.Temperature)
+	}
+}

@@ -1,0 +1,226 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"time"
+
+	"weft/comm"
+	"weft/examples/heat/internal/conf"
+	"weft/examples/heat/internal/grid"
+	"weft/examples/heat/internal/kernel"
+	"weft/examples/heat/internal/picture"
+	"weft/examples/heat/internal/solve"
+	"weft/task"
+)
+
+// cheapUpdates is how many cell updates the check makes with the naive kernel, which owes nothing to the others;
+// beyond them, it would take longer than the run.
+const cheapUpdates = 1 << 28
+
+// afterSolve is called on each rank between the last step and the check. Tests plant faults with it.
+var afterSolve = func(*grid.Grid) {}
+
+// heat is one run: what its ranks share.
+type heat struct {
+	cfg     *conf.Run
+	runtime *task.Runtime // nil for the variant mpi
+	kernel  kernel.Func
+	step    func() // progress
+
+	elapsed time.Duration // written by rank 0
+}
+
+// runHeat is the first program.
+func runHeat(ctx context.Context, cfg *conf.Run, stdout, stderr io.Writer) (err error) {
+	for _, file := range []string{cfg.GIF, cfg.Output, cfg.CPUProfile} {
+		if err := checkOutput(file); err != nil {
+			return err
+		}
+	}
+	h := &heat{cfg: cfg}
+	if h.kernel, err = kernel.ByName(cfg.Kernel); err != nil {
+		return err
+	}
+	threads := 1
+	if cfg.Variant != conf.MPI {
+		if h.runtime, err = task.Open(task.Config{Workers: cfg.Workers}); err != nil {
+			return &conf.UsageError{Err: err}
+		}
+		defer func() { _ = h.runtime.Close() }()
+		threads = h.runtime.Workers()
+	}
+	if cfg.Verbose {
+		printSettings(stdout, cfg)
+	}
+	if cfg.CPUProfile != "" {
+		stop, err := profile(cfg.CPUProfile)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if e := stop(); err == nil {
+				err = e
+			}
+		}()
+	}
+	var end func()
+	h.step, end = newProgress(cfg.Progress, stderr, cfg.Timesteps, "steps")
+	err = comm.Main(ctx, comm.Config{Ranks: cfg.Layout.Ranks}, h.rank)
+	end()
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(stdout, resultLine(cfg, threads, h.elapsed))
+	return nil
+}
+
+// rank is what each rank does.
+func (h *heat) rank(c *comm.Comm) error {
+	cfg := h.cfg
+	g := grid.New(cfg.Layout, c.Rank())
+	g.Init(cfg.Sources)
+	s, err := solve.New(solve.Config{
+		Comm: c, Runtime: h.runtime, Grid: g,
+		Kernel: h.kernel, Variant: cfg.Variant, Wins: cfg.Wins,
+	})
+	if err != nil {
+		return err
+	}
+	if cfg.Warmup {
+		if err := s.Run(solve.Plan{Steps: 1}); err != nil {
+			return err
+		}
+		g.Init(cfg.Sources)
+	}
+	plan := solve.Plan{Steps: cfg.Timesteps, Progress: h.step}
+	if err := c.Barrier(); err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := s.Run(plan); err != nil {
+		return err
+	}
+	if err := c.Barrier(); err != nil {
+		return err
+	}
+	if c.Rank() == 0 {
+		h.elapsed = time.Since(start)
+	}
+	if err := s.Free(); err != nil {
+		return err
+	}
+	afterSolve(g)
+	return h.finish(c, g)
+}
+
+// finish compares and draws the final matrix, at rank 0.
+func (h *heat) finish(c *comm.Comm, g *grid.Grid) error {
+	cfg := h.cfg
+	if !cfg.Check && cfg.Output == "" {
+		return nil
+	}
+	var inner []float64
+	if c.Rank() == 0 {
+		inner = make([]float64, cfg.Layout.Rows*cfg.Layout.Cols)
+	}
+	mine := comm.Vector(g.Cells[g.At(1, 1):], g.RankRows(), g.Cols, g.Stride)
+	if err := c.Gather(mine, comm.Of(inner), 0); err != nil {
+		return err
+	}
+	if c.Rank() != 0 {
+		return nil
+	}
+	l := cfg.Layout
+	l.Ranks = 1
+	whole := grid.New(l, 0)
+	whole.Init(cfg.Sources)
+	if cfg.Output != "" {
+		if err := writeFile(cfg.Output, func(w io.Writer) error {
+			return picture.EncodePPM(w, l.Rows+2, l.Cols+2, func(r int) []float64 {
+				row := whole.Row(r, 0, l.Cols+2)
+				if r > 0 && r <= l.Rows {
+					copy(row[1:], inner[(r-1)*l.Cols:][:l.Cols])
+				}
+				return row
+			})
+		}); err != nil {
+			return err
+		}
+	}
+	if cfg.Check {
+		return check(cfg, whole, inner)
+	}
+	return nil
+}
+
+// check sweeps the whole matrix sequentially and compares.
+func check(cfg *conf.Run, whole *grid.Grid, got []float64) error {
+	k := kernel.Rows8
+	if whole.Rows*whole.Cols <= cheapUpdates/cfg.Timesteps {
+		k = kernel.Naive
+	}
+	whole.Init(cfg.Sources)
+	for range cfg.Timesteps {
+		whole.Sweep(k)
+	}
+	if d := grid.Compare(got, whole); d != nil {
+		return d
+	}
+	return nil
+}
+
+// checkOutput finds mistakes in the name of a file that is written at the end.
+func checkOutput(file string) error {
+	if file == "" {
+		return nil
+	}
+	if st, err := os.Stat(filepath.Dir(file)); err != nil {
+		return &conf.UsageError{Err: fmt.Errorf("cannot write %s: %w", file, err)}
+	} else if !st.IsDir() {
+		return &conf.UsageError{Err: fmt.Errorf("cannot write %s: %s is not a directory", file, filepath.Dir(file))}
+	}
+	if st, err := os.Stat(file); err == nil && st.IsDir() {
+		return &conf.UsageError{Err: fmt.Errorf("cannot write %s: it is a directory", file)}
+	}
+	return nil
+}
+
+// writeFile creates a file and reports every error up to its closing.
+func writeFile(file string, write func(io.Writer) error) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	return nil
+}
+
+// profile starts a CPU profile, and returns what ends it.
+func profile(file string) (stop func() error, err error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return f.Close()
+	}, nil
+}
