@@ -25,20 +25,25 @@ const tileBytes = 16 << 20
 // used again one wave later. The number of steps that are skewed together is bounded by the memory that a wave
 // touches: that should stay in the cache.
 func (w *sweep) steps(n int) error {
-	rows := w.grid.BlockRows()
+	ctx := w.t.Context()
 	rowBytes := w.grid.RowBlock * w.grid.Stride * 8
-	tile := max(1, min(n, tileBytes/rowBytes))
+	waves(w.grid.BlockRows(), n, max(1, tileBytes/rowBytes), w.row, func() bool { return ctx.Err() == nil })
+	return context.Cause(ctx)
+}
+
+// waves calls row for each of n steps and each of rows rows, skewed in tiles of at most tile steps. It asks goOn
+// between waves.
+func waves(rows, n, tile int, row func(r int), goOn func() bool) {
 	for n > 0 {
 		m := min(n, tile)
 		n -= m
 		for wave := range rows + m - 1 {
 			for step := max(0, wave-rows+1); step < m && step <= wave; step++ {
-				w.row(wave - step)
+				row(wave - step)
 			}
-			if err := w.t.Context().Err(); err != nil {
-				return context.Cause(w.t.Context())
+			if !goOn() {
+				return
 			}
 		}
 	}
-	return nil
 }
