@@ -212,44 +212,45 @@ func (x *coll) staged(b Buffer) Buffer {
 // send starts the transfer of buf to a rank, in this step.
 func (x *coll) send(dst int, buf Buffer) {
 	c := x.c
-	proto := c.protocolOf(buf, false)
-	f := c.frame(c.ctx+1, buf, x.tag, uint64(x.what), proto)
-	data, contiguous := buf.Contiguous()
-	if proto == eager && contiguous {
-		f.Data = data
-		if err := c.transmit("send", f, dst, x.tag); err != nil {
+	h := c.header(c.ctx+1, &buf, x.tag, uint64(x.what), c.protocolOf(buf.Bytes(), false))
+	if h.proto == eager && buf.count <= 1 {
+		data, _ := buf.Contiguous()
+		if _, err := c.transmit("send", &h, data, nil, dst); err != nil {
 			x.fail(err)
 		}
 		return
 	}
 	op := sendOps.Get().(*sendOp)
-	op.init(c, "send", buf, dst, x.tag)
-	f.Ref = op
+	op.init(c, "send", schedule, buf, dst, x.tag)
+	op.self.fn = x.cb
 	x.sends = append(x.sends, op)
-	if proto == ready {
-		op.self.fn = x.cb
-		op.state.Store(&op.self)
-		x.pending.Add(1)
+	x.pending.Add(1)
+	received, err := c.transmit("send", &h, nil, op, dst)
+	if received || err != nil || h.proto == eager {
+		x.ended(err)
 	}
-	if err := c.transmit("send", f, dst, x.tag); err != nil {
+}
+
+// ended counts a transfer that was over at once. The call that starts the step holds a count, so this is not the last.
+func (x *coll) ended(err error) {
+	if err != nil {
 		x.fail(err)
-		if proto == ready {
-			op.complete(Status{}, err)
-		}
 	}
+	x.pending.Add(-1)
 }
 
 // recv starts the transfer of exactly buf's size from a rank, in this step.
 func (x *coll) recv(src int, buf Buffer) {
 	c := x.c
 	op := recvOps.Get().(*recvOp)
-	op.init(c, "recv", c.ctx+1, buf, src, x.tag)
+	op.init(c, "recv", schedule, c.ctx+1, buf, src, x.tag)
 	op.expect = uint64(x.what)
 	op.self.fn = x.cb
-	op.state.Store(&op.self)
 	x.recvs = append(x.recvs, op)
 	x.pending.Add(1)
-	c.proc.post(op)
+	if ended, _, err := c.proc.post(op); ended {
+		x.ended(err)
+	}
 }
 
 // checkRoot says whether root is a rank.

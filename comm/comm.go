@@ -31,8 +31,9 @@ type Comm struct {
 	rank  int
 	group []int32 // rank here → rank in the run; nil: the same
 	size  int
-	ctx   uint64 // context of messages, even; collectives have ctx+1
-	eager int    // eager limit in bytes
+	ctx   uint64  // context of messages, even; collectives have ctx+1
+	eager int     // eager limit in bytes
+	peers []*proc // the ranks that are in this process, to be called directly; nil for others
 
 	collSeq atomic.Uint32 // collectives started; their tag
 }
@@ -95,8 +96,10 @@ func (c *Comm) split(name string, color, key int) (*Comm, error) {
 	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(votes[a].key, votes[b].key) })
 	n := &Comm{world: c.world, proc: c.proc, size: len(members), ctx: uint64(votes[0].ctx), eager: c.eager}
 	n.group = make([]int32, len(members))
+	n.peers = make([]*proc, len(members))
 	for i, r := range members {
 		n.group[i] = int32(c.worldRank(r))
+		n.peers[i] = c.peers[r]
 		if r == c.rank {
 			n.rank = i
 		}
@@ -136,14 +139,15 @@ func checkTag(tag int, wildcard bool) error {
 }
 
 // check verifies the arguments of a message.
-func (c *Comm) check(op string, buf Buffer, peer, tag int, wildcard bool) error {
-	err := buf.Err()
-	if err == nil {
-		err = c.checkPeer(peer, wildcard)
+func (c *Comm) check(op string, buf *Buffer, peer, tag int, wildcard bool) error {
+	if uint(peer) < uint(c.size) && uint(tag) <= TagUB && (buf.typ == nil || buf.typ.err == nil) && c.world.aborted.Load() == nil {
+		return nil
 	}
-	if err == nil {
-		err = checkTag(tag, wildcard)
-	}
+	return c.checkSlowly(op, buf, peer, tag, wildcard)
+}
+
+func (c *Comm) checkSlowly(op string, buf *Buffer, peer, tag int, wildcard bool) error {
+	err := firstError(buf.Err(), c.checkPeer(peer, wildcard), checkTag(tag, wildcard))
 	if err == nil {
 		if a := c.world.aborted.Load(); a != nil {
 			err = a

@@ -32,9 +32,9 @@ func (c *Comm) Issend(buf Buffer, dst, tag int) *Request {
 	return c.isend("issend", buf, dst, tag, true)
 }
 
-// frame makes the frame of a message. If small, the payload comes with it.
-func (c *Comm) frame(ctx uint64, buf Buffer, tag int, aux uint64, proto protocol) fabric.Frame {
-	h := header{
+// header makes the header of a message.
+func (c *Comm) header(ctx uint64, buf *Buffer, tag int, aux uint64, proto protocol) header {
+	return header{
 		proto:    proto,
 		elem:     buf.Kind(),
 		elemSize: uint32(buf.ElemSize()),
@@ -44,74 +44,79 @@ func (c *Comm) frame(ctx uint64, buf Buffer, tag int, aux uint64, proto protocol
 		length:   uint64(buf.Bytes()),
 		aux:      aux,
 	}
-	return fabric.Frame{Head: h.pack()}
 }
 
 // protocolOf chooses how a message travels.
-func (c *Comm) protocolOf(buf Buffer, synchronous bool) protocol {
-	if synchronous || buf.Bytes() > max(c.eager, 0) {
+func (c *Comm) protocolOf(bytes int, synchronous bool) protocol {
+	if synchronous || bytes > c.eager {
 		return ready
 	}
 	return eager
 }
 
 func (c *Comm) send(name string, buf Buffer, dst, tag int, synchronous bool) error {
-	if err := c.check(name, buf, dst, tag, false); err != nil {
+	if err := c.check(name, &buf, dst, tag, false); err != nil {
 		return err
 	}
 	if dst == ProcNull {
 		return nil
 	}
-	proto := c.protocolOf(buf, synchronous)
-	f := c.frame(c.ctx, buf, tag, 0, proto)
-	data, contiguous := buf.Contiguous()
-	if proto == eager && contiguous {
-		f.Data = data
-		return c.transmit(name, f, dst, tag)
+	h := c.header(c.ctx, &buf, tag, 0, c.protocolOf(buf.Bytes(), synchronous))
+	if h.proto == eager && buf.count <= 1 {
+		data, _ := buf.Contiguous()
+		_, err := c.transmit(name, &h, data, nil, dst)
+		return err
 	}
 	op := sendOps.Get().(*sendOp)
-	op.init(c, name, buf, dst, tag)
-	f.Ref = op
-	err := c.transmit(name, f, dst, tag)
-	if err == nil && proto == ready {
-		op.wait()
+	op.init(c, name, blockedCall, buf, dst, tag)
+	received, err := c.transmit(name, &h, nil, op, dst)
+	if err == nil && !received && h.proto == ready {
+		<-op.self.ch
 		err = op.err
 	}
 	op.release()
 	return err
 }
 
-func (op *sendOp) init(c *Comm, name string, buf Buffer, dst, tag int) {
-	op.c, op.op, op.buf, op.dst, op.tag, op.shard = c, name, buf, dst, tag, c.proc.shard
+func (op *sendOp) init(c *Comm, name string, w waiterKind, buf Buffer, dst, tag int) {
+	op.c, op.op, op.waiter, op.buf, op.dst, op.tag, op.shard = c, name, w, buf, dst, tag, c.proc.shard
 }
 
 func (c *Comm) isend(name string, buf Buffer, dst, tag int, synchronous bool) *Request {
-	if err := c.check(name, buf, dst, tag, false); err != nil {
+	if err := c.check(name, &buf, dst, tag, false); err != nil {
 		return doneRequest(Status{}, err)
 	}
 	if dst == ProcNull {
 		return doneRequest(Status{}, nil)
 	}
-	proto := c.protocolOf(buf, synchronous)
+	proto := c.protocolOf(buf.Bytes(), synchronous)
 	if proto == eager {
 		return doneRequest(Status{}, c.send(name, buf, dst, tag, false))
 	}
-	f := c.frame(c.ctx, buf, tag, 0, proto)
+	h := c.header(c.ctx, &buf, tag, 0, proto)
 	op := new(sendOp)
-	op.init(c, name, buf, dst, tag)
-	f.Ref = op
-	if err := c.transmit(name, f, dst, tag); err != nil {
-		op.complete(Status{}, err)
+	op.init(c, name, aRequest, buf, dst, tag)
+	received, err := c.transmit(name, &h, nil, op, dst)
+	if received || err != nil {
+		op.done(err)
 	}
 	return &op.Request
 }
 
-// transmit hands a frame to the fabric. Every message passes here.
-func (c *Comm) transmit(name string, f fabric.Frame, dst, tag int) error {
-	if err := c.proc.ep.Send(c.worldRank(dst), f); err != nil {
-		return c.fail(name, dst, tag, err)
+// transmit sends a message. Every message passes here. The payload is in data or, if from is not nil, in its buffer. It
+// returns true if the message is received already; from is then the caller's to end, as on error.
+func (c *Comm) transmit(name string, h *header, data []byte, from *sendOp, dst int) (bool, error) {
+	if q := c.peers[dst]; q != nil {
+		return q.arrive(h, data, from), nil
 	}
-	return nil
+	f := fabric.Frame{Head: h.pack(), Data: data}
+	if from != nil {
+		f.Ref = from
+	}
+	if err := c.proc.ep.Send(c.worldRank(dst), f); err != nil {
+		return false, c.fail(name, dst, int(h.tag), err)
+	}
+	return false, nil
 }
 
 // Recv receives a message from rank src, or AnySource, with tag, or AnyTag, into buf. Messages of one sender that
@@ -120,17 +125,23 @@ func (c *Comm) transmit(name string, f fabric.Frame, dst, tag int) error {
 // Errors: ErrTruncated and ErrType with the status filled (the message is consumed), ErrBuffer, ErrRank, ErrTag,
 // ErrAborted.
 func (c *Comm) Recv(buf Buffer, src, tag int) (Status, error) {
-	if err := c.check("recv", buf, src, tag, true); err != nil {
+	if err := c.check("recv", &buf, src, tag, true); err != nil {
 		return Status{}, err
 	}
 	if src == ProcNull {
 		return nullStatus, nil
 	}
 	op := recvOps.Get().(*recvOp)
-	op.init(c, "recv", c.ctx, buf, src, tag)
-	c.proc.post(op)
-	op.wait()
-	st, err := op.st, op.err
+	op.init(c, "recv", blockedCall, c.ctx, buf, src, tag)
+	return op.wait(c.proc.post(op))
+}
+
+// wait ends a blocking call: with the result that post has returned, or when another goroutine ends the operation.
+func (op *recvOp) wait(ended bool, st Status, err error) (Status, error) {
+	if !ended {
+		<-op.self.ch
+		st, err = op.st, op.err
+	}
 	op.release()
 	return st, err
 }
@@ -140,41 +151,41 @@ var nullStatus = Status{Source: ProcNull, Tag: AnyTag}
 
 // Irecv starts a receive. The memory belongs to the operation until the request is complete. Errors come by the request.
 func (c *Comm) Irecv(buf Buffer, src, tag int) *Request {
-	if err := c.check("irecv", buf, src, tag, true); err != nil {
+	if err := c.check("irecv", &buf, src, tag, true); err != nil {
 		return doneRequest(Status{}, err)
 	}
 	if src == ProcNull {
 		return doneRequest(nullStatus, nil)
 	}
 	op := new(recvOp)
-	op.init(c, "irecv", c.ctx, buf, src, tag)
+	op.init(c, "irecv", aRequest, c.ctx, buf, src, tag)
 	op.owner = op
-	c.proc.post(op)
+	if ended, st, err := c.proc.post(op); ended {
+		op.done(st, err)
+	}
 	return &op.Request
 }
 
 // Sendrecv sends one message and receives another, in whatever order they can go, so that ranks that exchange data
 // cannot block each other. The buffers must not overlap. The status is the receive's.
 func (c *Comm) Sendrecv(send Buffer, dst, sendTag int, recv Buffer, src, recvTag int) (Status, error) {
-	if err := c.check("sendrecv", send, dst, sendTag, false); err != nil {
+	if err := c.check("sendrecv", &send, dst, sendTag, false); err != nil {
 		return Status{}, err
 	}
-	if err := c.check("sendrecv", recv, src, recvTag, true); err != nil {
+	if err := c.check("sendrecv", &recv, src, recvTag, true); err != nil {
 		return Status{}, err
 	}
 	if src == ProcNull {
 		return nullStatus, c.send("sendrecv", send, dst, sendTag, false)
 	}
 	op := recvOps.Get().(*recvOp)
-	op.init(c, "sendrecv", c.ctx, recv, src, recvTag)
-	c.proc.post(op)
+	op.init(c, "sendrecv", blockedCall, c.ctx, recv, src, recvTag)
+	ended, st, err := c.proc.post(op)
 	sendErr := c.send("sendrecv", send, dst, sendTag, false)
-	if sendErr != nil {
+	if sendErr != nil && !ended {
 		op.cancel()
 	}
-	op.wait()
-	st, err := op.st, op.err
-	op.release()
+	st, err = op.wait(ended, st, err)
 	if sendErr != nil {
 		return Status{}, sendErr
 	}
@@ -184,25 +195,21 @@ func (c *Comm) Sendrecv(send Buffer, dst, sendTag int, recv Buffer, src, recvTag
 // Probe waits until a message from src with tag (or wildcards) could be received, and returns its status. It does not
 // receive it: where several goroutines receive, another one may come first.
 func (c *Comm) Probe(src, tag int) (Status, error) {
-	if err := c.check("probe", Buffer{}, src, tag, true); err != nil {
+	if err := c.check("probe", &Buffer{}, src, tag, true); err != nil {
 		return Status{}, err
 	}
 	if src == ProcNull {
 		return nullStatus, nil
 	}
 	op := recvOps.Get().(*recvOp)
-	op.init(c, "probe", c.ctx, Buffer{}, src, tag)
+	op.init(c, "probe", blockedCall, c.ctx, Buffer{}, src, tag)
 	op.entry.isScan = true
-	c.proc.probe(op)
-	op.wait()
-	st, err := op.st, op.err
-	op.release()
-	return st, err
+	return op.wait(c.proc.post(op))
 }
 
 // Iprobe reports whether a message from src with tag (or wildcards) could be received now, and its status.
 func (c *Comm) Iprobe(src, tag int) (bool, Status, error) {
-	if err := c.check("iprobe", Buffer{}, src, tag, true); err != nil {
+	if err := c.check("iprobe", &Buffer{}, src, tag, true); err != nil {
 		return false, Status{}, err
 	}
 	if src == ProcNull {
@@ -219,25 +226,6 @@ func (c *Comm) Iprobe(src, tag int) (bool, Status, error) {
 		return false, Status{}, nil
 	}
 	return true, a.msg.h.status(), nil
-}
-
-// probe completes op if a message is here, or else queues it until one comes.
-func (p *proc) probe(op *recvOp) {
-	p.mu.Lock()
-	if err := p.dead; err != nil {
-		p.mu.Unlock()
-		op.complete(Status{}, op.fail(err))
-		return
-	}
-	a := p.m.peek(op.entry.key)
-	if a == nil {
-		p.m.post(&op.entry)
-		p.mu.Unlock()
-		return
-	}
-	st := a.msg.h.status()
-	p.mu.Unlock()
-	op.complete(st, nil)
 }
 
 // mismatch explains a message of another collective than the one that this rank is in.

@@ -23,11 +23,21 @@ type proc struct {
 	dead error   // guarded by mu: set at abort; from then on nothing is posted or filed
 }
 
-// recvOp is a receive or a probe.
+// waiterKind is who waits for an operation.
+type waiterKind uint8
+
+const (
+	aRequest    waiterKind = iota // whoever holds the Request
+	blockedCall                   // one goroutine, on self.ch; the operation is pooled
+	schedule                      // a collective's, by self.fn; the operation is pooled
+)
+
+// recvOp is a receive or a probe. Of its Request, pooled operations use the result only.
 type recvOp struct {
 	Request
 	entry  posted // guarded by proc.mu while it is queued
-	self   node   // the blocking caller or the collective that waits for this operation
+	self   node
+	waiter waiterKind
 	c      *Comm
 	buf    Buffer
 	expect uint64 // collectives: the aux that the message must carry
@@ -37,12 +47,13 @@ type recvOp struct {
 // sendOp is a send whose memory is used after the call that started it.
 type sendOp struct {
 	Request
-	self node
-	c    *Comm
-	buf  Buffer
-	dst  int
-	tag  int
-	op   string
+	self   node
+	waiter waiterKind
+	c      *Comm
+	buf    Buffer
+	dst    int
+	tag    int
+	op     string
 }
 
 // message is an unexpected message: its header and either a copy of its payload or the send that waits with it.
@@ -59,40 +70,52 @@ var (
 	messages = sync.Pool{New: func() any { return new(message) }}
 )
 
-// wait blocks the only goroutine that knows the operation until it is done.
-func (op *recvOp) wait() {
-	if op.push(&op.self) {
-		<-op.self.ch
+// done ends a receive with its result. The caller has taken it out of the matcher, and with that the right, and the
+// duty, to end it. It does not touch op after whoever waits can know.
+func (op *recvOp) done(st Status, err error) {
+	op.st, op.err = st, err
+	switch op.waiter {
+	case blockedCall:
+		op.self.ch <- struct{}{}
+	case schedule:
+		trampolines[op.shard].run(&op.self, err)
+	default:
+		op.settle()
 	}
 }
 
-func (op *sendOp) wait() {
-	if op.push(&op.self) {
-		<-op.self.ch
+// done ends a send likewise.
+func (op *sendOp) done(err error) {
+	op.err = err
+	switch op.waiter {
+	case blockedCall:
+		op.self.ch <- struct{}{}
+	case schedule:
+		trampolines[op.shard].run(&op.self, err)
+	default:
+		op.settle()
 	}
 }
 
 // release returns a done operation that nobody else knows to its pool.
 func (op *recvOp) release() {
-	op.state.Store(nil)
-	op.st, op.err, op.owner = Status{}, nil, nil
-	op.entry = posted{}
+	op.err = nil
+	op.entry.isScan = false
 	op.self.next, op.self.fn = nil, nil
 	op.c, op.buf, op.expect = nil, Buffer{}, 0
 	recvOps.Put(op)
 }
 
 func (op *sendOp) release() {
-	op.state.Store(nil)
-	op.st, op.err = Status{}, nil
+	op.err = nil
 	op.self.next, op.self.fn = nil, nil
 	op.c, op.buf = nil, Buffer{}
 	sendOps.Put(op)
 }
 
 // init fills a fresh or released operation.
-func (op *recvOp) init(c *Comm, name string, ctx uint64, buf Buffer, src, tag int) {
-	op.c, op.op, op.buf, op.shard = c, name, buf, c.proc.shard
+func (op *recvOp) init(c *Comm, name string, w waiterKind, ctx uint64, buf Buffer, src, tag int) {
+	op.c, op.op, op.waiter, op.buf, op.shard = c, name, w, buf, c.proc.shard
 	op.entry.op = op
 	op.entry.key = matchKey{ctx: ctx, src: int32(src), tag: int32(tag)}
 }
@@ -105,50 +128,61 @@ func (op *sendOp) fail(err error) error {
 	return &Error{Op: op.op, Rank: op.c.rank, Peer: op.dst, Tag: op.tag, Err: err}
 }
 
-// Deliver takes a frame from another rank, on that rank's goroutine.
+// Deliver takes a frame from another rank.
 func (p *proc) Deliver(_ int, f fabric.Frame) {
 	var h header
 	h.unpack(&f.Head)
 	from, _ := f.Ref.(*sendOp)
-	key := h.key()
+	if p.arrive(&h, f.Data, from) && h.proto == ready {
+		from.done(nil)
+	}
+}
 
+// arrive takes a message, on the sender's goroutine if that is in this process. The payload is in data or, if from is not
+// nil, in the sender's own memory. It returns true if the message is received and the sender's memory is free:
+// then from is the caller's to end. Otherwise, if the message is eager, the memory is free too; if it
+// is not, from ends when it is received.
+func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
+	key := h.key()
 	p.mu.Lock()
 	if p.dead != nil {
 		p.mu.Unlock()
-		p.refuse(&h, from)
-		return
+		p.refuse(h, from)
+		return false
 	}
 	if e := p.m.take(key); e != nil {
 		p.mu.Unlock()
-		p.receive(e.op, &h, f.Data, from)
-		return
+		st, err := e.op.transfer(h, data, from)
+		e.op.done(st, err)
+		return true
 	}
-	var data *block
+	var blk *block
 	if h.proto == eager && h.length > 0 {
 		// The copy is made outside the lock, so look again afterwards. The order of messages from one
 		// goroutine is kept all the same: its next message comes after this call.
 		p.mu.Unlock()
-		data = newBlock(int(h.length))
+		blk = newBlock(int(h.length))
 		if from != nil {
-			from.buf.CopyToBytes(data.b, 0)
+			from.buf.CopyToBytes(blk.b, 0)
 		} else {
-			copy(data.b, f.Data)
+			copy(blk.b, data)
 		}
 		p.mu.Lock()
 		if p.dead != nil {
 			p.mu.Unlock()
-			data.free()
-			return
+			blk.free()
+			return true
 		}
 		if e := p.m.take(key); e != nil {
 			p.mu.Unlock()
-			p.receive(e.op, &h, data.b, nil)
-			data.free()
-			return
+			st, err := e.op.transfer(h, blk.b, nil)
+			blk.free()
+			e.op.done(st, err)
+			return true
 		}
 	}
 	msg := messages.Get().(*message)
-	msg.h, msg.data = h, data
+	msg.h, msg.data = *h, blk
 	if h.proto == ready {
 		msg.from = from
 	}
@@ -158,50 +192,62 @@ func (p *proc) Deliver(_ int, f fabric.Frame) {
 	for woken != nil {
 		e := woken
 		woken, e.next = e.next, nil
-		e.op.complete(h.status(), nil)
+		e.op.done(h.status(), nil)
 	}
+	return false
 }
 
 // refuse ends a send to a rank that takes nothing any more.
 func (p *proc) refuse(h *header, from *sendOp) {
 	if from != nil && h.proto == ready {
-		from.complete(Status{}, from.fail(p.world.abortErr()))
+		from.done(from.fail(p.world.abortErr()))
 	}
 }
 
-// post starts a receive: it takes a message that is here or queues the receive.
-func (p *proc) post(op *recvOp) {
+// post starts a receive. If a message is here, or the rank is dead, it returns true and the result; the operation has then
+// not been queued and is the caller's to end. Otherwise the operation is queued.
+func (p *proc) post(op *recvOp) (bool, Status, error) {
 	p.mu.Lock()
 	if p.dead != nil {
 		err := p.dead
 		p.mu.Unlock()
-		op.complete(Status{}, op.fail(err))
-		return
+		return true, Status{}, op.fail(err)
 	}
 	a := p.m.peek(op.entry.key)
 	if a == nil {
 		p.m.post(&op.entry)
 		p.mu.Unlock()
-		return
+		return false, Status{}, nil
+	}
+	if op.entry.isScan {
+		st := a.msg.h.status()
+		p.mu.Unlock()
+		return true, st, nil
 	}
 	p.m.remove(a)
 	p.mu.Unlock()
 
 	msg := a.msg
-	if msg.data != nil {
-		p.receive(op, &msg.h, msg.data.b, nil)
+	var st Status
+	var err error
+	switch {
+	case msg.from != nil:
+		st, err = op.transfer(&msg.h, nil, msg.from)
+		msg.from.done(nil)
+	case msg.data != nil:
+		st, err = op.transfer(&msg.h, msg.data.b, nil)
 		msg.data.free()
-	} else {
-		p.receive(op, &msg.h, nil, msg.from)
+	default:
+		st, err = op.transfer(&msg.h, nil, nil)
 	}
-	*msg = message{}
+	msg.data, msg.from = nil, nil
 	messages.Put(msg)
+	return true, st, err
 }
 
-// receive moves a matched message into the receive's memory, outside all locks, on the goroutine that came second, and
-// completes both sides. The payload is in data or, if from is not nil, still in the sender's own memory.
-func (p *proc) receive(op *recvOp, h *header, data []byte, from *sendOp) {
-	st := h.status()
+// transfer moves a matched message into the receive's memory, outside all locks, on the goroutine that came second, and
+// returns the receive's result.
+func (op *recvOp) transfer(h *header, data []byte, from *sendOp) (Status, error) {
 	err := op.check(h)
 	if err == nil && h.length > 0 {
 		if from != nil {
@@ -216,11 +262,7 @@ func (p *proc) receive(op *recvOp, h *header, data []byte, from *sendOp) {
 	if err != nil {
 		err = op.fail(err)
 	}
-	sync := from != nil && h.proto == ready
-	op.complete(st, err)
-	if sync {
-		from.complete(Status{}, nil)
-	}
+	return h.status(), err
 }
 
 // check refuses a message that must not be copied into the receive's memory.
@@ -244,7 +286,7 @@ func (op *recvOp) cancel() bool {
 	ok := p.m.unpost(&op.entry)
 	p.mu.Unlock()
 	if ok {
-		op.complete(Status{Cancelled: true}, op.fail(ErrCancelled))
+		op.done(Status{Cancelled: true}, op.fail(ErrCancelled))
 	}
 	return ok
 }
@@ -260,12 +302,12 @@ func (p *proc) kill(err error) {
 	ps, as := p.m.drain()
 	p.mu.Unlock()
 	for _, e := range ps {
-		e.op.complete(Status{}, e.op.fail(err))
+		e.op.done(Status{}, e.op.fail(err))
 	}
 	for _, a := range as {
 		msg := a.msg
 		if msg.from != nil {
-			msg.from.complete(Status{}, msg.from.fail(err))
+			msg.from.done(msg.from.fail(err))
 		}
 		if msg.data != nil {
 			msg.data.free()

@@ -38,8 +38,8 @@ func (s Status) Count(elemSize int) int {
 type Request struct {
 	// state is the one word that decides everything: nil or a list of nodes (pending, newest
 	// first), &lockedNode (somebody rearranges the list or writes the result; a few
-	// instructions), &doneNode (complete; final). st and err are written under the lock, by
-	// whoever completes, and constant once done.
+	// instructions), &doneNode (complete; final). st and err are written before done, by
+	// whoever completes, and constant from then on.
 	state atomic.Pointer[node]
 	st    Status
 	err   error
@@ -104,9 +104,7 @@ func (r *Request) lock() (*node, bool) {
 	}
 }
 
-// complete ends the request with a result, wakes who waits and runs the callbacks. It returns false, and
-// does nothing, if the request was complete already. After it has published the state it does not touch r, so
-// that whoever was woken may reuse it.
+// complete ends the request with a result. It returns false, and does nothing, if the request was complete already.
 func (r *Request) complete(st Status, err error) bool {
 	list, ok := r.lock()
 	if !ok {
@@ -115,14 +113,40 @@ func (r *Request) complete(st Status, err error) bool {
 	shard := r.shard
 	r.st, r.err = st, err
 	r.state.Store(&doneNode)
+	list.tell(shard, err)
+	return true
+}
+
+// settle is complete for the one who alone has the right to end the request, and has written its result.
+func (r *Request) settle() {
+	shard, err := r.shard, r.err
+	for {
+		list := r.state.Load()
+		if list == &lockedNode {
+			runtime.Gosched()
+			continue
+		}
+		if list == &doneNode {
+			panic("comm: bug: an operation was completed twice")
+		}
+		if r.state.CompareAndSwap(list, &doneNode) {
+			list.tell(shard, err)
+			return
+		}
+	}
+}
+
+// tell wakes the waiting goroutines of a done request's list and runs the callbacks, oldest first. The request is not
+// touched any more, for whoever is woken may reuse it.
+func (list *node) tell(shard uint8, err error) {
 	if list == nil {
-		return true
+		return
 	}
 	if list.next == nil && list.fn == nil { // one waiting goroutine: the common case
 		list.wake()
-		return true
+		return
 	}
-	var first *node // callbacks, oldest first
+	var first *node
 	for n := list; n != nil; {
 		next := n.next
 		if n.fn == nil {
@@ -135,7 +159,6 @@ func (r *Request) complete(st Status, err error) bool {
 	if first != nil {
 		trampolines[shard].run(first, err)
 	}
-	return true
 }
 
 // push registers n, or returns false if the request is done.

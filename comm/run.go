@@ -28,6 +28,10 @@ type Config struct {
 	EagerLimit int
 	// Logger takes the few lines that a run has to say. nil: discard.
 	Logger *slog.Logger
+
+	private struct {
+		frames bool // tests: send frames over the fabric where a direct call would do
+	}
 }
 
 // EnvRanks is the environment variable that gives the number of ranks where Config does not.
@@ -144,6 +148,7 @@ type world struct {
 	procs    []*proc
 	cfg      Config
 	contexts []atomic.Uint64 // communicators made, by rank
+	local    []*proc         // by rank: what the fabric lets us call directly
 
 	// aborted is nil while the run lives; the first to set it decides the run's outcome.
 	aborted atomic.Pointer[abortError]
@@ -157,6 +162,12 @@ func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
 		ep.Bind(p)
 		w.procs = append(w.procs, p)
 	}
+	w.local = make([]*proc, len(eps))
+	for r := range eps {
+		if p, ok := eps[0].Local(r).(*proc); ok && !cfg.private.frames {
+			w.local[r] = p
+		}
+	}
 	return w
 }
 
@@ -167,7 +178,7 @@ func (w *world) comm(r int) *Comm {
 	if limit == 0 {
 		limit = p.ep.Caps(r).EagerLimit
 	}
-	return &Comm{world: w, proc: p, rank: r, size: len(w.procs), eager: limit}
+	return &Comm{world: w, proc: p, rank: r, size: len(w.procs), eager: max(limit, 0), peers: w.local}
 }
 
 // end ends the run, if it has not ended, with a cause: everything pending completes with it. It returns when that is

@@ -180,10 +180,12 @@ func refs(t *testing.T, eps []fabric.Endpoint) {
 	x := new(int)
 	err := eps[0].Send(1, fabric.Frame{Ref: x})
 	if !eps[0].Caps(1).SameAddressSpace {
+		require.Nil(t, eps[0].Local(1))
 		require.ErrorIs(t, err, fabric.ErrUnsupported)
 		return
 	}
 	require.NoError(t, err)
+	require.Same(t, sinks[1], eps[0].Local(1))
 	require.Same(t, x, sinks[1].wait(1)[0].ref)
 }
 

@@ -52,6 +52,8 @@ func (e *endpoint) Caps(int) fabric.Caps {
 
 func (e *endpoint) Bind(h fabric.Handler) { e.handler = h }
 
+func (e *endpoint) Local(peer int) fabric.Handler { return e.peers[peer].handler }
+
 func (e *endpoint) Send(dst int, f fabric.Frame) error {
 	if uint(dst) >= uint(len(e.peers)) {
 		return fmt.Errorf("%w: %d of %d", fabric.ErrRank, dst, len(e.peers))
