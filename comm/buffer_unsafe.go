@@ -137,7 +137,7 @@ func (b Buffer) CopyToBytes(dst []byte, off int) int { return b.walk(dst, off, f
 // CopyFromBytes copies src into the payload, from its byte off on, and returns the number of bytes copied.
 func (b Buffer) CopyFromBytes(src []byte, off int) int { return b.walk(src, off, true) }
 
-func (b Buffer) walk(p []byte, off int, in bool) int {
+func (b *Buffer) walk(p []byte, off int, in bool) int {
 	total := b.Bytes()
 	if off < 0 || off >= total || len(p) == 0 {
 		return 0

@@ -212,7 +212,9 @@ func (x *coll) staged(b Buffer) Buffer {
 // send starts the transfer of buf to a rank, in this step.
 func (x *coll) send(dst int, buf Buffer) {
 	c := x.c
-	h := c.header(c.ctx+1, &buf, x.tag, uint64(x.what), c.protocolOf(buf.Bytes(), false))
+	var h header
+	h.fill(c, &buf, x.tag)
+	h.ctx, h.aux, h.proto = c.ctx+1, uint64(x.what), c.protocolOf(h.length, false)
 	if h.proto == eager && buf.count <= 1 {
 		data, _ := buf.Contiguous()
 		if _, err := c.transmit("send", &h, data, nil, dst); err != nil {
@@ -221,7 +223,7 @@ func (x *coll) send(dst int, buf Buffer) {
 		return
 	}
 	op := sendOps.Get().(*sendOp)
-	op.init(c, "send", schedule, buf, dst, x.tag)
+	op.init(c, "send", schedule, &buf, dst, x.tag)
 	op.self.fn = x.cb
 	x.sends = append(x.sends, op)
 	x.pending.Add(1)
@@ -243,13 +245,13 @@ func (x *coll) ended(err error) {
 func (x *coll) recv(src int, buf Buffer) {
 	c := x.c
 	op := recvOps.Get().(*recvOp)
-	op.init(c, "recv", schedule, c.ctx+1, buf, src, x.tag)
+	op.init(c, "recv", schedule, c.ctx+1, &buf, src, x.tag)
 	op.expect = uint64(x.what)
 	op.self.fn = x.cb
 	x.recvs = append(x.recvs, op)
 	x.pending.Add(1)
-	if ended, _, err := c.proc.post(op); ended {
-		x.ended(err)
+	if c.proc.post(op) {
+		x.ended(op.err)
 	}
 }
 

@@ -32,7 +32,7 @@ type Comm struct {
 	group []int32 // rank here → rank in the run; nil: the same
 	size  int
 	ctx   uint64  // context of messages, even; collectives have ctx+1
-	eager int     // eager limit in bytes
+	eager uint64  // eager limit in bytes
 	peers []*proc // the ranks that are in this process, to be called directly; nil for others
 
 	collSeq atomic.Uint32 // collectives started; their tag

@@ -99,6 +99,7 @@ func (q *queue) empty() bool { return q.posted.head == nil && q.probes.head == n
 type matcher struct {
 	buckets []*queue // length a power of two
 	queues  int      // in the buckets, empty ones included
+	last    *queue   // the one found last: often the next one wanted
 	spare   *queue   // unused queues
 	seq     uint64
 	counts  [classes]int // posted receives by class
@@ -108,12 +109,22 @@ type matcher struct {
 
 // find returns the queue of a key, or nil.
 func (m *matcher) find(k matchKey) *queue {
+	if q := m.last; q != nil && q.key == k {
+		return q
+	}
+	return m.lookup(k)
+}
+
+func (m *matcher) lookup(k matchKey) *queue {
 	if m.buckets == nil {
 		return nil
 	}
 	q := m.buckets[k.hash()&uint64(len(m.buckets)-1)]
 	for q != nil && q.key != k {
 		q = q.chain
+	}
+	if q != nil {
+		m.last = q
 	}
 	return q
 }
@@ -136,6 +147,7 @@ func (m *matcher) demand(k matchKey) *queue {
 	b := &m.buckets[k.hash()&uint64(len(m.buckets)-1)]
 	q.chain, *b = *b, q
 	m.queues++
+	m.last = q
 	return q
 }
 
@@ -156,6 +168,7 @@ func (m *matcher) resize() {
 		size *= 2
 	}
 	m.buckets = make([]*queue, size)
+	m.last = nil
 	m.queues = live
 	spares := 0
 	for _, q := range old {
@@ -232,8 +245,7 @@ func (m *matcher) file(a *arrival, class int) {
 
 // peek returns the oldest unexpected message for a receive's key, or nil. It stays.
 func (m *matcher) peek(k matchKey) *arrival {
-	class := k.class()
-	if !m.filed[class] {
+	if class := k.class(); !m.filed[class] {
 		m.fileAll(class)
 	}
 	if q := m.find(k); q != nil {
@@ -290,17 +302,24 @@ func (m *matcher) remove(a *arrival) {
 	}
 }
 
-// post files a receive or probe that peek has found no message for.
-func (m *matcher) post(p *posted) {
+// post returns the oldest unexpected message for a receive or probe, which stays, or else files the receive or probe.
+func (m *matcher) post(p *posted) *arrival {
+	class := p.key.class()
+	if !m.filed[class] {
+		m.fileAll(class)
+	}
+	q := m.demand(p.key)
+	if q.head != nil {
+		return q.head
+	}
 	m.seq++
 	p.seq = m.seq
-	q := m.demand(p.key)
 	l := &q.posted
 	if p.isScan {
 		l = &q.probes
 		m.probes++
 	} else {
-		m.counts[p.key.class()]++
+		m.counts[class]++
 	}
 	p.q, p.prev, p.next = q, l.tail, nil
 	if l.tail == nil {
@@ -309,6 +328,7 @@ func (m *matcher) post(p *posted) {
 		l.tail.next = p
 	}
 	l.tail = p
+	return nil
 }
 
 // unpost removes a receive or probe, and returns false if it is not there.

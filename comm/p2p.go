@@ -32,22 +32,18 @@ func (c *Comm) Issend(buf Buffer, dst, tag int) *Request {
 	return c.isend("issend", buf, dst, tag, true)
 }
 
-// header makes the header of a message.
-func (c *Comm) header(ctx uint64, buf *Buffer, tag int, aux uint64, proto protocol) header {
-	return header{
-		proto:    proto,
-		elem:     buf.Kind(),
-		elemSize: uint32(buf.ElemSize()),
-		ctx:      ctx,
-		src:      int32(c.rank),
-		tag:      int32(tag),
-		length:   uint64(buf.Bytes()),
-		aux:      aux,
+// fill sets what a buffer and its sender say of a message. (Field by field: a struct made elsewhere and
+// copied costs as much as the rest of this.)
+func (h *header) fill(c *Comm, buf *Buffer, tag int) {
+	h.src, h.tag = int32(c.rank), int32(tag)
+	if t := buf.typ; t != nil {
+		h.elem, h.elemSize = t.kind, uint32(t.size)
+		h.length = uint64(buf.count * buf.blocklen * t.size)
 	}
 }
 
 // protocolOf chooses how a message travels.
-func (c *Comm) protocolOf(bytes int, synchronous bool) protocol {
+func (c *Comm) protocolOf(bytes uint64, synchronous bool) protocol {
 	if synchronous || bytes > c.eager {
 		return ready
 	}
@@ -61,14 +57,16 @@ func (c *Comm) send(name string, buf Buffer, dst, tag int, synchronous bool) err
 	if dst == ProcNull {
 		return nil
 	}
-	h := c.header(c.ctx, &buf, tag, 0, c.protocolOf(buf.Bytes(), synchronous))
+	var h header
+	h.fill(c, &buf, tag)
+	h.ctx, h.proto = c.ctx, c.protocolOf(h.length, synchronous)
 	if h.proto == eager && buf.count <= 1 {
 		data, _ := buf.Contiguous()
 		_, err := c.transmit(name, &h, data, nil, dst)
 		return err
 	}
 	op := sendOps.Get().(*sendOp)
-	op.init(c, name, blockedCall, buf, dst, tag)
+	op.init(c, name, blockedCall, &buf, dst, tag)
 	received, err := c.transmit(name, &h, nil, op, dst)
 	if err == nil && !received && h.proto == ready {
 		<-op.self.ch
@@ -78,10 +76,6 @@ func (c *Comm) send(name string, buf Buffer, dst, tag int, synchronous bool) err
 	return err
 }
 
-func (op *sendOp) init(c *Comm, name string, w waiterKind, buf Buffer, dst, tag int) {
-	op.c, op.op, op.waiter, op.buf, op.dst, op.tag, op.shard = c, name, w, buf, dst, tag, c.proc.shard
-}
-
 func (c *Comm) isend(name string, buf Buffer, dst, tag int, synchronous bool) *Request {
 	if err := c.check(name, &buf, dst, tag, false); err != nil {
 		return doneRequest(Status{}, err)
@@ -89,13 +83,14 @@ func (c *Comm) isend(name string, buf Buffer, dst, tag int, synchronous bool) *R
 	if dst == ProcNull {
 		return doneRequest(Status{}, nil)
 	}
-	proto := c.protocolOf(buf.Bytes(), synchronous)
-	if proto == eager {
+	if c.protocolOf(uint64(buf.Bytes()), synchronous) == eager {
 		return doneRequest(Status{}, c.send(name, buf, dst, tag, false))
 	}
-	h := c.header(c.ctx, &buf, tag, 0, proto)
+	var h header
+	h.fill(c, &buf, tag)
+	h.ctx, h.proto = c.ctx, ready
 	op := new(sendOp)
-	op.init(c, name, aRequest, buf, dst, tag)
+	op.init(c, name, aRequest, &buf, dst, tag)
 	received, err := c.transmit(name, &h, nil, op, dst)
 	if received || err != nil {
 		op.done(err)
@@ -132,16 +127,16 @@ func (c *Comm) Recv(buf Buffer, src, tag int) (Status, error) {
 		return nullStatus, nil
 	}
 	op := recvOps.Get().(*recvOp)
-	op.init(c, "recv", blockedCall, c.ctx, buf, src, tag)
+	op.init(c, "recv", blockedCall, c.ctx, &buf, src, tag)
 	return op.wait(c.proc.post(op))
 }
 
-// wait ends a blocking call: with the result that post has returned, or when another goroutine ends the operation.
-func (op *recvOp) wait(ended bool, st Status, err error) (Status, error) {
+// wait ends a blocking call: at once if post has ended it, or when another goroutine ends the operation.
+func (op *recvOp) wait(ended bool) (Status, error) {
 	if !ended {
 		<-op.self.ch
-		st, err = op.st, op.err
 	}
+	st, err := op.st, op.err
 	op.release()
 	return st, err
 }
@@ -158,10 +153,10 @@ func (c *Comm) Irecv(buf Buffer, src, tag int) *Request {
 		return doneRequest(nullStatus, nil)
 	}
 	op := new(recvOp)
-	op.init(c, "irecv", aRequest, c.ctx, buf, src, tag)
+	op.init(c, "irecv", aRequest, c.ctx, &buf, src, tag)
 	op.owner = op
-	if ended, st, err := c.proc.post(op); ended {
-		op.done(st, err)
+	if c.proc.post(op) {
+		op.done()
 	}
 	return &op.Request
 }
@@ -179,13 +174,13 @@ func (c *Comm) Sendrecv(send Buffer, dst, sendTag int, recv Buffer, src, recvTag
 		return nullStatus, c.send("sendrecv", send, dst, sendTag, false)
 	}
 	op := recvOps.Get().(*recvOp)
-	op.init(c, "sendrecv", blockedCall, c.ctx, recv, src, recvTag)
-	ended, st, err := c.proc.post(op)
+	op.init(c, "sendrecv", blockedCall, c.ctx, &recv, src, recvTag)
+	ended := c.proc.post(op)
 	sendErr := c.send("sendrecv", send, dst, sendTag, false)
 	if sendErr != nil && !ended {
 		op.cancel()
 	}
-	st, err = op.wait(ended, st, err)
+	st, err := op.wait(ended)
 	if sendErr != nil {
 		return Status{}, sendErr
 	}
@@ -202,7 +197,7 @@ func (c *Comm) Probe(src, tag int) (Status, error) {
 		return nullStatus, nil
 	}
 	op := recvOps.Get().(*recvOp)
-	op.init(c, "probe", blockedCall, c.ctx, Buffer{}, src, tag)
+	op.init(c, "probe", blockedCall, c.ctx, &Buffer{}, src, tag)
 	op.entry.isScan = true
 	return op.wait(c.proc.post(op))
 }

@@ -70,15 +70,14 @@ var (
 	messages = sync.Pool{New: func() any { return new(message) }}
 )
 
-// done ends a receive with its result. The caller has taken it out of the matcher, and with that the right, and the
-// duty, to end it. It does not touch op after whoever waits can know.
-func (op *recvOp) done(st Status, err error) {
-	op.st, op.err = st, err
+// done ends a receive, whose result is in st and err. The caller has taken it out of the matcher, and with that the right,
+// and the duty, to end it. It does not touch op after whoever waits can know.
+func (op *recvOp) done() {
 	switch op.waiter {
 	case blockedCall:
 		op.self.ch <- struct{}{}
 	case schedule:
-		trampolines[op.shard].run(&op.self, err)
+		trampolines[op.shard].run(&op.self, op.err)
 	default:
 		op.settle()
 	}
@@ -97,27 +96,24 @@ func (op *sendOp) done(err error) {
 	}
 }
 
-// release returns a done operation that nobody else knows to its pool.
-func (op *recvOp) release() {
-	op.err = nil
-	op.entry.isScan = false
-	op.self.next, op.self.fn = nil, nil
-	op.c, op.buf, op.expect = nil, Buffer{}, 0
-	recvOps.Put(op)
-}
-
-func (op *sendOp) release() {
-	op.err = nil
-	op.self.next, op.self.fn = nil, nil
-	op.c, op.buf = nil, Buffer{}
-	sendOps.Put(op)
-}
+// release returns a done operation that nobody else knows to its pool. init overwrites what is left in it.
+func (op *recvOp) release() { recvOps.Put(op) }
+func (op *sendOp) release() { sendOps.Put(op) }
 
 // init fills a fresh or released operation.
-func (op *recvOp) init(c *Comm, name string, w waiterKind, ctx uint64, buf Buffer, src, tag int) {
-	op.c, op.op, op.waiter, op.buf, op.shard = c, name, w, buf, c.proc.shard
+func (op *recvOp) init(c *Comm, name string, w waiterKind, ctx uint64, buf *Buffer, src, tag int) {
+	op.c, op.op, op.waiter, op.shard = c, name, w, c.proc.shard
+	op.buf = *buf
+	op.expect = 0
 	op.entry.op = op
-	op.entry.key = matchKey{ctx: ctx, src: int32(src), tag: int32(tag)}
+	op.entry.isScan = false
+	op.entry.key.ctx, op.entry.key.src, op.entry.key.tag = ctx, int32(src), int32(tag)
+}
+
+func (op *sendOp) init(c *Comm, name string, w waiterKind, buf *Buffer, dst, tag int) {
+	op.c, op.op, op.waiter, op.shard = c, name, w, c.proc.shard
+	op.buf = *buf
+	op.dst, op.tag, op.err = dst, tag, nil
 }
 
 func (op *recvOp) fail(err error) error {
@@ -152,8 +148,8 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 	}
 	if e := p.m.take(key); e != nil {
 		p.mu.Unlock()
-		st, err := e.op.transfer(h, data, from)
-		e.op.done(st, err)
+		e.op.transfer(h, data, from)
+		e.op.done()
 		return true
 	}
 	var blk *block
@@ -175,9 +171,9 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 		}
 		if e := p.m.take(key); e != nil {
 			p.mu.Unlock()
-			st, err := e.op.transfer(h, blk.b, nil)
+			e.op.transfer(h, blk.b, nil)
 			blk.free()
-			e.op.done(st, err)
+			e.op.done()
 			return true
 		}
 	}
@@ -192,7 +188,8 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 	for woken != nil {
 		e := woken
 		woken, e.next = e.next, nil
-		e.op.done(h.status(), nil)
+		e.op.st, e.op.err = h.status(), nil
+		e.op.done()
 	}
 	return false
 }
@@ -204,65 +201,66 @@ func (p *proc) refuse(h *header, from *sendOp) {
 	}
 }
 
-// post starts a receive. If a message is here, or the rank is dead, it returns true and the result; the operation has then
-// not been queued and is the caller's to end. Otherwise the operation is queued.
-func (p *proc) post(op *recvOp) (bool, Status, error) {
+// post starts a receive. If a message is here, or the rank is dead, it returns true; the operation has then its result, was
+// not queued and is the caller's to end. Otherwise the operation is queued.
+func (p *proc) post(op *recvOp) bool {
 	p.mu.Lock()
 	if p.dead != nil {
 		err := p.dead
 		p.mu.Unlock()
-		return true, Status{}, op.fail(err)
+		op.st, op.err = Status{}, op.fail(err)
+		return true
 	}
-	a := p.m.peek(op.entry.key)
+	a := p.m.post(&op.entry)
 	if a == nil {
-		p.m.post(&op.entry)
 		p.mu.Unlock()
-		return false, Status{}, nil
+		return false
 	}
+	msg := a.msg
 	if op.entry.isScan {
-		st := a.msg.h.status()
+		op.st, op.err = msg.h.status(), nil
 		p.mu.Unlock()
-		return true, st, nil
+		return true
 	}
 	p.m.remove(a)
 	p.mu.Unlock()
 
-	msg := a.msg
-	var st Status
-	var err error
 	switch {
 	case msg.from != nil:
-		st, err = op.transfer(&msg.h, nil, msg.from)
+		op.transfer(&msg.h, nil, msg.from)
 		msg.from.done(nil)
 	case msg.data != nil:
-		st, err = op.transfer(&msg.h, msg.data.b, nil)
+		op.transfer(&msg.h, msg.data.b, nil)
 		msg.data.free()
 	default:
-		st, err = op.transfer(&msg.h, nil, nil)
+		op.transfer(&msg.h, nil, nil)
 	}
 	msg.data, msg.from = nil, nil
 	messages.Put(msg)
-	return true, st, err
+	return true
 }
 
 // transfer moves a matched message into the receive's memory, outside all locks, on the goroutine that came second, and
-// returns the receive's result.
-func (op *recvOp) transfer(h *header, data []byte, from *sendOp) (Status, error) {
-	err := op.check(h)
-	if err == nil && h.length > 0 {
-		if from != nil {
-			copyPayload(op.buf, from.buf)
-		} else {
-			op.buf.CopyFromBytes(data, 0)
-		}
-		if int(h.length) > op.buf.Bytes() {
-			err = fmt.Errorf("%w: %d bytes into %d", ErrTruncated, h.length, op.buf.Bytes())
+// sets the receive's result.
+func (op *recvOp) transfer(h *header, data []byte, from *sendOp) {
+	op.st.Source, op.st.Tag, op.st.Bytes = int(h.src), int(h.tag), int(h.length)
+	op.st.Cancelled = false
+	op.err = nil
+	if op.expect != h.aux || op.expect != 0 || !fits(op.buf.Kind(), h.elem, op.buf.ElemSize(), int(h.elemSize)) {
+		if err := op.check(h); err != nil {
+			op.err = op.fail(err)
+			return
 		}
 	}
-	if err != nil {
-		err = op.fail(err)
+	var n int
+	if from != nil {
+		n = copyPayload(op.buf, from.buf)
+	} else {
+		n = op.buf.CopyFromBytes(data, 0)
 	}
-	return h.status(), err
+	if n < int(h.length) {
+		op.err = op.fail(fmt.Errorf("%w: %d bytes into %d", ErrTruncated, h.length, op.buf.Bytes()))
+	}
 }
 
 // check refuses a message that must not be copied into the receive's memory.
@@ -286,7 +284,8 @@ func (op *recvOp) cancel() bool {
 	ok := p.m.unpost(&op.entry)
 	p.mu.Unlock()
 	if ok {
-		op.done(Status{Cancelled: true}, op.fail(ErrCancelled))
+		op.st, op.err = Status{Cancelled: true}, op.fail(ErrCancelled)
+		op.done()
 	}
 	return ok
 }
@@ -302,7 +301,8 @@ func (p *proc) kill(err error) {
 	ps, as := p.m.drain()
 	p.mu.Unlock()
 	for _, e := range ps {
-		e.op.done(Status{}, e.op.fail(err))
+		e.op.st, e.op.err = Status{}, e.op.fail(err)
+		e.op.done()
 	}
 	for _, a := range as {
 		msg := a.msg

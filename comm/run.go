@@ -178,7 +178,7 @@ func (w *world) comm(r int) *Comm {
 	if limit == 0 {
 		limit = p.ep.Caps(r).EagerLimit
 	}
-	return &Comm{world: w, proc: p, rank: r, size: len(w.procs), eager: max(limit, 0), peers: w.local}
+	return &Comm{world: w, proc: p, rank: r, size: len(w.procs), eager: uint64(max(limit, 0)), peers: w.local}
 }
 
 // end ends the run, if it has not ended, with a cause: everything pending completes with it. It returns when that is
