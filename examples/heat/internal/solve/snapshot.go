@@ -3,9 +3,100 @@
 
 package solve
 
-import "weft/examples/heat/internal/grid"
+import (
+	"weft/comm"
+	"weft/deps"
+	"weft/examples/heat/internal/grid"
+	"weft/examples/heat/internal/snapshot"
+	"weft/rma"
+	"weft/tampi"
+	"weft/task"
+)
 
-type Snapshot struct{}
+// Window is what snapshots are written to: a window with a region per rank, displacements in bytes.
+type Window interface {
+	Put(src comm.Buffer, rank, disp int) error
+	Fence(assert rma.Assert) error
+	Ifence(assert rma.Assert) *comm.Request
+}
 
-func (s *Snapshot) Blocking(g *grid.Grid) error { return nil }
-func (s *Snapshot) spawn(w *sweep)              {}
+// Snapshot saves the matrix of one rank, time after time. The ranks make the same calls in the same order.
+type Snapshot struct {
+	win  Window
+	head snapshot.Header
+	next int // the snapshot to make
+}
+
+// NewSnapshot starts with snapshot 0. The window's regions are as head says.
+func NewSnapshot(win Window, head snapshot.Header) *Snapshot {
+	return &Snapshot{win: win, head: head}
+}
+
+// Blocking saves the matrix before it returns: the variant mpi.
+func (s *Snapshot) Blocking(g *grid.Grid) error {
+	if err := s.win.Fence(0); err != nil {
+		return err
+	}
+	if err := s.putHeader(g, s.next); err != nil {
+		return err
+	}
+	for r := range g.BlockRows() {
+		for c := range g.BlockCols() {
+			if err := s.putBlock(g, s.next, r, c); err != nil {
+				return err
+			}
+		}
+	}
+	s.next++
+	return s.win.Fence(0)
+}
+
+// spawn makes the tasks that save the matrix as it is at this point of the creation order.
+//
+//	open an epoch     in: all blocks    inout: the window
+//	put a block       in: the block     concurrent: the window
+//	close the epoch   in: all blocks    inout: the window
+//
+// The fences are bound to their tasks by Iwait, so nobody waits for them but the tasks that need the window or
+// are about to change a block. The last task holds the blocks because the source of a put must not change before
+// the fence: a window may copy later than Put returns.
+func (s *Snapshot) spawn(w *sweep) {
+	fence := func(t *task.Task) error { return tampi.Iwait(t, s.win.Ifence(0)) }
+	all := []deps.Access{deps.InOut(s)} // s stands for the window
+	for _, row := range w.reps[1 : len(w.reps)-1] {
+		for c := range row {
+			all = append(all, deps.In(&row[c]))
+		}
+	}
+	w.t.SpawnWith(task.Attrs{Label: "open epoch"}, fence, all...)
+	n := s.next
+	if n == 0 {
+		w.t.SpawnWith(task.Attrs{Label: "put header"}, func(*task.Task) error {
+			return s.putHeader(w.grid, n)
+		}, deps.Concurrent(s))
+	}
+	for r := range w.grid.BlockRows() {
+		for c := range w.grid.BlockCols() {
+			w.t.SpawnWith(task.Attrs{Label: "put block"}, func(*task.Task) error {
+				return s.putBlock(w.grid, n, r, c)
+			}, deps.In(&w.reps[r+1][c]), deps.Concurrent(s))
+		}
+	}
+	w.t.SpawnWith(task.Attrs{Label: "close epoch"}, fence, all...)
+	s.next++
+}
+
+// putHeader puts the header, if this is rank 0 and snapshot n is the first.
+func (s *Snapshot) putHeader(g *grid.Grid, n int) error {
+	if g.Rank != 0 || n > 0 {
+		return nil
+	}
+	return s.win.Put(comm.Of(s.head.Encode()), 0, 0)
+}
+
+// putBlock puts block (r, c) where it belongs in snapshot n, straight from the matrix.
+func (s *Snapshot) putBlock(g *grid.Grid, n, r, c int) error {
+	b := g.Block(r, c)
+	src := comm.Vector(g.Cells[g.At(b.Row, b.Col):], b.Rows, b.Cols, g.Stride)
+	return s.win.Put(src, g.Rank, s.head.Offset(g.Rank, n, r, c))
+}
