@@ -13,6 +13,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/pprof/profile"
 	"github.com/stretchr/testify/require"
 
 	"weft/bench/internal/harness"
@@ -45,7 +46,7 @@ func readRows(t *testing.T, name string) []harness.Row {
 	return rows
 }
 
-func TestQuickRunOfEveryTaskWorkload(t *testing.T) {
+func TestQuickRunOfTasksAndMessages(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rows.json")
 	args := []string{"-quick", "-run", "^(task|msg)/", "-workers", "1,2", "-json", file}
 	if _, err := exec.LookPath("gcc"); err == nil {
@@ -68,13 +69,45 @@ func TestQuickRunOfEveryTaskWorkload(t *testing.T) {
 			names[r.Name] = append(names[r.Name], r.Peer)
 		}
 	}
+	require.ElementsMatch(t, []string{"weft", "channels", "copy"}, names["msg/pingpong"])
 	for name, twin := range map[string]string{
 		"task/independent": "goroutines", "task/chain": "channels", "task/chains64": "channels",
 		"task/readers": "channels", "task/blocks": "channels", "task/forkjoin": "goroutines",
 	} {
+		require.Contains(t, names[name], harness.Ours, name)
 		require.Contains(t, names[name], twin, name)
 		require.Contains(t, names[name], "sequential", name)
 	}
+}
+
+func TestQuickRunOfHeat(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rows.json")
+	status, stdout, stderr := runBench(t, nil, "-quick", "-run", "^heat/", "-workers", "2", "-reps", "1", "-json", file)
+	require.Equal(t, exitOK, status, stderr)
+	ran := map[string]int{}
+	for _, r := range readRows(t, file) {
+		require.True(t, r.OK, r)
+		require.Equal(t, "MUpd/s", r.Unit)
+		require.Positive(t, r.Median)
+		ran[r.Name+" "+r.Peer]++
+	}
+	require.Equal(t, map[string]int{
+		"heat/mpi weft": 2, "heat/mpi sequential": 2, "heat/itampi weft": 2, "heat/itampi sequential": 2,
+		"heat/tampirma weft": 1, "heat/tampirma sequential": 1, "heat/snapshots weft": 1, "heat/snapshots nosnapshot": 1,
+	}, ran, stdout)
+}
+
+func TestProfile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "cpu.prof")
+	status, stdout, stderr := runBench(t, nil, "-quick", "-run", "task/chain$", "-only", "weft", "-workers", "1", "-mintime", "200ms",
+		"-top", "5", "-cpuprofile", file)
+	require.Equal(t, exitOK, status, stderr)
+	require.Regexp(t, `cpu profile: \S+s in weft.s samples(?s:.*)flat% +group +function`, stdout)
+	f, err := os.Open(file)
+	require.NoError(t, err)
+	defer f.Close()
+	_, err = profile.Parse(f)
+	require.NoError(t, err)
 }
 
 // planted returns a workload whose only peer fails its check from the given sample on.

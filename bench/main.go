@@ -17,6 +17,7 @@ import (
 
 	"weft/bench/internal/cpuprof"
 	"weft/bench/internal/harness"
+	"weft/bench/internal/heat"
 	"weft/bench/internal/msg"
 	"weft/bench/internal/tasks"
 )
@@ -48,9 +49,9 @@ func bench(ctx context.Context, args []string, extra []harness.Workload, stdout,
 		return exitUsage
 	}
 
-	loads, closeLoads := workloads()
-	defer closeLoads()
-	loads = append(loads, extra...)
+	b := newBuiltin()
+	defer b.close()
+	loads := slices.Concat(b.workloads(), extra)
 	if err := opts.checkAgainst(loads); err != nil {
 		fmt.Fprintf(stderr, "bench: %v\n", err)
 		return exitUsage
@@ -60,32 +61,52 @@ func bench(ctx context.Context, args []string, extra []harness.Workload, stdout,
 		return exitOK
 	}
 
-	status, err := measure(ctx, opts, loads, stdout, stderr)
+	status, err := measure(ctx, opts, b, loads, stdout, stderr)
 	if err != nil {
 		fmt.Fprintf(stderr, "bench: %v\n", err)
 	}
 	return status
 }
 
-// workloads returns the built-in workloads, and a function that removes what they have built.
-func workloads() ([]harness.Workload, func()) {
-	gomp := tasks.NewLibgomp(libgompSource)
-	loads := slices.Concat(tasks.Workloads(gomp), msg.Workloads())
-	return loads, func() { _ = gomp.Close() }
+// builtin is the built-in workloads and the programs that they build.
+type builtin struct {
+	gomp *tasks.Libgomp
+	heat *heat.Program
 }
 
-func measure(ctx context.Context, opts *options, loads []harness.Workload, stdout, stderr io.Writer) (int, error) {
+func newBuiltin() *builtin {
+	return &builtin{gomp: tasks.NewLibgomp(libgompSource), heat: new(heat.Program)}
+}
+
+func (b *builtin) workloads() []harness.Workload {
+	return slices.Concat(tasks.Workloads(b.gomp), msg.Workloads(), heat.Workloads(b.heat))
+}
+
+// close removes what was built. It lies in the temporary directory: failing to remove it is nothing to stop for.
+func (b *builtin) close() {
+	_ = b.gomp.Close()
+	_ = b.heat.Close()
+}
+
+// profileOurs has c see weft's samples and nothing else: those of this process, and of the heat processes.
+func (b *builtin) profileOurs(c *cpuprof.Collector) func(peer string, sample func()) {
+	return func(peer string, sample func()) {
+		if peer != harness.Ours {
+			sample()
+			return
+		}
+		b.heat.Profile = c.Add
+		c.Around(sample)
+		b.heat.Profile = nil
+	}
+}
+
+func measure(ctx context.Context, opts *options, b *builtin, loads []harness.Workload, stdout, stderr io.Writer) (int, error) {
 	cfg := opts.config()
 	var prof *cpuprof.Collector
 	if opts.cpuProfile != "" || opts.top > 0 {
 		prof = new(cpuprof.Collector)
-		cfg.Sampled = func(peer string, sample func()) {
-			if peer == harness.Ours {
-				prof.Around(sample)
-			} else {
-				sample()
-			}
-		}
+		cfg.Sampled = b.profileOurs(prof)
 	}
 	plan := harness.NewPlan(loads, cfg)
 	tableTo := stdout

@@ -4,6 +4,6 @@
 // Package heat measures the heat program: the whole of weft at work, in million cell updates per second.
 //
 // Each sample runs the program as a process of its own, with its own check on (bitwise against a sequential sweep), and
-// reads the rate from the line that it prints. The peer sequential is the textbook loop, one row at a time on one
+// reads the rate from the line that it prints. The peer sequential is the plain loop, one row at a time on one
 // worker; in heat/snapshots the peer is the same run without snapshots.
 package heat

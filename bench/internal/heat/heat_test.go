@@ -50,14 +50,24 @@ func TestOutcomesOfARun(t *testing.T) {
 	_, err = fake(t, "echo hello\n").run(t.Context(), 1, nil)
 	require.ErrorContains(t, err, "no line of results")
 
+	// Every run checks, but for one that is profiled.
+	p := fake(t, `case "$*" in *-cpuprofile*-check*) exit 3;; *-cpuprofile*|*-check*) `+result+`;; *) exit 4;; esac`)
+	_, err = p.run(t.Context(), 1, nil)
+	require.NoError(t, err)
+	var profiles []string
+	p.Profile = func(file string) { profiles = append(profiles, file) }
+	_, err = p.run(t.Context(), 1, nil)
+	require.NoError(t, err)
+	require.Len(t, profiles, 1)
+
 	_, err = fake(t, `test "$GOMAXPROCS" = 3 && `+result).run(t.Context(), 3, nil)
 	require.NoError(t, err)
 }
 
-func TestSequentialPeerIsTheNaiveLoop(t *testing.T) {
+func TestSequentialPeerIsThePlainLoop(t *testing.T) {
 	p := fake(t, `
 case "$*" in
-*"-variant mpi -ranks 1 -workers 1 "*"-kernel naive"*) echo rows, 8, Mupdates/s, 1 ;;
+*"-variant mpi -ranks 1 -workers 1 "*"-kernel row"*) echo rows, 8, Mupdates/s, 1 ;;
 *-kernel*) exit 3 ;;
 *"-ranks 2 -workers 4 "*) echo rows, 8, Mupdates/s, 2 ;;
 *) exit 4 ;;

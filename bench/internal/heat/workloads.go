@@ -39,7 +39,7 @@ func (c configuration) args(namDir string) []string {
 	}
 	args := []string{
 		"-variant", c.variant, "-ranks", strconv.Itoa(c.ranks), "-workers", strconv.Itoa(c.workers),
-		"-size", strconv.FormatInt(c.size, 10), "-bs", strconv.FormatInt(block, 10), "-timesteps", strconv.Itoa(steps), "-check",
+		"-size", strconv.FormatInt(c.size, 10), "-bs", strconv.FormatInt(block, 10), "-timesteps", strconv.Itoa(steps),
 	}
 	if c.kernel != "" {
 		args = append(args, "-kernel", c.kernel)
@@ -76,7 +76,7 @@ func Workloads(p *Program) []harness.Workload {
 		}
 	}
 	sequential := p.peer("sequential", func(q harness.Params) configuration {
-		return configuration{variant: "mpi", kernel: "naive", ranks: 1, workers: 1, size: q.Size}
+		return configuration{variant: "mpi", kernel: "row", ranks: 1, workers: 1, size: q.Size}
 	})
 	load := func(name, about string, ranks []int, peers ...harness.Peer) harness.Workload {
 		return harness.Workload{
