@@ -391,10 +391,21 @@ func (n *Node) closeDomain(d *domain, f *Flow) {
 }
 
 // linkUp makes up, an access of the parent, the successor of last, the
-// last access of its children.
+// last access of its children. After the link last belongs to the flow of tokens: unless
+// the link brought it to rest, its task may be over and its memory reused at once.
 func (f *Flow) linkUp(last, up *access) {
 	last.succ = up
-	f.set(last, hasNext|nextUp)
+	s := last.state.Add(hasNext | nextUp)
+	switch e := effects(s); {
+	case e&sendW != 0:
+		f.push(up, outW)
+		if s&lingers == 0 {
+			f.atRest(last.owner)
+		}
+	case e&sendR != 0:
+		f.push(up, outR)
+	}
+	f.drain()
 }
 
 // Release gives up n's access x before the body ends. The access must be declared in
