@@ -61,6 +61,7 @@ func (h *hold) release(err error) {
 	rt := t.run.rt
 	if s := rt.here(); s != nil {
 		rt.giveUp(t, s, &s.flow)
+		s.tellFor(s.cur)
 		s.settle(false)
 		return
 	}

@@ -24,6 +24,7 @@ func (s *slot) bodyOver(t *Task) {
 	// Only the body can take holds from zero to one, so zero is final here.
 	if t.holds.Load() != 0 {
 		t.addIdle(1)
+		s.rt.window.look()
 		if t.holds.Add(bodyOver) != bodyOver {
 			return
 		}
@@ -103,6 +104,19 @@ func (s *slot) tell() {
 		}
 	}
 	s.rt.window.look()
+}
+
+// tellFor is tell before the slot goes to a body other than one of p's, or of a child
+// of p. What became ready is queued, since the body may run for long.
+func (s *slot) tellFor(p *Task) {
+	if s.overOf != nil && s.overOf != p {
+		s.tellNow()
+	}
+}
+
+func (s *slot) tellNow() {
+	s.tell()
+	s.settle(false)
 }
 
 // overOff is over and tell for a caller without a slot.

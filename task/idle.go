@@ -37,15 +37,21 @@ func (i *idle) notify() {
 }
 
 func (i *idle) wake() {
-	if !i.hunting.CompareAndSwap(0, 1) { // P3
-		return
-	}
-	i.mu.Lock()
-	n := len(i.list)
-	if n == 0 {
+	var n int
+	for {
+		if !i.hunting.CompareAndSwap(0, 1) { // P3
+			return
+		}
+		i.mu.Lock()
+		if n = len(i.list); n > 0 {
+			break
+		}
 		i.mu.Unlock()
-		i.hunting.Add(-1)
-		return
+		// Whoever queued work meanwhile took this goroutine for a hunter. If a slot
+		// has parked since, it may not have seen that work: wake it.
+		if i.hunting.Add(-1) != 0 || i.parked.Load() == 0 {
+			return
+		}
 	}
 	s := i.list[n-1]
 	i.list = i.list[:n-1]

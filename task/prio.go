@@ -35,9 +35,14 @@ func (q *prioQueue) pop() *Task {
 	if q.n.Load() == 0 {
 		return nil
 	}
+	return q.popIf(func(*Task) bool { return true })
+}
+
+// popIf is pop if the first task is fit, else nil.
+func (q *prioQueue) popIf(fit func(*Task) bool) *Task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.h) == 0 {
+	if len(q.h) == 0 || !fit(q.h[0].t) {
 		return nil
 	}
 	q.n.Add(-1)

@@ -57,6 +57,7 @@ func (s *slot) loop() {
 	for {
 		t := s.nextTask()
 		if t == nil {
+			s.g.Store(0) // another goroutine may get this identity
 			s.rt.slots.wg.Done()
 			return
 		}
@@ -75,6 +76,7 @@ func (s *slot) take() {
 
 // pass gives s to the goroutine of t, which waits for one.
 func (s *slot) pass(t *Task) {
+	s.tellFor(t.parent)
 	t.resuming = false
 	s.g.Store(0)
 	t.parker.wake <- s
@@ -83,9 +85,7 @@ func (s *slot) pass(t *Task) {
 // execute runs t's body on this stack and then does what its end allows. It returns the
 // slot that the goroutine holds afterwards.
 func (s *slot) execute(t *Task) *slot {
-	if s.overOf != nil && s.overOf != t.parent {
-		s.tell()
-	}
+	s.tellFor(t.parent)
 	outer := s.cur
 	s.cur, t.slot, t.outer = t, s, outer
 	var err error
@@ -128,6 +128,10 @@ func (s *slot) pick() *Task {
 	for {
 		if rt.high.n.Load() > 0 {
 			if t := rt.high.pop(); t != nil {
+				if n := s.runnext; n != nil { // it shall not wait for t here
+					s.runnext = nil
+					s.ready(n)
+				}
 				return t
 			}
 		}

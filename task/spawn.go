@@ -104,6 +104,7 @@ func (s *slot) keep(c *Task) {
 	c.spawned, c.phase, c.unlooked = 0, phaseBody, 0
 	c.count.Init(0)
 	c.holds.Init(0)
+	c.block.Init(blockNone) // an early Unblock may have left its token
 	c.next = s.free
 	s.free = c
 	if s.nfree++; s.nfree >= 2*batch {
@@ -126,16 +127,11 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []deps.Access) {
 	t.spawned++
 	s.recycle()
 	if isReady {
-		s.execute(c)
+		s.execute(c).tellFor(t)
 		return
 	}
-	for !u.state.isDone() {
-		d := s.descendant(t)
-		if d == nil {
-			break
-		}
-		s = s.execute(d)
-	}
+	// Descendants do not run here, on top of t, as in Wait: t need not outlast
+	// them, and one of them may be blocked until t does something afterwards.
 	t.prepare()
 	if u.state.wait() {
 		t.park(s)

@@ -99,23 +99,30 @@ func (t *Task) WaitOn(accs ...deps.Access) error {
 
 // descendant takes the newest task of the slot's queue if it is a descendant of t. Only
 // such may run on top of t's body: t waits for it in any case, whereas
-// a stranger could itself be waiting for t.
+// a stranger could itself be waiting for t. While a task with a priority is ready, only the first of
+// those will do.
 func (s *slot) descendant(t *Task) *Task {
-	x := s.deque.pop()
-	if x == nil {
-		return nil
+	if s.rt.high.n.Load() > 0 {
+		return s.rt.high.popIf(func(x *Task) bool { return x.startsUnder(t) })
 	}
-	if !x.resuming {
-		a := x.parent
-		for a != nil && a.depth > t.depth {
-			a = a.parent
-		}
-		if a == t {
-			return x
-		}
+	x := s.deque.pop()
+	if x == nil || x.startsUnder(t) {
+		return x
 	}
 	s.deque.push(x)
 	return nil
+}
+
+// startsUnder reports whether x, which is ready, has not started and descends from t.
+func (x *Task) startsUnder(t *Task) bool {
+	if x.resuming {
+		return false
+	}
+	a := x.parent
+	for a != nil && a.depth > t.depth {
+		a = a.parent
+	}
+	return a == t
 }
 
 // parker is where the goroutine of a task waits for a slot.

@@ -13,9 +13,6 @@ const (
 	wordDone
 )
 
-// isDone reports whether done was called.
-func (w *waitWord) isDone() bool { return w.v.Load()&wordDone != 0 }
-
 // wait announces the waiter. If it returns true, done will return true as
 // well and the waiter is to be woken; else it is done already.
 func (w *waitWord) wait() bool { return w.v.Add(wordWaiting)&wordDone == 0 }

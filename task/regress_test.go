@@ -1,0 +1,294 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/deps"
+)
+
+// The tests of this file each failed, or could have, before a fault was mended.
+
+// A token that nobody used is not left to the next task in the same memory.
+func TestUnblockTokenIsNotInherited(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 1})
+	var early int
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		for range 200 {
+			t.Spawn(func(t *Task) error { t.Unblock(); return nil })
+		}
+		if err := t.Wait(); err != nil {
+			return err
+		}
+		for range 200 {
+			t.Spawn(func(t *Task) error {
+				if t.block.Load() != blockNone {
+					early++
+				}
+				return nil
+			})
+		}
+		return t.Wait()
+	}))
+	require.Zero(t, early)
+}
+
+// A goroutine that happens to get the identity of a worker that ended holds no slot.
+func TestClosedRuntimeForgetsWorkers(t *testing.T) {
+	watch(t)
+	for range 20 {
+		rt := openTest(t, Config{Workers: 4})
+		require.NoError(t, rt.Close())
+		var wg sync.WaitGroup
+		var n notes
+		for range 64 {
+			wg.Go(func() {
+				var err error
+				p := panicOf(func() { err = rt.Run(bg, func(*Task) error { return nil }) })
+				n.check(p == "" && err == ErrClosed, "Run after Close: error %v, panic %q", err, p)
+				p = panicOf(func() { err = rt.Close() })
+				n.check(p == "" && err == nil, "Close after Close: error %v, panic %q", err, p)
+			})
+		}
+		wg.Wait()
+		n.require(t)
+	}
+}
+
+// An event that a body ends for another task is counted before that body goes on: here it goes on
+// only after the waiting parent did.
+func TestReleaseInForeignBodyIsCountedAtOnce(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 2})
+	for range 50 {
+		release := make(chan func(error), 1)
+		waited := make(chan struct{})
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			t.Spawn(func(p *Task) error {
+				p.Spawn(func(c *Task) error { release <- c.Hold(); return nil })
+				err := p.Wait()
+				close(waited)
+				return err
+			})
+			t.Spawn(func(x *Task) error {
+				var f func(error)
+				x.Blocking(func() { f = <-release })
+				f(nil)
+				<-waited // keeps its slot
+				return nil
+			})
+			return t.Wait()
+		}))
+	}
+}
+
+// Completions that a slot keeps back are told before the slot goes to a resumed task.
+func TestResumedTaskDoesNotKeepCompletions(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 2})
+	for range 50 {
+		waited := make(chan struct{})
+		blockedNow := make(chan *Task, 1)
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			t.Spawn(func(b *Task) error {
+				blockedNow <- b
+				if err := b.Block(); err != nil {
+					return err
+				}
+				<-waited // keeps its slot
+				return nil
+			})
+			t.Spawn(func(p *Task) error {
+				var b *Task
+				p.Blocking(func() {
+					b = <-blockedNow
+					until(func() bool { return b.block.Load() == blocked })
+				})
+				for i := range 5 {
+					p.Spawn(func(*Task) error {
+						if i == 0 {
+							b.Unblock()
+						}
+						return nil
+					})
+				}
+				err := p.Wait()
+				close(waited)
+				return err
+			})
+			return t.Wait()
+		}))
+	}
+}
+
+// What a slot keeps back of the inner task of an undeferred one is told before the
+// creator's body goes on: here a sibling needs it, and the creator waits for that with its slot.
+func TestUndeferredDoesNotKeepCompletions(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 2})
+	for range 50 {
+		x := 0
+		done := make(chan struct{})
+		innerOver := make(chan struct{})
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			t.SpawnWith(Attrs{Undeferred: true, Wait: true}, func(c *Task) error {
+				c.Spawn(func(k *Task) error { <-innerOver; return nil }) // for the other slot
+				until(func() bool { return c.slot.deque.empty() })
+				c.SpawnWith(Attrs{Undeferred: true}, func(*Task) error { return nil })
+				return nil
+			}, deps.InOut(&x))
+			t.Spawn(func(*Task) error { close(done); return nil }, deps.In(&x))
+			close(innerOver)
+			<-done // keeps its slot
+			return nil
+		}))
+	}
+}
+
+// A successor that became ready by a completion kept back is queued before the next body
+// starts, not at its end.
+func TestKeptCompletionReadiesSuccessorAtOnce(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 2})
+	for range 50 {
+		x := 0
+		done := make(chan struct{})
+		var c0, c1 func(error)
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			held := make(chan struct{}, 2)
+			t.SpawnWith(Attrs{Wait: true}, func(c *Task) error {
+				c.Spawn(func(k *Task) error { c0 = k.Hold(); held <- struct{}{}; return nil })
+				c.Spawn(func(k *Task) error { c1 = k.Hold(); held <- struct{}{}; return nil })
+				return nil
+			}, deps.InOut(&x))
+			t.Spawn(func(*Task) error { close(done); return nil }, deps.In(&x))
+			t.Blocking(func() { <-held; <-held })
+			t.Spawn(func(*Task) error { c0(nil); c1(nil); return nil })
+			t.Spawn(func(*Task) error { <-done; return nil })
+			return nil
+		}))
+	}
+}
+
+// Waiting for an object does not bury the waiter under a child that the waiter itself
+// is to unblock afterwards.
+func TestWaitOnRunsNoStrangerOnTop(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		rt := newTestRuntime(t, Config{Workers: workers})
+		for range 20 {
+			x := 0
+			var child *Task
+			require.NoError(t, rt.Run(bg, func(t *Task) error {
+				ev := make(chan func(error), 1)
+				t.Spawn(func(t *Task) error { ev <- t.Hold(); return nil }, deps.InOut(&x))
+				t.Blocking(func() {
+					f := <-ev
+					go func() {
+						until(func() bool { return t.idle.Load() >= 2 })
+						f(nil)
+					}()
+				})
+				t.Spawn(func(c *Task) error { child = c; return c.Block() })
+				if err := t.WaitOn(deps.In(&x)); err != nil {
+					return err
+				}
+				t.Blocking(func() { until(func() bool { return t.idle.Load() >= 1 }) })
+				child.Unblock()
+				return nil
+			}))
+		}
+	}
+}
+
+// Children that wait for events leave the window at once, also while another slot is busy.
+func TestWindowForgetsChildrenWithEvents(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 2, Window: 16})
+	const n = 1000
+	var mu sync.Mutex
+	var release []func(error)
+	made := make(chan struct{})
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		started := make(chan struct{})
+		t.Spawn(func(*Task) error { close(started); <-made; return nil }) // keeps its slot
+		t.Blocking(func() { <-started })
+		for range n {
+			t.Spawn(func(t *Task) error {
+				mu.Lock()
+				release = append(release, t.Hold())
+				mu.Unlock()
+				return nil
+			})
+		}
+		close(made)
+		t.Blocking(func() {
+			until(func() bool { mu.Lock(); defer mu.Unlock(); return len(release) == n })
+		})
+		for _, f := range release {
+			f(nil)
+		}
+		return nil
+	}))
+}
+
+// Who finds no slot to wake hands the duty to look on to nobody: it must look again itself.
+// The schedule is laid by hand: a waker that is held up between its look at the empty list and
+// its farewell, while a slot parks and work arrives.
+func TestWakeWithEmptyListLooksAgain(t *testing.T) {
+	var i idle
+	s := &slot{sema: make(chan struct{}, 1)}
+	i.parked.Store(1) // the waker saw a parked slot, which has unparked itself since
+	i.mu.Lock()
+	woke := make(chan struct{})
+	go func() { i.wake(); close(woke) }()
+	until(func() bool { return i.hunting.Load() == 1 })
+	i.parked.Store(0)
+	i.mu.Unlock()
+	// From here on the waker may be anywhere before, in or after its farewell. A slot parks, work
+	// arrives, and the notifier relies on the hunter that it sees.
+	i.mu.Lock()
+	i.list = append(i.list, s)
+	i.parked.Add(1)
+	i.mu.Unlock()
+	relied := i.parked.Load() != 0 && i.hunting.Load() != 0
+	<-woke
+	if relied {
+		select {
+		case <-s.sema:
+		default:
+			t.Fatal("the notifier relied on a waker that woke nobody")
+		}
+	}
+}
+
+// Children with a priority go first also when their parent runs them in Wait.
+func TestWaitRunsPriorityFirst(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 1})
+	var order []int
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		for _, p := range []int{0, 2, -1, 7, 0, 2} {
+			t.SpawnWith(Attrs{Priority: p}, func(*Task) error { order = append(order, p); return nil })
+		}
+		return t.Wait()
+	}))
+	require.Equal(t, []int{7, 2, 2, 0, 0, -1}, order)
+}
+
+// The successor that is to run next does not wait behind a task with a priority while another slot
+// is idle.
+func TestSuccessorIsNotStuckBehindPriority(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 2})
+	for range 50 {
+		x := 0
+		started, end, high, ran := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			t.Spawn(func(*Task) error { close(started); <-end; return nil }, deps.InOut(&x))
+			<-started
+			t.Spawn(func(*Task) error { close(ran); return nil }, deps.InOut(&x))
+			t.SpawnWith(Attrs{Priority: 1}, func(*Task) error { close(high); <-ran; return nil })
+			close(end)
+			<-high
+			return t.Wait()
+		}))
+	}
+}
