@@ -225,6 +225,28 @@ func copyPayload(dst, src Buffer) int {
 	return n
 }
 
+// takes copies a message into the buffer and returns true, if all is as it mostly is: the buffer contiguous, of the message's
+// element kind and not too small. Otherwise it does nothing.
+func (b *Buffer) takes(h *header, data []byte) bool {
+	t := b.typ
+	if t == nil || b.count != 1 || t.kind != h.elem || t.size != int(h.elemSize) || len(data) == 0 {
+		return false
+	}
+	n := b.blocklen * t.size
+	if len(data) > n || (len(data) < n && h.aux != 0) {
+		return false
+	}
+	if len(data) == 8 {
+		*(*[8]byte)(b.ptr) = [8]byte(data)
+	} else {
+		copy(unsafe.Slice((*byte)(b.ptr), n), data)
+	}
+	return true
+}
+
+// bytes returns the memory of a contiguous buffer whose payload has n bytes.
+func (b *Buffer) bytes(n uint64) []byte { return unsafe.Slice((*byte)(b.ptr), n) }
+
 // sameMemory reports whether two buffers begin at the same address (in-place collectives).
 func sameMemory(a, b Buffer) bool { return a.ptr == b.ptr }
 

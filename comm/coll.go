@@ -216,8 +216,7 @@ func (x *coll) send(dst int, buf Buffer) {
 	h.fill(c, &buf, x.tag)
 	h.ctx, h.aux, h.proto = c.ctx+1, uint64(x.what), c.protocolOf(h.length, false)
 	if h.proto == eager && buf.count <= 1 {
-		data, _ := buf.Contiguous()
-		if _, err := c.transmit("send", &h, data, nil, dst); err != nil {
+		if _, err := c.transmit("send", &h, buf.bytes(h.length), nil, dst); err != nil {
 			x.fail(err)
 		}
 		return

@@ -66,6 +66,7 @@ type posted struct {
 	prev   *posted
 	next   *posted
 	q      *queue  // where it is queued; nil when it is not
+	class  uint8   // of the key, while it is queued
 	op     *recvOp // whose entry this is; the engine does not look at it
 	isScan bool    // a waiting probe: it is told of a message and does not take it
 }
@@ -191,7 +192,12 @@ func (m *matcher) resize() {
 // none.
 func (m *matcher) take(k matchKey) *posted {
 	var best *posted
-	for class := range classes {
+	if m.counts[0] != 0 {
+		if q := m.find(k); q != nil {
+			best = q.posted.head
+		}
+	}
+	for class := 1; class < classes; class++ {
 		if m.counts[class] == 0 {
 			continue
 		}
@@ -321,6 +327,7 @@ func (m *matcher) post(p *posted) *arrival {
 	} else {
 		m.counts[class]++
 	}
+	p.class = uint8(class)
 	p.q, p.prev, p.next = q, l.tail, nil
 	if l.tail == nil {
 		l.head = p
@@ -342,7 +349,7 @@ func (m *matcher) unpost(p *posted) bool {
 		l = &q.probes
 		m.probes--
 	} else {
-		m.counts[p.key.class()]--
+		m.counts[p.class]--
 	}
 	if p.prev == nil {
 		l.head = p.next

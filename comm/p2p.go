@@ -61,8 +61,7 @@ func (c *Comm) send(name string, buf Buffer, dst, tag int, synchronous bool) err
 	h.fill(c, &buf, tag)
 	h.ctx, h.proto = c.ctx, c.protocolOf(h.length, synchronous)
 	if h.proto == eager && buf.count <= 1 {
-		data, _ := buf.Contiguous()
-		_, err := c.transmit(name, &h, data, nil, dst)
+		_, err := c.transmit(name, &h, buf.bytes(h.length), nil, dst)
 		return err
 	}
 	op := sendOps.Get().(*sendOp)
