@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/pprof/profile"
@@ -99,8 +100,15 @@ func TestQuickRunOfHeat(t *testing.T) {
 
 func TestProfile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cpu.prof")
-	status, stdout, stderr := runBench(t, nil, "-quick", "-run", "task/chain$", "-only", "weft", "-workers", "1", "-mintime", "200ms",
-		"-top", "5", "-cpuprofile", file)
+	var status int
+	var stdout, stderr string
+	for _, least := range []string{"200ms", "1s", "5s"} { // on a busy machine a short stretch may get no sample
+		status, stdout, stderr = runBench(t, nil, "-quick", "-run", "task/chain$", "-only", "weft", "-workers", "1", "-mintime", least,
+			"-top", "5", "-cpuprofile", file)
+		if !strings.Contains(stderr, "no CPU samples") {
+			break
+		}
+	}
 	require.Equal(t, exitOK, status, stderr)
 	require.Regexp(t, `cpu profile: \S+s in weft.s samples(?s:.*)flat% +group +function`, stdout)
 	f, err := os.Open(file)

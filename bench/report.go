@@ -47,16 +47,21 @@ func observe(plan *harness.Plan, table, stderr io.Writer) harness.Observer {
 	t := harness.NewTable(table, plan)
 	say := func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }
 	group := func(rows []harness.Row, load harness.Workload) { _ = t.Group(rows, load) }
-	said := map[string]bool{} // a missing compiler is missing for every workload
+	said := map[string]bool{}
 	obs := harness.Observer{
 		Skipped: func(r harness.Row, why error) {
-			if line := fmt.Sprintf("bench: peer %s: %v", r.Peer, why); !said[line] {
+			if line := fmt.Sprintf("bench: peer %s: %v", r.Peer, why); !said[line] { // a missing compiler is missing for every workload
 				said[line] = true
 				say("%s", line)
 			}
 		},
 		Failed: func(r harness.Row, why error) {
-			say("bench: %s, peer %s, size %d, ranks %d, workers %d: %v", r.Name, r.Peer, r.Size, r.Ranks, r.Workers, why)
+			text := why.Error()
+			if said[text] { // a program that cannot be built fails every row alike
+				text = "as above"
+			}
+			said[why.Error()] = true
+			say("bench: %s, peer %s, size %d, ranks %d, workers %d: %s", r.Name, r.Peer, r.Size, r.Ranks, r.Workers, text)
 		},
 		Group: group,
 	}

@@ -21,7 +21,7 @@ func WriteMarkdown(w io.Writer, rows []Row) error {
 			ok = "**failed**"
 		}
 		fmt.Fprintf(&b, "| %s | %d | %d | %d | %s | %s | %s to %s | %d | %s | %s | %s |\n", r.Name, r.Size, r.Ranks, r.Workers,
-			r.Peer, number(r.Median), number(r.Min), number(r.Max), r.Runs, r.Unit, ratio(oursIn(rows, r), r), ok)
+			r.Peer, r.number(r.Median), r.number(r.Min), r.number(r.Max), r.Runs, r.Unit, ratio(oursIn(rows, r), r), ok)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -49,7 +49,7 @@ func (t *Table) Group(rows []Row, load Workload) error {
 			ok = "FAILED"
 		}
 		fmt.Fprintf(&b, "%-*s  %*d  %5d  %7d  %-*s  %10s  %10s  %10s  %4d  %-*s  %9s  %s\n", t.name, r.Name, t.size, r.Size,
-			r.Ranks, r.Workers, t.peer, r.Peer, number(r.Median), number(r.Min), number(r.Max), r.Runs, t.unit, r.Unit,
+			r.Ranks, r.Workers, t.peer, r.Peer, r.number(r.Median), r.number(r.Min), r.number(r.Max), r.Runs, t.unit, r.Unit,
 			ratio(oursIn(rows, r), r), ok)
 	}
 	_, err := io.WriteString(t.w, b.String())
@@ -62,6 +62,14 @@ func ratio(ours float64, r Row) string {
 		return "-"
 	}
 	return strconv.FormatFloat(ours/r.Median, 'f', 3, 64)
+}
+
+// number prints one of the row's statistics, which a row without samples does not have.
+func (r *Row) number(v float64) string {
+	if r.Runs == 0 {
+		return "-"
+	}
+	return number(v)
 }
 
 // number prints about four significant digits, and never an exponent.
