@@ -129,6 +129,7 @@ type crew struct {
 	cond  sync.Cond
 	ready []*job // to start
 	held  []*job // bodies over, to finish
+	hands []*hand
 	over  bool
 
 	jobs, freed, made atomic.Int64
@@ -152,11 +153,16 @@ func (c *crew) run(root *plan, workers int, seed uint64) {
 	c.begin(root)
 	var wg sync.WaitGroup
 	for i := range workers {
-		h := &hand{c: c, r: rand.New(rand.NewPCG(seed, uint64(i)))}
-		wg.Go(h.loop)
+		wg.Go(c.newHand(seed, i).loop)
 	}
 	wg.Wait()
 	c.end()
+}
+
+func (c *crew) newHand(seed uint64, i int) *hand {
+	h := &hand{c: c, r: rand.New(rand.NewPCG(seed, uint64(i)))}
+	c.hands = append(c.hands, h)
+	return h
 }
 
 func (c *crew) begin(root *plan) {
@@ -169,6 +175,13 @@ func (c *crew) begin(root *plan) {
 }
 
 func (c *crew) end() {
+	for _, h := range c.hands {
+		for _, j := range h.free {
+			if !deps.Unspoiled(&j.node) {
+				c.fail("a free node was touched")
+			}
+		}
+	}
 	if len(c.ready)+len(c.held) != 0 {
 		c.fail("tasks are left over")
 	}
@@ -345,47 +358,62 @@ func (h *hand) job(p *plan) *job {
 
 // TestHammer runs random programs on 2 to 8 goroutines.
 func TestHammer(t *testing.T) {
-	count := 300
+	eachSeed(t, 300, func(t *testing.T, p *profile, seed uint64) {
+		big := *p
+		big.illegal = 0
+		big.tasks *= 4
+		hammer(t, &big, seed)
+	})
+}
+
+func hammer(t *testing.T, p *profile, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 2))
+	c, pr, root := newCrew(p, r)
+	c.run(root, 2+r.IntN(7), seed)
+	c.verify(t, p, pr, seed)
+}
+
+// newCrew makes a random plan and a crew for it.
+func newCrew(p *profile, r *rand.Rand) (*crew, *planner, *plan) {
+	pr := &planner{r: r, p: p, left: p.tasks, value: make([]int64, p.objects)}
+	root := pr.task(nil, nil, 0)
+	c := &crew{objs: make([]int64, p.objects), checked: p.bare == 0, keep: []int{0, 0, 8, 1000}[r.IntN(4)]}
+	return c, pr, root
+}
+
+// verify checks the outcome of a run.
+func (c *crew) verify(t *testing.T, p *profile, pr *planner, seed uint64) {
+	if f := c.failure.Load(); f != nil {
+		require.Fail(t, *f, "-run '%s' -deps.seed %d", t.Name(), seed)
+	}
+	if c.checked {
+		require.Equal(t, pr.value, c.objs, "-run '%s' -deps.seed %d", t.Name(), seed)
+	}
+	require.LessOrEqual(t, c.freed.Load(), c.made.Load())
+	if !p.nofree {
+		require.Equal(t, c.made.Load(), c.freed.Load(), "not free in the end; -run '%s' -deps.seed %d", t.Name(), seed)
+	}
+}
+
+// eachSeed calls f with random seeds, count times for each profile, or with the seed of the flag.
+func eachSeed(t *testing.T, count int, f func(t *testing.T, p *profile, seed uint64)) {
 	if testing.Short() {
-		count = 30
+		count = (count + 9) / 10
 	}
 	if *programsFlag > 0 {
 		count = *programsFlag
 	}
 	for i := range profiles {
 		p := profiles[i]
-		p.illegal = 0
-		p.tasks *= 4
 		t.Run(p.name, func(t *testing.T) {
+			if *seedFlag != 0 {
+				f(t, &p, *seedFlag)
+				return
+			}
 			base := rand.Uint64() >> 16
 			for k := range count {
-				seed := base + uint64(k)
-				if *seedFlag != 0 {
-					seed = *seedFlag
-				}
-				hammer(t, &p, seed)
-				if *seedFlag != 0 {
-					break
-				}
+				f(t, &p, base+uint64(k))
 			}
 		})
 	}
-}
-
-func hammer(t *testing.T, p *profile, seed uint64) {
-	r := rand.New(rand.NewPCG(seed, 2))
-	pr := &planner{r: r, p: p, left: p.tasks, value: make([]int64, p.objects)}
-	root := pr.task(nil, nil, 0)
-	c := &crew{objs: make([]int64, p.objects), checked: p.bare == 0, keep: []int{0, 0, 8}[r.IntN(3)]}
-	c.run(root, 2+r.IntN(7), seed)
-	if f := c.failure.Load(); f != nil {
-		require.Fail(t, *f, "-run 'TestHammer/%s' -deps.seed %d", p.name, seed)
-	}
-	if c.checked {
-		require.Equal(t, pr.value, c.objs, "-deps.seed %d", seed)
-	}
-	if !p.nofree {
-		require.Equal(t, c.made.Load(), c.freed.Load(), "nodes are not free in the end; -deps.seed %d", seed)
-	}
-	require.LessOrEqual(t, c.freed.Load(), c.made.Load())
 }

@@ -270,36 +270,16 @@ func shrink(p *profile, prog []action) []action {
 // TestRandomPrograms compares the engine with the model after each step of random
 // programs: exactly the tasks that may start have started.
 func TestRandomPrograms(t *testing.T) {
-	count := 2000
-	if testing.Short() {
-		count = 200
-	}
-	if *programsFlag > 0 {
-		count = *programsFlag
-	}
-	for i := range profiles {
-		p := &profiles[i]
-		t.Run(p.name, func(t *testing.T) {
-			t.Parallel()
-			base := rand.Uint64() >> 16
-			for k := range count {
-				seed := base + uint64(k)
-				if *seedFlag != 0 {
-					seed = *seedFlag
-				}
-				prog, err := randomProgram(p, seed)
-				if err != nil {
-					small := shrink(p, prog)
-					var b strings.Builder
-					for _, a := range small {
-						fmt.Fprintln(&b, a)
-					}
-					require.NoError(t, err, "-run 'TestRandomPrograms/%s' -deps.seed %d; shrunk to (%v):\n%s", p.name, seed, replay(p, small), b.String())
-				}
-				if *seedFlag != 0 {
-					break
-				}
-			}
-		})
-	}
+	eachSeed(t, 2000, func(t *testing.T, p *profile, seed uint64) {
+		prog, err := randomProgram(p, seed)
+		if err == nil {
+			return
+		}
+		small := shrink(p, prog)
+		var b strings.Builder
+		for _, a := range small {
+			fmt.Fprintln(&b, a)
+		}
+		require.NoError(t, err, "-run '%s' -deps.seed %d; shrunk (%v):\n%s", t.Name(), seed, replay(p, small), b.String())
+	})
 }

@@ -1,3 +1,5 @@
+//go:build !explore
+
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
@@ -7,6 +9,10 @@
 // a word that no other goroutine can reach yet. A typed atomic's Store is a
 // full fence on most machines; an object that is initialised for each task
 // and published afterwards by another atomic operation needs none.
+//
+// With the build tag explore, each operation also calls Step, so that tests
+// can choose the order in which goroutines take their steps (explore.go, which has
+// the same types and methods).
 package xatomic
 
 import "sync/atomic"
