@@ -13,11 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// run runs a body on n ranks and requires success and that no goroutine is left.
+// run runs a body on n ranks, by direct calls and by frames, and requires success and that no goroutine is left.
 func run(t testing.TB, n int, body func(c *Comm) error) {
 	t.Helper()
-	require.NoError(t, Run(context.Background(), Config{Ranks: n}, body))
-	requireNoRankGoroutines(t)
+	for _, frames := range []bool{false, true} {
+		cfg := Config{Ranks: n}
+		cfg.private.frames = frames
+		require.NoError(t, Run(context.Background(), cfg, body), "frames: %v", frames)
+		requireNoRankGoroutines(t)
+	}
 }
 
 // requireNoRankGoroutines fails if a goroutine of a run is alive. Goroutines of other tests do not disturb it.

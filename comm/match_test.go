@@ -1,0 +1,206 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden scripts in testdata")
+
+// TestMatchScripts drives the engine step by step. A script is a list of steps, ----, and what each step answers:
+//
+//	recv NAME CTX SRC TAG     post a receive; * is a wildcard
+//	probe NAME CTX SRC TAG    post a waiting probe
+//	msg NAME CTX SRC TAG      a message arrives
+//	peek CTX SRC TAG          look for an unexpected message
+//	cancel NAME               withdraw a receive
+//	drain                     take everything out
+func TestMatchScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/match/*")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			require.NoError(t, err)
+			script, want, _ := strings.Cut(string(data), "----\n")
+			got := runScript(t, script)
+			if *rewrite {
+				require.NoError(t, os.WriteFile(file, []byte(script+"----\n"+got), 0o644))
+				return
+			}
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+func runScript(t *testing.T, script string) string {
+	var (
+		m     matcher
+		out   strings.Builder
+		recvs = map[string]*posted{}
+		msgs  = map[*arrival]string{}
+		names = map[*posted]string{}
+	)
+	key := func(f []string) matchKey {
+		num := func(s string) int {
+			if s == "*" {
+				return wild
+			}
+			n, err := strconv.Atoi(s)
+			require.NoError(t, err)
+			return n
+		}
+		return matchKey{uint64(num(f[0])), int32(num(f[1])), int32(num(f[2]))}
+	}
+	for _, line := range strings.Split(strings.TrimSpace(script), "\n") {
+		f := strings.Fields(line)
+		if len(f) == 0 || f[0] == "#" {
+			continue
+		}
+		fmt.Fprintf(&out, "%s: ", line)
+		switch f[0] {
+		case "recv", "probe":
+			p := &posted{key: key(f[2:]), isScan: f[0] == "probe"}
+			recvs[f[1]], names[p] = p, f[1]
+			if a := m.post(p); a == nil {
+				out.WriteString("waits")
+			} else {
+				if !p.isScan {
+					m.remove(a)
+				}
+				out.WriteString("finds " + msgs[a])
+			}
+		case "msg":
+			if p := m.take(key(f[2:])); p != nil {
+				out.WriteString("goes to " + names[p])
+				break
+			}
+			a := &arrival{key: key(f[2:])}
+			msgs[a] = f[1]
+			out.WriteString("unexpected")
+			for p := m.add(a); p != nil; p = p.next {
+				out.WriteString(", wakes " + names[p])
+			}
+		case "peek":
+			if a := m.peek(key(f[1:])); a != nil {
+				out.WriteString(msgs[a])
+			} else {
+				out.WriteString("nothing")
+			}
+		case "cancel":
+			fmt.Fprint(&out, m.unpost(recvs[f[1]]))
+		case "drain":
+			ps, as := m.drain()
+			for _, p := range ps {
+				out.WriteString(names[p] + " ")
+			}
+			out.WriteString("/")
+			for _, a := range as {
+				out.WriteString(" " + msgs[a])
+			}
+		default:
+			t.Fatalf("unknown step %q", line)
+		}
+		out.WriteByte('\n')
+	}
+	return out.String()
+}
+
+// modelEntry is a receive or message of the model: two plain lists, searched from the front.
+type modelEntry struct {
+	key  matchKey
+	name int
+}
+
+func wants(r, m matchKey) bool {
+	return r.ctx == m.ctx && (r.src == wild || r.src == m.src) && (r.tag == wild || r.tag == m.tag)
+}
+
+// TestMatchOracle compares the engine with two lists over random steps.
+func TestMatchOracle(t *testing.T) {
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		var m matcher
+		var recvs, msgs []modelEntry
+		posts := map[int]*posted{}
+		names := map[*posted]int{}
+		arrivals := map[*arrival]int{}
+		wildness := rng.IntN(3) // 0: none
+		spread := 1 + rng.IntN(200)
+		bias := rng.IntN(100)
+		for step := range 3000 {
+			k := matchKey{uint64(rng.IntN(2)), int32(rng.IntN(3)), int32(rng.IntN(spread))}
+			switch x := rng.IntN(100); {
+			case x < 5 && len(recvs) > 0:
+				i := rng.IntN(len(recvs))
+				require.True(t, m.unpost(posts[recvs[i].name]))
+				require.False(t, m.unpost(posts[recvs[i].name]))
+				recvs = slices.Delete(recvs, i, i+1)
+			case x < bias:
+				if rng.IntN(2) < wildness {
+					k = k.in(rng.IntN(classes))
+				}
+				i := slices.IndexFunc(msgs, func(e modelEntry) bool { return wants(k, e.key) })
+				p := &posted{key: k}
+				posts[step], names[p] = p, step
+				a := m.post(p)
+				if i < 0 {
+					require.Nil(t, a, "seed %d step %d", seed, step)
+					recvs = append(recvs, modelEntry{k, step})
+					break
+				}
+				require.NotNil(t, a, "seed %d step %d", seed, step)
+				require.Equal(t, msgs[i].name, arrivals[a], "seed %d step %d", seed, step)
+				m.remove(a)
+				msgs = slices.Delete(msgs, i, i+1)
+			default:
+				i := slices.IndexFunc(recvs, func(e modelEntry) bool { return wants(e.key, k) })
+				p := m.take(k)
+				if i < 0 {
+					require.Nil(t, p, "seed %d step %d", seed, step)
+					a := &arrival{key: k}
+					arrivals[a] = step
+					m.add(a)
+					msgs = append(msgs, modelEntry{k, step})
+					break
+				}
+				require.NotNil(t, p, "seed %d step %d", seed, step)
+				require.Equal(t, recvs[i].name, names[p], "seed %d step %d", seed, step)
+				recvs = slices.Delete(recvs, i, i+1)
+			}
+		}
+		ps, as := m.drain()
+		require.Len(t, ps, len(recvs))
+		require.Len(t, as, len(msgs))
+		for i, p := range ps {
+			require.Equal(t, recvs[i].name, names[p])
+		}
+		for i, a := range as {
+			require.Equal(t, msgs[i].name, arrivals[a])
+		}
+	}
+}
+
+// A program that uses a new tag for each message must not grow the table.
+func TestMatcherMemoryIsBounded(t *testing.T) {
+	var m matcher
+	for i := range 100000 {
+		k := matchKey{1, 0, int32(i)}
+		m.post(&posted{key: k})
+		require.NotNil(t, m.take(k))
+	}
+	require.LessOrEqual(t, len(m.buckets), 64)
+}
