@@ -13,6 +13,8 @@
 //	cli.go        the command line: which program, errors, exit status
 //	run.go        the first program: what each rank does, from the start to the check
 //	view.go       the second program
+//	window.go     the names of windows
+//	story.go      what a run tells beside its result
 //	report.go     the result line and the texts around it
 //	internal/     conf (flags), grid (the matrix), kernel (the cell update), solve (the variants), snapshot (what
 //	              is in the window), picture (GIF and PPM)

@@ -17,7 +17,9 @@ import (
 	"weft/examples/heat/internal/grid"
 	"weft/examples/heat/internal/kernel"
 	"weft/examples/heat/internal/picture"
+	"weft/examples/heat/internal/snapshot"
 	"weft/examples/heat/internal/solve"
+	"weft/nam"
 	"weft/task"
 )
 
@@ -33,7 +35,9 @@ type heat struct {
 	cfg     *conf.Run
 	runtime *task.Runtime // nil for the variant mpi
 	kernel  kernel.Func
-	step    func() // progress
+	step    func()     // progress; nil: none
+	store   *nam.Store // nil without snapshots
+	window  string     // its name
 
 	elapsed time.Duration // written by rank 0
 }
@@ -57,6 +61,17 @@ func runHeat(ctx context.Context, cfg *conf.Run, stdout, stderr io.Writer) (err 
 		defer func() { _ = h.runtime.Close() }()
 		threads = h.runtime.Workers()
 	}
+	if cfg.Snapshots {
+		if h.store, err = openStore(cfg.NamDir); err != nil {
+			return err
+		}
+		defer func() { _ = h.store.Close() }()
+		if h.window, err = chooseWindow(h.store, cfg.Window); err != nil {
+			return err
+		}
+	}
+	say := newStory(cfg, stdout, stderr)
+	say.before(h)
 	if cfg.Verbose {
 		printSettings(stdout, cfg)
 	}
@@ -75,10 +90,18 @@ func runHeat(ctx context.Context, cfg *conf.Run, stdout, stderr io.Writer) (err 
 	h.step, end = newProgress(cfg.Progress, stderr, cfg.Timesteps, "steps")
 	err = comm.Main(ctx, comm.Config{Ranks: cfg.Layout.Ranks}, h.rank)
 	end()
+	if h.elapsed > 0 {
+		_, _ = fmt.Fprintln(stdout, resultLine(cfg, threads, h.elapsed))
+	}
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintln(stdout, resultLine(cfg, threads, h.elapsed))
+	if cfg.GIF != "" {
+		if _, err := makeMovie(ctx, h.store, &conf.View{Window: h.window, GIF: cfg.GIF, Progress: cfg.Progress}, stderr); err != nil {
+			return err
+		}
+	}
+	say.after(h)
 	return nil
 }
 
@@ -94,13 +117,17 @@ func (h *heat) rank(c *comm.Comm) error {
 	if err != nil {
 		return err
 	}
+	plan := solve.Plan{Steps: cfg.Timesteps, Freq: cfg.NamFreq, Progress: h.step}
+	win, err := h.createWindow(c, &plan)
+	if err != nil {
+		return err
+	}
 	if cfg.Warmup {
 		if err := s.Run(solve.Plan{Steps: 1}); err != nil {
 			return err
 		}
 		g.Init(cfg.Sources)
 	}
-	plan := solve.Plan{Steps: cfg.Timesteps, Progress: h.step}
 	if err := c.Barrier(); err != nil {
 		return err
 	}
@@ -117,8 +144,29 @@ func (h *heat) rank(c *comm.Comm) error {
 	if err := s.Free(); err != nil {
 		return err
 	}
+	if win != nil {
+		if err := win.Free(); err != nil {
+			return err
+		}
+	}
 	afterSolve(g)
 	return h.finish(c, g)
+}
+
+// createWindow makes the window for the snapshots, if there are to be any, and puts it into the plan.
+func (h *heat) createWindow(c *comm.Comm, p *solve.Plan) (*nam.Win, error) {
+	if h.store == nil {
+		return nil, nil
+	}
+	head := snapshot.Header{
+		Layout: h.cfg.Layout, Snapshots: h.cfg.SnapshotCount(), Freq: h.cfg.NamFreq, Timesteps: h.cfg.Timesteps,
+	}
+	win, err := snapshot.Create(h.store, c, &head, h.window)
+	if err != nil {
+		return nil, err
+	}
+	p.Save = solve.NewSnapshot(win, head)
+	return win, nil
 }
 
 // finish compares and draws the final matrix, at rank 0.

@@ -5,9 +5,122 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"strings"
 
 	"weft/examples/heat/internal/conf"
+	"weft/examples/heat/internal/picture"
+	"weft/examples/heat/internal/snapshot"
+	"weft/nam"
 )
 
-func view(ctx context.Context, cfg *conf.View, stdout, stderr io.Writer) error { return nil }
+// view is the second program.
+func view(ctx context.Context, cfg *conf.View, stdout, stderr io.Writer) error {
+	if err := checkOutput(cfg.GIF); err != nil {
+		return err
+	}
+	store, err := openStore(cfg.NamDir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.Close() }()
+	if cfg.Window == "" {
+		if cfg.Window, err = onlyWindow(store); err != nil {
+			return err
+		}
+	}
+	m, err := makeMovie(ctx, store, cfg, stderr)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "%s: %s\n", cfg.GIF, m)
+	return err
+}
+
+// openStore opens the store, or says what is wrong with its directory.
+func openStore(dir string) (*nam.Store, error) {
+	s, err := nam.Open(dir, nam.Config{})
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the store: %w (-nam-dir names another directory)", err)
+	}
+	return s, nil
+}
+
+// onlyWindow is the window to view if none is named.
+func onlyWindow(store *nam.Store) (string, error) {
+	list, err := store.List()
+	if err != nil {
+		return "", err
+	}
+	names := make([]string, len(list))
+	for i, a := range list {
+		names[i] = a.Name
+	}
+	switch len(names) {
+	case 0:
+		return "", &conf.UsageError{Err: fmt.Errorf("no window in %s: run heat first, or name its store with -nam-dir", store.Dir())}
+	case 1:
+		return names[0], nil
+	}
+	return "", &conf.UsageError{Err: fmt.Errorf("which -window? %s has %s", store.Dir(), strings.Join(names, ", "))}
+}
+
+// movieSummary says what is in a movie.
+type movieSummary struct {
+	window           string
+	frames, of, freq int
+}
+
+func (m *movieSummary) String() string {
+	s := fmt.Sprintf("%d frames, one every %d steps, from window %s", m.frames, m.freq, m.window)
+	if m.frames < m.of {
+		s += fmt.Sprintf(" (the run was to make %d)", m.of)
+	}
+	return s
+}
+
+// makeMovie reads the complete snapshots of a window and writes the GIF.
+func makeMovie(ctx context.Context, store *nam.Store, cfg *conf.View, stderr io.Writer) (*movieSummary, error) {
+	var sum *movieSummary
+	err := snapshot.Read(ctx, store, cfg.Window, func(r *snapshot.Reader) error {
+		l := r.Header.Layout
+		step, end := newProgress(cfg.Progress, stderr, r.Complete, "frames")
+		defer end()
+		m := picture.NewMovie(l.Rows, l.Cols, r.Complete)
+		for n := range r.Complete {
+			if err := r.Rows(n, func(row, col int, cells []float64) { m.Add(n, row, col, cells) }); err != nil {
+				return err
+			}
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			if step != nil {
+				step()
+			}
+		}
+		sum = &movieSummary{cfg.Window, r.Complete, r.Header.Snapshots, r.Header.Freq}
+		return writeFile(cfg.GIF, m.Encode)
+	})
+	if errors.Is(err, nam.ErrName) {
+		return nil, noSuchWindow(store, cfg.Window)
+	}
+	return sum, err
+}
+
+// noSuchWindow names the windows that there are.
+func noSuchWindow(store *nam.Store, name string) error {
+	list, err := store.List()
+	if err != nil {
+		return err
+	}
+	var have []string
+	for _, a := range list {
+		have = append(have, a.Name)
+	}
+	if len(have) == 0 {
+		have = []string{"none"}
+	}
+	return &conf.UsageError{Err: fmt.Errorf("no window %q in %s; the store has: %s", name, store.Dir(), strings.Join(have, ", "))}
+}

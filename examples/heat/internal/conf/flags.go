@@ -128,7 +128,7 @@ func (v value) IsBoolFlag() bool   { return v.isBool }
 // Parse reads the command line of a run. It returns ErrHelp or a *UsageError.
 func Parse(args []string) (*Run, error) {
 	fs := newFlagSet("heat")
-	f := &raw{given: fs.given, namDir: DefaultNamDir}
+	f := &raw{given: fs.given}
 	f.define(fs)
 	if err := fs.parse(args); err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (f *raw) define(fs *flagSet) {
 
 // View is what the second program needs to know.
 type View struct {
-	NamDir   string
+	NamDir   string // empty: the default of package nam
 	Window   string // empty: not given
 	GIF      string
 	Progress bool
@@ -175,7 +175,7 @@ type View struct {
 // ParseView reads the command line of heat view. It returns ErrHelp or a *UsageError.
 func ParseView(args []string) (*View, error) {
 	fs := newFlagSet("heat view")
-	v := &View{NamDir: DefaultNamDir, GIF: defaultGIF}
+	v := &View{GIF: defaultGIF}
 	fs.text(&v.NamDir, "nam-dir", "", "a directory name")
 	fs.text(&v.Window, "window", "", "a window name")
 	fs.text(&v.GIF, "gif", "", "a file name")

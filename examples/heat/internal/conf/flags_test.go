@@ -134,7 +134,7 @@ func TestParseView(t *testing.T) {
 	require.Equal(t, &View{NamDir: "d", Window: "w", GIF: "g"}, v)
 	v, err = ParseView(nil)
 	require.NoError(t, err)
-	require.Equal(t, &View{NamDir: DefaultNamDir, GIF: "heat.gif"}, v)
+	require.Equal(t, &View{GIF: "heat.gif"}, v)
 	_, err = ParseView([]string{"-x"})
 	require.ErrorContains(t, err, "heat view -h lists the legal flags")
 }

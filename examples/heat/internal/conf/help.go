@@ -44,9 +44,9 @@ How it is computed:
 Snapshots:
       -nam-freq F      every F steps (12 to 24 over the run; 0: none). The initial state is the
                        first snapshot
-      -nam-dir D       directory of the store (heat.nam)
-      -window NAME     name of the window. Without it the run takes a new name of its own, and
-                       removes what earlier such runs left in the store
+      -nam-dir D       directory of the store ($WEFT_NAM_DIR, or weft/nam in the user's cache)
+      -window NAME     name of the window, which must be free. Without it the run takes a new name
+                       of its own, and removes what earlier such runs left in the store
       -gif FILE        after the run, make an animated GIF of the snapshots
 
 Output:
@@ -68,7 +68,7 @@ first.
 Usage:
   heat view [flags]
 
-      -nam-dir D       directory of the store (heat.nam)
+      -nam-dir D       directory of the store ($WEFT_NAM_DIR, or weft/nam in the user's cache)
       -window NAME     name of the window; may be left out if the store has only one
       -gif FILE        file to write (heat.gif)
       -progress        a bar, if stderr is a terminal

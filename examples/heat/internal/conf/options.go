@@ -36,9 +36,6 @@ const (
 	snapshotsWanted = 24
 )
 
-// DefaultNamDir is where snapshots are kept unless -nam-dir says otherwise.
-const DefaultNamDir = "heat.nam"
-
 // Limits of the numbers on the command line. They keep all products of sizes within an int.
 const (
 	maxExtent = 1 << 24
@@ -62,8 +59,8 @@ type Run struct {
 	Kernel    string // a name that package kernel knows
 
 	Snapshots  bool
-	NamFreq    int // steps from one snapshot to the next; 0 without snapshots
-	NamDir     string
+	NamFreq    int    // steps from one snapshot to the next; 0 without snapshots
+	NamDir     string // empty: the default of package nam
 	Window     string // empty: a unique name
 	GIF        string // empty: none
 	Output     string // PPM file; empty: none

@@ -5,7 +5,7 @@
 //
 //	m := picture.NewMovie(rows, cols, frames)
 //	m.Add(0, row, col, cells) // any pieces of rows, in any order, until every frame is whole
-//	err := m.Encode(w, nil)
+//	err := m.Encode(w)
 //
 // A Movie keeps its frames scaled, so that it takes the same memory however large the matrix is. It is not safe
 // for concurrent use.

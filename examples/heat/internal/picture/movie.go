@@ -66,8 +66,8 @@ func (m *Movie) Add(frame, row, col int, cells []float64) {
 }
 
 // Encode writes the movie as an animated GIF that repeats forever. All frames have the same colour scale, from the
-// coldest to the warmest cell of the whole movie. If progress is not nil, it is called after each frame.
-func (m *Movie) Encode(w io.Writer, progress func()) error {
+// coldest to the warmest cell of the whole movie.
+func (m *Movie) Encode(w io.Writer) error {
 	palette := make(color.Palette, movieColours)
 	for i, c := range ramp(movieColours) {
 		palette[i] = c
@@ -85,9 +85,6 @@ func (m *Movie) Encode(w io.Writer, progress func()) error {
 			delay = firstDelay
 		}
 		out.Delay = append(out.Delay, delay)
-		if progress != nil {
-			progress()
-		}
 	}
 	buf := bufio.NewWriter(w)
 	if err := gif.EncodeAll(buf, &out); err != nil {

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"weft/examples/heat/internal/conf"
+)
+
+// story tells what a run does beside its result line: on stdout in a run without options, whose reader wants to know,
+// and on stderr, shorter, in all others.
+type story struct {
+	cfg *conf.Run
+	w   io.Writer
+}
+
+func newStory(cfg *conf.Run, stdout, stderr io.Writer) *story {
+	if cfg.Bare {
+		return &story{cfg, stdout}
+	}
+	return &story{cfg, stderr}
+}
+
+func (s *story) say(format string, args ...any) { _, _ = fmt.Fprintf(s.w, format+"\n", args...) }
+
+// before is told at the start.
+func (s *story) before(h *heat) {
+	if !s.cfg.Bare {
+		if h.store != nil {
+			s.say("heat: snapshots go to window %s in %s", h.window, h.store.Dir())
+		}
+		return
+	}
+	l := s.cfg.Layout
+	s.say("Warmth spreads over a plate of %d x %d cells: %d time steps, %d ranks, blocks of %d x %d, variant %s.",
+		l.Rows, l.Cols, s.cfg.Timesteps, l.Ranks, l.RowBlock, l.ColBlock, s.cfg.Variant)
+}
+
+// after is told at the end of a run that went well.
+func (s *story) after(h *heat) {
+	if !s.cfg.Bare {
+		if s.cfg.Check {
+			s.say("heat: check passed: equal to a sequential sweep, bit by bit")
+		}
+		if s.cfg.GIF != "" {
+			s.say("heat: wrote %s", s.cfg.GIF)
+		}
+		return
+	}
+	s.say("Checked: equal to a sequential sweep, bit by bit.")
+	s.say("Snapshots: %d, in network-attached memory: window %s in %s.", s.cfg.SnapshotCount(), h.window, h.store.Dir())
+	s.say("Picture: %s, made from these.", s.cfg.GIF)
+	s.say("")
+	s.say("What to try next:")
+	s.say("  go run ./examples/heat view -window %s -gif again.gif   # the second program, on its own", h.window)
+	s.say("  go run ./examples/heat -variant tampirma -ranks 3 -size 1024 -bs 128 -timesteps 50 -check")
+	s.say("  go run ./examples/heat -window mine -gif mine.gif       # a window that later runs leave alone")
+	s.say("  %s", removeCommand(h.store, h.window))
+	s.say("  go run ./examples/heat -h")
+}

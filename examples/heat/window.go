@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"weft/examples/heat/internal/conf"
+	"weft/nam"
+)
+
+// Names of windows. A run whose window the user does not name takes the name
+//
+//	heat-HOST-PID-N
+//
+// with the lowest N that is free. It keeps the window until the next such run on this host, which removes those of
+// processes that have ended. So the store does not grow from run to run, running programs keep what is theirs, and
+// what the user has named is never touched.
+
+// unnamedPrefix is the common beginning of the names on this host.
+func unnamedPrefix() string {
+	host, err := os.Hostname()
+	if err != nil || nameIsBad(host) {
+		host = "localhost"
+	}
+	return "heat-" + host + "-"
+}
+
+// nameIsBad reports whether the store might refuse a name for its characters.
+func nameIsBad(s string) bool {
+	return s == "" || len(s) > 200 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// chooseWindow returns the name for the run's window. A name that the user gave must be free.
+func chooseWindow(s *nam.Store, asked string) (string, error) {
+	if asked != "" {
+		_, err := s.Stat(asked)
+		switch {
+		case err == nil:
+			return "", windowInUse(s, asked)
+		case errors.Is(err, nam.ErrName):
+			return asked, nil
+		default:
+			return "", &conf.UsageError{Err: err}
+		}
+	}
+	taken, err := removeLeftovers(s)
+	if err != nil {
+		return "", err
+	}
+	for n := 1; ; n++ {
+		name := fmt.Sprintf("%s%d-%d", unnamedPrefix(), os.Getpid(), n)
+		if !taken[name] {
+			return name, nil
+		}
+	}
+}
+
+func windowInUse(s *nam.Store, name string) error {
+	return &conf.UsageError{Err: fmt.Errorf(
+		"window %q exists in %s: choose another -window, or remove it: %s", name, s.Dir(), removeCommand(s, name))}
+}
+
+// removeCommand is what a user types to remove a window.
+func removeCommand(s *nam.Store, name string) string {
+	return fmt.Sprintf("go run ./cmd/weft nam rm --dir %s %s", s.Dir(), name)
+}
+
+// removeLeftovers removes the windows of unnamed runs that have ended, and returns the names that stay.
+func removeLeftovers(s *nam.Store) (map[string]bool, error) {
+	list, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	taken := map[string]bool{}
+	for _, a := range list {
+		if !ended(a.Name) {
+			taken[a.Name] = true
+			continue
+		}
+		// Another run may be removing it too, and one of another user may not be removed.
+		if err := s.Remove(a.Name); err != nil {
+			taken[a.Name] = true
+		}
+	}
+	return taken, nil
+}
+
+// ended reports whether name is that of an unnamed run of this host whose process is gone.
+func ended(name string) bool {
+	rest, ok := strings.CutPrefix(name, unnamedPrefix())
+	if !ok {
+		return false
+	}
+	pidText, n, ok := strings.Cut(rest, "-")
+	pid, err := strconv.Atoi(pidText)
+	if _, e := strconv.Atoi(n); !ok || err != nil || e != nil || pid <= 0 {
+		return false
+	}
+	if pid == os.Getpid() {
+		return false
+	}
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return false
+	}
+	err = p.Signal(syscall.Signal(0))
+	return errors.Is(err, os.ErrProcessDone) || errors.Is(err, syscall.ESRCH)
+}
