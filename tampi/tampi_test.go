@@ -24,7 +24,7 @@ func ranks(t *testing.T, n, workers int, body func(t *task.Task, c *comm.Comm) e
 	rt := task.New(task.Config{Workers: workers})
 	defer func() { require.NoError(t, rt.Close()) }()
 	return comm.Run(context.Background(), comm.Config{Ranks: n}, func(c *comm.Comm) error {
-		return rt.Run(c.Context(), func(t *task.Task) error { return body(t, c) })
+		return tampi.Run(rt, c, func(t *task.Task) error { return body(t, c) })
 	})
 }
 
