@@ -17,8 +17,8 @@ type Difference struct {
 }
 
 func (d *Difference) Error() string {
-	return fmt.Sprintf("check failed: %d cells differ from the sequential sweep, the first in row %d, column %d: got %v (%#016x), want %v (%#016x)",
-		d.Cells, d.Row, d.Col, d.Got, math.Float64bits(d.Got), d.Want, math.Float64bits(d.Want))
+	return fmt.Sprintf("check failed: row %d, column %d differs from the sequential sweep: got %v (%#016x), want %v (%#016x); differing cells in all: %d",
+		d.Row, d.Col, d.Got, math.Float64bits(d.Got), d.Want, math.Float64bits(d.Want), d.Cells)
 }
 
 // Compare holds got, the inner cells of the whole matrix row after row, against want, bit by bit. It returns nil if

@@ -112,5 +112,5 @@ func TestCompareFindsTheFirstDifference(t *testing.T) {
 	got[4*5] = 7
 	d := Compare(got, want)
 	require.Equal(t, []int{3, 4, 2}, []int{d.Row, d.Col, d.Cells})
-	require.ErrorContains(t, d, "2 cells differ from the sequential sweep, the first in row 3, column 4")
+	require.ErrorContains(t, d, "check failed: row 3, column 4 differs from the sequential sweep: got ")
 }

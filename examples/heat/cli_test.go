@@ -1,0 +1,211 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"image/gif"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/examples/heat/internal/conf"
+	"weft/examples/heat/internal/grid"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// heatCommand runs the program in this process. Words of line are separated by blanks.
+func heatCommand(line string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	status = command(context.Background(), strings.Fields(line), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+// newTestDir makes a directory of the test's own the working directory, with the default store in it.
+func newTestDir(t *testing.T) string {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("WEFT_NAM_DIR", filepath.Join(dir, "nam"))
+	return dir
+}
+
+var (
+	timeText  = regexp.MustCompile(`time, [0-9.]+, Mupdates/s, [0-9.]+`)
+	ownWindow = regexp.MustCompile(`heat-[!-~]+-[0-9]+-[0-9]+`)
+)
+
+// golden compares with a file, after taking out what differs from run to run.
+func golden(t *testing.T, name, dir, got string) {
+	t.Helper()
+	got = timeText.ReplaceAllString(got, "time, T, Mupdates/s, P")
+	got = ownWindow.ReplaceAllString(got, "OWN-WINDOW")
+	got = strings.ReplaceAll(got, dir, "DIR")
+	file := filepath.Join("testdata", name+".golden")
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
+}
+
+// Exit status, stdout and stderr of typical calls, word for word.
+func TestCommandLine(t *testing.T) {
+	home, err := os.Getwd()
+	require.NoError(t, err)
+	for name, lines := range map[string][]string{
+		"line":    {"-size 64 -bs 16 -ranks 2 -workers 2 -timesteps 5 -nam-freq 0"},
+		"mpi":     {"-variant mpi -size 64 -bs 16 -ranks 2 -timesteps 5 -nam-freq 0 -check"},
+		"verbose": {"-v -variant tampirma -size 64 -bs 16 -workers 2 -timesteps 50"},
+		"round":   {"-r 50 -c 40 -R 10 -C 16 -ranks 3 -workers 1 -t 12 -window w -check -gif g.gif"},
+		"window": {
+			"-size 32 -t 10 -workers 1 -window w",
+			"-size 32 -t 10 -workers 1 -window w",
+			"view -window w -gif w.gif",
+			"view -window x",
+			"-size 32 -t 10 -workers 1",
+			"view",
+		},
+		"empty-store": {"view", "view -window w"},
+		"errors": {
+			"-foo", "-size many", "-variant omp", "-size 8 -bs 1 -wins 3", "-gif no/such/x.gif -t 1", "-o . -t 1",
+			"-sources-file nowhere", "-rows 5", "-gif x -nam-freq 0", "view -foo", "view now",
+		},
+		"help": {"-h", "view -h"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := newTestDir(t)
+			var b strings.Builder
+			for _, line := range lines {
+				status, stdout, stderr := heatCommand(line)
+				fmt.Fprintf(&b, "$ heat %s\n%s", line, stdout)
+				if stderr != "" {
+					fmt.Fprintf(&b, "--- stderr\n%s", stderr)
+				}
+				fmt.Fprintf(&b, "--- exit %d\n\n", status)
+			}
+			t.Chdir(home)
+			golden(t, name, dir, b.String())
+		})
+	}
+}
+
+// The run without options, made small: it is checked, says what it did, and leaves a movie that shows a change.
+func TestBareRun(t *testing.T) {
+	home, err := os.Getwd()
+	require.NoError(t, err)
+	dir := newTestDir(t)
+	cfg, err := conf.Parse(nil)
+	require.NoError(t, err)
+	require.True(t, cfg.Bare)
+	cfg.Timesteps, cfg.Layout = 500, grid.Round(64, 64, 2, 16, 16)
+	cfg.NamFreq, cfg.Workers = 25, 2
+	var stdout, stderr bytes.Buffer
+	require.NoError(t, runHeat(context.Background(), cfg, &stdout, &stderr))
+	require.Empty(t, stderr.String())
+	requireMovie(t, "heat.gif", 21)
+	t.Chdir(home)
+	golden(t, "bare", dir, stdout.String())
+}
+
+// requireMovie decodes a GIF and holds its frames against each other.
+func requireMovie(t *testing.T, file string, frames int) {
+	t.Helper()
+	f, err := os.Open(file)
+	require.NoError(t, err)
+	defer func() { _ = f.Close() }()
+	g, err := gif.DecodeAll(f)
+	require.NoError(t, err)
+	require.Len(t, g.Image, frames)
+	for i := 1; i < frames; i++ {
+		require.NotEqual(t, g.Image[i-1].Pix, g.Image[i].Pix, "frame %d shows no change", i)
+	}
+	require.LessOrEqual(t, max(g.Config.Width, g.Config.Height), 512)
+}
+
+// Variants, ranks and snapshots together pass the check.
+func TestCheckPasses(t *testing.T) {
+	newTestDir(t)
+	for _, variant := range conf.Variants {
+		for _, ranks := range []int{1, 2, 3, 7} {
+			for _, workers := range []int{1, 2, 4} {
+				for _, freq := range []int{0, 3} {
+					line := fmt.Sprintf("-variant %s -ranks %d -workers %d -r 70 -c 50 -R 9 -C 20 -t 10 -nam-freq %d -check", variant, ranks, workers, freq)
+					status, _, stderr := heatCommand(line)
+					require.Equal(t, exitOK, status, "%s\n%s", line, stderr)
+					require.Contains(t, stderr, "check passed")
+				}
+			}
+		}
+	}
+}
+
+// One changed bit on one rank makes the check fail, with the cell and exit status 1.
+func TestCheckFails(t *testing.T) {
+	newTestDir(t)
+	defer func(f func(*grid.Grid)) { afterSolve = f }(afterSolve)
+	afterSolve = func(g *grid.Grid) {
+		if g.Rank == 1 {
+			g.Cells[g.At(3, 7)] += 1e-12
+		}
+	}
+	for _, variant := range conf.Variants {
+		status, stdout, stderr := heatCommand("-variant " + variant + " -size 60 -bs 10 -ranks 2 -t 4 -nam-freq 0 -check")
+		require.Equal(t, exitFailed, status)
+		require.Contains(t, stdout, "Mupdates/s")
+		require.Contains(t, stderr, "check failed: row 33, column 7 differs from the sequential sweep: got ")
+		require.NotContains(t, stderr, "passed")
+	}
+}
+
+func TestOutputImage(t *testing.T) {
+	newTestDir(t)
+	status, _, stderr := heatCommand("-size 30 -bs 10 -ranks 3 -t 4 -nam-freq 0 -o out.ppm -check")
+	require.Equal(t, exitOK, status, stderr)
+	got, err := os.ReadFile("out.ppm")
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSpace(string(got)), "\n")
+	require.Equal(t, []string{"P3", "32 32", "255", "255 0 0"}, lines[:4], "the corner is the hottest")
+	require.Len(t, lines, 3+32*32)
+	require.Equal(t, "0 0 255", lines[3+15*32+15], "the middle is cold")
+}
+
+func TestCPUProfile(t *testing.T) {
+	newTestDir(t)
+	status, _, stderr := heatCommand("-size 30 -bs 10 -t 4 -nam-freq 0 -cpuprofile cpu.prof")
+	require.Equal(t, exitOK, status, stderr)
+	st, err := os.Stat("cpu.prof")
+	require.NoError(t, err)
+	require.Positive(t, st.Size())
+}
+
+// -progress without a terminal is quiet.
+func TestProgressIsQuietWithoutTerminal(t *testing.T) {
+	newTestDir(t)
+	status, _, stderr := heatCommand("-size 40 -bs 10 -t 4 -nam-freq 0 -progress")
+	require.Equal(t, exitOK, status)
+	require.Empty(t, stderr)
+}
+
+// A cancelled run says so and ends.
+func TestCancelledRun(t *testing.T) {
+	newTestDir(t)
+	for _, variant := range conf.Variants {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(fmt.Errorf("enough"))
+		var out, errs bytes.Buffer
+		status := command(ctx, strings.Fields("-size 64 -t 1000000 -nam-freq 0 -variant "+variant), &out, &errs)
+		require.Equal(t, exitFailed, status)
+		require.Contains(t, errs.String(), "enough")
+	}
+}
