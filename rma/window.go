@@ -4,6 +4,7 @@
 package rma
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -22,8 +23,10 @@ type Win struct {
 	onFlush   func(error)
 	onBarrier func(error)
 	onClosed  func(error)
+	unwatch   func() bool // ends the watch for the run's end
 
-	state atomic.Uint64 // see epoch.go
+	state     atomic.Uint64 // see epoch.go
+	abandoned atomic.Bool   // the run ended before Free
 
 	mu    sync.Mutex
 	phase phase     // guarded by mu
@@ -51,6 +54,7 @@ func New(c *comm.Comm, b Backing, info comm.Info) (*Win, error) {
 		b.Free()
 		return nil, w.wrap("create window", NoPeer, err)
 	}
+	w.unwatch = context.AfterFunc(own.Context(), w.abandon)
 	return w, nil
 }
 
@@ -67,18 +71,31 @@ func (w *Win) Size(rank int) int { return w.regions[rank].Size }
 func (w *Win) Unit(rank int) int { return w.regions[rank].Unit }
 
 // Free waits for the outstanding fences and for all ranks, and ends the window. Collective. Operations that are still
-// queued are carried out. Whatever is called afterwards returns ErrFreed. If the run was aborted, the window is freed
-// all the same and the error says so.
+// queued are carried out. Whatever is called afterwards returns ErrFreed.
+//
+// A rank that gives up with an error should return it rather than call Free, which would wait for the others: when a run
+// ends or is aborted, its windows are freed without being asked. Free then returns an error that wraps comm.ErrAborted.
 func (w *Win) Free() error {
-	req := w.enqueueFence("free", false, true)
-	_, err := req.Wait(nil)
+	w.unwatch()
+	_, err := w.enqueueFence("free", false, true).Wait(nil)
 	if errors.Is(err, ErrFreed) {
+		if w.abandoned.Load() {
+			err = w.wrap("free", NoPeer, context.Cause(w.c.Context()))
+		}
 		return err
 	}
 	if ferr := w.b.Free(); ferr != nil && err == nil {
 		err = w.wrap("free", NoPeer, ferr)
 	}
 	return err
+}
+
+// abandon frees the window of a run that is over. The barrier in it fails at once; this waits for operations under way.
+func (w *Win) abandon() {
+	w.abandoned.Store(true)
+	if _, err := w.enqueueFence("free", false, true).Wait(nil); !errors.Is(err, ErrFreed) {
+		w.b.Free() // there is nobody to tell of an error
+	}
 }
 
 func (w *Win) wrap(op string, peer int, err error) error {

@@ -165,12 +165,9 @@ func (s *Store) Reserve(rec *Record, i int) error {
 		return err
 	}
 	s.step("create:reserved")
-	var flags uint32
-	if rec.Volatile {
-		flags |= headVolatile
-	}
 	head := make([]byte, headerSize)
-	fillHeader(head, rec.Files[i].ID, rec.Files[i].Bytes, flags)
+	// Volatile until it is complete: the last user of an attempt that fails cleans up.
+	fillHeader(head, rec.Files[i].ID, rec.Files[i].Bytes, headVolatile)
 	if _, err := f.WriteAt(head, 0); err != nil {
 		return spaceError(err, "write a header")
 	}
@@ -200,9 +197,12 @@ func (c *Creation) Commit() error {
 		if err := tx.put(rec); err != nil {
 			return err
 		}
-		s := c.s
-		s.step("create:committing")
-		return nil
+		c.s.step("create:committing")
+		if err := tx.commit(); err != nil || rec.Volatile {
+			return err
+		}
+		c.s.step("create:committed")
+		return c.s.setFlags(rec, 0, headVolatile)
 	})
 	if err != nil {
 		return err

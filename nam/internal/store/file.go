@@ -57,17 +57,14 @@ func (s *Store) withHeader(rec *Record, readOnly bool, fn func(head []byte)) err
 	return nil
 }
 
-// setFlags sets and clears bits in the header. Preconditions: the exclusive store lock is held.
+// setFlags sets and clears bits in the header. Preconditions: the exclusive store lock is held, which keeps other
+// changes of volatile and doomed away.
 func (s *Store) setFlags(rec *Record, set, clear uint32) error {
 	return s.withHeader(rec, false, func(head []byte) {
 		w := flagsWord(head)
-		w.Store(w.Load()&^clear | set)
+		w.Or(set)
+		w.And(^clear)
 	})
-}
-
-func (s *Store) readEpochs(rec *Record) (n uint64, err error) {
-	err = s.withHeader(rec, true, func(head []byte) { n = epochsWord(head).Load() })
-	return n, err
 }
 
 // checkAccess compares the mode with this user, as for a file.

@@ -196,6 +196,12 @@ func (h *Handle) Raise(n uint64) {
 	}
 }
 
+// Break stops the epoch count: an epoch of the creating group could not be made durable.
+func (h *Handle) Break() { flagsWord(h.maps[0]).Or(headBroken) }
+
+// Broken says whether Break was called, by anybody.
+func (h *Handle) Broken() bool { return flagsWord(h.maps[0]).Load()&headBroken != 0 }
+
 // Sync forces bytes [off, off+n) of a region to the disk.
 func (h *Handle) Sync(rank, off, n int) error {
 	g := h.rec.Regions[rank]

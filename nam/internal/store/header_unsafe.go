@@ -15,13 +15,13 @@ import (
 //
 //	 0  magic "WEFTNAM1"
 //	 8  version   u32
-//	12  flags     u32, atomic: volatile, doomed (meaningful in the first file)
+//	12  flags     u32, atomic: volatile, doomed, broken (meaningful in the first file)
 //	16  epochs    u64, atomic: fences of the creating group that are complete (meaningful in the first file)
 //	24  id        16 bytes
 //	40  data      u64, bytes of data
 //
-// Everything but flags and epochs is constant after creation. The two words are shared between processes; flags has
-// bits that are changed under the exclusive store lock only, epochs only grows.
+// Everything but flags and epochs is constant after creation. The two words are shared between processes; volatile and
+// doomed change under the exclusive store lock only, broken is only ever set, epochs only grows.
 const (
 	headerSize    = 4096
 	headerMagic   = "WEFTNAM1"
@@ -31,6 +31,7 @@ const (
 
 	headVolatile uint32 = 1 << 0 // the last user's release must reclaim it
 	headDoomed   uint32 = 1 << 1 // removed; likewise
+	headBroken   uint32 = 1 << 2 // an epoch could not be made durable; the epoch count has stopped
 )
 
 func fileSize(data uint64) uint64 {

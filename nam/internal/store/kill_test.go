@@ -158,7 +158,7 @@ func TestKillAtEveryStep(t *testing.T) {
 			require.True(t, strings.HasPrefix(step, "init:") || strings.HasPrefix(step, "create:"), "%s lost a complete window", step)
 		}
 		for name, where := range map[string]string{"gone": "", "vol": "setinfo:"} {
-			if _, _, err := s.Stat(name); err == nil { // it died before the removal, or while it was persistent
+			if _, err := s.Stat(name); err == nil { // it died before the removal, or while it was persistent
 				require.True(t, strings.HasPrefix(step, where), "%s left %q", step, name)
 				require.NoError(t, s.Remove(name), step)
 			}

@@ -119,35 +119,58 @@ func (s *Store) openLocked() error {
 	return nil
 }
 
-// List returns all records by name, those that are being made or removed included.
-func (s *Store) List() ([]*Record, error) {
-	var all []*Record
-	err := s.view(func(tx *txn) (err error) {
-		all, err = tx.records()
-		return err
-	})
-	sort.SliceStable(all, func(i, j int) bool { return all[i].Name < all[j].Name })
-	return all, err
+// Entry is a record and the epoch count of its allocation.
+type Entry struct {
+	*Record
+	Epochs uint64
 }
 
-// Stat returns the record of a window and the epoch count of its allocation.
-func (s *Store) Stat(name string) (*Record, uint64, error) {
-	var rec *Record
-	var epochs uint64
-	err := s.view(func(tx *txn) (err error) {
-		if rec, err = tx.byName(name); err != nil {
-			return err
+// List returns all allocations by name, those that are being made or removed included.
+func (s *Store) List() ([]Entry, error) {
+	var all []Entry
+	err := s.view(func(tx *txn) error {
+		recs, err := tx.records()
+		for _, rec := range recs {
+			all = append(all, s.entry(rec))
 		}
-		if rec.State != Ready {
-			return nil // no header that may be trusted
-		}
-		epochs, err = s.readEpochs(rec)
 		return err
 	})
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	return rec, epochs, nil
+	sort.SliceStable(all, func(i, j int) bool { return all[i].Name < all[j].Name })
+	return all, nil
+}
+
+// Stat returns the allocation of a window.
+func (s *Store) Stat(name string) (Entry, error) {
+	return s.find(func(tx *txn) (*Record, error) { return tx.byName(name) })
+}
+
+// StatID is Stat by ID.
+func (s *Store) StatID(id ID) (Entry, error) {
+	return s.find(func(tx *txn) (*Record, error) { return tx.byID(id) })
+}
+
+func (s *Store) find(get func(*txn) (*Record, error)) (e Entry, err error) {
+	err = s.view(func(tx *txn) error {
+		rec, err := get(tx)
+		if err == nil {
+			e = s.entry(rec)
+		}
+		return err
+	})
+	return e, err
+}
+
+// entry adds the epoch count if there is a header that may be trusted.
+func (s *Store) entry(rec *Record) Entry {
+	e := Entry{Record: rec}
+	if rec.State == Ready {
+		// A damaged file is reported by whoever attaches.
+		_ = s.withHeader(rec, true, func(head []byte) { e.Epochs = epochsWord(head).Load() })
+	}
+	return e
 }
 
 func (s *Store) step(name string) {

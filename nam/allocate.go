@@ -1,0 +1,221 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nam
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"math"
+
+	"weft/comm"
+	"weft/nam/internal/store"
+)
+
+const (
+	maxRegion   = 1 << 48 // bytes; so that sums stay far from overflow
+	regionAlign = 64      // regions of one file begin on cache lines, so that ranks do not share any
+)
+
+// Allocate makes a window with size bytes for this rank, addressed in units of unit bytes, and a name, which
+// Info().Get("psnam_window_name") tells. Collective over c; sizes and units may differ between ranks, and so
+// may Manifestation, Prefault. Space is reserved before it returns: puts never fail for want of it.
+//
+// Errors, on all ranks alike: ErrSize (also for a size above 0 on a rank other than 0 of a RawAndFlat window), ErrInfo,
+// ErrNoSpace, ErrExist, ErrClosed, those of Open.
+func (s *Store) Allocate(c *comm.Comm, size, unit int, opts ...Option) (*Win, error) {
+	set, err := newSettings(opts)
+	set.withDefaults()
+	switch {
+	case err != nil:
+	case size < 0 || size > maxRegion:
+		err = fmt.Errorf("%w: region of %d bytes; legal are 0 to %d", ErrSize, size, maxRegion)
+	case unit < 1 || unit > math.MaxInt32:
+		err = fmt.Errorf("%w: displacement unit of %d bytes; legal are 1 to %d", ErrSize, unit, math.MaxInt32)
+	case set.structure == RawAndFlat && c.Rank() != 0 && size > 0:
+		err = fmt.Errorf("%w: %d bytes on rank %d; in a %v window only rank 0 may pass a size above 0", ErrSize, size, c.Rank(), RawAndFlat)
+	case bool(set.readOnly):
+		err = fmt.Errorf("%w: ReadOnly is for Attach", ErrInfo)
+	}
+	if err := agree(c, "allocate", string(set.name), err); err != nil {
+		return nil, err
+	}
+	offers, err := exchange(c, size, unit, set)
+	if err != nil {
+		return nil, fail("allocate", string(set.name), err)
+	}
+	a := &allocating{s: s, c: c, set: set, offers: offers}
+	w, err := a.run()
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// offer is what a rank brings to an allocation.
+type offer struct {
+	size, unit                   int64
+	structure, consistency, sync int64
+	mode, nameHash               int64
+	manifestation                int64
+}
+
+// exchange tells every rank what every rank brings, and finds ranks that differ where they must not. All ranks come to
+// the same verdict.
+func exchange(c *comm.Comm, size, unit int, set *settings) ([]offer, error) {
+	h := fnv.New64a()
+	h.Write([]byte(set.name))
+	mine := offer{size: int64(size), unit: int64(unit), structure: int64(set.structure), consistency: int64(set.consistency),
+		sync: int64(set.sync), mode: int64(set.mode), nameHash: int64(h.Sum64()), manifestation: int64(set.manifestation)}
+	offers := make([]offer, c.Size())
+	if err := c.Allgather(comm.Of([]offer{mine}), comm.Of(offers)); err != nil {
+		return nil, err
+	}
+	first := offers[0]
+	for r, o := range offers {
+		for _, same := range []struct {
+			what string
+			ok   bool
+		}{
+			{KeyStructure, o.structure == first.structure},
+			{KeyConsistency, o.consistency == first.consistency},
+			{KeySync, o.sync == first.sync},
+			{KeyMode, o.mode == first.mode},
+			{KeyWindowName, o.nameHash == first.nameHash},
+		} {
+			if !same.ok {
+				return nil, fmt.Errorf("%w: %s on rank %d is not that of rank 0; it must be the same on all ranks", ErrInfo, same.what, r)
+			}
+		}
+	}
+	return offers, nil
+}
+
+// allocating is a collective allocation under way.
+type allocating struct {
+	s      *Store
+	c      *comm.Comm
+	set    *settings
+	offers []offer
+
+	creation *store.Creation // rank 0 only
+	handle   *store.Handle
+}
+
+func (a *allocating) agree(err error) error {
+	return agree(a.c, "allocate", string(a.set.name), err)
+}
+
+// run is the create protocol of README.md. Each step is agreed upon before the next.
+func (a *allocating) run() (*Win, error) {
+	root := a.c.Rank() == 0
+
+	// Steps 1 to 3: rank 0 files the record, and tells its id.
+	var err error
+	var id store.ID
+	if root {
+		if a.creation, err = a.s.st.Create(a.request()); err == nil {
+			id = a.creation.Record().ID
+		}
+	}
+	if err := a.agree(err); err != nil {
+		return nil, a.rollback(err)
+	}
+	if err := a.c.Bcast(comm.Of(id[:]), 0); err != nil {
+		return nil, a.rollback(fail("allocate", string(a.set.name), err))
+	}
+
+	// Steps 4 and 5: reserve and write headers; in a distributed window, every rank its own.
+	if err := a.agree(a.reserve(id)); err != nil {
+		return nil, a.rollback(err)
+	}
+
+	// Map before it is ready: from then on it has a user as long as any rank lives.
+	a.handle, err = a.s.st.AttachID(id, false)
+	if err == nil && bool(a.set.prefault) {
+		if r := a.c.Rank(); a.set.structure != RawAndFlat || root {
+			a.handle.Populate(r)
+		}
+	}
+	if err := a.agree(err); err != nil {
+		return nil, a.rollback(err)
+	}
+
+	// Steps 6 and 7: ready.
+	if root {
+		err = a.creation.Commit()
+	}
+	if err := a.agree(err); err != nil {
+		return nil, a.rollback(err)
+	}
+	w, err := newWin(a.s, a.c, a.handle, a.set, true, int(a.offers[0].unit))
+	if err != nil {
+		if root {
+			err = errors.Join(err, a.s.st.Doom(id))
+		}
+		return nil, fail("allocate", a.handle.Record().Name, err)
+	}
+	return w, nil
+}
+
+// request lays the window out. Only rank 0 calls it.
+func (a *allocating) request() store.Request {
+	req := store.Request{Name: string(a.set.name), Structure: uint8(a.set.structure), Volatile: a.set.consistency == Volatile,
+		SyncEpoch: a.set.sync == SyncEpoch, Mode: fs.FileMode(a.set.mode), Files: []uint64{0}}
+	for r, o := range a.offers {
+		g := store.Region{Size: uint64(o.size), Unit: uint32(o.unit), Manifestation: uint8(o.manifestation)}
+		switch {
+		case a.set.structure == RawAndFlat:
+			// Raw memory has no structure to come back to: it is one region of bytes.
+			g.Unit = 1
+			req.Files[0] = g.Size
+			req.Regions = []store.Region{g}
+			return req
+		case a.set.structure == ManagedContiguous || r == 0:
+			g.Offset = (req.Files[0] + regionAlign - 1) / regionAlign * regionAlign
+			req.Files[0] = g.Offset + g.Size
+		case g.Size > 0:
+			g.File = uint32(len(req.Files))
+			req.Files = append(req.Files, g.Size)
+		}
+		req.Regions = append(req.Regions, g)
+	}
+	return req
+}
+
+func (a *allocating) reserve(id store.ID) error {
+	if a.creation != nil {
+		return a.creation.Reserve(0)
+	}
+	if a.set.structure != ManagedDistributed || a.offers[a.c.Rank()].size == 0 {
+		return nil
+	}
+	e, err := a.s.st.StatID(id)
+	if err != nil {
+		return err
+	}
+	if n := len(e.Regions); n != a.c.Size() {
+		return fmt.Errorf("%w: record with %d regions for %d ranks", ErrCorrupt, n, a.c.Size())
+	}
+	return a.s.st.Reserve(e.Record, int(e.Regions[a.c.Rank()].File))
+}
+
+// rollback undoes an allocation of which one step failed on some rank. All ranks call it, for the same reason.
+func (a *allocating) rollback(err error) error {
+	if a.handle != nil {
+		err = errors.Join(err, a.handle.Release())
+		a.handle = nil
+	}
+	// When all have let go, rank 0 can remove it. If the run is being aborted this does not wait, and the last rank
+	// that lets go removes it.
+	berr := a.c.Barrier()
+	if a.creation != nil {
+		err = errors.Join(err, a.creation.Abort())
+	}
+	if berr == nil {
+		a.c.Barrier() // when the call returns on any rank, nothing is left
+	}
+	return err
+}

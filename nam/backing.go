@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nam
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"weft/comm"
+	"weft/nam/internal/store"
+	"weft/rma"
+)
+
+// backing is one rank's way to a mapped allocation. It implements rma.Backing: an operation is one copy to or from the
+// mapping, which every process that has the allocation mapped sees.
+type backing struct {
+	// constant after construction
+	s       *Store
+	h       *store.Handle
+	regions []rma.Region
+	mem     [][]byte
+	counts  bool          // fences move the epoch count: this group made the window
+	doom    func() bool   // whether Free releases the memory, and this rank is to do it
+	flusher *flusher      // nil unless epochs are forced to the disk
+	touched []atomic.Bool // by target rank, if flusher: written since the last flush
+
+	fences uint64 // completed; owned by the fence at hand
+}
+
+func newBacking(s *Store, h *store.Handle, maker bool, rawUnit int) *backing {
+	rec := h.Record()
+	b := &backing{s: s, h: h, counts: maker}
+	for r, g := range rec.Regions {
+		region := rma.Region{Size: int(g.Size), Unit: int(g.Unit)}
+		if rawUnit > 0 && Structure(rec.Structure) == RawAndFlat {
+			region.Unit = rawUnit
+		}
+		b.regions = append(b.regions, region)
+		b.mem = append(b.mem, h.Region(r))
+	}
+	if rec.SyncEpoch && !h.ReadOnly() {
+		b.touched = make([]atomic.Bool, len(b.regions))
+		b.flusher = startFlusher()
+	}
+	return b
+}
+
+func (b *backing) Regions() []rma.Region { return b.regions }
+
+func (b *backing) writing(rank int) error {
+	if b.h.ReadOnly() {
+		return fmt.Errorf("%w: the window is attached read-only", ErrAccess)
+	}
+	if b.touched != nil && !b.touched[rank].Load() {
+		b.touched[rank].Store(true)
+	}
+	return nil
+}
+
+func (b *backing) Put(rank, off int, src comm.Buffer) error {
+	if err := b.writing(rank); err != nil {
+		return err
+	}
+	src.CopyToBytes(b.mem[rank][off:], 0)
+	return nil
+}
+
+func (b *backing) Get(rank, off int, dst comm.Buffer) error {
+	dst.CopyFromBytes(b.mem[rank][off:], 0)
+	return nil
+}
+
+func (b *backing) Accumulate(rank, off int, src comm.Buffer, op comm.Op) error {
+	if err := b.writing(rank); err != nil {
+		return err
+	}
+	var err error
+	n := src.Bytes()
+	lerr := b.h.Exclusive(rank, off, n, func() { err = rma.Apply(b.mem[rank][off:off+n], src, op) })
+	return errors.Join(lerr, err)
+}
+
+// Flush: what was copied is in the mapping and needs nothing more, unless the epoch has to be on the disk.
+func (b *backing) Flush(done func(error)) {
+	if b.flusher == nil {
+		done(nil)
+		return
+	}
+	b.flusher.do(func() { done(b.syncTouched()) })
+}
+
+func (b *backing) syncTouched() error {
+	for r := range b.touched {
+		if !b.touched[r].Swap(false) {
+			continue
+		}
+		if err := b.h.Sync(r, 0, b.regions[r].Size); err != nil {
+			b.h.Break() // before the barrier: no rank will count this epoch
+			return fmt.Errorf("%w: force an epoch to the disk: %w", ErrLost, err)
+		}
+	}
+	return nil
+}
+
+// Closed: every rank's part of the epoch is in place, so it may be counted. Every rank counts before its own fence
+// completes; whoever is first, the count covers the fence when it completes anywhere.
+func (b *backing) Closed(done func(error)) {
+	b.fences++
+	switch {
+	case !b.counts:
+		done(nil)
+	case b.h.Broken():
+		done(fmt.Errorf("%w: an epoch could not be forced to the disk", ErrLost))
+	case b.flusher == nil:
+		b.h.Raise(b.fences)
+		done(nil)
+	default:
+		b.flusher.do(func() {
+			b.h.Raise(b.fences)
+			err := b.h.SyncEpochs()
+			if err != nil {
+				b.h.Break()
+				err = fmt.Errorf("%w: force the epoch count to the disk: %w", ErrLost, err)
+			}
+			done(err)
+		})
+	}
+}
+
+func (b *backing) Free() error {
+	if b.flusher != nil {
+		b.flusher.stop()
+	}
+	var err error
+	if b.doom() {
+		err = b.s.st.Doom(b.h.Record().ID)
+	}
+	if err = errors.Join(err, b.h.Release()); err != nil {
+		return fail("free", b.h.Record().Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nam
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"weft/comm"
+	"weft/nam/internal/store"
+	"weft/rma"
+)
+
+// Errors of this package. Every call returns them wrapped in an [*Error]. A collective call returns the same of these on
+// all ranks, and nothing of what it began is left. Put, Get, Accumulate and the fences return rma's errors.
+var (
+	ErrExist       = store.ErrExist       // the name is in use
+	ErrName        = store.ErrName        // no such window: never made, not complete, or removed
+	ErrNoSpace     = store.ErrNoSpace     // the capacity of the store or the disk does not suffice
+	ErrAccess      = store.ErrAccess      // owner and mode of the window forbid it
+	ErrCorrupt     = store.ErrCorrupt     // the store's files are damaged
+	ErrVersion     = store.ErrVersion     // the store was made by a program with another layout
+	ErrBusy        = store.ErrBusy        // another process holds the store's lock, or is making the window
+	ErrClosed      = store.ErrClosed      // the store is closed
+	ErrUnsupported = store.ErrUnsupported // not on this operating system
+	ErrSize        = store.ErrSize        // sizes, units, names or modes that cannot be
+
+	// ErrInfo, which is rma's: an unknown psnam key or value, an option that does not belong here, or ranks that differ in what must be
+	// the same on all.
+	ErrInfo = rma.ErrInfo
+	// ErrLost: the memory can no longer be made durable; the epoch count stands still. The window is lost for writing.
+	ErrLost = errors.New("network-attached memory is lost")
+)
+
+// NoPeer stands in Error.Peer for "not applicable".
+const NoPeer = rma.NoPeer
+
+// Error is the error of an operation.
+type Error struct {
+	Op   string // "open", "allocate", "attach", "remove", ...
+	Name string // the window or store it is about; may be empty
+	Peer int    // the rank on which it happened, or NoPeer
+	Err  error
+}
+
+// Error names the operation, the window, the rank and the cause.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("nam: ")
+	b.WriteString(e.Op)
+	if e.Name != "" {
+		fmt.Fprintf(&b, " %q", e.Name)
+	}
+	if e.Peer != NoPeer {
+		fmt.Fprintf(&b, " (rank %d)", e.Peer)
+	}
+	b.WriteString(": ")
+	b.WriteString(e.Err.Error())
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+func fail(op, name string, err error) error {
+	return &Error{Op: op, Name: name, Peer: NoPeer, Err: err}
+}
+
+// kinds numbers the errors that travel between ranks. 0 is no error; the last entry stands for all others.
+var kinds = []error{nil, ErrExist, ErrName, ErrNoSpace, ErrAccess, ErrCorrupt, ErrVersion, ErrBusy, ErrClosed, ErrUnsupported, ErrSize,
+	ErrInfo, ErrLost, errOther}
+
+var errOther = errors.New("failure on another rank")
+
+func kindOf(err error) int64 {
+	if err == nil {
+		return 0
+	}
+	for i, k := range kinds[1:] {
+		if errors.Is(err, k) {
+			return int64(i + 1)
+		}
+	}
+	return int64(len(kinds) - 1)
+}
+
+// remoteError is an error of another rank: its kind and its text.
+type remoteError struct {
+	kind error
+	text string
+}
+
+func (e *remoteError) Error() string { return e.text }
+func (e *remoteError) Unwrap() error { return e.kind }
+
+const maxErrorText = 1024 // bytes; a limit for what travels
+
+// agree is where ranks settle whether a step of a collective call succeeded: if any of them has an error, all return
+// that of the lowest such rank. Collective.
+func agree(c *comm.Comm, op, name string, err error) error {
+	votes := make([]int64, c.Size())
+	if cerr := c.Allgather(comm.Of([]int64{kindOf(err)}), comm.Of(votes)); cerr != nil {
+		return fail(op, name, errors.Join(err, cerr))
+	}
+	for r, kind := range votes {
+		if kind == 0 {
+			continue
+		}
+		text := make([]byte, maxErrorText)
+		if r == c.Rank() {
+			copy(text, err.Error())
+		}
+		if cerr := c.Bcast(comm.Of(text), r); cerr != nil {
+			return fail(op, name, errors.Join(err, cerr))
+		}
+		if r != c.Rank() {
+			t := strings.TrimRight(string(text), "\x00")
+			err = &remoteError{kind: kinds[min(max(kind, 0), int64(len(kinds)-1))], text: t}
+		}
+		return &Error{Op: op, Name: name, Peer: r, Err: err}
+	}
+	return nil
+}

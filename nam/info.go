@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nam
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"weft/comm"
+)
+
+// Info keys. Those that begin with psnam are ParaStation MPI's, with its values.
+const (
+	KeyManifestation = "psnam_manifestation"  // psnam_manifestation_libnam, psnam_manifestation_persshm (or …_pershm)
+	KeyConsistency   = "psnam_consistency"    // psnam_consistency_volatile, psnam_consistency_persistent
+	KeyStructure     = "psnam_structure"      // psnam_structure_raw_and_flat, …_managed_contiguous, …_managed_distributed
+	KeyWindowName    = "psnam_window_name"    // of the window; given to Allocate, the name that it is to have
+	KeyWindowConnect = "psnam_window_connect" // "true": accepted by Attach, which needs no telling
+	KeySync          = "weft_nam_sync"        // process, epoch
+	KeyMode          = "weft_nam_mode"        // octal permission bits
+	KeyPrefault      = "weft_nam_prefault"    // true, false
+	KeyReadOnly      = "weft_nam_read_only"   // true, false; for Attach
+)
+
+const (
+	psnamPrefix = "psnam_"
+	weftPrefix  = "weft_nam_"
+)
+
+var parsers = map[string]func(v string) (Option, error){
+	KeyManifestation: func(v string) (Option, error) {
+		n, err := manifestations.parse(v)
+		return Manifestation(n), err
+	},
+	KeyConsistency: func(v string) (Option, error) {
+		n, err := consistencies.parse(v)
+		return Consistency(n), err
+	},
+	KeyStructure: func(v string) (Option, error) {
+		n, err := structures.parse(v)
+		return Structure(n), err
+	},
+	KeySync: func(v string) (Option, error) {
+		n, err := syncs.parse(v)
+		return Sync(n), err
+	},
+	KeyWindowName: func(v string) (Option, error) { return Name(v), nil },
+	KeyWindowConnect: func(v string) (Option, error) {
+		if v != "true" {
+			return nil, fmt.Errorf("%w: %s=%q; legal is true", ErrInfo, KeyWindowConnect, v)
+		}
+		return nil, nil
+	},
+	KeyMode: func(v string) (Option, error) {
+		n, err := strconv.ParseUint(v, 8, 9)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s=%q; legal are octal numbers up to 777", ErrInfo, KeyMode, v)
+		}
+		return Mode(n), nil
+	},
+	KeyPrefault: func(v string) (Option, error) {
+		b, err := parseBool(KeyPrefault, v)
+		return Prefault(b), err
+	},
+	KeyReadOnly: func(v string) (Option, error) {
+		b, err := parseBool(KeyReadOnly, v)
+		return ReadOnly(b), err
+	},
+}
+
+func parseBool(key, v string) (bool, error) {
+	n, err := bools.parse(v)
+	if err != nil {
+		return false, fmt.Errorf("%w: %s=%q; legal are true, false", ErrInfo, key, v)
+	}
+	return n == 2, nil
+}
+
+type infoOption struct{ info comm.Info }
+
+// FromInfo is the options that an info says in strings. Keys that begin with psnam_ or weft_nam_ and are unknown are
+// refused, since a misspelt key would silently lose data; all other keys are left alone.
+func FromInfo(info comm.Info) Option { return infoOption{info} }
+
+func (o infoOption) apply(s *settings) error {
+	for _, k := range o.info.Keys() {
+		parse, ok := parsers[k]
+		if !ok {
+			if strings.HasPrefix(k, psnamPrefix) || strings.HasPrefix(k, weftPrefix) {
+				return fmt.Errorf("%w: unknown key %q; known are %s", ErrInfo, k, strings.Join(knownKeys, ", "))
+			}
+			continue
+		}
+		opt, err := parse(o.info.Get(k))
+		if err == nil && opt != nil {
+			err = opt.apply(s)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var knownKeys = []string{KeyManifestation, KeyConsistency, KeyStructure, KeyWindowName, KeyWindowConnect, KeySync, KeyMode, KeyPrefault,
+	KeyReadOnly}

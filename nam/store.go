@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nam
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"weft/nam/internal/store"
+)
+
+// EnvDir is the environment variable that names the default store directory.
+const EnvDir = "WEFT_NAM_DIR"
+
+// DefaultDir is the directory that Open("") opens: $WEFT_NAM_DIR, or else weft/nam in the user's cache directory, or
+// else, for a user without one, a directory of that user in the system's place for temporary files.
+func DefaultDir() string {
+	if dir := os.Getenv(EnvDir); dir != "" {
+		return dir
+	}
+	if dir, err := os.UserCacheDir(); err == nil {
+		return filepath.Join(dir, "weft", "nam")
+	}
+	return filepath.Join(os.TempDir(), "weft-"+strconv.Itoa(os.Geteuid()), "nam")
+}
+
+// Config of Open. The zero value works.
+type Config struct {
+	// Capacity is the limit for all windows of the store together, in bytes, counted in whole pages with one page for
+	// each allocation's header. 0: only the disk is the limit. It binds what this Store allocates.
+	Capacity int64
+	// LockWait is how long a call waits while other processes change the store's metadata. 0: 10 seconds.
+	LockWait time.Duration
+
+	step func(string) // tests end the process here
+}
+
+// Store is an open store of network-attached memory: the manager, embedded in this process. Any goroutine may call any
+// method; several processes may have the same directory open.
+type Store struct {
+	st *store.Store // constant after construction
+}
+
+// Open opens the store in dir, or makes it. An empty dir is DefaultDir. It reclaims what dead processes left: windows
+// that were being made or removed, and volatile ones. Errors: ErrAccess, ErrCorrupt, ErrVersion, ErrBusy, ErrNoSpace.
+func Open(dir string, cfg Config) (*Store, error) {
+	if dir == "" {
+		dir = DefaultDir()
+	}
+	if cfg.Capacity < 0 {
+		return nil, fail("open", dir, fmt.Errorf("%w: capacity %d; it must be 0 (no limit) or more", ErrSize, cfg.Capacity))
+	}
+	st, err := store.Open(dir, store.Config{Capacity: uint64(cfg.Capacity), LockWait: cfg.LockWait, Step: cfg.step})
+	if err != nil {
+		return nil, fail("open", dir, err)
+	}
+	return &Store{st: st}, nil
+}
+
+// Dir is the absolute path of the store's directory.
+func (s *Store) Dir() string { return s.st.Dir() }
+
+// Close closes the store. Windows that are still in use go on working until they are freed.
+func (s *Store) Close() error {
+	if err := s.st.Close(); err != nil {
+		return fail("close", s.Dir(), err)
+	}
+	return nil
+}
+
+// RegionInfo describes a region of an allocation.
+type RegionInfo struct {
+	Size          int64         `json:"size"` // bytes
+	Unit          int           `json:"unit"` // bytes per displacement
+	Manifestation Manifestation `json:"manifestation"`
+}
+
+// Allocation describes a window in the store.
+type Allocation struct {
+	Name        string       `json:"name"`
+	ID          string       `json:"id"`    // of its files
+	State       string       `json:"state"` // creating, ready, deleting
+	Structure   Structure    `json:"structure"`
+	Consistency Consistency  `json:"consistency"`
+	Sync        Sync         `json:"sync"`
+	Bytes       int64        `json:"bytes"`     // sum of the regions
+	Footprint   int64        `json:"footprint"` // what it takes of the capacity
+	Epochs      uint64       `json:"epochs"`    // completed fences of the group that made it
+	Mode        fs.FileMode  `json:"mode"`
+	UID         int          `json:"uid"`
+	GID         int          `json:"gid"`
+	Created     time.Time    `json:"created"`
+	Creator     string       `json:"creator"` // program, process and host
+	Regions     []RegionInfo `json:"regions"` // by rank of the group that made it
+}
+
+// MarshalText gives the string forms in JSON.
+func (m Manifestation) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+func (c Consistency) MarshalText() ([]byte, error)   { return []byte(c.String()), nil }
+func (s Structure) MarshalText() ([]byte, error)     { return []byte(s.String()), nil }
+func (s Sync) MarshalText() ([]byte, error)          { return []byte(s.String()), nil }
+
+func describe(e store.Entry) *Allocation {
+	a := &Allocation{
+		Name: e.Name, ID: e.ID.String(), State: e.State.String(), Structure: Structure(e.Structure), Consistency: Persistent,
+		Sync: SyncProcess, Bytes: int64(e.Bytes()), Footprint: int64(e.Footprint()), Epochs: e.Epochs, Mode: e.Mode,
+		UID: int(e.UID), GID: int(e.GID), Created: e.Created, Creator: e.Creator,
+	}
+	if e.Volatile {
+		a.Consistency = Volatile
+	}
+	if e.SyncEpoch {
+		a.Sync = SyncEpoch
+	}
+	for _, g := range e.Regions {
+		a.Regions = append(a.Regions, RegionInfo{Size: int64(g.Size), Unit: int(g.Unit), Manifestation: Manifestation(g.Manifestation)})
+	}
+	return a
+}
+
+// List describes all windows of the store by name, also those that are being made or removed.
+func (s *Store) List() ([]*Allocation, error) {
+	entries, err := s.st.List()
+	if err != nil {
+		return nil, fail("list", s.Dir(), err)
+	}
+	all := make([]*Allocation, 0, len(entries))
+	for _, e := range entries {
+		all = append(all, describe(e))
+	}
+	return all, nil
+}
+
+// Stat describes a window. Errors: ErrName.
+func (s *Store) Stat(name string) (*Allocation, error) {
+	e, err := s.st.Stat(name)
+	if err != nil {
+		return nil, fail("stat", name, err)
+	}
+	return describe(e), nil
+}
+
+// Remove takes a window's name away at once; its memory goes when its last user frees it or dies. Errors: ErrName,
+// ErrAccess, ErrBusy if it is being made.
+func (s *Store) Remove(name string) error {
+	if err := s.st.Remove(name); err != nil {
+		return fail("remove", name, err)
+	}
+	return nil
+}
