@@ -36,6 +36,8 @@ type Config struct {
 	Capacity int64
 	// LockWait is how long a call waits while other processes change the store's metadata. 0: 10 seconds.
 	LockWait time.Duration
+	// MustExist makes Open fail with fs.ErrNotExist where there is no store, instead of making one.
+	MustExist bool
 
 	step func(string) // tests end the process here
 }
@@ -55,7 +57,7 @@ func Open(dir string, cfg Config) (*Store, error) {
 	if cfg.Capacity < 0 {
 		return nil, fail("open", dir, fmt.Errorf("%w: capacity %d; it must be 0 (no limit) or more", ErrSize, cfg.Capacity))
 	}
-	st, err := store.Open(dir, store.Config{Capacity: uint64(cfg.Capacity), LockWait: cfg.LockWait, Step: cfg.step})
+	st, err := store.Open(dir, store.Config{Capacity: uint64(cfg.Capacity), LockWait: cfg.LockWait, MustExist: cfg.MustExist, Step: cfg.step})
 	if err != nil {
 		return nil, fail("open", dir, err)
 	}

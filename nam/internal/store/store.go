@@ -23,6 +23,8 @@ type Config struct {
 	Capacity uint64
 	// LockWait bounds how long a metadata transaction waits for other processes. 0: 10 seconds.
 	LockWait time.Duration
+	// MustExist makes Open fail with fs.ErrNotExist where there is no store, instead of making one.
+	MustExist bool
 	// Step, if set, is called at each numbered step of the protocols in nam/README.md. Tests use it to end the process
 	// there. It must not call the store.
 	Step func(name string)
@@ -73,6 +75,12 @@ func Open(dir string, cfg Config) (*Store, error) {
 	}
 	if cfg.LockWait < 0 {
 		return nil, fmt.Errorf("LockWait %v: must not be negative", cfg.LockWait)
+	}
+	if cfg.MustExist {
+		// The metadata file appears last, complete.
+		if _, err := os.Stat(filepath.Join(dir, metaName)); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("there is no store in this directory: %w", fs.ErrNotExist)
+		}
 	}
 	if err := os.MkdirAll(filepath.Join(dir, allocDir), 0o700); err != nil {
 		return nil, accessError(fmt.Errorf("store directory: %w", err))
@@ -191,7 +199,8 @@ func (s *Store) syncDir() error {
 
 // txn is one metadata transaction. It exists only while the store lock is held.
 type txn struct {
-	tx *bolt.Tx
+	tx    *bolt.Tx
+	dirty bool // something was written since the last commit
 	// commit ends the present bbolt transaction durably and begins another, still under the same store lock.
 	commit func() error
 }
@@ -219,6 +228,10 @@ func (s *Store) updateLocked(fn func(*txn) error) error {
 			return err
 		}
 		t.commit = func() error {
+			if !t.dirty {
+				return nil
+			}
+			t.dirty = false
 			if err := t.tx.Commit(); err != nil {
 				t.tx = nil
 				return spaceError(err, "write metadata")
@@ -230,11 +243,13 @@ func (s *Store) updateLocked(fn func(*txn) error) error {
 		if t.tx == nil {
 			return err // a commit failed; nothing is open
 		}
-		if err != nil {
-			t.tx.Rollback()
-			return err
+		if err == nil {
+			err = t.commit()
 		}
-		return t.tx.Commit()
+		if t.tx != nil {
+			err = errors.Join(err, t.tx.Rollback())
+		}
+		return err
 	})
 }
 
@@ -408,6 +423,7 @@ func (t *txn) records() ([]*Record, error) {
 
 // put files the record, and its name unless it is being removed.
 func (t *txn) put(rec *Record) error {
+	t.dirty = true
 	rec.Generation++
 	if err := t.tx.Bucket(bucketRecords).Put(rec.ID[:], rec.Encode()); err != nil {
 		return err
@@ -424,6 +440,7 @@ func (t *txn) put(rec *Record) error {
 
 // forget removes the record and its name.
 func (t *txn) forget(rec *Record) error {
+	t.dirty = true
 	names := t.tx.Bucket(bucketNames)
 	if cur := names.Get([]byte(rec.Name)); string(cur) == string(rec.ID[:]) {
 		if err := names.Delete([]byte(rec.Name)); err != nil {

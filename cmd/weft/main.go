@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command weft is the administrator's side of weft: it shows and removes windows of network-attached memory, and tells
+// what the environment means to weft programs. "weft -h" lists the commands.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// Exit statuses.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// usageError is a mistake in the command line, as opposed to a command that failed.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// run is main without the process around it.
+func run(args []string, out, errOut io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	cmd, err := root.ExecuteC()
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintf(errOut, "weft: %v\n", err)
+	var usage usageError
+	if errors.As(err, &usage) {
+		fmt.Fprintf(errOut, "Try '%s -h'.\n", cmd.CommandPath())
+		return exitUsage
+	}
+	return exitFailure
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "weft",
+		Short: "Look after weft programs and their network-attached memory",
+		Long: `weft looks after weft programs and their network-attached memory.
+
+A weft program needs nothing of this to run: it is started like any program.`,
+		Example: `  weft nam ls
+  weft nam stat heat
+  weft info`,
+		Args:          legalCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(newNam(), newInfo())
+	return root
+}
+
+// legalCommand refuses what is not a sub-command, and names those that are.
+func legalCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	legal := ""
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			legal += ", " + c.Name()
+		}
+	}
+	return usageError{fmt.Errorf("unknown command %q for %q; legal are %s", args[0], cmd.CommandPath(), legal[len(", "):])}
+}
+
+// arguments makes the check of a command's arguments a usage error.
+func arguments(check cobra.PositionalArgs, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if check(cmd, args) != nil {
+			return usageError{fmt.Errorf("%q takes %s, not %d arguments", cmd.CommandPath(), what, len(args))}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,248 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weft/nam"
+)
+
+// namFlags are what all commands of "weft nam" have in common.
+type namFlags struct {
+	dir  string
+	json bool
+}
+
+func newNam() *cobra.Command {
+	f := &namFlags{}
+	cmd := &cobra.Command{
+		Use:   "nam",
+		Short: "List, describe and remove windows of network-attached memory",
+		Long: `nam lists, describes and removes the windows in a store of network-attached memory.
+
+A store is a directory. Without -C it is $WEFT_NAM_DIR or, if that is not set, weft/nam in the user's cache
+directory, which is also what weft programs use. The commands may be used while programs run.`,
+		Args: legalCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.PersistentFlags().StringVarP(&f.dir, "nam-dir", "C", "", "directory of the store (default: $"+nam.EnvDir+", or weft/nam in the user's cache directory)")
+
+	ls := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the windows",
+		Long: `ls lists the windows of the store, by name.
+
+  NAME       what programs attach with
+  STATE      ready; creating or deleting while a program does that, or until it has died
+  STRUCTURE  how the regions are laid out
+  KEPT       persistent, or volatile: goes with the program that uses it
+  RANKS      regions, one for each rank of the program that made it (1 if raw)
+  SIZE       of all regions together
+  EPOCHS     fences that the makers have completed
+  CREATED    when
+  BY         program, process and host`,
+		Args: arguments(cobra.NoArgs, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.list(cmd.OutOrStdout()) },
+	}
+	stat := &cobra.Command{
+		Use:     "stat NAME...",
+		Short:   "Describe windows with all their regions",
+		Example: "  weft nam stat heat\n  weft nam stat --json heat | jq '.[0].epochs'",
+		Args:    arguments(cobra.MinimumNArgs(1), "the names of one or more windows"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.stat(cmd.OutOrStdout(), args) },
+	}
+	for _, c := range []*cobra.Command{ls, stat} {
+		c.Flags().BoolVar(&f.json, "json", false, "print a JSON array, with sizes in bytes")
+	}
+	rm := &cobra.Command{
+		Use:     "rm NAME...",
+		Aliases: []string{"remove"},
+		Short:   "Remove windows",
+		Long: `rm removes windows. A name is gone at once; the memory behind it goes when the last program that uses it
+frees it or ends. What was removed cannot be brought back.`,
+		Args: arguments(cobra.MinimumNArgs(1), "the names of one or more windows"),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.remove(cmd.OutOrStdout(), args) },
+	}
+	cmd.AddCommand(ls, stat, rm)
+	return cmd
+}
+
+func (f *namFlags) open() (*nam.Store, error) {
+	return nam.Open(f.dir, nam.Config{MustExist: true})
+}
+
+func (f *namFlags) list(out io.Writer) error {
+	s, err := f.open()
+	if errors.Is(err, fs.ErrNotExist) && f.dir == "" {
+		// Nobody has used the default store yet, which is not an error.
+		if !f.json {
+			_, err = fmt.Fprintf(out, "no windows: %s does not exist yet\n", nam.DefaultDir())
+			return err
+		}
+		return printJSON(out, []*nam.Allocation{})
+	}
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	all, err := s.List()
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return printJSON(out, all)
+	}
+	if len(all) == 0 {
+		_, err := fmt.Fprintf(out, "no windows in %s\n", s.Dir())
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tSTATE\tSTRUCTURE\tKEPT\tRANKS\tSIZE\tEPOCHS\tCREATED\tBY")
+	for _, a := range all {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%d\t%s\t%s\n", a.Name, a.State, short(a.Structure), short(a.Consistency), len(a.Regions),
+			size(a.Bytes), a.Epochs, a.Created.Format(time.DateTime), a.Creator)
+	}
+	return w.Flush()
+}
+
+func (f *namFlags) stat(out io.Writer, names []string) error {
+	s, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	var found []*nam.Allocation
+	var errs []error
+	for _, name := range names {
+		a, err := s.Stat(name)
+		if err != nil {
+			errs = append(errs, f.explain(s, err))
+			continue
+		}
+		found = append(found, a)
+	}
+	if f.json {
+		if found == nil {
+			found = []*nam.Allocation{}
+		}
+		errs = append(errs, printJSON(out, found))
+		return errors.Join(errs...)
+	}
+	for i, a := range found {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		errs = append(errs, printAllocation(out, a))
+	}
+	return errors.Join(errs...)
+}
+
+func (f *namFlags) remove(out io.Writer, names []string) error {
+	s, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	var errs []error
+	for _, name := range names {
+		if err := s.Remove(name); err != nil {
+			errs = append(errs, f.explain(s, err))
+			continue
+		}
+		fmt.Fprintln(out, "removed", name)
+	}
+	return errors.Join(errs...)
+}
+
+// explain adds to an unknown name which ones are known.
+func (f *namFlags) explain(s *nam.Store, err error) error {
+	if !errors.Is(err, nam.ErrName) {
+		return err
+	}
+	all, lerr := s.List()
+	if lerr != nil {
+		return err
+	}
+	const limit = 8
+	var names []string
+	for _, a := range all {
+		if a.State == "ready" {
+			names = append(names, a.Name)
+		}
+	}
+	switch n := len(names); {
+	case n == 0:
+		return fmt.Errorf("%w; %s has no windows", err, s.Dir())
+	case n > limit:
+		return fmt.Errorf("%w; %s has %s and %d more", err, s.Dir(), strings.Join(names[:limit], ", "), n-limit)
+	}
+	return fmt.Errorf("%w; %s has %s", err, s.Dir(), strings.Join(names, ", "))
+}
+
+func printAllocation(out io.Writer, a *nam.Allocation) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range [][2]string{
+		{"name", a.Name},
+		{"id", a.ID},
+		{"state", a.State},
+		{"structure", a.Structure.String()},
+		{"consistency", a.Consistency.String()},
+		{"sync", a.Sync.String()},
+		{"size", fmt.Sprintf("%s (%d bytes; %d of the capacity)", size(a.Bytes), a.Bytes, a.Footprint)},
+		{"epochs", fmt.Sprint(a.Epochs)},
+		{"access", fmt.Sprintf("%v, user %d, group %d", a.Mode, a.UID, a.GID)},
+		{"created", a.Created.Format(time.RFC3339)},
+		{"by", a.Creator},
+	} {
+		fmt.Fprintf(w, "%s\t%s\n", row[0], row[1])
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "rank\tbytes\tunit\tmanifestation\t")
+	for r, g := range a.Regions {
+		fmt.Fprintf(w, "%d\t%d\t%d\t%s\t\n", r, g.Size, g.Unit, short(g.Manifestation))
+	}
+	return w.Flush()
+}
+
+func printJSON(out io.Writer, v any) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// short is the last part of an info value, without the key in front.
+func short(v fmt.Stringer) string {
+	s := strings.TrimPrefix(v.String(), "psnam_")
+	if _, rest, ok := strings.Cut(s, "_"); ok {
+		return rest
+	}
+	return s
+}
+
+// size is a number of bytes for people.
+func size(n int64) string {
+	const units = "KMGTPE"
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, i := float64(n)/1024, 0
+	for v >= 1024 && i < len(units)-1 {
+		v, i = v/1024, i+1
+	}
+	return fmt.Sprintf("%.1f %ciB", v, units[i])
+}
