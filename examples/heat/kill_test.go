@@ -41,10 +41,10 @@ func TestKilledRunLeavesCompleteSnapshots(t *testing.T) {
 			require.NoError(t, err)
 			defer func() { require.NoError(t, store.Close()) }()
 
-			// A hundred thousand steps take minutes: the run cannot end before the kill.
-			const freq, steps = 200, 100_000
+			// So many steps take so long that the run cannot end before the kill.
+			const freq, steps = 500, 400_000
 			child := exec.Command(os.Args[0])
-			child.Env = append(os.Environ(), fmt.Sprintf("%s=-variant %s -ranks 3 -size 384 -bs 32 -timesteps %d -nam-freq %d -window w", childEnv, variant, steps, freq))
+			child.Env = append(os.Environ(), fmt.Sprintf("%s=-variant %s -ranks 3 -size 96 -bs 16 -timesteps %d -nam-freq %d -window w", childEnv, variant, steps, freq))
 			var errs strings.Builder
 			child.Stderr = &errs
 			require.NoError(t, child.Start())
@@ -54,19 +54,20 @@ func TestKilledRunLeavesCompleteSnapshots(t *testing.T) {
 				return err == nil && a.Epochs >= 6
 			}, time.Minute, 5*time.Millisecond, "no third snapshot: %s", &errs)
 
-			status, stdout, stderr := heatCommand("view -window w -gif running.gif")
-			require.Equal(t, exitOK, status, stderr)
-			require.Contains(t, stdout, "(the run was to make 501)")
-
+			if variant == conf.ITAMPI { // once is enough: the reader cannot know the variant
+				status, stdout, stderr := heatCommand("view -window w -gif running.gif")
+				require.Equal(t, exitOK, status, stderr)
+				require.Contains(t, stdout, "(the run was to make 801)")
+			}
 			require.NoError(t, child.Process.Kill())
 			require.ErrorContains(t, child.Wait(), "killed")
 
 			complete := requireSnapshots(t, store, "w", freq)
 			require.GreaterOrEqual(t, complete, 3)
 			require.Less(t, complete, 1+steps/freq)
-			status, stdout, stderr = heatCommand("view -window w -gif killed.gif")
+			status, stdout, stderr := heatCommand("view -window w -gif killed.gif")
 			require.Equal(t, exitOK, status, stderr)
-			require.Contains(t, stdout, fmt.Sprintf("killed.gif: %d frames, one every %d steps, from window w (the run was to make 501)", complete, freq))
+			require.Contains(t, stdout, fmt.Sprintf("killed.gif: %d frames, one every %d steps, from window w (the run was to make 801)", complete, freq))
 			requireMovie(t, "killed.gif", complete)
 		})
 	}
