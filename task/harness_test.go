@@ -18,7 +18,7 @@ import (
 
 // hangLimit is how long a test may take before it counts as hung. It is far more than the
 // slowest test needs on a loaded machine under the race detector.
-const hangLimit = 3 * time.Minute
+const hangLimit = 90 * time.Second
 
 // watch ends the process with the stacks of all goroutines when the test hangs: a lost
 // wake-up shows here.

@@ -1,0 +1,435 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"weft/deps"
+)
+
+// The product of lifecycles: every way for a task to end, in every state of its run, with every kind
+// of event, child and wait, and with every way to be spawned.
+var (
+	lifeResults = []string{"ok", "error", "panic", "panicvalue", "goexit"}
+	lifeRuns    = []string{"normal", "cancelled before", "cancelled in the body", "sibling failed"}
+	lifeEvents  = []string{"none", "released in the body", "released by a goroutine", "released by a task", "error by a goroutine"}
+	lifeNested  = []string{"none", "waited for", "not waited for", "wait attribute"}
+	lifeBlocked = []string{"no", "early", "late", "by a goroutine", "by a task", "Blocking"}
+	lifeSpawns  = []string{"deferred", "undeferred", "undeferred, not ready"}
+)
+
+var (
+	errBody    = errors.New("body failed")
+	errEvent   = errors.New("event failed")
+	errSibling = errors.New("sibling failed")
+	errCancel  = errors.New("cancelled by the test")
+)
+
+// lifeCase is one element of the product.
+type lifeCase struct {
+	result, run, events, nested, blocked, spawn string
+	cancelFirst                                 bool // the run ends before the subject blocks, not after
+}
+
+func (c lifeCase) String() string {
+	return fmt.Sprintf("result %s, run %s, events %s, nested %s, blocked %s, spawn %s, cancel first %v",
+		c.result, c.run, c.events, c.nested, c.blocked, c.spawn, c.cancelFirst)
+}
+
+// lifetime is one run of a case.
+type lifetime struct {
+	lifeCase
+	n      notes
+	cancel context.CancelCauseFunc
+	main   *Task
+
+	x, gate int // objects
+
+	failSibling chan struct{} // closed by the subject to make the sibling fail
+	work        chan func()   // for the helper task, which runs it in its body
+	foreign     chan func()   // for a goroutine
+
+	started, bodyOver, childOver, released, gateOver atomic.Bool
+	after, after2, before                            atomic.Int32
+}
+
+func TestProductOfLifecycles(t *testing.T) {
+	watch(t)
+	step, k, cases := 1, 0, 0
+	switch { // the steps are coprime to every length, so that each pair of values comes up
+	case testing.Short():
+		step = 37
+	case underRace:
+		step = 7
+	}
+	for _, workers := range []int{1, 3} {
+		for _, result := range lifeResults {
+			for _, run := range lifeRuns {
+				for _, events := range lifeEvents {
+					for _, nested := range lifeNested {
+						for _, blocked := range lifeBlocked {
+							for _, spawn := range lifeSpawns {
+								for _, first := range []bool{true, false} {
+									if !first && (blocked == "no" || run == "normal" || run == "cancelled before") {
+										continue
+									}
+									if k++; k%step != 0 {
+										continue
+									}
+									cases++
+									c := lifeCase{result, run, events, nested, blocked, spawn, first}
+									if !c.test(t, workers) {
+										t.Fatalf("workers %d: %v", workers, c)
+									}
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d cases", cases)
+}
+
+// test runs the case on a runtime of its own and reports whether all was right.
+func (c lifeCase) test(t *testing.T, workers int) bool {
+	base := runtime.NumGoroutine()
+	rt := openTest(t, Config{Workers: workers})
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	l := &lifetime{lifeCase: c, cancel: cancel,
+		failSibling: make(chan struct{}), work: make(chan func(), 2), foreign: make(chan func(), 2)}
+
+	stop := make(chan struct{})
+	gone := make(chan struct{})
+	go func() { // the foreign goroutine
+		defer close(gone)
+		for {
+			select {
+			case f := <-l.foreign:
+				f()
+			case <-stop:
+				return
+			}
+		}
+	}()
+	err := rt.Run(ctx, l.body)
+	close(stop)
+	<-gone
+
+	l.checkError(err)
+	l.checkRuns(err)
+
+	// The runtime is as good as new.
+	sum := 0
+	again := rt.Run(context.Background(), func(t *Task) error {
+		for i := range 10 {
+			t.Spawn(func(*Task) error { sum += i; return nil }, deps.InOut(&sum))
+		}
+		return nil
+	})
+	l.n.check(again == nil && sum == 45, "a later run: error %v, sum %d", again, sum)
+	closeTest(t, rt, base)
+	for _, s := range l.n.bad {
+		t.Error(s)
+	}
+	return len(l.n.bad) == 0
+}
+
+// stopped waits, without a slot, until the run has ended for the bodies.
+func (l *lifetime) stopped(t *Task) {
+	t.Blocking(func() { until(t.run.stopped.Load) })
+}
+
+// body is the main task.
+func (l *lifetime) body(t *Task) error {
+	l.main = t
+	helper := make(chan struct{})
+	noMore := make(chan struct{}) // the subject is over, or never runs
+	t.SpawnWith(Attrs{Label: "helper"}, func(t *Task) error {
+		close(helper)
+		for {
+			var f func()
+			t.Blocking(func() { f = l.nextWork(noMore) })
+			if f == nil {
+				return nil
+			}
+			f()
+		}
+	})
+	t.Blocking(func() { <-helper })
+
+	if l.spawn == "undeferred, not ready" {
+		ran := make(chan func(error), 1)
+		t.SpawnWith(Attrs{Label: "gate"}, func(t *Task) error { ran <- t.Hold(); return nil }, deps.InOut(&l.gate))
+		var end func(error)
+		t.Blocking(func() { end = <-ran })
+		waiting := int32(3) // the helper, the gate and the creator
+		if l.run == "sibling failed" {
+			waiting++
+		}
+		l.foreign <- func() {
+			until(func() bool { return t.idle.Load() >= waiting || t.run.stopped.Load() })
+			l.gateOver.Store(true)
+			end(nil)
+		}
+	}
+	t.Spawn(func(t *Task) error { l.before.Add(1); return nil }, deps.InOut(&l.x))
+	t.Blocking(func() { until(func() bool { return l.before.Load() != 0 }) })
+	if l.run == "sibling failed" {
+		in := make(chan struct{})
+		t.SpawnWith(Attrs{Label: "sibling"}, func(t *Task) error {
+			t.Blocking(func() { close(in); <-l.failSibling })
+			return errSibling
+		})
+		t.Blocking(func() { <-in })
+	}
+	if l.run == "cancelled before" {
+		l.cancel(errCancel)
+		l.stopped(t)
+	}
+
+	// The creator is a task of its own, so that it is seen to wait.
+	create := func(t *Task) error {
+		defer close(noMore)
+		attrs := Attrs{Label: "subject", Undeferred: l.spawn != "deferred", Wait: l.nested == "wait attribute"}
+		accs := []deps.Access{deps.InOut(&l.x)}
+		if l.spawn == "undeferred, not ready" {
+			accs = append(accs, deps.In(&l.gate))
+		}
+		t.SpawnWith(attrs, func(t *Task) error { return l.subject(t) }, accs...)
+		if attrs.Undeferred {
+			l.n.check(l.bodyOver.Load() || !l.started.Load(), "the undeferred subject is not over")
+			l.n.check(l.bodyOver.Load() || l.run == "cancelled before", "the undeferred subject did not run")
+		}
+		t.SpawnWith(Attrs{Label: "after"}, func(t *Task) error { l.follow(); l.after.Add(1); return nil }, deps.In(&l.x))
+		t.SpawnWith(Attrs{Label: "after2"}, func(t *Task) error {
+			l.follow()
+			l.n.check(l.after.Load() == 1, "after2 runs before after")
+			l.after2.Add(1)
+			return nil
+		}, deps.InOut(&l.x))
+		if l.spawn == "deferred" && l.run != "cancelled before" {
+			t.Wait() // for the subject, so that the helper is not sent home early
+		}
+		return nil
+	}
+	if l.run == "cancelled before" {
+		return create(t) // a creator would not start any more
+	}
+	t.SpawnWith(Attrs{Label: "creator"}, create, deps.InOut(&l.x).Weak(), deps.In(&l.gate).Weak())
+	return nil
+}
+
+// nextWork returns the next function for the helper; nil when there will be none.
+func (l *lifetime) nextWork(noMore chan struct{}) func() {
+	select {
+	case f := <-l.work:
+		return f
+	case <-noMore:
+	}
+	select {
+	case f := <-l.work:
+		return f
+	default:
+		return nil
+	}
+}
+
+// follow is what must hold when a successor of the subject runs.
+func (l *lifetime) follow() {
+	l.n.check(l.bodyOver.Load(), "a successor runs before the subject's body is over")
+	l.n.check(l.events == "none" || l.released.Load(), "a successor runs before the subject's event is over")
+	l.n.check(l.nested == "none" || l.childOver.Load(), "a successor runs before the subject's child is over")
+}
+
+// subject is the body of the task that the case is about.
+func (l *lifetime) subject(t *Task) error {
+	l.n.check(!l.started.Swap(true), "the subject runs twice")
+	defer l.bodyOver.Store(true)
+	l.n.check(l.before.Load() == 1, "the subject runs before its predecessor")
+	l.n.check(l.spawn != "undeferred, not ready" || l.gateOver.Load(), "the subject runs before the gate is open")
+
+	inBody := l.bindEvent(t)
+	if l.cancelFirst {
+		l.endRun(t)
+	}
+	l.block(t)
+	if !l.cancelFirst {
+		l.endRun(t)
+	}
+	l.nest(t)
+	inBody()
+
+	switch l.result {
+	case "error":
+		return errBody
+	case "panic":
+		panic(errBody)
+	case "panicvalue":
+		panic(7)
+	case "goexit":
+		runtime.Goexit()
+	}
+	return nil
+}
+
+// endRun makes the run end for a reason other than the subject.
+func (l *lifetime) endRun(t *Task) {
+	switch l.run {
+	case "cancelled in the body":
+		l.cancel(errCancel)
+		l.stopped(t)
+	case "sibling failed":
+		close(l.failSibling)
+		l.stopped(t)
+	}
+}
+
+// bindEvent binds the event of the case and returns what the body does about it last.
+func (l *lifetime) bindEvent(t *Task) (inBody func()) {
+	if l.events == "none" {
+		return func() {}
+	}
+	end := t.Hold()
+	late := func() { until(func() bool { return t.holds.Load() >= bodyOver }) }
+	finish := func(err error) {
+		l.released.Store(true)
+		end(err)
+		end(errors.New("a second call counts for nothing"))
+	}
+	switch l.events {
+	case "released in the body":
+		return func() { finish(nil) }
+	case "released by a goroutine":
+		l.foreign <- func() { late(); finish(nil) }
+	case "error by a goroutine":
+		l.foreign <- func() { late(); finish(errEvent) }
+	case "released by a task":
+		return func() {
+			l.work <- func() {
+				h := l.helperTask()
+				h.Blocking(late)
+				finish(nil)
+			}
+		}
+	}
+	return func() {}
+}
+
+// helperTask returns the task whose body the caller is.
+func (l *lifetime) helperTask() *Task { return l.main.run.rt.here().cur }
+
+// block blocks and is unblocked as the case says.
+func (l *lifetime) block(t *Task) {
+	blockedOrOver := func() {
+		until(func() bool { return t.block.Load() == blocked || t.run.stopped.Load() })
+	}
+	switch l.blocked {
+	case "no":
+		return
+	case "early":
+		t.Unblock()
+		t.Unblock() // is the same as one
+	case "late":
+		go func() { blockedOrOver(); t.Unblock() }()
+	case "by a goroutine":
+		go t.Unblock()
+	case "by a task":
+		l.work <- func() {
+			l.helperTask().Blocking(blockedOrOver)
+			t.Unblock()
+		}
+	case "Blocking":
+		c := make(chan int)
+		go func() { c <- 1 }()
+		t.Blocking(func() { <-c })
+		return
+	}
+	err := t.Block()
+	l.n.check(err == t.run.cause() || err == nil, "Block returned %v; the run's error is %v", err, t.run.cause())
+	if l.run == "normal" {
+		l.n.check(err == nil, "Block returned %v", err)
+	} else if l.cancelFirst {
+		l.n.check(err != nil, "Block returned no error after the run had ended")
+	}
+}
+
+// nest makes the child of the case.
+func (l *lifetime) nest(t *Task) {
+	if l.nested == "none" {
+		return
+	}
+	child := func(t *Task) error { l.childOver.Store(true); return nil }
+	switch l.nested {
+	case "wait attribute":
+		t.Spawn(child)
+	default:
+		t.Spawn(child, deps.InOut(&l.x))
+	}
+	if l.nested == "waited for" {
+		err := t.Wait()
+		l.n.check(l.childOver.Load() == (l.run == "normal"), "after Wait, child over: %v", l.childOver.Load())
+		l.n.check((err == nil) == (l.run == "normal"), "Wait returned %v", err)
+	}
+}
+
+// checkError checks what Run returned.
+func (l *lifetime) checkError(err error) {
+	var want error
+	label := "subject"
+	switch {
+	case strings.HasPrefix(l.run, "cancelled"):
+		l.n.check(err == errCancel, "Run returned %v; want the cause of the context", err)
+		return
+	case l.run == "sibling failed":
+		want, label = errSibling, "sibling"
+	case l.result == "goexit":
+		want = errGoexit
+	case l.result == "error" || l.result == "panic":
+		want = errBody
+	case l.result == "panicvalue":
+	case l.events == "error by a goroutine":
+		want = errEvent
+	default:
+		l.n.check(err == nil, "Run returned %v", err)
+		return
+	}
+	var e *Error
+	if !errors.As(err, &e) {
+		l.n.check(false, "Run returned %v, which is no *Error", err)
+		return
+	}
+	l.n.check(want == nil || errors.Is(err, want), "Run returned %v; want %v", err, want)
+	l.n.check(e.Label == label, "the error names %q", e.Label)
+	l.n.check(strings.Contains(e.Site, "product_test.go:"), "the error is from %s", e.Site)
+	panicked := label == "subject" && strings.HasPrefix(l.result, "panic")
+	l.n.check(panicked == (e.Panic != nil) && panicked == (e.Stack != nil), "panic %v, stack of %d bytes", e.Panic, len(e.Stack))
+	if panicked {
+		l.n.check(strings.Contains(string(e.Stack), "(*lifetime).subject"), "the stack does not show the body:\n%s", e.Stack)
+	}
+	if panicked && l.result == "panicvalue" {
+		l.n.check(e.Panic == 7 && e.Err.Error() == "panic: 7", "panic %v, cause %v", e.Panic, e.Err)
+	}
+}
+
+// checkRuns checks which bodies ran: the successors if and only if nothing had failed before.
+func (l *lifetime) checkRuns(err error) {
+	want := int32(0)
+	if err == nil {
+		want = 1
+	}
+	l.n.check(l.started.Load() == (l.run != "cancelled before"), "the subject started: %v", l.started.Load())
+	l.n.check(l.bodyOver.Load() == l.started.Load(), "the subject's body is over: %v", l.bodyOver.Load())
+	l.n.check(l.events == "none" || !l.started.Load() || l.released.Load(), "Run returned before the event was over")
+	l.n.check(l.after.Load() == want && l.after2.Load() == want, "successors ran %d and %d times; want %d", l.after.Load(), l.after2.Load(), want)
+}
