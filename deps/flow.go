@@ -46,24 +46,41 @@ func (f *Flow) set(a *access, bits uint32) {
 
 // push adds bits to a's state and leaves what follows on the work list.
 func (f *Flow) push(a *access, bits uint32) {
+	if bits == hasW {
+		f.grant(a)
+		return
+	}
 	s := a.state.Add(bits)
+	if bits == hasR && s&(through|hasChild|isReader) == 0 {
+		return // a writer keeps the read token until it is over
+	}
 	if e := effects(s) &^ effects(s-bits); e != 0 {
 		f.work = append(f.work, step{a, s, s - bits, e})
 	}
 }
 
-// grant delivers the write token to a's in-port. It is push(a, hasW) with the
-// common case, a task that waits for just this, done at once.
+// grant is push(a, hasW) with the two common cases done at once: a task that waits
+// for just this, and readers that are over already.
 func (f *Flow) grant(a *access) {
-	s := a.state.Add(hasW)
-	if !onlyReady(s) {
-		if e := effects(s) &^ effects(s-hasW); e != 0 {
-			f.work = append(f.work, step{a, s, s - hasW, e})
+	const over = isReader | through
+	for {
+		s := a.state.Add(hasW)
+		switch {
+		case onlyReady(s):
+			if s&isWeak == 0 && !startable(s-hasW) {
+				f.granted(a.owner, s)
+			}
+			return
+		case s&over == over && readerOver(s) == hasW|hasNext:
+			next := a.succ
+			f.atRest(a.owner)
+			a = next
+		default:
+			if e := effects(s) &^ effects(s-hasW); e != 0 {
+				f.work = append(f.work, step{a, s, s - hasW, e})
+			}
+			return
 		}
-		return
-	}
-	if s&isWeak == 0 && !alreadyOpen(s) {
-		f.granted(a.owner, s)
 	}
 }
 

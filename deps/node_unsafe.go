@@ -88,17 +88,17 @@ func (p *Node) Register(n *Node, list []Access, f *Flow) bool {
 		a := &n.accs[i]
 		prev := a.succ
 		a.succ = nil
-		var e uint32
+		weak := a.state.Load()&isWeak != 0
+		open := true
 		switch {
 		case prev == nil:
 			a.state.Init(a.state.Load() | hasW)
-			e = ready
 		case prev.owner == p:
-			e = f.linkChild(prev, a)
+			open = f.linkChild(prev, a)
 		default:
-			e = f.linkNext(prev, a, prev.state.Load())
+			open = f.linkNext(prev, a, prev.state.Load())
 		}
-		if e&ready != 0 && a.state.Load()&isWeak == 0 {
+		if open && !weak {
 			granted++
 		}
 	}
@@ -188,13 +188,13 @@ func (n *Node) room(k int) []access {
 }
 
 // linkChild makes a the first access in the domain of prev's task to prev's object and
-// returns what of that makes a may start.
-func (f *Flow) linkChild(prev, a *access) uint32 {
+// reports whether a may start.
+func (f *Flow) linkChild(prev, a *access) bool {
 	ps, as := prev.state.Load(), a.state.Load()
 	if ps&hasW != 0 {
 		// Nothing more can arrive at prev's in-port: no link is needed.
 		a.state.Init(as | hasW)
-		return ready
+		return true
 	}
 	prev.child = a
 	b := hasChild
@@ -206,10 +206,16 @@ func (f *Flow) linkChild(prev, a *access) uint32 {
 		given |= ps & hasG
 	}
 	a.state.Init(as | given)
-	open := effects(as|given) & ready
+	open := startable(as | given)
 	s := prev.state.Add(b)
-	e := effects(s) &^ effects(s-b)
-	return open | a.deliver(tokens(e, childR, childW, childG)&^given)
+	t := s & (hasW | hasR)
+	switch {
+	case t&hasW != 0:
+		t = hasW
+	case s&childGrp != 0:
+		t |= s & hasG
+	}
+	return a.deliver(t&^given) || open
 }
 
 // linkSolo links the only access of a task, a strong one, and reports whether the task may start.
@@ -227,22 +233,22 @@ func (f *Flow) linkSolo(p *Node, a *access) bool {
 	}
 	if prev.owner != p {
 		ps := prev.state.Load()
-		if ps&isGroup == 0 && (ps&isReader == 0 || ps&hasR != 0) {
+		if ps&isGroup == 0 && (ps&isReader == 0 || ps&(hasR|hasW) != 0) {
 			a.state.Init(a.state.Load() | isSolo)
-			return f.linkNext(prev, a, ps)&ready != 0
+			return f.linkNext(prev, a, ps)
 		}
-		if f.linkNext(prev, a, ps)&ready != 0 {
+		if f.linkNext(prev, a, ps) {
 			return true
 		}
-	} else if f.linkChild(prev, a)&ready != 0 {
+	} else if f.linkChild(prev, a) {
 		return true
 	}
 	return a.owner.pending.Add(-1) == 0
 }
 
 // linkNext makes a the successor of prev, the last access of a sibling, whose state was ps a
-// moment ago.
-func (f *Flow) linkNext(prev, a *access, ps uint32) uint32 {
+// moment ago. It reports whether a may start.
+func (f *Flow) linkNext(prev, a *access, ps uint32) bool {
 	as := a.state.Load()
 	if finished(ps) {
 		// Nobody but this body would touch prev again: it is at rest.
@@ -250,7 +256,7 @@ func (f *Flow) linkNext(prev, a *access, ps uint32) uint32 {
 			f.atRest(prev.owner)
 		}
 		a.state.Init(as | hasW)
-		return ready
+		return true
 	}
 	prev.succ = a
 	b := hasNext
@@ -259,15 +265,15 @@ func (f *Flow) linkNext(prev, a *access, ps uint32) uint32 {
 	}
 	given := atOnce(ps, as)
 	a.state.Init(as | given)
-	open := effects(as|given) & ready
+	open := startable(as | given)
 	s := prev.state.Add(b)
-	e := effects(s) &^ effects(s-b)
-	if e&rest != 0 && s&lingers == 0 {
+	t := passes(s)
+	if t == hasW && s&lingers == 0 {
 		// prev finished between the look and the link. An earlier read token went
 		// nowhere, since there was no successor: nothing is under way.
 		f.atRest(prev.owner)
 	}
-	return open | a.deliver(tokens(e, sendR, sendW, sendG)&^given)
+	return a.deliver(t&^given) || open
 }
 
 // atOnce returns the tokens that an access in state ps passes to a successor in state as the
@@ -276,24 +282,8 @@ func (f *Flow) linkNext(prev, a *access, ps uint32) uint32 {
 func atOnce(ps, as uint32) uint32 {
 	switch {
 	case ps&isReader != 0:
-		return ps & hasR
-	case ps&as&isGroup != 0:
-		return ps & hasG
-	}
-	return 0
-}
-
-// tokens returns the bits that effects e deliver to an in-port, where r, w and g
-// are the effects that send the three tokens. The write token implies the others.
-func tokens(e, r, w, g uint32) uint32 {
-	switch {
-	case e&w != 0:
-		return hasW
-	case e&r != 0 && e&g != 0:
-		return hasR | hasG
-	case e&r != 0:
-		return hasR
-	case e&g != 0:
+		return (ps | ps>>posW) & hasR
+	case ps&as&isGroup != 0 && ps&(hasG|hasW) != 0:
 		return hasG
 	}
 	return 0
@@ -301,12 +291,12 @@ func tokens(e, r, w, g uint32) uint32 {
 
 // deliver adds tokens t to a, which is being linked and has no successor or child, and
 // reports whether that lets the task start: nothing else can follow.
-func (a *access) deliver(t uint32) uint32 {
+func (a *access) deliver(t uint32) bool {
 	if t == 0 {
-		return 0
+		return false
 	}
 	s := a.state.Add(t)
-	return effects(s) &^ effects(s-t) & ready
+	return startable(s) && !startable(s-t)
 }
 
 // domain returns the table of p's children. The first call enters p's own
@@ -353,22 +343,28 @@ func (n *Node) Finish(f *Flow) {
 }
 
 // giveUp joins a's in-port to its out-port. It is set(a, through) with the common
-// cases done at once: a strong access that holds the write token.
+// cases done at once: a strong access that holds the write token, and a strong
+// reader that does not.
 func (f *Flow) giveUp(a *access) {
 	s := a.state.Add(through)
 	switch s &^ (isReader | isGroup | isSolo | hasR | hasG | nextGroup) {
 	case through | hasW:
 		// Nobody follows yet; whoever links a successor sees that a is over.
+		return
 	case through | hasW | hasNext:
 		// Earlier messages of a strong access are delivered by now.
 		f.grant(a.succ)
 		f.atRest(a.owner)
 		f.drain()
-	default:
-		if e := effects(s) &^ effects(s-through); e != 0 {
-			f.carry(step{a, s, s - through, e})
-			f.drain()
+		return
+	case through, through | hasNext:
+		if s&isReader != 0 {
+			return // the read token went on when it came
 		}
+	}
+	if e := effects(s) &^ effects(s-through); e != 0 {
+		f.carry(step{a, s, s - through, e})
+		f.drain()
 	}
 }
 
@@ -382,7 +378,7 @@ func (n *Node) closeDomain(d *domain, f *Flow) {
 			f.set(e.last, closed)
 		case e.up.given:
 		case e.last == e.up:
-			f.set(e.up, through)
+			f.giveUp(e.up)
 		default:
 			f.linkUp(e.last, e.up)
 		}

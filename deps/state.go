@@ -117,6 +117,33 @@ func finished(s uint32) bool {
 	return s&outW != 0 || s&(through|hasW) == through|hasW
 }
 
+// The functions below are effects for one question each, where the answer must be
+// quick; a test compares them with effects over all states.
+
+// startable reports whether the task may start as far as an access in state s is concerned.
+func startable(s uint32) bool {
+	return s&(hasW|s>>posReader&1*hasR|s>>posGroup&1*hasG) != 0
+}
+
+// passes returns the tokens that an access in state s, whose successor is linked at
+// this moment, has for it.
+func passes(s uint32) uint32 {
+	if finished(s) {
+		return hasW
+	}
+	var t uint32
+	switch {
+	case s&isReader != 0 && s&(hasR|hasW) != 0:
+		t = hasR
+	case s&outR != 0, s&(through|hasR) == through|hasR:
+		t = hasR
+	}
+	if s&nextGroup != 0 && s&(hasG|hasW) != 0 {
+		t |= hasG
+	}
+	return t
+}
+
 // onlyReady reports whether the write token, which made s what it is, can have no other
 // effect than that the task may start: the access gives nothing on yet.
 func onlyReady(s uint32) bool {
@@ -124,7 +151,8 @@ func onlyReady(s uint32) bool {
 		(s&hasNext == 0 || s&(isReader|isGroup) == 0)
 }
 
-// alreadyOpen reports whether the task could start before the write token came.
-func alreadyOpen(s uint32) bool {
-	return s&(isReader|hasR) == isReader|hasR || s&(isGroup|hasG) == isGroup|hasG
+// readerOver is what s is for a strong reader that is given up and has no children, without
+// the bits that do not matter then.
+func readerOver(s uint32) uint32 {
+	return s &^ (isSolo | hasR | isReader | through)
 }
