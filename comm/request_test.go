@@ -1,0 +1,246 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var errTest = errors.New("test")
+
+func TestRequestOfOnesOwn(t *testing.T) {
+	r, complete := NewRequest()
+	ok, _, _ := r.Test()
+	require.False(t, ok)
+	require.False(t, r.Done())
+	require.False(t, r.Cancel())
+	var order []int
+	for i := range 3 {
+		r.OnDone(func(err error) {
+			require.ErrorIs(t, err, errTest)
+			order = append(order, i)
+		})
+	}
+	complete(errTest)
+	complete(nil)
+	require.Equal(t, []int{0, 1, 2}, order, "in the order of registration")
+	r.OnDone(func(error) { order = append(order, 3) })
+	require.Equal(t, []int{0, 1, 2, 3}, order, "at once when complete")
+	_, err := r.Wait(context.Background())
+	require.ErrorIs(t, err, errTest)
+	ok, _, err = r.Test()
+	require.True(t, ok)
+	require.ErrorIs(t, err, errTest)
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	r, complete := NewRequest()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errTest)
+	_, err := r.Wait(ctx)
+	require.ErrorIs(t, err, errTest)
+	require.ErrorIs(t, WaitAll(ctx, r), errTest)
+	i, _, err := WaitAny(ctx, r, nil)
+	require.Equal(t, Undefined, i)
+	require.ErrorIs(t, err, errTest)
+	require.False(t, r.Done(), "the operation goes on")
+	require.Nil(t, r.state.Load(), "waiters that gave up are forgotten")
+	complete(nil)
+	_, err = r.Wait(ctx)
+	require.NoError(t, err, "a complete request is looked at first")
+}
+
+func TestWaitAllAndAny(t *testing.T) {
+	require.NoError(t, WaitAll(context.Background(), nil, nil))
+	i, _, err := WaitAny(context.Background(), nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, Undefined, i)
+
+	a, endA := NewRequest()
+	b, endB := NewRequest()
+	go endB(errTest)
+	i, _, err = WaitAny(context.Background(), nil, a, b)
+	require.Equal(t, 2, i)
+	require.ErrorIs(t, err, errTest)
+	require.Nil(t, a.state.Load(), "WaitAny leaves nothing behind")
+	go endA(nil)
+	require.ErrorIs(t, WaitAll(context.Background(), nil, a, b, a), errTest)
+	require.True(t, a.Done())
+}
+
+// Waiters, callbacks and completers meet in all orders.
+func TestHammerRequest(t *testing.T) {
+	for range 300 {
+		r, complete := NewRequest()
+		other, _ := NewRequest()
+		ctx, cancel := context.WithCancel(context.Background())
+		var called, won atomic.Int32
+		var wg sync.WaitGroup
+		for i := range 2 {
+			wg.Go(func() { r.OnDone(func(error) { called.Add(1) }) })
+			wg.Go(func() { complete(errTest) })
+			wg.Go(func() {
+				if _, err := r.Wait(context.Background()); errors.Is(err, errTest) {
+					won.Add(1)
+				}
+			})
+			wg.Go(func() {
+				if _, err := r.Wait(ctx); errors.Is(err, errTest) || errors.Is(err, context.Canceled) {
+					won.Add(1)
+				}
+			})
+			wg.Go(func() {
+				if i, _, err := WaitAny(nil, other, r); i == 1 && errors.Is(err, errTest) {
+					won.Add(1)
+				}
+			})
+			wg.Go(func() {
+				if i == 0 {
+					cancel()
+				}
+			})
+		}
+		wg.Wait()
+		cancel()
+		r.OnDone(func(error) { called.Add(1) })
+		require.Equal(t, int32(3), called.Load())
+		require.Equal(t, int32(6), won.Load())
+		require.Nil(t, other.state.Load())
+	}
+}
+
+func TestCancel(t *testing.T) {
+	run(t, 1, func(c *Comm) error {
+		b := []int{0}
+		r := c.Irecv(Of(b), 0, 1)
+		if err := expect("cancelled", true, r.Cancel()); err != nil {
+			return err
+		}
+		st, err := r.Wait(nil)
+		if !errors.Is(err, ErrCancelled) || !st.Cancelled {
+			return errors.Join(errors.New("result of a cancelled receive"), err)
+		}
+		s := c.Isend(Of([]int{5}), 0, 1)
+		r2 := c.Irecv(Of(b), 0, 1)
+		_, err = r2.Wait(nil)
+		return firstError(err, WaitAll(nil, s), expect("cancel again", false, r.Cancel()), expect("cancel when done", false, r2.Cancel()), expect("data", 5, b[0]))
+	})
+}
+
+// A cancel and a message meet: exactly one of them gets the receive.
+func TestHammerCancel(t *testing.T) {
+	run(t, 2, func(c *Comm) error {
+		const n = 500
+		if c.Rank() == 1 {
+			for i := range n {
+				if err := c.Send(Of([]int{i}), 0, 0); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		got := 0
+		for got < n {
+			b := []int{-1}
+			r := c.Irecv(Of(b), 1, 0)
+			cancelled := r.Cancel()
+			_, err := r.Wait(nil)
+			if cancelled != errors.Is(err, ErrCancelled) {
+				return errors.Join(errors.New("cancel and result disagree"), err)
+			}
+			if cancelled {
+				runtime.Gosched()
+				continue
+			}
+			if err := firstError(err, expect("message", got, b[0])); err != nil {
+				return err
+			}
+			got++
+		}
+		return nil
+	})
+}
+
+// A chain of messages, each sent from the callback of the one before, is no recursion.
+func TestCallbacksDoNotNestWithoutBound(t *testing.T) {
+	const n = 20000
+	run(t, 2, func(c *Comm) error {
+		peer := 1 - c.Rank()
+		buf := []int{0}
+		end, complete := NewRequest()
+		var step func(error)
+		deepest := 0
+		step = func(err error) {
+			if err != nil || buf[0] >= n {
+				if err == nil && buf[0] == n { // the peer has to stop too
+					err = c.Send(Of([]int{n + 1}), peer, 0)
+				}
+				complete(err)
+				return
+			}
+			if buf[0]%1000 == 500 {
+				deepest = max(deepest, runtime.Callers(0, make([]uintptr, 1<<16)))
+			}
+			v := buf[0] + 1
+			r := c.Irecv(Of(buf), peer, 0)
+			c.Isend(Of([]int{v}), peer, 0).OnDone(func(err error) {
+				if err != nil {
+					complete(err)
+				}
+			})
+			r.OnDone(step)
+		}
+		if c.Rank() == 0 {
+			step(nil)
+		} else {
+			c.Irecv(Of(buf), peer, 0).OnDone(step)
+		}
+		if _, err := end.Wait(c.Context()); err != nil {
+			return err
+		}
+		if deepest > 2000 {
+			return errors.New("the stack is as deep as the chain")
+		}
+		return nil
+	})
+}
+
+// Requests that are complete when their callback is registered do not nest either.
+func TestImmediateCallbacksDoNotNest(t *testing.T) {
+	run(t, 1, func(c *Comm) error {
+		const n = 100000
+		i := 0
+		end, complete := NewRequest()
+		var step func(error)
+		step = func(err error) {
+			if i++; i == n || err != nil {
+				complete(err)
+				return
+			}
+			c.Isend(Buffer{}, ProcNull, 0).OnDone(step)
+		}
+		step(nil)
+		_, err := end.Wait(nil)
+		return firstError(err, expect("steps", n, i))
+	})
+}
+
+func TestPanicInACallbackDoesNotLoseOthers(t *testing.T) {
+	r, complete := NewRequest()
+	called := 0
+	r.OnDone(func(error) { called++ })
+	r.OnDone(func(error) { panic("test") })
+	r.OnDone(func(error) { called++ })
+	require.PanicsWithValue(t, "test", func() { complete(nil) })
+	require.Equal(t, 2, called)
+	r.OnDone(func(error) { called++ })
+	require.Equal(t, 3, called)
+}

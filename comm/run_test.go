@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestRun(t *testing.T) {
+	var seen atomic.Int64
+	run(t, 5, func(c *Comm) error {
+		seen.Add(1 << (8 * c.Rank()))
+		return expect("size", 5, c.Size())
+	})
+	require.Equal(t, int64(0x0202020202), seen.Load(), "each rank once per run")
+}
+
+func TestRanksOfTheEnvironment(t *testing.T) {
+	ranks := func(cfg Config) int {
+		n := 0
+		require.NoError(t, Main(context.Background(), cfg, func(c *Comm) error {
+			if c.Rank() == 0 {
+				n = c.Size()
+			}
+			return nil
+		}))
+		return n
+	}
+	t.Setenv(EnvRanks, "")
+	require.Equal(t, 1, ranks(Config{}))
+	t.Setenv(EnvRanks, "3")
+	require.Equal(t, 3, ranks(Config{}))
+	require.Equal(t, 2, ranks(Config{Ranks: 2}))
+	for _, bad := range []string{"0", "-1", "x", "2.5"} {
+		t.Setenv(EnvRanks, bad)
+		err := Main(context.Background(), Config{}, nil)
+		require.ErrorIs(t, err, ErrConfig)
+		require.ErrorContains(t, err, EnvRanks)
+	}
+	require.ErrorIs(t, Run(context.Background(), Config{Ranks: -1}, nil), ErrConfig)
+}
+
+// blockers are the ways to hang on a rank that never answers.
+var blockers = map[string]func(c *Comm) error{
+	"recv":      func(c *Comm) error { _, err := c.Recv(Of(make([]int, 1)), AnySource, 9); return err },
+	"ssend":     func(c *Comm) error { return c.Ssend(Buffer{}, 0, 9) },
+	"big send":  func(c *Comm) error { return c.Send(Of(make([]int, 1<<16)), 0, 9) },
+	"sendrecv":  func(c *Comm) error { _, err := c.Sendrecv(Buffer{}, 0, 9, Buffer{}, 0, 10); return err },
+	"probe":     func(c *Comm) error { _, err := c.Probe(0, AnyTag); return err },
+	"barrier":   func(c *Comm) error { return c.Barrier() },
+	"allreduce": func(c *Comm) error { return c.Allreduce(Of([]int{1}), Of([]int{1}), Sum) },
+	"alltoall": func(c *Comm) error {
+		return c.Alltoall(Of(make([]int, 1<<16*c.Size())), Of(make([]int, 1<<16*c.Size())))
+	},
+	"wait": func(c *Comm) error { _, err := c.Irecv(Buffer{}, 0, 9).Wait(context.Background()); return err },
+	"wait with the run's context": func(c *Comm) error {
+		_, err := c.Irecv(Buffer{}, 0, 9).Wait(c.Context())
+		return err
+	},
+	"wait any": func(c *Comm) error {
+		_, _, err := WaitAny(nil, c.Irecv(Buffer{}, 0, 9), c.Issend(Buffer{}, 0, 9))
+		return err
+	},
+	"callback": func(c *Comm) error {
+		ch := make(chan error, 1)
+		c.Irecv(Buffer{}, 0, 9).OnDone(func(err error) { ch <- err })
+		return <-ch
+	},
+	"dup": func(c *Comm) error { _, err := c.Dup(); return err },
+	"the context": func(c *Comm) error {
+		<-c.Context().Done()
+		return &Error{Op: "wait", Err: context.Cause(c.Context())}
+	},
+}
+
+// endings are the ways in which rank 0 ends the run.
+var endings = map[string]func(cancel func()) error{
+	"error":  func(func()) error { return errTest },
+	"panic":  func(func()) error { panic(errTest) },
+	"goexit": func(func()) error { runtime.Goexit(); return nil },
+	"cancel": func(cancel func()) error { cancel(); return nil },
+}
+
+// However a rank ends the run, and wherever the others are, all of them get out, with the cause.
+func TestAbort(t *testing.T) {
+	for how, end := range endings {
+		for where, block := range blockers {
+			for _, frames := range []bool{false, true} {
+				t.Run(how+" during "+where, func(t *testing.T) {
+					ctx, cancel := context.WithCancelCause(context.Background())
+					defer cancel(nil)
+					var errs [4]error
+					cfg := Config{Ranks: 4}
+					cfg.private.frames = frames
+					err := Run(ctx, cfg, func(c *Comm) error {
+						if c.Rank() == 0 {
+							return end(func() { cancel(errTest) })
+						}
+						errs[c.Rank()] = block(c)
+						return errs[c.Rank()]
+					})
+					requireNoRankGoroutines(t)
+					for _, e := range errs[1:] {
+						require.ErrorIs(t, e, ErrAborted)
+						var typed *Error
+						require.ErrorAs(t, e, &typed)
+						if how != "goexit" {
+							require.ErrorIs(t, e, errTest, "the cause")
+						}
+					}
+					if how == "cancel" {
+						require.ErrorIs(t, err, errTest)
+						return
+					}
+					var of *RankError
+					require.ErrorAs(t, err, &of)
+					require.Equal(t, 0, of.Rank)
+					switch how {
+					case "error":
+						require.ErrorIs(t, err, errTest)
+					case "panic":
+						require.ErrorIs(t, err, errTest)
+						var p *PanicError
+						require.ErrorAs(t, err, &p)
+						require.True(t, strings.Contains(string(p.Stack), "run_test.go"), "the stack shows where")
+					case "goexit":
+						require.ErrorContains(t, err, "Goexit")
+					}
+				})
+			}
+		}
+	}
+}
+
+// What is pending at the end of a good run completes with ErrEnded, and so does what comes later.
+func TestEnd(t *testing.T) {
+	var pending []*Request
+	var kept *Comm
+	require.NoError(t, Run(context.Background(), Config{Ranks: 2}, func(c *Comm) error {
+		if c.Rank() == 0 {
+			kept = c
+			pending = append(pending, c.Irecv(Buffer{}, 1, 1), c.Issend(Buffer{}, 1, 2), c.Ibarrier())
+		}
+		return nil
+	}))
+	for _, r := range append(pending, kept.Irecv(Buffer{}, 0, 0), kept.Isend(Buffer{}, 0, 0), kept.Ibarrier()) {
+		_, err := r.Wait(nil)
+		require.ErrorIs(t, err, ErrAborted)
+		require.ErrorIs(t, err, ErrEnded)
+	}
+	_, _, err := kept.Iprobe(AnySource, AnyTag)
+	require.ErrorIs(t, err, ErrEnded)
+	require.ErrorIs(t, context.Cause(kept.Context()), ErrEnded)
+}
+
+func TestRunUnderAnEndedContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, Run(ctx, Config{Ranks: 2}, func(c *Comm) error { return errors.New("never called") }), context.Canceled)
+}
+
+func TestMismatchedCollectives(t *testing.T) {
+	a, b := Of(make([]int, 4)), Of(make([]int, 8))
+	for name, x := range map[string]struct {
+		one, other func(c *Comm) error
+		says       string
+	}{
+		"kind":   {func(c *Comm) error { return c.Barrier() }, func(c *Comm) error { return c.Allreduce(a, a, Sum) }, "barrier"},
+		"op":     {func(c *Comm) error { return c.Allreduce(a, a, Sum) }, func(c *Comm) error { return c.Allreduce(a, a, Max) }, "max"},
+		"length": {func(c *Comm) error { return c.Allreduce(a, a, Sum) }, func(c *Comm) error { return c.Allreduce(b, b, Sum) }, "64 bytes"},
+		"root":   {func(c *Comm) error { return c.Gather(a, b, 0) }, func(c *Comm) error { return c.Scatter(b, a, 1) }, "root 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := Run(context.Background(), Config{Ranks: 2}, func(c *Comm) error {
+				if c.Rank() == 0 {
+					return x.one(c)
+				}
+				return x.other(c)
+			})
+			require.ErrorIs(t, err, ErrMismatch)
+			require.Regexp(t, "rank . (is in|sends)", fmt.Sprint(err))
+			require.True(t, strings.Contains(err.Error(), x.says) || strings.Contains(err.Error(), "32 bytes"), err.Error())
+		})
+	}
+}
+
+func TestErrorText(t *testing.T) {
+	err := &Error{Op: "recv", Rank: 3, Peer: AnySource, Tag: 7, Err: ErrTruncated}
+	require.Equal(t, "comm: recv on rank 3, any source, tag 7: message is larger than the receive buffer", err.Error())
+	err = &Error{Op: "recv", Rank: 3, Peer: 1, Tag: AnyTag, Err: ErrTruncated}
+	require.Equal(t, "comm: recv on rank 3, peer 1, any tag: message is larger than the receive buffer", err.Error())
+	require.Equal(t, "comm: rank 2: comm: run: test", (&RankError{2, runError(errTest)}).Error())
+}
