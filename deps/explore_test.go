@@ -179,6 +179,9 @@ var sketches = map[string]sketch{
 	"one alone":                  program(leaf("inout(a)"), leaf("in(a)"), leaf("inout(a)"), leaf("in(a)"), leaf("in(a)"), leaf("inout(a)")),
 	"alone behind a group":       program(leaf("inout(a)"), leaf("concurrent(a)"), leaf("concurrent(a)"), leaf("concurrent(a)"), leaf("inout(a)"), leaf("inout(a)")),
 	"two objects":                program(leaf("inout(a)"), leaf("inout(b)"), leaf("in(a) in(b)"), leaf("weakin(a) weakin(b)"), leaf("in(a)"), leaf("inout(a) inout(b)"), leaf("inout(b)")),
+	"two objects, to a child":    program(leaf("inout(a)"), leaf("inout(b)"), leaf("in(a) in(b)"), nest("weakinout(a)", leaf("in(a)")), leaf("inout(a)"), leaf("inout(b)")),
+	"two objects, opening":       program(leaf("inout(a)"), leaf("inout(b)"), leaf("concurrent(a) in(b)"), nest("weakconcurrent(a)", leaf("concurrent(a)")), leaf("inout(a)"), leaf("inout(b)")),
+	"writer in a reader":         program(leaf("in(a)"), nest("in(a)", leaf("weakinout(a)"), leaf("weakinout(a)")), leaf("weakin(a)"), leaf("in(a)"), leaf("inout(a)")),
 	"two objects, group":         program(leaf("inout(a)"), leaf("inout(b)"), leaf("concurrent(a) in(b)"), leaf("weakconcurrent(a)"), leaf("concurrent(a) weakin(b)"), leaf("inout(a) inout(b)"), leaf("inout(b)")),
 	"wide":                       program(nest("weakinout(a) weakinout(b)", leaf("in(a)"), leaf("inout(b)")), nest("weakin(a) weakin(b)", leaf("in(a) in(b)")), leaf("inout(a)"), leaf("inout(b)")),
 }
