@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"sort"
 	"sync"
 	"time"
@@ -239,17 +240,15 @@ func (s *Store) updateLocked(fn func(*txn) error) error {
 			t.tx, err = db.Begin(true)
 			return err
 		}
-		err = fn(t)
-		if t.tx == nil {
-			return err // a commit failed; nothing is open
+		defer func() { // also after a panic: Close waits for open transactions
+			if t.tx != nil {
+				t.tx.Rollback()
+			}
+		}()
+		if err := fn(t); err != nil {
+			return err
 		}
-		if err == nil {
-			err = t.commit()
-		}
-		if t.tx != nil {
-			err = errors.Join(err, t.tx.Rollback())
-		}
-		return err
+		return t.commit()
 	})
 }
 
@@ -287,6 +286,8 @@ func (s *Store) locked(exclusive bool, fn func() error) (err error) {
 		return err
 	}
 	defer unlock(s.lock)
+	// A damaged page may also lead the database out of its mapping.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %s: %v", ErrCorrupt, metaName, p)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -371,6 +372,40 @@ func TestDamage(t *testing.T) {
 	_, err = Open(dir, Config{})
 	require.ErrorIs(t, err, ErrCorrupt)
 	require.NoError(t, s.Close())
+}
+
+// Whatever is in the metadata file, opening it ends, with an error or a store that works.
+func TestDamagedMetadataHammer(t *testing.T) {
+	s := newTestStore(t, Config{})
+	for range 3 {
+		h, err := makeWindow(s, oneRegion("", 100))
+		require.NoError(t, err)
+		require.NoError(t, h.Release())
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 3))
+	whole, err := os.ReadFile(filepath.Join(s.Dir(), metaName))
+	require.NoError(t, err)
+	failed := 0
+	for range 100 {
+		dir := t.TempDir()
+		require.NoError(t, os.CopyFS(filepath.Join(dir, allocDir), os.DirFS(s.allocPath())))
+		bad := append([]byte{}, whole...)
+		for range 1 + rng.IntN(20) {
+			bad[rng.IntN(len(bad))] = byte(rng.Uint32())
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, metaName), bad, 0o600))
+		s, err := Open(dir, Config{})
+		if err != nil {
+			failed++
+			continue
+		}
+		_, _ = s.List()
+		_, _ = s.Create(oneRegion("new", 10))
+		require.NoError(t, s.Close())
+	}
+	t.Logf("%d of 100 could not be opened", failed)
 }
 
 func TestLockWaitIsBounded(t *testing.T) {
