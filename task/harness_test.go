@@ -71,10 +71,21 @@ func newTestRuntime(t testing.TB, cfg Config) *Runtime {
 	t.Helper()
 	watch(t)
 	base := runtime.NumGoroutine()
+	outermost := openRuntimes == 0 // closed last: the others may have got spare goroutines since
+	openRuntimes++
 	rt := openTest(t, cfg)
-	t.Cleanup(func() { closeTest(t, rt, base) })
+	t.Cleanup(func() {
+		openRuntimes--
+		require.NoError(t, rt.Close())
+		if outermost {
+			settled(t, base)
+		}
+	})
 	return rt
 }
+
+// openRuntimes counts what newTestRuntime opened in the test that runs.
+var openRuntimes int
 
 // bg is the context of tests that cancel nothing.
 var bg = context.Background()
