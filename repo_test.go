@@ -1,0 +1,265 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package weft_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const modulePath = "weft"
+
+// law is the import law: for each part of the repository, the other parts that it may import. A part owns the packages
+// below its path. An arrow never points up or sideways: docs/architecture.md draws it.
+var law = map[string][]string{
+	"internal/xatomic": {},
+	"internal/fabric":  {},
+	"deps":             {"internal/xatomic"},
+	"task":             {"internal/xatomic", "deps"},
+	"comm":             {"internal/xatomic", "internal/fabric"},
+	"rma":              {"internal/xatomic", "comm"},
+	"nam":              {"internal/xatomic", "comm", "rma"},
+	"tampi":            {"internal/xatomic", "comm", "task"},
+	"examples/heat":    public,
+	"bench":            public,
+	"cmd/weft":         public,
+	"docs":             public, // the programs of the guide, all of them tests
+	".":                {},     // the package comment, and these tests
+}
+
+// public is what users import.
+var public = []string{"deps", "task", "comm", "rma", "nam", "tampi"}
+
+// testsMayAlsoImport lists what only the tests of a part need.
+var testsMayAlsoImport = map[string][]string{
+	"tampi": {"deps", "rma"}, // what is bound, and what depends on it
+}
+
+// thirdParty is the list of modules that code may import: why, and which parts do. Another one has to be worth its
+// place, and is argued for in the change that adds it.
+var thirdParty = map[string]struct {
+	why string
+	by  []string // tests of all parts may import testify
+}{
+	"github.com/panjf2000/ants/v2":        {"spare goroutines for tasks that block", []string{"task"}},
+	"go.uber.org/atomic":                  {"atomic values that sync/atomic lacks: Float64, Duration, Error, String", []string{"task", "comm", "nam"}},
+	"go.etcd.io/bbolt":                    {"metadata of network-attached memory", []string{"nam"}},
+	"golang.org/x/sys":                    {"calls of the operating system that syscall lacks", []string{"nam", "examples/heat"}},
+	"golang.org/x/term":                   {"whether the output is a terminal", []string{"examples/heat", "bench", "cmd/weft"}},
+	"github.com/schollz/progressbar/v3":   {"progress of programs on a terminal", []string{"examples/heat", "bench", "cmd/weft"}},
+	"github.com/spf13/cobra":              {"command lines with subcommands", []string{"cmd/weft"}},
+	"github.com/google/pprof":             {"CPU profiles, read and written", []string{"task", "bench"}},
+	"github.com/stretchr/testify":         {"assertions of tests", nil},
+	"github.com/stretchr/testify/require": {"part of testify", nil},
+}
+
+// goFile is a parsed file of the repository.
+type goFile struct {
+	path string // with slashes, relative to the root
+	part string // key of law
+	test bool
+	ast  *ast.File
+}
+
+func (f *goFile) imports() []string {
+	var list []string
+	for _, s := range f.ast.Imports {
+		p, _ := strconv.Unquote(s.Path.Value) // the parser has seen to it
+		list = append(list, p)
+	}
+	return list
+}
+
+// textFiles lists the files that people write, with slashes, relative to the root.
+func textFiles(t *testing.T, match func(string) bool) []string {
+	t.Helper()
+	var list []string
+	require.NoError(t, filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "shared"):
+			return filepath.SkipDir
+		case d.Type().IsRegular() && match(filepath.ToSlash(p)):
+			list = append(list, filepath.ToSlash(p))
+		}
+		return nil
+	}))
+	require.NotEmpty(t, list)
+	return list
+}
+
+func isText(p string) bool {
+	return slices.Contains([]string{".go", ".s", ".c", ".h", ".md", ".mod", ".sh", ".golden", ".script", ".txt", ".conf"}, path.Ext(p)) || p == ".ci/run"
+}
+
+func isSource(p string) bool {
+	return slices.Contains([]string{".go", ".s", ".c", ".h", ".sh"}, path.Ext(p)) || p == ".ci/run"
+}
+
+func goFiles(t *testing.T) []*goFile {
+	t.Helper()
+	var files []*goFile
+	for _, p := range textFiles(t, func(p string) bool { return path.Ext(p) == ".go" && !strings.Contains(p, "testdata/") }) {
+		f, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ParseComments)
+		require.NoError(t, err)
+		files = append(files, &goFile{p, partOf(path.Dir(p)), strings.HasSuffix(p, "_test.go"), f})
+	}
+	return files
+}
+
+// partOf returns the part that owns a directory, or "" if the law does not know it.
+func partOf(dir string) string {
+	for d := dir; d != "."; d = path.Dir(d) {
+		if _, ok := law[d]; ok {
+			return d
+		}
+	}
+	if dir == "." {
+		return "."
+	}
+	return ""
+}
+
+func TestImportLaw(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if !assert.NotEmpty(t, f.part, "%s: the import law has no line for this directory", f.path) {
+			continue
+		}
+		for _, imp := range f.imports() {
+			dir, ours := strings.CutPrefix(imp, modulePath+"/")
+			if !ours {
+				continue
+			}
+			to := partOf(dir)
+			legal := to == f.part || slices.Contains(law[f.part], to) || f.test && slices.Contains(testsMayAlsoImport[f.part], to)
+			assert.True(t, legal, "%s imports %s; %s may import only %v", f.path, imp, f.part, law[f.part])
+		}
+	}
+}
+
+func TestThirdPartyModules(t *testing.T) {
+	for _, f := range goFiles(t) {
+		for _, imp := range f.imports() {
+			first, _, _ := strings.Cut(imp, "/")
+			if !strings.Contains(first, ".") {
+				continue // ours or the standard library's
+			}
+			module := imp
+			for module != "." && thirdParty[module].why == "" {
+				module = path.Dir(module)
+			}
+			if !assert.NotEqual(t, ".", module, "%s imports %s, which is not on the list of third-party modules", f.path, imp) {
+				continue
+			}
+			if strings.HasPrefix(module, "github.com/stretchr/testify") {
+				// Packages named ...test are suites for the tests of others.
+				assert.True(t, f.test || strings.HasSuffix(f.ast.Name.Name, "test"), "%s imports %s outside of a test", f.path, imp)
+				continue
+			}
+			assert.Contains(t, thirdParty[module].by, f.part, "%s imports %s", f.path, imp)
+		}
+	}
+	mod, err := os.ReadFile("go.mod")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(mod)) {
+		words := strings.Fields(line)
+		if len(words) == 2 && strings.Contains(words[0], ".") {
+			assert.NotEmpty(t, thirdParty[words[0]].why, "go.mod requires %s directly, which is not on the list", words[0])
+		}
+	}
+	assert.NotContains(t, string(mod), "toolchain", "tools are pinned outside go.mod")
+	assert.NotContains(t, string(mod), "\ntool", "tools are pinned outside go.mod")
+}
+
+// Each package has one package comment, which begins as godoc wants it.
+func TestPackageComments(t *testing.T) {
+	comments, names := map[string][]string{}, map[string]string{}
+	for _, f := range goFiles(t) {
+		dir := path.Dir(f.path)
+		if f.test {
+			assert.Nil(t, f.ast.Doc, "%s: the package comment belongs to the package, not to a test", f.path)
+			continue
+		}
+		names[dir] = f.ast.Name.Name
+		if f.ast.Doc != nil {
+			comments[dir] = append(comments[dir], f.path)
+			if strings.Count(f.ast.Doc.Text(), "\n") > 15 {
+				assert.Equal(t, "doc.go", path.Base(f.path), "%s: a long package comment belongs in doc.go", f.path)
+			}
+			if name := f.ast.Name.Name; name != "main" {
+				assert.True(t, strings.HasPrefix(f.ast.Doc.Text(), "Package "+name+" "), "%s: a package comment begins with Package %s", f.path, name)
+			}
+		}
+	}
+	for dir := range names {
+		assert.Len(t, comments[dir], 1, "%s: a package has exactly one package comment", dir)
+	}
+}
+
+func TestLicenceHeaders(t *testing.T) {
+	want := []string{"SPDX-FileCopyrightText: The weft authors", "SPDX-License-Identifier: Apache-2.0"}
+	for _, p := range textFiles(t, isSource) {
+		text := read(t, p)
+		for strings.HasPrefix(text, "#!") || strings.HasPrefix(text, "//go:build ") || strings.HasPrefix(text, "\n") {
+			_, text, _ = strings.Cut(text, "\n")
+		}
+		lines := strings.SplitN(text, "\n", 3)
+		for i, w := range want {
+			require.Less(t, i, len(lines), p)
+			assert.Equal(t, w, strings.TrimLeft(lines[i], "/#* "), "%s: the licence header", p)
+		}
+	}
+}
+
+// Names tell what a file may do: unsafe code and code for one system stand in files of their own.
+func TestFileNames(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if !f.test && slices.Contains(f.imports(), "unsafe") {
+			assert.True(t, strings.HasSuffix(f.path, "_unsafe.go"), "%s imports unsafe: its name must end in _unsafe.go", f.path)
+		}
+		if base, ok := strings.CutSuffix(f.path, "_linux.go"); ok {
+			assert.FileExists(t, base+"_unsupported.go", "%s: say what happens elsewhere", f.path)
+		}
+		assert.LessOrEqual(t, strings.Count(read(t, f.path), "\n"), 600, "%s: split it", f.path)
+	}
+}
+
+// What must not be in the repository. The expressions do not match themselves.
+var forbidden = []struct{ what, expr string }{
+	{"a path of somebody's machine", `(^|[^\w.])/(work|home|root|Users)/`},
+	{"unfinished work", `\b(TO[D]O|FIX[M]E|HA[C]K|X[X]X)\b`},
+	{"unfinished work", `(?i)\bnot (yet )?implem[e]nted`},
+}
+
+func TestForbiddenText(t *testing.T) {
+	for _, rule := range forbidden {
+		re := regexp.MustCompile(rule.expr)
+		for _, p := range textFiles(t, isText) {
+			for i, line := range strings.Split(read(t, p), "\n") {
+				assert.False(t, re.MatchString(line), "%s:%d: %s: %s", p, i+1, rule.what, line)
+			}
+		}
+	}
+}
+
+func read(t *testing.T, p string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.FromSlash(p))
+	require.NoError(t, err)
+	return string(b)
+}
