@@ -69,7 +69,7 @@ func windowInUse(s *nam.Store, name string) error {
 
 // removeCommand is what a user types to remove a window.
 func removeCommand(s *nam.Store, name string) string {
-	return fmt.Sprintf("go run ./cmd/weft nam rm --dir %s %s", s.Dir(), name)
+	return fmt.Sprintf("go run ./cmd/weft nam rm --nam-dir %s %s", s.Dir(), name)
 }
 
 // removeLeftovers removes the windows of unnamed runs that have ended, and returns the names that stay.
