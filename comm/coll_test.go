@@ -25,11 +25,14 @@ func inputs(r, n int) []int64 {
 }
 
 // sizes reach from nothing to beyond the eager limit.
-var sizes = []int{0, 1, 3, 100, 5000}
+var sizes = []int{0, 1, 3, 2500}
 
 func TestCollectives(t *testing.T) {
 	for _, ranks := range []int{1, 2, 3, 4, 5, 7, 8, 9} {
 		for _, n := range sizes {
+			if ranks > 5 && n > 1000 {
+				continue // the sizes matter to the protocol, not to the schedules
+			}
 			t.Run(fmt.Sprintf("%d ranks, %d elements", ranks, n), func(t *testing.T) {
 				run(t, ranks, func(c *Comm) error { return checkCollectives(c, n) })
 			})

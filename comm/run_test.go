@@ -169,15 +169,15 @@ func TestRunUnderAnEndedContext(t *testing.T) {
 }
 
 func TestMismatchedCollectives(t *testing.T) {
-	a, b := Of(make([]int, 4)), Of(make([]int, 8))
+	four, eight := func() Buffer { return Of(make([]int, 4)) }, func() Buffer { return Of(make([]int, 8)) }
 	for name, x := range map[string]struct {
 		one, other func(c *Comm) error
 		says       string
 	}{
-		"kind":   {func(c *Comm) error { return c.Barrier() }, func(c *Comm) error { return c.Allreduce(a, a, Sum) }, "barrier"},
-		"op":     {func(c *Comm) error { return c.Allreduce(a, a, Sum) }, func(c *Comm) error { return c.Allreduce(a, a, Max) }, "max"},
-		"length": {func(c *Comm) error { return c.Allreduce(a, a, Sum) }, func(c *Comm) error { return c.Allreduce(b, b, Sum) }, "64 bytes"},
-		"root":   {func(c *Comm) error { return c.Gather(a, b, 0) }, func(c *Comm) error { return c.Scatter(b, a, 1) }, "root 1"},
+		"kind":   {func(c *Comm) error { return c.Barrier() }, func(c *Comm) error { return c.Allreduce(four(), four(), Sum) }, "barrier"},
+		"op":     {func(c *Comm) error { return c.Allreduce(four(), four(), Sum) }, func(c *Comm) error { return c.Allreduce(four(), four(), Max) }, "max"},
+		"length": {func(c *Comm) error { return c.Allreduce(four(), four(), Sum) }, func(c *Comm) error { return c.Allreduce(eight(), eight(), Sum) }, "64 bytes"},
+		"root":   {func(c *Comm) error { return c.Gather(four(), eight(), 0) }, func(c *Comm) error { return c.Scatter(eight(), four(), 1) }, "root 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := Run(context.Background(), Config{Ranks: 2}, func(c *Comm) error {
