@@ -20,7 +20,7 @@ func BenchmarkChain(b *testing.B) {
 		}
 		p := nodes[(i-1)&1]
 		p.Finish(&f)
-		p.Retire(&f)
+		Retire(p, &f)
 		if f.NextReady() != n || f.NextFree() != p {
 			b.Fatal("lost")
 		}
@@ -42,7 +42,7 @@ func BenchmarkFive(b *testing.B) {
 		}
 		p := nodes[(i-1)&1]
 		p.Finish(&f)
-		p.Retire(&f)
+		Retire(p, &f)
 		if f.NextReady() != n || f.NextFree() != p {
 			b.Fatal("lost")
 		}

@@ -84,7 +84,7 @@ func (m *nodes) spawn(p *deps.Node, accs ...deps.Access) *deps.Node {
 
 func (m *nodes) end(n *deps.Node) {
 	n.Finish(&m.flow)
-	n.Retire(&m.flow)
+	deps.Retire(n, &m.flow)
 	m.collect()
 }
 
@@ -132,7 +132,7 @@ func TestLongChain(t *testing.T) {
 				}
 				m.end(last)
 				root.Finish(&m.flow)
-				root.Retire(&m.flow)
+				deps.Retire(&root, &m.flow)
 				m.collect()
 				if !form.weak {
 					require.Len(t, m.free, m.made+1, "everything is free, the root too")
@@ -283,14 +283,14 @@ func deepNest(t *testing.T, d decl, chained bool) {
 	m.end(inner)
 	require.Equal(t, []*deps.Node{after}, m.run)
 	for _, n := range beside {
-		n.Retire(&m.flow)
+		deps.Retire(n, &m.flow)
 	}
 	for i := nestDepth; i > 0; i-- {
-		level[i].Retire(&m.flow)
+		deps.Retire(level[i], &m.flow)
 	}
 	m.end(after)
 	root.Finish(&m.flow)
-	root.Retire(&m.flow)
+	deps.Retire(&root, &m.flow)
 	m.collect()
 	if !d.weak && !chained {
 		require.Len(t, m.free, m.made+1)

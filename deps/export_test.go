@@ -37,3 +37,10 @@ func TableSize(n *Node) int {
 	}
 	return len(n.dom.tab)
 }
+
+// Retire is Node.Retire for a caller that takes all free nodes from the flow.
+func Retire(n *Node, f *Flow) {
+	if n.Retire() {
+		f.free.push(n)
+	}
+}

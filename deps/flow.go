@@ -35,6 +35,9 @@ func (f *Flow) NextReady() *Node { return f.ready.pop() }
 // none. Its memory may be used for another task.
 func (f *Flow) NextFree() *Node { return f.free.pop() }
 
+// Empty reports whether NextReady and NextFree would both return nil.
+func (f *Flow) Empty() bool { return f.ready.head == nil && f.free.head == nil }
+
 // set adds bits to a's state and carries out everything that follows from it.
 func (f *Flow) set(a *access, bits uint32) {
 	s := a.state.Add(bits)
@@ -184,16 +187,9 @@ func (f *Flow) atRest(n *Node) {
 		return
 	}
 	if n.refs.Add(-1) == 0 {
-		f.release(n)
+		n.trim()
+		f.free.push(n)
 	}
-}
-
-// release hands out n's memory for another task.
-func (f *Flow) release(n *Node) {
-	if cap(n.accs) > maxKept {
-		n.accs = nil
-	}
-	f.free.push(n)
 }
 
 // list is a queue of nodes through Node.link. A node is in at most one.

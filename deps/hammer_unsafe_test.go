@@ -297,7 +297,7 @@ func (h *hand) finish(j *job) {
 	over := 0
 	for j != nil && j.pending.Add(-1) == 0 {
 		up := j.parent
-		j.node.Retire(&h.flow)
+		deps.Retire(&j.node, &h.flow)
 		h.collect(nil)
 		over++
 		j = up

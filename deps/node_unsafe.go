@@ -16,7 +16,7 @@ import (
 //	parent.Register(n, accesses, flow)   by the parent's body, when it makes the task
 //	n.Release(access, flow)              by the body, as often as it likes
 //	n.Finish(flow)                       once: the accesses are given up
-//	n.Retire(flow)                       once: the task and all its descendants are over
+//	n.Retire()                           once: the task and all its descendants are over
 //
 // and takes what became ready or free from the Flow after each call. A node that
 // comes out of NextFree may be registered again, for another task.
@@ -35,13 +35,15 @@ type Node struct {
 
 	// rested accesses were counted by Finish and are subtracted by Retire.
 	rested int32
-
-	inline [inlineAccesses]access
 }
 
-// inlineAccesses is the number of accesses that need no allocation even in a new
-// node: a stencil task has five.
-const inlineAccesses = 5
+// Room is memory for the accesses of a node. A runtime that has some beside each node gives
+// it with Use, and tasks with up to five accesses, as a stencil has, need no
+// other.
+type Room [5]access
+
+// Use makes r the memory of n's accesses. Precondition: n is new.
+func (n *Node) Use(r *Room) { n.accs = r[:0] }
 
 // maxKept is the largest access list whose memory a node keeps for its next task (guess).
 const maxKept = 64
@@ -70,9 +72,12 @@ func (p *Node) Register(n *Node, list []Access, f *Flow) bool {
 	n.rested = 0
 	if len(list) == 0 {
 		n.accs = n.accs[:0]
-		n.refs.Init(1)
 		return true
 	}
+	return p.register(n, list, f)
+}
+
+func (p *Node) register(n *Node, list []Access, f *Flow) bool {
 	d := p.domain(f)
 	strong := n.enter(p, d, list, f)
 	k := len(n.accs)
@@ -178,13 +183,17 @@ func merge(a *access, x Access) {
 // room returns an access list of length k: the memory of the node's last
 // task if it is large enough.
 func (n *Node) room(k int) []access {
-	switch {
-	case k <= cap(n.accs):
+	if k <= cap(n.accs) {
 		return n.accs[:k]
-	case k <= inlineAccesses:
-		return n.inline[:k]
 	}
 	return make([]access, k)
+}
+
+// trim drops an access list that is too large to keep for the next task.
+func (n *Node) trim() {
+	if cap(n.accs) > maxKept {
+		n.accs = nil
+	}
 }
 
 // linkChild makes a the first access in the domain of prev's task to prev's object and
@@ -328,6 +337,12 @@ func (p *Node) domain(f *Flow) *domain {
 // It is called once, by one goroutine, when no Register or Release for n's domain can
 // follow or is running.
 func (n *Node) Finish(f *Flow) {
+	if len(n.accs) > 0 || n.dom != nil {
+		n.finish(f)
+	}
+}
+
+func (n *Node) finish(f *Flow) {
 	f.cur, f.curRest = n, 0
 	if d := n.dom; d != nil && d.n > 0 {
 		n.closeDomain(d, f)
@@ -448,13 +463,23 @@ func (n *Node) find(key unsafe.Pointer) *access {
 	return nil
 }
 
-// Retire says that n's task and all its descendants are over. The node comes out
-// of NextFree when nothing refers to it any more, which may be at once.
-func (n *Node) Retire(f *Flow) {
+// Retire says that n's task and all its descendants are over. It reports whether nothing
+// refers to n any more, so that its memory may serve another task; if not, the
+// node comes out of NextFree some time later.
+func (n *Node) Retire() bool {
+	if len(n.accs) == 0 {
+		return true
+	}
+	return n.retire()
+}
+
+func (n *Node) retire() bool {
 	d := n.rested + 1
 	if d == int32(len(n.accs))+1 || n.refs.Add(-d) == 0 {
-		f.release(n)
+		n.trim()
+		return true
 	}
+	return false
 }
 
 // Accesses returns how many objects n accesses.

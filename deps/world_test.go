@@ -180,7 +180,7 @@ func (w *world) end(t *wtask) {
 	w.collect()
 	for t != nil && t.state == ended && t.kids == 0 {
 		t.state = retired
-		t.node.Retire(&w.flow)
+		deps.Retire(t.node, &w.flow)
 		w.collect()
 		if t = t.parent; t != nil {
 			t.kids--

@@ -53,7 +53,7 @@ func (rt *Runtime) giveUp(t *Task, s *slot, f *deps.Flow) {
 			}
 		}
 	}
-	p := rt.deepDone(t, f)
+	p := rt.deepDone(t, s, f)
 	switch {
 	case p == nil:
 	case s != nil:
@@ -65,12 +65,14 @@ func (rt *Runtime) giveUp(t *Task, s *slot, f *deps.Flow) {
 
 // deepDone ends t for good and returns the parent, which is to be told; nil if t was
 // the main task of a run. The memory of t may serve another task afterwards.
-func (rt *Runtime) deepDone(t *Task, f *deps.Flow) *Task {
+func (rt *Runtime) deepDone(t *Task, s *slot, f *deps.Flow) *Task {
 	if t.flags&flagWait != 0 {
 		t.Finish(f)
 	}
 	p, r := t.parent, t.run
-	t.Retire(f)
+	if t.Retire() && s != nil && !t.used {
+		s.keep(t)
+	}
 	if p == nil {
 		r.end()
 	}
@@ -98,7 +100,7 @@ func (s *slot) tell() {
 		if p.count.Add(-n) == 0 {
 			if p.phase == phaseWait {
 				s.rt.resume(p)
-			} else if q := s.rt.deepDone(p, &s.flow); q != nil {
+			} else if q := s.rt.deepDone(p, s, &s.flow); q != nil {
 				s.overOf, s.overN = q, 1
 			}
 		}
@@ -126,7 +128,7 @@ func (rt *Runtime) overOff(p *Task, f *deps.Flow) {
 			rt.resume(p)
 			break
 		}
-		p = rt.deepDone(p, f)
+		p = rt.deepDone(p, nil, f)
 	}
 	rt.window.look()
 }

@@ -162,6 +162,12 @@ func (s *slot) pick() *Task {
 // settle queues what the flow made ready and takes in what it set free. With next, the
 // first task that became ready runs next on this slot.
 func (s *slot) settle(next bool) {
+	if !s.flow.Empty() {
+		s.settleAll(next)
+	}
+}
+
+func (s *slot) settleAll(next bool) {
 	for n := s.flow.NextReady(); n != nil; n = s.flow.NextReady() {
 		t := fromNode(n)
 		if next && s.runnext == nil && t.priority == 0 {
@@ -194,8 +200,11 @@ func (s *slot) refill() *Task {
 		return l
 	}
 	mem := make([]Task, batch)
-	for i := range mem[:batch-1] {
-		mem[i].next = &mem[i+1]
+	for i := range mem {
+		mem[i].Use(&mem[i].accesses)
+		if i+1 < batch {
+			mem[i].next = &mem[i+1]
+		}
 	}
 	s.free, s.nfree = &mem[0], batch
 	return s.free

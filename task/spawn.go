@@ -96,15 +96,17 @@ func (s *slot) recycle() {
 
 // keep puts c on the free list, in the state that newTask expects.
 func (s *slot) keep(c *Task) {
-	c.fn, c.parent, c.run = nil, nil, nil
-	if c.label != "" {
-		c.label = ""
+	c.fn = nil
+	c.priority, c.flags, c.phase, c.unlooked = 0, 0, phaseBody, 0
+	if c.spawned != 0 {
+		c.spawned = 0
 	}
-	c.priority, c.flags = 0, 0
-	c.spawned, c.phase, c.unlooked = 0, phaseBody, 0
 	c.count.Init(0)
 	c.holds.Init(0)
 	c.block.Init(blockNone) // an early Unblock may have left its token
+	if c.label != "" {
+		c.label = ""
+	}
 	c.next = s.free
 	s.free = c
 	if s.nfree++; s.nfree >= 2*batch {

@@ -17,39 +17,34 @@ import (
 // runs the body; a call from elsewhere panics and names both. The task must not be
 // used once it is over: its memory serves another one then.
 type Task struct {
+	// The first two cache lines are all that a task without accesses, children and
+	// events touches.
 	deps.Node // must be the first field: see fromNode
+	fn        func(*Task) error
 
-	// Constant once spawned.
-	fn       func(*Task) error
-	parent   *Task // nil for the main task of a run
+	// Constant once spawned: run, parent, depth, priority, flags.
 	run      *run
-	pc       uintptr // spawn site, if traced
-	label    string
-	priority int32
+	parent   *Task // nil for the main task of a run
 	depth    int32 // length of the chain of parents
-	flags    uint8
+	priority int32
 
 	// Owned by the body, or by whoever runs it next: the slot hands it on.
-	slot     *slot // slot that the body runs on; nil while it does not run
-	outer    *Task // task whose Wait this one runs under, on the same stack
-	spawned  int64 // children that count has not been told of
+	slot     *slot         // slot that the body runs on; nil while it does not run
+	outer    *Task         // task whose Wait this one runs under, on the same stack
+	spawned  int64         // children that count has not been told of
+	holds    xatomic.Int32 // events, plus bodyOver once the body is over
+	flags    uint8
 	phase    uint8 // what the last child does when count is armed
 	unlooked uint8 // spawns since the window was looked at
 	used     bool  // somebody may hold a late reference: do not reuse the memory
-	resuming bool  // in a queue to get a slot, not to start
-	parker   *parker
-	und      *undeferred
 	next     *Task // list of the free tasks, or of the injection queue
 
-	_ pad // the words below are written by other slots
+	// The third line is written by other slots.
 
 	// count is minus the children that are over, until it is armed by adding
 	// spawned: then it is the number of live children, and whoever makes it
 	// zero does what phase says. Unarmed it never becomes zero by a child.
 	count xatomic.Int64
-
-	// holds is the number of events, plus bodyOver once the body is over.
-	holds xatomic.Int32
 
 	// idle is the number of children that wait for something other than a
 	// slot: blocked, or for events. The window does not count them.
@@ -57,6 +52,15 @@ type Task struct {
 
 	// block is the state of Block and Unblock.
 	block xatomic.Uint32
+
+	// Seldom used.
+	resuming bool    // in a queue to get a slot, not to start
+	pc       uintptr // spawn site, if traced
+	label    string
+	parker   *parker
+	und      *undeferred
+
+	accesses deps.Room
 }
 
 // Values of Task.flags.
