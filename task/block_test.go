@@ -1,0 +1,317 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/deps"
+)
+
+// BLK-01: a hundred tasks block fifty times each; a foreign goroutine unblocks them.
+func TestBlockHammer(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		rt := newTestRuntime(t, Config{Workers: workers})
+		c := make(chan *Task, 100)
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				for t := range c {
+					t.Unblock()
+				}
+			})
+		}
+		total := 0
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			for range 100 {
+				n := 0
+				t.Spawn(func(t *Task) error {
+					for range 50 {
+						c <- t
+						if err := t.Block(); err != nil {
+							return err
+						}
+						n++
+					}
+					return nil
+				}, deps.Out(&n))
+				t.Spawn(func(*Task) error { total += n; return nil }, deps.In(&n), deps.InOut(&total))
+			}
+			return nil
+		}))
+		close(c)
+		wg.Wait()
+		require.Equal(t, 5000, total)
+	}
+}
+
+// Tasks that unblock one another in a ring.
+func TestBlockRing(t *testing.T) {
+	for _, workers := range []int{1, 2, 3} {
+		rt := newTestRuntime(t, Config{Workers: workers})
+		const n, rounds = 10, 100
+		var ring [n]atomic.Pointer[Task]
+		count := 0 // guarded by the ring itself
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			for i := range n {
+				t.Spawn(func(t *Task) error {
+					ring[i].Store(t)
+					for r := range rounds {
+						if r > 0 || i > 0 {
+							if err := t.Block(); err != nil {
+								return err
+							}
+						}
+						count++
+						next := &ring[(i+1)%n]
+						t.Blocking(func() { until(func() bool { return next.Load() != nil }) })
+						next.Load().Unblock()
+					}
+					return nil
+				})
+			}
+			return nil
+		}))
+		require.Equal(t, n*rounds, count)
+	}
+}
+
+// One early Unblock is remembered, a second is the same as one.
+func TestUnblockIsRememberedOnce(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 1})
+	var second atomic.Bool
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		t.Unblock()
+		t.Unblock()
+		if err := t.Block(); err != nil {
+			return err
+		}
+		go func() {
+			until(func() bool { return t.block.Load() == blocked })
+			second.Store(true)
+			t.Unblock()
+		}()
+		if err := t.Block(); err != nil {
+			return err
+		}
+		if !second.Load() {
+			return errors.New("the second Block did not wait")
+		}
+		return nil
+	}))
+}
+
+// An Unblock that comes too late, when the task is over, does no harm to others.
+func TestUnblockTooLate(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 2})
+	var old []*Task
+	var mu sync.Mutex
+	for range 20 {
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			for range 50 {
+				t.Spawn(func(t *Task) error {
+					mu.Lock()
+					for _, o := range old {
+						o.Unblock()
+					}
+					old = append(old, t)
+					mu.Unlock()
+					blockedOnce := false
+					go func() {
+						until(func() bool { return t.block.Load() == blocked })
+						blockedOnce = true
+						t.Unblock()
+					}()
+					if err := t.Block(); err != nil {
+						return err
+					}
+					if !blockedOnce {
+						return errors.New("woken by a stranger")
+					}
+					return nil
+				})
+			}
+			return nil
+		}))
+		old = old[:0]
+	}
+}
+
+// Cancelling, and the failure of a sibling, resume what is blocked; nobody unblocks it.
+func TestEndOfRunResumesBlocked(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		for _, byError := range []bool{false, true} {
+			rt := newTestRuntime(t, Config{Workers: workers})
+			for range 20 {
+				const n = 50
+				var in, out, late atomic.Int32
+				ctx, cancel := context.WithCancelCause(bg)
+				err := rt.Run(ctx, func(t *Task) error {
+					for range n {
+						t.Spawn(func(t *Task) error {
+							in.Add(1)
+							if t.Block() != nil {
+								out.Add(1)
+							}
+							if t.Block() != nil { // at once
+								late.Add(1)
+							}
+							return nil
+						})
+					}
+					t.Blocking(func() { until(func() bool { return in.Load() == n }) })
+					if byError {
+						return errBody
+					}
+					cancel(errCancel)
+					return nil
+				})
+				if byError {
+					require.ErrorIs(t, err, errBody)
+				} else {
+					require.Equal(t, errCancel, err)
+				}
+				require.EqualValues(t, n, out.Load())
+				require.EqualValues(t, n, late.Load())
+				cancel(nil)
+			}
+		}
+	}
+}
+
+// Cancelling races with Unblock: each Block returns once.
+func TestCancelRacesWithUnblockHammer(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 2})
+	for range 300 {
+		ctx, cancel := context.WithCancelCause(bg)
+		var wg sync.WaitGroup
+		err := rt.Run(ctx, func(t *Task) error {
+			for i := range 8 {
+				t.Spawn(func(t *Task) error {
+					wg.Go(func() {
+						if i == 4 {
+							cancel(errCancel)
+						}
+						t.Unblock()
+					})
+					t.Block()
+					return nil
+				})
+			}
+			return nil
+		})
+		wg.Wait()
+		require.True(t, err == nil || err == errCancel, "%v", err)
+		cancel(nil)
+	}
+}
+
+// A blocked task in the middle of a stack of waits: those beneath it go on when it does.
+func TestBlockUnderWait(t *testing.T) {
+	for _, workers := range []int{1, 2, 3} {
+		rt := newTestRuntime(t, Config{Workers: workers})
+		for range 50 {
+			leaves := atomic.Int32{}
+			var nest func(t *Task, depth int) error
+			nest = func(t *Task, depth int) error {
+				if depth == 0 {
+					go t.Unblock()
+					leaves.Add(1)
+					return t.Block()
+				}
+				for range 2 {
+					t.Spawn(func(t *Task) error { return nest(t, depth-1) })
+				}
+				if depth%2 == 0 {
+					go t.Unblock()
+					if err := t.Block(); err != nil {
+						return err
+					}
+				}
+				return t.Wait()
+			}
+			require.NoError(t, rt.Run(bg, func(t *Task) error { return nest(t, 5) }))
+			require.EqualValues(t, 32, leaves.Load())
+		}
+	}
+}
+
+// No more bodies run at one time than there are slots, however many block and resume.
+func TestSlotsBoundRunningBodies(t *testing.T) {
+	for _, workers := range []int{1, 2, 3} {
+		rt := newTestRuntime(t, Config{Workers: workers})
+		var running, most atomic.Int32
+		enter := func() {
+			n := running.Add(1)
+			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			}
+			runtime.Gosched()
+		}
+		leave := func() { running.Add(-1) }
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			for range 100 {
+				t.Spawn(func(t *Task) error {
+					for range 10 {
+						enter()
+						leave()
+						go t.Unblock()
+						if err := t.Block(); err != nil {
+							return err
+						}
+						enter()
+						leave()
+						t.Blocking(runtime.Gosched)
+					}
+					return nil
+				})
+			}
+			return nil
+		}))
+		require.LessOrEqual(t, most.Load(), int32(workers))
+	}
+}
+
+// Blocking gives the slot away: on one slot, the function waits for another task.
+func TestBlockingGivesUpTheSlot(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 1})
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		c := make(chan int)
+		sum := 0
+		t.Spawn(func(t *Task) error {
+			for i := range 10 {
+				t.Blocking(func() { c <- i })
+			}
+			return nil
+		})
+		for range 10 {
+			t.Blocking(func() { sum += <-c })
+		}
+		if sum != 45 {
+			return errors.New("wrong sum")
+		}
+		return nil
+	}))
+}
+
+// A panic in Blocking passes on, with the slot held again: the body can recover and go on.
+func TestBlockingPanics(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 1})
+	n := 0
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		if text := panicOf(func() { t.Blocking(func() { panic("inside") }) }); text != "inside" {
+			return errors.New("panic " + text)
+		}
+		return countTo(t, 10, &n)
+	}))
+	require.Equal(t, 10, n)
+	err := rt.Run(bg, func(t *Task) error { t.Blocking(func() { panic(errBody) }); return nil })
+	require.ErrorIs(t, err, errBody)
+}
