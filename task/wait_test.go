@@ -1,0 +1,489 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/deps"
+)
+
+// IF-01: an undeferred task runs inline when it is ready, stops its creator when it is not, and its
+// creator does not wait for its children.
+func TestUndeferred(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		rt := newTestRuntime(t, Config{Workers: workers})
+
+		// Ready: on the creator's goroutine, at once.
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			g, ran := getg(), false
+			t.SpawnWith(Attrs{Undeferred: true}, func(*Task) error { ran = getg() == g; return nil })
+			if !ran {
+				return errors.New("did not run inline")
+			}
+			return nil
+		}))
+
+		// Not ready: after the predecessor, its event included, and before the creator goes on.
+		for range 50 {
+			var log []string
+			require.NoError(t, rt.Run(bg, func(t *Task) error {
+				x := 0
+				t.Spawn(func(t *Task) error {
+					e := t.Hold()
+					go func() { log = append(log, "event"); e(nil) }()
+					return nil
+				}, deps.InOut(&x))
+				t.SpawnWith(Attrs{Undeferred: true}, func(*Task) error { log = append(log, "task"); return nil }, deps.In(&x))
+				log = append(log, "creator")
+				return nil
+			}))
+			require.Equal(t, []string{"event", "task", "creator"}, log)
+		}
+
+		// Its children and events are not waited for.
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			gate := make(chan struct{})
+			childOver, eventOver := false, false
+			t.SpawnWith(Attrs{Undeferred: true}, func(t *Task) error {
+				t.Spawn(func(t *Task) error { t.Blocking(func() { <-gate }); childOver = true; return nil })
+				e := t.Hold()
+				go func() { <-gate; eventOver = true; e(nil) }()
+				return nil
+			})
+			if childOver || eventOver {
+				return errors.New("the creator waited for more than the body")
+			}
+			close(gate) // the creator gets here although neither is over
+			return t.Wait()
+		}))
+
+		// Nested: every level inline.
+		depth := 0
+		var nest func(t *Task) error
+		nest = func(t *Task) error {
+			if depth++; depth < 200 {
+				t.SpawnWith(Attrs{Undeferred: true}, nest)
+			}
+			return nil
+		}
+		require.NoError(t, rt.Run(bg, nest))
+		require.Equal(t, 200, depth)
+	}
+}
+
+// WaitOn waits for what the accesses need and for nothing else.
+func TestWaitOn(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		rt := newTestRuntime(t, Config{Workers: workers})
+		for range 50 {
+			var n notes
+			require.NoError(t, rt.Run(bg, func(t *Task) error {
+				var x, y, done int
+				gate := make(chan struct{})
+				t.Spawn(func(t *Task) error { t.Blocking(func() { <-gate }); return nil }, deps.InOut(&y))
+				for range 10 {
+					t.Spawn(func(*Task) error { done++; return nil }, deps.InOut(&x))
+				}
+				// The last one's child does not use x: WaitOn does not wait for it.
+				t.Spawn(func(t *Task) error {
+					t.Spawn(func(t *Task) error { t.Blocking(func() { <-gate }); return nil })
+					done++
+					return nil
+				}, deps.InOut(&x))
+				if err := t.WaitOn(deps.In(&x)); err != nil {
+					return err
+				}
+				n.check(done == 11, "WaitOn(In) returned after %d of 11 tasks", done)
+				close(gate)
+				return t.Wait()
+			}))
+			n.require(t)
+		}
+
+		// With In it does not wait for readers, with InOut it does. Without accesses it does not wait.
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			x := 0
+			gate, over := make(chan struct{}), false
+			t.Spawn(func(t *Task) error { t.Blocking(func() { <-gate }); over = true; return nil }, deps.In(&x))
+			if err := errors.Join(t.WaitOn(), t.WaitOn(deps.In(&x))); err != nil {
+				return err
+			}
+			close(gate)
+			if err := t.WaitOn(deps.InOut(&x)); err != nil {
+				return err
+			}
+			if !over {
+				return errors.New("WaitOn(InOut) did not wait for the reader")
+			}
+			return nil
+		}))
+
+		// It returns the error of the run.
+		err := rt.Run(bg, func(t *Task) error {
+			x := 0
+			t.Spawn(func(*Task) error { return errBody }, deps.InOut(&x))
+			if err := t.WaitOn(deps.In(&x)); !errors.Is(err, errBody) {
+				return fmt.Errorf("WaitOn returned %v", err)
+			}
+			return nil
+		})
+		require.ErrorIs(t, err, errBody)
+	}
+}
+
+// NST-01: recursion with Wait, and Wait at many levels at once.
+func TestNestedWait(t *testing.T) {
+	n := 17
+	if underRace {
+		n = 13
+	}
+	want := map[int]int{13: 233, 17: 1597}[n]
+	for _, workers := range []int{1, 2, 3, 8} {
+		rt := newTestRuntime(t, Config{Workers: workers})
+		var out int
+		require.NoError(t, rt.Run(bg, func(t *Task) error { return fib(t, n, &out) }))
+		require.Equal(t, want, out)
+	}
+}
+
+// Wait is for deep completion: grandchildren and their events, too; and it can be called again.
+func TestWaitIsDeep(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		rt := newTestRuntime(t, Config{Workers: workers})
+		for range 50 {
+			var n notes
+			require.NoError(t, rt.Run(bg, func(t *Task) error {
+				for round := range 3 {
+					var over atomic.Int32
+					for range 5 {
+						t.Spawn(func(t *Task) error {
+							t.Spawn(func(t *Task) error {
+								e := t.Hold()
+								go func() { over.Add(1); e(nil) }()
+								t.Spawn(func(*Task) error { over.Add(1); return nil })
+								return nil
+							})
+							return nil
+						})
+					}
+					if err := t.Wait(); err != nil {
+						return err
+					}
+					n.check(over.Load() == 10, "round %d: Wait returned after %d of 10", round, over.Load())
+					if err := t.Wait(); err != nil { // nothing to wait for
+						return err
+					}
+				}
+				return nil
+			}))
+			n.require(t)
+		}
+	}
+}
+
+// Deep nests of the wait attribute end from the inside to the outside.
+func TestWaitAttributeDeep(t *testing.T) {
+	depth := 10000
+	if underRace {
+		depth = 1000
+	}
+	rt := newTestRuntime(t, Config{Workers: 2})
+	var x int
+	var order []int
+	var nest func(t *Task, d int) error
+	nest = func(t *Task, d int) error {
+		t.Spawn(func(*Task) error { order = append(order, d); return nil }, deps.InOut(&x))
+		return nil
+	}
+	var spawn func(t *Task, d int) error
+	spawn = func(t *Task, d int) error {
+		if d < depth {
+			t.SpawnWith(Attrs{Wait: true}, func(t *Task) error { return spawn(t, d+1) }, deps.InOut(&x).Weak())
+		}
+		return nest(t, d)
+	}
+	require.NoError(t, rt.Run(bg, func(t *Task) error { return spawn(t, 0) }))
+	require.Len(t, order, depth+1)
+	require.True(t, slices.IsSortedFunc(order, func(a, b int) int { return b - a }), "the outer level ran before the inner one")
+}
+
+// Release in a body lets successors run while the body still runs, and in the order in which
+// it was called.
+func TestReleaseInBody(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 2})
+	for range 50 {
+		var segs [8]int
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			var ran [8]chan struct{}
+			for i := range ran {
+				ran[i] = make(chan struct{})
+			}
+			accs := make([]deps.Access, len(segs))
+			for i := range segs {
+				accs[i] = deps.InOut(&segs[i])
+			}
+			t.Spawn(func(t *Task) error {
+				for _, i := range []int{3, 0, 7, 1, 6, 2, 5, 4} {
+					select {
+					case <-ran[i]:
+						return fmt.Errorf("segment %d went early", i)
+					default:
+					}
+					if err := t.Release(deps.InOut(&segs[i])); err != nil {
+						return err
+					}
+					t.Blocking(func() { <-ran[i] }) // the successor ends before the releaser
+				}
+				return nil
+			}, accs...)
+			for i := range segs {
+				t.Spawn(func(*Task) error { segs[i]++; close(ran[i]); return nil }, deps.InOut(&segs[i]))
+			}
+			return nil
+		}))
+		require.Equal(t, [8]int{1, 1, 1, 1, 1, 1, 1, 1}, segs)
+	}
+	// Weak ones, all modes in one call; what is not declared is named and the rest released.
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		var a, b, c int
+		ran := make(chan struct{}, 2)
+		t.Spawn(func(t *Task) error {
+			err := t.Release(deps.In(&a).Weak(), deps.In(&c), deps.Concurrent(&b))
+			if err == nil || !contains(err.Error(), "not declared") {
+				return fmt.Errorf("Release of an undeclared object: %v", err)
+			}
+			t.Blocking(func() { <-ran; <-ran })
+			return nil
+		}, deps.In(&a).Weak(), deps.Concurrent(&b))
+		t.Spawn(func(*Task) error { ran <- struct{}{}; return nil }, deps.InOut(&a))
+		t.Spawn(func(*Task) error { ran <- struct{}{}; return nil }, deps.InOut(&b))
+		return nil
+	}))
+}
+
+// On one worker, ready tasks run by priority, equals in the order of their becoming ready; tasks
+// without one in between; also the successor that would run next gives way.
+func TestPriorityOrder(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 1})
+	var order []int
+	put := func(i int) func(*Task) error { return func(*Task) error { order = append(order, i); return nil } }
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		for i, p := range []int{5, -2, 1, 9, 5, -1, 9} {
+			t.SpawnWith(Attrs{Priority: p}, put(100*p+i))
+		}
+		t.Spawn(put(0))
+		return nil
+	}))
+	require.Equal(t, []int{903, 906, 500, 504, 102, 0, -95, -199}, order)
+
+	order = nil
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		x := 0
+		t.Spawn(put(1), deps.InOut(&x))
+		t.Spawn(put(3), deps.InOut(&x))
+		t.SpawnWith(Attrs{Priority: 1}, put(2), deps.InOut(new(int)))
+		t.SpawnWith(Attrs{Priority: 7}, put(4), deps.InOut(&x))
+		t.Spawn(put(5), deps.InOut(&x))
+		return nil
+	}))
+	require.Equal(t, []int{2, 1, 3, 4, 5}, order)
+	// Extreme values are legal.
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		t.SpawnWith(Attrs{Priority: -1 << 62}, put(0))
+		t.SpawnWith(Attrs{Priority: 1<<62 - 1}, put(0))
+		return nil
+	}))
+}
+
+// Children do not inherit a priority or a label.
+func TestAttributesAreNotInherited(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 1})
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		t.SpawnWith(Attrs{Priority: 3, Label: "a", Wait: true}, func(t *Task) error {
+			t.Spawn(func(c *Task) error {
+				if t.Label() != "a" || c.Label() != "" || c.priority != 0 || c.flags != 0 {
+					return errors.New("inherited")
+				}
+				return nil
+			})
+			return nil
+		})
+		if err := t.Wait(); err != nil {
+			return err
+		}
+		for range 3 * batch { // nor with the memory
+			t.Spawn(func(c *Task) error {
+				if c.Label() != "" || c.priority != 0 || c.flags != 0 {
+					return errors.New("inherited with the memory")
+				}
+				return nil
+			})
+		}
+		return nil
+	}))
+}
+
+// Several runs at once share the slots and nothing else: one fails, the others do not notice.
+func TestRunsAtOnceHammer(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		rt := newTestRuntime(t, Config{Workers: workers, Window: 16})
+		var wg sync.WaitGroup
+		var n notes
+		for g := range 6 {
+			wg.Go(func() {
+				for round := range 30 {
+					x := 0
+					err := rt.Run(bg, func(t *Task) error {
+						for i := range 200 {
+							t.Spawn(func(t *Task) error {
+								if g%3 == 0 && i == 100 {
+									return errBody
+								}
+								if i%50 == 0 {
+									go t.Unblock()
+									t.Block()
+								}
+								x++
+								return nil
+							}, deps.InOut(&x))
+						}
+						return t.Wait()
+					})
+					if g%3 == 0 {
+						n.check(errors.Is(err, errBody) && x == 100, "round %d: error %v, count %d", round, err, x)
+					} else {
+						n.check(err == nil && x == 200, "round %d: error %v, count %d", round, err, x)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		n.require(t)
+	}
+}
+
+// Close waits for the runs under way; later runs are refused; a second Close does nothing.
+func TestCloseWaitsForRuns(t *testing.T) {
+	watch(t)
+	for range 30 {
+		base := runtime.NumGoroutine()
+		rt := openTest(t, Config{Workers: 2})
+		in, gate := make(chan struct{}), make(chan struct{})
+		var over atomic.Bool
+		var wg sync.WaitGroup
+		var n notes
+		wg.Go(func() {
+			err := rt.Run(bg, func(t *Task) error {
+				close(in)
+				t.Blocking(func() { <-gate })
+				for range 100 {
+					t.Spawn(func(*Task) error { return nil })
+				}
+				err := t.Wait()
+				over.Store(true)
+				return err
+			})
+			n.check(err == nil, "%v", err)
+		})
+		<-in
+		wg.Go(func() {
+			n.check(rt.Close() == nil, "Close failed")
+			n.check(over.Load(), "Close did not wait for the run")
+		})
+		until(func() bool {
+			rt.life.mu.Lock()
+			defer rt.life.mu.Unlock()
+			return rt.life.closed
+		})
+		n.check(rt.Run(bg, func(*Task) error { return nil }) == ErrClosed, "Run while closing")
+		close(gate)
+		wg.Wait()
+		closeTest(t, rt, base)
+		n.require(t)
+		require.Equal(t, len(rt.slots.all), rt.Workers())
+	}
+}
+
+// Two runtimes: a task of one may run the other.
+func TestRuntimeInRuntime(t *testing.T) {
+	a := newTestRuntime(t, Config{Workers: 1})
+	b := newTestRuntime(t, Config{Workers: 1})
+	n := 0
+	require.NoError(t, a.Run(bg, func(t *Task) error {
+		var err error
+		t.Blocking(func() { err = b.Run(t.Context(), func(t *Task) error { return countTo(t, 50, &n) }) })
+		return err
+	}))
+	require.Equal(t, 50, n)
+	// Cancelling the outer run cancels the inner one.
+	err := a.Run(bg, func(t *Task) error {
+		t.Spawn(func(t *Task) error {
+			var err error
+			t.Blocking(func() {
+				err = b.Run(t.Context(), func(t *Task) error { return t.Block() })
+			})
+			return err
+		})
+		return errBody
+	})
+	require.ErrorIs(t, err, errBody)
+}
+
+// A task that is over refuses its methods. What is asked here are tasks that nothing reuses.
+func TestTaskUsedAfterEnd(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 1})
+	var old *Task
+	require.NoError(t, rt.Run(bg, func(t *Task) error { old = t; return nil }))
+	for op, f := range map[string]func(){
+		"Spawn":     func() { old.Spawn(func(*Task) error { return nil }) },
+		"SpawnWith": func() { old.SpawnWith(Attrs{}, func(*Task) error { return nil }) },
+		"Wait":      func() { old.Wait() },
+		"WaitOn":    func() { old.WaitOn() },
+		"Block":     func() { old.Block() },
+		"Blocking":  func() { old.Blocking(func() {}) },
+		"Release":   func() { old.Release() },
+	} {
+		text := panicOf(f)
+		require.True(t, contains(text, "task: "+op+" on ", "by a goroutine that runs no task", "its body is not running"), "%s: %q", op, text)
+	}
+	require.Contains(t, panicOf(func() { old.Hold() }), "no pending event")
+	old.Unblock() // harmless
+}
+
+// A body that panics in the middle of a Spawn, with an illegal access, ends the run like any other.
+func TestSpawnWithIllegalAccess(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 2})
+	for range 20 {
+		x := 0
+		err := rt.Run(bg, func(t *Task) error {
+			t.Spawn(func(t *Task) error {
+				t.Spawn(func(*Task) error { return nil }, deps.InOut(&x))
+				if err := t.Release(deps.InOut(&x)); err != nil {
+					return err
+				}
+				t.Spawn(func(*Task) error { return nil }, deps.InOut(&x))
+				return nil
+			}, deps.InOut(&x))
+			t.Spawn(func(*Task) error { return nil }, deps.InOut(&x))
+			return t.Wait()
+		})
+		var e *Error
+		require.ErrorAs(t, err, &e)
+		require.True(t, contains(e.Error(), "given up by Release"), e.Error())
+		err = rt.Run(bg, func(t *Task) error { t.Spawn(func(*Task) error { return nil }, deps.Access{}); return nil })
+		require.ErrorContains(t, err, "names no object")
+	}
+	n := 0
+	require.NoError(t, rt.Run(context.Background(), func(t *Task) error { return countTo(t, 10, &n) }))
+}
