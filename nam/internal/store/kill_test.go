@@ -52,6 +52,17 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
+// memDir is a directory in memory if there is one: what a killed process leaves is the same there, and these tests make
+// hundreds of stores, whose syncs would take most of the time on a disk.
+func memDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "weft-store-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
 func killSelf() {
 	syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
@@ -134,7 +145,7 @@ func requireKilled(t *testing.T, role, dir, step string) {
 // A process dies at each step in turn. Afterwards the store opens, nothing half-made is left, what was complete is
 // intact, and every name can be used again.
 func TestKillAtEveryStep(t *testing.T) {
-	all := steps(t, "lifecycle", t.TempDir())
+	all := steps(t, "lifecycle", memDir(t))
 	require.Greater(t, len(all), 30)
 	for _, want := range []string{"init:made#1", "init:filled#1", "create:file#1", "create:filed#1", "create:reserved#1", "create:header#1",
 		"create:synced#1", "create:committing#1", "create:ready#1", "delete:marked#1", "delete:flagged#1", "delete:unlinked#1",
@@ -142,7 +153,7 @@ func TestKillAtEveryStep(t *testing.T) {
 		require.Contains(t, all, want)
 	}
 	for _, step := range all {
-		dir := t.TempDir()
+		dir := memDir(t)
 		requireKilled(t, "lifecycle", dir, step)
 		s, err := Open(dir, Config{})
 		require.NoError(t, err, step)
@@ -176,12 +187,12 @@ func TestKillAtEveryStep(t *testing.T) {
 // The process that cleans up may die as well, at each of its steps.
 func TestKillDuringRecovery(t *testing.T) {
 	copyOf := func(dir string) string {
-		c := t.TempDir()
+		c := memDir(t)
 		require.NoError(t, os.CopyFS(c, os.DirFS(dir)))
 		return c
 	}
 	for _, first := range []string{"create:file#2", "create:filed#1", "create:filed#2", "create:ready#2", "delete:marked#1", "delete:flagged#1"} {
-		dir := t.TempDir()
+		dir := memDir(t)
 		requireKilled(t, "lifecycle", dir, first)
 		todo := steps(t, "recover", copyOf(dir))
 		require.NotEmpty(t, todo, "%s leaves nothing to recover", first)
@@ -241,7 +252,7 @@ func TestKillAtRandomMoments(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range 8 {
-		dir := t.TempDir()
+		dir := memDir(t)
 		cmd, errOut := childCommand(t, "writer", dir, "")
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
