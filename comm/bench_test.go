@@ -6,8 +6,10 @@ package comm
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
 // BenchmarkPingPong is two hand-offs per iteration: there and back. Its twin is BenchmarkChannelHandoff.
@@ -179,4 +181,58 @@ func BenchmarkMatch(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkHandoffRatio does round trips of eight bytes and of a pointer through unbuffered channels in turns, on the same
+// goroutines, so that what else the machine does falls on both; and reports the medians and their ratio.
+func BenchmarkHandoffRatio(b *testing.B) {
+	const trips = 500
+	there, back := make(chan *int), make(chan *int)
+	var messages, channels []float64
+	err := Run(context.Background(), Config{Ranks: 2}, func(c *Comm) error {
+		buf := make([]byte, 8)
+		x := new(int)
+		for range max(b.N/trips, 20) {
+			start := time.Now()
+			for range trips {
+				if c.Rank() == 0 {
+					if err := c.Send(Of(buf), 1, 0); err != nil {
+						return err
+					}
+				}
+				if _, err := c.Recv(Of(buf), 1-c.Rank(), 0); err != nil {
+					return err
+				}
+				if c.Rank() == 1 {
+					if err := c.Send(Of(buf), 0, 0); err != nil {
+						return err
+					}
+				}
+			}
+			middle := time.Now()
+			for range trips {
+				if c.Rank() == 0 {
+					there <- x
+					<-back
+				} else {
+					back <- <-there
+				}
+			}
+			if c.Rank() == 0 {
+				messages = append(messages, float64(middle.Sub(start))/trips)
+				channels = append(channels, float64(time.Since(middle))/trips)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	slices.Sort(messages)
+	slices.Sort(channels)
+	m, ch := messages[len(messages)/2], channels[len(channels)/2]
+	b.ReportMetric(m, "ns/message-trip")
+	b.ReportMetric(ch, "ns/channel-trip")
+	b.ReportMetric(m/ch, "ratio")
+	b.ReportMetric(messages[len(messages)/10]/channels[len(channels)/10], "p10-ratio")
 }

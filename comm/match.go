@@ -104,6 +104,7 @@ type matcher struct {
 	spare   *queue   // unused queues
 	seq     uint64
 	counts  [classes]int // posted receives by class
+	wild    int          // posted receives with wildcards
 	probes  int          // waiting probes
 	filed   [classes]bool
 }
@@ -197,7 +198,7 @@ func (m *matcher) take(k matchKey) *posted {
 			best = q.posted.head
 		}
 	}
-	for class := 1; class < classes; class++ {
+	for class := 1; class < classes && m.wild > 0; class++ {
 		if m.counts[class] == 0 {
 			continue
 		}
@@ -326,6 +327,9 @@ func (m *matcher) post(p *posted) *arrival {
 		m.probes++
 	} else {
 		m.counts[class]++
+		if class > 0 {
+			m.wild++
+		}
 	}
 	p.class = uint8(class)
 	p.q, p.prev, p.next = q, l.tail, nil
@@ -350,6 +354,9 @@ func (m *matcher) unpost(p *posted) bool {
 		m.probes--
 	} else {
 		m.counts[p.class]--
+		if p.class > 0 {
+			m.wild--
+		}
 	}
 	if p.prev == nil {
 		l.head = p.next

@@ -125,7 +125,7 @@ func (c *Comm) Recv(buf Buffer, src, tag int) (Status, error) {
 	if src == ProcNull {
 		return nullStatus, nil
 	}
-	op := recvOps.Get().(*recvOp)
+	op := c.proc.newRecv()
 	op.init(c, "recv", blockedCall, c.ctx, &buf, src, tag)
 	return op.wait(c.proc.post(op))
 }
@@ -172,7 +172,7 @@ func (c *Comm) Sendrecv(send Buffer, dst, sendTag int, recv Buffer, src, recvTag
 	if src == ProcNull {
 		return nullStatus, c.send("sendrecv", send, dst, sendTag, false)
 	}
-	op := recvOps.Get().(*recvOp)
+	op := c.proc.newRecv()
 	op.init(c, "sendrecv", blockedCall, c.ctx, &recv, src, recvTag)
 	ended := c.proc.post(op)
 	sendErr := c.send("sendrecv", send, dst, sendTag, false)
@@ -195,7 +195,7 @@ func (c *Comm) Probe(src, tag int) (Status, error) {
 	if src == ProcNull {
 		return nullStatus, nil
 	}
-	op := recvOps.Get().(*recvOp)
+	op := c.proc.newRecv()
 	op.init(c, "probe", blockedCall, c.ctx, &Buffer{}, src, tag)
 	op.entry.isScan = true
 	return op.wait(c.proc.post(op))

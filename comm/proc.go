@@ -6,6 +6,7 @@ package comm
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"weft/internal/fabric"
 )
@@ -17,6 +18,8 @@ type proc struct {
 	rank  int // in the run
 	ep    fabric.Endpoint
 	shard uint8
+
+	spare atomic.Pointer[recvOp] // a pool of one before the common pool
 
 	mu   sync.Mutex
 	m    matcher // guarded by mu
@@ -96,8 +99,22 @@ func (op *sendOp) done(err error) {
 	}
 }
 
+// newRecv returns a pooled operation. A rank that receives on one goroutine at a time always gets the same one.
+func (p *proc) newRecv() *recvOp {
+	if op := p.spare.Load(); op != nil && p.spare.CompareAndSwap(op, nil) {
+		return op
+	}
+	return recvOps.Get().(*recvOp)
+}
+
 // release returns a done operation that nobody else knows to its pool. init overwrites what is left in it.
-func (op *recvOp) release() { recvOps.Put(op) }
+func (op *recvOp) release() {
+	if p := op.c.proc; p.spare.Load() == nil && p.spare.CompareAndSwap(nil, op) {
+		return
+	}
+	recvOps.Put(op)
+}
+
 func (op *sendOp) release() { sendOps.Put(op) }
 
 // init fills a fresh or released operation.
