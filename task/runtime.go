@@ -46,7 +46,10 @@ func New(cfg Config) *Runtime {
 
 // Open starts a runtime. The error says what in the configuration or the
 // environment is not legal, and what is.
-func Open(cfg Config) (*Runtime, error) {
+func Open(cfg Config) (*Runtime, error) { return open(cfg, huntRounds) }
+
+// open is Open with a number of looks before a slot parks.
+func open(cfg Config, huntRounds int) (*Runtime, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
