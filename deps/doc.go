@@ -42,15 +42,15 @@
 //	new ──Register──► waiting ──last token──► ready: runs ──Finish──► given up ──Retire──► over
 //	 ▲                   │ (true: ready at once)  ▲                                         │
 //	 │                   └────────────────────────┘                                         │
-//	 └───────────────────────── NextFree, when nothing refers to it ────────────────────────┘
+//	 └────────────── Retire says so, or NextFree, when nothing refers to it ─────────────────┘
 //
 // Concurrency: a Flow belongs to one goroutine at a time. Register(child) and Release on one
 // node are for its body alone, one call at a time; Finish comes after all of them, Retire after Finish
 // and after the Retire of all children. Everything else may run at the same time, on any goroutine. No
 // call blocks, and none recurses: a call takes a constant stack, however long a chain or deep a nest is.
 //
-// Memory: an access is a part of its node. A node comes out of NextFree at most once for each
-// Register, when no other access and no call can reach it any more. Nodes with weak accesses or
+// Memory: an access is a part of its node, or of the [Room] beside it. A node is free at most once for each
+// Register, by Retire or by NextFree, when no other access and no call can reach it any more. Nodes with weak accesses or
 // groups, and those around them, may be left to the garbage collector instead (README.md, "Late messages"),
 // so a runtime must not count on each node's return. Declared objects are kept alive by the node until it
 // is registered again.

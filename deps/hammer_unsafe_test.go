@@ -42,6 +42,7 @@ type op struct {
 // job is a task being run. The node comes first, so that one leads to the other.
 type job struct {
 	node    deps.Node
+	room    deps.Room // of the node, in every other job
 	plan    *plan
 	parent  *job
 	pending atomic.Int32 // the body and the children that are not over
@@ -351,8 +352,10 @@ func (h *hand) job(p *plan) *job {
 		return j
 	}
 	j := &job{plan: p}
+	if h.c.made.Add(1)%2 == 0 {
+		j.node.Use(&j.room)
+	}
 	j.pending.Store(1)
-	h.c.made.Add(1)
 	return j
 }
 
