@@ -13,7 +13,7 @@ func Poison(n *Node) {
 	for i := range n.accs {
 		a := &n.accs[i]
 		a.state.Init(poisonState)
-		a.owner, a.succ, a.child = nil, nil, nil
+		a.owner, a.succ, a.ref = nil, nil, nil
 	}
 	n.pending.Init(poisonState)
 	n.refs.Init(poisonState)
@@ -23,7 +23,7 @@ func Poison(n *Node) {
 func Unspoiled(n *Node) bool {
 	for i := range n.accs {
 		a := &n.accs[i]
-		if a.state.Load() != poisonState || a.owner != nil || a.succ != nil || a.child != nil {
+		if a.state.Load() != poisonState || a.owner != nil || a.succ != nil || a.ref != nil {
 			return false
 		}
 	}

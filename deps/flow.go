@@ -130,7 +130,7 @@ func (f *Flow) carry(st step) {
 		if e&childG != 0 && b&hasW == 0 {
 			b |= hasG
 		}
-		f.push(a.child, b)
+		f.push(a.child(), b)
 	}
 
 	if e&(sendR|sendW|sendG) != 0 {

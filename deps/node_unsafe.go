@@ -48,15 +48,21 @@ func (n *Node) Use(r *Room) { n.accs = r[:0] }
 // maxKept is the largest access list whose memory a node keeps for its next task (guess).
 const maxKept = 64
 
-// access is one task's use of one object, a link in the object's chain.
+// access is one task's use of one object, a link in the object's chain. Two of them fill
+// a cache line.
 type access struct {
 	state xatomic.Uint32
-	given bool           // given up by Release; owned by the body
-	key   unsafe.Pointer // the object; keeps it alive
-	owner *Node
+	given bool    // given up by Release; owned by the body
+	owner *Node   // constant once registered
 	succ  *access // next in the chain, or the parent's access; written before hasNext
-	child *access // first access of a child; written before hasChild
+
+	// ref is the object, which it keeps alive, until a child's access is linked; from then on, by
+	// hasChild, it is the first of those, and the object is in the table of the domain.
+	ref unsafe.Pointer
 }
+
+// child returns the first access of a child. Precondition: hasChild.
+func (a *access) child() *access { return (*access)(a.ref) }
 
 // Register appends n, a new child of p, to the chains of the objects in list
 // and reports whether n may start at once. If not, it comes out of the Flow of
@@ -138,10 +144,9 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
 		a := &n.accs[k]
 		a.state.Init(x.bits())
 		a.given = false
-		a.key = x.ptr
+		a.ref = x.ptr
 		a.owner = n
 		a.succ = e.last
-		a.child = nil
 		e.last = a
 		k++
 	}
@@ -159,7 +164,7 @@ func (n *Node) undo(d *domain, k int) {
 	for i := range k {
 		a := &n.accs[i]
 		if a.succ != nil {
-			d.probe(a.key).last = a.succ
+			d.probe(a.ref).last = a.succ
 			continue
 		}
 		// A chain of its own: an access that is over, for grow to drop.
@@ -205,7 +210,7 @@ func (f *Flow) linkChild(prev, a *access) bool {
 		a.state.Init(as | hasW)
 		return true
 	}
-	prev.child = a
+	prev.ref = unsafe.Pointer(a)
 	b := hasChild
 	if ps&as&isGroup != 0 {
 		b |= childGrp
@@ -322,7 +327,7 @@ func (p *Node) domain(f *Flow) *domain {
 	if d.n == 0 {
 		for i := range p.accs {
 			a := &p.accs[i]
-			e := d.slot(a.key, f)
+			e := d.slot(a.ref, f)
 			e.last, e.up = a, a
 		}
 	}
@@ -438,7 +443,7 @@ func (n *Node) Release(x Access, f *Flow) error {
 		return fmt.Errorf("deps: Release of %v: the task has given it up before", x)
 	}
 	if n.dom != nil && n.dom.n > 0 {
-		e := n.dom.probe(a.key)
+		e := n.dom.probe(x.ptr)
 		last := e.last
 		a.given, e.last = true, a
 		if last != a {
@@ -456,7 +461,7 @@ func (n *Node) find(key unsafe.Pointer) *access {
 		return n.dom.probe(key).up
 	}
 	for i := range n.accs {
-		if n.accs[i].key == key {
+		if n.accs[i].ref == key {
 			return &n.accs[i]
 		}
 	}

@@ -16,6 +16,7 @@ type deque struct {
 	_      pad
 	bottom atomic.Int64         // next free place; written by the owner
 	buf    atomic.Pointer[ring] // written by the owner
+	seen   int64                // top as the owner last read it; a lower bound. Owner only
 	_      pad
 }
 
@@ -37,8 +38,12 @@ func (d *deque) init(n int64) { d.buf.Store(newRing(n)) }
 func (d *deque) push(t *Task) {
 	b := d.bottom.Load()
 	r := d.buf.Load()
-	if b-d.top.Load() > r.mask {
-		r = d.grow(r, b)
+	if b-d.seen > r.mask {
+		// Full, going by an old top: only now is it worth a look at the line
+		// that thieves write.
+		if d.seen = d.top.Load(); b-d.seen > r.mask {
+			r = d.grow(r, b)
+		}
 	}
 	r.cells[b&r.mask].store(t)
 	d.bottom.Store(b + 1)

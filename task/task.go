@@ -39,7 +39,9 @@ type Task struct {
 	used     bool  // somebody may hold a late reference: do not reuse the memory
 	next     *Task // list of the free tasks, or of the injection queue
 
-	// The third line is written by other slots.
+	accesses deps.Room
+
+	// The rest is for tasks with children, or is seldom used.
 
 	// count is minus the children that are over, until it is armed by adding
 	// spawned: then it is the number of live children, and whoever makes it
@@ -53,14 +55,12 @@ type Task struct {
 	// block is the state of Block and Unblock.
 	block xatomic.Uint32
 
-	// Seldom used.
 	resuming bool    // in a queue to get a slot, not to start
 	pc       uintptr // spawn site, if traced
 	label    string
 	parker   *parker
 	und      *undeferred
-
-	accesses deps.Room
+	_        [4]uint64 // to a whole number of cache lines: TestTaskSize
 }
 
 // Values of Task.flags.
