@@ -4,6 +4,7 @@
 package rma
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -64,7 +65,7 @@ type entry struct {
 // of this fence are complete at their targets. Collective. Errors: that of a queued operation of this rank, of
 // the backing, of the communicator (the window is then lost).
 func (w *Win) Fence(assert Assert) error {
-	_, err := w.Ifence(assert).Wait(nil)
+	_, err := w.Ifence(assert).Wait(context.Background())
 	return err
 }
 

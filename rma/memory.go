@@ -42,9 +42,8 @@ const maxRegion = 1 << 48 // bytes; so that sums stay far from overflow
 
 // group is what the ranks of a process-memory window share.
 type group struct {
-	regions []Region     // constant after construction
-	mem     [][]byte     // by rank; each set by its rank before the second exchange in create, constant after it
-	locks   []sync.Mutex // by rank: Accumulate on its region
+	mem   [][]byte     // by rank; each set by its rank before the second exchange in create, constant after it
+	locks []sync.Mutex // by rank: Accumulate on its region
 }
 
 // groups holds the groups that are being made. An entry leaves when all ranks have found it.

@@ -77,7 +77,7 @@ func (w *Win) Unit(rank int) int { return w.regions[rank].Unit }
 // ends or is aborted, its windows are freed without being asked. Free then returns an error that wraps comm.ErrAborted.
 func (w *Win) Free() error {
 	w.unwatch()
-	_, err := w.enqueueFence("free", false, true).Wait(nil)
+	_, err := w.enqueueFence("free", false, true).Wait(context.Background())
 	if errors.Is(err, ErrFreed) {
 		if w.abandoned.Load() {
 			err = w.wrap("free", NoPeer, context.Cause(w.c.Context()))
@@ -93,7 +93,7 @@ func (w *Win) Free() error {
 // abandon frees the window of a run that is over. The barrier in it fails at once; this waits for operations under way.
 func (w *Win) abandon() {
 	w.abandoned.Store(true)
-	if _, err := w.enqueueFence("free", false, true).Wait(nil); !errors.Is(err, ErrFreed) {
+	if _, err := w.enqueueFence("free", false, true).Wait(context.Background()); !errors.Is(err, ErrFreed) {
 		w.b.Free() // there is nobody to tell of an error
 	}
 }
