@@ -183,3 +183,50 @@ func BenchmarkPut(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkFence(b *testing.B) {
+	for _, ranks := range []int{1, 2} {
+		b.Run(fmt.Sprint(ranks), func(b *testing.B) {
+			fences := 0
+			err := comm.Run(b.Context(), comm.Config{Ranks: ranks}, func(c *comm.Comm) error {
+				w, _, err := rma.Allocate[byte](c, 1)
+				if err != nil {
+					return err
+				}
+				// The other rank cannot know how often; it is told after each fence.
+				more := []bool{true}
+				n := 0
+				if c.Rank() == 0 {
+					b.ReportAllocs()
+				}
+				for more[0] {
+					if c.Rank() == 0 {
+						more[0] = b.Loop()
+					}
+					if ranks > 1 {
+						if err := c.Bcast(comm.Of(more), 0); err != nil {
+							return err
+						}
+					}
+					if !more[0] {
+						break
+					}
+					if err := w.Fence(0); err != nil {
+						return err
+					}
+					n++
+				}
+				if c.Rank() == 0 {
+					fences = n
+				}
+				return w.Free()
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if fences < b.N {
+				b.Fatalf("%d fences of %d", fences, b.N)
+			}
+		})
+	}
+}

@@ -276,7 +276,9 @@ func TestKillAtRandomMoments(t *testing.T) {
 		for k := n - min(n, slots-1); k < n; k++ {
 			slot := m[k%slots*slotBytes:][:slotBytes]
 			for i := 0; i < slotBytes; i += 8 {
-				require.Equal(t, k+1, binary.NativeEndian.Uint64(slot[i:]), "epoch %d of %d, byte %d", k, n, i)
+				if got := binary.NativeEndian.Uint64(slot[i:]); got != k+1 { // plain: there are millions
+					t.Fatalf("epoch %d of %d, byte %d: %d", k, n, i, got)
+				}
 			}
 		}
 		require.NoError(t, h.Release())
