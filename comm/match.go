@@ -192,13 +192,34 @@ func (m *matcher) resize() {
 // take finds the receive for a message that arrives, the oldest that wants it, and removes it. It returns nil if there is
 // none.
 func (m *matcher) take(k matchKey) *posted {
-	var best *posted
+	var q *queue
 	if m.counts[0] != 0 {
-		if q := m.find(k); q != nil {
-			best = q.posted.head
-		}
+		q = m.find(k)
 	}
-	for class := 1; class < classes && m.wild > 0; class++ {
+	if m.wild != 0 {
+		return m.takeAny(k, q)
+	}
+	if q == nil || q.posted.head == nil {
+		return nil
+	}
+	p := q.posted.head
+	m.counts[0]--
+	if q.posted.head = p.next; p.next == nil {
+		q.posted.tail = nil
+	} else {
+		p.next.prev = nil
+	}
+	p.q, p.next = nil, nil
+	return p
+}
+
+// takeAny is take where there are receives with wildcards. q is the queue of the exact key, if it is there.
+func (m *matcher) takeAny(k matchKey, q *queue) *posted {
+	var best *posted
+	if q != nil {
+		best = q.posted.head
+	}
+	for class := 1; class < classes; class++ {
 		if m.counts[class] == 0 {
 			continue
 		}

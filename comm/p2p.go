@@ -127,7 +127,12 @@ func (c *Comm) Recv(buf Buffer, src, tag int) (Status, error) {
 	}
 	op := c.proc.newRecv()
 	op.init(c, "recv", blockedCall, c.ctx, &buf, src, tag)
-	return op.wait(c.proc.post(op))
+	if !c.proc.post(op) {
+		<-op.self.ch // here and not in wait: each call less on the stack of a parked goroutine is one mispredicted return less
+	}
+	st, err := op.st, op.err
+	op.release()
+	return st, err
 }
 
 // wait ends a blocking call: at once if post has ended it, or when another goroutine ends the operation.

@@ -109,10 +109,9 @@ func (p *proc) newRecv() *recvOp {
 
 // release returns a done operation that nobody else knows to its pool. init overwrites what is left in it.
 func (op *recvOp) release() {
-	if p := op.c.proc; p.spare.Load() == nil && p.spare.CompareAndSwap(nil, op) {
-		return
+	if !op.c.proc.spare.CompareAndSwap(nil, op) {
+		recvOps.Put(op)
 	}
-	recvOps.Put(op)
 }
 
 func (op *sendOp) release() { sendOps.Put(op) }
@@ -165,8 +164,13 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 	}
 	if e := p.m.take(key); e != nil {
 		p.mu.Unlock()
-		e.op.transfer(h, data, from)
-		e.op.done()
+		op := e.op
+		op.transfer(h, data, from)
+		if op.waiter == blockedCall {
+			op.self.ch <- struct{}{}
+		} else {
+			op.done()
+		}
 		return true
 	}
 	var blk *block
