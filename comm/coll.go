@@ -243,7 +243,7 @@ func (x *coll) ended(err error) {
 // recv starts the transfer of exactly buf's size from a rank, in this step.
 func (x *coll) recv(src int, buf Buffer) {
 	c := x.c
-	op := c.proc.newRecv()
+	op := newRecv()
 	op.init(c, "recv", schedule, c.ctx+1, &buf, src, x.tag)
 	op.expect = uint64(x.what)
 	op.self.fn = x.cb

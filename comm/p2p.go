@@ -125,14 +125,7 @@ func (c *Comm) Recv(buf Buffer, src, tag int) (Status, error) {
 	if src == ProcNull {
 		return nullStatus, nil
 	}
-	op := c.proc.newRecv()
-	op.init(c, "recv", blockedCall, c.ctx, &buf, src, tag)
-	if !c.proc.post(op) {
-		<-op.self.ch // here and not in wait: each call less on the stack of a parked goroutine is one mispredicted return less
-	}
-	st, err := op.st, op.err
-	op.release()
-	return st, err
+	return c.proc.recv(c, &buf, src, tag)
 }
 
 // wait ends a blocking call: at once if post has ended it, or when another goroutine ends the operation.
@@ -177,7 +170,7 @@ func (c *Comm) Sendrecv(send Buffer, dst, sendTag int, recv Buffer, src, recvTag
 	if src == ProcNull {
 		return nullStatus, c.send("sendrecv", send, dst, sendTag, false)
 	}
-	op := c.proc.newRecv()
+	op := newRecv()
 	op.init(c, "sendrecv", blockedCall, c.ctx, &recv, src, recvTag)
 	ended := c.proc.post(op)
 	sendErr := c.send("sendrecv", send, dst, sendTag, false)
@@ -200,7 +193,7 @@ func (c *Comm) Probe(src, tag int) (Status, error) {
 	if src == ProcNull {
 		return nullStatus, nil
 	}
-	op := c.proc.newRecv()
+	op := newRecv()
 	op.init(c, "probe", blockedCall, c.ctx, &Buffer{}, src, tag)
 	op.entry.isScan = true
 	return op.wait(c.proc.post(op))

@@ -159,6 +159,7 @@ func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
 	w.ctx, w.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	for r, ep := range eps {
 		p := &proc{world: w, rank: r, ep: ep, shard: uint8(r % shards)}
+		p.own = &recvOp{owned: true, self: node{ch: make(chan struct{}, 1)}}
 		ep.Bind(p)
 		w.procs = append(w.procs, p)
 	}
