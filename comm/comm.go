@@ -138,15 +138,14 @@ func checkTag(tag int, wildcard bool) error {
 	return fmt.Errorf("%w: %d; tags are 0 to %d", ErrTag, tag, TagUB)
 }
 
-// check verifies the arguments of a message.
-func (c *Comm) check(op string, buf *Buffer, peer, tag int, wildcard bool) error {
-	if uint(peer) < uint(c.size) && uint(tag) <= TagUB && (buf.typ == nil || buf.typ.err == nil) && c.world.aborted.Load() == nil {
-		return nil
-	}
-	return c.checkSlowly(op, buf, peer, tag, wildcard)
+// plain reports whether the arguments of a message are in order, as they mostly are. If not, check says what is wrong, if
+// anything is. That the run lives is not looked at here: the matchers know.
+func (c *Comm) plain(buf *Buffer, peer, tag int) bool {
+	return uint(peer) < uint(c.size) && uint(tag) <= TagUB && buf.typ != nil && buf.typ.err == nil
 }
 
-func (c *Comm) checkSlowly(op string, buf *Buffer, peer, tag int, wildcard bool) error {
+// check verifies the arguments of a message.
+func (c *Comm) check(op string, buf *Buffer, peer, tag int, wildcard bool) error {
 	err := firstError(buf.Err(), c.checkPeer(peer, wildcard), checkTag(tag, wildcard))
 	if err == nil {
 		if a := c.world.aborted.Load(); a != nil {

@@ -109,15 +109,8 @@ type matcher struct {
 	filed   [classes]bool
 }
 
-// find returns the queue of a key, or nil.
+// find returns the queue of a key, or nil. The callers that matter look at m.last first.
 func (m *matcher) find(k matchKey) *queue {
-	if q := m.last; q != nil && q.key == k {
-		return q
-	}
-	return m.lookup(k)
-}
-
-func (m *matcher) lookup(k matchKey) *queue {
 	if m.buckets == nil {
 		return nil
 	}
@@ -194,7 +187,9 @@ func (m *matcher) resize() {
 func (m *matcher) take(k matchKey) *posted {
 	var q *queue
 	if m.counts[0] != 0 {
-		q = m.find(k)
+		if q = m.last; q == nil || q.key != k {
+			q = m.find(k)
+		}
 	}
 	if m.wild != 0 {
 		return m.takeAny(k, q)
@@ -336,7 +331,10 @@ func (m *matcher) post(p *posted) *arrival {
 	if !m.filed[class] {
 		m.fileAll(class)
 	}
-	q := m.demand(p.key)
+	q := m.last
+	if q == nil || q.key != p.key {
+		q = m.demand(p.key)
+	}
 	if q.head != nil {
 		return q.head
 	}

@@ -51,28 +51,42 @@ func (c *Comm) protocolOf(bytes uint64, synchronous bool) protocol {
 }
 
 func (c *Comm) send(name string, buf Buffer, dst, tag int, synchronous bool) error {
-	if err := c.check(name, &buf, dst, tag, false); err != nil {
-		return err
-	}
-	if dst == ProcNull {
-		return nil
+	if !c.plain(&buf, dst, tag) {
+		if err := c.check(name, &buf, dst, tag, false); err != nil || dst == ProcNull {
+			return err
+		}
 	}
 	var h header
 	h.fill(c, &buf, tag)
 	h.ctx, h.proto = c.ctx, c.protocolOf(h.length, synchronous)
 	if h.proto == eager && buf.count <= 1 {
-		_, err := c.transmit(name, &h, buf.bytes(h.length), nil, dst)
+		received, err := c.transmit(name, &h, buf.bytes(h.length), nil, dst)
+		if !received && err == nil {
+			err = c.alive(name, dst, tag)
+		}
 		return err
 	}
 	op := sendOps.Get().(*sendOp)
 	op.init(c, name, blockedCall, &buf, dst, tag)
 	received, err := c.transmit(name, &h, nil, op, dst)
-	if err == nil && !received && h.proto == ready {
-		<-op.self.ch
-		err = op.err
+	if err == nil && !received {
+		if h.proto == ready {
+			<-op.self.ch
+			err = op.err
+		} else {
+			err = c.alive(name, dst, tag)
+		}
 	}
 	op.release()
 	return err
+}
+
+// alive returns an error if the run has ended, and with it perhaps the message that was just sent.
+func (c *Comm) alive(name string, dst, tag int) error {
+	if a := c.world.aborted.Load(); a != nil {
+		return c.fail(name, dst, tag, a)
+	}
+	return nil
 }
 
 func (c *Comm) isend(name string, buf Buffer, dst, tag int, synchronous bool) *Request {
@@ -119,11 +133,13 @@ func (c *Comm) transmit(name string, h *header, data []byte, from *sendOp, dst i
 // Errors: ErrTruncated and ErrType with the status filled (the message is consumed), ErrBuffer, ErrRank, ErrTag,
 // ErrAborted.
 func (c *Comm) Recv(buf Buffer, src, tag int) (Status, error) {
-	if err := c.check("recv", &buf, src, tag, true); err != nil {
-		return Status{}, err
-	}
-	if src == ProcNull {
-		return nullStatus, nil
+	if !c.plain(&buf, src, tag) {
+		if err := c.check("recv", &buf, src, tag, true); err != nil {
+			return Status{}, err
+		}
+		if src == ProcNull {
+			return nullStatus, nil
+		}
 	}
 	return c.proc.recv(c, &buf, src, tag)
 }

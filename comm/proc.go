@@ -192,7 +192,7 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 		if p.dead != nil {
 			p.mu.Unlock()
 			blk.free()
-			return true
+			return false
 		}
 		if e := p.m.take(key); e != nil {
 			p.mu.Unlock()
