@@ -76,7 +76,11 @@ func (d *domain) grow(f *Flow) {
 		}
 		live++
 	}
-	d.alloc(max(domainMin, 1<<bits.Len(uint(live*2))))
+	factor := 4 // small tables grow fast: each time, every chain is looked at
+	if live > domainMax {
+		factor = 2
+	}
+	d.alloc(max(domainMin, 1<<bits.Len(uint(live*factor))))
 	for i := range old {
 		if old[i].key != nil {
 			*d.probe(old[i].key) = old[i]

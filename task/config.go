@@ -43,7 +43,7 @@ const (
 // withDefaults returns c with every zero field decided.
 func (c Config) withDefaults() (Config, error) {
 	if c.Workers == 0 {
-		n, err := envInt("WEFT_WORKERS", runtime.GOMAXPROCS(0), 1, maxWorkers)
+		n, err := envInt(EnvWorkers, runtime.GOMAXPROCS(0), 1, maxWorkers)
 		if err != nil {
 			return c, err
 		}
@@ -53,7 +53,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("task: Config.Workers is %d; legal are 1 to %d, and 0 for GOMAXPROCS", c.Workers, maxWorkers)
 	}
 	if c.Window == 0 {
-		n, err := envInt("WEFT_WINDOW", defaultWindow, 2, maxWindow)
+		n, err := envInt(EnvWindow, defaultWindow, 2, maxWindow)
 		if err != nil {
 			return c, err
 		}

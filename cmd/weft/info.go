@@ -18,6 +18,7 @@ import (
 
 	"weft/comm"
 	"weft/nam"
+	"weft/task"
 )
 
 // variable is an environment variable of weft.
@@ -30,8 +31,8 @@ type variable struct {
 
 var variables = []variable{
 	{comm.EnvRanks, "ranks of a program that does not say how many", func() string { return "1" }, 1},
-	{"WEFT_WORKERS", "slots of a task runtime that does not say how many", func() string { return strconv.Itoa(runtime.GOMAXPROCS(0)) }, 1},
-	{"WEFT_WINDOW", "live tasks of a runtime before spawning waits", func() string { return "4096" }, 2},
+	{task.EnvWorkers, "slots of a task runtime that does not say how many", func() string { return strconv.Itoa(runtime.GOMAXPROCS(0)) }, 1},
+	{task.EnvWindow, "live tasks of a runtime before spawning waits", func() string { return strconv.Itoa(task.DefaultWindow) }, 2},
 	{nam.EnvDir, "directory of the store of network-attached memory", nam.DefaultDir, 0},
 }
 

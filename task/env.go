@@ -1,0 +1,13 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+// The environment variables that the package reads, where Config leaves a value open.
+const (
+	EnvWorkers = "WEFT_WORKERS" // Config.Workers
+	EnvWindow  = "WEFT_WINDOW"  // Config.Window
+)
+
+// DefaultWindow is the bound on live children where nothing else is said.
+const DefaultWindow = defaultWindow
