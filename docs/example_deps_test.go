@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package docs_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"weft/deps"
+	"weft/task"
+)
+
+func Example_modes() {
+	rt := task.New(task.Config{Workers: 2})
+	defer rt.Close()
+	var x int
+	var hits atomic.Int64
+	err := rt.Run(context.Background(), func(t *task.Task) error {
+		t.Spawn(func(*task.Task) error { x = 1; return nil }, deps.Out(&x))
+		for range 3 { // these may run together, after the writer
+			t.Spawn(func(*task.Task) error { hits.Add(int64(x)); return nil }, deps.In(&x))
+		}
+		t.Spawn(func(*task.Task) error { x += 10; return nil }, deps.InOut(&x)) // after all readers
+		for range 4 {                                                           // these may run together, and care for themselves
+			t.Spawn(func(*task.Task) error { hits.Add(1); return nil }, deps.Concurrent(&hits))
+		}
+		t.Spawn(func(*task.Task) error {
+			fmt.Println(x, hits.Load())
+			return nil
+		}, deps.In(&x), deps.In(&hits))
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// 11 7
+	// <nil>
+}
+
+// A Gauss-Seidel wave front: the accesses of a block are a list.
+func Example_list() {
+	const n = 4
+	var blocks [n + 2][n + 2]struct{ version int }
+	rt := task.New(task.Config{})
+	defer rt.Close()
+	err := rt.Run(context.Background(), func(t *task.Task) error {
+		for range 10 {
+			for r := 1; r <= n; r++ {
+				for c := 1; c <= n; c++ {
+					list := []deps.Access{deps.InOut(&blocks[r][c])}
+					for _, d := range [][2]int{{-1, 0}, {1, 0}, {0, -1}, {0, 1}} {
+						list = append(list, deps.In(&blocks[r+d[0]][c+d[1]]))
+					}
+					t.Spawn(func(*task.Task) error { blocks[r][c].version++; return nil }, list...)
+				}
+			}
+		}
+		return nil
+	})
+	fmt.Println(blocks[1][1].version, blocks[n][n].version, err)
+	// Output: 10 10 <nil>
+}
+
+func Example_nested() {
+	rt := task.New(task.Config{Workers: 2})
+	defer rt.Close()
+	var a, b int
+	err := rt.Run(context.Background(), func(t *task.Task) error {
+		t.Spawn(func(t *task.Task) error { // touches neither itself
+			t.Spawn(func(*task.Task) error { a = 1; return nil }, deps.Out(&a))
+			t.Spawn(func(*task.Task) error { b = 2; return nil }, deps.Out(&b))
+			return nil
+		}, deps.Out(&a).Weak(), deps.Out(&b).Weak())
+		// Waits for the child that writes a, not for its sibling or its parent.
+		t.Spawn(func(*task.Task) error { fmt.Println("a is", a); return nil }, deps.In(&a))
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// a is 1
+	// <nil>
+}
+
+func Example_release() {
+	rt := task.New(task.Config{Workers: 2})
+	defer rt.Close()
+	var head, tail int
+	err := rt.Run(context.Background(), func(t *task.Task) error {
+		seen := make(chan struct{})
+		t.Spawn(func(t *task.Task) error {
+			head = 1
+			if err := t.Release(deps.Out(&head)); err != nil {
+				return err
+			}
+			t.Blocking(func() { <-seen }) // the reader of head runs before this body ends
+			tail = 2
+			return nil
+		}, deps.Out(&head), deps.Out(&tail))
+		t.Spawn(func(*task.Task) error { fmt.Println("head", head); close(seen); return nil }, deps.In(&head))
+		t.Spawn(func(*task.Task) error { fmt.Println("tail", tail); return nil }, deps.In(&tail))
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// head 1
+	// tail 2
+	// <nil>
+}
