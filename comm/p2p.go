@@ -72,6 +72,7 @@ func (c *Comm) send(name string, buf Buffer, dst, tag int, synchronous bool) err
 	if err == nil && !received {
 		if h.proto == ready {
 			<-op.self.ch
+			op.job = op.job.help()
 			err = op.err
 		} else {
 			err = c.alive(name, dst, tag)
@@ -148,6 +149,7 @@ func (c *Comm) Recv(buf Buffer, src, tag int) (Status, error) {
 func (op *recvOp) wait(ended bool) (Status, error) {
 	if !ended {
 		<-op.self.ch
+		op.job = op.job.help()
 	}
 	st, err := op.st, op.err
 	op.release()

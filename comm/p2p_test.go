@@ -361,3 +361,43 @@ func TestEagerLimit(t *testing.T) {
 		}))
 	}
 }
+
+// Large messages between blocked calls are copied by both sides; whichever comes first, and however the receive is cut.
+func TestLargeMessages(t *testing.T) {
+	run(t, 3, func(c *Comm) error {
+		const n = 70000 // 560 kB
+		right, left := (c.Rank()+1)%3, (c.Rank()+2)%3
+		in, out := inputs(c.Rank(), n), make([]int64, n)
+		for i := range 12 {
+			in[0], in[n-1], in[n/2] = int64(i), int64(i), int64(i)
+			want := inputs(left, n)
+			want[0], want[n-1], want[n/2] = int64(i), int64(i), int64(i)
+			clear(out)
+			var err error
+			size := n
+			switch {
+			case i%3 == 0:
+				_, err = c.Sendrecv(Of(in), right, i, Of(out), left, i)
+			case c.Rank() == i%3:
+				err = c.Send(Of(in), right, i)
+				if err == nil {
+					_, err = c.Recv(Of(out), left, i)
+				}
+			default:
+				size = n - i
+				var st Status
+				st, err = c.Recv(Of(out[:size]), left, i)
+				if errors.Is(err, ErrTruncated) && st.Bytes == 8*n {
+					err = c.Send(Of(in), right, i)
+				} else {
+					err = errors.Join(errors.New("no truncation"), err)
+				}
+			}
+			in[0] = -1 // the memory is ours again
+			if err := firstError(err, expectSlice("data", want[:size], out[:size])); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

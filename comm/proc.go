@@ -47,6 +47,7 @@ type recvOp struct {
 	buf    Buffer
 	expect uint64 // collectives: the aux that the message must carry
 	op     string
+	job    *cocopy // the copy to help with; set before the blocked caller is woken
 
 	owned bool          // constant: this is its rank's own
 	taken uint32        // of own: how often it was taken; written under proc.mu by who takes it
@@ -63,6 +64,7 @@ type sendOp struct {
 	dst    int
 	tag    int
 	op     string
+	job    *cocopy // as in recvOp
 }
 
 // message is an unexpected message: its header and either a copy of its payload or the send that waits with it.
@@ -84,12 +86,21 @@ var (
 func (op *recvOp) done() {
 	switch op.waiter {
 	case blockedCall:
-		op.self.ch <- struct{}{}
+		op.wake()
 	case schedule:
 		trampolines[op.shard].run(&op.self, op.err)
 	default:
 		op.settle()
 	}
+}
+
+// wake wakes the blocked caller; if there is a copy to be shared, it returns when that is done.
+func (op *recvOp) wake() {
+	if j := op.job; j != nil {
+		j.run()
+		return
+	}
+	op.self.ch <- struct{}{}
 }
 
 // done ends a send likewise.
@@ -169,9 +180,9 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 	if e := p.m.take(key); e != nil {
 		p.mu.Unlock()
 		op := e.op
-		op.transfer(h, data, from)
+		op.transfer(h, data, from, op.waiter.side(receiver))
 		if op.waiter == blockedCall {
-			op.self.ch <- struct{}{}
+			op.wake()
 		} else {
 			op.done()
 		}
@@ -196,7 +207,7 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 		}
 		if e := p.m.take(key); e != nil {
 			p.mu.Unlock()
-			e.op.transfer(h, blk.b, nil)
+			e.op.transfer(h, blk.b, nil, neither)
 			blk.free()
 			e.op.done()
 			return true
@@ -262,6 +273,7 @@ func (p *proc) recv(c *Comm, buf *Buffer, src, tag int) (Status, error) {
 	} else if a := p.m.post(&op.entry); a == nil {
 		p.mu.Unlock()
 		<-op.self.ch
+		op.job = op.job.help()
 	} else {
 		p.consume(op, a)
 	}
@@ -282,21 +294,27 @@ func (p *proc) consume(op *recvOp, a *arrival) {
 	p.mu.Unlock()
 	switch {
 	case msg.from != nil:
-		op.transfer(&msg.h, nil, msg.from)
-		msg.from.done(nil)
+		op.transfer(&msg.h, nil, msg.from, msg.from.waiter.side(sender))
+		if j := msg.from.job; j != nil {
+			msg.from.err = nil
+			j.run()
+		} else {
+			msg.from.done(nil)
+		}
 	case msg.data != nil:
-		op.transfer(&msg.h, msg.data.b, nil)
+		op.transfer(&msg.h, msg.data.b, nil, neither)
 		msg.data.free()
 	default:
-		op.transfer(&msg.h, nil, nil)
+		op.transfer(&msg.h, nil, nil, neither)
 	}
 	msg.data, msg.from = nil, nil
 	messages.Put(msg)
 }
 
 // transfer moves a matched message into the receive's memory, outside all locks, on the goroutine that came second, and
-// sets the receive's result.
-func (op *recvOp) transfer(h *header, data []byte, from *sendOp) {
+// sets the receive's result. side says which of the two callers is blocked. A large copy may be left to be shared, as a
+// job of the side that is blocked; see cocopy.
+func (op *recvOp) transfer(h *header, data []byte, from *sendOp, side blockedSide) {
 	op.st.Source, op.st.Tag, op.st.Bytes = int(h.src), int(h.tag), int(h.length)
 	op.st.Cancelled = false
 	op.err = nil
@@ -311,13 +329,30 @@ func (op *recvOp) transfer(h *header, data []byte, from *sendOp) {
 	}
 	var n int
 	if from != nil {
-		n = copyPayload(op.buf, from.buf)
+		n = op.share(from, side)
+		if n == 0 {
+			n = copyPayload(op.buf, from.buf)
+		}
 	} else {
 		n = op.buf.CopyFromBytes(data, 0)
 	}
 	if n < int(h.length) {
 		op.err = op.fail(fmt.Errorf("%w: %d bytes into %d", ErrTruncated, h.length, op.buf.Bytes()))
 	}
+}
+
+// share leaves a large copy to be made when the side that is blocked is woken, if one is, and returns its size.
+func (op *recvOp) share(from *sendOp, side blockedSide) int {
+	dst, src, ok := shareable(&op.buf, &from.buf)
+	switch {
+	case !ok || side == neither:
+		return 0
+	case side == receiver:
+		op.job = newCocopy(dst, src, op.self.ch)
+	default:
+		from.job = newCocopy(dst, src, from.self.ch)
+	}
+	return len(dst)
 }
 
 // check refuses a message that must not be copied into the receive's memory.
