@@ -32,6 +32,7 @@
 // the goroutine of whoever came second. If that is the sender, it copies straight from its memory to the
 // receiver's. If it is the receiver, a small message has been copied to pooled memory and its sender has gone on
 // (eager); a large one, or that of a synchronous send, is copied from the memory of the sender, which waits.
+// Where the other side is blocked in its call, a large copy is made by both.
 // The README beside the code has the protocol, its argument and its budget.
 //
 // # Invariants
