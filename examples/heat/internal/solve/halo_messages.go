@@ -30,10 +30,10 @@ func (h *messageHalo) beforeFirstRow(w *sweep) {
 		h.recvUp = h.bodies(w, 0, w.grid.Rank-1, h.comm.Irecv)
 	}
 	for c := range w.grid.BlockCols() {
-		w.t.SpawnWith(task.Attrs{Label: "send up"}, h.sendUp[c], deps.In(&w.reps[1][c]))
+		w.spawn("send up", h.sendUp[c], deps.In(&w.reps[1][c]))
 	}
 	for c := range w.grid.BlockCols() {
-		w.t.SpawnWith(task.Attrs{Label: "recv from above"}, h.recvUp[c], deps.Out(&w.reps[0][c]))
+		w.spawn("recv from above", h.recvUp[c], deps.Out(&w.reps[0][c]))
 	}
 }
 
@@ -48,7 +48,7 @@ func (h *messageHalo) beforeLastRow(w *sweep) {
 	}
 	ghost := w.reps[len(w.reps)-1]
 	for c := range ghost {
-		w.t.SpawnWith(task.Attrs{Label: "recv from below"}, h.recvDown[c], deps.Out(&ghost[c]))
+		w.spawn("recv from below", h.recvDown[c], deps.Out(&ghost[c]))
 	}
 }
 
@@ -58,7 +58,7 @@ func (h *messageHalo) afterLastRow(w *sweep) {
 	}
 	row := w.reps[len(w.reps)-2]
 	for c := range row {
-		w.t.SpawnWith(task.Attrs{Label: "send down"}, h.sendDown[c], deps.In(&row[c]))
+		w.spawn("send down", h.sendDown[c], deps.In(&row[c]))
 	}
 }
 

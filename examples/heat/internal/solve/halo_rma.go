@@ -155,6 +155,6 @@ func (e *edge) spawn(w *sweep, label string, bodies []func(*task.Task) error, ro
 			a = append(a, mode(&row[i*per+c]))
 		}
 		w.accs = a
-		w.t.SpawnWith(task.Attrs{Label: label}, bodies[i], a...)
+		w.spawn(label, bodies[i], a...)
 	}
 }

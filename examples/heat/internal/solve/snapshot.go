@@ -68,21 +68,21 @@ func (s *Snapshot) spawn(w *sweep) {
 			all = append(all, deps.In(&row[c]))
 		}
 	}
-	w.t.SpawnWith(task.Attrs{Label: "open epoch"}, fence, all...)
+	w.spawn("open epoch", fence, all...)
 	n := s.next
 	if n == 0 {
-		w.t.SpawnWith(task.Attrs{Label: "put header"}, func(*task.Task) error {
+		w.spawn("put header", func(*task.Task) error {
 			return s.putHeader(w.grid, n)
 		}, deps.Concurrent(s))
 	}
 	for r := range w.grid.BlockRows() {
 		for c := range w.grid.BlockCols() {
-			w.t.SpawnWith(task.Attrs{Label: "put block"}, func(*task.Task) error {
+			w.spawn("put block", func(*task.Task) error {
 				return s.putBlock(w.grid, n, r, c)
 			}, deps.In(&w.reps[r+1][c]), deps.Concurrent(s))
 		}
 	}
-	w.t.SpawnWith(task.Attrs{Label: "close epoch"}, fence, all...)
+	w.spawn("close epoch", fence, all...)
 	s.next++
 }
 

@@ -4,6 +4,8 @@
 package solve
 
 import (
+	"math"
+
 	"weft/deps"
 	"weft/examples/heat/internal/grid"
 	"weft/examples/heat/internal/kernel"
@@ -26,6 +28,9 @@ type sweep struct {
 	// block[r][c] computes a block. They are made once, since a step's tasks differ in nothing but their order.
 	block [][]func(*task.Task) error
 	accs  []deps.Access // scratch of the creator
+
+	ordered  bool // whether tasks have priorities: see order.go
+	priority int  // of the tasks of this wave; the same on all ranks at the same point of the creation order
 }
 
 // runTasks is the variants itampi and tampirma.
@@ -54,6 +59,9 @@ func (s *Solver) runTasks(p Plan) error {
 func newSweep(t *task.Task, s *Solver, progress func()) *sweep {
 	g := s.cfg.Grid
 	w := &sweep{t: t, grid: g, kernel: s.cfg.Kernel, halo: s.halo, progress: progress}
+	if w.ordered = wantsOrder(g); w.ordered {
+		w.priority = math.MaxInt32
+	}
 	w.reps = make([][]sentinel, g.BlockRows()+2)
 	for r := range w.reps {
 		w.reps[r] = make([]sentinel, g.BlockCols())
@@ -119,5 +127,10 @@ func (w *sweep) compute(r, c int) {
 		a = append(a, deps.In(&w.reps[r+1][c+1]))
 	}
 	w.accs = a
-	w.t.SpawnWith(task.Attrs{Label: "block"}, w.block[r][c], a...)
+	w.spawn("block", w.block[r][c], a...)
+}
+
+// spawn makes a task of this wave.
+func (w *sweep) spawn(label string, body func(*task.Task) error, accs ...deps.Access) {
+	w.t.SpawnWith(task.Attrs{Label: label, Priority: w.priority}, body, accs...)
 }
