@@ -3,13 +3,17 @@
 
 package comm
 
+import "context"
+
 // Barrier returns when all ranks have called it.
 func (c *Comm) Barrier() error { return wait(c.Ibarrier()) }
 
 // wait is how blocking collectives wait: an abort completes the request, so no context is needed.
 func wait(r *Request) error {
-	_, err := r.Wait(nil)
-	return err
+	if !r.Done() {
+		_ = r.park(context.Background()) // fails with its context only
+	}
+	return r.err
 }
 
 // Ibarrier returns a request that completes when all ranks have called it. Dissemination: in round k each rank tells

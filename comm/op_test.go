@@ -87,5 +87,6 @@ func TestInfo(t *testing.T) {
 	require.False(t, ok)
 	require.Empty(t, in.Get("a"))
 	require.Equal(t, "2", other.Clone().Get("a"))
-	require.Panics(t, func() { NewInfo("a") })
+	odd := []string{"a"}
+	require.Panics(t, func() { NewInfo(odd...) })
 }

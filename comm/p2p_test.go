@@ -42,9 +42,9 @@ func checkMessage(c *Comm, way string, n int, late bool) error {
 		case "ssend":
 			return c.Ssend(in, 1, tag)
 		case "isend":
-			return WaitAll(nil, c.Isend(in, 1, tag))
+			return WaitAll(context.Background(), c.Isend(in, 1, tag))
 		}
-		return WaitAll(nil, c.Issend(in, 1, tag))
+		return WaitAll(context.Background(), c.Issend(in, 1, tag))
 	}
 	out := make([]int64, n)
 	if late {
@@ -85,7 +85,7 @@ func TestProcNull(t *testing.T) {
 	run(t, 1, func(c *Comm) error {
 		b := Of([]int{1})
 		null := Status{Source: ProcNull, Tag: AnyTag}
-		if err := firstError(c.Send(b, ProcNull, 0), c.Ssend(b, ProcNull, 0), WaitAll(nil, c.Isend(b, ProcNull, 0))); err != nil {
+		if err := firstError(c.Send(b, ProcNull, 0), c.Ssend(b, ProcNull, 0), WaitAll(context.Background(), c.Isend(b, ProcNull, 0))); err != nil {
 			return err
 		}
 		st, err := c.Recv(b, ProcNull, 0)
@@ -124,9 +124,9 @@ func TestArguments(t *testing.T) {
 			{"vector outside", c.Send(Vector([]int{1, 2, 3, 4}, 2, 2, 3), 1, 0), ErrBuffer},
 			{"vector overlapping", c.Send(Vector([]int{1, 2, 3, 4}, 2, 2, 1), 1, 0), ErrBuffer},
 			{"negative vector", c.Send(Vector([]int{1, 2, 3, 4}, -1, 2, 1), 1, 0), ErrBuffer},
-			{"isend", WaitAll(nil, c.Isend(b, 2, 0)), ErrRank},
-			{"irecv", WaitAll(nil, c.Irecv(b, 2, 0)), ErrRank},
-			{"irecv tag", WaitAll(nil, c.Irecv(b, 1, -2)), ErrTag},
+			{"isend", WaitAll(context.Background(), c.Isend(b, 2, 0)), ErrRank},
+			{"irecv", WaitAll(context.Background(), c.Irecv(b, 2, 0)), ErrRank},
+			{"irecv tag", WaitAll(context.Background(), c.Irecv(b, 1, -2)), ErrTag},
 		} {
 			if !errors.Is(x.err, x.want) {
 				return fmt.Errorf("%s: %v, want %v", x.name, x.err, x.want)
@@ -149,7 +149,7 @@ func TestTruncationAndTypes(t *testing.T) {
 					for tag := range 4 {
 						reqs = append(reqs, c.Isend(Of(inputs(0, n)), 1, tag))
 					}
-					return WaitAll(nil, append(reqs, c.Isend(Buffer{}, 1, 9))...)
+					return WaitAll(context.Background(), append(reqs, c.Isend(Buffer{}, 1, 9))...)
 				}
 				if late {
 					if _, err := c.Probe(0, 9); err != nil {
@@ -201,7 +201,7 @@ func TestStridedMessages(t *testing.T) {
 						m[i] = float64(i)
 					}
 					r := c.Isend(col, 1, 0)
-					return firstError(c.Send(col, 1, 1), c.Ssend(col, 1, 2), WaitAll(nil, r))
+					return firstError(c.Send(col, 1, 1), c.Ssend(col, 1, 2), WaitAll(context.Background(), r))
 				}
 				packed := make([]float64, rows*block)
 				if _, err := c.Recv(col, 0, 0); err != nil { // strided to strided
@@ -245,7 +245,7 @@ func TestOrder(t *testing.T) {
 				b[0] = i
 				reqs = append(reqs, c.Isend(Of(b), 1, i%2))
 			}
-			return WaitAll(nil, reqs...)
+			return WaitAll(context.Background(), reqs...)
 		}
 		next := [2]int{0, 1}
 		for i := range n {
@@ -332,7 +332,7 @@ func TestExchange(t *testing.T) {
 		if c.Rank()%2 == 0 {
 			r, s = s, r
 		}
-		return firstError(WaitAll(nil, r), WaitAll(nil, s), expectSlice("data", inputs(right, n), out))
+		return firstError(WaitAll(context.Background(), r), WaitAll(context.Background(), s), expectSlice("data", inputs(right, n), out))
 	})
 }
 
@@ -347,7 +347,7 @@ func TestEagerLimit(t *testing.T) {
 						return err
 					}
 				}
-				return WaitAll(nil, r, big)
+				return WaitAll(context.Background(), r, big)
 			}
 			if _, err := c.Probe(0, 1); err != nil {
 				return err

@@ -98,7 +98,7 @@ func TestHammerRequest(t *testing.T) {
 				}
 			})
 			wg.Go(func() {
-				if i, _, err := WaitAny(nil, other, r); i == 1 && errors.Is(err, errTest) {
+				if i, _, err := WaitAny(context.Background(), other, r); i == 1 && errors.Is(err, errTest) {
 					won.Add(1)
 				}
 			})
@@ -124,14 +124,14 @@ func TestCancel(t *testing.T) {
 		if err := expect("cancelled", true, r.Cancel()); err != nil {
 			return err
 		}
-		st, err := r.Wait(nil)
+		st, err := r.Wait(context.Background())
 		if !errors.Is(err, ErrCancelled) || !st.Cancelled {
 			return errors.Join(errors.New("result of a cancelled receive"), err)
 		}
 		s := c.Isend(Of([]int{5}), 0, 1)
 		r2 := c.Irecv(Of(b), 0, 1)
-		_, err = r2.Wait(nil)
-		return firstError(err, WaitAll(nil, s), expect("cancel again", false, r.Cancel()), expect("cancel when done", false, r2.Cancel()), expect("data", 5, b[0]))
+		_, err = r2.Wait(context.Background())
+		return firstError(err, WaitAll(context.Background(), s), expect("cancel again", false, r.Cancel()), expect("cancel when done", false, r2.Cancel()), expect("data", 5, b[0]))
 	})
 }
 
@@ -152,7 +152,7 @@ func TestHammerCancel(t *testing.T) {
 			b := []int{-1}
 			r := c.Irecv(Of(b), 1, 0)
 			cancelled := r.Cancel()
-			_, err := r.Wait(nil)
+			_, err := r.Wait(context.Background())
 			if cancelled != errors.Is(err, ErrCancelled) {
 				return errors.Join(errors.New("cancel and result disagree"), err)
 			}
@@ -228,7 +228,7 @@ func TestImmediateCallbacksDoNotNest(t *testing.T) {
 			c.Isend(Buffer{}, ProcNull, 0).OnDone(step)
 		}
 		step(nil)
-		_, err := end.Wait(nil)
+		_, err := end.Wait(context.Background())
 		return firstError(err, expect("steps", n, i))
 	})
 }

@@ -67,7 +67,7 @@ var blockers = map[string]func(c *Comm) error{
 		return err
 	},
 	"wait any": func(c *Comm) error {
-		_, _, err := WaitAny(nil, c.Irecv(Buffer{}, 0, 9), c.Issend(Buffer{}, 0, 9))
+		_, _, err := WaitAny(context.Background(), c.Irecv(Buffer{}, 0, 9), c.Issend(Buffer{}, 0, 9))
 		return err
 	},
 	"callback": func(c *Comm) error {
@@ -153,7 +153,7 @@ func TestEnd(t *testing.T) {
 		return nil
 	}))
 	for _, r := range append(pending, kept.Irecv(Buffer{}, 0, 0), kept.Isend(Buffer{}, 0, 0), kept.Ibarrier()) {
-		_, err := r.Wait(nil)
+		_, err := r.Wait(context.Background())
 		require.ErrorIs(t, err, ErrAborted)
 		require.ErrorIs(t, err, ErrEnded)
 	}
