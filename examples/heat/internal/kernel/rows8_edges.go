@@ -83,13 +83,13 @@ func leftEdge8(m []float64, stride, at int) {
 	w1 = update(&r1[10], r0[10], r2[10], r1[11], w1)
 	w0 = update(&r0[12], north[12], r1[12], r0[13], w0)
 
-	w6 = update(&r6[1], r5[1], r7[1], r6[2], w6)
-	w5 = update(&r5[3], r4[3], r6[3], r5[4], w5)
-	w4 = update(&r4[5], r3[5], r5[5], r4[6], w4)
-	w3 = update(&r3[7], r2[7], r4[7], r3[8], w3)
-	w2 = update(&r2[9], r1[9], r3[9], r2[10], w2)
-	w1 = update(&r1[11], r0[11], r2[11], r1[12], w1)
-	w0 = update(&r0[13], north[13], r1[13], r0[14], w0)
+	update(&r6[1], r5[1], r7[1], r6[2], w6)
+	update(&r5[3], r4[3], r6[3], r5[4], w5)
+	update(&r4[5], r3[5], r5[5], r4[6], w4)
+	update(&r3[7], r2[7], r4[7], r3[8], w3)
+	update(&r2[9], r1[9], r3[9], r2[10], w2)
+	update(&r1[11], r0[11], r2[11], r1[12], w1)
+	update(&r0[13], north[13], r1[13], r0[14], w0)
 }
 
 // rightEdge8 updates the last 2i cells of row i; at is the index of the cell 14 columns from the strip's end in
@@ -123,7 +123,7 @@ func rightEdge8(m []float64, stride, at int) {
 	w4 = update(&r4[7], r3[7], r5[7], r4[8], w4)
 	w3 = update(&r3[9], r2[9], r4[9], r3[10], w3)
 	w2 = update(&r2[11], r1[11], r3[11], r2[12], w2)
-	w1 = update(&r1[13], r0[13], r2[13], r1[14], w1)
+	update(&r1[13], r0[13], r2[13], r1[14], w1)
 
 	w7 = update(&r7[2], r6[2], r8[2], r7[3], w7)
 	w6 = update(&r6[4], r5[4], r7[4], r6[5], w6)
@@ -137,7 +137,7 @@ func rightEdge8(m []float64, stride, at int) {
 	w5 = update(&r5[7], r4[7], r6[7], r5[8], w5)
 	w4 = update(&r4[9], r3[9], r5[9], r4[10], w4)
 	w3 = update(&r3[11], r2[11], r4[11], r3[12], w3)
-	w2 = update(&r2[13], r1[13], r3[13], r2[14], w2)
+	update(&r2[13], r1[13], r3[13], r2[14], w2)
 
 	w7 = update(&r7[4], r6[4], r8[4], r7[5], w7)
 	w6 = update(&r6[6], r5[6], r7[6], r6[7], w6)
@@ -149,7 +149,7 @@ func rightEdge8(m []float64, stride, at int) {
 	w6 = update(&r6[7], r5[7], r7[7], r6[8], w6)
 	w5 = update(&r5[9], r4[9], r6[9], r5[10], w5)
 	w4 = update(&r4[11], r3[11], r5[11], r4[12], w4)
-	w3 = update(&r3[13], r2[13], r4[13], r3[14], w3)
+	update(&r3[13], r2[13], r4[13], r3[14], w3)
 
 	w7 = update(&r7[6], r6[6], r8[6], r7[7], w7)
 	w6 = update(&r6[8], r5[8], r7[8], r6[9], w6)
@@ -159,7 +159,7 @@ func rightEdge8(m []float64, stride, at int) {
 	w7 = update(&r7[7], r6[7], r8[7], r7[8], w7)
 	w6 = update(&r6[9], r5[9], r7[9], r6[10], w6)
 	w5 = update(&r5[11], r4[11], r6[11], r5[12], w5)
-	w4 = update(&r4[13], r3[13], r5[13], r4[14], w4)
+	update(&r4[13], r3[13], r5[13], r4[14], w4)
 
 	w7 = update(&r7[8], r6[8], r8[8], r7[9], w7)
 	w6 = update(&r6[10], r5[10], r7[10], r6[11], w6)
@@ -167,17 +167,17 @@ func rightEdge8(m []float64, stride, at int) {
 
 	w7 = update(&r7[9], r6[9], r8[9], r7[10], w7)
 	w6 = update(&r6[11], r5[11], r7[11], r6[12], w6)
-	w5 = update(&r5[13], r4[13], r6[13], r5[14], w5)
+	update(&r5[13], r4[13], r6[13], r5[14], w5)
 
 	w7 = update(&r7[10], r6[10], r8[10], r7[11], w7)
 	w6 = update(&r6[12], r5[12], r7[12], r6[13], w6)
 
 	w7 = update(&r7[11], r6[11], r8[11], r7[12], w7)
-	w6 = update(&r6[13], r5[13], r7[13], r6[14], w6)
+	update(&r6[13], r5[13], r7[13], r6[14], w6)
 
 	w7 = update(&r7[12], r6[12], r8[12], r7[13], w7)
 
-	w7 = update(&r7[13], r6[13], r8[13], r7[14], w7)
+	update(&r7[13], r6[13], r8[13], r7[14], w7)
 }
 
 // update writes the new value of a cell and returns it: it is the next cell's western neighbour. The
