@@ -82,13 +82,13 @@ func Example_fenceTasks() {
 				t.Spawn(func(*task.Task) error { blocks[b] = 10*c.Rank() + b; return nil }, deps.Out(&blocks[b]))
 				all = append(all, deps.In(&blocks[b]))
 			}
-			t.Spawn(fence, all...)
+			t.Spawn(fence, deps.InOut(win)) // opens the epoch
 			for b := range blocks {
 				t.Spawn(func(*task.Task) error {
 					return win.Put(comm.Of(blocks[b:b+1]), 1-c.Rank(), b)
 				}, deps.In(&blocks[b]), deps.Concurrent(win))
 			}
-			t.Spawn(fence, all...)
+			t.Spawn(fence, all...) // closes it
 			return nil
 		})
 		if err != nil {
