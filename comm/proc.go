@@ -28,6 +28,14 @@ type proc struct {
 	dead error   // guarded by mu: set at abort; from then on nothing is posted or filed
 }
 
+func newProc(w *world, rank int, ep fabric.Endpoint) *proc {
+	p := &proc{world: w, rank: rank, ep: ep, shard: uint8(rank % shards)}
+	p.own = &recvOp{owned: true, op: "recv", waiter: blockedCall, self: node{ch: make(chan struct{}, 1)}}
+	p.own.shard, p.own.entry.op = p.shard, p.own
+	ep.Bind(p)
+	return p
+}
+
 // waiterKind is who waits for an operation.
 type waiterKind uint8
 
@@ -261,12 +269,14 @@ func (p *proc) post(op *recvOp) bool {
 func (p *proc) recv(c *Comm, buf *Buffer, src, tag int) (Status, error) {
 	p.mu.Lock()
 	op := p.own
-	if op.freed.Load() == op.taken {
+	if op.freed.Load() == op.taken { // the rest of it is as newProc has set it
 		op.taken++
+		op.c, op.buf = c, *buf
+		op.entry.key.ctx, op.entry.key.src, op.entry.key.tag = c.ctx, int32(src), int32(tag)
 	} else {
 		op = newRecv()
+		op.init(c, "recv", blockedCall, c.ctx, buf, src, tag)
 	}
-	op.init(c, "recv", blockedCall, c.ctx, buf, src, tag)
 	if err := p.dead; err != nil {
 		p.mu.Unlock()
 		op.st, op.err = Status{}, op.fail(err)

@@ -158,10 +158,7 @@ func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
 	w := &world{cfg: cfg, contexts: make([]atomic.Uint64, len(eps))}
 	w.ctx, w.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	for r, ep := range eps {
-		p := &proc{world: w, rank: r, ep: ep, shard: uint8(r % shards)}
-		p.own = &recvOp{owned: true, self: node{ch: make(chan struct{}, 1)}}
-		ep.Bind(p)
-		w.procs = append(w.procs, p)
+		w.procs = append(w.procs, newProc(w, r, ep))
 	}
 	w.local = make([]*proc, len(eps))
 	for r := range eps {
