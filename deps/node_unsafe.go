@@ -146,7 +146,9 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
 		a.given = false
 		a.ref = x.ptr
 		a.owner = n
-		a.succ = e.last
+		if a.succ = e.last; a.succ != nil {
+			xatomic.PrefetchW(unsafe.Pointer(a.succ)) // the links will write them
+		}
 		e.last = a
 		k++
 	}

@@ -1,0 +1,10 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "textflag.h"
+
+// func PrefetchW(p unsafe.Pointer)
+TEXT ·PrefetchW(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+	BYTE $0x0F; BYTE $0x0D; BYTE $0x08 // PREFETCHW (AX), which the assembler does not know
+	RET

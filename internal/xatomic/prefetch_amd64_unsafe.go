@@ -1,0 +1,13 @@
+//go:build amd64
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package xatomic
+
+import "unsafe"
+
+// PrefetchW asks for the cache line at p, which will be written soon, and goes on.
+//
+//go:noescape
+func PrefetchW(p unsafe.Pointer)

@@ -1,0 +1,11 @@
+//go:build !amd64
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package xatomic
+
+import "unsafe"
+
+// PrefetchW does nothing on this machine.
+func PrefetchW(unsafe.Pointer) {}
