@@ -62,17 +62,15 @@ type planner struct {
 func (pr *planner) task(parent *plan, given map[int]bool, depth int) *plan {
 	t := &plan{name: fmt.Sprint(pr.left), want: map[int]int64{}}
 	pr.left--
-	m := newModelTask(nil)
 	if parent != nil {
 		root := newModelTask(nil)
-		m = root.spawn(parent.list)
+		m := root.spawn(parent.list)
 		m.parent = root
 		for _, u := range m.uses {
 			u.given = given[u.obj]
 		}
 		t.list = pr.p.randomList(m, pr.r)
-		if depth == 1 {
-			m.parent = nil // the root covers everything
+		if depth == 1 { // the root covers everything
 			t.list = pr.p.randomList(newModelTask(nil), pr.r)
 		}
 	}

@@ -109,31 +109,33 @@ func TestUnblockIsRememberedOnce(t *testing.T) {
 	}))
 }
 
-// An Unblock that comes too late, when the task is over, does no harm to others.
+// An Unblock that comes too late, when the task is over, does no harm to others: the
+// tasks of later runs are only woken by those who mean them.
 func TestUnblockTooLate(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
-	var old []*Task
-	var mu sync.Mutex
+	var over []*Task // tasks of earlier runs
 	for range 20 {
+		var mu sync.Mutex
+		var now []*Task
 		require.NoError(t, rt.Run(bg, func(t *Task) error {
 			for range 50 {
 				t.Spawn(func(t *Task) error {
 					mu.Lock()
-					for _, o := range old {
+					now = append(now, t)
+					mu.Unlock()
+					for _, o := range over {
 						o.Unblock()
 					}
-					old = append(old, t)
-					mu.Unlock()
-					blockedOnce := false
+					var meant atomic.Bool
 					go func() {
 						until(func() bool { return t.block.Load() == blocked })
-						blockedOnce = true
+						meant.Store(true)
 						t.Unblock()
 					}()
 					if err := t.Block(); err != nil {
 						return err
 					}
-					if !blockedOnce {
+					if !meant.Load() {
 						return errors.New("woken by a stranger")
 					}
 					return nil
@@ -141,7 +143,7 @@ func TestUnblockTooLate(t *testing.T) {
 			}
 			return nil
 		}))
-		old = old[:0]
+		over = now
 	}
 }
 

@@ -201,8 +201,7 @@ func TestWaitAttributeDeep(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	var x int
 	var order []int
-	var nest func(t *Task, d int) error
-	nest = func(t *Task, d int) error {
+	nest := func(t *Task, d int) error {
 		t.Spawn(func(*Task) error { order = append(order, d); return nil }, deps.InOut(&x))
 		return nil
 	}
