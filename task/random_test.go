@@ -1,0 +1,230 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/deps"
+)
+
+var seedFlag = flag.Uint64("task.seed", 0, "run only the random program of this seed")
+
+// rnode is a task of a random program. What it does to an object does not depend on
+// when it runs, if the order of its accesses holds; so the program gives the same values
+// however it is run, and those of the sequential program.
+type rnode struct {
+	id       int
+	uses     []ruse
+	children []*rnode
+	attrs    Attrs
+	waitAt   int  // Wait after so many children, and work again; -1: no
+	hold     bool // an event, released by another goroutine
+	block    bool // Block, and be unblocked by another goroutine
+	release  bool // Release of the first use before the children
+}
+
+type ruse struct {
+	obj  int
+	mode deps.Mode
+	weak bool
+}
+
+// rworld is what a program works on.
+type rworld struct {
+	obj  []int64
+	seen []int64 // by task: what it read
+}
+
+func (u ruse) access(w *rworld) deps.Access {
+	p := &w.obj[u.obj]
+	var a deps.Access
+	switch u.mode {
+	case deps.ModeIn:
+		a = deps.In(p)
+	case deps.ModeOut:
+		a = deps.Out(p)
+	case deps.ModeInOut:
+		a = deps.InOut(p)
+	default:
+		a = deps.Concurrent(p)
+	}
+	if u.weak {
+		a = a.Weak()
+	}
+	return a
+}
+
+// rgen makes a program. may is what the parent's accesses cover; nil: everything.
+func rgen(r *rand.Rand, next *int, objects, depth int, may map[int]deps.Mode) *rnode {
+	n := &rnode{id: *next, waitAt: -1}
+	*next++
+	for o := range objects {
+		mode := deps.Mode(r.IntN(4))
+		if may != nil {
+			limit, ok := may[o]
+			if !ok {
+				continue
+			}
+			if limit == deps.ModeIn || limit == deps.ModeConcurrent {
+				mode = limit
+			}
+		}
+		if r.IntN(objects) < 2 {
+			n.uses = append(n.uses, ruse{o, mode, depth > 0 && r.IntN(3) == 0})
+		}
+	}
+	n.hold, n.block = r.IntN(8) == 0, r.IntN(8) == 0
+	n.attrs.Wait = r.IntN(6) == 0
+	n.attrs.Undeferred = r.IntN(12) == 0
+	if r.IntN(6) == 0 {
+		n.attrs.Priority = r.IntN(5) - 2
+	}
+	if depth > 0 {
+		given := map[int]deps.Mode{}
+		n.release = len(n.uses) > 1 && r.IntN(4) == 0
+		for i, u := range n.uses {
+			if !(n.release && i == 0) {
+				given[u.obj] = u.mode
+			}
+		}
+		k := r.IntN(6)
+		for range k {
+			n.children = append(n.children, rgen(r, next, objects, depth-1, given))
+		}
+		if k > 0 && r.IntN(3) == 0 {
+			n.waitAt = 1 + r.IntN(k)
+		}
+	}
+	return n
+}
+
+// work is what a body does to its objects; phase 1 is after a Wait, and leaves out what was given up.
+func (n *rnode) work(w *rworld, phase int) {
+	for i, u := range n.uses {
+		if u.weak || phase == 1 && n.release && i == 0 {
+			continue
+		}
+		p := &w.obj[u.obj]
+		switch u.mode {
+		case deps.ModeIn:
+			w.seen[n.id] = w.seen[n.id]*31 + *p
+		case deps.ModeConcurrent:
+			if phase == 0 { // after a Wait, others of the group may be running
+				atomic.AddInt64(p, int64(n.id))
+			}
+		default:
+			*p = *p*31 + int64(n.id*2+phase)
+		}
+	}
+}
+
+// sequential is the program with its tasks run in place.
+func (n *rnode) sequential(w *rworld) {
+	n.work(w, 0)
+	for i, c := range n.children {
+		c.sequential(w)
+		if i+1 == n.waitAt {
+			n.work(w, 1)
+		}
+	}
+}
+
+func (n *rnode) body(t *Task, w *rworld) error {
+	n.work(w, 0)
+	if n.hold {
+		release := t.Hold()
+		go release(nil)
+	}
+	if n.block {
+		go t.Unblock()
+		if err := t.Block(); err != nil {
+			return err
+		}
+	}
+	if n.release {
+		if err := t.Release(n.uses[0].access(w)); err != nil {
+			return err
+		}
+	}
+	for i, c := range n.children {
+		n.spawn(t, w, c)
+		if i+1 == n.waitAt {
+			if err := t.Wait(); err != nil {
+				return err
+			}
+			n.work(w, 1)
+		}
+	}
+	return nil
+}
+
+func (n *rnode) spawn(t *Task, w *rworld, c *rnode) {
+	accs := make([]deps.Access, len(c.uses))
+	for i, u := range c.uses {
+		accs[i] = u.access(w)
+	}
+	t.SpawnWith(c.attrs, func(t *Task) error { return c.body(t, w) }, accs...)
+}
+
+// rprogram makes the program of a seed: its main task uses nothing itself.
+func rprogram(seed uint64) (main *rnode, objects, tasks int) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	objects = 1 + r.IntN(6)
+	main = &rnode{waitAt: -1}
+	tasks = 1
+	for tasks < 60 {
+		main.children = append(main.children, rgen(r, &tasks, objects, r.IntN(4), nil))
+	}
+	return main, objects, tasks
+}
+
+// Random programs give the values of the sequential program for every number of workers, window,
+// GOMAXPROCS and spinning.
+func TestRandomPrograms(t *testing.T) {
+	programs := uint64(300)
+	if underRace || testing.Short() {
+		programs = 40
+	}
+	base := uint64(time.Now().UnixNano())
+	first, last := base, base+programs
+	if *seedFlag != 0 {
+		first, last = *seedFlag, *seedFlag+1
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for _, procs := range []int{1, 2, 4} {
+		runtime.GOMAXPROCS(procs)
+		for _, workers := range []int{1, 2, 3, 8} {
+			for _, window := range []int{2, 16, 0} {
+				rt, err := Open(Config{Workers: workers, Window: window})
+				require.NoError(t, err)
+				if procs == 2 {
+					rt.huntRounds = 0
+				}
+				for seed := first; seed < last; seed += 12 {
+					main, objects, tasks := rprogram(seed)
+					want := rworld{make([]int64, objects), make([]int64, tasks)}
+					main.sequential(&want)
+					got := rworld{make([]int64, objects), make([]int64, tasks)}
+					what := fmt.Sprintf("-task.seed %d: procs %d, workers %d, window %d", seed, procs, workers, window)
+					require.NoError(t, rt.Run(bg, func(t *Task) error { return main.body(t, &got) }), what)
+					require.Equal(t, want, got, what)
+				}
+				first, last = first+1, last+1
+				if *seedFlag != 0 {
+					first, last = *seedFlag, *seedFlag+1
+				}
+				require.NoError(t, rt.Close())
+			}
+		}
+	}
+}
