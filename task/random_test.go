@@ -205,11 +205,12 @@ func TestRandomPrograms(t *testing.T) {
 		runtime.GOMAXPROCS(procs)
 		for _, workers := range []int{1, 2, 3, 8} {
 			for _, window := range []int{2, 16, 0} {
-				rt, err := Open(Config{Workers: workers, Window: window})
-				require.NoError(t, err)
+				rounds := huntRounds
 				if procs == 2 {
-					rt.huntRounds = 0
+					rounds = 0
 				}
+				rt, err := open(Config{Workers: workers, Window: window}, rounds)
+				require.NoError(t, err)
 				for seed := first; seed < last; seed += 12 {
 					main, objects, tasks := rprogram(seed)
 					want := rworld{make([]int64, objects), make([]int64, tasks)}
