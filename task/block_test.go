@@ -317,3 +317,55 @@ func TestBlockingPanics(t *testing.T) {
 	err := rt.Run(bg, func(t *Task) error { t.Blocking(func() { panic(errBody) }); return nil })
 	require.ErrorIs(t, err, errBody)
 }
+
+// Await returns when done was called: in start, later, twice, after the task is over; the words of two
+// calls have nothing to do with each other, nor with Block's.
+func TestAwait(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		rt := newTestRuntime(t, Config{Workers: workers})
+		var stale []func()
+		for range 50 {
+			require.NoError(t, rt.Run(bg, func(t *Task) error {
+				t.Unblock() // for the Block below, not for Await
+				if err := t.Await(func(done func()) { stale = append(stale, done); done(); done() }); err != nil {
+					return err
+				}
+				called := false
+				err := t.Await(func(done func()) {
+					go func() {
+						for _, f := range stale {
+							f()
+						}
+						called = true
+						done()
+					}()
+				})
+				if err == nil && !called {
+					err = errors.New("a stale done ended the wait")
+				}
+				return errors.Join(err, t.Block())
+			}))
+		}
+	}
+}
+
+// The end of the run ends an Await whose done never comes, and a done that comes afterwards does no harm.
+func TestEndOfRunEndsAwait(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 2})
+	for range 50 {
+		ctx, cancel := context.WithCancelCause(bg)
+		late := make(chan func(), 20)
+		err := rt.Run(ctx, func(t *Task) error {
+			for range cap(late) {
+				t.Spawn(func(t *Task) error { return t.Await(func(done func()) { late <- done }) })
+			}
+			t.Blocking(func() { until(func() bool { return len(late) == cap(late) }) })
+			cancel(errCancel)
+			return nil
+		})
+		require.Equal(t, errCancel, err)
+		for range cap(late) {
+			(<-late)()
+		}
+	}
+}

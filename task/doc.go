@@ -3,4 +3,73 @@
 
 // Package task runs task-dataflow programs: bodies that declare which objects
 // they read and write, and that run in parallel as far as these accesses allow.
+//
+//	rt := task.New(task.Config{})
+//	defer rt.Close()
+//	err := rt.Run(ctx, func(t *task.Task) error { // the main task
+//		for i := 1; i < len(block); i++ {
+//			t.Spawn(func(*task.Task) error { return solve(i) },
+//				deps.InOut(&block[i]), deps.In(&block[i-1]))
+//		}
+//		return nil
+//	})
+//
+// Without the calls of Spawn, with the bodies in their places, this is a
+// sequential program; with them it computes the same. Order comes from the accesses of
+// the children of one task, in the order in which they are spawned, and from nothing
+// else.
+//
+// # Slots
+//
+// A [Runtime] has a number of slots. A task that runs holds one; a task that waits in
+// one of the methods below gives it up. So just so many bodies run at a time, however
+// many are blocked. A body that blocks in some other way, in a channel or a system
+// call, keeps its slot, unless it does so in [Task.Blocking].
+//
+// # The life of a task
+//
+//	spawned   it waits until its accesses may start
+//	ready     it waits for a slot; priorities decide who is first
+//	running   its body runs; it may wait, without a slot, and go on
+//	over      the body has returned, and then, one after the other:
+//	          its events have ended         its accesses are released
+//	          its descendants are over      Wait of the parent may return
+//
+// What its children still use is released by them, one access at a time, also after the
+// body; with [Attrs.Wait], all at once when they are over.
+//
+// # Errors
+//
+// The first body that returns an error, panics or calls [runtime.Goexit], or the first
+// event that ends with an error, ends the run, and so does the end of the context.
+// Tasks that have not started are skipped, their accesses flow on, and blocked ones
+// are resumed. [Runtime.Run] returns that error, as an [*Error] that names the task, once
+// all is over. Other runs of the same runtime do not notice.
+//
+// # Who may call what, and what blocks
+//
+//	                          called by                        gives up the slot
+//	Spawn, Release            the body                         in Spawn, if the window is full
+//	Wait, WaitOn              the body                         if there is something to wait for
+//	SpawnWith, Undeferred     the body                         if the task is not ready
+//	Block, Await, Blocking    the body                         yes
+//	Hold                      the body; anybody, while         no
+//	                          an event of the task is pending
+//	Hold's function           anybody, once                    no
+//	Unblock                   anybody, at any time             no
+//	Context, Label, Runtime   anybody, while the task lives    no
+//	Runtime's methods         any goroutine but a task's       they wait, as they say
+//
+// "The body" means: the goroutine that runs the body, on the innermost task that it
+// runs. Calls by others panic and name both.
+//
+// # The window
+//
+// A task that spawns without end would fill the memory. So it waits when too many
+// of its children are alive ([Config.Window]). Children that are blocked or wait for events
+// do not count, and when no slot has anything to do, the creator goes on: what the children
+// wait for may not be spawned yet. The one program that a window can hold up is a child
+// that keeps its slot until its creator goes on; it is to use Blocking.
+//
+// README.md describes the protocols and why they are right.
 package task

@@ -22,7 +22,7 @@ var (
 	lifeRuns    = []string{"normal", "cancelled before", "cancelled in the body", "sibling failed"}
 	lifeEvents  = []string{"none", "released in the body", "released by a goroutine", "released by a task", "error by a goroutine"}
 	lifeNested  = []string{"none", "waited for", "not waited for", "wait attribute"}
-	lifeBlocked = []string{"no", "early", "late", "by a goroutine", "by a task", "Blocking"}
+	lifeBlocked = []string{"no", "early", "late", "by a goroutine", "by a task", "Blocking", "Await"}
 	lifeSpawns  = []string{"deferred", "undeferred", "undeferred, not ready"}
 )
 
@@ -66,9 +66,9 @@ func TestProductOfLifecycles(t *testing.T) {
 	step, k, cases := 1, 0, 0
 	switch { // the steps are coprime to every length, so that each pair of values comes up
 	case testing.Short():
-		step = 37
+		step = 41
 	case underRace:
-		step = 7
+		step = 11
 	}
 	for _, workers := range []int{1, 3} {
 		for _, result := range lifeResults {
@@ -355,7 +355,12 @@ func (l *lifetime) block(t *Task) {
 		t.Blocking(func() { <-c })
 		return
 	}
-	err := t.Block()
+	var err error
+	if l.blocked == "Await" {
+		err = t.Await(func(done func()) { go func() { done(); done() }() })
+	} else {
+		err = t.Block()
+	}
 	l.n.check(err == t.run.cause() || err == nil, "Block returned %v; the run's error is %v", err, t.run.cause())
 	if l.run == "normal" {
 		l.n.check(err == nil, "Block returned %v", err)
