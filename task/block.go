@@ -82,7 +82,7 @@ func (t *Task) Blocking(f func()) {
 	t.giveSlot(s)
 	defer func() {
 		rt := t.run.rt
-		t.resuming = true
+		t.flags |= flagResuming
 		rt.readyOff(t)
 		t.awaitSlot()
 		t.addIdle(-1)

@@ -18,7 +18,7 @@ const bodyOver = 1 << 30
 
 // bodyOver does what the end of t's body allows.
 func (s *slot) bodyOver(t *Task) {
-	if t.und != nil && t.und.state.done() {
+	if t.flags&flagUndeferred != 0 && t.und.state.done() {
 		s.rt.resume(t.und.creator)
 	}
 	// Only the body can take holds from zero to one, so zero is final here.

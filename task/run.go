@@ -58,8 +58,8 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 		return context.Cause(ctx)
 	}
 
-	t := &Task{fn: main, run: r, used: true, pc: rt.tracePC}
-	if t.pc != 0 {
+	t := &Task{fn: main, run: r, used: true}
+	if rt.cfg.TraceSpawns {
 		t.pc = caller()
 	}
 	t.Node.Register(&t.Node, nil, nil)

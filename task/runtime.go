@@ -16,7 +16,6 @@ import (
 // close it when it is no longer needed. All methods may be called by any goroutine.
 type Runtime struct {
 	cfg        Config
-	tracePC    uintptr // not zero: record spawn sites
 	huntRounds int
 
 	slots struct {
@@ -55,9 +54,6 @@ func open(cfg Config, huntRounds int) (*Runtime, error) {
 		return nil, err
 	}
 	rt := &Runtime{cfg: cfg, huntRounds: huntRounds}
-	if cfg.TraceSpawns {
-		rt.tracePC = 1
-	}
 	rt.window.rt = rt
 	rt.holders.init(cfg.Workers)
 	for id := range cfg.Workers {

@@ -61,7 +61,7 @@ func (s *slot) loop() {
 			s.rt.slots.wg.Done()
 			return
 		}
-		if t.resuming {
+		if t.flags&flagResuming != 0 {
 			s.pass(t)
 			return
 		}
@@ -77,7 +77,7 @@ func (s *slot) take() {
 // pass gives s to the goroutine of t, which waits for one.
 func (s *slot) pass(t *Task) {
 	s.tellFor(t.parent)
-	t.resuming = false
+	t.flags &^= flagResuming
 	s.g.Store(0)
 	t.parker.wake <- s
 }
@@ -170,7 +170,7 @@ func (s *slot) settle(next bool) {
 func (s *slot) settleAll(next bool) {
 	for n := s.flow.NextReady(); n != nil; n = s.flow.NextReady() {
 		t := fromNode(n)
-		if next && s.runnext == nil && t.priority == 0 {
+		if next && s.runnext == nil && t.flags&flagPriority == 0 {
 			s.runnext = t
 			continue
 		}
@@ -183,7 +183,7 @@ func (s *slot) settleAll(next bool) {
 func (s *slot) ready(t *Task) {
 	rt := s.rt
 	switch {
-	case t.priority == 0:
+	case t.flags&flagPriority == 0:
 		s.deque.push(t)
 	case t.priority > 0:
 		rt.high.push(t)

@@ -17,8 +17,9 @@ import (
 func (t *Task) Spawn(fn func(*Task) error, accs ...deps.Access) {
 	s := t.enter("Spawn")
 	c := s.newTask(t, fn)
-	if c.pc != 0 {
+	if s.rt.cfg.TraceSpawns {
 		c.pc = caller()
+		c.flags |= flagRare
 	}
 	t.start(s, c, accs)
 }
@@ -27,11 +28,18 @@ func (t *Task) Spawn(fn func(*Task) error, accs ...deps.Access) {
 func (t *Task) SpawnWith(a Attrs, fn func(*Task) error, accs ...deps.Access) {
 	s := t.enter("SpawnWith")
 	c := s.newTask(t, fn)
-	if c.pc != 0 {
+	if s.rt.cfg.TraceSpawns {
 		c.pc = caller()
+		c.flags |= flagRare
 	}
-	c.label = a.Label
-	c.priority = int32(max(min(a.Priority, 1<<31-1), -1<<31))
+	if a.Label != "" || a.Priority != 0 {
+		c.label = a.Label
+		c.flags |= flagRare
+	}
+	if a.Priority != 0 {
+		c.priority = int32(max(min(a.Priority, 1<<31-1), -1<<31))
+		c.flags |= flagPriority
+	}
 	if a.Wait {
 		c.flags |= flagWait
 	}
@@ -81,7 +89,6 @@ func (s *slot) newTask(t *Task, fn func(*Task) error) *Task {
 	c.parent = t
 	c.run = t.run
 	c.depth = t.depth + 1
-	c.pc = s.rt.tracePC
 	return c
 }
 
@@ -97,16 +104,16 @@ func (s *slot) recycle() {
 // keep puts c on the free list, in the state that newTask expects.
 func (s *slot) keep(c *Task) {
 	c.fn = nil
-	c.priority, c.flags, c.phase, c.unlooked = 0, 0, phaseBody, 0
+	if c.flags&flagRare != 0 {
+		c.label, c.pc, c.priority = "", 0, 0
+	}
+	c.flags, c.phase, c.unlooked = 0, phaseBody, 0
 	if c.spawned != 0 {
 		c.spawned = 0
+		c.count.Init(0) // it is zero where spawned is
 	}
-	c.count.Init(0)
 	c.holds.Init(0)
 	c.block.Init(blockNone) // an early Unblock may have left its token
-	if c.label != "" {
-		c.label = ""
-	}
 	c.next = s.free
 	s.free = c
 	if s.nfree++; s.nfree >= 2*batch {
@@ -124,6 +131,7 @@ type undeferred struct {
 func (t *Task) runUndeferred(s *slot, c *Task, accs []deps.Access) {
 	u := &undeferred{creator: t}
 	c.und = u
+	c.flags |= flagUndeferred
 	c.used = true
 	isReady := t.Node.Register(&c.Node, accs, &s.flow)
 	t.spawned++

@@ -22,11 +22,12 @@ type Task struct {
 	deps.Node // must be the first field: see fromNode
 	fn        func(*Task) error
 
-	// Constant once spawned: run, parent, depth, priority, flags.
-	run      *run
-	parent   *Task // nil for the main task of a run
-	depth    int32 // length of the chain of parents
-	priority int32
+	// Constant once spawned: run, parent, depth, flags.
+	run    *run
+	parent *Task // nil for the main task of a run
+	depth  int32 // length of the chain of parents
+
+	block xatomic.Uint32 // state of Block and Unblock
 
 	// Owned by the body, or by whoever runs it next: the slot hands it on.
 	slot     *slot         // slot that the body runs on; nil while it does not run
@@ -52,20 +53,21 @@ type Task struct {
 	// slot: blocked, or for events. The window does not count them.
 	idle xatomic.Int32
 
-	// block is the state of Block and Unblock.
-	block xatomic.Uint32
-
-	resuming bool    // in a queue to get a slot, not to start
+	priority int32   // by flagPriority, as the next two by flagRare
 	pc       uintptr // spawn site, if traced
 	label    string
 	parker   *parker
 	und      *undeferred
-	_        [4]uint64 // to a whole number of cache lines: TestTaskSize
+	_        [5]uint64 // to a whole number of cache lines: TestTaskSize
 }
 
 // Values of Task.flags.
 const (
-	flagWait = 1 << iota // Attrs.Wait
+	flagWait       = 1 << iota // Attrs.Wait
+	flagPriority               // priority is not zero
+	flagRare                   // pc, label or priority is set
+	flagUndeferred             // und is set
+	flagResuming               // in a queue to get a slot, not to start
 )
 
 // Values of Task.phase.

@@ -115,7 +115,7 @@ func (s *slot) descendant(t *Task) *Task {
 
 // startsUnder reports whether x, which is ready, has not started and descends from t.
 func (x *Task) startsUnder(t *Task) bool {
-	if x.resuming {
+	if x.flags&flagResuming != 0 {
 		return false
 	}
 	a := x.parent
@@ -177,7 +177,7 @@ func (s *slot) handOver() {
 
 // resume queues t, whose goroutine waits for a slot.
 func (rt *Runtime) resume(t *Task) {
-	t.resuming = true
+	t.flags |= flagResuming
 	if s := rt.here(); s != nil {
 		s.ready(t)
 		return
@@ -188,7 +188,7 @@ func (rt *Runtime) resume(t *Task) {
 // readyOff is slot.ready for a caller without a slot.
 func (rt *Runtime) readyOff(t *Task) {
 	switch {
-	case t.priority == 0:
+	case t.flags&flagPriority == 0:
 		rt.inject.push(t)
 	case t.priority > 0:
 		rt.high.push(t)
