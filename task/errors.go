@@ -14,6 +14,9 @@ import (
 // ErrClosed is returned by [Runtime.Run] after [Runtime.Close].
 var ErrClosed = errors.New("task: the runtime is closed")
 
+// ErrLocked is the cause when a body ends without unlocking a [Mutex].
+var ErrLocked = errors.New("the body ended with a Mutex locked")
+
 // An Error says which task ended a run, and why. Err is what the body or an
 // event returned, or what it panicked with.
 type Error struct {

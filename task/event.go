@@ -27,7 +27,7 @@ func (t *Task) Hold() func(error) {
 	} else {
 		for {
 			n := t.holds.Load()
-			if n&^bodyOver == 0 {
+			if n&^(bodyOver|startHeld) == 0 {
 				panic("task: Hold from outside the body of a task that has no pending event")
 			}
 			if t.holds.CompareAndSwap(n, n+1) {
@@ -53,7 +53,10 @@ func (h *hold) release(err error) {
 	if err != nil {
 		t.run.fail(t.wrap(err, nil, nil))
 	}
-	if t.holds.Add(-1) != bodyOver {
+	if n := t.holds.Add(-1); n != bodyOver {
+		if n == startHeld {
+			t.startHeld()
+		}
 		return
 	}
 	// The body is over and this was the last event.

@@ -23,6 +23,9 @@ func (s *slot) bodyOver(t *Task) {
 	}
 	// Only the body can take holds from zero to one, so zero is final here.
 	if t.holds.Load() != 0 {
+		if t.flags&flagRare != 0 {
+			t.dropLocks()
+		}
 		t.addIdle(1)
 		s.rt.window.look()
 		if t.holds.Add(bodyOver) != bodyOver {

@@ -60,7 +60,8 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 
 	t := &Task{fn: main, run: r, used: true}
 	if rt.cfg.TraceSpawns {
-		t.pc = caller()
+		t.pc = rt.traced()
+		t.flags |= flagRare | flagLongSpawn
 	}
 	t.Node.Register(&t.Node, nil, nil)
 	rt.readyOff(t)

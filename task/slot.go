@@ -26,6 +26,7 @@ type slot struct {
 	nfree   int
 	overOf  *Task // parent of overN children that are over and not counted yet
 	overN   int64
+	und     *undeferred // for the next undeferred task, or nil
 	tick    uint32
 	rng     rand.PCG
 	hunting bool // counted in rt.idle.hunting
@@ -61,9 +62,14 @@ func (s *slot) loop() {
 			s.rt.slots.wg.Done()
 			return
 		}
-		if t.flags&flagResuming != 0 {
-			s.pass(t)
-			return
+		if t.flags&(flagResuming|flagOnReady) != 0 {
+			if t.flags&flagResuming != 0 {
+				s.pass(t)
+				return
+			}
+			if !s.onReady(t) {
+				continue
+			}
 		}
 		s = s.execute(t)
 	}

@@ -16,21 +16,38 @@ import (
 // order in which they are spawned. Cost: fn's closure is the only allocation.
 func (t *Task) Spawn(fn func(*Task) error, accs ...deps.Access) {
 	s := t.enter("Spawn")
-	c := s.newTask(t, fn)
-	if s.rt.cfg.TraceSpawns {
-		c.pc = caller()
-		c.flags |= flagRare
+	if t.flags&flagLongSpawn != 0 {
+		t.spawnWith(s, s.rt.traced(), Attrs{}, fn, accs)
+		return
 	}
-	t.start(s, c, accs)
+	t.start(s, s.newTask(t, fn), accs)
 }
 
 // SpawnWith is Spawn with attributes.
 func (t *Task) SpawnWith(a Attrs, fn func(*Task) error, accs ...deps.Access) {
 	s := t.enter("SpawnWith")
+	t.spawnWith(s, s.rt.traced(), a, fn, accs)
+}
+
+// spawnWith spawns a task. pc is where, or zero.
+func (t *Task) spawnWith(s *slot, pc uintptr, a Attrs, fn func(*Task) error, accs []deps.Access) {
 	c := s.newTask(t, fn)
-	if s.rt.cfg.TraceSpawns {
-		c.pc = caller()
+	included := false
+	if t.flags&flagLongSpawn != 0 {
+		included = t.final
+		c.final = included
+		c.flags |= flagRare | flagLongSpawn
+	}
+	if pc != 0 {
+		c.pc = pc
 		c.flags |= flagRare
+	}
+	if a.Final {
+		c.final = true
+		c.flags |= flagRare | flagLongSpawn
+	}
+	if a.Cost != 0 || a.OnReady != nil {
+		c.addMore(a)
 	}
 	if a.Label != "" || a.Priority != 0 {
 		c.label = a.Label
@@ -43,7 +60,7 @@ func (t *Task) SpawnWith(a Attrs, fn func(*Task) error, accs ...deps.Access) {
 	if a.Wait {
 		c.flags |= flagWait
 	}
-	if a.Undeferred {
+	if a.Undeferred || included {
 		t.runUndeferred(s, c, accs)
 		return
 	}
@@ -64,12 +81,21 @@ func (t *Task) start(s *slot, c *Task, accs []deps.Access) {
 	}
 }
 
-// caller returns the program counter of the caller of Spawn or SpawnWith.
+// traced returns the program counter of the caller of the method that calls traced; zero if
+// spawns are not traced.
+func (rt *Runtime) traced() uintptr {
+	if !rt.cfg.TraceSpawns {
+		return 0
+	}
+	return caller()
+}
+
+// caller returns the program counter of the caller of the function that calls traced.
 //
 //go:noinline
 func caller() uintptr {
 	var pc [1]uintptr
-	runtime.Callers(3, pc[:])
+	runtime.Callers(4, pc[:])
 	return pc[0]
 }
 
@@ -105,7 +131,10 @@ func (s *slot) recycle() {
 func (s *slot) keep(c *Task) {
 	c.fn = nil
 	if c.flags&flagRare != 0 {
-		c.label, c.pc, c.priority = "", 0, 0
+		c.label, c.pc, c.priority, c.cost, c.final, c.und = "", 0, 0, 0, false, nil
+		if c.more != nil {
+			*c.more = more{}
+		}
 	}
 	c.flags, c.phase, c.unlooked = 0, phaseBody, 0
 	if c.spawned != 0 {
@@ -129,14 +158,20 @@ type undeferred struct {
 
 // runUndeferred runs c and returns when its body is over.
 func (t *Task) runUndeferred(s *slot, c *Task, accs []deps.Access) {
-	u := &undeferred{creator: t}
+	u := s.und
+	if s.und = nil; u == nil {
+		u = new(undeferred)
+	}
+	u.creator = t
 	c.und = u
-	c.flags |= flagUndeferred
-	c.used = true
+	c.flags |= flagUndeferred | flagRare
 	isReady := t.Node.Register(&c.Node, accs, &s.flow)
 	t.spawned++
 	s.recycle()
-	if isReady {
+	if isReady && (c.flags&flagOnReady == 0 || s.onReady(c)) {
+		c.flags &^= flagUndeferred // nobody needs to be told
+		u.creator = nil
+		s.und = u
 		s.execute(c).tellFor(t)
 		return
 	}

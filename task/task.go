@@ -58,16 +58,21 @@ type Task struct {
 	label    string
 	parker   *parker
 	und      *undeferred
-	_        [5]uint64 // to a whole number of cache lines: TestTaskSize
+	more     *more     // by flagRare
+	cost     int       // by flagRare
+	final    bool      // by flagRare: Attrs.Final, of the task or of one above it
+	_        [2]uint64 // to a whole number of cache lines: TestTaskSize
 }
 
 // Values of Task.flags.
 const (
 	flagWait       = 1 << iota // Attrs.Wait
 	flagPriority               // priority is not zero
-	flagRare                   // pc, label or priority is set
+	flagRare                   // one of the fields is set that keep clears
 	flagUndeferred             // und is set
 	flagResuming               // in a queue to get a slot, not to start
+	flagOnReady                // more.onReady is to be called before the body
+	flagLongSpawn              // children inherit: the task is final, or spawns are traced
 )
 
 // Values of Task.phase.
@@ -94,6 +99,37 @@ type Attrs struct {
 	// coarser than to let the children's accesses go one by one, and cheaper than
 	// a Wait at the end of the body, since no stack is kept.
 	Wait bool
+
+	// Final makes all descendants undeferred: each runs at once when it is
+	// spawned, one after the other. It ends a recursion whose parts have become too
+	// small to run in parallel. [Task.InFinal] tells the bodies.
+	Final bool
+
+	// Cost says how much work the task is, in units of the program's own. It is kept for
+	// those who ask ([Task.Cost]); the scheduler does not use it.
+	Cost int
+
+	// OnReady, if not nil, is called once when the accesses are satisfied, before
+	// the body. It may bind events by [Task.Hold], and the body starts when these have
+	// ended; then the body may bind events of its own. An error or a panic ends the
+	// run. OnReady runs where tasks are scheduled, so it must be short and not block: of
+	// t's methods it may call Hold, Context, Runtime, Label, Cost and InFinal.
+	OnReady func(t *Task) error
+}
+
+// more is what few tasks have. A task keeps it when its memory is used again.
+type more struct {
+	onReady func(*Task) error
+	held    *Mutex // the newest one that the body has locked and not unlocked
+}
+
+// rare returns t's more. Precondition: the caller spawns t, or is its body.
+func (t *Task) rare() *more {
+	t.flags |= flagRare
+	if t.more == nil {
+		t.more = new(more)
+	}
+	return t.more
 }
 
 // Context returns the context of the run: it is cancelled when the run's own
@@ -135,24 +171,26 @@ func (t *Task) enter(op string) *slot {
 // misuse reports a call that is not the body's. What it says of a task that is over may be
 // about the next task in the same memory.
 func (t *Task) misuse(op string, s *slot) {
-	name := func(x *Task) string {
-		if x.fn == nil {
-			return "a task that is over"
-		}
-		if x.label != "" {
-			return "task " + x.label + " (spawned at " + x.site() + ")"
-		}
-		return "the task spawned at " + x.site()
-	}
 	who := "a goroutine that runs no task"
 	if h := here(t.run); h != nil && h.cur != nil {
-		who = name(h.cur)
+		who = h.cur.name()
 	}
 	why := "only its own body may, while it runs"
 	if s == nil {
 		why = "its body is not running"
 	}
-	panic("task: " + op + " on " + name(t) + " by " + who + ": " + why)
+	panic("task: " + op + " on " + t.name() + " by " + who + ": " + why)
+}
+
+// name says which task t is, in a message.
+func (t *Task) name() string {
+	switch {
+	case t.fn == nil:
+		return "a task that is over"
+	case t.label != "":
+		return "task " + t.label + " (spawned at " + t.site() + ")"
+	}
+	return "the task spawned at " + t.site()
 }
 
 // here returns the slot that the caller holds in the runtime of r; nil if none.

@@ -113,9 +113,10 @@ func (s *slot) descendant(t *Task) *Task {
 	return nil
 }
 
-// startsUnder reports whether x, which is ready, has not started and descends from t.
+// startsUnder reports whether x, which is ready, has not started and descends from t. A task with
+// an OnReady is left to slot.loop.
 func (x *Task) startsUnder(t *Task) bool {
-	if x.flags&flagResuming != 0 {
+	if x.flags&(flagResuming|flagOnReady) != 0 {
 		return false
 	}
 	a := x.parent

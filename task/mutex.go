@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"sync"
+
+	"weft/internal/xatomic"
+)
+
+// A Mutex makes a critical section of tasks (OmpSs-2's critical). A task that waits
+// for it gives up its slot and uses no CPU. Tasks get it in the order in which they
+// asked. The zero value is unlocked; a Mutex must not be copied after its first use. It may be
+// shared by the tasks of several runs and runtimes.
+//
+// What the holder does in the section it does without the others: a task must not
+// wait, in the section, for a task that needs the Mutex.
+type Mutex struct {
+	mu     sync.Mutex
+	holder *Task   // +checklocks:mu
+	queue  waiters // +checklocks:mu
+
+	next *Mutex // the holder's list of what it has locked; owned by its body
+}
+
+// waiter is a task that waits in Lock. A waiter that is off the queue and not withdrawn has
+// the Mutex.
+type waiter struct {
+	t          *Task
+	word       xatomic.Uint32
+	prev, next *waiter // guarded by Mutex.mu
+	queued     bool    // guarded by Mutex.mu
+}
+
+// waiters is a queue, first in, first out.
+type waiters struct{ first, last *waiter }
+
+func (q *waiters) add(w *waiter) {
+	w.queued = true
+	if w.prev = q.last; w.prev == nil {
+		q.first = w
+	} else {
+		w.prev.next = w
+	}
+	q.last = w
+}
+
+func (q *waiters) remove(w *waiter) {
+	w.queued = false
+	if w.prev == nil {
+		q.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		q.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.prev, w.next = nil, nil
+}
+
+// Lock locks m for t, whose body is the caller; it waits, without a slot, while another task has it.
+// If the run fails or is cancelled while t would have to wait, Lock returns the run's error, and t does
+// not have m. A Mutex that nobody has is locked also then, so that bodies can clean up.
+//
+// It panics if t has m already, or if m's holder is beneath t on the stack, by a wait: both would wait for ever.
+func (m *Mutex) Lock(t *Task) error {
+	t.enter("Lock")
+	m.mu.Lock()
+	if m.holder == nil {
+		m.holder = t
+		m.mu.Unlock()
+		m.taken(t)
+		return nil
+	}
+	for o := t; o != nil; o = o.outer {
+		if o == m.holder {
+			defer m.mu.Unlock()
+			m.deadlock(t, o)
+		}
+	}
+	if err := t.run.cause(); err != nil {
+		m.mu.Unlock()
+		return err
+	}
+	w := &waiter{t: t}
+	m.queue.add(w)
+	m.mu.Unlock()
+
+	if err := t.blockOn(&w.word); err != nil {
+		m.mu.Lock()
+		if w.queued {
+			m.queue.remove(w)
+		} else { // it came at the same time
+			m.passLocked()
+		}
+		m.mu.Unlock()
+		return err
+	}
+	m.taken(t)
+	return nil
+}
+
+// TryLock locks m for t if no task has it, and reports whether it did.
+func (m *Mutex) TryLock(t *Task) bool {
+	t.enter("TryLock")
+	m.mu.Lock()
+	ok := m.holder == nil
+	if ok {
+		m.holder = t
+	}
+	m.mu.Unlock()
+	if ok {
+		m.taken(t)
+	}
+	return ok
+}
+
+// Unlock gives m to the task that has waited longest, if there is one. It panics if t
+// does not have m. A body that ends without Unlock ends the run, with [ErrLocked], and
+// m goes on to the next task.
+func (m *Mutex) Unlock(t *Task) {
+	t.enter("Unlock")
+	m.mu.Lock()
+	if h := m.holder; h != t {
+		who := "nobody has it"
+		if h != nil {
+			who = h.name() + " has it"
+		}
+		m.mu.Unlock()
+		panic("task: Unlock of a Mutex by " + t.name() + ", but " + who)
+	}
+	for p := &t.more.held; ; p = &(*p).next {
+		if *p == m {
+			*p, m.next = m.next, nil
+			break
+		}
+	}
+	t.holds.Add(-1)
+	m.passLocked()
+	m.mu.Unlock()
+}
+
+// Critical runs f with m locked, whatever way f ends. The error is f's, or Lock's, and f did
+// not run then.
+func (t *Task) Critical(m *Mutex, f func() error) error {
+	if err := m.Lock(t); err != nil {
+		return err
+	}
+	defer m.Unlock(t)
+	return f()
+}
+
+// taken notes that t has m. A Mutex counts as an event of t while its body runs, so
+// that a body that ends with one is found where events are looked for.
+func (m *Mutex) taken(t *Task) {
+	r := t.rare()
+	m.next, r.held = r.held, m
+	t.holds.Add(1)
+}
+
+// passLocked hands m to the next task. Precondition: mu, and the holder is the caller's to end.
+//
+// +checklocks:m.mu
+func (m *Mutex) passLocked() {
+	w := m.queue.first
+	if w == nil {
+		m.holder = nil
+		return
+	}
+	m.queue.remove(w)
+	m.holder = w.t
+	w.t.unblock(&w.word)
+}
+
+// dropLocks ends the run if t's body, which is over, has not unlocked everything.
+func (t *Task) dropLocks() {
+	if t.more == nil || t.more.held == nil {
+		return
+	}
+	t.run.fail(t.wrap(ErrLocked, nil, nil))
+	for m := t.more.held; m != nil; {
+		next := m.next
+		m.next = nil
+		t.holds.Add(-1)
+		m.mu.Lock()
+		m.passLocked()
+		m.mu.Unlock()
+		m = next
+	}
+	t.more.held = nil
+}
+
+func (m *Mutex) deadlock(t, holder *Task) {
+	if t == holder {
+		panic("task: Lock of a Mutex that " + t.name() + " has already")
+	}
+	panic("task: Lock of a Mutex by " + t.name() + ", which runs in a wait of " + holder.name() + ", which has it: neither could go on")
+}

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import "runtime/debug"
+
+// A task with an OnReady goes through two more states between ready and running:
+//
+//	ready     flagOnReady is set; holds is zero
+//	called    a slot runs OnReady; holds is one, so that anybody may call Hold, plus the events
+//	held      OnReady is over; holds is startHeld plus the events, which are not zero
+//	starting  holds is zero again, for the body; queued, or run by the slot that called OnReady
+//
+// Who makes holds startHeld, and nothing else, starts the body: the slot after
+// OnReady if there are no events, else the last event.
+
+// startHeld is the marker in Task.holds that OnReady is over and the body has not begun.
+const startHeld = 1 << 29
+
+// addMore keeps the attributes that few tasks have.
+func (t *Task) addMore(a Attrs) {
+	t.cost = a.Cost
+	t.flags |= flagRare
+	if a.OnReady != nil {
+		t.rare().onReady = a.OnReady
+		t.flags |= flagOnReady
+		t.used = true // whoever ends an event knows t
+	}
+}
+
+// onReady calls t's OnReady and reports whether the body may start. If not, the last
+// event will queue t. The task beneath, if there is one, is hidden meanwhile, so
+// that what would wait or spawn is refused.
+func (s *slot) onReady(t *Task) bool {
+	if t.run.stopped.Load() {
+		t.flags &^= flagOnReady
+		return true // to be skipped
+	}
+	s.tellFor(t.parent)
+	t.holds.Add(1)
+	outer := s.cur
+	s.cur = nil
+	err := s.callOnReady(t, outer)
+	s.cur = outer
+	if err != nil {
+		t.run.fail(err)
+	}
+	start := t.mayStart()
+	s.settle(false)
+	return start
+}
+
+// callOnReady calls t's OnReady and turns its panic into an error.
+func (s *slot) callOnReady(t, outer *Task) (err error) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		if r := recover(); r != nil {
+			err = t.wrap(panicError(r), r, debug.Stack())
+			return
+		}
+		// The goroutine ends, and with it the bodies beneath: see goexit.
+		s.cur = outer
+		t.run.fail(t.wrap(errGoexit, nil, nil))
+		if t.mayStart() {
+			s.ready(t)
+		}
+		s.settle(false)
+		if outer == nil {
+			s.handOver()
+		}
+	}()
+	err = t.more.onReady(t)
+	returned = true
+	if err != nil {
+		err = t.wrap(err, nil, nil)
+	}
+	return err
+}
+
+// mayStart ends the call of OnReady and reports whether there are no events.
+func (t *Task) mayStart() bool {
+	t.flags &^= flagOnReady // before somebody else may queue t
+	if t.holds.CompareAndSwap(1, 0) {
+		return true
+	}
+	t.addIdle(1)
+	t.run.rt.window.look()
+	if t.holds.Add(startHeld-1) != startHeld {
+		return false
+	}
+	t.addIdle(-1)
+	t.holds.Add(-startHeld)
+	return true
+}
+
+// startHeld queues t, whose last event before the body has ended.
+func (t *Task) startHeld() {
+	t.holds.Add(-startHeld)
+	t.addIdle(-1)
+	rt := t.run.rt
+	if s := rt.here(); s != nil {
+		s.ready(t)
+		return
+	}
+	rt.readyOff(t)
+}
