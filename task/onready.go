@@ -19,7 +19,7 @@ import "runtime/debug"
 const startHeld = 1 << 29
 
 // addMore keeps the attributes that few tasks have.
-func (t *Task) addMore(a Attrs) {
+func (t *Task) addMore(a *Attrs) {
 	t.cost = a.Cost
 	t.flags |= flagRare
 	if a.OnReady != nil {

@@ -20,6 +20,7 @@ type run struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when the main task is over
+	handle *Detached     // nil for Run
 
 	stopped atomic.Bool   // bodies are skipped from now on
 	first   uatomic.Error // why; the first one stays
@@ -58,19 +59,30 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 		return context.Cause(ctx)
 	}
 
-	t := &Task{fn: main, run: r, used: true}
-	if rt.cfg.TraceSpawns {
-		t.pc = rt.traced()
-		t.flags |= flagRare | flagLongSpawn
-	}
-	t.Node.Register(&t.Node, nil, nil)
-	rt.readyOff(t)
+	rt.readyOff(r.main(rt.traced(), main))
 	<-r.done
 	return r.first.Load()
 }
 
-// end is called once, when the main task is over.
-func (r *run) end() { close(r.done) }
+// main returns the main task, which runs fn and is spawned at pc, if that is not zero.
+func (r *run) main(pc uintptr, fn func(*Task) error) *Task {
+	t := &Task{fn: fn, run: r, used: true}
+	if pc != 0 {
+		t.pc = pc
+		t.flags |= flagRare | flagLongSpawn
+	}
+	t.Node.Register(&t.Node, nil, nil)
+	return t
+}
+
+// end is called once, when the main task is over, by whoever brought it there.
+func (r *run) end() {
+	if r.handle != nil {
+		r.handle.end(r)
+		return
+	}
+	close(r.done)
+}
 
 // fail ends the run because of err, if it is the first reason to do so.
 func (r *run) fail(err error) {

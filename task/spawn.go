@@ -42,13 +42,16 @@ func (t *Task) spawnWith(s *slot, pc uintptr, a Attrs, fn func(*Task) error, acc
 		c.pc = pc
 		c.flags |= flagRare
 	}
-	if a.Final {
-		c.final = true
-		c.flags |= flagRare | flagLongSpawn
+	c.dress(&a)
+	if a.Undeferred || included {
+		t.runUndeferred(s, c, accs)
+		return
 	}
-	if a.Cost != 0 || a.OnReady != nil {
-		c.addMore(a)
-	}
+	t.start(s, c, accs)
+}
+
+// dress gives c, which is new, the attributes other than Undeferred.
+func (c *Task) dress(a *Attrs) {
 	if a.Label != "" || a.Priority != 0 {
 		c.label = a.Label
 		c.flags |= flagRare
@@ -60,11 +63,13 @@ func (t *Task) spawnWith(s *slot, pc uintptr, a Attrs, fn func(*Task) error, acc
 	if a.Wait {
 		c.flags |= flagWait
 	}
-	if a.Undeferred || included {
-		t.runUndeferred(s, c, accs)
-		return
+	if a.Final {
+		c.final = true
+		c.flags |= flagRare | flagLongSpawn
 	}
-	t.start(s, c, accs)
+	if a.Cost != 0 || a.OnReady != nil {
+		c.addMore(a)
+	}
 }
 
 // start registers c and queues it if it is ready.

@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"context"
+	"sync"
+)
+
+// A Detached is a run that was started by [Runtime.Spawn]: a task without a parent, with
+// a dependency domain, errors and a context of its own, and its descendants. Any
+// goroutine may use it.
+type Detached struct {
+	rt     *Runtime
+	unhook func() bool
+	done   chan struct{} // closed when it is over
+
+	mu    sync.Mutex
+	over  bool          // +checklocks:mu
+	err   error         // +checklocks:mu
+	calls []func(error) // to be called at the end. +checklocks:mu
+}
+
+// Spawn starts main as the main task of a run, as Run does, and returns at once. Unlike
+// Run it may be called from a task too. The new run has nothing to do with that task: nobody waits
+// for it but Close and those who ask the handle, and its errors end no other run. It
+// ends early when ctx does; a task's own context ends with that task's run, so
+// what is to outlast it needs another one.
+//
+// A runtime that is closed, or a context that has ended, is an error of the handle.
+func (rt *Runtime) Spawn(ctx context.Context, main func(*Task) error) *Detached {
+	return rt.spawn(ctx, rt.traced(), &Attrs{}, main)
+}
+
+// SpawnWith is Spawn with attributes. Wait is always there; with Undeferred it
+// panics, since there is no creator that could wait.
+func (rt *Runtime) SpawnWith(ctx context.Context, a Attrs, main func(*Task) error) *Detached {
+	if a.Undeferred {
+		panic("task: a detached task cannot be undeferred; use Run, or Task.SpawnWith")
+	}
+	return rt.spawn(ctx, rt.traced(), &a, main)
+}
+
+func (rt *Runtime) spawn(ctx context.Context, pc uintptr, a *Attrs, main func(*Task) error) *Detached {
+	if main == nil {
+		panic("task: Spawn of a nil function")
+	}
+	d := &Detached{rt: rt, done: make(chan struct{})}
+	if !rt.life.enter() {
+		d.complete(ErrClosed)
+		return d
+	}
+	if ctx.Err() != nil {
+		rt.life.leave()
+		d.complete(context.Cause(ctx))
+		return d
+	}
+	r := &run{rt: rt, handle: d}
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	d.unhook = context.AfterFunc(ctx, func() { r.fail(context.Cause(ctx)) })
+	t := r.main(pc, main)
+	t.dress(a)
+	rt.readyOff(t)
+	return d
+}
+
+// end is called once, when the main task of r is over. The caller is in the middle of
+// its bookkeeping, as with the end of an event: what follows must not block.
+func (d *Detached) end(r *run) {
+	d.unhook()
+	err := r.first.Load()
+	r.cancel(nil)
+	d.complete(err)
+	d.rt.life.leave() // Close goes on; d's callbacks have been called
+}
+
+// complete ends d.
+func (d *Detached) complete(err error) {
+	d.mu.Lock()
+	d.over, d.err = true, err
+	calls := d.calls
+	d.calls = nil
+	d.mu.Unlock()
+	close(d.done)
+	for _, f := range calls {
+		f(err)
+	}
+}
+
+// OnDone calls f once, with the error of the run, when that is over: at once if it is, else
+// on the goroutine that ends it. f must not block or panic. Package tampi binds a Detached to a
+// task by this.
+func (d *Detached) OnDone(f func(error)) {
+	d.mu.Lock()
+	if !d.over {
+		d.calls = append(d.calls, f)
+		d.mu.Unlock()
+		return
+	}
+	err := d.err
+	d.mu.Unlock()
+	f(err)
+}
+
+// Done returns a channel that is closed when the run is over.
+func (d *Detached) Done() <-chan struct{} { return d.done }
+
+// Err returns the error of the run: nil while it is not over.
+func (d *Detached) Err() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.err
+}
+
+// Wait returns the error of the run when that is over, or the cause of ctx if that ends
+// before. It must not be called from a task of the same runtime: Join is for tasks.
+func (d *Detached) Wait(ctx context.Context) error {
+	if d.rt.here() != nil {
+		panic("task: Wait for a detached task inside a task, whose slot it would keep; use Join")
+	}
+	select {
+	case <-d.done:
+		return d.Err()
+	default:
+	}
+	select {
+	case <-d.done:
+		return d.Err()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Join is Wait for a task: t, whose body is the caller, gives up its slot until d is over or
+// t's own run has failed or was cancelled. It returns d's error if d is over, else that of t's run.
+func (d *Detached) Join(t *Task) error {
+	err := t.Await(func(done func()) { d.OnDone(func(error) { done() }) })
+	select {
+	case <-d.done:
+		return d.Err()
+	default:
+		return err
+	}
+}

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"fmt"
+	"reflect"
+
+	"weft/deps"
+)
+
+// LoopAttrs are the attributes of a loop. The zero value has none.
+type LoopAttrs struct {
+	Attrs // of each chunk
+
+	// Grain is the number of iterations of a chunk; the last one may have fewer. Zero
+	// means a share that gives each slot a few chunks.
+	Grain int
+
+	// Accesses returns the accesses of the chunk from lo to hi, in addition to those
+	// of the loop. It is called by the creator, for one chunk after the other, and may return
+	// the same slice each time.
+	Accesses func(lo, hi int) []deps.Access
+}
+
+const (
+	loopShare = 4  // chunks per slot (guess: uneven ones even out, and each is worth its task)
+	loopLeaf  = 16 // chunks that one task of the tree makes (guess: a sixteenth more tasks)
+)
+
+// Loop runs the iterations from lo to hi (without hi) in chunks, each of which is a task
+// with the given accesses: body does those from its lo to its hi. Loop returns when the
+// chunks are spawned; Wait waits for them. So that creating them does not take long, the chunks of a
+// loop without accesses and priority are spawned by other tasks, in a tree; else t spawns
+// them in their order, which the accesses refer to. Loops can be nested: a chunk's task is body's own.
+//
+// An error of a chunk ends the run, as any task's does; chunks that are not spawned by then never are.
+func (t *Task) Loop(lo, hi int, body func(t *Task, lo, hi int) error, accs ...deps.Access) {
+	s := t.enter("Loop")
+	t.loop(s.rt.traced(), LoopAttrs{}, lo, hi, body, accs)
+}
+
+// LoopWith is Loop with attributes. It panics if Grain is negative.
+func (t *Task) LoopWith(a LoopAttrs, lo, hi int, body func(t *Task, lo, hi int) error, accs ...deps.Access) {
+	s := t.enter("LoopWith")
+	t.loop(s.rt.traced(), a, lo, hi, body, accs)
+}
+
+// loop is one call of Loop. It is constant while its chunks live.
+type loop struct {
+	attrs  Attrs
+	body   func(t *Task, lo, hi int) error
+	pc     uintptr // what an error names
+	lo, hi int
+	grain  uint
+	chunks uint
+}
+
+func (t *Task) loop(pc uintptr, a LoopAttrs, lo, hi int, body func(t *Task, lo, hi int) error, accs []deps.Access) {
+	if body == nil {
+		panic("task: the body is nil")
+	}
+	if a.Grain < 0 {
+		panic(fmt.Sprintf("task: LoopAttrs.Grain is %d; legal are 1 and more, and 0 for the default", a.Grain))
+	}
+	if lo >= hi {
+		return
+	}
+	n := uint(hi) - uint(lo) // also right if the difference is no int
+	l := &loop{attrs: a.Attrs, body: body, pc: pc, lo: lo, hi: hi, grain: uint(a.Grain)}
+	if l.grain == 0 {
+		l.grain = (n-1)/uint(loopShare*t.run.rt.Workers()) + 1
+	}
+	l.chunks = (n-1)/l.grain + 1
+	if pc == 0 {
+		l.pc = reflect.ValueOf(body).Pointer() + 1 // the chunks' own function is not the user's
+	}
+	if len(accs) == 0 && a.Accesses == nil && a.Priority == 0 && !a.Undeferred && !t.final && l.chunks > loopLeaf {
+		t.Spawn(func(t *Task) error { return l.split(t, 0, l.chunks) })
+		return
+	}
+	var list []deps.Access
+	for k := uint(0); k < l.chunks && !t.run.stopped.Load(); k++ {
+		lo, hi := l.bounds(k)
+		own := accs
+		if a.Accesses != nil {
+			if own = a.Accesses(lo, hi); len(accs) > 0 {
+				list = append(append(list[:0], accs...), own...)
+				own = list
+			}
+		}
+		l.spawn(t, lo, hi, own)
+	}
+}
+
+// bounds returns the first iteration of chunk k, and the one after its last.
+func (l *loop) bounds(k uint) (lo, hi int) {
+	lo = l.lo + int(k*l.grain)
+	if k == l.chunks-1 {
+		return lo, l.hi
+	}
+	return lo, lo + int(l.grain)
+}
+
+// spawn spawns a chunk as a child of t, whose slot may be another one afterwards.
+func (l *loop) spawn(t *Task, lo, hi int, accs []deps.Access) {
+	t.spawnWith(t.slot, l.pc, l.attrs, func(t *Task) error { return l.body(t, lo, hi) }, accs)
+}
+
+// split is the body of a task that spawns the chunks from..to-1. The larger parts come first: a
+// slot runs what it has spawned last, and others steal what it has spawned first.
+func (l *loop) split(t *Task, from, to uint) error {
+	for to-from > loopLeaf {
+		mid := from + (to-from)/2
+		end := to
+		t.Spawn(func(t *Task) error { return l.split(t, mid, end) })
+		to = mid
+	}
+	for k := to; k > from && !t.run.stopped.Load(); k-- {
+		lo, hi := l.bounds(k - 1)
+		l.spawn(t, lo, hi, nil)
+	}
+	return nil
+}
