@@ -6,11 +6,13 @@ package task
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"weft/deps"
 )
@@ -21,27 +23,36 @@ var (
 	lifeResults = []string{"ok", "error", "panic", "panicvalue", "goexit"}
 	lifeRuns    = []string{"normal", "cancelled before", "cancelled in the body", "sibling failed"}
 	lifeEvents  = []string{"none", "released in the body", "released by a goroutine", "released by a task", "error by a goroutine"}
-	lifeNested  = []string{"none", "waited for", "not waited for", "wait attribute"}
-	lifeBlocked = []string{"no", "early", "late", "by a goroutine", "by a task", "Blocking", "Await"}
-	lifeSpawns  = []string{"deferred", "undeferred", "undeferred, not ready"}
+	lifeNested  = []string{"none", "waited for", "not waited for", "wait attribute", "loop", "loop, waited for"}
+	lifeBlocked = []string{"no", "early", "late", "by a goroutine", "by a task", "Blocking", "Await",
+		"Sleep", "BlockFor, time", "BlockFor, unblocked", "Mutex"}
+	lifeSpawns = []string{"deferred", "undeferred", "undeferred, not ready", "final", "included"}
+	lifeReady  = []string{"none", "ok", "event", "error", "panic", "event error"} // OnReady
+	lifeLocks  = []string{"none", "unlocked", "not unlocked"}
 )
 
 var (
 	errBody    = errors.New("body failed")
 	errEvent   = errors.New("event failed")
+	errReady   = errors.New("OnReady failed")
 	errSibling = errors.New("sibling failed")
 	errCancel  = errors.New("cancelled by the test")
 )
 
 // lifeCase is one element of the product.
 type lifeCase struct {
-	result, run, events, nested, blocked, spawn string
-	cancelFirst                                 bool // the run ends before the subject blocks, not after
+	result, run, events, nested, blocked, spawn, ready, lock string
+	cancelFirst                                              bool // the run ends before the subject blocks, not after
+}
+
+// readyFails reports whether OnReady ends the run.
+func (c lifeCase) readyFails() bool {
+	return c.run != "cancelled before" && (c.ready == "error" || c.ready == "panic" || c.ready == "event error")
 }
 
 func (c lifeCase) String() string {
-	return fmt.Sprintf("result %s, run %s, events %s, nested %s, blocked %s, spawn %s, cancel first %v",
-		c.result, c.run, c.events, c.nested, c.blocked, c.spawn, c.cancelFirst)
+	return fmt.Sprintf("result %s, run %s, events %s, nested %s, blocked %s, spawn %s, OnReady %s, lock %s, cancel first %v",
+		c.result, c.run, c.events, c.nested, c.blocked, c.spawn, c.ready, c.lock, c.cancelFirst)
 }
 
 // lifetime is one run of a case.
@@ -51,24 +62,28 @@ type lifetime struct {
 	cancel context.CancelCauseFunc
 	main   *Task
 
-	x, gate int // objects
+	x, gate int   // objects
+	m, own  Mutex // that the helper has at first; that nobody else uses
 
 	failSibling chan struct{} // closed by the subject to make the sibling fail
 	work        chan func()   // for the helper task, which runs it in its body
 	foreign     chan func()   // for a goroutine
 
-	started, bodyOver, childOver, released, gateOver atomic.Bool
-	after, after2, before                            atomic.Int32
+	started, bodyOver, childOver, released, gateOver, readyOver atomic.Bool
+	after, after2, before, chunks                               atomic.Int32
 }
 
 func TestProductOfLifecycles(t *testing.T) {
 	watch(t)
-	step, k, cases := 1, 0, 0
+	step, k, cases := 101, 0, 0
 	switch { // the steps are coprime to every length, so that each pair of values comes up
 	case testing.Short():
-		step = 41
+		step = 4001
 	case underRace:
-		step = 11
+		step = 1009
+	}
+	if *everyCase {
+		step = 1
 	}
 	for _, workers := range []int{1, 3} {
 		for _, result := range lifeResults {
@@ -77,17 +92,21 @@ func TestProductOfLifecycles(t *testing.T) {
 					for _, nested := range lifeNested {
 						for _, blocked := range lifeBlocked {
 							for _, spawn := range lifeSpawns {
-								for _, first := range []bool{true, false} {
-									if !first && (blocked == "no" || run == "normal" || run == "cancelled before") {
-										continue
-									}
-									if k++; k%step != 0 {
-										continue
-									}
-									cases++
-									c := lifeCase{result, run, events, nested, blocked, spawn, first}
-									if !c.test(t, workers) {
-										t.Fatalf("workers %d: %v", workers, c)
+								for _, ready := range lifeReady {
+									for _, lock := range lifeLocks {
+										for _, first := range []bool{true, false} {
+											if !first && (blocked == "no" || run == "normal" || run == "cancelled before") {
+												continue
+											}
+											if k++; k%step != 0 {
+												continue
+											}
+											cases++
+											c := lifeCase{result, run, events, nested, blocked, spawn, ready, lock, first}
+											if !c.test(t, workers) {
+												t.Fatalf("workers %d: %v", workers, c)
+											}
+										}
 									}
 								}
 							}
@@ -99,6 +118,9 @@ func TestProductOfLifecycles(t *testing.T) {
 	}
 	t.Logf("%d cases", cases)
 }
+
+// everyCase takes ten minutes.
+var everyCase = flag.Bool("task.product", false, "test every element of the product of lifecycles, not a sample")
 
 // test runs the case on a runtime of its own and reports whether all was right.
 func (c lifeCase) test(t *testing.T, workers int) bool {
@@ -188,7 +210,13 @@ func (l *lifetime) body(t *Task) error {
 	if l.run == "sibling failed" {
 		in := make(chan struct{})
 		t.SpawnWith(Attrs{Label: "sibling"}, func(t *Task) error {
-			t.Blocking(func() { close(in); <-l.failSibling })
+			t.Blocking(func() {
+				close(in)
+				select {
+				case <-l.failSibling:
+				case <-t.Context().Done(): // OnReady failed
+				}
+			})
 			return errSibling
 		})
 		t.Blocking(func() { <-in })
@@ -201,15 +229,19 @@ func (l *lifetime) body(t *Task) error {
 	// The creator is a task of its own, so that it is seen to wait.
 	create := func(t *Task) error {
 		defer close(noMore)
-		attrs := Attrs{Label: "subject", Undeferred: l.spawn != "deferred", Wait: l.nested == "wait attribute"}
+		attrs := Attrs{Label: "subject", Undeferred: strings.HasPrefix(l.spawn, "undeferred"), Final: l.spawn == "final",
+			Wait: l.nested == "wait attribute"}
+		if l.ready != "none" {
+			attrs.OnReady = l.onReady
+		}
 		accs := []deps.Access{deps.InOut(&l.x)}
 		if l.spawn == "undeferred, not ready" {
 			accs = append(accs, deps.In(&l.gate))
 		}
 		t.SpawnWith(attrs, func(t *Task) error { return l.subject(t) }, accs...)
-		if attrs.Undeferred {
+		if attrs.Undeferred || t.InFinal() {
 			l.n.check(l.bodyOver.Load() || !l.started.Load(), "the undeferred subject is not over")
-			l.n.check(l.bodyOver.Load() || l.run == "cancelled before", "the undeferred subject did not run")
+			l.n.check(l.bodyOver.Load() || l.run == "cancelled before" || l.readyFails(), "the undeferred subject did not run")
 		}
 		t.SpawnWith(Attrs{Label: "after"}, func(t *Task) error { l.follow(); l.after.Add(1); return nil }, deps.In(&l.x))
 		t.SpawnWith(Attrs{Label: "after2"}, func(t *Task) error {
@@ -218,7 +250,7 @@ func (l *lifetime) body(t *Task) error {
 			l.after2.Add(1)
 			return nil
 		}, deps.InOut(&l.x))
-		if l.spawn == "deferred" && l.run != "cancelled before" {
+		if (l.spawn == "deferred" || l.spawn == "final") && l.run != "cancelled before" {
 			t.Wait() // for the subject, so that the helper is not sent home early
 		}
 		return nil
@@ -226,7 +258,7 @@ func (l *lifetime) body(t *Task) error {
 	if l.run == "cancelled before" {
 		return create(t) // a creator would not start any more
 	}
-	t.SpawnWith(Attrs{Label: "creator"}, create, deps.InOut(&l.x).Weak(), deps.In(&l.gate).Weak())
+	t.SpawnWith(Attrs{Label: "creator", Final: l.spawn == "included"}, create, deps.InOut(&l.x).Weak(), deps.In(&l.gate).Weak())
 	return nil
 }
 
@@ -252,10 +284,42 @@ func (l *lifetime) follow() {
 	l.n.check(l.nested == "none" || l.childOver.Load(), "a successor runs before the subject's child is over")
 }
 
+// onReady is the subject's OnReady.
+func (l *lifetime) onReady(t *Task) error {
+	l.n.check(!l.readyOver.Load() && !l.started.Load(), "OnReady is called late")
+	l.n.check(l.before.Load() == 1, "OnReady is called before the predecessor is over")
+	if !strings.HasPrefix(l.ready, "event") {
+		l.readyOver.Store(true)
+	}
+	switch l.ready {
+	case "event", "event error":
+		end := t.Hold()
+		l.foreign <- func() {
+			until(func() bool { return t.holds.Load() >= startHeld })
+			l.readyOver.Store(true)
+			if l.ready == "event" {
+				end(nil)
+			}
+			end(errReady)
+		}
+	case "error":
+		return errReady
+	case "panic":
+		panic(errReady)
+	}
+	return nil
+}
+
 // subject is the body of the task that the case is about.
 func (l *lifetime) subject(t *Task) error {
 	l.n.check(!l.started.Swap(true), "the subject runs twice")
 	defer l.bodyOver.Store(true)
+	l.n.check(l.ready == "none" || l.readyOver.Load(), "the subject runs before OnReady is over")
+	l.n.check(t.holds.Load() == 0, "the subject starts with events: %d", t.holds.Load())
+	l.n.check(t.InFinal() == (l.spawn == "final" || l.spawn == "included"), "InFinal is %v", t.InFinal())
+	if l.lock != "none" {
+		l.n.check(l.own.Lock(t) == nil, "a free Mutex was not locked")
+	}
 	l.n.check(l.before.Load() == 1, "the subject runs before its predecessor")
 	l.n.check(l.spawn != "undeferred, not ready" || l.gateOver.Load(), "the subject runs before the gate is open")
 
@@ -268,6 +332,9 @@ func (l *lifetime) subject(t *Task) error {
 		l.endRun(t)
 	}
 	l.nest(t)
+	if l.lock == "unlocked" {
+		l.own.Unlock(t)
+	}
 	inBody()
 
 	switch l.result {
@@ -356,9 +423,44 @@ func (l *lifetime) block(t *Task) {
 		return
 	}
 	var err error
-	if l.blocked == "Await" {
+	long := time.Duration(20_000) // if it is to pass
+	if l.cancelFirst && l.run != "normal" {
+		long = time.Hour
+	}
+	switch l.blocked {
+	case "Await":
 		err = t.Await(func(done func()) { go func() { done(); done() }() })
-	} else {
+	case "Sleep":
+		err = t.Sleep(long)
+	case "BlockFor, time":
+		var unblocked bool
+		unblocked, err = t.BlockFor(long)
+		l.n.check(!unblocked || err != nil, "BlockFor was unblocked by nobody")
+	case "BlockFor, unblocked":
+		go func() { blockedOrOver(); t.Unblock() }()
+		var unblocked bool
+		unblocked, err = t.BlockFor(time.Hour)
+		l.n.check(unblocked || err != nil, "BlockFor returned before its time")
+	case "Mutex":
+		locked := make(chan bool)
+		l.work <- func() {
+			h := l.helperTask()
+			locked <- l.m.Lock(h) == nil
+			h.Blocking(func() {
+				until(func() bool {
+					l.m.mu.Lock()
+					defer l.m.mu.Unlock()
+					return l.m.queue.first != nil || t.run.stopped.Load()
+				})
+			})
+			l.m.Unlock(h)
+		}
+		t.Blocking(func() { l.n.check(<-locked, "the helper has no Mutex") })
+		if err = l.m.Lock(t); err == nil {
+			l.m.Unlock(t)
+			return
+		}
+	default:
 		err = t.Block()
 	}
 	l.n.check(err == t.run.cause() || err == nil, "Block returned %v; the run's error is %v", err, t.run.cause())
@@ -375,13 +477,25 @@ func (l *lifetime) nest(t *Task) {
 		return
 	}
 	child := func(t *Task) error { l.childOver.Store(true); return nil }
+	chunk := func(n int32) func(*Task, int, int) error {
+		return func(*Task, int, int) error {
+			if l.chunks.Add(1) == n {
+				l.childOver.Store(true)
+			}
+			return nil
+		}
+	}
 	switch l.nested {
 	case "wait attribute":
 		t.Spawn(child)
+	case "loop":
+		t.LoopWith(LoopAttrs{Grain: 1}, 0, 3, chunk(3), deps.InOut(&l.x))
+	case "loop, waited for": // in a tree, unless it is final
+		t.LoopWith(LoopAttrs{Grain: 1}, 0, 40, chunk(40))
 	default:
 		t.Spawn(child, deps.InOut(&l.x))
 	}
-	if l.nested == "waited for" {
+	if strings.HasSuffix(l.nested, "waited for") && l.nested != "not waited for" {
 		err := t.Wait()
 		l.n.check(l.childOver.Load() == (l.run == "normal"), "after Wait, child over: %v", l.childOver.Load())
 		l.n.check((err == nil) == (l.run == "normal"), "Wait returned %v", err)
@@ -393,6 +507,8 @@ func (l *lifetime) checkError(err error) {
 	var want error
 	label := "subject"
 	switch {
+	case l.readyFails():
+		want = errReady
 	case strings.HasPrefix(l.run, "cancelled"):
 		l.n.check(err == errCancel, "Run returned %v; want the cause of the context", err)
 		return
@@ -403,6 +519,8 @@ func (l *lifetime) checkError(err error) {
 	case l.result == "error" || l.result == "panic":
 		want = errBody
 	case l.result == "panicvalue":
+	case l.lock == "not unlocked":
+		want = ErrLocked
 	case l.events == "error by a goroutine":
 		want = errEvent
 	default:
@@ -418,11 +536,18 @@ func (l *lifetime) checkError(err error) {
 	l.n.check(e.Label == label, "the error names %q", e.Label)
 	l.n.check(strings.Contains(e.Site, "product_test.go:"), "the error is from %s", e.Site)
 	panicked := label == "subject" && strings.HasPrefix(l.result, "panic")
+	if l.readyFails() {
+		panicked = l.ready == "panic"
+	}
 	l.n.check(panicked == (e.Panic != nil) && panicked == (e.Stack != nil), "panic %v, stack of %d bytes", e.Panic, len(e.Stack))
 	if panicked {
-		l.n.check(strings.Contains(string(e.Stack), "(*lifetime).subject"), "the stack does not show the body:\n%s", e.Stack)
+		where := "(*lifetime).subject"
+		if l.readyFails() {
+			where = "(*lifetime).onReady"
+		}
+		l.n.check(strings.Contains(string(e.Stack), where), "the stack does not show the body:\n%s", e.Stack)
 	}
-	if panicked && l.result == "panicvalue" {
+	if panicked && l.result == "panicvalue" && !l.readyFails() {
 		l.n.check(e.Panic == 7 && e.Err.Error() == "panic: 7", "panic %v, cause %v", e.Panic, e.Err)
 	}
 }
@@ -433,7 +558,9 @@ func (l *lifetime) checkRuns(err error) {
 	if err == nil {
 		want = 1
 	}
-	l.n.check(l.started.Load() == (l.run != "cancelled before"), "the subject started: %v", l.started.Load())
+	l.n.check(l.started.Load() == (l.run != "cancelled before" && !l.readyFails()), "the subject started: %v", l.started.Load())
+	l.n.check(l.readyOver.Load() == (l.ready != "none" && l.run != "cancelled before"), "OnReady is over: %v", l.readyOver.Load())
+	l.n.check(l.m.holder == nil && l.own.holder == nil, "a Mutex is locked after the run")
 	l.n.check(l.bodyOver.Load() == l.started.Load(), "the subject's body is over: %v", l.bodyOver.Load())
 	l.n.check(l.events == "none" || !l.started.Load() || l.released.Load(), "Run returned before the event was over")
 	l.n.check(l.after.Load() == want && l.after2.Load() == want, "successors ran %d and %d times; want %d", l.after.Load(), l.after2.Load(), want)
