@@ -31,6 +31,9 @@ type rnode struct {
 	hold     bool // an event, released by another goroutine
 	block    bool // Block, and be unblocked by another goroutine
 	release  bool // Release of the first use before the children
+	ready    int  // 1: the first work is done in OnReady; 2: and an event delays the body
+	sleep    bool // Sleep for a moment
+	lock     bool // the first work is done in a critical section that all share
 }
 
 type ruse struct {
@@ -89,6 +92,10 @@ func rgen(r *rand.Rand, next *int, objects, depth int, may map[int]deps.Mode) *r
 	if r.IntN(6) == 0 {
 		n.attrs.Priority = r.IntN(5) - 2
 	}
+	n.attrs.Final = r.IntN(12) == 0
+	n.ready = max(r.IntN(12)-9, 0)
+	n.sleep = r.IntN(16) == 0
+	n.lock = n.ready == 0 && r.IntN(8) == 0
 	if depth > 0 {
 		given := map[int]deps.Mode{}
 		n.release = len(n.uses) > 1 && r.IntN(4) == 0
@@ -139,8 +146,21 @@ func (n *rnode) sequential(w *rworld) {
 	}
 }
 
-func (n *rnode) body(t *Task, w *rworld) error {
-	n.work(w, 0)
+func (n *rnode) body(t *Task, w *rworld, m *Mutex) error {
+	switch {
+	case n.ready > 0: // done
+	case n.lock:
+		if err := t.Critical(m, func() error { n.work(w, 0); return nil }); err != nil {
+			return err
+		}
+	default:
+		n.work(w, 0)
+	}
+	if n.sleep {
+		if err := t.Sleep(time.Microsecond); err != nil {
+			return err
+		}
+	}
 	if n.hold {
 		release := t.Hold()
 		go release(nil)
@@ -157,7 +177,7 @@ func (n *rnode) body(t *Task, w *rworld) error {
 		}
 	}
 	for i, c := range n.children {
-		n.spawn(t, w, c)
+		n.spawn(t, w, m, c)
 		if i+1 == n.waitAt {
 			if err := t.Wait(); err != nil {
 				return err
@@ -168,12 +188,23 @@ func (n *rnode) body(t *Task, w *rworld) error {
 	return nil
 }
 
-func (n *rnode) spawn(t *Task, w *rworld, c *rnode) {
+func (n *rnode) spawn(t *Task, w *rworld, m *Mutex, c *rnode) {
 	accs := make([]deps.Access, len(c.uses))
 	for i, u := range c.uses {
 		accs[i] = u.access(w)
 	}
-	t.SpawnWith(c.attrs, func(t *Task) error { return c.body(t, w) }, accs...)
+	attrs := c.attrs
+	if c.ready > 0 {
+		attrs.OnReady = func(t *Task) error {
+			c.work(w, 0)
+			if c.ready == 2 {
+				end := t.Hold()
+				go end(nil)
+			}
+			return nil
+		}
+	}
+	t.SpawnWith(attrs, func(t *Task) error { return c.body(t, w, m) }, accs...)
 }
 
 // rprogram makes the program of a seed: its main task uses nothing itself.
@@ -217,7 +248,8 @@ func TestRandomPrograms(t *testing.T) {
 					main.sequential(&want)
 					got := rworld{make([]int64, objects), make([]int64, tasks)}
 					what := fmt.Sprintf("-task.seed %d: procs %d, workers %d, window %d", seed, procs, workers, window)
-					require.NoError(t, rt.Run(bg, func(t *Task) error { return main.body(t, &got) }), what)
+					var m Mutex
+					require.NoError(t, rt.Run(bg, func(t *Task) error { return main.body(t, &got, &m) }), what)
 					require.Equal(t, want, got, what)
 				}
 				first, last = first+1, last+1
