@@ -30,6 +30,7 @@
 //
 //	spawned   it waits until its accesses may start
 //	ready     it waits for a slot; priorities decide who is first
+//	held      OnReady, if there is one, has bound events: they are waited for
 //	running   its body runs; it may wait, without a slot, and go on
 //	over      the body has returned, and then, one after the other:
 //	          its events have ended         its accesses are released
@@ -52,13 +53,24 @@
 //	Spawn, Release            the body                         in Spawn, if the window is full
 //	Wait, WaitOn              the body                         if there is something to wait for
 //	SpawnWith, Undeferred     the body                         if the task is not ready
+//	Spawn in a final task     the body                         if the task is not ready
+//	Loop, LoopWith            the body                         as Spawn
 //	Block, Await, Blocking    the body                         yes
-//	Hold                      the body; anybody, while         no
-//	                          an event of the task is pending
+//	Sleep, BlockFor           the body                         yes, for a time
+//	Mutex.Lock, Critical      the body                         if another task has it
+//	Mutex.Unlock, TryLock     the body                         no
+//	Detached.Join             the body                         if the detached task is not over
+//	Hold                      the body, or OnReady; anybody,   no
+//	                          while an event is pending
 //	Hold's function           anybody, once                    no
 //	Unblock                   anybody, at any time             no
-//	Context, Label, Runtime   anybody, while the task lives    no
-//	Runtime's methods         any goroutine but a task's       they wait, as they say
+//	Context, Label, Runtime,  anybody, while the task lives    no
+//	InFinal, Cost
+//	Runtime.Spawn, SpawnWith  anybody                          no
+//	Detached.Done, Err,       anybody                          no
+//	OnDone
+//	Runtime.Run, Close,       any goroutine but a task's       they wait, as they say
+//	Detached.Wait
 //
 // "The body" means: the goroutine that runs the body, on the innermost task that it
 // runs. Calls by others panic and name both.

@@ -93,10 +93,10 @@ func (m *Mutex) Lock(t *Task) error {
 		m.mu.Lock()
 		if w.queued {
 			m.queue.remove(w)
+			m.mu.Unlock()
 		} else { // it came at the same time
-			m.passLocked()
+			m.passAndUnlock()
 		}
-		m.mu.Unlock()
 		return err
 	}
 	m.taken(t)
@@ -139,8 +139,7 @@ func (m *Mutex) Unlock(t *Task) {
 		}
 	}
 	t.holds.Add(-1)
-	m.passLocked()
-	m.mu.Unlock()
+	m.passAndUnlock()
 }
 
 // Critical runs f with m locked, whatever way f ends. The error is f's, or Lock's, and f did
@@ -161,18 +160,21 @@ func (m *Mutex) taken(t *Task) {
 	t.holds.Add(1)
 }
 
-// passLocked hands m to the next task. Precondition: mu, and the holder is the caller's to end.
+// passAndUnlock hands m to the next task and unlocks mu. Precondition: mu, and the holder
+// is the caller's to end.
 //
-// +checklocks:m.mu
-func (m *Mutex) passLocked() {
+// +checklocksrelease:m.mu
+func (m *Mutex) passAndUnlock() {
 	w := m.queue.first
 	if w == nil {
 		m.holder = nil
+		m.mu.Unlock()
 		return
 	}
 	m.queue.remove(w)
 	m.holder = w.t
-	w.t.unblock(&w.word)
+	m.mu.Unlock()
+	w.t.unblock(&w.word) // touches w.t only if that is blocked on this word
 }
 
 // dropLocks ends the run if t's body, which is over, has not unlocked everything.
@@ -186,8 +188,7 @@ func (t *Task) dropLocks() {
 		m.next = nil
 		t.holds.Add(-1)
 		m.mu.Lock()
-		m.passLocked()
-		m.mu.Unlock()
+		m.passAndUnlock()
 		m = next
 	}
 	t.more.held = nil
