@@ -11,8 +11,12 @@ import (
 	"time"
 
 	"weft/deps"
+	"weft/tampi"
 	"weft/task"
 )
+
+// A task can be bound to a detached one by tampi.Iwait.
+var _ tampi.Completion = (*task.Detached)(nil)
 
 func Example_final() {
 	var fib func(t *task.Task, n int, result *int) error

@@ -26,7 +26,7 @@ type Detached struct {
 // Run it may be called from a task too. The new run has nothing to do with that task: nobody waits
 // for it but Close and those who ask the handle, and its errors end no other run. It
 // ends early when ctx does; a task's own context ends with that task's run, so
-// what is to outlast it needs another one.
+// what is to outlast it needs another one. No window bounds the number of detached tasks.
 //
 // A runtime that is closed, or a context that has ended, is an error of the handle.
 func (rt *Runtime) Spawn(ctx context.Context, main func(*Task) error) *Detached {
