@@ -212,8 +212,11 @@ func TestOnReadyEnds(t *testing.T) {
 						require.Equal(t, 0, body, name)
 						require.Equal(t, 1, calls, name)
 						require.EqualValues(t, events, ended.Load(), name)
-						inline := undeferred && !after && how == "goexit"
-						require.Equal(t, !inline, creator, name)
+						if !undeferred || how != "goexit" { // else it takes the creator along, if that was its stack
+							require.True(t, creator, name)
+						} else if !after {
+							require.False(t, creator, name)
+						}
 						want := map[string]error{"error": errBody, "panic": errBody, "goexit": errGoexit, "event": errEvent}[how]
 						if want == nil {
 							require.Equal(t, errCancel, err, name)
