@@ -7,16 +7,6 @@ package xatomic
 
 import "sync/atomic"
 
-// Step, if it is set, is called before and after each operation other than Init: an explorer
-// switches there from one goroutine to another. It may be set while no operation runs.
-var Step func()
-
-func step() {
-	if Step != nil {
-		Step()
-	}
-}
-
 type noCopy struct{}
 
 func (*noCopy) Lock()   {}
@@ -34,37 +24,41 @@ func (x *Uint32) Init(v uint32) { x.v = v }
 
 // Load returns the word.
 func (x *Uint32) Load() uint32 {
-	step()
-	defer step()
-	return atomic.LoadUint32(&x.v)
+	before(Load, x, nil)
+	v := atomic.LoadUint32(&x.v)
+	after(int64(v), false)
+	return v
 }
 
 // Store sets the word.
 func (x *Uint32) Store(v uint32) {
-	step()
-	defer step()
+	before(Store, x, nil)
 	atomic.StoreUint32(&x.v, v)
+	after(int64(v), true)
 }
 
 // Add adds d and returns the new value.
 func (x *Uint32) Add(d uint32) uint32 {
-	step()
-	defer step()
-	return atomic.AddUint32(&x.v, d)
+	before(Add, x, nil)
+	v := atomic.AddUint32(&x.v, d)
+	after(int64(v), true)
+	return v
 }
 
 // CompareAndSwap replaces old by new if the word holds old.
 func (x *Uint32) CompareAndSwap(old, new uint32) bool {
-	step()
-	defer step()
-	return atomic.CompareAndSwapUint32(&x.v, old, new)
+	before(CAS, x, nil)
+	ok := atomic.CompareAndSwapUint32(&x.v, old, new)
+	after(int64(new), ok)
+	return ok
 }
 
 // Swap stores v and returns the value before.
 func (x *Uint32) Swap(v uint32) uint32 {
-	step()
-	defer step()
-	return atomic.SwapUint32(&x.v, v)
+	before(Swap, x, nil)
+	old := atomic.SwapUint32(&x.v, v)
+	after(int64(old), true)
+	return old
 }
 
 // Int32 is an atomic signed 32-bit word.
@@ -78,23 +72,33 @@ func (x *Int32) Init(v int32) { x.v = v }
 
 // Load returns the word.
 func (x *Int32) Load() int32 {
-	step()
-	defer step()
-	return atomic.LoadInt32(&x.v)
+	before(Load, x, nil)
+	v := atomic.LoadInt32(&x.v)
+	after(int64(v), false)
+	return v
+}
+
+// Store sets the word.
+func (x *Int32) Store(v int32) {
+	before(Store, x, nil)
+	atomic.StoreInt32(&x.v, v)
+	after(int64(v), true)
 }
 
 // Add adds d and returns the new value.
 func (x *Int32) Add(d int32) int32 {
-	step()
-	defer step()
-	return atomic.AddInt32(&x.v, d)
+	before(Add, x, nil)
+	v := atomic.AddInt32(&x.v, d)
+	after(int64(v), true)
+	return v
 }
 
 // CompareAndSwap replaces old by new if the word holds old.
 func (x *Int32) CompareAndSwap(old, new int32) bool {
-	step()
-	defer step()
-	return atomic.CompareAndSwapInt32(&x.v, old, new)
+	before(CAS, x, nil)
+	ok := atomic.CompareAndSwapInt32(&x.v, old, new)
+	after(int64(new), ok)
+	return ok
 }
 
 // Int64 is an atomic signed 64-bit word.
@@ -109,14 +113,148 @@ func (x *Int64) Init(v int64) { x.v = v }
 
 // Load returns the word.
 func (x *Int64) Load() int64 {
-	step()
-	defer step()
-	return atomic.LoadInt64(&x.v)
+	before(Load, x, nil)
+	v := atomic.LoadInt64(&x.v)
+	after(int64(v), false)
+	return v
+}
+
+// Store sets the word.
+func (x *Int64) Store(v int64) {
+	before(Store, x, nil)
+	atomic.StoreInt64(&x.v, v)
+	after(int64(v), true)
 }
 
 // Add adds d and returns the new value.
 func (x *Int64) Add(d int64) int64 {
-	step()
-	defer step()
-	return atomic.AddInt64(&x.v, d)
+	before(Add, x, nil)
+	v := atomic.AddInt64(&x.v, d)
+	after(int64(v), true)
+	return v
+}
+
+// CompareAndSwap replaces old by new if the word holds old.
+func (x *Int64) CompareAndSwap(old, new int64) bool {
+	before(CAS, x, nil)
+	ok := atomic.CompareAndSwapInt64(&x.v, old, new)
+	after(int64(new), ok)
+	return ok
+}
+
+// Uint64 is an atomic 64-bit word.
+type Uint64 struct {
+	_ noCopy
+	_ [0]atomic.Uint64 // keeps it 8-byte aligned on 32-bit machines
+	v uint64
+}
+
+// Init sets the word. Precondition: as for Uint32.Init.
+func (x *Uint64) Init(v uint64) { x.v = v }
+
+// Load returns the word.
+func (x *Uint64) Load() uint64 {
+	before(Load, x, nil)
+	v := atomic.LoadUint64(&x.v)
+	after(int64(v), false)
+	return v
+}
+
+// Store sets the word.
+func (x *Uint64) Store(v uint64) {
+	before(Store, x, nil)
+	atomic.StoreUint64(&x.v, v)
+	after(int64(v), true)
+}
+
+// Add adds d and returns the new value.
+func (x *Uint64) Add(d uint64) uint64 {
+	before(Add, x, nil)
+	v := atomic.AddUint64(&x.v, d)
+	after(int64(v), true)
+	return v
+}
+
+// CompareAndSwap replaces old by new if the word holds old.
+func (x *Uint64) CompareAndSwap(old, new uint64) bool {
+	before(CAS, x, nil)
+	ok := atomic.CompareAndSwapUint64(&x.v, old, new)
+	after(int64(new), ok)
+	return ok
+}
+
+// Bool is an atomic truth value.
+type Bool struct {
+	_ noCopy
+	v atomic.Bool
+}
+
+// Load returns the value.
+func (x *Bool) Load() bool {
+	before(Load, x, nil)
+	v := x.v.Load()
+	after(number(v), false)
+	return v
+}
+
+// Store sets the value.
+func (x *Bool) Store(v bool) {
+	before(Store, x, nil)
+	x.v.Store(v)
+	after(number(v), true)
+}
+
+// CompareAndSwap replaces old by new if the value is old.
+func (x *Bool) CompareAndSwap(old, new bool) bool {
+	before(CAS, x, nil)
+	ok := x.v.CompareAndSwap(old, new)
+	after(number(new), ok)
+	return ok
+}
+
+// Pointer is an atomic pointer.
+type Pointer[T any] struct {
+	_ noCopy
+	v atomic.Pointer[T]
+}
+
+// Init sets the pointer. Precondition: as for Uint32.Init.
+func (x *Pointer[T]) Init(p *T) { initPointer(&x.v, p) }
+
+// Load returns the pointer.
+func (x *Pointer[T]) Load() *T {
+	before(Load, x, nil)
+	p := x.v.Load()
+	after(0, false)
+	return p
+}
+
+// Store sets the pointer.
+func (x *Pointer[T]) Store(p *T) {
+	before(Store, x, nil)
+	x.v.Store(p)
+	after(0, true)
+}
+
+// Swap stores p and returns the pointer before.
+func (x *Pointer[T]) Swap(p *T) *T {
+	before(Swap, x, nil)
+	old := x.v.Swap(p)
+	after(0, true)
+	return old
+}
+
+// CompareAndSwap replaces old by new if the pointer is old.
+func (x *Pointer[T]) CompareAndSwap(old, new *T) bool {
+	before(CAS, x, nil)
+	ok := x.v.CompareAndSwap(old, new)
+	after(0, ok)
+	return ok
+}
+
+func number(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
 }

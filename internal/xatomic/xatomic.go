@@ -3,16 +3,16 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package xatomic has the atomic words of weft's lock-free parts.
+// Package xatomic has the atomic words of weft's lock-free parts, and the locks and channels beside them.
 //
 // They are sync/atomic's operations with one addition: Init, a plain store for
 // a word that no other goroutine can reach yet. A typed atomic's Store is a
 // full fence on most machines; an object that is initialised for each task
 // and published afterwards by another atomic operation needs none.
 //
-// With the build tag explore, each operation also calls Step, so that tests
-// can choose the order in which goroutines take their steps (explore.go, which has
-// the same types and methods).
+// With the build tag explore, each operation also calls the functions of hook.go, so that tests
+// can choose the order in which goroutines take their steps: explore.go and syncx.go have
+// the same types and methods as xatomic.go and sync.go. Package internal/explore is built on that.
 package xatomic
 
 import "sync/atomic"
@@ -61,6 +61,9 @@ func (x *Int32) Init(v int32) { x.v = v }
 // Load returns the word.
 func (x *Int32) Load() int32 { return atomic.LoadInt32(&x.v) }
 
+// Store sets the word.
+func (x *Int32) Store(v int32) { atomic.StoreInt32(&x.v, v) }
+
 // Add adds d and returns the new value.
 func (x *Int32) Add(d int32) int32 { return atomic.AddInt32(&x.v, d) }
 
@@ -82,5 +85,73 @@ func (x *Int64) Init(v int64) { x.v = v }
 // Load returns the word.
 func (x *Int64) Load() int64 { return atomic.LoadInt64(&x.v) }
 
+// Store sets the word.
+func (x *Int64) Store(v int64) { atomic.StoreInt64(&x.v, v) }
+
 // Add adds d and returns the new value.
 func (x *Int64) Add(d int64) int64 { return atomic.AddInt64(&x.v, d) }
+
+// CompareAndSwap replaces old by new if the word holds old.
+func (x *Int64) CompareAndSwap(old, new int64) bool {
+	return atomic.CompareAndSwapInt64(&x.v, old, new)
+}
+
+// Uint64 is an atomic 64-bit word.
+type Uint64 struct {
+	_ noCopy
+	_ [0]atomic.Uint64 // keeps it 8-byte aligned on 32-bit machines
+	v uint64
+}
+
+// Init sets the word. Precondition: as for Uint32.Init.
+func (x *Uint64) Init(v uint64) { x.v = v }
+
+// Load returns the word.
+func (x *Uint64) Load() uint64 { return atomic.LoadUint64(&x.v) }
+
+// Store sets the word.
+func (x *Uint64) Store(v uint64) { atomic.StoreUint64(&x.v, v) }
+
+// Add adds d and returns the new value.
+func (x *Uint64) Add(d uint64) uint64 { return atomic.AddUint64(&x.v, d) }
+
+// CompareAndSwap replaces old by new if the word holds old.
+func (x *Uint64) CompareAndSwap(old, new uint64) bool {
+	return atomic.CompareAndSwapUint64(&x.v, old, new)
+}
+
+// Bool is an atomic truth value.
+type Bool struct {
+	_ noCopy
+	v atomic.Bool
+}
+
+// Load returns the value.
+func (x *Bool) Load() bool { return x.v.Load() }
+
+// Store sets the value.
+func (x *Bool) Store(v bool) { x.v.Store(v) }
+
+// CompareAndSwap replaces old by new if the value is old.
+func (x *Bool) CompareAndSwap(old, new bool) bool { return x.v.CompareAndSwap(old, new) }
+
+// Pointer is an atomic pointer.
+type Pointer[T any] struct {
+	_ noCopy
+	v atomic.Pointer[T]
+}
+
+// Init sets the pointer. Precondition: as for Uint32.Init.
+func (x *Pointer[T]) Init(p *T) { initPointer(&x.v, p) }
+
+// Load returns the pointer.
+func (x *Pointer[T]) Load() *T { return x.v.Load() }
+
+// Store sets the pointer.
+func (x *Pointer[T]) Store(p *T) { x.v.Store(p) }
+
+// Swap stores p and returns the pointer before.
+func (x *Pointer[T]) Swap(p *T) *T { return x.v.Swap(p) }
+
+// CompareAndSwap replaces old by new if the pointer is old.
+func (x *Pointer[T]) CompareAndSwap(old, new *T) bool { return x.v.CompareAndSwap(old, new) }

@@ -1,0 +1,88 @@
+//go:build explore
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package xatomic
+
+import "sync"
+
+// Mutex is sync.Mutex.
+type Mutex struct {
+	mu   sync.Mutex
+	held bool // for the explorer, under which one goroutine runs at a time
+}
+
+func (m *Mutex) free() bool { return !m.held }
+
+// Lock locks m.
+func (m *Mutex) Lock() {
+	if Before == nil {
+		m.mu.Lock()
+		return
+	}
+	Before(Lock, m, m.free)
+	m.mu.Lock()
+	m.held = true
+	after(0, true)
+}
+
+// Unlock unlocks m.
+func (m *Mutex) Unlock() {
+	if Before == nil {
+		m.mu.Unlock()
+		return
+	}
+	Before(Unlock, m, nil)
+	m.held = false
+	m.mu.Unlock()
+	after(0, true)
+}
+
+// TryLock locks m if nobody has it, and reports whether it did.
+func (m *Mutex) TryLock() bool {
+	before(TryLock, m, nil)
+	ok := m.mu.TryLock()
+	if ok && Before != nil {
+		m.held = true
+	}
+	after(number(ok), ok)
+	return ok
+}
+
+// Chan is a channel with room for at least one element, which is not closed.
+type Chan[T any] chan T
+
+func (c Chan[T]) room() bool { return len(c) < cap(c) }
+func (c Chan[T]) some() bool { return len(c) > 0 }
+
+// Send sends v.
+func (c Chan[T]) Send(v T) {
+	if Before != nil {
+		Before(Send, c, c.room)
+	}
+	c <- v
+	after(int64(len(c)), true)
+}
+
+// Recv receives.
+func (c Chan[T]) Recv() T {
+	if Before != nil {
+		Before(Recv, c, c.some)
+	}
+	v := <-c
+	after(int64(len(c)), true)
+	return v
+}
+
+// Go runs f on a goroutine of its own.
+func Go(f func()) {
+	if Start != nil {
+		Start(f)
+		return
+	}
+	go f()
+}
+
+// Pause is called in a loop that waits for another goroutine's step.
+func Pause() { before(Yield, nil, nil) }
