@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/bench/internal/harness"
+	"weft/bench/internal/native"
 )
 
 // runBench runs the program and returns its exit status and its two outputs.
@@ -49,11 +49,7 @@ func readRows(t *testing.T, name string) []harness.Row {
 
 func TestQuickRunOfTasksAndMessages(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rows.json")
-	args := []string{"-quick", "-run", "^(task|msg)/", "-workers", "1,2", "-json", file}
-	if _, err := exec.LookPath("gcc"); err == nil {
-		args = append(args, "-peers")
-	}
-	status, stdout, stderr := runBench(t, nil, args...)
+	status, stdout, stderr := runBench(t, nil, "-quick", "-run", "^(task|msg)/", "-workers", "1,2", "-peers", "-json", file)
 	require.Equal(t, exitOK, status, stderr)
 	rows := readRows(t, file)
 	names := map[string][]string{}
@@ -78,7 +74,18 @@ func TestQuickRunOfTasksAndMessages(t *testing.T) {
 		require.Contains(t, names[name], harness.Ours, name)
 		require.Contains(t, names[name], twin, name)
 		require.Contains(t, names[name], "sequential", name)
+		for _, tc := range native.Toolchains() {
+			if !slices.Contains(names[name], tc.Name) {
+				require.Contains(t, stderr, "peer "+tc.Name+": skipped", "a peer that is missing says why")
+			}
+		}
 	}
+	for _, name := range []string{"task/independent", "task/forkjoin"} {
+		require.Contains(t, names[name], "ants")
+		require.Contains(t, names[name], "errgroup")
+	}
+	rivals := slices.ContainsFunc(native.Toolchains(), func(tc *native.Toolchain) bool { return slices.Contains(names["task/chain"], tc.Name) })
+	require.Equal(t, rivals, strings.Contains(stdout, "best of its rivals"))
 }
 
 func TestQuickRunOfHeat(t *testing.T) {

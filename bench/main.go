@@ -5,11 +5,12 @@ package main
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"weft/bench/internal/harness"
 	"weft/bench/internal/heat"
 	"weft/bench/internal/msg"
+	"weft/bench/internal/native"
 	"weft/bench/internal/tasks"
 )
 
@@ -29,8 +31,8 @@ const (
 	exitUsage  = 2
 )
 
-//go:embed peers/libgomp.c
-var libgompSource string
+//go:embed peers
+var peers embed.FS
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -70,21 +72,25 @@ func bench(ctx context.Context, args []string, extra []harness.Workload, stdout,
 
 // builtin is the built-in workloads and the programs that they build.
 type builtin struct {
-	gomp *tasks.Libgomp
+	kit  *native.Kit
 	heat *heat.Program
 }
 
 func newBuiltin() *builtin {
-	return &builtin{gomp: tasks.NewLibgomp(libgompSource), heat: new(heat.Program)}
+	sources, err := fs.Sub(peers, "peers")
+	if err != nil {
+		panic(err) // the name is not a path
+	}
+	return &builtin{kit: native.NewKit(sources), heat: new(heat.Program)}
 }
 
 func (b *builtin) workloads() []harness.Workload {
-	return slices.Concat(tasks.Workloads(b.gomp), msg.Workloads(), heat.Workloads(b.heat))
+	return slices.Concat(tasks.Workloads(b.kit), msg.Workloads(), heat.Workloads(b.heat))
 }
 
 // close removes what was built. It lies in the temporary directory: failing to remove it is nothing to stop for.
 func (b *builtin) close() {
-	_ = b.gomp.Close()
+	_ = b.kit.Close()
 	_ = b.heat.Close()
 }
 
@@ -116,6 +122,12 @@ func measure(ctx context.Context, opts *options, b *builtin, loads []harness.Wor
 	fmt.Fprintf(tableTo, "%s; medians of %d, workers = GOMAXPROCS\n\n", machine(), cfg.Reps)
 	rep, runErr := plan.Run(ctx, observe(plan, tableTo, stderr))
 
+	outcomes := harness.Outcomes(rep.Rows, loads)
+	if len(outcomes) > 0 {
+		fmt.Fprintf(tableTo, "\nweft and the best of its rivals, in this run:\n\n")
+		_ = harness.WriteOutcomes(tableTo, outcomes)
+	}
+
 	status := exitOK
 	if rep.Failed || runErr != nil {
 		status = exitFailed
@@ -130,6 +142,12 @@ func measure(ctx context.Context, opts *options, b *builtin, loads []harness.Wor
 	if opts.markdown != "" {
 		errs = append(errs, writeFile(opts.markdown, func(w io.Writer) error {
 			fmt.Fprintf(w, "%s; `go run ./bench %s`\n\n", machine(), strings.Join(opts.args, " "))
+			if len(outcomes) > 0 {
+				if err := harness.WriteOutcomesMarkdown(w, outcomes); err != nil {
+					return err
+				}
+				fmt.Fprintln(w)
+			}
 			return harness.WriteMarkdown(w, rep.Rows)
 		}))
 	}

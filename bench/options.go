@@ -55,7 +55,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	fs.StringVar(&run, "run", "", "measure the workloads whose name matches `REGEXP` (default all)")
 	fs.IntVar(&o.reps, "reps", 5, "samples per row: `N` of at least 1 (with -quick: 2)")
 	fs.StringVar(&workers, "workers", "", "comma-separated `LIST` of worker counts (default 1 and the number of processors, here "+defaultWorkers()+")")
-	fs.BoolVar(&o.peers, "peers", false, "also measure peers that need other tools: libgomp (gcc)")
+	fs.BoolVar(&o.peers, "peers", false, "also measure peers that need other tools: libgomp (gcc), libomp (clang), tbb (g++)")
 	fs.StringVar(&only, "only", "", "measure only the peers in the comma-separated `LIST`, e.g. weft,channels")
 	fs.BoolVar(&o.quick, "quick", false, "tiny sizes: does everything work and check? The figures mean nothing")
 	fs.DurationVar(&o.minTime, "mintime", 100*time.Millisecond, "repeat short programs within a sample for at least this `DURATION` (with -quick: 1ms)")

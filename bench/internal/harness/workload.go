@@ -44,6 +44,7 @@ type Workload struct {
 	Quick  []int64 // sizes of a -quick run: the same program, small enough for a test
 	Ranks  []int   // rank counts; nil means one rank
 
+	Goals []Goal // what weft is meant to reach, compared with the peers that are Rival
 	Peers []Peer
 }
 
@@ -53,6 +54,9 @@ type Peer struct {
 
 	// Extra peers run only when they are asked for (-peers): they need tools that a machine may lack.
 	Extra bool
+
+	// A Rival is another task runtime, with which goals compare: not a bound, and not what one would write by hand.
+	Rival bool
 
 	// Open prepares a measurement. What it does is not part of any sample.
 	Open func(ctx context.Context, p Params) (Probe, error)

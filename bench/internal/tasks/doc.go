@@ -10,7 +10,11 @@
 //	sequential  plain calls in creation order: the cost of the bodies alone
 //	goroutines  a goroutine per task, joined by a WaitGroup
 //	channels    a goroutine per task that receives from the channels of its predecessors and closes its own
+//	ants        the tasks of goroutines, submitted to a pool
+//	errgroup    the tasks of goroutines, joined by an errgroup
 //	libgomp     an OpenMP program of ours in C (bench/peers), run as a process of its own
+//	libomp      the same program with clang's library
+//	tbb         a program of ours in C++ for oneTBB: task groups, and flow graphs where there are dependencies
 //
 // The bodies write plain fields without locks or atomics, each in a cache line of its own, so two tasks that the peer
 // failed to order lose an update or see a wrong version, and the check says so. Bodies that can be built once per object are

@@ -40,9 +40,14 @@ func probe(prog program, p harness.Params, run runner, closer func() error) harn
 
 // plain makes a peer of a runner that needs nothing but the program.
 func plain[P program](name string, newProgram func(size int64) P, run func(P)) harness.Peer {
+	return fallible(name, newProgram, func(prog P) error { run(prog); return nil })
+}
+
+// fallible is plain for a runner that may fail.
+func fallible[P program](name string, newProgram func(size int64) P, run func(P) error) harness.Peer {
 	open := func(_ context.Context, p harness.Params) (harness.Probe, error) {
 		prog := newProgram(p.Size)
-		return probe(prog, p, func(context.Context) error { run(prog); return nil }, nil), nil
+		return probe(prog, p, func(context.Context) error { return run(prog) }, nil), nil
 	}
 	return harness.Peer{Name: name, Open: open}
 }

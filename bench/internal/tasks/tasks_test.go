@@ -4,11 +4,14 @@
 package tasks
 
 import (
+	"errors"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"weft/bench/internal/harness"
+	"weft/bench/internal/native"
 )
 
 // Each check must notice a run in which something was left out, done twice or done too early.
@@ -82,13 +85,15 @@ func TestChecksCatchWrongRuns(t *testing.T) {
 
 // Every peer must give a right answer, repeatedly: run with -race, this is also the proof that the twins are ordered.
 func TestPeersAreRight(t *testing.T) {
-	for _, load := range Workloads(NewLibgomp("")) {
+	kit := native.NewKit(os.DirFS("../../peers"))
+	defer func() { require.NoError(t, kit.Close()) }()
+	for _, load := range Workloads(kit) {
 		for _, peer := range load.Peers {
-			if peer.Extra {
-				continue
-			}
 			t.Run(load.Name+"/"+peer.Name, func(t *testing.T) {
 				probe, err := peer.Open(t.Context(), harness.Params{Workers: 2, Ranks: 1, Size: load.Quick[0]})
+				if peer.Extra && errors.Is(err, harness.ErrSkipped) {
+					t.Skip(err)
+				}
 				require.NoError(t, err)
 				for range 5 {
 					v, err := probe.Sample(t.Context())
@@ -103,25 +108,8 @@ func TestPeersAreRight(t *testing.T) {
 	}
 }
 
-func TestParseLibgomp(t *testing.T) {
-	v, err := parseLibgomp("81.5 ok \n")
-	require.NoError(t, err)
-	require.Equal(t, 81.5, v)
-	_, err = parseLibgomp("81.5 wrong object 3 has version 2\n")
-	require.ErrorIs(t, err, harness.ErrWrongAnswer)
-	require.ErrorContains(t, err, "object 3")
-	for _, bad := range []string{"", "ok", "81.5", "81.5 maybe"} {
-		_, err = parseLibgomp(bad)
-		require.Error(t, err, bad)
-		require.NotErrorIs(t, err, harness.ErrWrongAnswer)
-	}
-}
-
-func TestLibgompSkipsWithoutCompiler(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	g := NewLibgomp("")
-	_, err := g.peer("task/chain").Open(t.Context(), harness.Params{Workers: 1, Size: 1})
+func TestSlowRowIsLeftOut(t *testing.T) {
+	_, err := foreign(nil, native.Libgomp, "task/readers").Open(t.Context(), harness.Params{Workers: 1, Size: slowReaders + 1})
 	require.ErrorIs(t, err, harness.ErrSkipped)
-	require.ErrorContains(t, err, "gcc")
-	require.NoError(t, g.Close())
+	require.ErrorContains(t, err, "square")
 }

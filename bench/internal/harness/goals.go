@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// A Goal is a ratio of medians that is meant to be reached: weft's with a number of workers over that of the best rival
+// in the same run. It is for workloads where less is better.
+type Goal struct {
+	Workers      int     // weft's
+	RivalWorkers int     // the rivals'
+	Against      string  // the only rival that counts; empty means the best of all
+	Ratio        float64 // weft's median over the rival's is to be at most this
+}
+
+// An Outcome is what a run says about one goal and one size.
+type Outcome struct {
+	Goal
+	Name        string // of the workload
+	Size        int64
+	Unit        string
+	Ours        float64 // weft's median
+	Rival       string  // the best one
+	RivalMedian float64
+	Rivals      []string // all that were measured
+}
+
+// Reached is weft's median over the rival's.
+func (o *Outcome) Reached() float64 { return o.Ours / o.RivalMedian }
+
+// Met reports whether the goal is met.
+func (o *Outcome) Met() bool { return o.Reached() <= o.Ratio }
+
+// Outcomes compares rows with the goals of their workloads. A goal for which a row is missing or was wrong has no outcome.
+func Outcomes(rows []Row, loads []Workload) []Outcome {
+	var out []Outcome
+	for i := range loads {
+		var sizes []int64
+		for _, r := range rows {
+			if r.Name == loads[i].Name && !slices.Contains(sizes, r.Size) {
+				sizes = append(sizes, r.Size)
+			}
+		}
+		for _, size := range sizes {
+			for _, g := range loads[i].Goals {
+				if o, ok := outcome(rows, &loads[i], size, g); ok {
+					out = append(out, o)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func outcome(rows []Row, load *Workload, size int64, g Goal) (Outcome, bool) {
+	o := Outcome{Goal: g, Name: load.Name, Size: size, Unit: load.Unit}
+	for _, r := range rows {
+		if r.Name != load.Name || r.Size != size || !r.OK {
+			continue
+		}
+		if r.Peer == Ours && r.Workers == g.Workers {
+			o.Ours = r.Median
+		}
+		if r.Workers == g.RivalWorkers && load.isRival(r.Peer) && (g.Against == "" || g.Against == r.Peer) {
+			o.Rivals = append(o.Rivals, r.Peer)
+			if o.Rival == "" || r.Median < o.RivalMedian {
+				o.Rival, o.RivalMedian = r.Peer, r.Median
+			}
+		}
+	}
+	return o, o.Ours > 0 && o.RivalMedian > 0
+}
+
+func (w *Workload) isRival(peer string) bool {
+	return slices.ContainsFunc(w.Peers, func(p Peer) bool { return p.Rival && p.Name == peer })
+}
+
+var outcomeHeads = []string{"name", "size", "weft", "workers", "best rival", "workers", "of", "ratio", "goal", "met"}
+
+// cells returns what the tables show of an outcome.
+func (o *Outcome) cells() []string {
+	met := "yes"
+	if !o.Met() {
+		met = "NO"
+	}
+	return []string{
+		o.Name, strconv.FormatInt(o.Size, 10), number(o.Ours) + " " + o.Unit, strconv.Itoa(o.Workers),
+		o.Rival + " " + number(o.RivalMedian), strconv.Itoa(o.RivalWorkers), strings.Join(o.Rivals, ", "),
+		strconv.FormatFloat(o.Reached(), 'f', 3, 64), fmt.Sprintf("%g", o.Ratio), met,
+	}
+}
+
+// WriteOutcomes writes the outcomes as a table for a terminal.
+func WriteOutcomes(w io.Writer, outcomes []Outcome) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, strings.Join(outcomeHeads, "\t"))
+	for i := range outcomes {
+		fmt.Fprintln(tw, strings.Join(outcomes[i].cells(), "\t"))
+	}
+	return tw.Flush()
+}
+
+// WriteOutcomesMarkdown writes the outcomes as a Markdown table, for a document.
+func WriteOutcomesMarkdown(w io.Writer, outcomes []Outcome) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| %s |\n|---|---:|---:|---:|---:|---:|---|---:|---:|---|\n", strings.Join(outcomeHeads, " | "))
+	for i := range outcomes {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(outcomes[i].cells(), " | "))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
