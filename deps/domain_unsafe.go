@@ -30,6 +30,7 @@ type entry struct {
 const (
 	domainMin = 8    // entries of a new table (guess: a stencil task names five)
 	domainMax = 1024 // largest table that is kept for the next task (guess)
+	sweepLook = 16   // chains that are looked at before a sweep (guess)
 )
 
 // slot returns the entry of key, adding it if it is absent.
@@ -64,29 +65,45 @@ func (d *domain) probe(key unsafe.Pointer) *entry {
 func (d *domain) grow(f *Flow) {
 	old := d.tab
 	live := 0
+	sweep := d.worthSweep()
 	for i := range old {
 		e := &old[i]
 		if e.key == nil {
 			continue
 		}
-		if e.up == nil && finished(e.last.state.Load()) {
+		if sweep && e.up == nil && finished(e.last.state.Load()) {
 			f.set(e.last, closed)
 			e.key, e.last = nil, nil
 			continue
 		}
 		live++
 	}
-	factor := 4 // small tables grow fast: each time, every chain is looked at
+	size := live * 4 // small tables grow fast: each time, chains are looked at
 	if live > domainMax {
-		factor = 2
+		size = live * 3 / 2
 	}
-	d.alloc(max(domainMin, 1<<bits.Len(uint(live*factor))))
+	d.alloc(max(domainMin, 1<<bits.Len(uint(size))))
 	for i := range old {
 		if old[i].key != nil {
 			*d.probe(old[i].key) = old[i]
 		}
 	}
 	d.n = live
+}
+
+// worthSweep looks at a few chains and reports whether a good part of them is over. A sweep looks at the
+// last access of each, which is likely to be in another processor's cache.
+func (d *domain) worthSweep() bool {
+	looked, over := 0, 0
+	for i := 0; i < len(d.tab) && looked < sweepLook; i++ {
+		if e := &d.tab[i]; e.key != nil && e.up == nil {
+			looked++
+			if finished(e.last.state.Load()) {
+				over++
+			}
+		}
+	}
+	return over*4 > looked
 }
 
 func (d *domain) alloc(size int) {
