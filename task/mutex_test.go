@@ -219,7 +219,8 @@ func TestMutexAndEndOfRun(t *testing.T) {
 				}
 				for range n {
 					t.Spawn(func(t *Task) error {
-						if m.Lock(t) == errCancel && m.Lock(t) == errCancel && !m.TryLock(t) {
+						first, again := m.Lock(t), m.Lock(t)
+						if first == errCancel && again == errCancel && !m.TryLock(t) {
 							out.Add(1)
 						}
 						return nil
