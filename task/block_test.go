@@ -17,7 +17,7 @@ import (
 )
 
 // BLK-01: a hundred tasks block fifty times each; a foreign goroutine unblocks them.
-func TestBlockHammer(t *testing.T) {
+func TestBLK01_BlockHammer(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
 		c := make(chan *Task, 100)

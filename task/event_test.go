@@ -56,7 +56,7 @@ func (f *fulfiller) close() { close(f.c); f.wg.Wait() }
 
 // EVT-01: a thousand tasks bind two events, and two more later; a foreign goroutine ends them; Wait
 // waits for all.
-func TestEventsHammer(t *testing.T) {
+func TestEVT01_EventsHammer(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
 		f := newFulfiller(uint64(workers))
@@ -86,7 +86,7 @@ func TestEventsHammer(t *testing.T) {
 }
 
 // EVT-02: readers and writers in random order; each sees the events of its predecessors ended.
-func TestEventsOrderSuccessorsHammer(t *testing.T) {
+func TestEVT02_EventsOrderSuccessorsHammer(t *testing.T) {
 	rounds, tasks := 100, 300
 	if underRace || testing.Short() {
 		rounds = 10

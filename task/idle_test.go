@@ -28,7 +28,7 @@ func openSpin(t testing.TB, cfg Config, rounds int) *Runtime {
 	if rounds < 0 {
 		rounds = huntRounds
 	}
-	rt, err := open(cfg, rounds)
+	rt, err := open(cfg, tuning{huntRounds: rounds})
 	require.NoError(t, err)
 	return rt
 }

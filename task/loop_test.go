@@ -37,7 +37,7 @@ func (s *spans) body(t *Task, lo, hi int) error {
 
 // LOOP-01: each iteration is in one chunk, for every size and grain, in a tree and in a row; the chunks have
 // the grain's size, but for the last one.
-func TestLoopCoversAll(t *testing.T) {
+func TestLOOP01_LoopCoversAll(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		rt := newTestRuntime(t, Config{Workers: workers, Window: 8})
 		for _, n := range []int{0, 1, 2, 3, 7, 16, 17, 64, 100, 1000, 1025} {
@@ -117,7 +117,7 @@ func TestLoopOverAllInts(t *testing.T) {
 }
 
 // LOOP-02: loops with accesses by chunk, several over the same data; each value sees the loops in their order.
-func TestLoopWithAccesses(t *testing.T) {
+func TestLOOP02_LoopWithAccesses(t *testing.T) {
 	const n, grain = 200, 7
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers, Window: 4})
@@ -161,7 +161,7 @@ func TestLoopWithAccesses(t *testing.T) {
 }
 
 // LOOP-03: nested loops under weak accesses of the outer chunks.
-func TestLoopNested(t *testing.T) {
+func TestLOOP03_LoopNested(t *testing.T) {
 	const n = 24
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -209,7 +209,7 @@ func TestLoopNested(t *testing.T) {
 }
 
 // LOOP-06: the attribute Wait, a loop in each of many tasks; what follows sees all chunks.
-func TestLoopInTasksWithWait(t *testing.T) {
+func TestLOOP06_LoopInTasksWithWait(t *testing.T) {
 	outer, inner := 300, 300
 	if underRace || testing.Short() {
 		outer, inner = 40, 100

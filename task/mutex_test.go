@@ -17,7 +17,7 @@ import (
 )
 
 // CRT-01: nobody else is in the section, on entry, after a wait in it, and on exit; and the sum is right.
-func TestMutexHammer(t *testing.T) {
+func TestCRT01_MutexHammer(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
 		var n notes

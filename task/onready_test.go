@@ -19,7 +19,7 @@ import (
 )
 
 // ONR-01: accesses, then OnReady, then the body; deferred, undeferred and included, ready or not.
-func TestOnReadyOrder(t *testing.T) {
+func TestONR01_OnReadyOrder(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
 		for range 50 {
@@ -54,7 +54,7 @@ func TestOnReadyOrder(t *testing.T) {
 }
 
 // ONR-02: a thousand tasks with events before and after the body.
-func TestOnReadyEventsHammer(t *testing.T) {
+func TestONR02_OnReadyEventsHammer(t *testing.T) {
 	tasks := 1000
 	if underRace || testing.Short() {
 		tasks = 300

@@ -240,7 +240,7 @@ func TestRandomPrograms(t *testing.T) {
 				if procs == 2 {
 					rounds = 0
 				}
-				rt, err := open(Config{Workers: workers, Window: window}, rounds)
+				rt, err := open(Config{Workers: workers, Window: window}, tuning{huntRounds: rounds})
 				require.NoError(t, err)
 				for seed := first; seed < last; seed += 12 {
 					main, objects, tasks := rprogram(seed)

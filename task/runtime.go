@@ -45,20 +45,26 @@ func New(cfg Config) *Runtime {
 
 // Open starts a runtime. The error says what in the configuration or the
 // environment is not legal, and what is.
-func Open(cfg Config) (*Runtime, error) { return open(cfg, huntRounds) }
+func Open(cfg Config) (*Runtime, error) { return open(cfg, tuning{huntRounds: huntRounds}) }
 
-// open is Open with a number of looks before a slot parks.
-func open(cfg Config, huntRounds int) (*Runtime, error) {
+// tuning is what tests choose, since no program needs to.
+type tuning struct {
+	huntRounds int    // looks at everything before a slot parks
+	stealSeed  uint64 // decides the order in which slots look at others
+}
+
+// open is Open with a tuning.
+func open(cfg Config, tune tuning) (*Runtime, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	rt := &Runtime{cfg: cfg, huntRounds: huntRounds}
+	rt := &Runtime{cfg: cfg, huntRounds: tune.huntRounds}
 	rt.window.rt = rt
 	rt.holders.init(cfg.Workers)
 	for id := range cfg.Workers {
 		s := &slot{rt: rt, id: id, sema: make(chan struct{}, 1)}
-		s.rng = *rand.NewPCG(uint64(id), 0x9E3779B97F4A7C15)
+		s.rng = *rand.NewPCG(uint64(id), 0x9E3779B97F4A7C15^tune.stealSeed)
 		s.deque.init(ringMin)
 		rt.slots.all = append(rt.slots.all, s)
 	}

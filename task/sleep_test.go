@@ -20,7 +20,7 @@ import (
 
 // TIM-01, without the part that depends on the machine: ten tasks sleep a hundred times each, never less than
 // they asked for, on any number of slots.
-func TestSleep(t *testing.T) {
+func TestTIM01_Sleep(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
 		var n notes

@@ -20,7 +20,7 @@ import (
 
 // IF-01: an undeferred task runs inline when it is ready, stops its creator when it is not, and its
 // creator does not wait for its children.
-func TestUndeferred(t *testing.T) {
+func TestIF01_Undeferred(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
 
@@ -143,7 +143,7 @@ func TestWaitOn(t *testing.T) {
 }
 
 // NST-01: recursion with Wait, and Wait at many levels at once.
-func TestNestedWait(t *testing.T) {
+func TestNST01_NestedWait(t *testing.T) {
 	n := 17
 	if underRace {
 		n = 13
@@ -193,7 +193,7 @@ func TestWaitIsDeep(t *testing.T) {
 }
 
 // Deep nests of the wait attribute end from the inside to the outside.
-func TestWaitAttributeDeep(t *testing.T) {
+func TestDEP40_WaitDeep(t *testing.T) {
 	depth := 10000
 	if underRace {
 		depth = 1000
@@ -219,7 +219,7 @@ func TestWaitAttributeDeep(t *testing.T) {
 
 // Release in a body lets successors run while the body still runs, and in the order in which
 // it was called.
-func TestReleaseInBody(t *testing.T) {
+func TestREL01_ReleaseInBody(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	for range 50 {
 		var segs [8]int
