@@ -148,7 +148,7 @@ func TestUnblockTooLate(t *testing.T) {
 }
 
 // Cancelling, and the failure of a sibling, resume what is blocked; nobody unblocks it.
-func TestEndOfRunResumesBlocked(t *testing.T) {
+func TestNOSV02_EndOfRunResumesBlocked(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		for _, byError := range []bool{false, true} {
 			rt := newTestRuntime(t, Config{Workers: workers})

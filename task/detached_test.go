@@ -87,7 +87,7 @@ func TestDetachedFromTask(t *testing.T) {
 }
 
 // Errors, panics, Goexit, contexts that end before and during, and a waiter that gives up.
-func TestDetachedEnds(t *testing.T) {
+func TestNOSV02_DetachedEnds(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
 		for _, how := range []string{"error", "panic", "goexit", "cancel", "cancelled", "gives up"} {
@@ -149,7 +149,7 @@ func TestDetachedEnds(t *testing.T) {
 }
 
 // Join returns when the task's own run ends; a task that holds an event for a detached one is released by it.
-func TestDetachedJoinAndBind(t *testing.T) {
+func TestNOSV01_DetachedJoinAndBind(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
 		gate := make(chan struct{})

@@ -162,7 +162,7 @@ func TestHoldFromOutside(t *testing.T) {
 }
 
 // Hold from outside without a pending event is refused, and from another task as well.
-func TestHoldWithoutEventIsRefused(t *testing.T) {
+func TestADD05_HoldWithoutEventIsRefused(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	require.NoError(t, rt.Run(bg, func(outer *Task) error {
 		var text string
@@ -202,7 +202,7 @@ func TestEventsOfMain(t *testing.T) {
 }
 
 // An event's function counts once, whoever calls it how often.
-func TestEventEndsOnce(t *testing.T) {
+func TestADD05_EventEndsOnce(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	for range 100 {
 		var wg sync.WaitGroup

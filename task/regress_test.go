@@ -276,7 +276,7 @@ func TestWaitRunsPriorityFirst(t *testing.T) {
 
 // The successor that is to run next does not wait behind a task with a priority while another slot
 // is idle.
-func TestSuccessorIsNotStuckBehindPriority(t *testing.T) {
+func TestADD07_SuccessorIsNotStuckBehindPriority(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	for range 50 {
 		x := 0

@@ -109,7 +109,7 @@ func TestSleepForNothing(t *testing.T) {
 }
 
 // Unblock ends BlockFor and not Sleep; the time ends both; each says which.
-func TestBlockFor(t *testing.T) {
+func TestNOSV04_BlockFor(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
 		for range 20 {

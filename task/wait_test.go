@@ -83,7 +83,7 @@ func TestIF01_Undeferred(t *testing.T) {
 }
 
 // WaitOn waits for what the accesses need and for nothing else.
-func TestWaitOn(t *testing.T) {
+func TestADD08_WaitOn(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
 		for range 50 {
@@ -273,7 +273,7 @@ func TestREL01_ReleaseInBody(t *testing.T) {
 
 // On one worker, ready tasks run by priority, equals in the order of their becoming ready; tasks
 // without one in between; also the successor that would run next gives way.
-func TestPriorityOrder(t *testing.T) {
+func TestNOSV03_PriorityOrder(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	var order []int
 	put := func(i int) func(*Task) error { return func(*Task) error { order = append(order, i); return nil } }
@@ -373,7 +373,7 @@ func TestRunsAtOnceHammer(t *testing.T) {
 }
 
 // Close waits for the runs under way; later runs are refused; a second Close does nothing.
-func TestCloseWaitsForRuns(t *testing.T) {
+func TestADD11_CloseWaitsForRuns(t *testing.T) {
 	watch(t)
 	for range 30 {
 		base := runtime.NumGoroutine()
@@ -415,7 +415,7 @@ func TestCloseWaitsForRuns(t *testing.T) {
 }
 
 // Two runtimes: a task of one may run the other.
-func TestRuntimeInRuntime(t *testing.T) {
+func TestNOSV05_RuntimeInRuntime(t *testing.T) {
 	a := newTestRuntime(t, Config{Workers: 1})
 	b := newTestRuntime(t, Config{Workers: 1})
 	n := 0

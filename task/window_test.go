@@ -21,7 +21,7 @@ const windowSlack = windowLook
 
 // Live tasks stay within the window: a creator that is faster than its children waits. The chain never
 // lets all slots idle, so that nothing excuses an excess.
-func TestWindowBoundsLiveTasks(t *testing.T) {
+func TestADD01_WindowBoundsLiveTasks(t *testing.T) {
 	for _, workers := range []int{1, 2, 3} {
 		for _, window := range []int{2, 16, 100, 1000} {
 			for _, chain := range []bool{true, false} {
@@ -66,7 +66,7 @@ func TestNoWindow(t *testing.T) {
 }
 
 // The memory of a long chain is bounded by the window, not by its length.
-func TestWindowBoundsMemory(t *testing.T) {
+func TestADD01_WindowBoundsMemory(t *testing.T) {
 	n := 2_000_000
 	if underRace || testing.Short() {
 		n = 100_000
