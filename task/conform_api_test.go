@@ -134,9 +134,9 @@ func TestAPI01_TaskAwareLibrary(t *testing.T) {
 			return fails(ran.Load() == 3 && errs[0] == nil && errors.Is(errs[1], errBody) && errs[2] == nil, "the callbacks' errors")
 		})
 		run("suspend until something happens", func(t *Task) error {
-			var wake func()
-			t.Spawn(func(*Task) error { wake(); wake(); return nil })
-			return t.Await(func(done func()) { wake = done })
+			return t.Await(func(done func()) {
+				t.Spawn(func(*Task) error { done(); done(); return nil })
+			})
 		})
 		run("WaitOn", func(t *Task) error {
 			x, y := 0, 0
