@@ -5,6 +5,7 @@ package task
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"sync/atomic"
 
 	"weft/deps"
@@ -28,6 +29,7 @@ type slot struct {
 	overN   int64
 	und     *undeferred // for the next undeferred task, or nil
 	tick    uint32
+	ran     uint32
 	rng     rand.PCG
 	hunting bool // counted in rt.idle.hunting
 
@@ -50,6 +52,8 @@ const overMax = 64
 // injectLook is how many tasks a slot runs between looks at the injection queue
 // while it has work of its own (as Go's scheduler does with its global queue).
 const injectLook = 61
+
+const yieldEvery = 256
 
 // loop runs tasks until the slot is passed on or the runtime closes. s is the
 // slot that the goroutine starts with; a body that blocks comes back with another one.
@@ -94,6 +98,9 @@ func (s *slot) execute(t *Task) *slot {
 	s.tellFor(t.parent)
 	outer := s.cur
 	s.cur, t.slot, t.outer = t, s, outer
+	if s.ran++; s.ran%yieldEvery == 0 {
+		runtime.Gosched()
+	}
 	var err error
 	if !t.run.stopped.Load() {
 		err = t.call()
