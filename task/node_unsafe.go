@@ -7,8 +7,12 @@ import (
 	"unsafe"
 
 	"weft/deps"
+	"weft/internal/xatomic"
 )
 
 // fromNode returns the task whose dependency node n is. Every node that weft's
 // runtime registers is the first field of a Task.
 func fromNode(n *deps.Node) *Task { return (*Task)(unsafe.Pointer(n)) }
+
+// prefetch asks for the lines of t that its creator writes.
+func prefetch(t *Task) { xatomic.PrefetchW4(unsafe.Pointer(t)) }

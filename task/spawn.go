@@ -114,6 +114,7 @@ func (s *slot) newTask(t *Task, fn func(*Task) error) *Task {
 		c = s.refill()
 	}
 	s.free = c.next
+	prefetch(c.next)
 	s.nfree--
 	c.next = nil
 	c.fn = fn

@@ -8,3 +8,13 @@ TEXT ·PrefetchW(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), AX
 	BYTE $0x0F; BYTE $0x0D; BYTE $0x08 // PREFETCHW (AX), which the assembler does not know
 	RET
+
+// func PrefetchW4(p unsafe.Pointer)
+TEXT ·PrefetchW4(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+	BYTE $0x0F; BYTE $0x0D; BYTE $0x08             // PREFETCHW (AX)
+	BYTE $0x0F; BYTE $0x0D; BYTE $0x48; BYTE $0x40 // PREFETCHW 64(AX)
+	SUBQ $-128, AX
+	BYTE $0x0F; BYTE $0x0D; BYTE $0x08
+	BYTE $0x0F; BYTE $0x0D; BYTE $0x48; BYTE $0x40
+	RET

@@ -11,3 +11,8 @@ import "unsafe"
 //
 //go:noescape
 func PrefetchW(p unsafe.Pointer)
+
+// PrefetchW4 is PrefetchW for the four lines from p on.
+//
+//go:noescape
+func PrefetchW4(p unsafe.Pointer)

@@ -9,3 +9,6 @@ import "unsafe"
 
 // PrefetchW does nothing on this machine.
 func PrefetchW(unsafe.Pointer) {}
+
+// PrefetchW4 does nothing on this machine.
+func PrefetchW4(unsafe.Pointer) {}
