@@ -53,6 +53,10 @@ const overMax = 64
 // while it has work of its own (as Go's scheduler does with its global queue).
 const injectLook = 61
 
+// yieldEvery is how many tasks a slot runs between two calls of Go's scheduler. A processor that is
+// never idle gives the collector's workers no turn but by preemption, after 10 ms: the mark phase of a small heap,
+// which needs a fraction of a millisecond, then lasts that long, and every pointer that is written meanwhile goes through the write
+// barrier. Other goroutines of the program wait as long. (bench task/forkjoin: a third less; 128 to 1024 are alike.)
 const yieldEvery = 256
 
 // loop runs tasks until the slot is passed on or the runtime closes. s is the

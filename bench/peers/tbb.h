@@ -69,8 +69,8 @@ private:
     std::vector<node *> first_;
 };
 
-// The graph of the workload that runs. It is taken down when the clock has stopped, as in Go the garbage is collected
-// between the samples.
+// The graph of the workload that runs. The clock runs until it is taken down: the other systems give a task's
+// memory back as it ends, and a program that makes tasks for as long as it runs could not keep them.
 static std::unique_ptr<graph> tasks_graph;
 
 static double timed(void (*create)(void))
