@@ -3,20 +3,18 @@
 
 package task
 
-import (
-	"sync/atomic"
-)
+import "weft/internal/xatomic"
 
 // deque is a Chase–Lev work-stealing deque: its owner, the holder of the slot,
 // pushes and pops at the bottom, thieves take from the top. README.md has
 // the protocol and the schedules that its order prevents.
 type deque struct {
 	_      pad
-	top    atomic.Int64 // next to steal; only grows
+	top    xatomic.Int64 // next to steal; only grows
 	_      pad
-	bottom atomic.Int64         // next free place; written by the owner
-	buf    atomic.Pointer[ring] // written by the owner
-	seen   int64                // top as the owner last read it; a lower bound. Owner only
+	bottom xatomic.Int64         // next free place; written by the owner
+	buf    xatomic.Pointer[ring] // written by the owner
+	seen   int64                 // top as the owner last read it; a lower bound. Owner only
 	_      pad
 }
 

@@ -5,9 +5,9 @@ package task
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"weft/deps"
+	"weft/internal/xatomic"
 )
 
 // Hold binds an event to t: the task is not over, and does not release its
@@ -42,7 +42,7 @@ func (t *Task) Hold() func(error) {
 // hold is one event.
 type hold struct {
 	t    *Task
-	done atomic.Bool
+	done xatomic.Bool
 }
 
 func (h *hold) release(err error) {

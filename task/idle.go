@@ -5,18 +5,18 @@ package task
 
 import (
 	"runtime"
-	"sync"
-	"sync/atomic"
+
+	"weft/internal/xatomic"
 )
 
 // idle is where slots without work go. README.md, "Idle slots", has the protocol;
 // the numbers in the code are its steps.
 type idle struct {
 	_       pad
-	hunting atomic.Int32 // slots that look for work
-	parked  atomic.Int32 // slots in list
+	hunting xatomic.Int32 // slots that look for work
+	parked  xatomic.Int32 // slots in list
 	_       pad
-	mu      sync.Mutex
+	mu      xatomic.Mutex
 	list    []*slot // +checklocks:mu
 	closed  bool    // +checklocks:mu
 }
@@ -58,7 +58,7 @@ func (i *idle) wake() {
 	i.parked.Add(-1)
 	i.mu.Unlock()
 	s.hunting = true
-	s.sema <- struct{}{} // P4; the slot is hunting from here on
+	s.sema.Send(struct{}{}) // P4; the slot is hunting from here on
 }
 
 // hunt looks for work elsewhere and parks when there is none. It returns nil and false when
@@ -191,7 +191,7 @@ func (s *slot) sleep() (t *Task, closed bool) {
 			return s.look(), false
 		}
 	}
-	<-s.sema // S4
+	s.sema.Recv() // S4
 	return nil, false
 }
 
@@ -220,6 +220,6 @@ func (i *idle) close() {
 	i.parked.Add(int32(-len(l)))
 	i.mu.Unlock()
 	for _, s := range l {
-		s.sema <- struct{}{}
+		s.sema.Send(struct{}{})
 	}
 }

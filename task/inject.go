@@ -3,16 +3,13 @@
 
 package task
 
-import (
-	"sync"
-	"sync/atomic"
-)
+import "weft/internal/xatomic"
 
 // inject is the queue for work from outside: first in, first out, linked
 // through Task.next.
 type inject struct {
-	n          atomic.Int64 // length, to look without the lock
-	mu         sync.Mutex
+	n          xatomic.Int64 // length, to look without the lock
+	mu         xatomic.Mutex
 	head, tail *Task // +checklocks:mu
 }
 

@@ -3,11 +3,7 @@
 
 package task
 
-import (
-	"sync"
-
-	"weft/internal/xatomic"
-)
+import "weft/internal/xatomic"
 
 // A Mutex makes a critical section of tasks (OmpSs-2's critical). A task that waits
 // for it gives up its slot and uses no CPU. Tasks get it in the order in which they
@@ -17,7 +13,7 @@ import (
 // What the holder does in the section it does without the others: a task must not
 // wait, in the section, for a task that needs the Mutex.
 type Mutex struct {
-	mu     sync.Mutex
+	mu     xatomic.Mutex
 	holder *Task   // +checklocks:mu
 	queue  waiters // +checklocks:mu
 

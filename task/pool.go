@@ -3,12 +3,12 @@
 
 package task
 
-import "sync"
+import "weft/internal/xatomic"
 
 // pool holds batches of free tasks that one slot had too many of and another
 // needs: a creator runs out, since its tasks end on other slots.
 type pool struct {
-	mu   sync.Mutex
+	mu   xatomic.Mutex
 	list []*Task // +checklocks:mu
 }
 

@@ -5,15 +5,15 @@ package task
 
 import (
 	"container/heap"
-	"sync"
-	"sync/atomic"
+
+	"weft/internal/xatomic"
 )
 
 // prioQueue holds ready tasks with a priority: the largest first, the oldest of
 // equals first. It is looked at only while n is not zero.
 type prioQueue struct {
-	n   atomic.Int64
-	mu  sync.Mutex
+	n   xatomic.Int64
+	mu  xatomic.Mutex
 	h   prioHeap // +checklocks:mu
 	seq uint64   // +checklocks:mu
 }

@@ -5,8 +5,6 @@ package task
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 
 	uatomic "go.uber.org/atomic"
 
@@ -22,10 +20,10 @@ type run struct {
 	done   chan struct{} // closed when the main task is over
 	handle *Detached     // nil for Run
 
-	stopped atomic.Bool   // bodies are skipped from now on
+	stopped xatomic.Bool  // bodies are skipped from now on
 	first   uatomic.Error // why; the first one stays
 
-	mu      sync.Mutex
+	mu      xatomic.Mutex
 	blocked []*Task // tasks in Block. +checklocks:mu
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/panjf2000/ants/v2"
+
+	"weft/internal/xatomic"
 )
 
 // A Runtime runs tasks on a fixed number of slots. Make one with [New], and
@@ -63,7 +65,7 @@ func open(cfg Config, tune tuning) (*Runtime, error) {
 	rt.window.rt = rt
 	rt.holders.init(cfg.Workers)
 	for id := range cfg.Workers {
-		s := &slot{rt: rt, id: id, sema: make(chan struct{}, 1)}
+		s := &slot{rt: rt, id: id, sema: make(xatomic.Chan[struct{}], 1)}
 		s.rng = *rand.NewPCG(uint64(id), 0x9E3779B97F4A7C15^tune.stealSeed)
 		s.deque.init(ringMin)
 		rt.slots.all = append(rt.slots.all, s)
@@ -71,7 +73,7 @@ func open(cfg Config, tune tuning) (*Runtime, error) {
 	rt.slots.wg.Add(cfg.Workers)
 	rt.spares.rt = rt
 	for _, s := range rt.slots.all {
-		go s.loop()
+		xatomic.Go(s.loop)
 	}
 	return rt, nil
 }
@@ -153,6 +155,10 @@ const (
 
 // run runs s's loop on a spare goroutine.
 func (p *spares) run(s *slot) {
+	if xatomic.Driven() {
+		xatomic.Go(s.loop)
+		return
+	}
 	p.once.Do(func() {
 		pool, err := ants.NewPoolWithFuncGeneric(-1, (*slot).loop, ants.WithExpiryDuration(spareExpiry))
 		if err != nil {

@@ -4,7 +4,6 @@
 package task
 
 import (
-	"sync"
 	"time"
 
 	"weft/internal/xatomic"
@@ -55,7 +54,7 @@ func (t *Task) BlockFor(d time.Duration) (bool, error) {
 // task: once end has returned, expire does nothing, and before that the word is this BlockFor's.
 type limit struct {
 	t       *Task
-	mu      sync.Mutex
+	mu      xatomic.Mutex
 	over    bool // BlockFor has returned. +checklocks:mu
 	expired bool // the time has ended it. +checklocks:mu
 }

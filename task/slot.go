@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"weft/deps"
+	"weft/internal/xatomic"
 )
 
 // A slot is the right to run tasks. Exactly one goroutine holds it at a time, and only
@@ -37,7 +38,7 @@ type slot struct {
 	g     atomic.Uintptr        // goroutine that holds the slot; written by it
 	cell  *atomic.Pointer[slot] // place in holders; guarded by holders.mu
 	deque deque
-	sema  chan struct{} // wakes the holder when it is parked
+	sema  xatomic.Chan[struct{}] // wakes the holder when it is parked
 }
 
 // batch is how many free tasks move between a slot and the runtime at once, and
@@ -93,7 +94,7 @@ func (s *slot) pass(t *Task) {
 	s.tellFor(t.parent)
 	t.flags &^= flagResuming
 	s.g.Store(0)
-	t.parker.wake <- s
+	t.parker.wake.Send(s)
 }
 
 // execute runs t's body on this stack and then does what its end allows. It returns the

@@ -128,19 +128,21 @@ func (x *Task) startsUnder(t *Task) bool {
 
 // parker is where the goroutine of a task waits for a slot.
 type parker struct {
-	wake chan *slot
+	wake xatomic.Chan[*slot]
 	at   int             // place in run.blocked; -1 if not in it
 	word *xatomic.Uint32 // what the task is blocked on
 }
 
-var parkers = sync.Pool{New: func() any { return &parker{wake: make(chan *slot, 1), at: -1} }}
+var parkers = sync.Pool{New: func() any { return &parker{wake: make(xatomic.Chan[*slot], 1), at: -1} }}
 
 // prepare makes t ready to be resumed. It comes before the announcement that t waits.
 func (t *Task) prepare() { t.parker = parkers.Get().(*parker) }
 
 // unprepare takes prepare back, when there is nothing to wait for.
 func (t *Task) unprepare() {
-	parkers.Put(t.parker)
+	if !xatomic.Driven() { // else what a task waits on is new in each order, as in the last one
+		parkers.Put(t.parker)
+	}
 	t.parker = nil
 }
 
@@ -164,7 +166,7 @@ func (t *Task) giveSlot(s *slot) {
 
 // awaitSlot waits until t is given a slot.
 func (t *Task) awaitSlot() {
-	s := <-t.parker.wake
+	s := t.parker.wake.Recv()
 	t.unprepare()
 	s.take()
 	s.cur, t.slot = t, s

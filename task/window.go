@@ -3,16 +3,13 @@
 
 package task
 
-import (
-	"sync"
-	"sync/atomic"
-)
+import "weft/internal/xatomic"
 
 // window holds the creators that wait because they have too many live children.
 type window struct {
 	rt   *Runtime
-	n    atomic.Int32 // creators in list
-	mu   sync.Mutex
+	n    xatomic.Int32 // creators in list
+	mu   xatomic.Mutex
 	list []*Task // +checklocks:mu
 }
 

@@ -7,6 +7,9 @@ package xatomic
 
 import "sync"
 
+// Driven reports whether an explorer chooses whose step is next.
+func Driven() bool { return false }
+
 // Mutex is sync.Mutex.
 type Mutex = sync.Mutex
 

@@ -7,6 +7,9 @@ package xatomic
 
 import "sync"
 
+// Driven reports whether an explorer chooses whose step is next.
+func Driven() bool { return Start != nil }
+
 // Mutex is sync.Mutex.
 type Mutex struct {
 	mu   sync.Mutex

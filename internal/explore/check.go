@@ -1,0 +1,46 @@
+//go:build explore
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package explore
+
+import (
+	"flag"
+	"testing"
+	"time"
+)
+
+var (
+	replayFlag = flag.String("explore.replay", "", "run only this script, as a failure prints it; name the test with -run")
+	bigFlag    = flag.Bool("explore.big", false, "explore the larger bounds too; takes minutes")
+)
+
+// Big reports whether the larger bounds are asked for.
+func Big() bool { return *bigFlag }
+
+// Test explores the program and fails with the schedule of the first failure, or if there are more orders than
+// cfg.MaxRuns. With -explore.replay it runs one order only.
+func Test(t testing.TB, cfg Config, setup func(*Run)) Result {
+	t.Helper()
+	if *replayFlag != "" {
+		f, err := Replay(*replayFlag, setup)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f != nil {
+			t.Fatal(f)
+		}
+		return Result{Runs: 1}
+	}
+	began := time.Now()
+	res := Explore(cfg, setup)
+	if res.Failure != nil {
+		t.Fatalf("order %d: %v", res.Runs, res.Failure)
+	}
+	t.Logf("%v; %v", res, time.Since(began).Round(time.Millisecond))
+	if !res.Complete {
+		t.Fatal("the limit of orders is too small")
+	}
+	return res
+}

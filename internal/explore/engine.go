@@ -1,0 +1,409 @@
+//go:build explore
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package explore
+
+import (
+	"fmt"
+	"iter"
+	"math/bits"
+	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
+
+	"weft/internal/xatomic"
+)
+
+// start is the kind of a goroutine's first step, which touches nothing.
+const start = xatomic.Kind(100)
+
+// proc is a goroutine of a run.
+type proc struct {
+	id     int
+	name   string
+	daemon bool // may be left waiting at the end
+	f      func()
+	w      *worker
+	clock  clock
+
+	// The operation that it is about to carry out.
+	kind xatomic.Kind
+	x    any
+	can  func() bool
+
+	paused bool // waits for a step of somebody else
+	done   bool
+}
+
+// worker is a coroutine that runs one goroutine of each run.
+type worker struct {
+	p     *proc
+	next  func() (struct{}, bool)
+	stop  func()
+	yield func(struct{}) bool
+}
+
+// node is a state that the search is in or on the way to: before step i of the run.
+type node struct {
+	enabled set
+	chosen  int
+	done    set // whose step from here is explored, with all that follows, or being explored
+	wrote   set // of those, whose step has changed something
+	todo    set // whose step from here is to be explored
+	sleep   set // whose step from here leads nowhere new
+	sleepW  set // of those, whose step has changed something
+	preempt int // preemptions before this step
+}
+
+// engine explores one program.
+type engine struct {
+	cfg   Config
+	setup func(*Run)
+
+	nodes   []node // the path of the search; its prefix is replayed
+	workers []*worker
+
+	// The run.
+	run     *Run
+	procs   []*proc
+	cur     *proc
+	goTo    *proc // who is to go on, when cur has given up the processor; nil: nobody
+	trace   []event
+	objects map[any]*object
+	slab    []*object
+	used    int
+	dead    bool // the rest of the run leads nowhere new
+	fail    *Failure
+	rivals  []int
+	script  []int // steps that are prescribed, for Replay
+	sites   []string
+	random  *rand.Rand
+
+	res Result
+}
+
+func newEngine(cfg Config, setup func(*Run)) *engine {
+	return &engine{cfg: cfg.withDefaults(), setup: setup, objects: map[any]*object{}}
+}
+
+// execute runs the program once, along nodes, and then as the search prefers.
+func (e *engine) execute() {
+	e.trace, e.procs, e.used = e.trace[:0], nil, 0
+	e.dead, e.fail, e.sites = false, nil, nil
+	clear(e.objects)
+	e.run = &Run{e: e}
+	e.setup(e.run)
+	xatomic.Before, xatomic.After, xatomic.Start = e.before, e.after, e.start
+	e.goTo = e.pick()
+	for e.goTo != nil {
+		p := e.goTo
+		e.cur = p
+		if p.w == nil {
+			e.employ(p)
+		}
+		if _, ok := p.w.next(); !ok {
+			panic("explore: a goroutine has ended its coroutine")
+		}
+	}
+	xatomic.Before, xatomic.After, xatomic.Start = nil, nil, nil
+	e.res.Steps += len(e.trace)
+	if e.fail == nil {
+		e.quiescent()
+	}
+	e.dismiss()
+}
+
+// quiescent judges a run in which nobody can go on.
+func (e *engine) quiescent() {
+	e.cur = nil
+	var stuck string
+	for _, p := range e.procs {
+		if !p.done && !p.daemon {
+			stuck += fmt.Sprintf("; %s waits for ever in %v", p.name, p.kind)
+		}
+	}
+	if stuck != "" {
+		e.failed("deadlock"+stuck, "")
+		return
+	}
+	for _, f := range e.run.ends {
+		if err := f(); err != nil {
+			e.failed(err.Error(), "")
+			return
+		}
+	}
+}
+
+func (e *engine) failed(why, stack string) {
+	if e.fail == nil {
+		e.fail = &Failure{Why: why, Stack: stack}
+		for i := range e.trace {
+			e.fail.script = append(e.fail.script, e.trace[i].proc)
+		}
+	}
+}
+
+// employ gives p a coroutine.
+func (e *engine) employ(p *proc) {
+	for len(e.workers) <= p.id {
+		e.workers = append(e.workers, newWorker(e))
+	}
+	p.w = e.workers[p.id]
+	p.w.p = p
+}
+
+func newWorker(e *engine) *worker {
+	w := new(worker)
+	w.next, w.stop = iter.Pull(func(yield func(struct{}) bool) {
+		w.yield = yield
+		for {
+			e.body(w.p)
+			if !yield(struct{}{}) {
+				return
+			}
+		}
+	})
+	return w
+}
+
+// body runs p and chooses who is next.
+func (e *engine) body(p *proc) {
+	defer func() {
+		if r := recover(); r != nil {
+			e.failed(fmt.Sprintf("%s panics: %v", p.name, r), string(debug.Stack()))
+			e.goTo = nil
+		}
+	}()
+	e.record(p, start, nil, 0, false)
+	p.f()
+	p.done = true
+	e.goTo = e.pick()
+}
+
+// dismiss lets those who are in the middle of something end. Their operations end the
+// goroutine, so that deferred functions are cut short too.
+func (e *engine) dismiss() {
+	for _, p := range e.procs {
+		if p.done || p.w == nil {
+			continue
+		}
+		w := p.w
+		e.workers[p.id] = newWorker(e)
+		xatomic.Before = func(xatomic.Kind, any, func() bool) { runtime.Goexit() }
+		over := make(chan int)
+		go func() { // stop ends its caller as w ended
+			defer close(over)
+			defer func() { _ = recover() }()
+			w.stop()
+		}()
+		<-over
+		xatomic.Before = nil
+	}
+}
+
+// close ends the coroutines.
+func (e *engine) close() {
+	for _, w := range e.workers {
+		w.stop()
+	}
+}
+
+// before is called by the goroutine whose turn it is, before each operation.
+func (e *engine) before(k xatomic.Kind, x any, can func() bool) {
+	p := e.cur
+	p.kind, p.x, p.can = k, x, can
+	p.paused = k == xatomic.Yield
+	e.turn(p)
+	if k == xatomic.Yield {
+		e.record(p, k, nil, 0, false)
+	}
+}
+
+// turn chooses who goes on, and returns when that is p.
+func (e *engine) turn(p *proc) {
+	e.goTo = e.pick()
+	if e.goTo != p && !p.w.yield(struct{}{}) {
+		runtime.Goexit()
+	}
+}
+
+// after is called after each operation.
+func (e *engine) after(v int64, wrote bool) {
+	p := e.cur
+	e.record(p, p.kind, p.x, v, wrote)
+}
+
+func (e *engine) start(f func()) {
+	p := e.add(fmt.Sprintf("goroutine %d", len(e.procs)), f)
+	p.daemon = true
+	p.clock = e.cur.clock
+}
+
+func (e *engine) add(name string, f func()) *proc {
+	if len(e.procs) == maxProcs {
+		panic("explore: too many goroutines")
+	}
+	p := &proc{id: len(e.procs), name: name, f: f, kind: start}
+	e.procs = append(e.procs, p)
+	return p
+}
+
+// enabled returns those who can go on.
+func (e *engine) enabled() (s set) {
+	var paused set
+	for _, p := range e.procs {
+		switch {
+		case p.done:
+		case p.paused:
+			paused.add(p.id)
+		case p.can == nil || p.can():
+			s.add(p.id)
+		}
+	}
+	if s == 0 {
+		return paused
+	}
+	return s
+}
+
+// pick chooses whose step is next; nil if there is none.
+func (e *engine) pick() *proc {
+	if e.fail != nil {
+		return nil
+	}
+	can := e.enabled()
+	if can == 0 {
+		return nil
+	}
+	i := len(e.trace)
+	if i >= e.cfg.MaxSteps {
+		e.failed(fmt.Sprintf("no end after %d steps", i), "")
+		return nil
+	}
+	last := -1
+	if i > 0 {
+		last = e.trace[i-1].proc
+	}
+	switch {
+	case e.script != nil:
+		if i < len(e.script) && can.has(e.script[i]) {
+			return e.procs[e.script[i]]
+		}
+		return e.procs[prefer(can, last)]
+	case e.random != nil:
+		if can.has(last) && e.random.IntN(4) != 0 {
+			return e.procs[last]
+		}
+		return e.procs[nth(can, e.random.IntN(bits.OnesCount32(uint32(can))))]
+	case i < len(e.nodes):
+		n := &e.nodes[i]
+		if n.enabled != can {
+			e.failed(fmt.Sprintf("the program is not deterministic: at step %d, goroutines %b can go on, and before %b could", i, can, n.enabled), "")
+			return nil
+		}
+		return e.procs[n.chosen]
+	case e.dead:
+		// Any order will do that ends: round about.
+		for k := 1; ; k++ {
+			if q := (last + k) % len(e.procs); can.has(q) {
+				return e.procs[q]
+			}
+		}
+	}
+	return e.grow(i, can, last)
+}
+
+// grow adds a node to the path of the search.
+func (e *engine) grow(i int, can set, last int) *proc {
+	n := node{enabled: can}
+	if i > 0 {
+		e.inherit(&n, &e.nodes[i-1], &e.trace[i-1])
+	}
+	rest := can &^ n.sleep
+	if rest == 0 {
+		e.dead = true
+		e.res.Redundant++
+		return e.pick()
+	}
+	n.chosen = prefer(rest, last)
+	if e.cfg.Bound >= 0 {
+		n.todo = e.affordable(&n, last)
+		if !n.todo.has(n.chosen) {
+			n.chosen = bits.TrailingZeros32(uint32(n.todo))
+		}
+	} else if e.cfg.Full {
+		n.todo = can
+	}
+	n.todo.add(n.chosen)
+	n.done.add(n.chosen)
+	e.nodes = append(e.nodes, n)
+	return e.procs[n.chosen]
+}
+
+// inherit computes what sleeps at n, which follows from step ev at up: whose step was explored
+// before ev, or sleeps there, and is independent of ev.
+func (e *engine) inherit(n, up *node, ev *event) {
+	n.preempt = up.preempt
+	if e.cfg.Bound >= 0 {
+		if k := len(e.trace); k > 1 {
+			if last := e.trace[k-2].proc; last != ev.proc && up.enabled.has(last) {
+				n.preempt++
+			}
+		}
+		return
+	}
+	if e.cfg.Full {
+		return
+	}
+	s := (up.sleep | up.done) &^ (1 << ev.proc)
+	wrote := up.sleepW | up.wrote
+	for s != 0 {
+		q := bits.TrailingZeros32(uint32(s))
+		s.drop(q)
+		if p := e.procs[q]; p.x == nil || p.x != ev.x || !ev.wrote && !wrote.has(q) {
+			n.sleep.add(q)
+			if wrote.has(q) {
+				n.sleepW.add(q)
+			}
+		}
+	}
+}
+
+// affordable returns those who may be chosen at n within the bound of preemptions.
+func (e *engine) affordable(n *node, last int) set {
+	if last >= 0 && n.enabled.has(last) && n.preempt >= e.cfg.Bound {
+		return 1 << last
+	}
+	return n.enabled
+}
+
+// prefer chooses one of s: who ran last, if possible, else the next one.
+func prefer(s set, last int) int {
+	if last >= 0 && s.has(last) {
+		return last
+	}
+	return bits.TrailingZeros32(uint32(s))
+}
+
+func nth(s set, k int) int {
+	for range k {
+		s &= s - 1
+	}
+	return bits.TrailingZeros32(uint32(s))
+}
+
+// next changes the path to the next one that is to be explored; false if there is none.
+func (e *engine) next() bool {
+	for i := len(e.nodes) - 1; i >= 0; i-- {
+		n := &e.nodes[i]
+		if rest := n.todo &^ (n.done | n.sleep); rest != 0 {
+			n.chosen = bits.TrailingZeros32(uint32(rest))
+			n.done.add(n.chosen)
+			e.nodes = e.nodes[:i+1]
+			return true
+		}
+	}
+	return false
+}

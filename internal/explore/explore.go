@@ -1,0 +1,216 @@
+//go:build explore
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package explore
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"weft/internal/xatomic"
+)
+
+// Config says how to explore. The zero value explores all orders, reduced.
+type Config struct {
+	// Full leaves out the reduction: each order of all steps is run. For tests of the explorer.
+	Full bool
+
+	// Bound, if not zero, explores only the orders with less than so many
+	// preemptions: changes from a goroutine that could have gone on. There is no reduction then.
+	Bound int
+
+	// MaxSteps is when a run counts as one that does not end. Zero means 5000.
+	MaxSteps int
+
+	// MaxRuns ends the search early; the result says so. Zero means no limit.
+	MaxRuns int
+
+	sites bool
+}
+
+func (c Config) withDefaults() Config {
+	if c.MaxSteps == 0 {
+		c.MaxSteps = 5000
+	}
+	c.Bound-- // less than zero: no bound
+	return c
+}
+
+// Result is the outcome of a search.
+type Result struct {
+	Runs      int      // orders that were run
+	Redundant int      // of these, those that turned out, on the way, to lead nowhere new
+	Steps     int      // of all runs
+	Complete  bool     // all orders have been covered
+	Failure   *Failure // the first that was found, or nil
+}
+
+func (r Result) String() string {
+	s := fmt.Sprintf("%d orders, %d of them redundant, %d steps", r.Runs, r.Redundant, r.Steps)
+	if !r.Complete {
+		s += ", not complete"
+	}
+	return s
+}
+
+// A Run is one execution of the program. The function that sets it up makes the objects anew and
+// names the goroutines; its own operations are no steps.
+type Run struct {
+	e     *engine
+	ends  []func() error
+	names []name
+}
+
+// Go adds a goroutine, which has to end. In the setup only: goroutines of the program are started with
+// xatomic.Go.
+func (r *Run) Go(name string, f func()) { r.e.add(name, f) }
+
+// Daemon adds a goroutine that may be left waiting when nobody can go on.
+func (r *Run) Daemon(name string, f func()) { r.e.add(name, f).daemon = true }
+
+// End adds a check of the state in which nobody can go on.
+func (r *Run) End(f func() error) { r.ends = append(r.ends, f) }
+
+// Failf ends the run as failed. Goroutines of the program call it; they go on to their next step.
+func (r *Run) Failf(format string, args ...any) {
+	who := ""
+	if r.e.cur != nil {
+		who = r.e.cur.name + ": "
+	}
+	r.e.failed(who+fmt.Sprintf(format, args...), "")
+}
+
+// Check is Failf unless ok.
+func (r *Run) Check(ok bool, format string, args ...any) {
+	if !ok {
+		r.Failf(format, args...)
+	}
+}
+
+// Explore runs the program that setup makes in every order of its steps, up to orders that differ only in
+// steps which do not touch the same object, and stops at the first failure.
+func Explore(cfg Config, setup func(*Run)) Result {
+	e := newEngine(cfg, setup)
+	defer e.close()
+	for {
+		e.execute()
+		e.res.Runs++
+		if e.fail != nil {
+			e.res.Failure = e.explain(e.fail)
+			return e.res
+		}
+		e.waiting()
+		if !e.next() {
+			e.res.Complete = true
+			return e.res
+		}
+		if e.res.Runs == e.cfg.MaxRuns {
+			return e.res
+		}
+	}
+}
+
+// Random runs the program in count random orders, and stops at the first failure.
+func Random(cfg Config, seed uint64, count int, setup func(*Run)) Result {
+	e := newEngine(cfg, setup)
+	defer e.close()
+	for k := range count {
+		e.random = rand.New(rand.NewPCG(seed, uint64(k)))
+		e.execute()
+		e.res.Runs++
+		if e.fail != nil {
+			e.res.Failure = e.explain(e.fail)
+			break
+		}
+	}
+	return e.res
+}
+
+// Replay runs the program in the order of a Failure's Script, and returns the failure; nil if there is none.
+func Replay(script string, setup func(*Run)) (*Failure, error) {
+	e := newEngine(Config{sites: true}, setup)
+	defer e.close()
+	var err error
+	if e.script, err = parseScript(script); err != nil {
+		return nil, err
+	}
+	e.execute()
+	if e.fail == nil {
+		return nil, nil
+	}
+	e.describe(e.fail)
+	return e.fail, nil
+}
+
+// explain runs the failed order again, to note where each step stands in the program.
+func (e *engine) explain(f *Failure) *Failure {
+	r := newEngine(Config{MaxSteps: e.cfg.MaxSteps, sites: true}, e.setup)
+	defer r.close()
+	r.script = f.script
+	if len(r.script) == 0 {
+		r.script = []int{0}
+	}
+	r.execute()
+	if r.fail == nil || r.fail.Why != f.Why {
+		e.describe(f)
+		f.Why += " (which did not come again in the same order: the program is not deterministic)"
+		return f
+	}
+	r.describe(r.fail)
+	return r.fail
+}
+
+// Mark is a moment of a run.
+type Mark struct {
+	proc int
+	time uint32
+}
+
+// Now is the moment after the last step of the goroutine that runs.
+func (r *Run) Now() Mark {
+	p := r.e.cur
+	return Mark{p.id, p.clock[p.id] + 1}
+}
+
+// Before reports whether m comes before the present moment in each order that has the same outcome: not by
+// chance, but because the steps between order them.
+func (r *Run) Before(m Mark) bool {
+	p := r.e.cur
+	return m.proc == p.id || p.clock[m.proc] >= m.time
+}
+
+// Plain says that the goroutine that runs uses plain memory which belongs to the word x. It is no
+// step. Who frees x must come after it.
+func (r *Run) Plain(x any) {
+	p := r.e.cur
+	o := r.e.object(x)
+	if o.freed {
+		r.Failf("uses memory that is free")
+	}
+	o.marks[p.id] = p.clock[p.id] + 1
+}
+
+// Free says that the memory of the words is free from now on. It is a failure if one of them is used
+// later, or might be in another order of the same outcome.
+func (r *Run) Free(words ...any) {
+	p := r.e.cur
+	for _, x := range words {
+		o := r.e.object(x)
+		for q := range r.e.procs {
+			if q != p.id && (o.ops[q] > p.clock[q] || o.marks[q] > p.clock[q]) {
+				r.Failf("frees memory that %s may be using still", r.e.procs[q].name)
+			}
+		}
+		o.freed = true
+	}
+}
+
+// Step is a scheduling point that conflicts with others on the same x.
+func Step(x any) {
+	if xatomic.Before != nil {
+		xatomic.Before(xatomic.Store, x, nil)
+		xatomic.After(0, true)
+	}
+}
