@@ -28,11 +28,17 @@ func runBench(t *testing.T, extra []harness.Workload, args ...string) (status in
 	return status, out.String(), err.String()
 }
 
-// readRows reads a -json file strictly: exactly the documented fields, all of them.
-func readRows(t *testing.T, name string) []harness.Row {
+func readFile(t *testing.T, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(name)
 	require.NoError(t, err)
+	return data
+}
+
+// readRows reads a -json file strictly: exactly the documented fields, all of them.
+func readRows(t *testing.T, name string) []harness.Row {
+	t.Helper()
+	data := readFile(t, name)
 	var loose []map[string]any
 	require.NoError(t, json.Unmarshal(data, &loose))
 	for _, row := range loose {
@@ -48,6 +54,7 @@ func readRows(t *testing.T, name string) []harness.Row {
 }
 
 func TestQuickRunOfTasksAndMessages(t *testing.T) {
+	t.Setenv("KMP_BLOCKTIME", "0") // libomp's threads would spin, and be waited for, after every sample
 	file := filepath.Join(t.TempDir(), "rows.json")
 	status, stdout, stderr := runBench(t, nil, "-quick", "-run", "^(task|msg)/", "-workers", "1,2", "-peers", "-json", file)
 	require.Equal(t, exitOK, status, stderr)

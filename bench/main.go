@@ -21,6 +21,7 @@ import (
 	"weft/bench/internal/heat"
 	"weft/bench/internal/msg"
 	"weft/bench/internal/native"
+	"weft/bench/internal/taskbench"
 	"weft/bench/internal/tasks"
 )
 
@@ -42,32 +43,38 @@ func main() {
 
 // bench is the program. Workloads in extra are measured after the built-in ones; tests plant theirs here.
 func bench(ctx context.Context, args []string, extra []harness.Workload, stdout, stderr io.Writer) int {
-	opts, err := parseOptions(args, stderr)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		fmt.Fprintf(stderr, "bench: %v\n", err)
-		return exitUsage
-	}
-
 	b := newBuiltin()
 	defer b.close()
-	loads := slices.Concat(b.workloads(), extra)
-	if err := opts.checkAgainst(loads); err != nil {
-		fmt.Fprintf(stderr, "bench: %v\n", err)
-		return exitUsage
+	status, err := exitUsage, error(nil)
+	if name, rest, ok := findCommand(args); ok {
+		status, err = graphs(ctx, b, name, args, rest, stdout, stderr)
+	} else {
+		status, err = rows(ctx, b, args, extra, stdout, stderr)
 	}
-	if opts.list {
-		list(stdout, loads)
+	if errors.Is(err, flag.ErrHelp) {
 		return exitOK
 	}
-
-	status, err := measure(ctx, opts, b, loads, stdout, stderr)
 	if err != nil {
 		fmt.Fprintf(stderr, "bench: %v\n", err)
 	}
 	return status
+}
+
+// rows is the main command. An error from before anything is measured is returned with exitUsage.
+func rows(ctx context.Context, b *builtin, args []string, extra []harness.Workload, stdout, stderr io.Writer) (int, error) {
+	opts, err := parseOptions(args, stderr)
+	if err != nil {
+		return exitUsage, err
+	}
+	loads := slices.Concat(b.workloads(opts.patterns), extra)
+	if err := opts.checkAgainst(loads); err != nil {
+		return exitUsage, err
+	}
+	if opts.list {
+		list(stdout, loads)
+		return exitOK, nil
+	}
+	return measure(ctx, &opts.measuring, opts.config(), b, loads, nil, stdout, stderr)
 }
 
 // builtin is the built-in workloads and the programs that they build.
@@ -84,8 +91,9 @@ func newBuiltin() *builtin {
 	return &builtin{kit: native.NewKit(sources), heat: new(heat.Program)}
 }
 
-func (b *builtin) workloads() []harness.Workload {
-	return slices.Concat(tasks.Workloads(b.kit), msg.Workloads(), heat.Workloads(b.heat))
+// workloads returns the rows of the main command.
+func (b *builtin) workloads(patterns bool) []harness.Workload {
+	return slices.Concat(tasks.Workloads(b.kit), taskbench.Rows(b.kit, patterns), msg.Workloads(), heat.Workloads(b.heat))
 }
 
 // close removes what was built. It lies in the temporary directory: failing to remove it is nothing to stop for.
@@ -107,8 +115,11 @@ func (b *builtin) profileOurs(c *cpuprof.Collector) func(peer string, sample fun
 	}
 }
 
-func measure(ctx context.Context, opts *options, b *builtin, loads []harness.Workload, stdout, stderr io.Writer) (int, error) {
-	cfg := opts.config()
+// A details function writes what a command has to say besides the rows.
+type details func(w io.Writer, markdown bool) error
+
+// measure measures and writes all outputs. More may be nil.
+func measure(ctx context.Context, opts *measuring, cfg harness.Config, b *builtin, loads []harness.Workload, more details, stdout, stderr io.Writer) (int, error) {
 	var prof *cpuprof.Collector
 	if opts.cpuProfile != "" || opts.top > 0 {
 		prof = new(cpuprof.Collector)
@@ -127,6 +138,10 @@ func measure(ctx context.Context, opts *options, b *builtin, loads []harness.Wor
 		fmt.Fprintf(tableTo, "\nweft and the best of its rivals, in this run:\n\n")
 		_ = harness.WriteOutcomes(tableTo, outcomes)
 	}
+	if more == nil {
+		more = func(io.Writer, bool) error { return nil }
+	}
+	_ = more(tableTo, false)
 
 	status := exitOK
 	if rep.Failed || runErr != nil {
@@ -148,7 +163,10 @@ func measure(ctx context.Context, opts *options, b *builtin, loads []harness.Wor
 				}
 				fmt.Fprintln(w)
 			}
-			return harness.WriteMarkdown(w, rep.Rows)
+			if err := harness.WriteMarkdown(w, rep.Rows); err != nil {
+				return err
+			}
+			return more(w, true)
 		}))
 	}
 	if prof != nil {
@@ -168,7 +186,7 @@ func writeJSON(name string, stdout io.Writer, rows []harness.Row) error {
 	return writeFile(name, func(w io.Writer) error { return harness.WriteJSON(w, rows) })
 }
 
-func writeProfile(c *cpuprof.Collector, opts *options, stdout io.Writer) error {
+func writeProfile(c *cpuprof.Collector, opts *measuring, stdout io.Writer) error {
 	p, err := c.Profile()
 	if errors.Is(err, cpuprof.ErrEmpty) {
 		return errors.New("no CPU samples of weft: run longer (-reps, -mintime), and let weft be among the peers (-only)")

@@ -18,25 +18,35 @@ import (
 	"weft/bench/internal/harness"
 )
 
-// options is the command line.
+// options is the command line of the main command. The others have measuring, and options of their own.
 type options struct {
+	measuring
+	list     bool
+	patterns bool
+	run      *regexp.Regexp
+	quick    bool
+}
+
+// measuring is the options that all commands share.
+type measuring struct {
 	args       []string // as given, for the record
-	list       bool
-	run        *regexp.Regexp
 	reps       int
 	workers    []int
 	peers      bool
 	only       []string
-	quick      bool
 	minTime    time.Duration
 	budget     time.Duration
 	json       string
 	markdown   string
 	cpuProfile string
 	top        int
+
+	workerList, onlyList string // as given
 }
 
 const usage = `usage: go run ./bench [options]
+       go run ./bench taskbench [options]    one graph of Task Bench
+       go run ./bench metg [options]         its minimum effective task granularity
 
 Measures weft and its peers in turn (peer, weft, peer, weft, …) and prints, for every row, the median, minimum and maximum of
 its samples, and weft's median over the peer's. One unrecorded sample of each warms up. Every sample checks its
@@ -46,58 +56,32 @@ GOMAXPROCS is set to the row's number of workers, so a worker is a thread that r
 
 `
 
-func parseOptions(args []string, stderr io.Writer) (*options, error) {
-	o := &options{args: args}
-	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // flag would print the whole usage after every mistake
-	var run, workers, only string
-	fs.BoolVar(&o.list, "list", false, "print the workloads with their sizes and peers, and stop")
-	fs.StringVar(&run, "run", "", "measure the workloads whose name matches `REGEXP` (default all)")
-	fs.IntVar(&o.reps, "reps", 5, "samples per row: `N` of at least 1 (with -quick: 2)")
-	fs.StringVar(&workers, "workers", "", "comma-separated `LIST` of worker counts (default 1 and the number of processors, here "+defaultWorkers()+")")
+// declare adds the options to a flag set.
+func (o *measuring) declare(fs *flag.FlagSet) {
+	fs.IntVar(&o.reps, "reps", 5, "samples per row: `N` of at least 1")
+	fs.StringVar(&o.workerList, "workers", "", "comma-separated `LIST` of worker counts (default 1 and the number of processors, here "+defaultWorkers()+")")
 	fs.BoolVar(&o.peers, "peers", false, "also measure peers that need other tools: libgomp (gcc), libomp (clang), tbb (g++)")
-	fs.StringVar(&only, "only", "", "measure only the peers in the comma-separated `LIST`, e.g. weft,channels")
-	fs.BoolVar(&o.quick, "quick", false, "tiny sizes: does everything work and check? The figures mean nothing")
-	fs.DurationVar(&o.minTime, "mintime", 100*time.Millisecond, "repeat short programs within a sample for at least this `DURATION` (with -quick: 1ms)")
+	fs.StringVar(&o.onlyList, "only", "", "measure only the peers in the comma-separated `LIST`, e.g. weft,channels")
+	fs.DurationVar(&o.minTime, "mintime", 100*time.Millisecond, "repeat short programs within a sample for at least this `DURATION`")
 	fs.DurationVar(&o.budget, "budget", 20*time.Second, "a row whose samples have taken this `DURATION` takes no more; 0 means no limit")
 	fs.StringVar(&o.json, "json", "", "also write the rows to `FILE` as a JSON array; - is standard output, and the table goes to standard error")
 	fs.StringVar(&o.markdown, "markdown", "", "also write the rows to `FILE` as a Markdown table, with a line about the machine")
 	fs.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile of weft's samples, and of nothing else, to `FILE`")
 	fs.IntVar(&o.top, "top", 0, "print the `N` functions with the most flat time in weft's samples, and the time per package")
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(stderr, usage)
-			fs.SetOutput(stderr)
-			fs.PrintDefaults()
-			return nil, err
-		}
-		return nil, fmt.Errorf("%w (-h lists the options)", err)
-	}
+}
 
+// check looks at the options once they are parsed, and fills in defaults.
+func (o *measuring) check() error {
 	var errs []error
-	if fs.NArg() > 0 {
-		errs = append(errs, fmt.Errorf("unexpected argument %q: there are only options (-h lists them)", fs.Arg(0)))
+	if o.workerList == "" {
+		o.workerList = defaultWorkers()
 	}
 	var err error
-	if o.run, err = regexp.Compile(run); err != nil {
-		errs = append(errs, fmt.Errorf("-run: %w", err))
-	}
-	if workers == "" {
-		workers = defaultWorkers()
-	}
-	if o.workers, err = parseWorkers(workers); err != nil {
+	if o.workers, err = parseWorkers(o.workerList); err != nil {
 		errs = append(errs, fmt.Errorf("-workers: %w", err))
 	}
-	if only != "" {
-		o.only = strings.Split(only, ",")
-	}
-	given := map[string]bool{}
-	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	if o.quick && !given["reps"] {
-		o.reps = 2
-	}
-	if o.quick && !given["mintime"] {
-		o.minTime = time.Millisecond
+	if o.onlyList != "" {
+		o.only = strings.Split(o.onlyList, ",")
 	}
 	if o.reps < 1 {
 		errs = append(errs, fmt.Errorf("-reps %d: at least 1 is needed", o.reps))
@@ -108,6 +92,60 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	if o.minTime < 0 || o.budget < 0 {
 		errs = append(errs, errors.New("-mintime and -budget: a duration must not be negative"))
 	}
+	return errors.Join(errs...)
+}
+
+// config says what is measured, but for what the main command can choose.
+func (o *measuring) config() harness.Config {
+	return harness.Config{Workers: o.workers, Reps: o.reps, Extra: o.peers, Only: o.only, MinTime: o.minTime, Budget: o.budget}
+}
+
+// parse parses the arguments of a command. Usage comes before the list of options.
+func parse(fs *flag.FlagSet, args []string, usage string, stderr io.Writer) error {
+	fs.SetOutput(io.Discard) // flag would print the whole usage after every mistake
+	err := fs.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stderr, usage)
+		fs.SetOutput(stderr)
+		fs.PrintDefaults()
+		return err
+	case err != nil:
+		return fmt.Errorf("%w (-h lists the options)", err)
+	}
+	return nil
+}
+
+func parseOptions(args []string, stderr io.Writer) (*options, error) {
+	o := &options{measuring: measuring{args: args}}
+	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
+	var run string
+	o.declare(fs)
+	fs.BoolVar(&o.list, "list", false, "print the workloads with their sizes and peers, and stop")
+	fs.BoolVar(&o.patterns, "patterns", false, "add metg/PATTERN for more patterns of Task Bench; without it there is only metg/stencil_1d")
+	fs.StringVar(&run, "run", "", "measure the workloads whose name matches `REGEXP` (default all)")
+	fs.BoolVar(&o.quick, "quick", false, "tiny sizes, and unless they are given -reps 2 and -mintime 1ms: does everything work and check? The figures mean nothing")
+	if err := parse(fs, args, usage, stderr); err != nil {
+		return nil, err
+	}
+	given := map[string]bool{}
+	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if o.quick && !given["reps"] {
+		o.reps = 2
+	}
+	if o.quick && !given["mintime"] {
+		o.minTime = time.Millisecond
+	}
+
+	var errs []error
+	if fs.NArg() > 0 {
+		errs = append(errs, fmt.Errorf("unexpected argument %q: there are the commands %s, which come first, and options (-h lists them)", fs.Arg(0), commandNames()))
+	}
+	var err error
+	if o.run, err = regexp.Compile(run); err != nil {
+		errs = append(errs, fmt.Errorf("-run: %w", err))
+	}
+	errs = append(errs, o.check())
 	return o, errors.Join(errs...)
 }
 
@@ -136,19 +174,25 @@ func parseWorkers(list string) ([]int, error) {
 
 // checkAgainst reports options that select nothing.
 func (o *options) checkAgainst(loads []harness.Workload) error {
-	var names, peers []string
-	matched := false
+	var names []string
 	for _, w := range loads {
 		names = append(names, w.Name)
-		matched = matched || o.run.MatchString(w.Name)
+	}
+	if !slices.ContainsFunc(names, o.run.MatchString) {
+		return fmt.Errorf("-run %q matches none of %s", o.run, strings.Join(names, ", "))
+	}
+	return o.checkPeers(loads)
+}
+
+// checkPeers reports names of peers that no workload has.
+func (o *measuring) checkPeers(loads []harness.Workload) error {
+	var peers []string
+	for _, w := range loads {
 		for _, p := range w.Peers {
 			if !slices.Contains(peers, p.Name) {
 				peers = append(peers, p.Name)
 			}
 		}
-	}
-	if !matched {
-		return fmt.Errorf("-run %q matches none of %s", o.run, strings.Join(names, ", "))
 	}
 	for _, name := range o.only {
 		if !slices.Contains(peers, name) {
@@ -159,8 +203,7 @@ func (o *options) checkAgainst(loads []harness.Workload) error {
 }
 
 func (o *options) config() harness.Config {
-	return harness.Config{
-		Run: o.run, Workers: o.workers, Reps: o.reps, Extra: o.peers, Only: o.only,
-		Quick: o.quick, MinTime: o.minTime, Budget: o.budget,
-	}
+	cfg := o.measuring.config()
+	cfg.Run, cfg.Quick = o.run, o.quick
+	return cfg
 }

@@ -6,12 +6,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 
 	"weft/bench/internal/harness"
 )
@@ -66,8 +64,7 @@ func observe(plan *harness.Plan, table, stderr io.Writer) harness.Observer {
 		Group: group,
 	}
 
-	f, isFile := stderr.(*os.File)
-	if !isFile || !term.IsTerminal(int(f.Fd())) {
+	if !isTerminal(stderr) {
 		done, all := 0, plan.Rows()
 		obs.Group = func(rows []harness.Row, load harness.Workload) {
 			for _, r := range rows {

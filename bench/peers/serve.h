@@ -5,9 +5,10 @@
 //
 //	PROGRAM WORKLOAD SIZE THREADS [FILE]
 //
-// and each line "sample PARAMETER MILLISECONDS" on its standard input asks for one sample: the workload is run until its
-// timed parts add up to the given time. The answer is one line: nanoseconds per task, then "ok", or "wrong" and what was
-// wrong. The process, and with it the library's threads, stays between samples.
+// and each line "sample PARAMETER EXPECTED MILLISECONDS" on its standard input asks for one sample: the workload is run
+// until its timed parts add up to the given time. What the two numbers mean is up to the workload. The answer is one
+// line: nanoseconds per task, then "ok", or "wrong" and what was wrong. The process, and with it the library's threads,
+// stays between samples.
 //
 // A program defines timed, the part that its library is needed for, and calls serve with its workloads.
 
@@ -32,6 +33,7 @@ typedef struct {
 static long size;            // of the workload
 static int threads;          // exactly as many take part
 static long parameter;       // of the sample
+static long expected;        // for its check
 static const char *file;     // "" if there is none
 static char wrong[200];      // empty while the answer is right
 
@@ -97,7 +99,7 @@ static int serve(int argc, char **argv, const workload *workloads, size_t count)
     char line[100];
     while (fgets(line, sizeof line, stdin)) {
         double least = 0, total = 0;
-        if (sscanf(line, "sample %ld %lf", &parameter, &least) != 2) {
+        if (sscanf(line, "sample %ld %ld %lf", &parameter, &expected, &least) != 3) {
             fprintf(stderr, "not understood: %s", line);
             return 2;
         }

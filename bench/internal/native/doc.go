@@ -10,7 +10,7 @@
 //	defer kit.Close()
 //	proc, err := kit.Start(ctx, native.Libomp, "tasks", "task/chain", "1000000", "2")
 //	if errors.Is(err, harness.ErrSkipped) { … } // the error says which packages to install
-//	ns, err := proc.Ask("sample 0 100")
+//	ns, err := proc.Ask("sample 0 0 100")
 //
 // A program answers each line on its standard input by one line: a figure, then "ok" or "wrong" and what was wrong. It stays
 // between samples, so that its threads are warm, as weft's are, and ends when its input does.

@@ -29,12 +29,12 @@ const (
 var (
 	Libgomp = &Toolchain{
 		Name: "libgomp", Compiler: "gcc", Suffix: openmpSuffix, probe: openmpProbe,
-		Flags: append([]string{"-std=gnu11", "-fopenmp"}, common...),
+		Flags: append([]string{"-std=gnu11", "-fopenmp"}, common...), Libs: []string{"-lm"},
 		Needs: "gcc and libc6-dev",
 	}
 	Libomp = &Toolchain{
 		Name: "libomp", Compiler: "clang", Suffix: openmpSuffix, probe: openmpProbe,
-		Flags: append([]string{"-std=gnu11", "-fopenmp", "-fopenmp-version=50"}, common...),
+		Flags: append([]string{"-std=gnu11", "-fopenmp", "-fopenmp-version=50"}, common...), Libs: []string{"-lm"},
 		Needs: "clang and libomp-dev",
 	}
 	TBB = &Toolchain{

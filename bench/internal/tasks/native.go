@@ -26,7 +26,7 @@ func foreign(kit *native.Kit, tc *native.Toolchain, workload string) harness.Pee
 		if err != nil {
 			return harness.Probe{}, err
 		}
-		question := fmt.Sprintf("sample 0 %.3f", p.MinTime.Seconds()*1e3)
+		question := fmt.Sprintf("sample 0 0 %.3f", p.MinTime.Seconds()*1e3)
 		return harness.Probe{
 			Sample: func(context.Context) (float64, error) { return proc.Ask(question) },
 			Close:  proc.Close,

@@ -85,6 +85,7 @@ func TestChecksCatchWrongRuns(t *testing.T) {
 
 // Every peer must give a right answer, repeatedly: run with -race, this is also the proof that the twins are ordered.
 func TestPeersAreRight(t *testing.T) {
+	t.Setenv("KMP_BLOCKTIME", "0") // libomp's threads would spin, and be waited for, after every sample
 	kit := native.NewKit(os.DirFS("../../peers"))
 	defer func() { require.NoError(t, kit.Close()) }()
 	for _, load := range Workloads(kit) {
