@@ -53,11 +53,16 @@ type Result struct {
 	Err        error
 }
 
-// What a quick run makes of a row of the main command: a few steps of a few points.
+// What a quick run makes of a row of the main command: a few steps of a few points, and a short search, which may come to nothing:
+// a busy machine is no mistake.
 const (
 	quickWidth = 4
 	quickSteps = 20
+	quickLimit = 16 * DefaultStart
 )
+
+// quick reports whether a row is run in small.
+func (e *Experiment) quick(p harness.Params) bool { return p.Size < int64(e.Width) }
 
 // normalize fills in defaults; the error names everything that is not legal.
 func (e Experiment) normalize() (Experiment, error) {
@@ -131,7 +136,14 @@ func METG(kit *native.Kit, e Experiment) (harness.Workload, error) {
 		w.Peers = append(w.Peers, e.peer(sys, true, func(ctx context.Context, p harness.Params, m *Machine) (float64, error) {
 			res := Result{Experiment: w.Name, System: sys.Name, Workers: p.Workers, Tasks: m.tasks}
 			if _, res.Err = m.measurePeak(ctx, p.MinTime); res.Err == nil {
-				res.Sweep, res.Err = m.METG(ctx, m.known, e.Grains, p.MinTime/5) // there are about a dozen grains, and most of them last longer
+				grains := e.Grains
+				if e.quick(p) {
+					grains = Grains{Start: DefaultStart, Limit: quickLimit}
+				}
+				res.Sweep, res.Err = m.METG(ctx, m.known, grains, p.MinTime/5) // there are about a dozen grains, and most of them last longer
+				if e.quick(p) && errors.Is(res.Err, ErrUnreached) {
+					res.Sweep.METG, res.Err = float64(quickLimit), nil
+				}
 			}
 			e.report(res)
 			return res.Sweep.METG / float64(time.Microsecond), res.Err
@@ -174,7 +186,7 @@ func (e *Experiment) workload(prefix, about, unit string) harness.Workload {
 func (e *Experiment) peer(sys System, busy bool, sample func(ctx context.Context, p harness.Params, m *Machine) (float64, error)) harness.Peer {
 	open := func(ctx context.Context, p harness.Params) (harness.Probe, error) {
 		cfg := e.Config
-		if p.Size < int64(cfg.Width) {
+		if e.quick(p) {
 			cfg.Width, cfg.Steps = int(p.Size), min(cfg.Steps, quickSteps)
 			cfg.Radix, cfg.Period = min(cfg.Radix, cfg.Width), 0
 		}
