@@ -5,6 +5,7 @@ package docs_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -106,4 +107,20 @@ func Example_release() {
 	// head 1
 	// tail 2
 	// <nil>
+}
+
+func Example_debug() {
+	rt := task.New(task.Config{Workers: 1, Debug: true}) // found with one worker too
+	defer rt.Close()
+	var total int
+	err := rt.Run(context.Background(), func(t *task.Task) error {
+		t.SpawnWith(task.Attrs{Label: "first"}, func(t *task.Task) error { total = 1; return nil }, deps.Out(&total))
+		t.SpawnWith(task.Attrs{Label: "second"}, func(t *task.Task) error { // should say deps.InOut(&total).Weak()
+			t.SpawnWith(task.Attrs{Label: "inner"}, func(t *task.Task) error { total++; return nil }, deps.InOut(&total))
+			return nil
+		}) // and so nothing orders first and inner
+		return nil
+	})
+	fmt.Println(errors.Is(err, task.ErrConflict))
+	// Output: true
 }

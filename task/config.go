@@ -30,6 +30,12 @@ type Config struct {
 	// where the body is written, which for a function literal is the same place.
 	TraceSpawns bool
 
+	// Debug makes the runtime look for accesses that are declared wrongly: two tasks that may use an
+	// object at the same time, one of them writing, end the run with [ErrConflict]; what may
+	// be a mistake goes to Logger. It includes TraceSpawns, and costs a lock and a
+	// little memory per task. False means the environment variable WEFT_DEBUG, or no.
+	Debug bool
+
 	// Logger gets degraded operation, a line each. Nil means silence.
 	Logger *slog.Logger
 }
@@ -62,6 +68,14 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Window > maxWindow || c.Window == 1 {
 		return c, fmt.Errorf("task: Config.Window is %d; legal are 2 to %d, 0 for the default and a negative value for none", c.Window, maxWindow)
 	}
+	if !c.Debug {
+		n, err := envInt(EnvDebug, 0, 0, 1)
+		if err != nil {
+			return c, err
+		}
+		c.Debug = n == 1
+	}
+	c.TraceSpawns = c.TraceSpawns || c.Debug
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

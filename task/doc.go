@@ -64,6 +64,7 @@
 //	                          while an event is pending
 //	Hold's function           anybody, once                    no
 //	Unblock                   anybody, at any time             no
+//	Uses                      the body                         no
 //	Context, Label, Runtime,  anybody, while the task lives    no
 //	InFinal, Cost
 //	Runtime.Spawn, SpawnWith  anybody                          no
@@ -74,6 +75,12 @@
 //
 // "The body" means: the goroutine that runs the body, on the innermost task that it
 // runs. Calls by others panic and name both.
+//
+// # Debug mode
+//
+// With [Config.Debug] the runtime keeps books on what tasks declare. Two tasks that may use one object at
+// the same time, one of them writing, end the run with [ErrConflict], since an ancestor of one has
+// not declared the object; what may be a mistake goes to the log. Without it nothing is kept or looked at.
 //
 // # The window
 //

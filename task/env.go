@@ -7,6 +7,7 @@ package task
 const (
 	EnvWorkers = "WEFT_WORKERS" // Config.Workers
 	EnvWindow  = "WEFT_WINDOW"  // Config.Window
+	EnvDebug   = "WEFT_DEBUG"   // Config.Debug
 )
 
 // DefaultWindow is the bound on live children where nothing else is said.

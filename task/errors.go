@@ -58,6 +58,11 @@ func (t *Task) site() string {
 	if pc == 0 {
 		pc = reflect.ValueOf(t.fn).Pointer() + 1
 	}
+	return place(pc)
+}
+
+// place names a line of the program.
+func place(pc uintptr) string {
 	fr, _ := runtime.CallersFrames([]uintptr{pc}).Next()
 	if fr.Function == "" {
 		return "an unknown place"

@@ -39,8 +39,10 @@ func (s *slot) bodyOver(t *Task) {
 // giveUp releases t's accesses and, if no descendant is left, ends t. s is the caller's
 // slot, nil if it has none; f is the caller's flow.
 func (rt *Runtime) giveUp(t *Task, s *slot, f *deps.Flow) {
-	if t.flags&flagWait == 0 {
+	if t.flags&(flagWait|flagLongSpawn) == 0 {
 		t.Finish(f)
+	} else {
+		t.finishRarely(f)
 	}
 	if t.spawned != 0 {
 		left := t.spawned + t.count.Load()
@@ -66,10 +68,20 @@ func (rt *Runtime) giveUp(t *Task, s *slot, f *deps.Flow) {
 	}
 }
 
+// finishRarely is what giveUp does for tasks with the attribute Wait, which keep their accesses, and those that debug mode
+// may know of.
+func (t *Task) finishRarely(f *deps.Flow) {
+	if t.flags&flagWait == 0 {
+		t.forget()
+		t.Finish(f)
+	}
+}
+
 // deepDone ends t for good and returns the parent, which is to be told; nil if t was
 // the main task of a run. The memory of t may serve another task afterwards.
 func (rt *Runtime) deepDone(t *Task, s *slot, f *deps.Flow) *Task {
 	if t.flags&flagWait != 0 {
+		t.forget()
 		t.Finish(f)
 	}
 	p, r := t.parent, t.run

@@ -219,8 +219,8 @@ func rprogram(seed uint64) (main *rnode, objects, tasks int) {
 	return main, objects, tasks
 }
 
-// Random programs give the values of the sequential program for every number of workers, window,
-// GOMAXPROCS and spinning.
+// Random programs give the values of the sequential program for every number of workers, window, GOMAXPROCS, spinning, order of
+// stealing and instrumentation; and debug mode finds nothing to say, since children stay within what their parents declare.
 func TestRandomPrograms(t *testing.T) {
 	programs := uint64(300)
 	if underRace || testing.Short() {
@@ -232,32 +232,64 @@ func TestRandomPrograms(t *testing.T) {
 		first, last = *seedFlag, *seedFlag+1
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	var said warnings
+	instruments := []struct {
+		name string
+		cfg  Config
+	}{{"none", Config{}}, {"traced", Config{TraceSpawns: true}}, {"debug", Config{Debug: true, Logger: said.logger()}}}
+	k := 0
 	for _, procs := range []int{1, 2, 4} {
 		runtime.GOMAXPROCS(procs)
 		for _, workers := range []int{1, 2, 3, 8} {
 			for _, window := range []int{2, 16, 0} {
-				rounds := huntRounds
-				if procs == 2 {
-					rounds = 0
+				for _, ins := range instruments {
+					tune := tuning{huntRounds: huntRounds, stealSeed: base + uint64(k)}
+					if procs == 2 {
+						tune.huntRounds = 0
+					}
+					k++
+					cfg := ins.cfg
+					cfg.Workers, cfg.Window = workers, window
+					rt, err := open(cfg, tune)
+					require.NoError(t, err)
+					for seed := first; seed < last; seed += 36 {
+						main, objects, tasks := rprogram(seed)
+						want := rworld{make([]int64, objects), make([]int64, tasks)}
+						main.sequential(&want)
+						got := rworld{make([]int64, objects), make([]int64, tasks)}
+						what := fmt.Sprintf("-task.seed %d: procs %d, workers %d, window %d, steal seed %d, instruments %s", seed, procs, workers, window, tune.stealSeed, ins.name)
+						var m Mutex
+						require.NoError(t, rt.Run(bg, func(t *Task) error { return main.body(t, &got, &m) }), what)
+						require.Equal(t, want, got, what)
+						require.Empty(t, said.take(), what)
+					}
+					first, last = first+1, last+1
+					if *seedFlag != 0 {
+						first, last = *seedFlag, *seedFlag+1
+					}
+					require.NoError(t, rt.Close())
 				}
-				rt, err := open(Config{Workers: workers, Window: window}, tuning{huntRounds: rounds})
-				require.NoError(t, err)
-				for seed := first; seed < last; seed += 12 {
-					main, objects, tasks := rprogram(seed)
-					want := rworld{make([]int64, objects), make([]int64, tasks)}
-					main.sequential(&want)
-					got := rworld{make([]int64, objects), make([]int64, tasks)}
-					what := fmt.Sprintf("-task.seed %d: procs %d, workers %d, window %d", seed, procs, workers, window)
-					var m Mutex
-					require.NoError(t, rt.Run(bg, func(t *Task) error { return main.body(t, &got, &m) }), what)
-					require.Equal(t, want, got, what)
-				}
-				first, last = first+1, last+1
-				if *seedFlag != 0 {
-					first, last = *seedFlag, *seedFlag+1
-				}
-				require.NoError(t, rt.Close())
 			}
 		}
 	}
+}
+
+// The order in which a slot looks at others is decided by the seed, and by nothing else.
+func TestStealSeed(t *testing.T) {
+	victims := func(seed uint64) (list []uint64) {
+		rt, err := open(Config{Workers: 5}, tuning{stealSeed: seed})
+		require.NoError(t, err)
+		require.NoError(t, rt.Close()) // the slots are nobody's now
+		for _, s := range rt.slots.all {
+			for range 8 {
+				list = append(list, s.rng.Uint64())
+			}
+		}
+		return list
+	}
+	require.NotEqual(t, victims(0), victims(1))
+	rt, err := open(Config{Workers: 1}, tuning{stealSeed: 7})
+	require.NoError(t, err)
+	require.NoError(t, rt.Close())
+	require.Equal(t, *rand.NewPCG(0, 0x9E3779B97F4A7C15^7), rt.slots.all[0].rng) // one slot alone draws nothing
 }

@@ -23,6 +23,8 @@ type run struct {
 	stopped xatomic.Bool  // bodies are skipped from now on
 	first   uatomic.Error // why; the first one stays
 
+	books books // in debug mode
+
 	mu      xatomic.Mutex
 	blocked []*Task // tasks in Block. +checklocks:mu
 }

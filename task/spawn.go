@@ -43,6 +43,10 @@ func (t *Task) spawnWith(s *slot, pc uintptr, a Attrs, fn func(*Task) error, acc
 		c.flags |= flagRare
 	}
 	c.dress(&a)
+	if c.flags&flagLongSpawn != 0 && s.rt.cfg.Debug {
+		t.spawnNoted(s, c, a.Undeferred || included, accs)
+		return
+	}
 	if a.Undeferred || included {
 		t.runUndeferred(s, c, accs)
 		return
@@ -72,9 +76,9 @@ func (c *Task) dress(a *Attrs) {
 	}
 }
 
-// start registers c and queues it if it is ready.
-func (t *Task) start(s *slot, c *Task, accs []deps.Access) {
-	isReady := t.Node.Register(&c.Node, accs, &s.flow)
+// start registers c, queues it if it is ready, and reports whether it was.
+func (t *Task) start(s *slot, c *Task, accs []deps.Access) (isReady bool) {
+	isReady = t.Node.Register(&c.Node, accs, &s.flow)
 	t.spawned++
 	if isReady {
 		s.ready(c)
@@ -84,6 +88,7 @@ func (t *Task) start(s *slot, c *Task, accs []deps.Access) {
 		t.unlooked = 0
 		t.throttle()
 	}
+	return isReady
 }
 
 // traced returns the program counter of the caller of the method that calls traced; zero if

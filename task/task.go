@@ -72,7 +72,7 @@ const (
 	flagUndeferred             // und is set
 	flagResuming               // in a queue to get a slot, not to start
 	flagOnReady                // more.onReady is to be called before the body
-	flagLongSpawn              // children inherit: the task is final, or spawns are traced
+	flagLongSpawn              // children inherit: the task is final, or spawns are traced or noted
 )
 
 // Values of Task.phase.
@@ -120,7 +120,8 @@ type Attrs struct {
 // more is what few tasks have. A task keeps it when its memory is used again.
 type more struct {
 	onReady func(*Task) error
-	held    *Mutex // the newest one that the body has locked and not unlocked
+	held    *Mutex  // the newest one that the body has locked and not unlocked
+	record  *record // in debug mode
 }
 
 // rare returns t's more. Precondition: the caller spawns t, or is its body.
@@ -151,8 +152,15 @@ func (t *Task) Release(accs ...deps.Access) error {
 	s := t.enter("Release")
 	var first error
 	for _, a := range accs {
-		if err := t.Node.Release(a, &s.flow); err != nil && first == nil {
-			first = err
+		undo := func() {}
+		if t.flags&flagLongSpawn != 0 && s.rt.cfg.Debug {
+			undo = t.forgetOne(a)
+		}
+		if err := t.Node.Release(a, &s.flow); err != nil {
+			undo()
+			if first == nil {
+				first = err
+			}
 		}
 	}
 	s.settle(false)

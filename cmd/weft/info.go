@@ -27,13 +27,15 @@ type variable struct {
 	meaning  string
 	standard func() string // the value where the variable is not set
 	number   int           // smallest legal number; 0: any text
+	onOff    bool          // 0 or 1
 }
 
 var variables = []variable{
-	{comm.EnvRanks, "ranks of a program that does not say how many", func() string { return "1" }, 1},
-	{task.EnvWorkers, "slots of a task runtime that does not say how many", func() string { return strconv.Itoa(runtime.GOMAXPROCS(0)) }, 1},
-	{task.EnvWindow, "live tasks of a runtime before spawning waits", func() string { return strconv.Itoa(task.DefaultWindow) }, 2},
-	{nam.EnvDir, "directory of the store of network-attached memory", nam.DefaultDir, 0},
+	{comm.EnvRanks, "ranks of a program that does not say how many", func() string { return "1" }, 1, false},
+	{task.EnvWorkers, "slots of a task runtime that does not say how many", func() string { return strconv.Itoa(runtime.GOMAXPROCS(0)) }, 1, false},
+	{task.EnvWindow, "live tasks of a runtime before spawning waits", func() string { return strconv.Itoa(task.DefaultWindow) }, 2, false},
+	{task.EnvDebug, "1: look for accesses that are declared wrongly", func() string { return "0" }, 0, true},
+	{nam.EnvDir, "directory of the store of network-attached memory", nam.DefaultDir, 0, false},
 }
 
 // setting is a variable as it is here and now.
@@ -85,6 +87,9 @@ func collect(environ []string) about {
 			delete(set, v.name)
 			if n, err := strconv.Atoi(value); v.number > 0 && (err != nil || n < v.number) {
 				s.Problem = fmt.Sprintf("must be a number, %d or more", v.number)
+			}
+			if v.onOff && value != "0" && value != "1" {
+				s.Problem = "must be 0 or 1"
 			}
 		} else {
 			s.Value = v.standard()
