@@ -35,6 +35,8 @@ var (
 	ErrMismatch = errors.New("ranks do not agree on the collective")
 	// ErrColor: a colour is neither Undefined nor 0 or more.
 	ErrColor = errors.New("bad colour")
+	// ErrPeerLost: a rank in another process is gone, or what it sends makes no sense. The run ends.
+	ErrPeerLost = errors.New("a rank is lost")
 	// ErrConfig: Config or the environment is unusable.
 	ErrConfig = errors.New("bad configuration")
 )

@@ -11,10 +11,22 @@ type protocol uint8
 const (
 	// eager: the payload comes with the frame, and the sender is done with it.
 	eager protocol = 1 + iota
-	// ready: the payload stays at the sender until a receive has matched (rendezvous). In one address
-	// space the frame's Ref is the *sendOp whose memory the receiver's side copies from.
+	// ready: the payload stays at the sender until a receive has matched (rendezvous).
 	ready
+
+	// The rest is between processes only; these frames have no header. Their words are
+	//
+	//	wanted    number of the send, number of the transfer, –, kind, bytes
+	//	payload   number of the transfer, offset, –, kind, bytes
+	//	ending    –, –, –, kind; the data says why
+
+	wanted  // a receive has matched a ready message and wants its payload
+	payload // a part of it
+	ending  // the sender's rank ends the run
 )
+
+// word returns the word of a frame's head that has the protocol, where nothing else is in it.
+func (p protocol) word() uint64 { return uint64(p) << 8 }
 
 // header is what travels before each payload.
 type header struct {

@@ -5,24 +5,65 @@ package comm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"weft/internal/fabric"
+	"weft/internal/fabric/inproc"
 )
 
-// run runs a body on n ranks, by direct calls and by frames, and requires success and that no goroutine is left.
+// runners are the ways to run ranks: in one process, and as if each were in a process of its own.
+var runners = map[string]func(ctx context.Context, cfg Config, body func(c *Comm) error) error{"together": Run, "apart": runApart}
+
+// run runs a body on n ranks in each way, and requires success and that no goroutine is left.
 func run(t testing.TB, n int, body func(c *Comm) error) {
 	t.Helper()
-	for _, frames := range []bool{false, true} {
-		cfg := Config{Ranks: n}
-		cfg.private.frames = frames
-		require.NoError(t, Run(context.Background(), cfg, body), "frames: %v", frames)
+	for how, run := range runners {
+		require.NoError(t, run(context.Background(), Config{Ranks: n}, body), how)
 		requireNoRankGoroutines(t)
 	}
 }
+
+// runApart is Run for ranks that have no memory in common, as far as they know. It returns the error of the rank that
+// ended the run.
+func runApart(ctx context.Context, cfg Config, body func(c *Comm) error) error {
+	n, err := cfg.validate()
+	if err != nil {
+		return runError(err)
+	}
+	eps, err := inproc.New(n)
+	if err != nil {
+		return runError(err)
+	}
+	worlds := make([]*world, n)
+	for r, ep := range eps {
+		worlds[r] = newWorld(ctx, cfg, []fabric.Endpoint{stranger{ep}})
+	}
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for r, w := range worlds {
+		wg.Go(func() { errs[r] = w.run(ctx, body) })
+	}
+	wg.Wait()
+	for r, err := range errs {
+		var of *RankError
+		if !errors.As(err, &of) || of.Rank == r {
+			return err
+		}
+	}
+	return errs[0]
+}
+
+// stranger hides that its peers are in this process.
+type stranger struct{ fabric.Endpoint }
+
+func (stranger) Local(int) fabric.Handler { return nil }
 
 // requireNoRankGoroutines fails if a goroutine of a run is alive. Goroutines of other tests do not disturb it. One that has
 // said that it is done may need a moment to be gone.
@@ -41,7 +82,7 @@ func requireNoRankGoroutines(t testing.TB) {
 func rankGoroutine() string {
 	buf := make([]byte, 1<<20)
 	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		if strings.Contains(g, "weft/comm.runRank") || strings.Contains(g, "weft/comm.Run.func") {
+		if strings.Contains(g, "weft/comm.runRank") || strings.Contains(g, "weft/comm.(*world).run.func") {
 			return g
 		}
 	}

@@ -3,11 +3,7 @@
 
 package comm
 
-import (
-	"fmt"
-
-	"weft/internal/fabric"
-)
+import "fmt"
 
 // Send sends buf to rank dst. It returns when the memory may be used again: at once if the message is small or its
 // receive is posted, otherwise when it is received.
@@ -118,11 +114,7 @@ func (c *Comm) transmit(name string, h *header, data []byte, from *sendOp, dst i
 	if q := c.peers[dst]; q != nil {
 		return q.arrive(h, data, from), nil
 	}
-	f := fabric.Frame{Head: h.pack(), Data: data}
-	if from != nil {
-		f.Ref = from
-	}
-	if err := c.proc.ep.Send(c.worldRank(dst), f); err != nil {
+	if err := c.proc.far.transmit(c.proc, h, data, from, c.worldRank(dst)); err != nil {
 		return false, c.fail(name, dst, int(h.tag), err)
 	}
 	return false, nil

@@ -26,6 +26,8 @@ type proc struct {
 	mu   sync.Mutex
 	m    matcher // guarded by mu
 	dead error   // guarded by mu: set at abort; from then on nothing is posted or filed
+
+	far far
 }
 
 func newProc(w *world, rank int, ep fabric.Endpoint) *proc {
@@ -72,15 +74,18 @@ type sendOp struct {
 	dst    int
 	tag    int
 	op     string
+	far    int     // rank in the run of a receiver in another process
 	job    *cocopy // as in recvOp
 }
 
-// message is an unexpected message: its header and either a copy of its payload or the send that waits with it.
+// message is an unexpected message: its header and a copy of its payload, or the send that waits with it, or that send's number.
 type message struct {
 	entry arrival // guarded by proc.mu while it is queued
 	h     header
 	data  *block  // eager; nil if empty
 	from  *sendOp // ready
+	far   int     // ready, of another process: rank in the run, plus 1
+	id    uint64  // and its number there
 }
 
 var (
@@ -163,16 +168,6 @@ func (op *sendOp) fail(err error) error {
 	return &Error{Op: op.op, Rank: op.c.rank, Peer: op.dst, Tag: op.tag, Err: err}
 }
 
-// Deliver takes a frame from another rank.
-func (p *proc) Deliver(_ int, f fabric.Frame) {
-	var h header
-	h.unpack(&f.Head)
-	from, _ := f.Ref.(*sendOp)
-	if p.arrive(&h, f.Data, from) && h.proto == ready {
-		from.done(nil)
-	}
-}
-
 // arrive takes a message, on the sender's goroutine if that is in this process. The payload is in data or, if from is not
 // nil, in the sender's own memory. It returns true if the message is received and the sender's memory is free:
 // then from is the caller's to end. Otherwise, if the message is eager, the memory is free too; if it
@@ -227,6 +222,12 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 		msg.from = from
 	}
 	msg.entry.key, msg.entry.msg = key, msg
+	p.file(h, msg)
+	return false
+}
+
+// file queues a message that nobody has asked for yet. The caller holds mu; file releases it.
+func (p *proc) file(h *header, msg *message) {
 	woken := p.m.add(&msg.entry)
 	p.mu.Unlock()
 	for woken != nil {
@@ -235,7 +236,6 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 		e.op.st, e.op.err = h.status(), nil
 		e.op.done()
 	}
-	return false
 }
 
 // refuse ends a send to a rank that takes nothing any more.
@@ -246,7 +246,7 @@ func (p *proc) refuse(h *header, from *sendOp) {
 }
 
 // post starts a receive. If a message is here, or the rank is dead, it returns true; the operation has then its result, was
-// not queued and is the caller's to end. Otherwise the operation is queued.
+// not queued and is the caller's to end. Otherwise the operation is queued, or its payload is under way.
 func (p *proc) post(op *recvOp) bool {
 	p.mu.Lock()
 	if p.dead != nil {
@@ -260,8 +260,7 @@ func (p *proc) post(op *recvOp) bool {
 		p.mu.Unlock()
 		return false
 	}
-	p.consume(op, a)
-	return true
+	return p.consume(op, a)
 }
 
 // recv is post and wait for a blocking receive. It is on its own because each call less on the stack of a goroutine that parks
@@ -284,25 +283,29 @@ func (p *proc) recv(c *Comm, buf *Buffer, src, tag int) (Status, error) {
 		p.mu.Unlock()
 		<-op.self.ch
 		op.job = op.job.help()
-	} else {
-		p.consume(op, a)
+	} else if !p.consume(op, a) {
+		<-op.self.ch
 	}
 	st, err := op.st, op.err
 	op.release()
 	return st, err
 }
 
-// consume ends a receive or probe that has found a message. The caller holds mu; consume releases it.
-func (p *proc) consume(op *recvOp, a *arrival) {
+// consume ends a receive or probe that has found a message. The caller holds mu; consume releases it. It returns false if the
+// payload is still to come, so that op ends by itself.
+func (p *proc) consume(op *recvOp, a *arrival) bool {
 	msg := a.msg
 	if op.entry.isScan {
 		op.st, op.err = msg.h.status(), nil
 		p.mu.Unlock()
-		return
+		return true
 	}
 	p.m.remove(a)
 	p.mu.Unlock()
+	ended := true
 	switch {
+	case msg.far != 0:
+		ended = op.pull(p, &msg.h, msg.far-1, msg.id)
 	case msg.from != nil:
 		op.transfer(&msg.h, nil, msg.from, msg.from.waiter.side(sender))
 		if j := msg.from.job; j != nil {
@@ -317,8 +320,9 @@ func (p *proc) consume(op *recvOp, a *arrival) {
 	default:
 		op.transfer(&msg.h, nil, nil, neither)
 	}
-	msg.data, msg.from = nil, nil
+	msg.data, msg.from, msg.far = nil, nil, 0
 	messages.Put(msg)
+	return ended
 }
 
 // transfer moves a matched message into the receive's memory, outside all locks, on the goroutine that came second, and
@@ -402,6 +406,7 @@ func (p *proc) kill(err error) {
 	p.dead = err
 	ps, as := p.m.drain()
 	p.mu.Unlock()
+	p.far.kill(err)
 	for _, e := range ps {
 		e.op.st, e.op.err = Status{}, e.op.fail(err)
 		e.op.done()

@@ -28,10 +28,6 @@ type Config struct {
 	EagerLimit int
 	// Logger takes the few lines that a run has to say. nil: discard.
 	Logger *slog.Logger
-
-	private struct {
-		frames bool // tests: send frames over the fabric where a direct call would do
-	}
 }
 
 // EnvRanks is the environment variable that gives the number of ranks where Config does not.
@@ -61,18 +57,26 @@ func Run(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 	if err != nil {
 		return runError(err)
 	}
-	w := newWorld(ctx, cfg, eps)
+	return newWorld(ctx, cfg, eps).run(ctx, body)
+}
 
+// run runs body on the ranks of this process, and ends the run.
+func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 	fired := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(fired)
 		w.end(context.Cause(ctx))
 	})
 	var wg sync.WaitGroup
-	for r := range n {
+	for r, p := range w.procs {
+		if p == nil {
+			continue
+		}
 		wg.Go(func() {
 			if err := runRank(w.comm(r), body); err != nil {
 				w.end(&RankError{Rank: r, Err: err})
+			} else if w.apart {
+				w.leave(r)
 			}
 		})
 	}
@@ -81,8 +85,11 @@ func Run(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 		<-fired
 	}
 	w.end(ErrEnded)
-	for _, ep := range eps {
-		err = errors.Join(err, ep.Close())
+	var err error
+	for _, p := range w.procs {
+		if p != nil {
+			err = errors.Join(err, p.ep.Close())
+		}
 	}
 	switch cause := w.aborted.Load().cause.(type) {
 	case *RankError:
@@ -97,6 +104,17 @@ func Run(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 	}
 	return nil
 }
+
+// leave returns when all ranks of all processes have come to their end, or the run is aborted: until then another rank may
+// need something of this one.
+func (w *world) leave(r int) {
+	c := w.comm(r)
+	c.ctx = leaving
+	_ = c.Barrier() // it fails if the run is aborted, and end has the reason
+}
+
+// leaving is the context of the last barrier. newContext returns none below 1<<32.
+const leaving = 2
 
 func runError(err error) error {
 	return &Error{Op: "run", Rank: NoPeer, Peer: NoPeer, Tag: NoPeer, Err: err}
@@ -145,7 +163,9 @@ type world struct {
 	// Constant after construction.
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
-	procs    []*proc
+	size     int     // ranks
+	procs    []*proc // by rank; nil for those of other processes
+	apart    bool    // there are ranks of other processes
 	cfg      Config
 	contexts []atomic.Uint64 // communicators made, by rank
 	local    []*proc         // by rank: what the fabric lets us call directly
@@ -154,17 +174,17 @@ type world struct {
 	aborted atomic.Pointer[abortError]
 }
 
+// newWorld returns the run of the ranks whose endpoints are given. The rest is elsewhere.
 func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
-	w := &world{cfg: cfg, contexts: make([]atomic.Uint64, len(eps))}
+	n := eps[0].Size()
+	w := &world{cfg: cfg, size: n, apart: len(eps) < n, procs: make([]*proc, n), local: make([]*proc, n), contexts: make([]atomic.Uint64, n)}
 	w.ctx, w.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	for r, ep := range eps {
-		w.procs = append(w.procs, newProc(w, r, ep))
+	for _, ep := range eps {
+		r := ep.Rank()
+		w.procs[r] = newProc(w, r, ep)
 	}
-	w.local = make([]*proc, len(eps))
-	for r := range eps {
-		if p, ok := eps[0].Local(r).(*proc); ok && !cfg.private.frames {
-			w.local[r] = p
-		}
+	for r := range n {
+		w.local[r], _ = eps[0].Local(r).(*proc)
 	}
 	return w
 }
@@ -176,7 +196,7 @@ func (w *world) comm(r int) *Comm {
 	if limit == 0 {
 		limit = p.ep.Caps(r).EagerLimit
 	}
-	return &Comm{world: w, proc: p, rank: r, size: len(w.procs), eager: uint64(max(limit, 0)), peers: w.local}
+	return &Comm{world: w, proc: p, rank: r, size: w.size, eager: uint64(max(limit, 0)), peers: w.local}
 }
 
 // end ends the run, if it has not ended, with a cause: everything pending completes with it. It returns when that is
@@ -191,7 +211,24 @@ func (w *world) end(cause error) {
 	}
 	w.cancel(a)
 	for _, p := range w.procs {
-		p.kill(a)
+		if p != nil {
+			p.kill(a)
+		}
+	}
+	w.spread(cause)
+}
+
+// spread tells the other processes that the run ends, if the reason is one of this process.
+func (w *world) spread(cause error) {
+	var told *RemoteError
+	if !w.apart || cause == ErrEnded || errors.As(cause, &told) {
+		return
+	}
+	for _, p := range w.procs {
+		if p != nil {
+			p.tell(cause)
+			return
+		}
 	}
 }
 

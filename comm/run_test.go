@@ -94,14 +94,12 @@ var endings = map[string]func(cancel func()) error{
 func TestAbort(t *testing.T) {
 	for how, end := range endings {
 		for where, block := range blockers {
-			for _, frames := range []bool{false, true} {
-				t.Run(how+" during "+where, func(t *testing.T) {
+			for way, run := range runners {
+				t.Run(how+" during "+where+", "+way, func(t *testing.T) {
 					ctx, cancel := context.WithCancelCause(context.Background())
 					defer cancel(nil)
 					var errs [4]error
-					cfg := Config{Ranks: 4}
-					cfg.private.frames = frames
-					err := Run(ctx, cfg, func(c *Comm) error {
+					err := run(ctx, Config{Ranks: 4}, func(c *Comm) error {
 						if c.Rank() == 0 {
 							return end(func() { cancel(errTest) })
 						}
@@ -113,7 +111,11 @@ func TestAbort(t *testing.T) {
 						require.ErrorIs(t, e, ErrAborted)
 						var typed *Error
 						require.ErrorAs(t, e, &typed)
-						if how != "goexit" {
+						switch {
+						case how == "goexit":
+						case way == "apart": // the text is all that comes
+							require.ErrorContains(t, e, errTest.Error(), "the cause")
+						default:
 							require.ErrorIs(t, e, errTest, "the cause")
 						}
 					}

@@ -18,8 +18,14 @@
 //   - Send may be called by any goroutine, also from within Deliver.
 //   - Deliver may be called by several goroutines at once, and must not block. A fabric whose
 //     address space is shared calls it on the sender's goroutine.
-//   - Frame.Data belongs to the sender again when Deliver returns, and when Send returns.
-//   - After Close, Send returns [ErrClosed]; frames already under way may still be delivered.
+//   - Frame.Data belongs to the sender again when Send returns; the receiver may use it until Deliver returns.
+//     What is given to Post belongs to the fabric until done is called.
+//   - Neither Send nor Post waits for the receiver: what cannot be written at once is queued, by Send as a copy.
+//   - Frames of Send and Post keep one order. done is called exactly once for each Post, perhaps before Post
+//     returns, with an error if the frame may not arrive.
+//   - A peer that is gone without having closed its end is reported once, by Handler.Lost, after its last frame.
+//   - Close writes what is queued, as far as the peers take it in bounded time, and tells them that no more will come.
+//     After it, Send returns [ErrClosed]; frames already under way may still be delivered.
 package fabric
 
 import "errors"
@@ -33,8 +39,6 @@ type Frame struct {
 	Head [HeadWords]uint64
 	// Data is the payload. The receiver copies what it keeps.
 	Data []byte
-	// Ref is a Go value handed to the receiver as it is. Only with Caps.SameAddressSpace.
-	Ref any
 }
 
 // Caps are the properties of a fabric: flags and limits, no behaviour.
@@ -52,8 +56,6 @@ type Caps struct {
 	OneSided bool
 	// SharedMemory: peers are on this node and can map the same memory.
 	SharedMemory bool
-	// SameAddressSpace: peers are in this process, so that Frame.Ref may be used.
-	SameAddressSpace bool
 }
 
 // Errors of all fabrics.
@@ -67,6 +69,8 @@ var (
 type Handler interface {
 	// Deliver takes one frame from rank src. It must not block and must not keep f.Data.
 	Deliver(src int, f Frame)
+	// Lost says that nothing will come from rank src any more, nor arrive there, and why. It must not block.
+	Lost(src int, err error)
 }
 
 // Endpoint is one rank's end of a fabric.
@@ -84,6 +88,8 @@ type Endpoint interface {
 	Local(peer int) Handler
 	// Send moves one frame to rank dst.
 	Send(dst int, f Frame) error
+	// Post is Send without a copy: f.Data must not change until done is called.
+	Post(dst int, f Frame, done func(error))
 	// Close ends this rank's part.
 	Close() error
 }

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +24,9 @@ func Run(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	t.Run("data is the sender's again", func(t *testing.T) { ownership(t, open(t, 2)) })
 	t.Run("order", func(t *testing.T) { order(t, open(t, 3)) })
 	t.Run("send from deliver", func(t *testing.T) { nested(t, open(t, 2)) })
-	t.Run("refs", func(t *testing.T) { refs(t, open(t, 2)) })
+	t.Run("post", func(t *testing.T) { post(t, open(t, 2)) })
+	t.Run("post from deliver", func(t *testing.T) { flood(t, open(t, 2)) })
+	t.Run("local", func(t *testing.T) { local(t, open(t, 2)) })
 	t.Run("limits", func(t *testing.T) { limits(t, open(t, 2)) })
 	t.Run("bad rank", func(t *testing.T) {
 		eps := open(t, 2)
@@ -46,18 +49,18 @@ type sink struct {
 	got    []got
 	signal chan struct{}
 	extra  func(src int, f fabric.Frame)
+	lost   chan int
 }
 
 type got struct {
 	src  int
 	head [fabric.HeadWords]uint64
 	data []byte
-	ref  any
 }
 
 func (s *sink) Deliver(src int, f fabric.Frame) {
 	s.mu.Lock()
-	s.got = append(s.got, got{src, f.Head, bytes.Clone(f.Data), f.Ref})
+	s.got = append(s.got, got{src, f.Head, bytes.Clone(f.Data)})
 	s.mu.Unlock()
 	if s.extra != nil {
 		s.extra(src, f)
@@ -65,10 +68,12 @@ func (s *sink) Deliver(src int, f fabric.Frame) {
 	s.signal <- struct{}{}
 }
 
+func (s *sink) Lost(src int, _ error) { s.lost <- src }
+
 func bindAll(eps []fabric.Endpoint) []*sink {
 	sinks := make([]*sink, len(eps))
 	for i, e := range eps {
-		sinks[i] = &sink{signal: make(chan struct{}, 1<<16)}
+		sinks[i] = &sink{signal: make(chan struct{}, 1<<16), lost: make(chan int, 64)}
 		e.Bind(sinks[i])
 	}
 	return sinks
@@ -175,18 +180,82 @@ func nested(t *testing.T, eps []fabric.Endpoint) {
 	require.Len(t, sinks[1].wait(11), 11)
 }
 
-func refs(t *testing.T, eps []fabric.Endpoint) {
+// post checks that frames of Send and Post keep one order, that each is done once, and that memory is left alone until then.
+func post(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(eps)
-	x := new(int)
-	err := eps[0].Send(1, fabric.Frame{Ref: x})
-	if !eps[0].Caps(1).SameAddressSpace {
-		require.Nil(t, eps[0].Local(1))
-		require.ErrorIs(t, err, fabric.ErrUnsupported)
-		return
+	const n = 200
+	var done sync.WaitGroup
+	var calls atomic.Int32
+	for i := range n {
+		f := fabric.Frame{Data: fmt.Append(nil, i)}
+		if i%3 == 0 {
+			require.NoError(t, eps[0].Send(1, f))
+			clear(f.Data)
+			continue
+		}
+		done.Add(1)
+		eps[0].Post(1, f, func(err error) {
+			if err == nil && calls.Add(1) > 0 {
+				clear(f.Data)
+			}
+			done.Done()
+		})
 	}
-	require.NoError(t, err)
-	require.Same(t, sinks[1], eps[0].Local(1))
-	require.Same(t, x, sinks[1].wait(1)[0].ref)
+	for i, g := range sinks[1].wait(n) {
+		require.Equal(t, fmt.Sprint(i), string(g.data))
+	}
+	done.Wait()
+	require.EqualValues(t, n-(n+2)/3, calls.Load())
+	var err error
+	done.Add(1)
+	eps[0].Post(2, fabric.Frame{}, func(e error) { err = e; done.Done() })
+	done.Wait()
+	require.ErrorIs(t, err, fabric.ErrRank)
+}
+
+// flood has both ends answer each frame with a large one, from Deliver: if writing waited for the other side to read, both
+// would wait for ever.
+func flood(t *testing.T, eps []fabric.Endpoint) {
+	size := eps[0].Caps(1).MaxFrame
+	if size == 0 {
+		size = 1 << 20
+	}
+	sinks := bindAll(eps)
+	const n = 8
+	data := [2][]byte{bytes.Repeat([]byte("a"), size), bytes.Repeat([]byte("b"), size)}
+	var done sync.WaitGroup
+	for i, s := range sinks {
+		s.extra = func(src int, f fabric.Frame) {
+			if f.Head[0] > 0 {
+				return
+			}
+			f.Head[0], f.Data = 1, data[i]
+			eps[i].Post(src, f, func(error) { done.Done() })
+		}
+	}
+	done.Add(2 * n)
+	var both sync.WaitGroup
+	for i := range eps {
+		both.Go(func() {
+			for range n {
+				_ = eps[i].Send(1-i, fabric.Frame{Data: data[i]})
+			}
+		})
+	}
+	both.Wait()
+	done.Wait()
+	for i, s := range sinks {
+		for _, g := range s.wait(2 * n) {
+			require.Equal(t, data[1-i], g.data)
+		}
+	}
+}
+
+func local(t *testing.T, eps []fabric.Endpoint) {
+	sinks := bindAll(eps)
+	if h := eps[0].Local(1); h != nil {
+		require.Same(t, sinks[1], h)
+	}
 }
 
 func limits(t *testing.T, eps []fabric.Endpoint) {

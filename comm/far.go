@@ -1,0 +1,381 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"weft/internal/fabric"
+)
+
+// far is the part of a rank's protocol that deals with ranks of other processes, whose memory is out of reach: what the two sides
+// know of one another's operations are numbers. README.md, "Ranks of other processes", has the protocol.
+type far struct {
+	mu    sync.Mutex
+	dead  error                // as proc.dead
+	last  uint64               // number given last
+	sends map[uint64]*sendOp   // announced, not asked for yet
+	pulls map[uint64]*transfer // asked for, not all here yet
+}
+
+// transfer is a receive whose payload is under way.
+type transfer struct {
+	// Constant after construction.
+	op  *recvOp
+	src int    // sender's rank in the run
+	n   uint64 // bytes that were asked for
+
+	// Guarded by far.mu.
+	here uint64 // bytes that are in place
+	busy int    // frames that are being copied to it
+	dead error  // ends with this when busy is zero
+}
+
+// transmit sends a message to a rank of another process. It returns an error if nothing was sent; from ends by itself
+// later if the message is ready, and is the caller's otherwise.
+func (f *far) transmit(p *proc, h *header, data []byte, from *sendOp, dst int) error {
+	if h.proto == eager {
+		var blk *block
+		if from != nil {
+			blk = newBlock(int(h.length))
+			from.buf.CopyToBytes(blk.b, 0)
+			data = blk.b
+		}
+		err := p.ep.Send(dst, fabric.Frame{Head: h.pack(), Data: data})
+		if blk != nil {
+			blk.free()
+		}
+		return p.sendError(err)
+	}
+	from.far = dst
+	id, err := f.announce(from)
+	if err != nil {
+		return err
+	}
+	var number [8]byte
+	binary.LittleEndian.PutUint64(number[:], id)
+	if err := p.ep.Send(dst, fabric.Frame{Head: h.pack(), Data: number[:]}); err != nil && f.withdraw(id) {
+		return p.sendError(err)
+	}
+	return nil
+}
+
+// sendError makes a fabric's error one of this package's.
+func (p *proc) sendError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if a := p.world.aborted.Load(); a != nil {
+		return a
+	}
+	return fmt.Errorf("%w: %w", ErrPeerLost, err)
+}
+
+func (f *far) announce(op *sendOp) (uint64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.dead != nil {
+		return 0, f.dead
+	}
+	if f.sends == nil {
+		f.sends = make(map[uint64]*sendOp)
+	}
+	f.last++
+	f.sends[f.last] = op
+	return f.last, nil
+}
+
+// withdraw takes an announced send back; false if somebody else ends it.
+func (f *far) withdraw(id uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, ok := f.sends[id]
+	delete(f.sends, id)
+	return ok
+}
+
+// pull asks the sender, rank src of the run, for the payload of its announced message id, which op has matched. It returns true if
+// op has its result and is the caller's to end; otherwise op ends when the payload is here.
+func (op *recvOp) pull(p *proc, h *header, src int, id uint64) bool {
+	op.st, op.err = h.status(), nil
+	want := h.length
+	if err := op.check(h); err != nil {
+		op.err, want = op.fail(err), 0
+	} else if room := uint64(op.buf.Bytes()); want > room {
+		op.err, want = op.fail(fmt.Errorf("%w: %d bytes into %d", ErrTruncated, h.length, room)), room
+	}
+	var number uint64
+	if want > 0 {
+		t := &transfer{op: op, src: src, n: want}
+		f := &p.far
+		f.mu.Lock()
+		if f.dead != nil {
+			op.err = op.fail(f.dead)
+			f.mu.Unlock()
+			return true
+		}
+		if f.pulls == nil {
+			f.pulls = make(map[uint64]*transfer)
+		}
+		f.last++
+		number = f.last
+		f.pulls[number] = t
+		f.mu.Unlock()
+	}
+	err := p.ep.Send(src, fabric.Frame{Head: [fabric.HeadWords]uint64{id, number, 0, wanted.word(), want}})
+	if want == 0 {
+		return true
+	}
+	if err == nil {
+		return false
+	}
+	f := &p.far
+	f.mu.Lock()
+	_, mine := f.pulls[number]
+	delete(f.pulls, number)
+	f.mu.Unlock()
+	if mine {
+		op.err = op.fail(p.sendError(err))
+	}
+	return mine
+}
+
+// cleared is the arrival of a receiver's wish for n bytes of the announced send id, as its transfer number.
+func (f *far) cleared(p *proc, src int, id, number, n uint64) error {
+	f.mu.Lock()
+	op := f.sends[id]
+	if op == nil || op.far != src {
+		dead := f.dead
+		f.mu.Unlock()
+		if dead != nil {
+			return nil
+		}
+		return fmt.Errorf("it asks for the message %d, which was not announced to it", id)
+	}
+	if n > uint64(op.buf.Bytes()) {
+		f.mu.Unlock()
+		return fmt.Errorf("it asks for %d bytes of a message of %d", n, op.buf.Bytes())
+	}
+	delete(f.sends, id)
+	f.mu.Unlock()
+	if n == 0 {
+		op.done(nil)
+		return nil
+	}
+	var blk *block
+	data, ok := op.buf.Contiguous()
+	if !ok {
+		blk = newBlock(op.buf.Bytes())
+		op.buf.CopyToBytes(blk.b, 0)
+		data = blk.b
+	}
+	data = data[:n]
+	piece := uint64(p.ep.Caps(src).MaxFrame)
+	if piece == 0 {
+		piece = n
+	}
+	s := &pushed{op: op, blk: blk}
+	s.left.Store(int64((n + piece - 1) / piece))
+	for off := uint64(0); off < n; off += piece {
+		part := data[off:min(off+piece, n)]
+		p.ep.Post(src, fabric.Frame{Head: [fabric.HeadWords]uint64{number, off, 0, payload.word(), uint64(len(part))}, Data: part}, s.written)
+	}
+	return nil
+}
+
+// pushed is a send whose payload the fabric is writing.
+type pushed struct {
+	op   *sendOp
+	blk  *block // the packed payload, or nil
+	left atomic.Int64
+	err  atomic.Pointer[error]
+}
+
+func (s *pushed) written(err error) {
+	if err != nil {
+		s.err.CompareAndSwap(nil, &err)
+	}
+	if s.left.Add(-1) != 0 {
+		return
+	}
+	if s.blk != nil {
+		s.blk.free()
+	}
+	err = nil
+	if e := s.err.Load(); e != nil {
+		err = s.op.fail(s.op.c.proc.sendError(*e))
+	}
+	s.op.done(err)
+}
+
+// arrived is the arrival of a part of a payload.
+func (f *far) arrived(src int, number, off uint64, data []byte) error {
+	n := uint64(len(data))
+	f.mu.Lock()
+	t := f.pulls[number]
+	switch {
+	case t == nil && f.dead != nil:
+		f.mu.Unlock()
+		return nil
+	case t == nil || t.src != src:
+		f.mu.Unlock()
+		return fmt.Errorf("it sends a payload %d that was not asked for", number)
+	case n == 0 || off > t.n || n > t.n-off || t.here+n > t.n:
+		f.mu.Unlock()
+		return fmt.Errorf("it sends bytes %d to %d of a payload of which %d were asked for", off, off+n, t.n)
+	}
+	t.busy++
+	t.here += n // announced here, so that a frame which comes twice is refused before it is copied
+	f.mu.Unlock()
+
+	t.op.buf.CopyFromBytes(data, int(off))
+
+	f.mu.Lock()
+	t.busy--
+	over := t.busy == 0 && (t.here == t.n || t.dead != nil)
+	if over {
+		delete(f.pulls, number)
+	}
+	f.mu.Unlock()
+	if over {
+		if t.here < t.n {
+			t.op.err = t.op.fail(t.dead)
+		}
+		t.op.done()
+	}
+	return nil
+}
+
+// kill ends all transfers with err. One that is being copied to ends when that is done.
+func (f *far) kill(err error) {
+	f.mu.Lock()
+	f.dead = err
+	sends := f.sends
+	f.sends = nil
+	var pulls []*transfer
+	for number, t := range f.pulls {
+		if t.busy > 0 {
+			t.dead = err
+			continue
+		}
+		delete(f.pulls, number)
+		pulls = append(pulls, t)
+	}
+	f.mu.Unlock()
+	for _, op := range sends {
+		op.done(op.fail(err))
+	}
+	for _, t := range pulls {
+		t.op.err = t.op.fail(err)
+		t.op.done()
+	}
+}
+
+// errFrame is the cause of ErrPeerLost where a peer breaks the protocol.
+var errFrame = errors.New("bad frame")
+
+// Deliver takes a frame from a rank of another process. A frame that breaks the protocol ends the run: the sender is out of its mind, or is
+// not what it says it is.
+func (p *proc) Deliver(src int, f fabric.Frame) {
+	if err := p.deliver(src, &f); err != nil {
+		p.Lost(src, fmt.Errorf("%w: %w", errFrame, err))
+	}
+}
+
+func (p *proc) deliver(src int, f *fabric.Frame) error {
+	switch proto := protocol(f.Head[3] >> 8); proto {
+	case eager, ready:
+		var h header
+		h.unpack(&f.Head)
+		if err := p.admit(&h, src, f.Data); err != nil {
+			return err
+		}
+		if proto == eager {
+			p.arrive(&h, f.Data, nil)
+			return nil
+		}
+		p.announced(&h, src, binary.LittleEndian.Uint64(f.Data))
+		return nil
+	case wanted:
+		return p.far.cleared(p, src, f.Head[0], f.Head[1], f.Head[4])
+	case payload:
+		return p.far.arrived(src, f.Head[0], f.Head[1], f.Data)
+	case ending:
+		p.world.end(&RankError{Rank: src, Err: &RemoteError{Text: string(f.Data[:min(len(f.Data), maxReason)])}})
+		return nil
+	default:
+		return fmt.Errorf("it sends a frame of the unknown kind %d", proto)
+	}
+}
+
+// admit checks a header that another process has written.
+func (p *proc) admit(h *header, src int, data []byte) error {
+	switch {
+	case h.elem >= numKinds:
+		return fmt.Errorf("it sends elements of the unknown kind %d", h.elem)
+	case h.src < 0 || int(h.src) >= p.world.size || h.tag < 0:
+		return fmt.Errorf("it sends as rank %d with tag %d", h.src, h.tag)
+	case h.proto == eager && h.length != uint64(len(data)):
+		return fmt.Errorf("it sends %d bytes and says that they are %d", len(data), h.length)
+	case h.proto == ready && len(data) != 8:
+		return fmt.Errorf("it announces a message in %d bytes, not 8", len(data))
+	case h.length > maxLength:
+		return fmt.Errorf("it announces a message of %d bytes", h.length)
+	}
+	return nil
+}
+
+// announced is the arrival of a message whose payload is at rank src of the run, under a number of that rank's.
+func (p *proc) announced(h *header, src int, id uint64) {
+	key := h.key()
+	p.mu.Lock()
+	if p.dead != nil {
+		p.mu.Unlock()
+		return
+	}
+	if e := p.m.take(key); e != nil {
+		p.mu.Unlock()
+		if e.op.pull(p, h, src, id) {
+			e.op.done()
+		}
+		return
+	}
+	msg := messages.Get().(*message)
+	msg.h = *h
+	msg.far, msg.id = src+1, id
+	msg.entry.key, msg.entry.msg = key, msg
+	p.file(h, msg)
+}
+
+// Lost says that a rank of another process is gone, or cannot be trusted any more. The run ends.
+func (p *proc) Lost(src int, err error) {
+	p.world.end(&RankError{Rank: src, Err: fmt.Errorf("%w: %w", ErrPeerLost, err)})
+}
+
+// maxLength bounds the payload of a message.
+const maxLength = 1 << 48
+
+// maxReason bounds the text of an error that goes to the other processes.
+const maxReason = 4 << 10
+
+// tell tells all ranks of other processes why the run ends.
+func (p *proc) tell(cause error) {
+	text := cause.Error()
+	text = text[:min(len(text), maxReason)]
+	for r := range p.world.size {
+		if p.world.procs[r] == nil {
+			_ = p.ep.Send(r, fabric.Frame{Head: [fabric.HeadWords]uint64{3: ending.word()}, Data: []byte(text)})
+		}
+	}
+}
+
+// RemoteError is the error of a rank in another process, of which only the text is known.
+type RemoteError struct{ Text string }
+
+// Error returns the text.
+func (e *RemoteError) Error() string { return e.Text }
