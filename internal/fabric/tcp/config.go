@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"time"
+
+	"weft/internal/fabric"
+)
+
+// Limits and times.
+const (
+	// EagerLimit is the advice of this fabric in bytes (a guess: below it a round trip costs more than a copy).
+	EagerLimit = 64 << 10
+	// MaxFrame is the largest payload of a frame in bytes. Larger messages are cut, so that frames of others get between.
+	MaxFrame = 256 << 10
+	// DeadAfter is about how long a vanished machine goes unnoticed.
+	DeadAfter = 15 * time.Second
+
+	defaultDial   = 10 * time.Second
+	defaultLinger = 2 * time.Second
+	minSecret     = 16
+)
+
+// Config says what an endpoint needs to know.
+type Config struct {
+	Rank, Size int
+	// Secret is known to the processes of the job and to nobody else; at least 16 bytes.
+	Secret []byte
+	// Lookup returns the address at which a rank listens, waiting until it is known.
+	Lookup func(ctx context.Context, rank int) (string, error)
+	// Listen is the address to listen at. Empty: a free port of the loopback interface.
+	Listen string
+	// TLS, if not nil, wraps every connection. It is used for both sides, so it needs a certificate, and a way to check the peer's.
+	TLS *tls.Config
+	// DialTimeout bounds how long a connection may take to be made and proved. 0: 10 s.
+	DialTimeout time.Duration
+	// Linger bounds how long Close tries to write what is queued, and waits for the peers to close. 0: 2 s.
+	Linger time.Duration
+}
+
+func (c *Config) check() error {
+	switch {
+	case c.Size < 1 || uint(c.Rank) >= uint(c.Size):
+		return fmt.Errorf("%w: rank %d of %d", fabric.ErrRank, c.Rank, c.Size)
+	case len(c.Secret) < minSecret:
+		return fmt.Errorf("tcp: the secret of the job has %d bytes; at least %d are needed", len(c.Secret), minSecret)
+	case c.Lookup == nil && c.Size > 1:
+		return fmt.Errorf("tcp: Config.Lookup is nil")
+	}
+	if c.Listen == "" {
+		c.Listen = "127.0.0.1:0"
+	}
+	if c.DialTimeout == 0 {
+		c.DialTimeout = defaultDial
+	}
+	if c.Linger == 0 {
+		c.Linger = defaultLinger
+	}
+	return nil
+}

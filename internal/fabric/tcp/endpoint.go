@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"weft/internal/fabric"
+)
+
+// maxStrangers bounds the connections that have not proved themselves.
+const maxStrangers = 64
+
+// Endpoint is one rank's end.
+type Endpoint struct {
+	// Constant after construction.
+	cfg    Config
+	ln     net.Listener
+	peers  []*peer
+	ctx    context.Context // ends when the endpoint closes
+	cancel context.CancelFunc
+
+	handler fabric.Handler // set once by Bind, before the first connection
+
+	wg        sync.WaitGroup // all goroutines
+	bind      sync.Once
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// New returns the endpoint of a rank, which listens. Connections are taken after Bind.
+func New(cfg Config) (*Endpoint, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	ln, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("tcp: %w", err)
+	}
+	e := &Endpoint{cfg: cfg, ln: ln, peers: make([]*peer, cfg.Size)}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	for r := range e.peers {
+		e.peers[r] = newPeer(e, r)
+	}
+	return e, nil
+}
+
+// Addr returns the address at which the endpoint listens, for the others' Lookup.
+func (e *Endpoint) Addr() string { return e.ln.Addr().String() }
+
+// Rank returns the endpoint's rank.
+func (e *Endpoint) Rank() int { return e.cfg.Rank }
+
+// Size returns the number of ranks.
+func (e *Endpoint) Size() int { return e.cfg.Size }
+
+// Caps returns the properties of the connection to a peer.
+func (e *Endpoint) Caps(int) fabric.Caps {
+	return fabric.Caps{Kind: "tcp", EagerLimit: EagerLimit, MaxFrame: MaxFrame, Ordered: true}
+}
+
+// Bind sets the handler and begins to take connections.
+func (e *Endpoint) Bind(h fabric.Handler) {
+	e.bind.Do(func() {
+		e.handler = h
+		e.wg.Go(e.accept)
+	})
+}
+
+// Local returns the handler for the rank itself.
+func (e *Endpoint) Local(peer int) fabric.Handler {
+	if peer == e.cfg.Rank {
+		return e.handler
+	}
+	return nil
+}
+
+// Send moves one frame to a rank. A frame to a peer that is lost later is lost.
+func (e *Endpoint) Send(dst int, f fabric.Frame) error {
+	p, err := e.to(dst, &f)
+	if p == nil {
+		return err
+	}
+	return p.send(&f, nil)
+}
+
+// Post is Send without a copy.
+func (e *Endpoint) Post(dst int, f fabric.Frame, done func(error)) {
+	p, err := e.to(dst, &f)
+	if p == nil {
+		done(err)
+		return
+	}
+	if err := p.send(&f, done); err != nil {
+		done(err)
+	}
+}
+
+// to returns the peer to which f is to be sent, or nil if that is all: f was delivered or is refused.
+func (e *Endpoint) to(dst int, f *fabric.Frame) (*peer, error) {
+	switch {
+	case uint(dst) >= uint(len(e.peers)):
+		return nil, fmt.Errorf("%w: %d of %d", fabric.ErrRank, dst, len(e.peers))
+	case len(f.Data) > MaxFrame:
+		return nil, fmt.Errorf("%w: a frame of %d bytes; the largest is %d", fabric.ErrUnsupported, len(f.Data), MaxFrame)
+	case dst == e.cfg.Rank:
+		if e.ctx.Err() != nil {
+			return nil, fabric.ErrClosed
+		}
+		e.handler.Deliver(dst, *f)
+		return nil, nil
+	}
+	return e.peers[dst], nil
+}
+
+// accept takes connections until the endpoint closes.
+func (e *Endpoint) accept() {
+	strangers := make(chan struct{}, maxStrangers)
+	for {
+		c, err := e.ln.Accept()
+		if err != nil {
+			if e.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			select { // out of descriptors, mostly: others are freed in time
+			case <-e.ctx.Done():
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+			continue
+		}
+		select {
+		case strangers <- struct{}{}:
+		default:
+			_ = c.Close()
+			continue
+		}
+		e.wg.Go(func() {
+			defer func() { <-strangers }()
+			e.meet(c)
+		})
+	}
+}
+
+// meet makes a connection that has come a peer's. Whoever cannot prove to be one is dropped: it is not of this job.
+func (e *Endpoint) meet(c net.Conn) {
+	stop := context.AfterFunc(e.ctx, func() { _ = c.Close() })
+	defer stop()
+	tune(c)
+	_ = c.SetDeadline(time.Now().Add(e.cfg.DialTimeout))
+	if e.cfg.TLS != nil {
+		c = tls.Server(c, e.cfg.TLS)
+	}
+	rank, err := receive(c, e.cfg.Secret, e.cfg.Rank, e.cfg.Size)
+	if err != nil {
+		_ = c.Close()
+		return
+	}
+	p := e.peers[rank]
+	if !p.admit() {
+		_, _ = c.Write([]byte{duplicate})
+		_ = c.Close()
+		return
+	}
+	if _, err := c.Write([]byte{accepted}); err != nil {
+		_ = c.Close()
+		p.lose(fmt.Errorf("tcp: rank %d: %w", rank, err))
+		return
+	}
+	_ = c.SetDeadline(time.Time{})
+	p.establish(c)
+}
+
+// dial connects to p, which has frames waiting, on a goroutine of its own.
+func (e *Endpoint) dial(p *peer) {
+	ctx, cancel := context.WithTimeout(e.ctx, e.cfg.DialTimeout+e.cfg.Linger)
+	defer cancel()
+	err := e.connect(ctx, p)
+	if errors.Is(err, errDuplicate) {
+		select {
+		case <-p.opened: // by meet
+			return
+		case <-ctx.Done():
+			err = fmt.Errorf("its own connection has not come: %w", context.Cause(ctx))
+		}
+	}
+	if err != nil {
+		p.lose(fmt.Errorf("tcp: connecting to rank %d: %w", p.rank, err))
+	}
+}
+
+func (e *Endpoint) connect(ctx context.Context, p *peer) error {
+	addr, err := e.cfg.Lookup(ctx, p.rank)
+	if err != nil {
+		return err
+	}
+	d := net.Dialer{Timeout: e.cfg.DialTimeout}
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	defer stop()
+	tune(c)
+	_ = c.SetDeadline(time.Now().Add(e.cfg.DialTimeout))
+	if e.cfg.TLS != nil {
+		c = tls.Client(c, e.cfg.TLS)
+	}
+	if err := greet(c, e.cfg.Secret, e.cfg.Rank, p.rank, e.cfg.Size); err != nil {
+		_ = c.Close()
+		return err
+	}
+	_ = c.SetDeadline(time.Time{})
+	p.establish(c)
+	return nil
+}
+
+// tune sets what all connections have.
+func tune(c net.Conn) {
+	t, ok := c.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	_ = t.SetNoDelay(true)
+	_ = t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: DeadAfter / 3, Interval: DeadAfter / 6, Count: 4})
+	limitUnacknowledged(t)
+}
+
+// Close ends the rank's part: what is queued is written, the peers are told, and theirs is waited for, all within Linger.
+func (e *Endpoint) Close() error {
+	e.closeOnce.Do(func() {
+		e.closeErr = e.ln.Close()
+		deadline := time.After(e.cfg.Linger)
+		expired := make(chan struct{})
+		stop := make(chan struct{})
+		e.wg.Go(func() {
+			select {
+			case <-deadline:
+			case <-stop:
+			}
+			close(expired)
+		})
+		var wg sync.WaitGroup
+		for _, p := range e.peers {
+			wg.Go(func() { p.close(expired) })
+		}
+		wg.Wait()
+		close(stop)
+		e.cancel()
+		e.wg.Wait()
+	})
+	return e.closeErr
+}

@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// The handshake, all numbers little-endian. Each side proves that it knows the secret by a MAC over both nonces, both ranks and its role, so that
+// neither can be fed the other's answer, or that of another connection.
+//
+//	dialler → acceptor   "weft" version rank size nonce    (4+4+4+4+32 bytes)
+//	acceptor → dialler   nonce mac                         (32+32)
+//	dialler → acceptor   mac                               (32)
+//	acceptor → dialler   verdict                           (1)
+const (
+	magic     = "weft"
+	version   = 1
+	nonceSize = 32
+	helloSize = 4 + 4 + 4 + 4 + nonceSize
+)
+
+// Verdicts.
+const (
+	accepted  = 1 // frames may flow
+	duplicate = 2 // there is, or will be, another connection between the two
+)
+
+var (
+	errProof     = errors.New("it does not know the secret of the job")
+	errDuplicate = errors.New("the other side's connection is used")
+)
+
+type nonce [nonceSize]byte
+
+// proof is the MAC of one side.
+func proof(secret []byte, role byte, dialler, acceptor uint32, a, b *nonce) []byte {
+	m := hmac.New(sha256.New, secret)
+	var w [9]byte
+	w[0] = role
+	binary.LittleEndian.PutUint32(w[1:], dialler)
+	binary.LittleEndian.PutUint32(w[5:], acceptor)
+	m.Write(w[:])
+	m.Write(a[:])
+	m.Write(b[:])
+	return m.Sum(nil)
+}
+
+// greet is the dialler's part. It returns nil if the acceptor takes the connection, errDuplicate if there is another.
+func greet(c io.ReadWriter, secret []byte, self, peer, size int) error {
+	var mine, theirs nonce
+	if _, err := rand.Read(mine[:]); err != nil {
+		return err
+	}
+	hello := make([]byte, 0, helloSize)
+	hello = append(hello, magic...)
+	hello = binary.LittleEndian.AppendUint32(hello, version)
+	hello = binary.LittleEndian.AppendUint32(hello, uint32(self))
+	hello = binary.LittleEndian.AppendUint32(hello, uint32(size))
+	hello = append(hello, mine[:]...)
+	if _, err := c.Write(hello); err != nil {
+		return err
+	}
+	var answer [nonceSize + sha256.Size]byte
+	if _, err := io.ReadFull(c, answer[:]); err != nil {
+		return err
+	}
+	copy(theirs[:], answer[:nonceSize])
+	if !hmac.Equal(answer[nonceSize:], proof(secret, 'a', uint32(self), uint32(peer), &mine, &theirs)) {
+		return errProof
+	}
+	if _, err := c.Write(proof(secret, 'd', uint32(self), uint32(peer), &mine, &theirs)); err != nil {
+		return err
+	}
+	var verdict [1]byte
+	if _, err := io.ReadFull(c, verdict[:]); err != nil {
+		return err
+	}
+	switch verdict[0] {
+	case accepted:
+		return nil
+	case duplicate:
+		return errDuplicate
+	}
+	return fmt.Errorf("it answers %d to the handshake", verdict[0])
+}
+
+// receive is the acceptor's part up to the verdict. It returns the dialler's rank.
+func receive(c io.ReadWriter, secret []byte, self, size int) (int, error) {
+	var hello [helloSize]byte
+	if _, err := io.ReadFull(c, hello[:]); err != nil {
+		return 0, err
+	}
+	if string(hello[:4]) != magic {
+		return 0, errors.New("it is no weft process")
+	}
+	if v := binary.LittleEndian.Uint32(hello[4:]); v != version {
+		return 0, fmt.Errorf("it speaks version %d, this process version %d", v, version)
+	}
+	peer, n := binary.LittleEndian.Uint32(hello[8:]), binary.LittleEndian.Uint32(hello[12:])
+	if n != uint32(size) || peer >= n || peer == uint32(self) {
+		return 0, fmt.Errorf("it says that it is rank %d of %d, to rank %d of %d", peer, n, self, size)
+	}
+	var mine, theirs nonce
+	copy(theirs[:], hello[16:])
+	if _, err := rand.Read(mine[:]); err != nil {
+		return 0, err
+	}
+	answer := append(mine[:], proof(secret, 'a', peer, uint32(self), &theirs, &mine)...)
+	if _, err := c.Write(answer); err != nil {
+		return 0, err
+	}
+	var mac [sha256.Size]byte
+	if _, err := io.ReadFull(c, mac[:]); err != nil {
+		return 0, err
+	}
+	if !hmac.Equal(mac[:], proof(secret, 'd', peer, uint32(self), &theirs, &mine)) {
+		return 0, errProof
+	}
+	return int(peer), nil
+}

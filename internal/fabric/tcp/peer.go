@@ -1,0 +1,311 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp
+
+import (
+	"fmt"
+	"net"
+	"sync"
+
+	"weft/internal/fabric"
+)
+
+type state uint8
+
+const (
+	idle state = iota
+	connecting
+	open
+	closed // by this side
+	lost
+)
+
+// peer is what an endpoint knows of another rank.
+type peer struct {
+	// Constant after construction.
+	e    *Endpoint
+	rank int
+
+	opened  chan struct{} // closed when the connection is open, or will never be
+	wake    chan struct{} // capacity 1: the writer has something to do
+	flushed chan struct{} // closed when the closing frame is written, or never will be
+	ended   chan struct{} // closed when the reader has ended
+
+	mu      sync.Mutex
+	state   state    // guarded by mu
+	taken   bool     // guarded by mu: a connection that came is being made this peer's
+	conn    net.Conn // guarded by mu until open, then constant
+	direct  *direct  // likewise: writes without waiting; nil where that is not possible
+	queue   []*item  // guarded by mu
+	writing bool     // guarded by mu: somebody writes to conn
+	bye     bool     // guarded by mu: the peer has sent its closing frame
+	err     error    // guarded by mu: why it is lost
+}
+
+// item is a frame, or the rest of one, that waits to be written.
+type item struct {
+	head []byte
+	data []byte
+	done func(error) // nil: of Send
+	last bool        // the closing frame
+}
+
+func newPeer(e *Endpoint, rank int) *peer {
+	return &peer{e: e, rank: rank, opened: make(chan struct{}), wake: make(chan struct{}, 1),
+		flushed: make(chan struct{}), ended: make(chan struct{})}
+}
+
+// send writes a frame or queues it. done is the caller's to call if there is an error.
+func (p *peer) send(f *fabric.Frame, done func(error)) error {
+	p.mu.Lock()
+	switch p.state {
+	case lost:
+		err := p.err
+		p.mu.Unlock()
+		return err
+	case closed:
+		p.mu.Unlock()
+		return fabric.ErrClosed
+	case idle:
+		p.state = connecting
+		p.e.wg.Go(func() { p.e.dial(p) })
+	case open:
+		if p.direct != nil && !p.writing && len(p.queue) == 0 {
+			p.writing = true
+			p.mu.Unlock()
+			return p.writeNow(f, done)
+		}
+	}
+	p.push(newItem(f, 0, done))
+	p.mu.Unlock()
+	return nil
+}
+
+// newItem returns what is left of a frame when n bytes of it are written.
+func newItem(f *fabric.Frame, n int, done func(error)) *item {
+	it := &item{done: done}
+	if n < headSize {
+		it.head = appendHead(make([]byte, 0, headSize), kindFrame, f)[n:]
+	}
+	rest := f.Data[max(0, n-headSize):]
+	if done == nil {
+		rest = append([]byte(nil), rest...)
+	}
+	it.data = rest
+	return it
+}
+
+// push appends to the queue. The caller holds mu.
+func (p *peer) push(it *item) {
+	p.queue = append(p.queue, it)
+	if !p.writing {
+		p.rouse()
+	}
+}
+
+func (p *peer) rouse() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// writeNow writes as much of a frame as the socket takes. The caller has set writing.
+func (p *peer) writeNow(f *fabric.Frame, done func(error)) error {
+	n, err := p.direct.write(f)
+	if err != nil {
+		err = p.broken(err)
+		p.mu.Lock()
+		p.writing = false
+		p.mu.Unlock()
+		p.lose(err)
+		return err
+	}
+	all := n == headSize+len(f.Data)
+	p.mu.Lock()
+	p.writing = false
+	gone := p.state != open
+	if !all && !gone {
+		p.queue = append([]*item{newItem(f, n, done)}, p.queue...)
+	}
+	if len(p.queue) > 0 {
+		p.rouse()
+	}
+	err = p.err
+	p.mu.Unlock()
+	switch {
+	case all && done != nil:
+		done(nil)
+	case !all && gone:
+		if err == nil {
+			err = fabric.ErrClosed
+		}
+		return err
+	}
+	return nil
+}
+
+func (p *peer) broken(err error) error { return fmt.Errorf("tcp: rank %d: %w", p.rank, err) }
+
+// admit reports whether a connection that the peer has made is to be used.
+func (p *peer) admit() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.taken, p.state > connecting, p.state == connecting && p.e.cfg.Rank < p.rank:
+		return false
+	}
+	p.state = connecting
+	p.taken = true
+	return true
+}
+
+// establish makes c the connection.
+func (p *peer) establish(c net.Conn) {
+	p.mu.Lock()
+	if p.state != connecting {
+		p.mu.Unlock()
+		_ = c.Close()
+		return
+	}
+	p.state = open
+	p.conn, p.direct = c, newDirect(c)
+	if len(p.queue) > 0 {
+		p.rouse()
+	}
+	p.e.wg.Go(p.read)
+	p.e.wg.Go(p.write)
+	close(p.opened)
+	p.mu.Unlock()
+}
+
+// write is the writer: it writes what is queued, and may block.
+func (p *peer) write() {
+	for {
+		select {
+		case <-p.wake:
+		case <-p.ended:
+			return
+		}
+		p.mu.Lock()
+		if p.writing || len(p.queue) == 0 {
+			p.mu.Unlock() // whoever is writing wakes again
+			continue
+		}
+		batch := p.queue
+		p.queue = nil
+		p.writing = true
+		p.mu.Unlock()
+
+		bufs := make(net.Buffers, 0, 2*len(batch))
+		for _, it := range batch {
+			if len(it.head) > 0 {
+				bufs = append(bufs, it.head)
+			}
+			if len(it.data) > 0 {
+				bufs = append(bufs, it.data)
+			}
+		}
+		_, err := bufs.WriteTo(p.conn)
+		if err != nil {
+			err = p.broken(err)
+		}
+		for _, it := range batch {
+			if it.done != nil {
+				it.done(err)
+			}
+			if it.last {
+				close(p.flushed)
+			}
+		}
+		p.mu.Lock()
+		p.writing = false
+		if len(p.queue) > 0 {
+			p.rouse()
+		}
+		p.mu.Unlock()
+		if err != nil {
+			p.lose(err)
+		}
+	}
+}
+
+// lose ends everything with the peer. The handler is told, unless the peer has said that it closes, or this side has closed.
+func (p *peer) lose(err error) {
+	p.mu.Lock()
+	if p.state >= closed {
+		p.mu.Unlock()
+		return
+	}
+	was := p.state
+	p.state, p.err = lost, err
+	bye := p.bye
+	if bye {
+		p.err = fmt.Errorf("%w: by rank %d", fabric.ErrClosed, p.rank)
+		err = p.err
+	}
+	queue := p.queue
+	p.queue = nil
+	if was != open {
+		close(p.opened)
+	} else {
+		_ = p.conn.Close()
+	}
+	p.mu.Unlock()
+	drop(queue, err)
+	if !bye {
+		p.e.handler.Lost(p.rank, err)
+	}
+}
+
+// drop ends frames that will not be written.
+func drop(queue []*item, err error) {
+	for _, it := range queue {
+		if it.done != nil {
+			it.done(err)
+		}
+	}
+}
+
+// close ends this side: it writes what is queued and then a closing frame, and waits for the peer's end, until expired is closed.
+func (p *peer) close(expired <-chan struct{}) {
+	p.mu.Lock()
+	if p.state == connecting {
+		p.mu.Unlock()
+		select {
+		case <-p.opened:
+		case <-expired:
+		}
+		p.mu.Lock()
+	}
+	was := p.state
+	if was == open {
+		p.push(&item{head: appendHead(nil, kindClose, &fabric.Frame{}), last: true})
+	}
+	if was <= open {
+		p.state = closed
+	}
+	p.mu.Unlock()
+	if was == open {
+		select {
+		case <-p.flushed:
+			if c, ok := p.conn.(interface{ CloseWrite() error }); ok {
+				_ = c.CloseWrite()
+			}
+			select {
+			case <-p.ended:
+			case <-expired:
+			}
+		case <-p.ended:
+		case <-expired:
+		}
+		_ = p.conn.Close()
+		<-p.ended
+	}
+	p.mu.Lock()
+	queue := p.queue
+	p.queue = nil
+	p.mu.Unlock()
+	drop(queue, fabric.ErrClosed)
+}

@@ -1,0 +1,325 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/fabric"
+	"weft/internal/fabric/fabrictest"
+)
+
+var testSecret = []byte("0123456789abcdef0123456789abcdef")
+
+// openAll returns n connected endpoints; change, if not nil, changes their configurations.
+func openAll(t testing.TB, n int, change func(*Config)) []*Endpoint {
+	eps := make([]*Endpoint, n)
+	for r := range eps {
+		cfg := Config{Rank: r, Size: n, Secret: testSecret, Lookup: func(_ context.Context, peer int) (string, error) { return eps[peer].Addr(), nil }}
+		if change != nil {
+			change(&cfg)
+		}
+		e, err := New(cfg)
+		require.NoError(t, err)
+		eps[r] = e
+	}
+	t.Cleanup(func() {
+		var wg sync.WaitGroup
+		for _, e := range eps {
+			wg.Go(func() { _ = e.Close() })
+		}
+		wg.Wait()
+	})
+	return eps
+}
+
+func asFabric(eps []*Endpoint) []fabric.Endpoint {
+	out := make([]fabric.Endpoint, len(eps))
+	for i, e := range eps {
+		out[i] = e
+	}
+	return out
+}
+
+func TestConformance(t *testing.T) {
+	fabrictest.Run(t, func(t *testing.T, n int) []fabric.Endpoint { return asFabric(openAll(t, n, nil)) })
+}
+
+func TestConformanceTLS(t *testing.T) {
+	conf := testTLS(t)
+	fabrictest.Run(t, func(t *testing.T, n int) []fabric.Endpoint {
+		return asFabric(openAll(t, n, func(c *Config) { c.TLS = conf }))
+	})
+}
+
+func testTLS(t *testing.T) *tls.Config {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"weft"}, NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	pool := x509.NewCertPool()
+	pool.AddCert(cert)
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, RootCAs: pool, ClientCAs: pool,
+		ClientAuth: tls.RequireAndVerifyClientCert, ServerName: "weft"}
+}
+
+// collect counts what arrives and keeps its order.
+type collect struct {
+	mu   sync.Mutex
+	next map[int]uint64
+	bad  atomic.Int32
+	n    atomic.Int64
+	lost chan int
+	errs []error
+	each func(src int, f fabric.Frame)
+}
+
+func newCollect() *collect { return &collect{next: map[int]uint64{}, lost: make(chan int, 64)} }
+
+func (c *collect) Deliver(src int, f fabric.Frame) {
+	c.mu.Lock()
+	if c.next[src] != f.Head[0] {
+		c.bad.Add(1)
+	}
+	c.next[src]++
+	c.mu.Unlock()
+	if c.each != nil {
+		c.each(src, f)
+	}
+	c.n.Add(1)
+}
+
+func (c *collect) Lost(src int, err error) {
+	c.mu.Lock()
+	c.errs = append(c.errs, err)
+	c.mu.Unlock()
+	c.lost <- src
+}
+
+func bindAll(eps []*Endpoint) []*collect {
+	cs := make([]*collect, len(eps))
+	for i, e := range eps {
+		cs[i] = newCollect()
+		e.Bind(cs[i])
+	}
+	return cs
+}
+
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	require.Eventually(t, ok, 20*time.Second, time.Millisecond)
+}
+
+// All ranks send to all others at once, so that both ends of each pair dial: one connection remains, and nothing is lost or overtakes.
+func TestBothDial(t *testing.T) {
+	const n, frames = 5, 50
+	for range 20 {
+		eps := openAll(t, n, nil)
+		cs := bindAll(eps)
+		var wg sync.WaitGroup
+		for _, e := range eps {
+			wg.Go(func() {
+				for i := range frames {
+					for d := range n {
+						if d != e.Rank() {
+							_ = e.Send(d, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(i)}, Data: make([]byte, i*100)})
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for _, c := range cs {
+			eventually(t, func() bool { return c.n.Load() == (n-1)*frames })
+			require.Zero(t, c.bad.Load())
+			require.Empty(t, c.lost)
+		}
+		for _, e := range eps {
+			wg.Go(func() { _ = e.Close() })
+		}
+		wg.Wait()
+		for _, c := range cs {
+			require.Empty(t, c.lost, "closing is no loss")
+		}
+	}
+}
+
+// Close writes what is queued before it returns.
+func TestCloseFlushes(t *testing.T) {
+	eps := openAll(t, 2, nil)
+	cs := bindAll(eps)
+	const n = 100
+	var done atomic.Int32
+	for i := range n {
+		eps[0].Post(1, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(i)}, Data: make([]byte, MaxFrame)}, func(err error) {
+			if err == nil {
+				done.Add(1)
+			}
+		})
+	}
+	require.NoError(t, eps[0].Close())
+	require.EqualValues(t, n, done.Load())
+	eventually(t, func() bool { return cs[1].n.Load() == n })
+	require.Zero(t, cs[1].bad.Load())
+	require.ErrorIs(t, eps[0].Send(1, fabric.Frame{}), fabric.ErrClosed)
+}
+
+// A connection that breaks is reported once on each side, posted frames end, and later ones are refused with the reason.
+func TestLost(t *testing.T) {
+	eps := openAll(t, 2, nil)
+	cs := bindAll(eps)
+	block := make(chan struct{})
+	cs[1].each = func(int, fabric.Frame) { <-block }
+	var ended atomic.Int32
+	const n = 200
+	for i := range n {
+		eps[0].Post(1, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(i)}, Data: make([]byte, MaxFrame)}, func(error) { ended.Add(1) })
+	}
+	<-eps[0].peers[1].opened
+	<-eps[1].peers[0].opened
+	_ = eps[0].peers[1].conn.Close()
+	require.Equal(t, 1, <-cs[0].lost)
+	close(block)
+	require.Equal(t, 0, <-cs[1].lost)
+	eventually(t, func() bool { return ended.Load() == n })
+	require.ErrorContains(t, eps[0].Send(1, fabric.Frame{}), "rank 1")
+	require.Empty(t, cs[0].lost)
+	require.Empty(t, cs[1].lost)
+}
+
+// Nobody listens at the peer's address: the peer is lost.
+func TestNobodyThere(t *testing.T) {
+	eps := openAll(t, 2, func(c *Config) { c.DialTimeout = time.Second })
+	cs := bindAll(eps)
+	require.NoError(t, eps[1].ln.Close())
+	require.NoError(t, eps[0].Send(1, fabric.Frame{}))
+	require.Equal(t, 1, <-cs[0].lost)
+	require.Error(t, eps[0].Send(1, fabric.Frame{}))
+}
+
+// Strangers are turned away, whatever they say, and the job goes on.
+func TestStrangers(t *testing.T) {
+	eps := openAll(t, 2, func(c *Config) { c.DialTimeout = 2 * time.Second })
+	cs := bindAll(eps)
+	hello := func(rank, size uint32) []byte {
+		b := append([]byte(magic), version, 0, 0, 0, byte(rank), byte(rank>>8), 0, 0, byte(size), 0, 0, 0)
+		return append(b, make([]byte, nonceSize)...)
+	}
+	for name, says := range map[string][]byte{
+		"nothing":       nil,
+		"garbage":       bytes.Repeat([]byte("x"), 4096),
+		"http":          []byte("GET / HTTP/1.1\r\nHost: weft\r\n\r\n                    "),
+		"no proof":      append(hello(1, 2), make([]byte, 32)...),
+		"bad rank":      append(hello(7, 2), make([]byte, 32)...),
+		"itself":        append(hello(0, 2), make([]byte, 32)...),
+		"other size":    append(hello(1, 3), make([]byte, 32)...),
+		"other version": append([]byte(magic+"\x09\x00\x00\x00"), make([]byte, 64)...),
+	} {
+		c, err := net.Dial("tcp", eps[0].Addr())
+		require.NoError(t, err)
+		if len(says) > 0 {
+			_, _ = c.Write(says)
+		}
+		_ = c.(*net.TCPConn).CloseWrite()
+		buf := make([]byte, 256)
+		_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		n := 0
+		for err == nil {
+			var m int
+			m, err = c.Read(buf)
+			n += m
+		}
+		require.LessOrEqual(t, n, nonceSize+32, "%s: no verdict", name)
+		require.False(t, err.(interface{ Error() string }).Error() == "i/o timeout", name)
+		_ = c.Close()
+	}
+	require.NoError(t, eps[1].Send(0, fabric.Frame{Data: []byte("still here")}))
+	eventually(t, func() bool { return cs[0].n.Load() == 1 })
+	require.Empty(t, cs[0].lost)
+}
+
+// A process that does not know the secret cannot connect, and does not take connections.
+func TestWrongSecret(t *testing.T) {
+	eps := openAll(t, 2, func(c *Config) {
+		if c.Rank == 1 {
+			c.Secret = bytes.Repeat([]byte("z"), 32)
+		}
+		c.DialTimeout = time.Second
+	})
+	cs := bindAll(eps)
+	require.NoError(t, eps[0].Send(1, fabric.Frame{}))
+	require.NoError(t, eps[1].Send(0, fabric.Frame{}))
+	require.Equal(t, 1, <-cs[0].lost)
+	require.Equal(t, 0, <-cs[1].lost)
+	require.Zero(t, cs[0].n.Load()+cs[1].n.Load())
+}
+
+func TestConfig(t *testing.T) {
+	look := func(context.Context, int) (string, error) { return "", nil }
+	for want, cfg := range map[string]Config{
+		"rank 2 of 2":   {Rank: 2, Size: 2, Secret: testSecret, Lookup: look},
+		"rank -1 of 2":  {Rank: -1, Size: 2, Secret: testSecret, Lookup: look},
+		"at least 16":   {Size: 2, Secret: []byte("short"), Lookup: look},
+		"Lookup is nil": {Size: 2, Secret: testSecret},
+		"missing port":  {Size: 1, Secret: testSecret, Listen: "nowhere"},
+	} {
+		_, err := New(cfg)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// What a peer that has proved itself may write must not harm this process.
+func FuzzRead(f *testing.F) {
+	f.Add(appendHead(nil, kindFrame, &fabric.Frame{}))
+	f.Add(append(appendHead(nil, kindFrame, &fabric.Frame{Data: []byte("weft")}), "weft"...))
+	f.Add(appendHead(nil, kindClose, &fabric.Frame{}))
+	f.Add(bytes.Repeat([]byte{0xff}, headSize))
+	f.Fuzz(func(t *testing.T, says []byte) {
+		here, there := net.Pipe()
+		c := newCollect()
+		size := int64(0)
+		c.each = func(_ int, f fabric.Frame) { size += int64(len(f.Data)) + headSize }
+		p := newPeer(&Endpoint{handler: c}, 1)
+		p.conn, p.state = here, open
+		go func() {
+			_, _ = there.Write(says)
+			_ = there.Close()
+		}()
+		p.read()
+		_, _ = there.Read(make([]byte, 1))
+		require.LessOrEqual(t, size, int64(len(says)))
+	})
+}
+
+func BenchmarkPingPong(b *testing.B) {
+	eps := openAll(b, 2, nil)
+	cs := bindAll(eps)
+	back := make(chan struct{}, 1)
+	cs[1].each = func(_ int, f fabric.Frame) { _ = eps[1].Send(0, f) }
+	cs[0].each = func(int, fabric.Frame) { back <- struct{}{} }
+	data := make([]byte, 8)
+	for i := range b.N {
+		_ = eps[0].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(i)}, Data: data})
+		<-back
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(2*b.N), "ns/way")
+}
