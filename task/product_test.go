@@ -23,12 +23,19 @@ var (
 	lifeResults = []string{"ok", "error", "panic", "panicvalue", "goexit"}
 	lifeRuns    = []string{"normal", "cancelled before", "cancelled in the body", "sibling failed"}
 	lifeEvents  = []string{"none", "released in the body", "released by a goroutine", "released by a task", "error by a goroutine"}
-	lifeNested  = []string{"none", "waited for", "not waited for", "wait attribute", "loop", "loop, waited for"}
+	lifeNested  = []string{"none", "waited for", "not waited for", "waited on", "wait attribute", "loop", "loop, waited for"}
 	lifeBlocked = []string{"no", "early", "late", "by a goroutine", "by a task", "Blocking", "Await",
 		"Sleep", "BlockFor, time", "BlockFor, unblocked", "Mutex"}
 	lifeSpawns = []string{"deferred", "undeferred", "undeferred, not ready", "final", "included"}
 	lifeReady  = []string{"none", "ok", "event", "error", "panic", "event error"} // OnReady
 	lifeLocks  = []string{"none", "unlocked", "not unlocked"}
+)
+
+// What should make no difference is drawn for each element of the product.
+var (
+	lifeLaunches = []string{"Run", "detached", "detached, joined"}
+	lifeHints    = []Attrs{{}, {Priority: 2}, {Priority: -2}, {Cost: 7}}
+	lifeDebug    = []bool{false, true}
 )
 
 var (
@@ -43,6 +50,18 @@ var (
 type lifeCase struct {
 	result, run, events, nested, blocked, spawn, ready, lock string
 	cancelFirst                                              bool // the run ends before the subject blocks, not after
+
+	launch string
+	hints  Attrs
+	debug  bool
+}
+
+// draw chooses what the case has besides its place k in the product.
+func (c *lifeCase) draw(k int) {
+	h := uint64(k) * 0x9E3779B97F4A7C15 >> 40
+	c.launch = lifeLaunches[h%3]
+	c.hints = lifeHints[h/3%4]
+	c.debug = lifeDebug[h/12%2]
 }
 
 // readyFails reports whether OnReady ends the run.
@@ -51,8 +70,8 @@ func (c lifeCase) readyFails() bool {
 }
 
 func (c lifeCase) String() string {
-	return fmt.Sprintf("result %s, run %s, events %s, nested %s, blocked %s, spawn %s, OnReady %s, lock %s, cancel first %v",
-		c.result, c.run, c.events, c.nested, c.blocked, c.spawn, c.ready, c.lock, c.cancelFirst)
+	return fmt.Sprintf("result %s, run %s, events %s, nested %s, blocked %s, spawn %s, OnReady %s, lock %s, cancel first %v, launch %s, hints %+v, debug %v",
+		c.result, c.run, c.events, c.nested, c.blocked, c.spawn, c.ready, c.lock, c.cancelFirst, c.launch, c.hints, c.debug)
 }
 
 // lifetime is one run of a case.
@@ -77,7 +96,7 @@ func TestProductOfLifecycles(t *testing.T) {
 	if !*everyCase {
 		watch(t) // else go test's own limit has to do
 	}
-	step, k, cases := 101, 0, 0
+	step, k, cases := 151, 0, 0
 	switch { // the steps are coprime to every length, so that each pair of values comes up
 	case testing.Short():
 		step = 4001
@@ -104,7 +123,9 @@ func TestProductOfLifecycles(t *testing.T) {
 												continue
 											}
 											cases++
-											c := lifeCase{result, run, events, nested, blocked, spawn, ready, lock, first}
+											c := lifeCase{result: result, run: run, events: events, nested: nested, blocked: blocked,
+												spawn: spawn, ready: ready, lock: lock, cancelFirst: first}
+											c.draw(k)
 											if !c.test(t, workers) {
 												t.Fatalf("workers %d: %v", workers, c)
 											}
@@ -127,7 +148,8 @@ var everyCase = flag.Bool("task.product", false, "test every element of the prod
 // test runs the case on a runtime of its own and reports whether all was right.
 func (c lifeCase) test(t *testing.T, workers int) bool {
 	base := runtime.NumGoroutine()
-	rt := openTest(t, Config{Workers: workers})
+	var said warnings
+	rt := openTest(t, Config{Workers: workers, Debug: c.debug, Logger: said.logger()})
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	l := &lifetime{lifeCase: c, cancel: cancel,
@@ -146,12 +168,14 @@ func (c lifeCase) test(t *testing.T, workers int) bool {
 			}
 		}
 	}()
-	err := rt.Run(ctx, l.body)
+	err := l.start(rt, ctx)
 	close(stop)
 	<-gone
 
 	l.checkError(err)
 	l.checkRuns(err)
+	lines := said.take()
+	l.n.check(len(lines) == 0, "the log has %q", lines)
 
 	// The runtime is as good as new.
 	sum := 0
@@ -167,6 +191,20 @@ func (c lifeCase) test(t *testing.T, workers int) bool {
 		t.Error(s)
 	}
 	return len(l.n.bad) == 0
+}
+
+// start runs the program of the case.
+func (l *lifetime) start(rt *Runtime, ctx context.Context) error {
+	switch l.launch {
+	case "detached":
+		return rt.Spawn(ctx, l.body).Wait(bg)
+	case "detached, joined":
+		var err error
+		outer := rt.Run(bg, func(t *Task) error { err = rt.Spawn(ctx, l.body).Join(t); return nil })
+		l.n.check(outer == nil, "the run that joins: %v", outer)
+		return err
+	}
+	return rt.Run(ctx, l.body)
 }
 
 // stopped waits, without a slot, until the run has ended for the bodies.
@@ -232,7 +270,7 @@ func (l *lifetime) body(t *Task) error {
 	create := func(t *Task) error {
 		defer close(noMore)
 		attrs := Attrs{Label: "subject", Undeferred: strings.HasPrefix(l.spawn, "undeferred"), Final: l.spawn == "final",
-			Wait: l.nested == "wait attribute"}
+			Wait: l.nested == "wait attribute", Priority: l.hints.Priority, Cost: l.hints.Cost}
 		if l.ready != "none" {
 			attrs.OnReady = l.onReady
 		}
@@ -317,6 +355,7 @@ func (l *lifetime) subject(t *Task) error {
 	l.n.check(!l.started.Swap(true), "the subject runs twice")
 	defer l.bodyOver.Store(true)
 	l.n.check(l.ready == "none" || l.readyOver.Load(), "the subject runs before OnReady is over")
+	l.n.check(t.Cost() == l.hints.Cost, "Cost is %d", t.Cost())
 	l.n.check(t.holds.Load() == 0, "the subject starts with events: %d", t.holds.Load())
 	l.n.check(t.InFinal() == (l.spawn == "final" || l.spawn == "included"), "InFinal is %v", t.InFinal())
 	if l.lock != "none" {
@@ -497,10 +536,14 @@ func (l *lifetime) nest(t *Task) {
 	default:
 		t.Spawn(child, deps.InOut(&l.x))
 	}
-	if strings.HasSuffix(l.nested, "waited for") && l.nested != "not waited for" {
-		err := t.Wait()
-		l.n.check(l.childOver.Load() == (l.run == "normal"), "after Wait, child over: %v", l.childOver.Load())
-		l.n.check((err == nil) == (l.run == "normal"), "Wait returned %v", err)
+	if strings.Contains(l.nested, "waited") && l.nested != "not waited for" {
+		wait := t.Wait
+		if l.nested == "waited on" {
+			wait = func() error { return t.WaitOn(deps.InOut(&l.x)) }
+		}
+		err := wait()
+		l.n.check(l.childOver.Load() == (l.run == "normal"), "after the wait, child over: %v", l.childOver.Load())
+		l.n.check((err == nil) == (l.run == "normal"), "the wait returned %v", err)
 	}
 }
 

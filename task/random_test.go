@@ -28,6 +28,8 @@ type rnode struct {
 	children []*rnode
 	attrs    Attrs
 	waitAt   int  // Wait after so many children, and work again; -1: no
+	waitOn   bool // WaitOn what it uses instead of Wait
+	loop     bool // the children are the chunks of a Loop
 	hold     bool // an event, released by another goroutine
 	block    bool // Block, and be unblocked by another goroutine
 	release  bool // Release of the first use before the children
@@ -110,7 +112,9 @@ func rgen(r *rand.Rand, next *int, objects, depth int, may map[int]deps.Mode) *r
 		}
 		if k > 0 && r.IntN(3) == 0 {
 			n.waitAt = 1 + r.IntN(k)
+			n.waitOn = r.IntN(2) == 0
 		}
+		n.loop = n.waitAt < 0 && k > 1 && r.IntN(3) == 0
 	}
 	return n
 }
@@ -176,16 +180,50 @@ func (n *rnode) body(t *Task, w *rworld, m *Mutex) error {
 			return err
 		}
 	}
+	if n.loop {
+		n.spawnLoop(t, w, m)
+		return nil
+	}
 	for i, c := range n.children {
 		n.spawn(t, w, m, c)
 		if i+1 == n.waitAt {
-			if err := t.Wait(); err != nil {
+			if err := n.wait(t, w); err != nil {
 				return err
 			}
 			n.work(w, 1)
 		}
 	}
 	return nil
+}
+
+// wait waits for the children, as far as what the body does next needs it.
+func (n *rnode) wait(t *Task, w *rworld) error {
+	if !n.waitOn {
+		return t.Wait()
+	}
+	var accs []deps.Access
+	for i, u := range n.uses {
+		if !u.weak && !(n.release && i == 0) {
+			accs = append(accs, u.access(w))
+		}
+	}
+	return t.WaitOn(accs...)
+}
+
+// spawnLoop spawns the children as the chunks of a loop.
+func (n *rnode) spawnLoop(t *Task, w *rworld, m *Mutex) {
+	t.LoopWith(LoopAttrs{Grain: 1, Accesses: func(lo, hi int) (accs []deps.Access) {
+		for _, u := range n.children[lo].uses {
+			accs = append(accs, u.access(w))
+		}
+		return accs
+	}}, 0, len(n.children), func(t *Task, lo, hi int) error {
+		c := n.children[lo]
+		if c.ready > 0 { // chunks have one OnReady for all
+			c.work(w, 0)
+		}
+		return c.body(t, w, m)
+	})
 }
 
 func (n *rnode) spawn(t *Task, w *rworld, m *Mutex, c *rnode) {
