@@ -16,6 +16,10 @@ type Access struct {
 	ptr  unsafe.Pointer
 	mode Mode
 	weak bool
+
+	// The bytes that it covers, 48 bits in all, the highest of which is isSlice.
+	sizeHi uint16
+	sizeLo uint32
 }
 
 // In declares that the task reads the object at p. Readers run together.
@@ -25,21 +29,21 @@ type Access struct {
 // one object, an array and its first element too. All constructors panic if p is nil
 // or points to a zero-size object, since Go lets different zero-size objects
 // share one address.
-func In[T any](p *T) Access { return Access{addr(p), ModeIn, false} }
+func In[T any](p *T) Access { return object(p, ModeIn) }
 
 // Out declares that the task overwrites the object at p. There is no renaming:
 // Out orders exactly as [InOut] does; the name is documentation.
-func Out[T any](p *T) Access { return Access{addr(p), ModeOut, false} }
+func Out[T any](p *T) Access { return object(p, ModeOut) }
 
 // InOut declares that the task reads and writes the object at p: it runs after
 // all earlier accesses to the object and before all later ones.
-func InOut[T any](p *T) Access { return Access{addr(p), ModeInOut, false} }
+func InOut[T any](p *T) Access { return object(p, ModeInOut) }
 
 // Concurrent declares that the task updates the object at p and does its own
 // synchronisation with the other tasks of its group: consecutive Concurrent
 // accesses run together, and the group as a whole is a writer to what comes
 // before and after.
-func Concurrent[T any](p *T) Access { return Access{addr(p), ModeConcurrent, false} }
+func Concurrent[T any](p *T) Access { return object(p, ModeConcurrent) }
 
 // Weak returns the weak form of the access: the task itself does not touch
 // the object, but its descendants may. A weak access does not delay the task; it
@@ -59,17 +63,20 @@ func (a Access) IsWeak() bool { return a.weak }
 // String returns the access as it is written in a program, with the address.
 func (a Access) String() string {
 	s := fmt.Sprintf("%v(%p)", a.mode, a.ptr)
+	if a.isRange() {
+		s = fmt.Sprintf("Slice(%p, %d bytes).%v()", a.ptr, a.size(), a.mode)
+	}
 	if a.weak {
 		s += ".Weak()"
 	}
 	return s
 }
 
-func addr[T any](p *T) unsafe.Pointer {
+func object[T any](p *T, m Mode) Access {
 	if p == nil || unsafe.Sizeof(*p) == 0 {
 		badObject(p == nil, fmt.Sprintf("%T", p))
 	}
-	return unsafe.Pointer(p)
+	return Access{ptr: unsafe.Pointer(p), mode: m, sizeHi: uint16(unsafe.Sizeof(*p) >> 32), sizeLo: uint32(unsafe.Sizeof(*p))}
 }
 
 func badObject(isNil bool, typ string) {

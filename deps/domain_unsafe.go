@@ -19,6 +19,9 @@ type domain struct {
 	tab   []entry // open addressing, linear probing, a power of two long
 	shift uint8   // 64 - log2(len(tab))
 	n     int     // keys in use
+
+	ranges *ranges             // nil until a range is named; then the table is empty
+	big    map[uintptr]uintptr // sizes of large objects (extent_unsafe.go); nil if there are none
 }
 
 type entry struct {
@@ -119,4 +122,5 @@ func (d *domain) clear() {
 		clear(d.tab)
 	}
 	d.n = 0
+	d.big = nil
 }

@@ -17,6 +17,10 @@ type Flow struct {
 	// meanwhile are counted here instead of in its shared counter.
 	cur     *Node
 	curRest int32
+
+	// The same for domains of ranges: messages to records, and from sinks to accesses.
+	msgs []message
+	outs []out
 }
 
 // step is an access with effects that became true and are not carried out yet.
@@ -97,10 +101,16 @@ func (f *Flow) granted(n *Node, s uint32) {
 // drain carries out the work list. It is a loop, not a recursion: tokens run
 // through chains of any length and nests of any depth on a constant stack.
 func (f *Flow) drain() {
-	for n := len(f.work); n > 0; n = len(f.work) {
-		st := f.work[n-1]
-		f.work = f.work[:n-1]
-		f.carry(st)
+	for {
+		for n := len(f.work); n > 0; n = len(f.work) {
+			st := f.work[n-1]
+			f.work = f.work[:n-1]
+			f.carry(st)
+		}
+		if len(f.msgs) == 0 {
+			return
+		}
+		f.deliverNext()
 	}
 }
 
@@ -130,7 +140,11 @@ func (f *Flow) carry(st step) {
 		if e&childG != 0 && b&hasW == 0 {
 			b |= hasG
 		}
-		f.push(a.child(), b)
+		if s&isBridge == 0 {
+			f.push(a.child(), b)
+		} else {
+			f.cross(a, e)
+		}
 	}
 
 	if e&(sendR|sendW|sendG) != 0 {

@@ -41,6 +41,17 @@ func combine(a, b Mode) Mode {
 	return ModeInOut
 }
 
+// union returns the state of an access that one task declares twice, as in state s and as x.
+func union(s uint32, x Access) uint32 {
+	if combine(modeOf(s), x.mode.order()) != modeOf(s) {
+		s &^= isReader | isGroup
+	}
+	if !x.weak {
+		s &^= isWeak
+	}
+	return s
+}
+
 // bits returns the constant part of the state word of an access.
 func (a Access) bits() uint32 {
 	var s uint32

@@ -51,10 +51,12 @@ const maxKept = 64
 // access is one task's use of one object, a link in the object's chain. Two of them fill
 // a cache line.
 type access struct {
-	state xatomic.Uint32
-	given bool    // given up by Release; owned by the body
-	owner *Node   // constant once registered
-	succ  *access // next in the chain, or the parent's access; written before hasNext
+	state  xatomic.Uint32
+	given  bool  // given up by Release; owned by the body
+	sizeHi uint8 // with sizeLo: bytes that the chain covers (extent_unsafe.go)
+	sizeLo uint16
+	owner  *Node   // constant once registered
+	succ   *access // next in the chain, or the parent's access; written before hasNext
 
 	// ref is the object, which it keeps alive, until a child's access is linked; from then on, by
 	// hasChild, it is the first of those, and the object is in the table of the domain.
@@ -85,7 +87,14 @@ func (p *Node) Register(n *Node, list []Access, f *Flow) bool {
 
 func (p *Node) register(n *Node, list []Access, f *Flow) bool {
 	d := p.domain(f)
+	if d.ranges != nil {
+		return p.registerRanges(n, list, f)
+	}
 	strong := n.enter(p, d, list, f)
+	if strong < 0 { // the list has the first range of the domain
+		p.makeRanges(d, f)
+		return p.registerRanges(n, list, f)
+	}
 	k := len(n.accs)
 	n.refs.Init(int32(k) + 1)
 	n.pending.Init(int32(strong) + 1)
@@ -121,19 +130,28 @@ func (p *Node) register(n *Node, list []Access, f *Flow) bool {
 
 // enter fills n.accs from list, combines accesses to one object, and puts each
 // at the end of its chain in the table. The access before it is kept in succ for the
-// moment. It returns the number of strong accesses.
+// moment. It returns the number of strong accesses, or, if there is a range in the list, -1 and
+// leaves the table as it was but for keys without accesses.
 func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
 	n.accs = n.room(len(list))
 	k := 0
 	for _, x := range list {
-		if x.ptr == nil {
+		if x.ptr == nil || x.isRange() {
+			if x.isRange() && x.size() == 0 {
+				continue
+			}
+			if x.isRange() {
+				n.leave(d, k)
+				return -1
+			}
 			n.undo(d, k)
-			panic("deps: the zero Access names no object; use In, Out, InOut or Concurrent")
+			panicZero()
 		}
 		e := d.slot(x.ptr, f)
 		if last := e.last; last != nil {
 			if last.owner == n {
 				merge(last, x)
+				last.cover(d, x)
 				continue
 			}
 			if last.owner == p && last.given {
@@ -144,6 +162,7 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
 		a := &n.accs[k]
 		a.state.Init(x.bits())
 		a.given = false
+		a.setSize(d, x)
 		a.ref = x.ptr
 		a.owner = n
 		if a.succ = e.last; a.succ != nil {
@@ -177,14 +196,7 @@ func (n *Node) undo(d *domain, k int) {
 // merge adds x to a, an access of the same task to the same object that nobody else
 // can reach yet.
 func merge(a *access, x Access) {
-	s := a.state.Load()
-	if combine(modeOf(s), x.mode.order()) != modeOf(s) {
-		s &^= isReader | isGroup
-	}
-	if !x.weak {
-		s &^= isWeak
-	}
-	a.state.Init(s)
+	a.state.Init(union(a.state.Load(), x))
 }
 
 // room returns an access list of length k: the memory of the node's last
@@ -213,6 +225,7 @@ func (f *Flow) linkChild(prev, a *access) bool {
 		return true
 	}
 	prev.ref = unsafe.Pointer(a)
+	a.inherit(prev)
 	b := hasChild
 	if ps&as&isGroup != 0 {
 		b |= childGrp
@@ -275,6 +288,7 @@ func (f *Flow) linkNext(prev, a *access, ps uint32) bool {
 		return true
 	}
 	prev.succ = a
+	a.inherit(prev)
 	b := hasNext
 	if ps&as&isGroup != 0 {
 		b |= nextGroup
@@ -326,7 +340,7 @@ func (p *Node) domain(f *Flow) *domain {
 	if d.tab == nil {
 		d.alloc(domainMin)
 	}
-	if d.n == 0 {
+	if d.n == 0 && d.ranges == nil {
 		for i := range p.accs {
 			a := &p.accs[i]
 			e := d.slot(a.ref, f)
@@ -351,7 +365,7 @@ func (n *Node) Finish(f *Flow) {
 
 func (n *Node) finish(f *Flow) {
 	f.cur, f.curRest = n, 0
-	if d := n.dom; d != nil && d.n > 0 {
+	if d := n.dom; d != nil && (d.n > 0 || d.ranges != nil) {
 		n.closeDomain(d, f)
 	} else {
 		for i := range n.accs {
@@ -392,6 +406,10 @@ func (f *Flow) giveUp(a *access) {
 
 // closeDomain is Finish for a task whose children named objects.
 func (n *Node) closeDomain(d *domain, f *Flow) {
+	if d.ranges != nil {
+		n.closeRanges(d, f)
+		return
+	}
 	for i := range d.tab {
 		e := &d.tab[i]
 		switch {
@@ -433,16 +451,29 @@ func (f *Flow) linkUp(last, up *access) {
 //
 // Only the body of n may call it.
 func (n *Node) Release(x Access, f *Flow) error {
+	if n.dom != nil && n.dom.ranges != nil && n.dom.ranges.own.owner != nil {
+		return n.dom.ranges.release(x, f)
+	}
 	a := n.find(x.ptr)
+	if x.isRange() {
+		if x.size() == 0 {
+			return nil
+		}
+		a = nil
+	}
 	if a == nil {
 		return fmt.Errorf("deps: Release of %v: the task has not declared an access to this object", x)
 	}
 	s := a.state.Load()
 	if got := modeOf(s); got != x.mode.order() || (s&isWeak != 0) != x.weak {
-		return fmt.Errorf("deps: Release of %v: the task has declared %v", x, Access{x.ptr, got, s&isWeak != 0})
+		return fmt.Errorf("deps: Release of %v: the task has declared %v", x, Access{ptr: x.ptr, mode: got, weak: s&isWeak != 0})
 	}
 	if a.given {
 		return fmt.Errorf("deps: Release of %v: the task has given it up before", x)
+	}
+	if n.dom != nil && n.dom.ranges != nil {
+		n.dom.ranges.releaseObject(a, f)
+		return nil
 	}
 	if n.dom != nil && n.dom.n > 0 {
 		e := n.dom.probe(x.ptr)
@@ -489,5 +520,15 @@ func (n *Node) retire() bool {
 	return false
 }
 
-// Accesses returns how many objects n accesses.
-func (n *Node) Accesses() int { return len(n.accs) }
+// Accesses returns how many objects n accesses; in a domain of ranges, how many pieces of memory that
+// it uses in different ways or that have others between them. It is for the creator, before the task can start.
+func (n *Node) Accesses() int {
+	if n.dom != nil && n.dom.ranges != nil {
+		return n.dom.ranges.own.count()
+	}
+	return len(n.accs)
+}
+
+func panicZero() {
+	panic("deps: the zero Access names no object; use In, Out, InOut or Concurrent")
+}

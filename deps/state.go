@@ -47,6 +47,9 @@ const (
 	// task back.
 	isSolo
 
+	// A constant: the access is a bridge, which brings what comes to it to a gate (bridge_unsafe.go).
+	isBridge
+
 	lingers = linger | lingerUp
 )
 

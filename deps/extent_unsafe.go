@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deps
+
+import "unsafe"
+
+// An access knows how many bytes the variables have that its chain of objects names, as far as that is
+// not known to be over: the largest of them. It is of no use until a range is named in the domain, and then
+// says what the chain covers. It fits beside access.given, so that it costs no memory; objects of bigSize bytes and
+// more have their sizes in domain.big.
+//
+// given is a byte of its own, since the task's body writes it while the creator reads these.
+const bigSize = 1<<24 - 1
+
+func (a *access) small() uint32 { return uint32(a.sizeHi)<<16 | uint32(a.sizeLo) }
+
+func (a *access) setSmall(n uint32) { a.sizeHi, a.sizeLo = uint8(n>>16), uint16(n) }
+
+// setSize makes x the variable that a names. d is the domain that a is entered in.
+func (a *access) setSize(d *domain, x Access) {
+	n := x.sizeLo
+	if x.sizeHi != 0 || n >= bigSize {
+		d.remember(x)
+		n = bigSize
+	}
+	a.setSmall(n)
+}
+
+// cover adds x to the variables that a names.
+func (a *access) cover(d *domain, x Access) {
+	if old := a.small(); uintptr(old) < x.size() && old < bigSize {
+		a.setSize(d, x)
+	} else if old == bigSize {
+		d.remember(x)
+	}
+}
+
+// inherit adds the variables of prev, the access before a.
+func (a *access) inherit(prev *access) {
+	if n := prev.small(); n > a.small() {
+		a.setSmall(n)
+	}
+}
+
+// remember notes the size of a large object.
+func (d *domain) remember(x Access) {
+	if d.big == nil {
+		d.big = map[uintptr]uintptr{}
+	}
+	key := uintptr(x.ptr)
+	d.big[key] = max(d.big[key], x.size())
+	if n := len(d.big); n > 64 && n > 2*d.n { // most of them were dropped from the table
+		old := d.big
+		d.big = map[uintptr]uintptr{key: old[key]}
+		for i := range d.tab {
+			if n, ok := old[uintptr(d.tab[i].key)]; ok {
+				d.big[uintptr(d.tab[i].key)] = n
+			}
+		}
+	}
+}
+
+// sizeOf returns how many bytes the chain covers that ends with a.
+func (d *domain) sizeOf(a *access, key unsafe.Pointer) uintptr {
+	if n := a.small(); n < bigSize {
+		return uintptr(n)
+	}
+	return d.big[uintptr(key)]
+}
