@@ -21,8 +21,9 @@ type decl struct {
 type use struct {
 	decl
 	task  *mtask
-	prev  *use // the use before it in its domain, nil for the first
-	given bool // by Release or by the end of the task
+	prev  *use   // the use before it in its domain, nil for the first
+	given bool   // by Release or by the end of the task
+	whole []*use // the uses that pass tokens on together with this one; nil if it is alone
 }
 
 type mtask struct {
@@ -126,7 +127,9 @@ func (u *use) mayJoin() bool {
 }
 
 // passesRead: the use after u may read as far as u is concerned.
-func (u *use) passesRead() bool {
+func (u *use) passesRead() bool { return u.all((*use).passesReadAlone) }
+
+func (u *use) passesReadAlone() bool {
 	switch {
 	case u.mode == deps.ModeIn:
 		return u.mayRead()
@@ -140,7 +143,22 @@ func (u *use) passesRead() bool {
 
 // over: u's task and what it left to its children no longer use the object, nor
 // does anything earlier.
-func (u *use) over() bool {
+func (u *use) over() bool { return u.all((*use).overAlone) }
+
+// all reports whether f holds for u and those that are one with it.
+func (u *use) all(f func(*use) bool) bool {
+	if !f(u) {
+		return false
+	}
+	for _, v := range u.whole {
+		if !f(v) {
+			return false
+		}
+	}
+	return true
+}
+
+func (u *use) overAlone() bool {
 	switch {
 	case !u.given:
 		return false

@@ -493,6 +493,9 @@ func (n *Node) find(key unsafe.Pointer) *access {
 	if n.dom != nil && n.dom.n > 0 {
 		return n.dom.probe(key).up
 	}
+	if n.dom != nil && n.dom.ranges != nil {
+		return n.dom.ranges.find(key)
+	}
 	for i := range n.accs {
 		if n.accs[i].ref == key {
 			return &n.accs[i]

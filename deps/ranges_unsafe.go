@@ -175,6 +175,7 @@ func (p *Node) makeRanges(d *domain, f *Flow) {
 			hi := lo + d.sizeOf(e.up, e.key)
 			if e.up.given {
 				r.giveBytes(lo, hi)
+				r.tops = append(r.tops, &top{a: e.up, lo: lo, hi: hi})
 				continue
 			}
 			if r.sink == nil {
@@ -266,6 +267,16 @@ func (r *ranges) giveTop(t *top, f *Flow) {
 	})
 	r.last.replace(t.lo, t.hi, gone)
 	r.sink.give(t, f)
+}
+
+// find returns the parent's access to the object at key, nil if there is none.
+func (r *ranges) find(key unsafe.Pointer) *access {
+	for _, t := range r.tops {
+		if t.lo == uintptr(key) {
+			return t.a
+		}
+	}
+	return nil
 }
 
 // releaseObject is Release for an access to an object, in a task whose children's domain is one of ranges.
