@@ -32,11 +32,14 @@ type plan struct {
 	last bool          // the body uses its objects once more at its end
 	want map[int]int64 // what the body reads in objects that it declares as In
 	held bool          // Finish is called by another goroutine, later
+
+	ranges []rdecl // instead of list, in programs with ranges
 }
 
 type op struct {
 	child   *plan
 	release *decl
+	part    *rdecl // what is released, in programs with ranges
 }
 
 // job is a task being run. The node comes first, so that one leads to the other.
@@ -235,6 +238,13 @@ func (h *hand) body(j *job) {
 		if h.r.IntN(4) == 0 {
 			runtime.Gosched()
 		}
+		if o.part != nil {
+			if err := j.node.Release(rangeTo(c.objs, *o.part), &h.flow); err != nil {
+				c.fail("release: %v", err)
+			}
+			h.collect(nil)
+			continue
+		}
 		if o.release != nil {
 			if err := j.node.Release(accessTo(&c.objs[o.release.obj], *o.release), &h.flow); err != nil {
 				c.fail("release: %v", err)
@@ -246,9 +256,12 @@ func (h *hand) body(j *job) {
 		k.parent = j
 		j.pending.Add(1)
 		c.jobs.Add(1)
-		accs := make([]deps.Access, len(o.child.list))
+		accs := make([]deps.Access, len(o.child.list), len(o.child.list)+len(o.child.ranges))
 		for i, d := range o.child.list {
 			accs[i] = accessTo(&c.objs[d.obj], d)
+		}
+		for _, d := range o.child.ranges {
+			accs = append(accs, rangeTo(c.objs, d))
 		}
 		if j.node.Register(&k.node, accs, &h.flow) {
 			h.collect(k)

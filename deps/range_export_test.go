@@ -5,3 +5,14 @@ package deps
 
 // HasRanges reports whether the domain of n's children is one of ranges.
 func HasRanges(n *Node) bool { return n.dom != nil && n.dom.ranges != nil }
+
+// RangeEntries returns the number of entries of the table of ranges of n's children.
+func RangeEntries(n *Node) int {
+	if !HasRanges(n) || n.dom.ranges.last == nil {
+		return 0
+	}
+	return n.dom.ranges.last.n
+}
+
+// Fragments returns the number of fragments of what n has declared in a domain of ranges.
+func Fragments(n *Node) int { return n.dom.ranges.own.count() }

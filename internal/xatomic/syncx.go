@@ -21,6 +21,9 @@ func (m *Mutex) free() bool { return !m.held }
 // Lock locks m.
 func (m *Mutex) Lock() {
 	if Before == nil {
+		if Step != nil {
+			Step()
+		}
 		m.mu.Lock()
 		return
 	}
@@ -34,6 +37,9 @@ func (m *Mutex) Lock() {
 func (m *Mutex) Unlock() {
 	if Before == nil {
 		m.mu.Unlock()
+		if Step != nil {
+			Step() // not while it is held: another goroutine would wait for it
+		}
 		return
 	}
 	Before(Unlock, m, nil)
