@@ -151,7 +151,7 @@ func randomRanges(p *rprofile, seed uint64) ([]raction, error) {
 // TestRandomRanges compares the engine with the model after each step of random programs of ranges
 // and objects: exactly the tasks that may start have started. Each byte is judged by itself.
 func TestRandomRanges(t *testing.T) {
-	count := 600
+	count := 300
 	if testing.Short() {
 		count = 200
 	}
