@@ -5,9 +5,11 @@
 //
 //	go run ./bench                           # everything, as a table
 //	go run ./bench -list                     # what there is
-//	go run ./bench -run 'task/' -peers       # task workloads, also against gcc's OpenMP
+//	go run ./bench -run 'task/' -peers       # task workloads, also against OpenMP and oneTBB
 //	go run ./bench -run msg/ -json msg.json  # rows for other programs
 //	go run ./bench -run task/chain -only weft -top 20
+//	go run ./bench taskbench -type fft       # one graph of Task Bench
+//	go run ./bench metg -type fft -peers     # its minimum effective task granularity
 //
 // docs/benchmarks.md says what each figure means, how it is checked and how to reproduce it.
 package main

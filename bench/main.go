@@ -23,6 +23,7 @@ import (
 	"weft/bench/internal/native"
 	"weft/bench/internal/taskbench"
 	"weft/bench/internal/tasks"
+	"weft/bench/internal/wake"
 )
 
 // Exit statuses.
@@ -93,7 +94,7 @@ func newBuiltin() *builtin {
 
 // workloads returns the rows of the main command.
 func (b *builtin) workloads(patterns bool) []harness.Workload {
-	return slices.Concat(tasks.Workloads(b.kit), taskbench.Rows(b.kit, patterns), msg.Workloads(), heat.Workloads(b.heat))
+	return slices.Concat(tasks.Workloads(b.kit), taskbench.Rows(b.kit, patterns), wake.Workloads(), msg.Workloads(), heat.Workloads(b.heat))
 }
 
 // close removes what was built. It lies in the temporary directory: failing to remove it is nothing to stop for.

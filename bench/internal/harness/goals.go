@@ -4,6 +4,7 @@
 package harness
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -19,6 +20,11 @@ type Goal struct {
 	RivalWorkers int     // the rivals'
 	Against      string  // the only rival that counts; empty means the best of all
 	Ratio        float64 // weft's median over the rival's is to be at most this
+
+	// Growth compares weft's median at the largest size with the least of its own at the smaller ones, and with no rival. With
+	// Beside it compares how much weft's median grows with how much that peer's does: larger data cost everybody more.
+	Growth bool
+	Beside string
 }
 
 // An Outcome is what a run says about one goal and one size.
@@ -51,9 +57,20 @@ func Outcomes(rows []Row, loads []Workload) []Outcome {
 		}
 		for _, size := range sizes {
 			for _, g := range loads[i].Goals {
+				if g.Growth {
+					continue
+				}
 				if o, ok := outcome(rows, &loads[i], size, g); ok {
 					out = append(out, o)
 				}
+			}
+		}
+		for _, g := range loads[i].Goals {
+			if !g.Growth {
+				continue
+			}
+			if o, ok := growth(rows, &loads[i], g); ok {
+				out = append(out, o)
 			}
 		}
 	}
@@ -79,6 +96,38 @@ func outcome(rows []Row, load *Workload, size int64, g Goal) (Outcome, bool) {
 	return o, o.Ours > 0 && o.RivalMedian > 0
 }
 
+// growth is the outcome of a goal with Growth.
+func growth(rows []Row, load *Workload, g Goal) (Outcome, bool) {
+	g.RivalWorkers = g.Workers
+	small, large, ok := extremes(rows, load.Name, Ours, g.Workers)
+	o := Outcome{
+		Goal: g, Name: load.Name, Unit: load.Unit, Size: large.Size, Ours: large.Median,
+		Rival: fmt.Sprintf("%s at %d", Ours, small.Size), RivalMedian: small.Median, Rivals: []string{Ours},
+	}
+	if g.Beside != "" && ok {
+		o.Ours = large.Median - small.Median
+		small, large, ok = extremes(rows, load.Name, g.Beside, g.Workers)
+		o.Rival, o.RivalMedian, o.Rivals = g.Beside, large.Median-small.Median, []string{g.Beside}
+	}
+	return o, ok && o.RivalMedian > 0
+}
+
+// extremes returns a peer's row of the largest size, and the one with the least median of the others.
+func extremes(rows []Row, name, peer string, workers int) (small, large Row, ok bool) {
+	var all []Row
+	for _, r := range rows {
+		if r.Name == name && r.Peer == peer && r.Workers == workers && r.OK {
+			all = append(all, r)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Row) int { return cmp.Compare(a.Size, b.Size) })
+	if len(all) < 2 {
+		return Row{}, Row{}, false
+	}
+	large = all[len(all)-1]
+	return slices.MinFunc(all[:len(all)-1], func(a, b Row) int { return cmp.Compare(a.Median, b.Median) }), large, true
+}
+
 func (w *Workload) isRival(peer string) bool {
 	return slices.ContainsFunc(w.Peers, func(p Peer) bool { return p.Rival && p.Name == peer })
 }
@@ -91,9 +140,13 @@ func (o *Outcome) cells() []string {
 	if !o.Met() {
 		met = "NO"
 	}
+	more := ""
+	if o.Beside != "" {
+		more = "+"
+	}
 	return []string{
-		o.Name, strconv.FormatInt(o.Size, 10), number(o.Ours) + " " + o.Unit, strconv.Itoa(o.Workers),
-		o.Rival + " " + number(o.RivalMedian), strconv.Itoa(o.RivalWorkers), strings.Join(o.Rivals, ", "),
+		o.Name, strconv.FormatInt(o.Size, 10), more + number(o.Ours) + " " + o.Unit, strconv.Itoa(o.Workers),
+		o.Rival + " " + more + number(o.RivalMedian), strconv.Itoa(o.RivalWorkers), strings.Join(o.Rivals, ", "),
 		strconv.FormatFloat(o.Reached(), 'f', 3, 64), fmt.Sprintf("%g", o.Ratio), met,
 	}
 }

@@ -41,6 +41,33 @@ func TestOutcomes(t *testing.T) {
 	require.True(t, got[2].Met())
 	require.Empty(t, Outcomes(rows[:1], []Workload{load}), "no rival was measured")
 
+	for _, sizes := range [][]int64{{10, 100, 1000}, {1000, 10, 100}, {100, 1000, 10}} {
+		var rows []Row
+		for _, size := range sizes {
+			median := map[int64]float64{10: 50, 100: 40, 1000: 48}[size]
+			rows = append(rows, Row{Name: "a/b", Peer: Ours, Workers: 2, Size: size, Median: median, OK: true},
+				Row{Name: "a/b", Peer: Ours, Workers: 1, Size: size, Median: 1, OK: true}, Row{Name: "a/b", Peer: "red", Workers: 2, Size: size, Median: 1, OK: true})
+		}
+		grown := Outcomes(rows, []Workload{{Name: "a/b", Unit: "ns", Goals: []Goal{{Workers: 2, Growth: true, Ratio: 1.25}}}})
+		require.Len(t, grown, 1)
+		require.Equal(t, []any{int64(1000), "weft at 100"}, []any{grown[0].Size, grown[0].Rival})
+		require.InDelta(t, 1.2, grown[0].Reached(), 1e-9)
+		require.True(t, grown[0].Met())
+	}
+	beside := []Workload{{Name: "a/b", Goals: []Goal{{Workers: 2, Growth: true, Beside: "map", Ratio: 1}}}}
+	grown := []Row{
+		{Name: "a/b", Peer: Ours, Workers: 2, Size: 1, Median: 100, OK: true}, {Name: "a/b", Peer: "map", Workers: 2, Size: 1, Median: 10, OK: true},
+		{Name: "a/b", Peer: Ours, Workers: 2, Size: 9, Median: 160, OK: true}, {Name: "a/b", Peer: "map", Workers: 2, Size: 9, Median: 40, OK: true},
+	}
+	outcomes := Outcomes(grown, beside)
+	require.Len(t, outcomes, 1)
+	require.Equal(t, []float64{60, 30, 2}, []float64{outcomes[0].Ours, outcomes[0].RivalMedian, outcomes[0].Reached()})
+	require.Contains(t, outcomes[0].cells(), "map +30.00")
+	require.Empty(t, Outcomes(grown[:3], beside), "the peer has one size only")
+	grown[3].Median = 5
+	require.Empty(t, Outcomes(grown, beside), "the peer does not grow")
+	require.Empty(t, Outcomes(rows, []Workload{{Name: "a/b", Goals: []Goal{{Workers: 2, Growth: true, Ratio: 1}}}}), "there is one size only")
+
 	var out bytes.Buffer
 	require.NoError(t, WriteOutcomes(&out, got))
 	require.Equal(t, `name  size  weft      workers  best rival  workers  of         ratio  goal  met

@@ -61,7 +61,7 @@ func NewPlan(loads []Workload, cfg Config) *Plan {
 				for _, n := range cfg.Workers {
 					p.groups = append(p.groups, group{
 						load:   w,
-						params: Params{Workers: n, Ranks: r, Size: size, MinTime: cfg.MinTime},
+						params: Params{Workers: n, Ranks: r, Size: size, Quick: cfg.Quick, MinTime: cfg.MinTime},
 						peers:  peers,
 					})
 				}

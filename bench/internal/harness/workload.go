@@ -68,6 +68,8 @@ type Params struct {
 	Ranks   int   // ranks, of which each workload says what they are
 	Size    int64 // as Workload.SizeOf says
 
+	Quick bool // the size is one of Workload.Quick: a peer may leave out what does not depend on it
+
 	// MinTime is how long one sample's timed part should last at least: a short program is repeated within a sample.
 	MinTime time.Duration
 }

@@ -61,9 +61,6 @@ const (
 	quickLimit = 16 * DefaultStart
 )
 
-// quick reports whether a row is run in small.
-func (e *Experiment) quick(p harness.Params) bool { return p.Size < int64(e.Width) }
-
 // normalize fills in defaults; the error names everything that is not legal.
 func (e Experiment) normalize() (Experiment, error) {
 	var errs [4]error
@@ -137,11 +134,11 @@ func METG(kit *native.Kit, e Experiment) (harness.Workload, error) {
 			res := Result{Experiment: w.Name, System: sys.Name, Workers: p.Workers, Tasks: m.tasks}
 			if _, res.Err = m.measurePeak(ctx, p.MinTime); res.Err == nil {
 				grains := e.Grains
-				if e.quick(p) {
+				if p.Quick {
 					grains = Grains{Start: DefaultStart, Limit: quickLimit}
 				}
 				res.Sweep, res.Err = m.METG(ctx, m.known, grains, p.MinTime/5) // there are about a dozen grains, and most of them last longer
-				if e.quick(p) && errors.Is(res.Err, ErrUnreached) {
+				if p.Quick && errors.Is(res.Err, ErrUnreached) {
 					res.Sweep.METG, res.Err = float64(quickLimit), nil
 				}
 			}
@@ -186,7 +183,7 @@ func (e *Experiment) workload(prefix, about, unit string) harness.Workload {
 func (e *Experiment) peer(sys System, busy bool, sample func(ctx context.Context, p harness.Params, m *Machine) (float64, error)) harness.Peer {
 	open := func(ctx context.Context, p harness.Params) (harness.Probe, error) {
 		cfg := e.Config
-		if e.quick(p) {
+		if p.Quick {
 			cfg.Width, cfg.Steps = int(p.Size), min(cfg.Steps, quickSteps)
 			cfg.Radix, cfg.Period = min(cfg.Radix, cfg.Width), 0
 		}

@@ -90,5 +90,5 @@ func Workloads(kit *native.Kit) []harness.Workload {
 			loads[i].Peers = append(loads[i].Peers, foreign(kit, tc, loads[i].Name))
 		}
 	}
-	return loads
+	return append(loads, scale()...)
 }
