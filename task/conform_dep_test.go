@@ -450,7 +450,7 @@ func TestREL01_Release(t *testing.T) {
 				open = open[1:]
 			}
 		}
-		playOn(t, 1+round%3, gateKind(round%int(gateKinds)), b.String())
+		playOn(t, Config{Workers: 1 + round%3, Debug: round%2 == 1}, gateKind(round%int(gateKinds)), b.String())
 	}
 	// A reader's release lets writers in; with a child in between they wait for that.
 	play(t, `

@@ -333,6 +333,27 @@ func TestADD10_Streams(t *testing.T) {
 			require.True(t, slices.IsSorted(log[s]))
 		}
 	}
+	// Detached tasks without accesses start in the order in which they are spawned, on one slot; those with a priority before.
+	rt := newTestRuntime(t, Config{Workers: 1})
+	var log []int
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		for i := range 100 {
+			p := 0
+			if i%10 == 9 {
+				p = 1
+			}
+			rt.SpawnWith(bg, Attrs{Priority: p}, func(*Task) error { log = append(log, i); return nil })
+		}
+		t.Blocking(func() { until(rt.atRest) })
+		return nil
+	}))
+	require.Len(t, log, 100)
+	for i := range log {
+		if i < 10 {
+			require.Equal(t, 10*i+9, log[i])
+		}
+	}
+	require.True(t, slices.IsSorted(log[10:]))
 	// Streams do not wait for each other.
 	play(t, `
 		spawn A inout(s)     | A

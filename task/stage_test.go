@@ -95,14 +95,15 @@ func play(t *testing.T, script string) {
 	t.Helper()
 	for _, workers := range []int{1, 2, 4} {
 		for gate := range gateKinds {
-			playOn(t, workers, gate, script)
+			playOn(t, Config{Workers: workers}, gate, script)
 		}
 	}
+	playOn(t, Config{Workers: 2, Debug: true}, gateAwait, script) // nothing is different
 }
 
-func playOn(t testing.TB, workers int, gate gateKind, script string) {
+func playOn(t testing.TB, cfg Config, gate gateKind, script string) {
 	t.Helper()
-	rt, err := open(Config{Workers: workers}, tuning{})
+	rt, err := open(cfg, tuning{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rt.Close()) }()
 	s := newStage(t, rt, gate)
@@ -116,7 +117,7 @@ func playOn(t testing.TB, workers int, gate gateKind, script string) {
 			}
 			s.step(f)
 			if judged {
-				require.Equal(t, strings.Fields(want), s.shown(), "%d workers, gate %v, line %d: %s\nof\n%s", workers, gate, i+1, line, script)
+				require.Equal(t, strings.Fields(want), s.shown(), "%d workers, debug %v, gate %v, line %d: %s\nof\n%s", cfg.Workers, cfg.Debug, gate, i+1, line, script)
 			}
 		}
 	})
