@@ -35,6 +35,10 @@ type step struct {
 // they did; nil when there is none.
 func (f *Flow) NextReady() *Node { return f.ready.pop() }
 
+// MakeReady makes n, which is not in a list, come out of NextReady. It is for nodes that the runtime
+// orders itself, as by a Cycle.
+func (f *Flow) MakeReady(n *Node) { f.ready.push(n) }
+
 // NextFree takes the next node that nothing refers to any more; nil when there is
 // none. Its memory may be used for another task.
 func (f *Flow) NextFree() *Node { return f.free.pop() }

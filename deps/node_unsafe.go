@@ -35,6 +35,9 @@ type Node struct {
 
 	// rested accesses were counted by Finish and are subtracted by Retire.
 	rested int32
+
+	// Tag is the runtime's own.
+	Tag int32
 }
 
 // Room is memory for the accesses of a node. A runtime that has some beside each node gives

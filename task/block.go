@@ -17,7 +17,7 @@ const (
 // error of the run, without waiting any longer, when that fails or is cancelled.
 func (t *Task) Block() error {
 	t.enter("Block")
-	t.used = true
+	t.used |= usedBlock
 	return t.blockOn(&t.block)
 }
 

@@ -22,7 +22,7 @@ import (
 // it panics when there is none, since the task may be over then.
 func (t *Task) Hold() func(error) {
 	if s := t.run.rt.here(); s != nil && s.cur == t || getg() == 0 {
-		t.used = true
+		t.used |= usedEvent
 		t.holds.Add(1)
 	} else {
 		for {

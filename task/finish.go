@@ -83,9 +83,12 @@ func (rt *Runtime) deepDone(t *Task, s *slot, f *deps.Flow) *Task {
 	if t.flags&flagWait != 0 {
 		t.forget()
 		t.Finish(f)
+		if t.Tag != 0 {
+			return s.runOver(t, f)
+		}
 	}
 	p, r := t.parent, t.run
-	if t.Retire() && s != nil && !t.used {
+	if t.Retire() && s != nil && t.used == 0 {
 		s.keep(t)
 	}
 	if p == nil {

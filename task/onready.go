@@ -25,7 +25,7 @@ func (t *Task) addMore(a *Attrs) {
 	if a.OnReady != nil {
 		t.rare().onReady = a.OnReady
 		t.flags |= flagOnReady
-		t.used = true // whoever ends an event knows t
+		t.used |= usedEvent // whoever ends an event knows t
 	}
 }
 

@@ -34,6 +34,9 @@ func (t *Task) spawnWith(s *slot, pc uintptr, a Attrs, fn func(*Task) error, acc
 	c := s.newTask(t, fn)
 	included := false
 	if t.flags&flagLongSpawn != 0 {
+		if t.Tag != 0 {
+			t.refuseGiven(accs)
+		}
 		included = t.final
 		c.final = included
 		c.flags |= flagRare | flagLongSpawn
@@ -132,7 +135,7 @@ func (s *slot) newTask(t *Task, fn func(*Task) error) *Task {
 // recycle takes in the tasks that nothing refers to any more.
 func (s *slot) recycle() {
 	for n := s.flow.NextFree(); n != nil; n = s.flow.NextFree() {
-		if c := fromNode(n); !c.used {
+		if c := fromNode(n); c.used == 0 {
 			s.keep(c)
 		}
 	}

@@ -37,7 +37,7 @@ type Task struct {
 	flags    uint8
 	phase    uint8 // what the last child does when count is armed
 	unlooked uint8 // spawns since the window was looked at
-	used     bool  // somebody may hold a late reference: do not reuse the memory
+	used     uint8 // not zero: somebody may hold a late reference, so do not reuse the memory
 	next     *Task // list of the free tasks, or of the injection queue
 
 	accesses deps.Room
@@ -73,6 +73,12 @@ const (
 	flagResuming               // in a queue to get a slot, not to start
 	flagOnReady                // more.onReady is to be called before the body
 	flagLongSpawn              // children inherit: the task is final, or spawns are traced or noted
+)
+
+// Bits of Task.used.
+const (
+	usedEvent = 1 << iota // who ends an event, or waits for the run, knows the task
+	usedBlock             // somebody may unblock it
 )
 
 // Values of Task.phase.
@@ -122,6 +128,7 @@ type more struct {
 	onReady func(*Task) error
 	held    *Mutex  // the newest one that the body has locked and not unlocked
 	record  *record // in debug mode
+	replay  *replay // the loop that the body has recorded
 }
 
 // rare returns t's more. Precondition: the caller spawns t, or is its body.
@@ -150,6 +157,9 @@ func (t *Task) Label() string { return t.label }
 // that is not, and the rest is given up all the same.
 func (t *Task) Release(accs ...deps.Access) error {
 	s := t.enter("Release")
+	if t.Tag != 0 {
+		return t.giveEarly(s, accs)
+	}
 	var first error
 	for _, a := range accs {
 		undo := func() {}

@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"fmt"
+
+	"weft/deps"
+)
+
+// given is what a recorded task has given up by Release in the run under way. It belongs to the run, and
+// stays with the part.
+type given struct {
+	uses   []bool // by the numbers of deps.Cycle.Find
+	n      int    // how many are true
+	passed []bool // by successor: it has been told
+}
+
+// giveEarly is Release for a recorded task. An edge stands for some of the task's objects, and is followed
+// when all of them are given up and no child is left that may use them.
+func (t *Task) giveEarly(s *slot, accs []deps.Access) error {
+	r, p := t.recorded()
+	k := int(t.Tag) - 1
+	if k == r.control {
+		return fmt.Errorf("task: Release in the condition of a loop, which has no accesses")
+	}
+	g := p.given
+	if g == nil {
+		g = &given{uses: make([]bool, len(r.cycle.Accesses(k))), passed: make([]bool, p.to-p.from)}
+		p.given = g
+	}
+	t.flags |= flagLongSpawn // children may not name what is given up
+	var first error
+	for _, a := range accs {
+		i, err := r.cycle.Find(k, a)
+		if err == nil && g.uses[i] {
+			err = fmt.Errorf("task: Release of %v: the task has given it up before", a)
+		}
+		if err != nil {
+			if first == nil {
+				first = err
+			}
+			continue
+		}
+		g.uses[i] = true
+		g.n++
+	}
+	left := t.spawned + t.count.Load()
+	if s.overOf == t {
+		left -= s.overN
+	}
+	if left == 0 {
+		for i, e := range r.cycle.Edges(k) {
+			if !g.passed[i] && g.covers(r.cycle.Objects(e)) {
+				g.passed[i] = true
+				r.arrive(r.next[int(p.from)+i], &s.flow)
+			}
+		}
+		s.settle(false)
+	}
+	return first
+}
+
+// covers reports whether all of set, which is not empty, is given up.
+func (g *given) covers(set []int32) bool {
+	for _, i := range set {
+		if !g.uses[i] {
+			return false
+		}
+	}
+	return len(set) > 0
+}
+
+// passRest tells the successors of p that have not been told, and makes p.given ready for the next run.
+func (r *replay) passRest(p *part, f *deps.Flow) {
+	g := p.given
+	g.n = 0
+	clear(g.uses)
+	for i, to := range r.next[p.from:p.to] {
+		if !g.passed[i] {
+			r.arrive(to, f)
+		}
+		g.passed[i] = false
+	}
+}
+
+// refuseGiven panics if a child of t, a recorded task, is to access an object that t has given up.
+func (t *Task) refuseGiven(accs []deps.Access) {
+	r, p := t.recorded()
+	if p.given == nil || p.given.n == 0 {
+		return
+	}
+	for i, mine := range r.cycle.Accesses(int(t.Tag) - 1) {
+		if !p.given.uses[i] {
+			continue
+		}
+		for _, a := range accs {
+			if a.SameObject(mine) {
+				panic(fmt.Sprintf("task: a child accesses %v, which its parent has given up by Release", a))
+			}
+		}
+	}
+}

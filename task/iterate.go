@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"fmt"
+
+	"weft/deps"
+)
+
+// IterAttrs are the attributes of a recorded loop. The zero value makes no iteration.
+type IterAttrs struct {
+	Attrs // of the loop, which is one task; Wait is always so
+
+	// Iterations is how many there are. With While it is the most there are; zero means no limit then.
+	Iterations int
+
+	// While, if not nil, is called before the first iteration and after each group of Unroll iterations, when
+	// all their tasks are over; the loop ends when it returns false or an error, which ends the run. It is
+	// the body of a task, t, of which [Task.Iteration] is the number of the next iteration.
+	While func(t *Task) (bool, error)
+
+	// Unroll is how many iterations are recorded, one after the other, so that they can differ: zero
+	// means one. The number of iterations need not be a multiple of it.
+	Unroll int
+}
+
+// Iterate runs n iterations of a loop whose iterations spawn the same tasks with the same accesses.
+// It is a plain loop that calls record and lets it spawn, at a fraction of the cost: record is
+// called once, and what it spawns is recorded; then the recorded tasks are run again and again, n
+// times each, without being spawned or registered again. A task starts when those before it
+// in this iteration and the one before allow it, so iterations overlap as those of the plain loop do.
+//
+// The loop is one child of t, which has the accesses accs: it starts when they allow it, and
+// what follows it waits for the whole loop. So accs are to cover what the recorded tasks use, as
+// with any task that has children. Weak accesses are as strong ones here, since the
+// recorded tasks are not ordered one by one with what is outside. For n < 1 nothing is done.
+//
+// A recorded body may do what any body may. It is called once in each iteration, never beside itself, so
+// what its closure captures is what it was when it was recorded: what differs from
+// iteration to iteration is told by [Task.Iteration], or changed by the tasks themselves.
+// A recorded task holds its accesses until its descendants are over as well (as with
+// Attrs.Wait), and a weak access of a recorded task is as a strong one. [Task.Release] passes an object on at once, if
+// the task has no live children then. Attrs.Undeferred is refused: in a recorded loop there is no creator to wait.
+func (t *Task) Iterate(n int, record func(it *Iteration) error, accs ...deps.Access) {
+	s := t.enter("Iterate")
+	t.iterate(s, s.rt.traced(), IterAttrs{Iterations: n}, record, accs)
+}
+
+// IterateWith is Iterate with attributes. It panics if Unroll is negative.
+func (t *Task) IterateWith(a IterAttrs, record func(it *Iteration) error, accs ...deps.Access) {
+	s := t.enter("IterateWith")
+	t.iterate(s, s.rt.traced(), a, record, accs)
+}
+
+func (t *Task) iterate(s *slot, pc uintptr, a IterAttrs, record func(it *Iteration) error, accs []deps.Access) {
+	if record == nil {
+		panic("task: the function that records the loop is nil")
+	}
+	if a.Unroll < 0 {
+		panic(fmt.Sprintf("task: IterAttrs.Unroll is %d; legal are 1 and more, and 0 for 1", a.Unroll))
+	}
+	if a.Iterations < 0 || a.Iterations == 0 && a.While == nil {
+		return
+	}
+	a.Unroll = max(a.Unroll, 1)
+	if a.Iterations > 0 {
+		a.Unroll = min(a.Unroll, a.Iterations)
+	}
+	for i := range accs {
+		if accs[i].IsWeak() {
+			accs = strong(accs)
+			break
+		}
+	}
+	attrs := a.Attrs
+	attrs.Wait = true
+	t.spawnWith(s, pc, attrs, func(t *Task) error { return t.replay(a, record) }, accs)
+}
+
+// strong returns accs with all accesses strong.
+func strong(accs []deps.Access) []deps.Access {
+	l := make([]deps.Access, len(accs))
+	for i, x := range accs {
+		l[i] = x.Strong()
+	}
+	return l
+}
+
+// An Iteration is one iteration of a loop while it is recorded. It is valid until the
+// function that records the loop returns.
+type Iteration struct {
+	loop   *Task // nil when it is over
+	number int
+	parts  []part
+	accs   []deps.Access // of all parts
+	ends   []int32       // of the accesses of each part
+}
+
+// Spawn records a task that runs fn in each iteration. It is [Task.Spawn] otherwise.
+func (it *Iteration) Spawn(fn func(*Task) error, accs ...deps.Access) {
+	s := it.enter("Spawn")
+	it.record(s, s.rt.traced(), &Attrs{}, fn, accs)
+}
+
+// SpawnWith is Spawn with attributes. It panics if Undeferred is among them.
+func (it *Iteration) SpawnWith(a Attrs, fn func(*Task) error, accs ...deps.Access) {
+	s := it.enter("SpawnWith")
+	if a.Undeferred {
+		panic("task: a recorded task cannot be Undeferred: nothing waits for it where the loop is recorded; order it by its accesses")
+	}
+	it.record(s, s.rt.traced(), &a, fn, accs)
+}
+
+// Number returns which iteration is recorded: zero, or more with IterAttrs.Unroll.
+func (it *Iteration) Number() int { return it.number }
+
+func (it *Iteration) enter(op string) *slot {
+	if it.loop == nil {
+		panic("task: " + op + " of an Iteration whose recording is over; in a recorded body, spawn by the body's own task")
+	}
+	return it.loop.enter(op + " of an Iteration")
+}
+
+func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error, accs []deps.Access) {
+	t := it.loop
+	c := s.newTask(t, fn)
+	if t.final {
+		c.final = true
+		c.flags |= flagRare | flagLongSpawn
+	}
+	if pc != 0 {
+		c.pc = pc
+		c.flags |= flagRare | flagLongSpawn
+	}
+	c.dress(a)
+	c.flags |= flagWait
+	it.parts = append(it.parts, part{task: c, flags: c.flags, copy: int32(it.number)})
+	it.accs = append(it.accs, accs...)
+	it.ends = append(it.ends, int32(len(it.accs)))
+}
+
+// Iteration returns the number, from zero, of the iteration of the innermost recorded loop that
+// t, or a task above it, was recorded in; -1 if there is none. The body of t may call it.
+func (t *Task) Iteration() int {
+	for ; t != nil; t = t.parent {
+		if t.Tag != 0 {
+			r, c := t.recorded()
+			return int(c.round)*r.unroll + int(c.copy)
+		}
+	}
+	return -1
+}

@@ -1,0 +1,325 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"math"
+	"reflect"
+	"sync/atomic"
+
+	"weft/deps"
+	"weft/internal/xatomic"
+)
+
+// replay is a recorded loop: a graph of parts that is gone round until the last round is over. README.md,
+// "Recorded loops", has the protocol. It belongs to the task of the loop, whose children the parts are.
+type replay struct {
+	// Constant while parts run.
+	parts   []part // tasks, then the control task, if there is one, then joints
+	next    []int32
+	roots   []int32     // parts that wait for nothing in the first round
+	cycle   *deps.Cycle // what Release needs
+	tasks   int         // tasks that are children of the loop: all but joints
+	control int         // its index; -1 if there is none
+	rounds  int64       // rounds that there are, or the most
+	tellAt  int64       // rounds after which a task is over for good; -1 with a control task
+	partial int64       // the last round, if not all unrolled iterations are in it; else -1
+	rest    int32       // the iterations in that round
+	unroll  int
+	while   func(*Task) (bool, error)
+
+	ended bool        // owned by the control task: there is no further round
+	cut   atomic.Bool // the run has failed, and somebody looks after the parts that wait
+}
+
+// A part is a node of the graph. It fills a cache line, the only one that its
+// predecessors touch.
+type part struct {
+	// state counts what has arrived for the part's next run: an arrival from each predecessor, and
+	// its own when the run before is over. All together make it zero again.
+	state xatomic.Uint32
+
+	// Constant while parts run.
+	own      uint32 // the part's own arrival: what all others lack to zero
+	from, to uint32 // successors, in replay.next
+	copy     int32  // iteration within the round
+	flags    uint8  // of the task, before each run
+
+	// Owned by the run: whoever makes state zero, then the body, then whoever ends the run.
+	task  *Task // nil for a joint
+	round int64
+	given *given // what Release has given up; nil until it is called
+	_     [8]byte
+}
+
+const (
+	cutOff  = 1       // in part.state: the part does not run any more
+	arrival = 2       // of a predecessor
+	ownHere = 1 << 31 // in part.state: the part's own arrival has come, and it waits for others
+)
+
+// replay is the body of the loop's task: it records the loop and starts it.
+func (t *Task) replay(a IterAttrs, record func(*Iteration) error) error {
+	it := &Iteration{loop: t}
+	defer func() { it.loop = nil }()
+	for ; it.number < a.Unroll; it.number++ {
+		if err := record(it); err != nil {
+			return err
+		}
+	}
+	it.loop = nil
+	r := &replay{
+		parts: it.parts, tasks: len(it.parts), control: -1,
+		tellAt: -1, partial: -1, unroll: a.Unroll, while: a.While,
+	}
+	r.limit(a.Iterations)
+	var c *deps.Cycle
+	if t.final {
+		c = deps.NewChain(it.accs, it.ends, a.While != nil)
+	} else {
+		c = deps.NewCycle(it.accs, it.ends, a.While != nil)
+	}
+	if a.While != nil {
+		r.addControl(t)
+	}
+	r.link(c)
+	r.start(t)
+	if a.Undeferred || t.final {
+		_ = t.Wait() // the creator waits for this body
+	}
+	return nil
+}
+
+// limit sets how many rounds there are for n iterations; zero is for no limit.
+func (r *replay) limit(n int) {
+	if n == 0 {
+		r.rounds = math.MaxInt64
+		return
+	}
+	r.rounds = int64((n-1)/r.unroll + 1)
+	if rest := n % r.unroll; rest != 0 {
+		r.partial, r.rest = r.rounds-1, int32(rest)
+	}
+	if r.while == nil {
+		r.tellAt = r.rounds
+	}
+}
+
+// addControl adds the control task. It runs before each round.
+func (r *replay) addControl(loop *Task) {
+	c := loop.slot.newTask(loop, r.decide)
+	c.dress(&Attrs{Label: loop.label})
+	c.pc = reflect.ValueOf(r.while).Pointer() + 1 // where an error comes from
+	c.flags |= flagRare | flagWait | loop.flags&flagLongSpawn
+	c.final = loop.final
+	r.control = r.tasks
+	r.tasks++
+	r.parts = append(r.parts, part{task: c, flags: c.flags})
+}
+
+// decide is the body of the control task.
+func (r *replay) decide(t *Task) error {
+	if r.parts[r.control].round == r.rounds {
+		r.ended = true
+		return nil
+	}
+	more, err := r.while(t)
+	r.ended = !more
+	return err
+}
+
+// link makes the graph.
+func (r *replay) link(c *deps.Cycle) {
+	own := c.Tasks()
+	for i := own; i < c.Nodes(); i++ {
+		r.parts = append(r.parts, part{})
+	}
+	// A node of c is a part of the same index, except that joints come after the control task.
+	shift := r.tasks - own
+	at := func(node int) int {
+		if node < own {
+			return node
+		}
+		return node + shift
+	}
+	inner := make([]bool, len(r.parts)) // has a predecessor in its round
+	waits := make([]uint32, len(r.parts))
+	here := make([]uint32, len(r.parts)) // arrivals that the first run does not wait for
+	r.cycle = c
+	for n := range c.Nodes() {
+		p := &r.parts[at(n)]
+		p.from = uint32(len(r.next))
+		for _, e := range c.Edges(n) {
+			to := at(int(e.To))
+			r.next = append(r.next, int32(to))
+			waits[to]++
+			if e.Next {
+				here[to]++
+			} else {
+				inner[to] = true
+			}
+		}
+		if r.control >= 0 && n < own && uint32(len(r.next)) == p.from { // nothing follows in its round
+			r.next = append(r.next, int32(r.control))
+			waits[r.control]++
+			here[r.control]++
+		}
+		p.to = uint32(len(r.next))
+	}
+	if r.control >= 0 {
+		p := &r.parts[r.control]
+		p.from = uint32(len(r.next))
+		for n := range own {
+			if !inner[n] {
+				r.next = append(r.next, int32(n))
+				waits[n]++
+			}
+		}
+		p.to = uint32(len(r.next))
+	}
+	for i := range r.parts {
+		p := &r.parts[i]
+		p.own = -(waits[i] * arrival)
+		p.state.Init(p.own + here[i]*arrival)
+		if waits[i] == here[i] {
+			r.roots = append(r.roots, int32(i))
+		}
+	}
+}
+
+// start makes the parts children of the loop's task t, and queues those that wait for nothing.
+func (r *replay) start(t *Task) {
+	t.rare().replay = r
+	if r.control >= 0 {
+		t.spawned++ // it is over after all others
+	} else {
+		t.spawned += int64(r.tasks)
+	}
+	for i := range r.tasks {
+		r.parts[i].task.Tag = int32(i) + 1
+	}
+	for _, k := range r.roots {
+		t.slot.ready(r.parts[k].task)
+	}
+}
+
+// recorded returns where t, which has a Tag, was recorded.
+func (t *Task) recorded() (*replay, *part) {
+	r := t.parent.more.replay
+	return r, &r.parts[t.Tag-1]
+}
+
+// runOver is deepDone for a recorded task: one run of it is over, with its descendants. It returns the loop's
+// task if there will be no other run. s may be nil, as for deepDone.
+func (s *slot) runOver(t *Task, f *deps.Flow) *Task {
+	loop := t.parent
+	r, p := t.recorded()
+	k := int(t.Tag) - 1
+	switch {
+	case k == r.control:
+		if r.ended || t.run.stopped.Load() {
+			return loop
+		}
+	case r.control < 0 && t.run.stopped.Load():
+		r.cutShort(loop)
+		return loop
+	}
+	last := p.round+1 == r.tellAt
+	if !last {
+		p.round++
+		r.again(p, t)
+	}
+	if p.given != nil && p.given.n > 0 {
+		r.passRest(p, f)
+	} else {
+		for _, to := range r.next[p.from:p.to] {
+			r.arrive(to, f)
+		}
+	}
+	if last {
+		if s != nil && t.used == 0 {
+			t.Tag = 0
+			s.keep(t)
+		}
+		return loop
+	}
+	// From here on p's task is not ours, unless this makes it so.
+	switch v := p.state.Add(p.own); {
+	case v == 0:
+		f.MakeReady(&p.task.Node)
+	case v&cutOff != 0:
+		return loop
+	}
+	return nil
+}
+
+// arrive tells the part at k that one of its predecessors is over.
+func (r *replay) arrive(k int32, f *deps.Flow) {
+	p := &r.parts[k]
+	if p.state.Add(arrival) != 0 {
+		return
+	}
+	if p.task != nil {
+		f.MakeReady(&p.task.Node)
+		return
+	}
+	p.state.Add(p.own)
+	for _, to := range r.next[p.from:p.to] { // tasks, no joints
+		r.arrive(to, f)
+	}
+}
+
+// again makes t what it was before p's run, for the next one.
+func (r *replay) again(p *part, t *Task) {
+	if t.used&usedBlock != 0 {
+		t = p.renew(t)
+	}
+	if (p.flags|t.flags)&flagRare != 0 && t.more != nil {
+		t.more.held = nil
+	}
+	t.flags, t.phase, t.unlooked, t.used = p.flags, phaseBody, 0, 0
+	if t.spawned != 0 {
+		t.spawned = 0
+		t.count.Init(0)
+	}
+	if t.holds.Load() != 0 {
+		t.holds.Init(0)
+	}
+	if t.block.Load() != blockNone {
+		t.block.Init(blockNone) // an early Unblock
+	}
+	if p.round == r.partial && p.copy >= r.rest {
+		t.fn = skip
+		t.flags &^= flagOnReady
+	}
+}
+
+// skip is the body of tasks that were recorded for iterations that do not come.
+func skip(*Task) error { return nil }
+
+// renew gives p another task in the place of t, which somebody may still unblock.
+func (p *part) renew(t *Task) *Task {
+	c := &Task{fn: t.fn, run: t.run, parent: t.parent, depth: t.depth, priority: t.priority, pc: t.pc, label: t.label, cost: t.cost, final: t.final}
+	c.Tag = t.Tag
+	if t.more != nil {
+		c.more = &more{onReady: t.more.onReady}
+	}
+	p.task = c
+	return c
+}
+
+// cutShort sees to it, when the run has failed, that parts do not run any more: those that wait are over for
+// good, and those that run are when they end. The caller ends one that the loop has not been told of.
+func (r *replay) cutShort(loop *Task) {
+	if !r.cut.CompareAndSwap(false, true) {
+		return
+	}
+	waiting := 0
+	for i := range r.tasks {
+		if (r.parts[i].state.Add(cutOff)-cutOff)&ownHere != 0 {
+			waiting++
+		}
+	}
+	loop.count.Add(int64(-waiting)) // does not make it zero: the caller's is left
+}
