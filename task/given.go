@@ -15,6 +15,7 @@ type given struct {
 	uses   []bool // by the numbers of deps.Cycle.Find
 	n      int    // how many are true
 	passed []bool // by successor: it has been told
+	late   bool   // the control task waits for this run
 }
 
 // giveEarly is Release for a recorded task. An edge stands for some of the task's objects, and is followed
@@ -29,6 +30,12 @@ func (t *Task) giveEarly(s *slot, accs []deps.Access) error {
 	if g == nil {
 		g = &given{uses: make([]bool, len(r.cycle.Accesses(k))), passed: make([]bool, p.to-p.from)}
 		p.given = g
+	}
+	if !g.late && r.control >= 0 {
+		// The control task waits for the last tasks of the round only, which need not be over after t
+		// now: it is to wait for t as well. It has not started, since nothing of t has been passed on.
+		g.late = true
+		r.parts[r.control].state.Add(^uint32(arrival - 1))
 	}
 	t.flags |= flagLongSpawn // children may not name what is given up
 	var first error
@@ -45,6 +52,9 @@ func (t *Task) giveEarly(s *slot, accs []deps.Access) error {
 		}
 		g.uses[i] = true
 		g.n++
+		if s.rt.cfg.Debug {
+			t.forgetOne(a)
+		}
 	}
 	left := t.spawned + t.count.Load()
 	if s.overOf == t {
@@ -82,6 +92,10 @@ func (r *replay) passRest(p *part, f *deps.Flow) {
 			r.arrive(to, f)
 		}
 		g.passed[i] = false
+	}
+	if g.late {
+		g.late = false
+		r.arrive(int32(r.control), f)
 	}
 }
 

@@ -126,6 +126,7 @@ func (it *Iteration) enter(op string) *slot {
 func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error, accs []deps.Access) {
 	t := it.loop
 	c := s.newTask(t, fn)
+	t.Node.Register(&c.Node, nil, &s.flow) // the graph has its accesses
 	if t.final {
 		c.final = true
 		c.flags |= flagRare | flagLongSpawn
@@ -136,6 +137,9 @@ func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error,
 	}
 	c.dress(a)
 	c.flags |= flagWait
+	if s.rt.cfg.Debug {
+		t.noteRecorded(c, accs)
+	}
 	it.parts = append(it.parts, part{task: c, flags: c.flags, copy: int32(it.number)})
 	it.accs = append(it.accs, accs...)
 	it.ends = append(it.ends, int32(len(it.accs)))

@@ -4,7 +4,14 @@
 package task
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,3 +68,602 @@ func TestIterITR01(t *testing.T) {
 		}
 	}
 }
+
+// Number and Iteration tell which iteration it is: while it is recorded, in the task, and in its descendants.
+func TestIterNumbers(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 2})
+	var x int
+	var got []string
+	note := func(who string, t *Task) error {
+		got = append(got, fmt.Sprint(who, t.Iteration()))
+		return nil
+	}
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		_ = note("main", t)
+		t.IterateWith(IterAttrs{Iterations: 3, Unroll: 2}, func(it *Iteration) error {
+			n := it.Number()
+			it.Spawn(func(t *Task) error {
+				_ = note(fmt.Sprint(n, "."), t)
+				t.SpawnWith(Attrs{Undeferred: true}, func(t *Task) error { return note("child", t) })
+				t.Iterate(2, func(it *Iteration) error {
+					it.Spawn(func(t *Task) error { return note("inner", t) })
+					return nil
+				})
+				return t.Wait()
+			}, deps.InOut(&x))
+			return nil
+		}, deps.InOut(&x))
+		t.Spawn(func(t *Task) error { return note("after", t) }, deps.In(&x))
+		return nil
+	}))
+	require.Equal(t, []string{
+		"main-1", "0.0", "child0", "inner0", "inner1", "1.1", "child1", "inner0", "inner1",
+		"0.2", "child2", "inner0", "inner1", "after-1",
+	}, got)
+}
+
+// The loop is one task for its siblings: it starts after what it depends on, and they after all of it. Accesses count
+// as strong.
+func TestIterIsOneTaskForSiblings(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		rt := newTestRuntime(t, Config{Workers: workers})
+		for range 50 {
+			x := 1
+			var seen int
+			require.NoError(t, rt.Run(bg, func(t *Task) error {
+				release := t.Hold()
+				t.Spawn(func(t *Task) error { end := t.Hold(); go func() { x = 5; end(nil); release(nil) }(); return nil }, deps.Out(&x))
+				t.Iterate(10, func(it *Iteration) error {
+					it.Spawn(func(*Task) error { x += 2; return nil }, deps.InOut(&x))
+					it.Spawn(func(*Task) error { x *= 2; return nil }, deps.InOut(&x).Weak())
+					return nil
+				}, deps.InOut(&x).Weak())
+				t.Spawn(func(*Task) error { seen = x; return nil }, deps.In(&x))
+				return nil
+			}))
+			want := 5
+			for range 10 {
+				want = (want + 2) * 2
+			}
+			require.Equal(t, want, seen)
+		}
+	}
+}
+
+func TestIterNothing(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 2})
+	asked := 0
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		bad := func(*Iteration) error { panic("recorded") }
+		t.Iterate(0, bad)
+		t.Iterate(-3, bad)
+		t.IterateWith(IterAttrs{}, bad)
+		t.IterateWith(IterAttrs{Iterations: -1, While: func(*Task) (bool, error) { panic("asked") }}, bad)
+		// Loops without tasks end, and conditions are asked all the same.
+		t.Iterate(1<<60, func(*Iteration) error { return nil })
+		t.IterateWith(IterAttrs{Unroll: 3, While: func(t *Task) (bool, error) { asked++; return asked < 10, nil }},
+			func(*Iteration) error { return nil })
+		return nil
+	}))
+	require.Equal(t, 10, asked)
+}
+
+// A condition that is false at first: no recorded task runs. One that would go on is stopped by the number.
+func TestIterWhile(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		rt := newTestRuntime(t, Config{Workers: workers})
+		for _, tt := range []struct{ iterations, unroll, until, want, asked int }{
+			{0, 1, 0, 0, 1}, {0, 1, 5, 5, 6}, {0, 3, 5, 6, 3}, {7, 3, 100, 7, 3}, {7, 1, 100, 7, 7}, {6, 3, 100, 6, 2}, {2, 3, 100, 2, 1},
+		} {
+			var done, inside, asked atomic.Int32
+			var o [4]int
+			var n notes
+			err := rt.Run(bg, func(t *Task) error {
+				t.IterateWith(IterAttrs{Iterations: tt.iterations, Unroll: tt.unroll, While: func(t *Task) (bool, error) {
+					asked.Add(1)
+					n.check(inside.Load() == 0, "asked while tasks run")
+					n.check(int(done.Load()) == 4*t.Iteration(), "asked in iteration %d after %d tasks", t.Iteration(), done.Load())
+					n.check(t.Release(deps.In(&o[0])) != nil, "Release in a condition")
+					return t.Iteration() < tt.until, nil
+				}}, func(it *Iteration) error {
+					for i := range o {
+						it.Spawn(func(t *Task) error {
+							inside.Add(1)
+							if i == 0 {
+								n.check(t.Release(deps.InOut(&o[0])) == nil, "Release")
+							}
+							end := t.Hold()
+							go func() { done.Add(1); inside.Add(-1); end(nil) }()
+							return nil
+						}, deps.InOut(&o[i]), deps.In(&o[i/2]))
+					}
+					return nil
+				})
+				return nil
+			})
+			require.NoError(t, err)
+			n.require(t)
+			require.Equal(t, 4*tt.want, int(done.Load()), tt)
+			require.Equal(t, tt.asked, int(asked.Load()), tt)
+		}
+	}
+}
+
+// A loop ends early, and at once, when the run has failed: by a body, an event, a panic, Goexit, OnReady, the condition or
+// the recording, or when it is cancelled; however far its tasks are apart by then.
+func TestIterFailures(t *testing.T) {
+	boom := errors.New("boom")
+	const n = 1 << 40 // would not end
+	for _, workers := range []int{1, 2, 4} {
+		rt := newTestRuntime(t, Config{Workers: workers})
+		for _, how := range []string{"error", "panic", "goexit", "event", "onready", "cancel", "condition", "condition panics", "record", "record panics", "blocked"} {
+			for _, form := range []string{"counted", "while"} {
+				for _, at := range []int{0, 1, 500} {
+					what := fmt.Sprint(how, ", ", form, ", at ", at, ", workers ", workers)
+					ctx, cancel := context.WithCancelCause(bg)
+					var o [8]int
+					fail := func(t *Task) error {
+						if t.Iteration() != at {
+							return nil
+						}
+						switch how {
+						case "error", "onready":
+							return boom
+						case "panic":
+							panic(boom)
+						case "goexit":
+							runtime.Goexit()
+						case "event":
+							end := t.Hold()
+							go end(boom)
+						case "cancel":
+							cancel(boom)
+						case "blocked":
+							go cancel(boom)
+							return t.Block()
+						}
+						return nil
+					}
+					a := IterAttrs{Iterations: n, Attrs: Attrs{Label: "loop"}}
+					if form == "while" || strings.HasPrefix(how, "condition") {
+						a.While = func(t *Task) (bool, error) {
+							switch {
+							case t.Iteration() != at:
+							case how == "condition":
+								return true, boom
+							case how == "condition panics":
+								panic(boom)
+							}
+							return true, nil
+						}
+					}
+					after := false
+					err := rt.Run(ctx, func(t *Task) error {
+						t.IterateWith(a, func(it *Iteration) error {
+							switch how {
+							case "record":
+								return boom
+							case "record panics":
+								it.Spawn(func(*Task) error { return nil })
+								panic(boom)
+							}
+							for i := range o {
+								at := Attrs{}
+								if how == "onready" && i == 3 {
+									at.OnReady = fail
+								}
+								it.SpawnWith(at, func(t *Task) error {
+									if i == 3 && how != "onready" {
+										return fail(t)
+									}
+									return nil
+								}, deps.InOut(&o[i]), deps.In(&o[max(i-1, 0)]))
+							}
+							it.Spawn(func(*Task) error { return nil }) // ever ahead
+							it.Spawn(func(t *Task) error { t.Spawn(func(*Task) error { return nil }); return nil })
+							return nil
+						}, deps.InOut(&o[0]))
+						t.Spawn(func(*Task) error { after = true; return nil }, deps.In(&o[0]))
+						return nil
+					})
+					if how == "goexit" {
+						require.ErrorContains(t, err, "Goexit", what)
+					} else {
+						require.ErrorIs(t, err, boom, what)
+					}
+					require.False(t, after, what)
+					var e *Error
+					if strings.HasPrefix(how, "condition") {
+						require.ErrorAs(t, err, &e, what)
+						require.Equal(t, "loop", e.Label)
+						require.Contains(t, e.Site, "iterate_test.go")
+					}
+					cancel(nil)
+				}
+			}
+		}
+	}
+}
+
+func TestIterMisuse(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 2})
+	var x, y int
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		var n notes
+		one := func(it *Iteration) error { it.Spawn(func(*Task) error { return nil }); return nil }
+		n.check(contains(panicOf(func() { t.Iterate(1, nil) }), "records the loop is nil"), "nil")
+		n.check(contains(panicOf(func() { t.IterateWith(IterAttrs{Iterations: 1, Unroll: -2}, one) }), "Unroll is -2"), "unroll")
+		var old *Iteration
+		t.Iterate(2, func(it *Iteration) error {
+			old = it
+			n.check(contains(panicOf(func() { it.Spawn(nil) }), "the body is nil"), "nil body")
+			n.check(contains(panicOf(func() { it.SpawnWith(Attrs{Undeferred: true}, func(*Task) error { return nil }) }), "Undeferred"), "undeferred")
+			n.check(contains(panicOf(func() { t.Spawn(func(*Task) error { return nil }) }), "Spawn"), "the creator spawns")
+			it.Spawn(func(c *Task) error {
+				n.check(contains(panicOf(func() { old.Spawn(func(*Task) error { return nil }) }), "recording is over"), "late")
+				n.check(contains(c.Release(deps.In(&x)).Error(), "has declared InOut"), "Release in another mode")
+				n.check(contains(c.Release(deps.In(&y)).Error(), "not declared"), "Release of another object")
+				n.check(c.Release(deps.InOut(&x)) == nil, "Release")
+				n.check(contains(c.Release(deps.InOut(&x)).Error(), "given it up before"), "second Release")
+				n.check(contains(panicOf(func() { c.Spawn(func(*Task) error { return nil }, deps.In(&x)) }), "given up by Release"), "child")
+				c.Spawn(func(*Task) error { return nil }, deps.In(&y))
+				return nil
+			}, deps.InOut(&x))
+			return nil
+		}, deps.InOut(&x))
+		err := t.Wait()
+		n.check(panicOf(func() { old.SpawnWith(Attrs{}, func(*Task) error { return nil }) }) != "", "after the end")
+		if len(n.bad) > 0 {
+			return errors.New(strings.Join(n.bad, "; "))
+		}
+		return err
+	}))
+}
+
+// Release lets the successors start while the body goes on: in the same iteration and in the next one, and by each
+// object on its own.
+func TestIterRelease(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 3})
+	const n = 200
+	var a, b int
+	var log []string
+	var got [3]atomic.Int32 // iterations that reader, second reader and the early writer have done
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		t.Iterate(n, func(it *Iteration) error {
+			it.Spawn(func(t *Task) error {
+				a++
+				b++
+				if err := t.Release(deps.Out(&a)); err != nil {
+					return err
+				}
+				// Ends only when a's reader is through.
+				k := int32(t.Iteration())
+				t.Blocking(func() { until(func() bool { return got[0].Load() > k }) })
+				if got[1].Load() > k {
+					return errors.New("b was passed on with a")
+				}
+				return t.Release(deps.InOut(&b))
+			}, deps.Out(&a), deps.InOut(&b))
+			it.Spawn(func(t *Task) error {
+				if a != t.Iteration()+1 {
+					log = append(log, "a")
+				}
+				got[0].Add(1)
+				return nil
+			}, deps.In(&a))
+			it.Spawn(func(t *Task) error {
+				if b != t.Iteration()+1 {
+					log = append(log, "b")
+				}
+				got[1].Add(1)
+				return nil
+			}, deps.In(&b))
+			return nil
+		}, deps.InOut(&a), deps.InOut(&b))
+		return nil
+	}))
+	require.Empty(t, log)
+	require.Equal(t, n, a)
+}
+
+// An Unblock that comes too late does not reach the next iteration.
+func TestIterLateUnblock(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 2})
+	var x int
+	var old *Task
+	var early atomic.Int32
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		t.Iterate(100, func(it *Iteration) error {
+			it.Spawn(func(t *Task) error {
+				if old != nil {
+					old.Unblock()
+				}
+				old = t
+				var answered atomic.Bool
+				go func() { answered.Store(true); t.Unblock() }()
+				err := t.Block()
+				if !answered.Load() {
+					early.Add(1)
+				}
+				return err
+			}, deps.InOut(&x))
+			return nil
+		}, deps.InOut(&x))
+		return nil
+	}))
+	require.Zero(t, early.Load())
+}
+
+// A replayed iteration allocates nothing: thousands of them no more than a few.
+func TestIterAllocates(t *testing.T) {
+	if underRace {
+		t.Skip("the race detector allocates")
+	}
+	rt := newTestRuntime(t, Config{Workers: 1})
+	var o [32]int
+	body := func(t *Task) error {
+		if t.Iteration()%7 == 0 {
+			return t.Release(deps.InOut(&o[0]))
+		}
+		return nil
+	}
+	plain := func(*Task) error { return nil }
+	loop := func(n int) float64 {
+		return testing.AllocsPerRun(5, func() {
+			err := rt.Run(bg, func(t *Task) error {
+				t.Iterate(n, func(it *Iteration) error {
+					it.Spawn(body, deps.InOut(&o[0]))
+					for i := 1; i < len(o); i++ {
+						it.Spawn(plain, deps.InOut(&o[i]), deps.In(&o[i-1]))
+					}
+					return nil
+				})
+				return nil
+			})
+			if err != nil {
+				panic(err)
+			}
+		})
+	}
+	loop(10)
+	few, many := loop(10), loop(2000)
+	require.InDelta(t, few, many, 100, "10 and 2000 iterations of %d tasks", len(o))
+}
+
+// 100,000 tasks are recorded and replayed.
+func TestIterManyTasks(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 2})
+	n := 100_000
+	if underRace {
+		n = 10_000
+	}
+	v := make([]int, n)
+	var sum int
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		t.Iterate(3, func(it *Iteration) error {
+			for i := range v {
+				it.Spawn(func(*Task) error { v[i] += v[max(i-1, 0)] + 1; return nil }, deps.InOut(&v[i]), deps.In(&v[max(i-1, 0)]))
+			}
+			all := make([]deps.Access, 0, n+1)
+			for i := range v {
+				all = append(all, deps.In(&v[i]))
+			}
+			it.Spawn(func(*Task) error {
+				for _, x := range v {
+					sum += x
+				}
+				return nil
+			}, append(all, deps.InOut(&sum))...)
+			return nil
+		})
+		return nil
+	}))
+	want, total := make([]int, n), 0
+	for range 3 {
+		for i := range want {
+			want[i] += want[max(i-1, 0)] + 1
+		}
+		for _, x := range want {
+			total += x
+		}
+	}
+	require.Equal(t, want, v)
+	require.Equal(t, total, sum)
+}
+
+// All attributes work in recorded tasks, in each iteration.
+func TestIterAttrs(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 2, TraceSpawns: true})
+	const n = 50
+	var x int
+	var ready, ran atomic.Int32
+	var bad notes
+	err := rt.Run(bg, func(t *Task) error {
+		t.IterateWith(IterAttrs{Iterations: n, Attrs: Attrs{Label: "loop", Priority: 1, Undeferred: true}}, func(it *Iteration) error {
+			it.SpawnWith(Attrs{
+				Label: "task", Priority: -3, Cost: 7, Final: true, Wait: true,
+				OnReady: func(t *Task) error {
+					ready.Add(1)
+					bad.check(t.Cost() == 7 && t.Label() == "task", "attributes in OnReady")
+					if t.Iteration()%2 == 0 {
+						end := t.Hold()
+						go end(nil)
+					}
+					return nil
+				},
+			}, func(t *Task) error {
+				ran.Add(1)
+				bad.check(ready.Load() == ran.Load(), "OnReady came %d times before run %d", ready.Load(), ran.Load())
+				bad.check(t.InFinal() && t.Cost() == 7 && t.Label() == "task", "attributes")
+				bad.check(t.priority == -3 && strings.Contains(t.name(), "iterate_test.go"), "%s", t.name())
+				was := x
+				t.Spawn(func(t *Task) error { x++; bad.check(t.InFinal(), "the child is not final"); return nil }, deps.InOut(&x))
+				bad.check(x == was+1, "the child of a final task did not run in place")
+				return nil
+			}, deps.InOut(&x))
+			return nil
+		}, deps.InOut(&x))
+		bad.check(x == n, "an undeferred loop returned after %d iterations", x)
+		return nil
+	})
+	require.NoError(t, err)
+	bad.require(t)
+	require.EqualValues(t, n, ready.Load())
+}
+
+// In a final task a loop's tasks run one after the other, in their order.
+func TestIterFinal(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 4})
+	var order []int
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		t.SpawnWith(Attrs{Final: true}, func(t *Task) error {
+			t.IterateWith(IterAttrs{Iterations: 5, Unroll: 2}, func(it *Iteration) error {
+				for range 3 {
+					it.Spawn(func(t *Task) error { order = append(order, t.Iteration()); return nil })
+				}
+				return nil
+			})
+			if len(order) != 15 {
+				return fmt.Errorf("the loop returned after %d tasks", len(order))
+			}
+			return nil
+		})
+		return nil
+	}))
+	require.Equal(t, []int{0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4}, order)
+}
+
+// Loops in the tasks of loops, each run of which records its own.
+func TestIterNested(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		rt := newTestRuntime(t, Config{Workers: workers})
+		const blocks, outer, inner = 6, 8, 5
+		var v, want [blocks]int
+		work := func(v []int, i, k, j int) { v[i] = v[i]*3 + v[(i+1)%blocks] + k*j }
+		for k := range outer {
+			for i := range blocks {
+				for j := range inner {
+					work(want[:], i, k, j)
+				}
+			}
+		}
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			t.Iterate(outer, func(it *Iteration) error {
+				for i := range blocks {
+					accs := []deps.Access{deps.InOut(&v[i]), deps.In(&v[(i+1)%blocks])}
+					it.Spawn(func(t *Task) error {
+						k := t.Iteration()
+						t.Iterate(inner, func(it *Iteration) error {
+							it.Spawn(func(t *Task) error { work(v[:], i, k, t.Iteration()); return nil }, accs...)
+							return nil
+						}, accs...)
+						return nil
+					}, accs...)
+				}
+				return nil
+			})
+			return nil
+		}))
+		require.Equal(t, want, v)
+	}
+}
+
+// Many small loops at once, on few slots, with tasks that are often ready on two slots at a time.
+func TestIterHammer(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		rt := newTestRuntime(t, Config{Workers: workers, Window: 4})
+		rounds, loops := 40, 16
+		if underRace {
+			rounds = 8
+		}
+		for range rounds {
+			v := make([][4]int, loops)
+			require.NoError(t, rt.Run(bg, func(t *Task) error {
+				for l := range loops {
+					o := &v[l]
+					t.Iterate(60, func(it *Iteration) error {
+						for i := range o {
+							it.Spawn(func(t *Task) error {
+								o[i]++
+								if t.Iteration()%16 == i {
+									end := t.Hold()
+									go end(nil)
+								}
+								return nil
+							}, deps.InOut(&o[i]), deps.In(&o[(i+1)%4]))
+						}
+						return nil
+					}, deps.InOut(o))
+				}
+				return nil
+			}))
+			for l := range v {
+				require.Equal(t, [4]int{60, 60, 60, 60}, v[l])
+			}
+		}
+	}
+}
+
+// Debug mode knows what recorded tasks declare, in each iteration.
+func TestIterDebugMode(t *testing.T) {
+	var log strings.Builder
+	var mu sync.Mutex
+	logger := slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return log.Write(b)
+	}), nil))
+	rt := newTestRuntime(t, Config{Workers: 3, Debug: true, Logger: logger})
+	var x, y int
+	loop := func(body func(t *Task) error, accs ...deps.Access) error {
+		return rt.Run(bg, func(t *Task) error {
+			t.Iterate(20, func(it *Iteration) error {
+				it.Spawn(body, accs...)
+				it.Spawn(func(t *Task) error { t.Uses(deps.In(&x)); return nil }, deps.In(&x))
+				return nil
+			}, deps.InOut(&x), deps.InOut(&y))
+			t.Spawn(func(*Task) error { x++; return nil }, deps.InOut(&x), deps.InOut(&y))
+			return nil
+		})
+	}
+	require.NoError(t, loop(func(t *Task) error {
+		t.Uses(deps.InOut(&x))
+		t.Spawn(func(t *Task) error { t.Uses(deps.InOut(&x)); x++; return nil }, deps.InOut(&x))
+		return nil
+	}, deps.InOut(&x)))
+	require.Equal(t, 21, x)
+	require.Empty(t, log.String())
+
+	require.ErrorContains(t, loop(func(t *Task) error { t.Uses(deps.In(&y)); return nil }, deps.InOut(&x)), "declared no access")
+	require.ErrorContains(t, loop(func(t *Task) error {
+		if t.Iteration() < 7 {
+			return nil
+		}
+		if err := t.Release(deps.InOut(&x)); err != nil {
+			return err
+		}
+		t.Uses(deps.In(&x))
+		return nil
+	}, deps.InOut(&x)), "given the object up")
+	// What a recorded task does not declare, its child must not use: the other tasks' children may be at it.
+	err := rt.Run(bg, func(t *Task) error {
+		t.Iterate(1, func(it *Iteration) error {
+			for range 2 {
+				it.Spawn(func(t *Task) error {
+					t.Spawn(func(t *Task) error {
+						t.Blocking(func() { <-t.Context().Done() })
+						return nil
+					}, deps.InOut(&y))
+					return nil
+				})
+			}
+			return nil
+		}, deps.InOut(&y))
+		return nil
+	})
+	require.ErrorIs(t, err, ErrConflict)
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

@@ -108,7 +108,9 @@ func (r *replay) limit(n int) {
 
 // addControl adds the control task. It runs before each round.
 func (r *replay) addControl(loop *Task) {
-	c := loop.slot.newTask(loop, r.decide)
+	s := loop.slot
+	c := s.newTask(loop, r.decide)
+	loop.Node.Register(&c.Node, nil, &s.flow)
 	c.dress(&Attrs{Label: loop.label})
 	c.pc = reflect.ValueOf(r.while).Pointer() + 1 // where an error comes from
 	c.flags |= flagRare | flagWait | loop.flags&flagLongSpawn
@@ -230,7 +232,7 @@ func (s *slot) runOver(t *Task, f *deps.Flow) *Task {
 		p.round++
 		r.again(p, t)
 	}
-	if p.given != nil && p.given.n > 0 {
+	if p.given != nil && (p.given.n > 0 || p.given.late) {
 		r.passRest(p, f)
 	} else {
 		for _, to := range r.next[p.from:p.to] {
@@ -303,7 +305,7 @@ func (p *part) renew(t *Task) *Task {
 	c := &Task{fn: t.fn, run: t.run, parent: t.parent, depth: t.depth, priority: t.priority, pc: t.pc, label: t.label, cost: t.cost, final: t.final}
 	c.Tag = t.Tag
 	if t.more != nil {
-		c.more = &more{onReady: t.more.onReady}
+		c.more = &more{onReady: t.more.onReady, record: t.more.record}
 	}
 	p.task = c
 	return c

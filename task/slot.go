@@ -31,6 +31,7 @@ type slot struct {
 	und     *undeferred // for the next undeferred task, or nil
 	tick    uint32
 	ran     uint32
+	turn    uint32 // successors that ran next since the last look at what waits
 	rng     rand.PCG
 	hunting bool // counted in rt.idle.hunting
 
@@ -59,6 +60,10 @@ const injectLook = 61
 // which needs a fraction of a millisecond, then lasts that long, and every pointer that is written meanwhile goes through the write
 // barrier. Other goroutines of the program wait as long. (bench task/forkjoin: a third less; 128 to 1024 are alike.)
 const yieldEvery = 256
+
+// turnMax is how many times a slot goes on to a successor before it runs what has waited longest (guess). A chain
+// can be endless: a recorded loop goes on by itself.
+const turnMax = 64
 
 // loop runs tasks until the slot is passed on or the runtime closes. s is the
 // slot that the goroutine starts with; a body that blocks comes back with another one.
@@ -186,6 +191,12 @@ func (s *slot) settle(next bool) {
 }
 
 func (s *slot) settleAll(next bool) {
+	if next && s.runnext == nil {
+		if s.turn++; s.turn >= turnMax {
+			s.turn = 0
+			s.runnext = s.oldest()
+		}
+	}
 	for n := s.flow.NextReady(); n != nil; n = s.flow.NextReady() {
 		t := fromNode(n)
 		if next && s.runnext == nil && t.flags&flagPriority == 0 {
@@ -195,6 +206,15 @@ func (s *slot) settleAll(next bool) {
 		s.ready(t)
 	}
 	s.recycle()
+}
+
+// oldest takes what has waited longest: from outside, else of the slot's own.
+func (s *slot) oldest() *Task {
+	if t := s.rt.inject.pop(); t != nil {
+		return t
+	}
+	t, _ := s.deque.steal()
+	return t
 }
 
 // ready queues a task that may start or be resumed.

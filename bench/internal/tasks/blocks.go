@@ -5,8 +5,11 @@ package tasks
 
 import "weft/bench/internal/harness"
 
-// blockSteps is the number of time steps of the blocks workload.
-const blockSteps = 10
+// Time steps of the blocks workload, and of the one that replays them: a solver takes many.
+const (
+	blockSteps  = 10
+	replaySteps = 100
+)
 
 // ghost is the version of the cells around the grid, which no task writes.
 const ghost = -1
@@ -16,13 +19,14 @@ const ghost = -1
 // A frame of ghost cells makes five accesses of every task.
 type blocks struct {
 	side   int // with the frame
+	steps  int
 	cells  []cell
 	bodies []func()
 }
 
-func newBlocks(size int64) *blocks {
+func newBlocks(size int64, steps int) *blocks {
 	side := int(size) + 2
-	p := &blocks{side: side, cells: make([]cell, side*side), bodies: make([]func(), side*side)}
+	p := &blocks{side: side, steps: steps, cells: make([]cell, side*side), bodies: make([]func(), side*side)}
 	p.each(func(i int) {
 		own, n, w, e, s := p.star(i)
 		p.bodies[i] = func() { own.update(n, w, e, s) }
@@ -53,7 +57,7 @@ func (p *blocks) each(f func(i int)) {
 	}
 }
 
-func (p *blocks) tasks() int64 { return int64((p.side - 2) * (p.side - 2) * blockSteps) }
+func (p *blocks) tasks() int64 { return int64((p.side - 2) * (p.side - 2) * p.steps) }
 
 func (p *blocks) reset() {
 	for i := range p.cells {
@@ -64,23 +68,23 @@ func (p *blocks) reset() {
 
 func (p *blocks) check() (err error) {
 	p.each(func(i int) {
-		if c := &p.cells[i]; err == nil && (c.version != blockSteps || c.bad != 0) {
+		if c := &p.cells[i]; err == nil && (c.version != int64(p.steps) || c.bad != 0) {
 			err = harness.Wrong("block (%d,%d) has version %d after %d steps and saw %d wrong versions",
-				i/p.side-1, i%p.side-1, c.version, blockSteps, c.bad)
+				i/p.side-1, i%p.side-1, c.version, p.steps, c.bad)
 		}
 	})
 	return err
 }
 
 func (p *blocks) sequential() {
-	for range blockSteps {
+	for range p.steps {
 		p.each(func(i int) { p.bodies[i]() })
 	}
 }
 
 func (p *blocks) channels() {
 	last := make([]done, len(p.cells)) // the frame's stay nil
-	for range blockSteps {
+	for range p.steps {
 		p.each(func(i int) {
 			own, n, w, e, s := last[i], last[i-p.side], last[i-1], last[i+1], last[i+p.side]
 			mine, body := make(done), p.bodies[i]

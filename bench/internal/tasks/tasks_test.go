@@ -44,7 +44,7 @@ func TestChecksCatchWrongRuns(t *testing.T) {
 		require.ErrorIs(t, p.check(), harness.ErrWrongAnswer)
 	})
 	t.Run("blocks", func(t *testing.T) {
-		p := newBlocks(4)
+		p := newBlocks(4, blockSteps)
 		p.reset()
 		p.sequential()
 		require.NoError(t, p.check())

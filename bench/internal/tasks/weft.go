@@ -26,6 +26,15 @@ func weft[P program](newProgram func(size int64) P, prepare func(P) body) harnes
 	return harness.Peer{Name: harness.Ours, Open: open}
 }
 
+// spawned is weft without the replay.
+const spawned = "spawned"
+
+// rival makes weft's other way to run a program a peer of its own, which goals are about.
+func rival(name string, p harness.Peer) harness.Peer {
+	p.Name, p.Rival = name, true
+	return p
+}
+
 // wrap gives bodies the form that Spawn takes.
 func wrap(bodies []func()) []body {
 	out := make([]body, len(bodies))
@@ -82,12 +91,27 @@ func (p *readers) weft() body {
 func (p *blocks) weft() body {
 	bodies := wrap(p.bodies)
 	return func(t *task.Task) error {
-		for range blockSteps {
+		for range p.steps {
 			p.each(func(i int) {
 				own, n, w, e, s := p.star(i)
 				t.Spawn(bodies[i], deps.InOut(own), deps.In(n), deps.In(w), deps.In(e), deps.In(s))
 			})
 		}
+		return nil
+	}
+}
+
+// replayed records one step and replays it.
+func (p *blocks) replayed() body {
+	bodies := wrap(p.bodies)
+	return func(t *task.Task) error {
+		t.Iterate(p.steps, func(it *task.Iteration) error {
+			p.each(func(i int) {
+				own, n, w, e, s := p.star(i)
+				it.Spawn(bodies[i], deps.InOut(own), deps.In(n), deps.In(w), deps.In(e), deps.In(s))
+			})
+			return nil
+		})
 		return nil
 	}
 }

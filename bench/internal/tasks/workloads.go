@@ -18,6 +18,8 @@ func goals(two float64, more ...harness.Goal) []harness.Goal {
 func Workloads(kit *native.Kit) []harness.Workload {
 	const million = 1_000_000
 	chain := func(size int64) *chains { return newChains(size, 1) }
+	sweeps := func(size int64) *blocks { return newBlocks(size, blockSteps) }
+	solver := func(size int64) *blocks { return newBlocks(size, replaySteps) }
 	chains64 := func(size int64) *chains { return newChains(size, 64) }
 	loads := []harness.Workload{{
 		Name:   "task/independent",
@@ -67,9 +69,19 @@ func Workloads(kit *native.Kit) []harness.Workload {
 		SizeOf: "blocks per side", Sizes: []int64{64}, Quick: []int64{8},
 		Goals: goals(0.65),
 		Peers: []harness.Peer{
-			weft(newBlocks, (*blocks).weft),
-			plain("channels", newBlocks, (*blocks).channels),
-			plain("sequential", newBlocks, (*blocks).sequential),
+			weft(sweeps, (*blocks).weft),
+			plain("channels", sweeps, (*blocks).channels),
+			plain("sequential", sweeps, (*blocks).sequential),
+		},
+	}, {
+		Name:   "task/replay",
+		About:  "task/blocks, 100 steps: one recorded and replayed, or all spawned",
+		SizeOf: "blocks per side", Sizes: []int64{64}, Quick: []int64{8},
+		Goals: []harness.Goal{{Workers: 1, RivalWorkers: 1, Against: spawned, Ratio: 0.3}, {Workers: 2, RivalWorkers: 2, Against: spawned, Ratio: 0.3}},
+		Peers: []harness.Peer{
+			weft(solver, (*blocks).replayed),
+			rival(spawned, weft(solver, (*blocks).weft)),
+			plain("sequential", solver, (*blocks).sequential),
 		},
 	}, {
 		Name:   "task/forkjoin",
@@ -86,6 +98,9 @@ func Workloads(kit *native.Kit) []harness.Workload {
 	}}
 	for i := range loads {
 		loads[i].Unit = "ns/task"
+		if loads[i].Name == "task/replay" {
+			continue // weft is its own rival
+		}
 		for _, tc := range native.Toolchains() {
 			loads[i].Peers = append(loads[i].Peers, foreign(kit, tc, loads[i].Name))
 		}

@@ -1,0 +1,370 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deps
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// text writes a cycle: the edges of each node, with a prime for the next round and, in parentheses, the objects that
+// an edge stands for.
+func (c *Cycle) text() string {
+	var b strings.Builder
+	for n := range c.Nodes() {
+		fmt.Fprintf(&b, "%d:", n)
+		for _, e := range c.Edges(n) {
+			fmt.Fprintf(&b, " %d", e.To)
+			if e.Next {
+				b.WriteByte('\'')
+			}
+			if o := c.Objects(e); len(o) > 0 {
+				fmt.Fprint(&b, o)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func TestCycleEdges(t *testing.T) {
+	var o [8]int
+	a, b := &o[0], &o[1]
+	for _, tt := range []struct {
+		name  string
+		lists [][]Access
+		apart bool
+		want  string
+	}{
+		{"nothing", nil, false, ""},
+		{"no accesses", [][]Access{nil, nil}, false, "0:\n1:\n"},
+		{"one writer", [][]Access{{InOut(a)}}, false, "0:\n"},
+		{"one reader", [][]Access{{In(a)}}, false, "0:\n"},
+		{"only readers", [][]Access{{In(a)}, {In(a)}}, false, "0:\n1:\n"},
+		{"one group", [][]Access{{Concurrent(a)}, {Concurrent(a)}}, false, "0:\n1:\n"},
+		{"two writers", [][]Access{{InOut(a)}, {Out(a)}}, false, "0: 1[0]\n1: 0'[0]\n"},
+		{"two writers, apart", [][]Access{{InOut(a)}, {Out(a)}}, true, "0: 1[0]\n1:\n"},
+		{"writer, readers", [][]Access{{Out(a)}, {In(a)}, {In(a)}}, false, "0: 1[0] 2[0]\n1: 0'[0]\n2: 0'[0]\n"},
+		{"readers around the seam", [][]Access{{In(a)}, {Out(a)}, {In(a)}}, false, "0: 1[0]\n1: 0'[0] 2[0]\n2: 1'[0]\n"},
+		{"group and readers", [][]Access{{Concurrent(a)}, {Concurrent(a)}, {In(a)}}, false, "0: 2[0]\n1: 2[0]\n2: 0'[0] 1'[0]\n"},
+		{"weak is strong", [][]Access{{InOut(a).Weak()}, {In(a).Weak()}}, false, "0: 1[0]\n1: 0'[0]\n"},
+		{"modes combine", [][]Access{{In(a), Concurrent(a)}, {Concurrent(a)}}, false, "0: 1[0]\n1: 0'[0]\n"},
+		{"one edge for two objects", [][]Access{{Out(a), Out(b)}, {In(b), In(a)}}, false, "0: 1[0 1]\n1: 0'[0 1]\n"},
+		{"a chain", [][]Access{{InOut(a)}, {InOut(a)}, {InOut(a)}}, false, "0: 1[0]\n1: 2[0]\n2: 0'[0]\n"},
+		{"implied by the next one", [][]Access{{Out(a)}, {In(a), InOut(b)}, {In(a), InOut(b)}}, false,
+			"0: 1[0]\n1: 0'[0] 2[1]\n2: 0'[0] 1'[1]\n"},
+		{"not implied: b may be given up early", [][]Access{{Out(a), Out(b)}, {InOut(b), Out(&o[2])}, {In(&o[2]), In(a)}}, false,
+			"0: 1[1] 2[0]\n1: 0'[0] 2[1]\n2: 0'[1] 1'[0]\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newTestCycle(tt.lists, tt.apart)
+			require.Equal(t, tt.want, c.text())
+			require.Equal(t, len(tt.lists), c.Tasks())
+		})
+	}
+}
+
+func newTestCycle(lists [][]Access, apart bool) *Cycle {
+	var list []Access
+	var ends []int32
+	for _, l := range lists {
+		list = append(list, l...)
+		ends = append(ends, int32(len(list)))
+	}
+	return NewCycle(list, ends, apart)
+}
+
+// A writer of many objects, as in a five-point stencil, has an edge to each neighbour and none besides.
+func TestCycleOfStencilIsReduced(t *testing.T) {
+	const n = 8
+	var o [n + 2][n + 2]int
+	var lists [][]Access
+	for i := 1; i <= n; i++ {
+		for j := 1; j <= n; j++ {
+			lists = append(lists, []Access{InOut(&o[i][j]), In(&o[i-1][j]), In(&o[i][j-1]), In(&o[i][j+1]), In(&o[i+1][j])})
+		}
+	}
+	c := newTestCycle(lists, false)
+	for i := range n {
+		for j := range n {
+			edges := 4
+			if i == 0 || i == n-1 {
+				edges--
+			}
+			if j == 0 || j == n-1 {
+				edges--
+			}
+			require.Len(t, c.Edges(i*n+j), edges, "block %d,%d", i, j)
+		}
+	}
+}
+
+// Large groups meet in a joint: edges do not multiply.
+func TestCycleJoints(t *testing.T) {
+	var a int
+	const n = 1000
+	var lists [][]Access
+	for i := range 3 * n {
+		x := In(&a)
+		if i/n == 1 {
+			x = Concurrent(&a)
+		}
+		lists = append(lists, []Access{x})
+	}
+	c := newTestCycle(lists, false)
+	require.Equal(t, 3*n+2, c.Nodes())
+	edges := 0
+	for i := range c.Nodes() {
+		edges += len(c.Edges(i))
+	}
+	require.Equal(t, 6*n, edges)
+}
+
+func TestCycleFind(t *testing.T) {
+	var a, b, z int
+	c := newTestCycle([][]Access{{In(&z)}, {In(&a), InOut(&b), InOut(&a), In(&z).Weak()}}, false)
+	for _, tt := range []struct {
+		x    Access
+		want int
+		err  string
+	}{
+		{InOut(&a), 0, ""}, {Out(&b), 1, ""}, {InOut(&b), 1, ""}, {In(&z).Weak(), 2, ""},
+		{In(&a), 0, "has declared InOut"}, {In(&z), 0, "has declared In("}, {InOut(&b).Weak(), 0, "has declared InOut"},
+		{In(new(int)), 0, "not declared"},
+	} {
+		got, err := c.Find(1, tt.x)
+		require.Equal(t, tt.want, got)
+		if tt.err == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, tt.err)
+		}
+	}
+	require.Panics(t, func() { newTestCycle([][]Access{{Access{}}}, false) })
+}
+
+// lap is a sequence of rounds in which one run of one task keeps some of its objects, and everything
+// else goes as far as it can.
+type lap struct {
+	lists  [][]Access
+	rounds int
+	task   int // which run keeps objects
+	round  int
+	keeps  func(Access) bool
+}
+
+// byRules says which runs can start, by looking at each pair of runs.
+func (l lap) byRules(apart bool) []bool {
+	n := len(l.lists)
+	started := make([]bool, n*l.rounds)
+	for v := range started {
+		ok := true
+		for u := range v {
+			if !ok {
+				break
+			}
+			if apart && u/n < v/n || u%n == v%n {
+				ok = started[u] && u != l.round*n+l.task // the whole round, or the run before
+				continue
+			}
+			for _, x := range l.lists[u%n] {
+				for _, y := range l.lists[v%n] {
+					if x.ptr != y.ptr || compatible(l.lists[u%n], l.lists[v%n], x) {
+						continue
+					}
+					if !started[u] || u == l.round*n+l.task && l.keeps(x) {
+						ok = false
+					}
+				}
+			}
+		}
+		started[v] = ok
+	}
+	return started
+}
+
+// compatible reports whether the tasks with accesses p and q do not order each other because of x's
+// object. Neighbours in Concurrent do not, but those with something between do: by transitivity.
+func compatible(p, q []Access, x Access) bool {
+	mode := func(l []Access) Mode {
+		m, n := ModeIn, 0
+		for _, a := range l {
+			if a.ptr == x.ptr {
+				if n++; n == 1 {
+					m = a.mode.order()
+				} else {
+					m = combine(m, a.mode.order())
+				}
+			}
+		}
+		return m
+	}
+	m := mode(p)
+	return m == mode(q) && m != ModeInOut
+}
+
+// byCycle says the same by going round the graph.
+func (l lap) byCycle(c *Cycle, apart bool) []bool {
+	n, nodes := len(l.lists), c.Nodes()
+	type run struct{ node, round int }
+	lacks := map[run]int{}
+	for u := range nodes {
+		for _, e := range c.Edges(u) {
+			for r := range l.rounds {
+				if !e.Next || r > 0 {
+					lacks[run{int(e.To), r}]++
+				}
+			}
+		}
+	}
+	started := make([]bool, n*l.rounds)
+	var start func(x run)
+	arrive := func(x run) {
+		if lacks[x]--; lacks[x] == 0 && x.round < l.rounds {
+			start(x)
+		}
+	}
+	over := make([]int, l.rounds)
+	start = func(x run) {
+		held := x.node == l.task && x.round == l.round
+		if x.node < n {
+			started[x.round*n+x.node] = true
+		}
+		for _, e := range c.Edges(x.node) {
+			wait := held && len(c.Objects(e)) == 0
+			for _, i := range c.Objects(e) {
+				wait = wait || held && l.keeps(c.Accesses(x.node)[i])
+			}
+			switch to := (run{int(e.To), x.round}); {
+			case wait:
+			case e.Next:
+				to.round++
+				arrive(to)
+			default:
+				arrive(to)
+			}
+		}
+		if held || x.node >= n {
+			return
+		}
+		if !apart {
+			arrive(run{x.node, x.round + 1}) // itself
+			return
+		}
+		if over[x.round]++; over[x.round] == n {
+			for i := range n {
+				arrive(run{i, x.round + 1})
+			}
+		}
+	}
+	var first []run
+	for u := range n {
+		for r := range l.rounds {
+			if r > 0 {
+				lacks[run{u, r}]++ // the run before it, or the round
+			}
+		}
+	}
+	for u := range n {
+		if lacks[run{u, 0}] == 0 {
+			first = append(first, run{u, 0})
+		}
+	}
+	for _, x := range first {
+		start(x)
+	}
+	return started
+}
+
+// A run starts by the graph if and only if it starts by the rules: with all others over, and one that has given some of
+// its objects up. So no order is missing and none is too much, whatever Release is called for.
+func TestCycleRandom(t *testing.T) {
+	seed := rand.Uint64()
+	programs := 2500
+	if testing.Short() {
+		programs = 500
+	}
+	for k := range programs {
+		r := rand.New(rand.NewPCG(seed, uint64(k)))
+		var o [6]int
+		objects := 1 + r.IntN(len(o))
+		lists := make([][]Access, 1+r.IntN(9))
+		modes := []Access{}
+		stay := r.IntN(20) // long runs of one mode
+		if k%20 == 0 {     // enough for joints
+			lists, objects, stay = make([][]Access, 60), 1+r.IntN(2), 18+r.IntN(2)
+		}
+		for i := range lists {
+			for j := range objects {
+				if r.IntN(objects) > 1 {
+					continue
+				}
+				if len(modes) <= j || r.IntN(20) >= stay {
+					p := &o[j]
+					x := []Access{In(p), Out(p), InOut(p), Concurrent(p), In(p), Concurrent(p)}[r.IntN(6)]
+					if r.IntN(8) == 0 {
+						x = x.Weak()
+					}
+					if len(modes) > j {
+						modes[j] = x
+					} else if len(modes) == j {
+						modes = append(modes, x)
+					} else {
+						lists[i] = append(lists[i], x)
+						continue
+					}
+				}
+				lists[i] = append(lists[i], modes[j])
+				if r.IntN(10) == 0 {
+					lists[i] = append(lists[i], In(&o[j]))
+				}
+			}
+		}
+		apart := r.IntN(4) == 0
+		c := newTestCycle(lists, apart)
+		for range 6 {
+			l := lap{lists: lists, rounds: 3, task: r.IntN(len(lists)), round: r.IntN(2)}
+			kept := r.Uint64() | r.Uint64()
+			l.keeps = func(a Access) bool {
+				for j := range o {
+					if a.SameObject(In(&o[j])) {
+						return kept>>j&1 != 0
+					}
+				}
+				panic("unknown object")
+			}
+			if !apart {
+				require.Equal(t, l.byRules(apart), l.byCycle(c, apart), "seed %d, program %d: %v\ntask %d in round %d keeps %b\n%s",
+					seed, k, lists, l.task, l.round, kept, c.text())
+			}
+			kept = ^uint64(0)
+			require.Equal(t, l.byRules(apart), l.byCycle(c, apart), "seed %d, program %d: %v\ntask %d in round %d\n%s",
+				seed, k, lists, l.task, l.round, c.text())
+		}
+	}
+}
+
+// A graph of many tasks is made in time that grows with them: this would not end otherwise.
+func TestCycleOfManyTasks(t *testing.T) {
+	const n = 100_000
+	o := make([]int, n+1)
+	var hub [2]int
+	lists := make([][]Access, n)
+	for i := range lists {
+		lists[i] = []Access{InOut(&o[i]), In(&o[i+1]), In(&hub[0])}
+		if i >= n/2 {
+			lists[i][2] = Concurrent(&hub[0])
+		}
+	}
+	lists[n/3] = append(lists[n/3], InOut(&hub[1]))
+	c := newTestCycle(lists, false)
+	require.Less(t, c.Nodes(), n+4)
+	for i := range c.Tasks() {
+		require.LessOrEqual(t, len(c.Edges(i)), 4)
+	}
+}
