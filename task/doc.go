@@ -55,6 +55,9 @@
 //	SpawnWith, Undeferred     the body                         if the task is not ready
 //	Spawn in a final task     the body                         if the task is not ready
 //	Loop, LoopWith            the body                         as Spawn
+//	Iterate, IterateWith      the body                         as Spawn
+//	Iteration.Spawn,          the loop's recording function    no
+//	SpawnWith
 //	Block, Await, Blocking    the body                         yes
 //	Sleep, BlockFor           the body                         yes, for a time
 //	Mutex.Lock, Critical      the body                         if another task has it

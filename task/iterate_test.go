@@ -21,7 +21,7 @@ import (
 
 // ITR-01: 100 iterations of 50 tasks give what the sequential loop gives, counted and with a condition,
 // with every unrolling, whether it divides the iterations or not.
-func TestIterITR01(t *testing.T) {
+func TestITR01_PlainLoop(t *testing.T) {
 	const iterations, tasks = 100, 50
 	body := func(v []int64, i, k int) {
 		v[k] = v[k]*3 + v[(k+7)%tasks] + v[(k+13)%tasks] + int64(i*k)
