@@ -81,11 +81,11 @@ func (t *Task) finishRarely(f *deps.Flow) {
 // the main task of a run. The memory of t may serve another task afterwards.
 func (rt *Runtime) deepDone(t *Task, s *slot, f *deps.Flow) *Task {
 	if t.flags&flagWait != 0 {
-		t.forget()
-		t.Finish(f)
 		if t.Tag != 0 {
 			return s.runOver(t, f)
 		}
+		t.forget()
+		t.Finish(f)
 	}
 	p, r := t.parent, t.run
 	if t.Retire() && s != nil && t.used == 0 {

@@ -218,6 +218,10 @@ func (s *slot) runOver(t *Task, f *deps.Flow) *Task {
 	loop := t.parent
 	r, p := t.recorded()
 	k := int(t.Tag) - 1
+	if t.flags&flagLongSpawn != 0 {
+		t.forget()
+	}
+	t.Finish(f)
 	switch {
 	case k == r.control:
 		if r.ended || t.run.stopped.Load() {
