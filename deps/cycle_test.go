@@ -137,10 +137,11 @@ func TestCycleFind(t *testing.T) {
 		{In(&a), 0, "has declared InOut"}, {In(&z), 0, "has declared In("}, {InOut(&b).Weak(), 0, "has declared InOut"},
 		{In(new(int)), 0, "not declared"},
 	} {
-		got, err := c.Find(1, tt.x)
-		require.Equal(t, tt.want, got)
+		lo, hi, err := c.Find(1, tt.x)
+		require.Equal(t, tt.want, lo)
 		if tt.err == "" {
 			require.NoError(t, err)
+			require.Equal(t, lo+1, hi)
 		} else {
 			require.ErrorContains(t, err, tt.err)
 		}
@@ -332,7 +333,7 @@ func TestCycleRandom(t *testing.T) {
 			kept := r.Uint64() | r.Uint64()
 			l.keeps = func(a Access) bool {
 				for j := range o {
-					if a.SameObject(In(&o[j])) {
+					if a.Meets(In(&o[j])) {
 						return kept>>j&1 != 0
 					}
 				}
@@ -347,6 +348,92 @@ func TestCycleRandom(t *testing.T) {
 				seed, k, lists, l.task, l.round, c.text())
 		}
 	}
+}
+
+// The same for ranges of memory and objects that overlap: what a task may do is decided byte by byte.
+func TestCycleRandomRanges(t *testing.T) {
+	seed := rand.Uint64()
+	programs := 1500
+	if testing.Short() {
+		programs = 300
+	}
+	for k := range programs {
+		r := rand.New(rand.NewPCG(seed, uint64(k)))
+		var mem [12]byte
+		lists := make([][]Access, 1+r.IntN(8))
+		bytes := make([][]Access, len(lists)) // the same, each byte an object
+		lists[0] = []Access{Slice(mem[:0]).InOut()}
+		for i := range lists {
+			for range r.IntN(4) {
+				lo := r.IntN(len(mem))
+				hi := lo + r.IntN(len(mem)-lo+1)
+				mode := Mode(r.IntN(4))
+				x := Slice(mem[lo:hi]).access(mode)
+				if r.IntN(3) == 0 {
+					x, hi = object(&mem[lo], mode), lo+1
+				}
+				lists[i] = append(lists[i], x)
+				for b := lo; b < hi; b++ {
+					bytes[i] = append(bytes[i], object(&mem[b], mode))
+				}
+			}
+		}
+		apart := r.IntN(4) == 0
+		c := newTestCycle(lists, apart)
+		for range 6 {
+			l := lap{lists: bytes, rounds: 3, task: r.IntN(len(lists)), round: r.IntN(2)}
+			gives := r.Uint64() // which of the task's accesses are given up
+			l.keeps = func(a Access) bool {
+				for i, x := range lists[l.task] {
+					if gives>>i&1 != 0 && x.Meets(a) && x.size() > 0 {
+						return false
+					}
+				}
+				return true
+			}
+			if apart {
+				l.keeps = func(Access) bool { return true }
+			}
+			require.Equal(t, l.byRules(apart), l.byCycle(c, apart), "seed %d, program %d: %v\ntask %d in round %d gives %b\n%s",
+				seed, k, lists, l.task, l.round, gives, c.text())
+		}
+	}
+}
+
+func TestCycleFindRanges(t *testing.T) {
+	var mem [16]byte
+	c := newTestCycle([][]Access{
+		{Slice(mem[2:6]).In(), Slice(mem[6:10]).InOut(), In(&mem[12]), Slice(mem[4:6]).In(), Slice(mem[8:10]).Out().Weak()},
+		{Slice(mem[5:7]).Concurrent()},
+	}, false)
+	// pieces of the first task: 2-4, 4-5, 5-6, 6-7, 7-8, 8-10, 12-13
+	require.Len(t, c.Accesses(0), 7)
+	for _, tt := range []struct {
+		x      Access
+		lo, hi int
+		err    string
+	}{
+		{Slice(mem[2:6]).In(), 0, 3, ""}, {Slice(mem[6:10]).Out(), 3, 6, ""}, {In(&mem[12]), 6, 7, ""}, {Slice(mem[12:13]).In(), 6, 7, ""},
+		{Slice(mem[3:6]).In(), 1, 3, ""}, {Slice(mem[9:10]).InOut(), 6, 6, ""}, {Slice(mem[3:4]).In(), 1, 1, ""},
+		{Slice(mem[:0]).In(), 0, 0, ""}, {Slice([]int(nil)).In(), 0, 0, ""},
+		{Slice(mem[2:7]).In(), 0, 0, "has declared InOut() for bytes 4 to 5"},
+		{Slice(mem[2:6]).In().Weak(), 0, 0, "has declared In() for bytes 0 to 2"},
+		{Slice(mem[8:13]).InOut(), 0, 0, "not declared bytes 2 to 5"}, {Slice(mem[1:3]).In(), 0, 0, "not declared bytes 0 to 2"},
+		{Slice(mem[13:14]).In(), 0, 0, "not declared bytes 0 to 1"},
+	} {
+		lo, hi, err := c.Find(0, tt.x)
+		require.Equal(t, [2]int{tt.lo, tt.hi}, [2]int{lo, hi}, "%v: %v", tt.x, err)
+		if tt.err == "" {
+			require.NoError(t, err, "%v", tt.x)
+		} else {
+			require.ErrorContains(t, err, tt.err)
+		}
+	}
+	o := newTestCycle([][]Access{{InOut(&mem[3])}}, false)
+	_, _, err := o.Find(0, Slice(mem[3:4]).InOut())
+	require.ErrorContains(t, err, "not declared")
+	_, _, err = o.Find(0, Slice(mem[3:3]).InOut())
+	require.NoError(t, err)
 }
 
 // A graph of many tasks is made in time that grows with them: this would not end otherwise.

@@ -19,6 +19,8 @@ type Cycle struct {
 	edges []Edge   // node after node
 	out   []int32  // where the edges of each node begin, and the end of the last
 	sets  []int32  // uses that edges stand for; numbered within their task
+
+	ranged bool // the uses are pieces of memory, of each task in the order of their addresses
 }
 
 // An Edge says that a node starts after another one: in the same round, or in the next
@@ -77,23 +79,26 @@ func (c *Cycle) Objects(e Edge) []int32 { return c.sets[e.lo:e.hi] }
 // Accesses returns the combined accesses of a task.
 func (c *Cycle) Accesses(task int) []Access { return c.uses[c.first[task]:c.first[task+1]] }
 
-// Find returns the number of a task's access x, which must be declared in just this mode and
-// strength, as Release demands.
-func (c *Cycle) Find(task int, x Access) (int, error) {
-	for i, u := range c.Accesses(task) {
-		if u.ptr != x.ptr {
-			continue
-		}
-		if u.mode.order() != x.mode.order() || u.weak != x.weak {
-			return 0, fmt.Errorf("deps: Release of %v: the task has declared %v", x, u)
-		}
-		return i, nil
+// Find returns the numbers, from lo to hi (without hi), of the accesses of a task that x is made of, which must be declared in just
+// this mode and strength, as Release demands. In a cycle of ranges these are the pieces that are wholly inside x.
+func (c *Cycle) Find(task int, x Access) (lo, hi int, err error) {
+	uses := c.Accesses(task)
+	if c.ranged {
+		return pieces(uses, x)
 	}
-	return 0, fmt.Errorf("deps: Release of %v: the task has not declared an access to this object", x)
+	for i, u := range uses {
+		if u.ptr == x.ptr && !x.isRange() {
+			if u.mode.order() != x.mode.order() || u.weak != x.weak {
+				return 0, 0, fmt.Errorf("deps: Release of %v: the task has declared %v", x, u)
+			}
+			return i, i + 1, nil
+		}
+	}
+	if x.isRange() && x.size() == 0 {
+		return 0, 0, nil
+	}
+	return 0, 0, fmt.Errorf("deps: Release of %v: the task has not declared an access to this object", x)
 }
-
-// SameObject reports whether the two accesses are to one object.
-func (a Access) SameObject(b Access) bool { return a.ptr == b.ptr }
 
 // Strong returns the strong form of the access.
 func (a Access) Strong() Access {
@@ -128,8 +133,8 @@ type segment struct {
 	kind   Mode
 }
 
-// place is an object while the uses are combined.
-type place struct {
+// named is an object while the uses are combined.
+type named struct {
 	key    unsafe.Pointer
 	object int32
 	last   int32 // its latest use
@@ -139,15 +144,19 @@ type place struct {
 func (b *builder) combine(list []Access, ends []int32) {
 	c := b.c
 	b.nodes = len(ends)
+	if slices.ContainsFunc(list, Access.isRange) {
+		c.ranged = true
+		list, ends = cut(list, ends)
+	}
 	c.uses = make([]Access, 0, len(list))
 	c.first = make([]int32, len(ends)+1)
 	b.owner = make([]int32, 0, len(list))
 	object := make([]int32, 0, len(list))
 	var count []int32 // uses of each object
 
-	tab := make([]place, 64)
+	tab := make([]named, 64)
 	shift := uint8(64 - 6)
-	find := func(key unsafe.Pointer) *place {
+	find := func(key unsafe.Pointer) *named {
 		mask := uint(len(tab) - 1)
 		i := uint(uint64(uintptr(key)) * 0x9E3779B97F4A7C15 >> (shift & 63))
 		for tab[i&mask].key != nil && tab[i&mask].key != key {
@@ -162,11 +171,11 @@ func (b *builder) combine(list []Access, ends []int32) {
 		for ; at < end; at++ {
 			x := list[at]
 			if x.ptr == nil {
-				panic("deps: the zero Access names no object; use In, Out, InOut or Concurrent")
+				panicZero()
 			}
 			if len(count)*4 >= len(tab)*3 {
 				old := tab
-				tab = make([]place, 4*len(old))
+				tab = make([]named, 4*len(old))
 				shift = uint8(64 - bits.TrailingZeros(uint(len(tab))))
 				for _, p := range old {
 					if p.key != nil {
@@ -177,7 +186,7 @@ func (b *builder) combine(list []Access, ends []int32) {
 			p := find(x.ptr)
 			switch {
 			case p.key == nil:
-				*p = place{x.ptr, int32(len(count)), 0}
+				*p = named{x.ptr, int32(len(count)), 0}
 				count = append(count, 0)
 			case p.last >= begin:
 				u := &c.uses[p.last]

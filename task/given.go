@@ -5,6 +5,7 @@ package task
 
 import (
 	"fmt"
+	"slices"
 
 	"weft/deps"
 )
@@ -40,9 +41,9 @@ func (t *Task) giveEarly(s *slot, accs []deps.Access) error {
 	t.flags |= flagLongSpawn // children may not name what is given up
 	var first error
 	for _, a := range accs {
-		i, err := r.cycle.Find(k, a)
-		if err == nil && g.uses[i] {
-			err = fmt.Errorf("task: Release of %v: the task has given it up before", a)
+		lo, hi, err := r.cycle.Find(k, a)
+		if err == nil && slices.Contains(g.uses[lo:hi], true) {
+			err = fmt.Errorf("task: Release of %v: the task has given it up before, or a part of it", a)
 		}
 		if err != nil {
 			if first == nil {
@@ -50,8 +51,10 @@ func (t *Task) giveEarly(s *slot, accs []deps.Access) error {
 			}
 			continue
 		}
-		g.uses[i] = true
-		g.n++
+		for i := lo; i < hi; i++ {
+			g.uses[i] = true
+			g.n++
+		}
 		if s.rt.cfg.Debug {
 			t.forgetOne(a)
 		}
@@ -110,7 +113,7 @@ func (t *Task) refuseGiven(accs []deps.Access) {
 			continue
 		}
 		for _, a := range accs {
-			if a.SameObject(mine) {
+			if a.Meets(mine) {
 				panic(fmt.Sprintf("task: a child accesses %v, which its parent has given up by Release", a))
 			}
 		}

@@ -6,6 +6,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -360,6 +361,59 @@ func TestIterHammer(t *testing.T) {
 			for l := range v {
 				require.Equal(t, [4]int{60, 60, 60, 60}, v[l])
 			}
+		}
+	}
+}
+
+// Ranges of memory that overlap in every way, with Release of a part.
+func TestIterRanges(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		rt := newTestRuntime(t, Config{Workers: workers})
+		for seed := range uint64(30) {
+			r := rand.New(rand.NewPCG(seed, 3))
+			const cells, iterations = 40, 30
+			var v, want [cells]int
+			type job struct{ from, to, at, end int } // reads from:to, writes at:end
+			jobs := make([]job, 1+r.IntN(12))
+			for i := range jobs {
+				j := &jobs[i]
+				j.from, j.at = r.IntN(cells), r.IntN(cells)
+				j.to, j.end = j.from+r.IntN(cells-j.from), j.at+r.IntN(cells-j.at)
+			}
+			work := func(v []int, j job, k int) {
+				sum := k
+				for _, x := range v[j.from:j.to] {
+					sum = sum*3 + x
+				}
+				for i := j.at; i < j.end; i++ {
+					v[i] += sum + i
+				}
+			}
+			for k := range iterations {
+				for _, j := range jobs {
+					work(want[:], j, k)
+				}
+				want[7]--
+			}
+			require.NoError(t, rt.Run(bg, func(t *Task) error {
+				t.Iterate(iterations, func(it *Iteration) error {
+					for i, j := range jobs {
+						writes := deps.Slice(v[j.at:j.end]).InOut()
+						it.Spawn(func(t *Task) error {
+							work(v[:], j, t.Iteration())
+							if i%3 == 0 {
+								half := (j.at + j.end) / 2
+								return t.Release(deps.Slice(v[j.at:half]).Out(), deps.Slice(v[half:j.end]).InOut())
+							}
+							return nil
+						}, deps.Slice(v[j.from:j.to]).In(), writes)
+					}
+					it.Spawn(func(*Task) error { v[7]--; return nil }, deps.InOut(&v[7]))
+					return nil
+				}, deps.Slice(v[:]).InOut())
+				return nil
+			}))
+			require.Equal(t, want, v, "seed %d", seed)
 		}
 	}
 }
