@@ -462,7 +462,7 @@ func (n *Node) Release(x Access, f *Flow) error {
 		if x.size() == 0 {
 			return nil
 		}
-		a = nil
+		return fmt.Errorf("deps: Release of %v: the task has declared no range, and neither has a sibling before it; give up the object that it has declared", x)
 	}
 	if a == nil {
 		return fmt.Errorf("deps: Release of %v: the task has not declared an access to this object", x)

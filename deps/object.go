@@ -3,9 +3,21 @@
 
 package deps
 
-// Object returns the address by which the access names its object, and whether it names one. It is for
-// tools that keep books on accesses; the address does not keep the object alive.
-func (a Access) Object() (addr uintptr, ok bool) { return uintptr(a.ptr), a.ptr != nil }
+// Object returns the address by which the access names its object, and whether it names one; a range
+// is none. It is for tools that keep books on accesses; the address does not keep the object alive.
+func (a Access) Object() (addr uintptr, ok bool) {
+	return uintptr(a.ptr), a.ptr != nil && !a.isRange()
+}
+
+// IsRange reports whether the access is to a range, made by [Slice].
+func (a Access) IsRange() bool { return a.isRange() }
+
+// Meets reports whether a and b have a byte in common.
+func (a Access) Meets(b Access) bool {
+	alo, ahi := a.extent()
+	blo, bhi := b.extent()
+	return max(alo, blo) < min(ahi, bhi)
+}
 
 // Combined returns the access of one task that declares both a and b, to one object: of the same mode if they are of one mode, else
 // InOut; strong if one is strong.

@@ -7,8 +7,6 @@ package deps_test
 
 import (
 	"math/rand/v2"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -41,16 +39,15 @@ func TestExploreRanges(t *testing.T) {
 	}
 }
 
-var rangeForm = regexp.MustCompile(`^(weak)?(inout|in|out|concurrent)[(\[](\d+)(\.\.|:)(\d+)[)\]]$`)
-
 // rangePlan is sketch.plan for lists in the form of rdecl.String.
 func (s sketch) rangePlan(r *rand.Rand) *plan {
 	t := &plan{name: s.list, want: map[int]int64{}, last: len(s.kids) == 0, held: r.IntN(2) == 0}
 	for _, a := range strings.Fields(s.list) {
-		m := rangeForm.FindStringSubmatch(a)
-		lo, _ := strconv.Atoi(m[3])
-		hi, _ := strconv.Atoi(m[5])
-		t.ranges = append(t.ranges, rdecl{lo, hi, m[4] == "..", modes[m[2]], m[1] != ""})
+		d, ok := parseRange(a)
+		if !ok {
+			panic("not an access: " + a)
+		}
+		t.ranges = append(t.ranges, d)
 	}
 	t.uses = combineDecls(allBytes(t.ranges))
 	for _, k := range s.kids {

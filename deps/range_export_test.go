@@ -16,3 +16,9 @@ func RangeEntries(n *Node) int {
 
 // Fragments returns the number of fragments of what n has declared in a domain of ranges.
 func Fragments(n *Node) int { return n.dom.ranges.own.count() }
+
+// NoMessages reports whether f has never had a message of a domain of ranges.
+func NoMessages(f *Flow) bool { return f.msgs == nil && f.outs == nil }
+
+// LargeObjects returns the number of notes about sizes in the domain of n's children.
+func LargeObjects(n *Node) int { return len(n.dom.big) }

@@ -19,7 +19,7 @@ type ranges struct {
 	more []unsafe.Pointer
 
 	// last is the last record of each byte that the children have named; own where no child has yet; gone where
-	// the parent has given the byte up. A byte that is not there is over, or free.
+	// the parent has given the byte up. A byte that is not there is free: whoever names it needs not wait.
 	last  *spans[*record] // nil until the first child or Release
 	cover []extent        // what own covers; set with last
 
@@ -46,6 +46,10 @@ func (p *Node) registerRanges(n *Node, list []Access, f *Flow) bool {
 		r.vet(x)
 	}
 	own := new(ranges)
+	if k := len(list); k > 1 {
+		own.own.frags.reserve(k)
+		own.more = make([]unsafe.Pointer, 0, k-1)
+	}
 	for _, x := range list {
 		own.declare(x)
 	}
@@ -154,7 +158,13 @@ func (r *ranges) sweep() {
 		return
 	}
 	r.last.tidy(func(s *span[*record]) bool {
-		return s.v == &r.own || s.v == gone || !s.v.isOver(s.lo, s.hi)
+		switch s.v {
+		case gone:
+			return true
+		case &r.own: // with the write token, a child needs no link to it
+			return !r.own.all(s.lo, s.hi, func(s uint32) bool { return s&hasW != 0 })
+		}
+		return !s.v.all(s.lo, s.hi, finished)
 	}, func(a, b **record) bool { return *a == *b })
 }
 
@@ -243,7 +253,7 @@ func (n *Node) closeRanges(d *domain, f *Flow) {
 func (r *ranges) giveUp(lo, hi uintptr, f *Flow) {
 	r.last.walk(lo, hi, func(lo, hi uintptr, last **record) {
 		switch {
-		case last == nil: // a child's, and over
+		case last == nil: // the write token is there, and has gone through
 			f.emit(&r.own, lo, hi, outW)
 		case *last == gone:
 		case *last == &r.own:
@@ -294,7 +304,10 @@ func (r *ranges) releaseObject(a *access, f *Flow) {
 // release is Release for a task in a domain of ranges.
 func (r *ranges) release(x Access, f *Flow) error {
 	lo, hi := x.extent()
-	if lo == hi && x.isRange() {
+	if lo == hi {
+		if !x.isRange() {
+			return fmt.Errorf("deps: Release of %v: the task has not declared an access to this object", x)
+		}
 		return nil
 	}
 	r.open()

@@ -22,8 +22,8 @@ type record struct {
 	sink  *sink // constant; not nil for the record of a sink
 }
 
-// frag is the state of some bytes. A link is dropped when the write token has gone over it, so
-// that fragments which differ in nothing else can be joined.
+// frag is the state of some bytes. What has no effect any more is made equal, so that fragments which differ in nothing
+// else can be joined: a link over which the write token has gone is dropped, and that token brings the bits that it implies.
 type frag struct {
 	state uint32
 	succ  *record // by hasNext
@@ -81,6 +81,12 @@ func (r *record) add(lo, hi uintptr, bits uint32, f *Flow) bool {
 		s := m.at(p)
 		old := s.v.state
 		s.v.state |= bits
+		if bits&hasW != 0 {
+			s.v.state |= hasR | hasG
+		}
+		if bits&outW != 0 {
+			s.v.state |= outR
+		}
 		if r.carry(s, effects(s.v.state)&^effects(old), f) {
 			open += s.hi - s.lo
 		}
@@ -111,6 +117,7 @@ func (r *record) carry(s *span[frag], e uint32, f *Flow) bool {
 		}
 		if e&childW != 0 {
 			v.child = nil
+			v.state &^= hasChild | childGrp
 		}
 	}
 	if e&(sendR|sendW|sendG) != 0 {
@@ -126,6 +133,7 @@ func (r *record) carry(s *span[frag], e uint32, f *Flow) bool {
 		f.emit(v.succ, s.lo, s.hi, b)
 		if e&sendW != 0 {
 			v.succ = nil
+			v.state &^= hasNext | nextUp | nextGroup
 		}
 	}
 	return e&ready != 0 && v.state&isWeak == 0
@@ -199,13 +207,13 @@ func (r *record) adopt(lo, hi uintptr, child *record, as uint32, f *Flow) {
 	r.settle()
 }
 
-// isOver reports whether all bytes of r in [lo, hi) are over.
-func (r *record) isOver(lo, hi uintptr) bool {
+// all reports whether the states of all bytes of r in [lo, hi) are such.
+func (r *record) all(lo, hi uintptr, such func(state uint32) bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := &r.frags
 	for p := m.seek(lo); m.has(p) && m.at(p).lo < hi; p = m.next(p) {
-		if !finished(m.at(p).v.state) {
+		if !such(m.at(p).v.state) {
 			return false
 		}
 	}

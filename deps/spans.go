@@ -20,6 +20,7 @@ type spans[V any] struct {
 	leaves [][]span[V] // none is empty
 	n      int
 	limit  int // n at which tidy is worth its time
+	asked  int // calls of crowded since the last tidy
 
 	// Memory of the first span: most lists have just one.
 	top   [1][]span[V]
@@ -30,6 +31,13 @@ const (
 	leafMax = 64 // spans in an array (guess: some cache lines to move)
 	tidyMin = 8  // spans that are never tidied (guess)
 )
+
+// reserve makes room for n spans. Precondition: the list has never had any.
+func (m *spans[V]) reserve(n int) {
+	if n > 1 {
+		m.top[0] = make([]span[V], 0, min(n, leafMax))
+	}
+}
 
 // A place is the position of a span. Insertions make it invalid.
 type place struct{ leaf, i int }
@@ -86,7 +94,10 @@ func (m *spans[V]) prev(p place) place {
 func (m *spans[V]) insert(p place, s span[V]) place {
 	m.n++
 	if len(m.leaves) == 0 {
-		m.top[0] = append(m.first[:0], s)
+		if m.top[0] == nil {
+			m.top[0] = m.first[:0]
+		}
+		m.top[0] = append(m.top[0][:0], s) // what it held is erased
 		m.leaves = m.top[:]
 		return place{}
 	}
@@ -227,8 +238,12 @@ func (m *spans[V]) erase(p, q place) {
 	m.leaves = slices.Delete(m.leaves, from, q.leaf)
 }
 
-// crowded reports whether there are so many spans that a tidy is worth its time: twice as many as after the last.
-func (m *spans[V]) crowded() bool { return m.n > max(m.limit, tidyMin) }
+// crowded is called after each change and reports whether a tidy is worth its time: there are twice as many
+// spans as after the last, or there were many changes.
+func (m *spans[V]) crowded() bool {
+	m.asked++
+	return m.n > tidyMin && (m.n > m.limit || m.asked > 4*m.n)
+}
 
 // tidy drops the spans that keep refuses, and joins neighbours that are the same.
 func (m *spans[V]) tidy(keep func(s *span[V]) bool, same func(a, b *V) bool) {
@@ -273,4 +288,5 @@ func (m *spans[V]) tidy(keep func(s *span[V]) bool, same func(a, b *V) bool) {
 	m.leaves = out
 	m.n = n
 	m.limit = 2 * n
+	m.asked = 0
 }

@@ -114,7 +114,7 @@ func TestSpans(t *testing.T) {
 								flat[i] = 0
 							}
 						}
-						require.False(t, m.crowded())
+						require.False(t, m.crowded() && m.n > tidyMin)
 						for p := (place{}); m.has(p) && m.has(m.next(p)); p = m.next(p) {
 							s, q := m.at(p), m.at(m.next(p))
 							require.False(t, s.hi == q.lo && s.v == q.v, "equal neighbours")
@@ -142,4 +142,14 @@ func TestSpansGrow(t *testing.T) {
 	m.replace(0, 2*n, 1)
 	require.Equal(t, 1, m.n)
 	require.Len(t, m.leaves, 1)
+	for range 3 { // empty, and used again
+		m.tidy(func(*span[int]) bool { return false }, func(a, b *int) bool { return false })
+		require.Zero(t, m.n)
+		require.False(t, m.has(m.seek(0)))
+		m.replace(5, 6, 1)
+		m.replace(7, 8, 2)
+		flat := make(flatSpans, 10)
+		flat[5], flat[7] = 1, 2
+		checkSpans(t, m, flat)
+	}
 }

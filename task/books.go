@@ -86,6 +86,9 @@ func unlinked(u, o *use) string {
 		mine, others := x[0], x[1].rec
 		for p := mine.rec.parent; p != nil && !others.isUnder(p); p = p.parent {
 			own := p.find(mine.obj)
+			if own == nil && p.ranged(mine.access) {
+				continue
+			}
 			if own == nil {
 				return p.name() + " has not declared it, and its descendants use it (a weak access is enough)"
 			}

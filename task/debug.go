@@ -38,6 +38,7 @@ type record struct {
 	label  string
 	pc     uintptr
 	uses   []use // one for each object
+	ranges []deps.Access
 }
 
 // use is what a task declares for one object.
@@ -69,6 +70,16 @@ func (r *record) find(obj uintptr) *use {
 		}
 	}
 	return nil
+}
+
+// ranged reports whether r has declared a range that has a part of a: then it is not for the books to say what is declared.
+func (r *record) ranged(a deps.Access) bool {
+	for _, x := range r.ranges {
+		if x.Meets(a) {
+			return true
+		}
+	}
+	return false
 }
 
 // isUnder reports whether r is of a task that is, or descends from, that of top.
@@ -121,6 +132,9 @@ func (t *Task) note(c *Task, accs []deps.Access) *record {
 	for _, a := range accs {
 		obj, ok := a.Object()
 		if !ok {
+			if a.IsRange() {
+				r.ranges = append(r.ranges, a)
+			}
 			continue
 		}
 		u := r.find(obj)
@@ -180,19 +194,25 @@ func (t *Task) forget() {
 
 // forgetOne is forget for an access that Release is about to give up. It returns what brings it back.
 func (t *Task) forgetOne(a deps.Access) (undo func()) {
-	obj, _ := a.Object()
+	obj, ok := a.Object()
 	b := &t.run.books
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	u := t.record().find(obj)
-	if u == nil || u.group == nil {
-		return func() {}
+	r := t.record()
+	var gone []*use
+	for i := range r.uses {
+		u := &r.uses[i]
+		if u.group != nil && (ok && u.obj == obj || a.IsRange() && u.access.Meets(a)) {
+			b.dropUse(u)
+			gone = append(gone, u)
+		}
 	}
-	b.dropUse(u)
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.add(u)
+		for _, u := range gone {
+			b.add(u)
+		}
 	}
 }
 
@@ -217,6 +237,10 @@ func (t *Task) checkUse(a deps.Access) {
 	b := &t.run.books
 	b.mu.Lock()
 	u := t.record().find(obj)
+	if u == nil && t.record().ranged(a) {
+		b.mu.Unlock()
+		return
+	}
 	given := u != nil && u.group == nil
 	b.mu.Unlock()
 	why := ""

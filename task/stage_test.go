@@ -42,13 +42,14 @@ import (
 //	end NAME...               the bodies return
 //
 // An ACCESS is in(x), out(x), inout(x), concurrent(x), or with weak before it; x is a word, or several with
-// commas between for an access each. Words are objects. The creator of tasks without a dot is the main task, main.
+// commas between for an access each. Words are objects; x[2:5] is a range of an array x, and x{0:4} an object in it. The creator of tasks without a dot is the main task, main.
 type stage struct {
 	t       testing.TB
 	rt      *Runtime
 	gate    gateKind
 	script  string
 	objects map[string]*int64
+	arrays  map[string][]byte
 
 	// busy is the number of steps that bodies have not finished. A body takes itself off while it has a slot.
 	busy atomic.Int32
@@ -370,6 +371,10 @@ var stageAccess = regexp.MustCompile(`^(weak)?(inout|in|out|concurrent)\(([\w,]+
 
 func (s *stage) accesses(words []string) (list []deps.Access) {
 	for _, w := range words {
+		if a, ok := s.rangeAccess(w); ok {
+			list = append(list, a)
+			continue
+		}
 		m := stageAccess.FindStringSubmatch(w)
 		require.NotNil(s.t, m, "not an access: %q", w)
 		for _, name := range strings.Split(m[3], ",") {

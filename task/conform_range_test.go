@@ -1,0 +1,363 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"weft/deps"
+)
+
+var stageRange = regexp.MustCompile(`^(weak)?(inout|in|out|concurrent)\((\w+)([\[{])(\d+):(\d+)[\]}]\)$`)
+
+// rangeAccess is the access to a part of an array: x[2:5] is a range, x{0:4} an object.
+func (s *stage) rangeAccess(w string) (a deps.Access, ok bool) {
+	m := stageRange.FindStringSubmatch(w)
+	if m == nil {
+		return a, false
+	}
+	arr := s.arrays[m[3]]
+	if arr == nil {
+		arr = make([]byte, 64)
+		if s.arrays == nil {
+			s.arrays = map[string][]byte{}
+		}
+		s.arrays[m[3]] = arr
+	}
+	lo, _ := strconv.Atoi(m[5])
+	hi, _ := strconv.Atoi(m[6])
+	part := arr[lo:hi]
+	if m[4] == "{" {
+		switch hi - lo {
+		case 1:
+			a = modeOn(m[2], &part[0])
+		case 4:
+			a = modeOn(m[2], (*[4]byte)(part))
+		case 8:
+			a = modeOn(m[2], (*[8]byte)(part))
+		default:
+			panic("objects in arrays have 1, 4 or 8 bytes")
+		}
+	} else {
+		r := deps.Slice(part)
+		switch m[2] {
+		case "in":
+			a = r.In()
+		case "out":
+			a = r.Out()
+		case "inout":
+			a = r.InOut()
+		default:
+			a = r.Concurrent()
+		}
+	}
+	if m[1] != "" {
+		a = a.Weak()
+	}
+	return a, true
+}
+
+func modeOn[T any](mode string, p *T) deps.Access {
+	switch mode {
+	case "in":
+		return deps.In(p)
+	case "out":
+		return deps.Out(p)
+	case "inout":
+		return deps.InOut(p)
+	}
+	return deps.Concurrent(p)
+}
+
+// REG-01: chains of siblings on ranges that overlap in part.
+func TestREG01_Ranges(t *testing.T) {
+	for _, c := range []struct{ name, script string }{
+		{"partial overlap", `
+			spawn W inout(x[0:6])      | W
+			spawn R1 in(x[4:8])        | W
+			spawn R2 in(x[6:8])        | W R2
+			spawn W2 inout(x[7:9])     | W R2
+			end R2                     | W
+			end W                      | R1
+			end R1                     | W2
+		`},
+		{"one reader of two writers", `
+			spawn W1 out(x[0:4])       | W1
+			spawn W2 out(x[4:8])       | W1 W2
+			spawn R in(x[2:6])         | W1 W2
+			end W2                     | W1
+			end W1                     | R
+		`},
+		{"fragments", `
+			spawn W inout(x[0:12])     | W
+			spawn A in(x[0:4])         | W
+			spawn B in(x[4:8])         | W
+			spawn C in(x[8:12])        | W
+			spawn M inout(x[2:10])     | W
+			spawn L in(x[0:2])         | W
+			spawn N in(x[9:12])        | W
+			end W                      | A B C L
+			end A                      | B C L
+			end C                      | B L
+			end B                      | M L
+			end M                      | L N
+		`},
+		{"a hole", `
+			spawn W inout(x[0:12])     | W
+			spawn H inout(x[4:8])      | W
+			spawn R in(x[0:12])        | W
+			spawn S in(x[0:4])         | W
+			end W                      | H S
+			end H                      | R S
+		`},
+		{"neighbours", `
+			spawn A inout(x[0:4])      | A
+			spawn B inout(x[4:8])      | A B
+			spawn C inout(x[3:5])      | A B
+			spawn D inout(x[8:9])      | A B D
+			end A                      | B D
+			end B                      | C D
+		`},
+		{"groups", `
+			spawn A concurrent(x[0:6]) | A
+			spawn B concurrent(x[4:9]) | A B
+			spawn W inout(x[5:6])      | A B
+			spawn C concurrent(x[0:5]) | A B C
+			spawn D concurrent(x[5:9]) | A B C
+			end A                      | B C
+			end B                      | W C
+			end W                      | C D
+		`},
+		{"upgrade of a part", `
+			spawn R in(x[0:12])                 | R
+			spawn U in(x[0:8]) out(x[4:6])      | R
+			spawn A in(x[0:4])                  | R A
+			spawn B in(x[5:7])                  | R A
+			spawn C in(x[6:8])                  | R A C
+			end R                               | U A C
+			end U                               | A B C
+		`},
+		{"upgrade of a part of a member", `
+			spawn A concurrent(x[0:8])             | A
+			spawn U concurrent(x[0:8]) in(x[4:6])  | A
+			spawn B concurrent(x[0:4])             | A B
+			spawn C concurrent(x[4:6])             | A B
+			end A                                  | U B
+			spawn D concurrent(x[6:8])             | U B D
+			end U                                  | B C D
+		`},
+		{"weak and strong in parts", `
+			spawn W inout(x[0:12])                    | W
+			spawn V weakin(x[0:8])                    | W V
+			spawn S weakinout(x[0:8]) in(x[6:7])      | W V
+			end W                                     | V
+			end V                                     | S
+		`},
+		{"empty", `
+			spawn W inout(x[0:12])                    | W
+			spawn E inout(x[3:3]) in(x[12:12])        | W E
+			spawn F in(x[3:3]) in(x[0:1])             | W E
+			end W                                     | E F
+		`},
+		{"objects first", `
+			spawn A inout(x{0:4})                     | A
+			spawn B inout(x{4:8})                     | A B
+			spawn C in(x[3:5])                        | A B
+			spawn D in(x{0:4})                        | A B
+			spawn E inout(x[8:9])                     | A B E
+			spawn F inout(x{8:9})                     | A B E
+			end B                                     | A E
+			end A                                     | C D E
+			spawn G inout(x{4:8})                     | C D E
+			end E                                     | C D F
+			end C                                     | D F G
+		`},
+		{"an object within a range", `
+			spawn A out(x[0:12])                      | A
+			spawn B in(x{4:5})                        | A
+			spawn C inout(x{8:12})                    | A
+			spawn D inout(x[5:9])                     | A
+			end A                                     | B C
+			end C                                     | B D
+		`},
+	} {
+		t.Run(c.name, func(t *testing.T) { play(t, c.script) })
+	}
+}
+
+// reg makes ranges of the objects 1 and 2 of the tables: halves of an array, or with a step between.
+func reg(list, one, two string) string {
+	return strings.NewReplacer("(1)", "(x["+one+"])", "(2)", "(x["+two+"])").Replace(list)
+}
+
+// REG-10: early release and weak accesses by ranges: the tables DEP-20 and DEP-30 on parts of one array.
+func TestREG10_EarlyRelease(t *testing.T) {
+	for i, c := range []struct {
+		t1, child, t2 string
+		body, kid     bool // T2 waits for T1's body; for the child
+	}{
+		{"R1 W2", "W2", "W1", true, false},
+		{"W1", "R1", "R1", true, false},
+		{"W1 W2", "W2", "R1", true, false},
+		{"W1 R2", "R2", "R1 R2", true, false},
+		{"W1", "W1", "W1", true, true},
+		{"R1 R2", "R2", "R1", false, false},
+		{"R1 R2", "R2", "R2", false, false},
+		{"W1 W2", "W2", "R2", true, true},
+	} {
+		for _, parts := range [][2]string{{"0:5", "5:10"}, {"5:10", "0:5"}, {"0:1", "9:10"}} {
+			t.Run(fmt.Sprint("case ", i+1, " ", parts), func(t *testing.T) {
+				with := func(list string) string { return reg(words(list, "inout", false), parts[0], parts[1]) }
+				early := func(list string, when bool) string {
+					if when {
+						return list + " T2"
+					}
+					return list
+				}
+				setup := "spawn T1 " + with(c.t1) + "\n spawn T1.1 " + with(c.child) + "\n" +
+					"spawn T2 " + with(c.t2) + "|" + early("T1 T1.1", !c.body && !c.kid) + "\n"
+				play(t, setup+
+					"end T1      |"+early("T1.1", !c.kid)+"\n"+
+					"end T1.1    | T2\n")
+				play(t, setup+
+					"end T1.1    |"+early("T1", !c.body)+"\n"+
+					"end T1      | T2\n")
+			})
+		}
+	}
+}
+
+func TestREG10_Parts(t *testing.T) {
+	for _, c := range []struct{ name, script string }{
+		{"what no child uses goes at once", `
+			spawn T1 inout(x[0:12])      | T1
+			spawn T1.1 inout(x[4:8])     | T1 T1.1
+			spawn A in(x[0:4])           | T1 T1.1
+			spawn B in(x[4:6])           | T1 T1.1
+			spawn C in(x[8:12])          | T1 T1.1
+			spawn D in(x[3:5])           | T1 T1.1
+			end T1                       | T1.1 A C
+			end T1.1                     | A B C D
+		`},
+		{"children overlap", `
+			spawn T1 weakinout(x[0:12])  | T1
+			spawn T1.1 inout(x[0:6])     | T1 T1.1
+			spawn T1.2 in(x[4:10])       | T1 T1.1
+			spawn T1.3 in(x[8:12])       | T1 T1.1 T1.3
+			spawn A in(x[4:12])          | T1 T1.1 T1.3
+			spawn B inout(x[10:12])      | T1 T1.1 T1.3
+			end T1                       | T1.1 T1.3
+			end T1.1                     | T1.2 T1.3 A
+			end T1.3                     | T1.2 A
+			end A                        | T1.2 B
+		`},
+		{"a child uses more than its parent", `
+			spawn T1 inout(x[0:4])       | T1
+			spawn T1.1 inout(x[2:8])     | T1 T1.1
+			spawn A inout(x[4:8])        | T1 T1.1 A
+			spawn B inout(x[0:2])        | T1 T1.1 A
+			end T1                       | T1.1 A B
+		`},
+		{"weak: case 1", `
+			spawn T1 weakin(x[0:8])      | T1
+			spawn T1.1 in(x[0:4])        | T1 T1.1
+			spawn T2 weakout(x[0:8])     | T1 T1.1 T2
+			spawn T2.1 out(x[2:6])       | T1 T1.1 T2
+			spawn T2.2 out(x[6:8])       | T1 T1.1 T2
+			end T1                       | T1.1 T2 T2.2
+			end T1.1                     | T2 T2.1 T2.2
+		`},
+		{"weak: case 2", `
+			spawn T1 weakinout(x[0:8])   | T1
+			spawn T1.1 inout(x[0:8])     | T1 T1.1
+			spawn T1.2 in(x[2:4])        | T1 T1.1
+			spawn T2 weakin(x[0:8])      | T1 T1.1 T2
+			spawn T2.1 in(x[3:6])        | T1 T1.1 T2
+			end T1                       | T1.1 T2
+			end T1.1                     | T1.2 T2 T2.1
+		`},
+		{"weak: case 3", `
+			spawn T1 weakin(x[0:8])      | T1
+			spawn T1.1 in(x[0:8])        | T1 T1.1
+			spawn T2 weakinout(x[0:8])   | T1 T1.1 T2
+			spawn T2.1 weakin(x[0:6])    | T1 T1.1 T2 T2.1
+			spawn T2.1.1 in(x[0:4])      | T1 T1.1 T2 T2.1 T2.1.1
+			spawn T2.2 out(x[2:8])       | T1 T1.1 T2 T2.1 T2.1.1
+			spawn T2.3 in(x[0:8])        | T1 T1.1 T2 T2.1 T2.1.1
+			spawn T3 in(x[2:8])          | T1 T1.1 T2 T2.1 T2.1.1
+			end T1 T1.1                  | T2 T2.1 T2.1.1
+			end T2.1.1 T2.1              | T2 T2.2
+			end T2                       | T2.2
+			end T2.2                     | T2.3 T3
+		`},
+		{"an object's parent", `
+			spawn T1 inout(x{0:8})       | T1
+			spawn T1.1 inout(x[2:4])     | T1 T1.1
+			spawn T1.2 inout(x[3:6])     | T1 T1.1
+			spawn A in(x{0:8})           | T1 T1.1
+			end T1                       | T1.1
+			end T1.1                     | T1.2
+			end T1.2                     | A
+		`},
+	} {
+		t.Run(c.name, func(t *testing.T) { play(t, c.script) })
+	}
+}
+
+// Release of parts of what was declared.
+func TestREG10_Release(t *testing.T) {
+	play(t, `
+		spawn T inout(x[0:12])          | T
+		spawn A in(x[0:3])              | T
+		spawn B in(x[2:6])              | T
+		spawn C inout(x[8:12])          | T
+		release T inout(x[0:4])         | T A
+		release T out(x[6:12])          | T A C
+		release T inout(x[4:5])         | T A C
+		end A C                         | T
+		end T                           | B
+	`)
+	// In a domain of ranges, also by objects; in several declarations at once.
+	play(t, `
+		spawn T in(x[0:4]) in(x[4:8]) weakin(x[8:12])   | T
+		spawn W inout(x[2:6])                           | T
+		spawn V inout(x{8:12})                          | T
+		release T in(x[2:6])                            | T W
+		release T weakin(x{8:12})                       | T W V
+	`)
+	// A child's bytes are waited for.
+	play(t, `
+		spawn T inout(x[0:12])          | T
+		spawn T.1 inout(x[2:4])         | T T.1
+		spawn A in(x[0:2])              | T T.1
+		spawn B in(x[0:4])              | T T.1
+		release T inout(x[0:6])         | T T.1 A
+		end T.1                         | T A B
+	`)
+}
+
+// WaitOn, the attribute Wait, events and undeferred tasks by ranges.
+func TestREG10_Tasks(t *testing.T) {
+	play(t, `
+		spawn A inout(x[0:4])             | A
+		spawn B inout(x[4:8])             | A B
+		waiton main in(x[2:4])            | main? A B
+		end A                             | B
+		spawn+wait C inout(x[0:4])        | B C
+		spawn C.1 in(x[0:1])              | B C C.1
+		spawn D in(x[2:4])                | B C C.1
+		end C                             | B C.1
+		hold C.1                          | B C.1
+		end C.1                           | B
+		event C.1                         | B D
+		undeferred U inout(x[3:5])        | main? B D
+		end D                             | main? B
+		end B                             | main? U
+		end U                             |
+	`)
+}
