@@ -83,12 +83,13 @@ func pieces(uses []Access, x Access) (from, to int, err error) {
 	return from, max(from, to), nil
 }
 
-// Meets reports whether the two accesses are to one object, or to ranges, or a range and an object, that overlap.
+// Meets reports whether the two accesses are to one object, or to ranges, or a range and an object, that overlap. An empty
+// range meets nothing.
 func (a Access) Meets(b Access) bool {
 	if !a.isRange() && !b.isRange() {
 		return a.ptr == b.ptr
 	}
 	alo, ahi := a.extent()
 	blo, bhi := b.extent()
-	return alo < bhi && blo < ahi
+	return max(alo, blo) < min(ahi, bhi)
 }

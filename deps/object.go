@@ -12,13 +12,6 @@ func (a Access) Object() (addr uintptr, ok bool) {
 // IsRange reports whether the access is to a range, made by [Slice].
 func (a Access) IsRange() bool { return a.isRange() }
 
-// Meets reports whether a and b have a byte in common.
-func (a Access) Meets(b Access) bool {
-	alo, ahi := a.extent()
-	blo, bhi := b.extent()
-	return max(alo, blo) < min(ahi, bhi)
-}
-
 // Combined returns the access of one task that declares both a and b, to one object: of the same mode if they are of one mode, else
 // InOut; strong if one is strong.
 func Combined(a, b Access) Access {
