@@ -29,15 +29,16 @@ var law = map[string][]string{
 	"internal/xatomic": {},
 	"internal/explore": {"internal/xatomic"}, // only tests use it
 	"internal/fabric":  {},
+	"internal/launch":  {},
 	"deps":             {"internal/xatomic"},
 	"task":             {"internal/xatomic", "deps"},
-	"comm":             {"internal/xatomic", "internal/fabric"},
+	"comm":             {"internal/xatomic", "internal/fabric", "internal/launch"},
 	"rma":              {"internal/xatomic", "comm"},
 	"nam":              {"internal/xatomic", "comm", "rma"},
 	"tampi":            {"internal/xatomic", "comm", "task"},
 	"examples/heat":    public,
 	"bench":            public,
-	"cmd/weft":         public,
+	"cmd/weft":         append([]string{"internal/launch"}, public...),
 	"docs":             public, // the programs of the guide, all of them tests
 	".":                {},     // the package comment, and these tests
 }

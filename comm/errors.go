@@ -37,6 +37,8 @@ var (
 	ErrColor = errors.New("bad colour")
 	// ErrPeerLost: a rank in another process is gone, or what it sends makes no sense. The run ends.
 	ErrPeerLost = errors.New("a rank is lost")
+	// ErrNoFabric: the ranks are in processes that no fabric of this build connects. The run is lost.
+	ErrNoFabric = errors.New("no fabric connects the ranks")
 	// ErrConfig: Config or the environment is unusable.
 	ErrConfig = errors.New("bad configuration")
 )

@@ -17,6 +17,7 @@ import (
 
 	"weft/internal/fabric"
 	"weft/internal/fabric/inproc"
+	"weft/internal/launch"
 )
 
 // Config says how a run is made. The zero Config works. It is copied.
@@ -33,9 +34,18 @@ type Config struct {
 // EnvRanks is the environment variable that gives the number of ranks where Config does not.
 const EnvRanks = "WEFT_RANKS"
 
-// Main runs body on the ranks of the program: all of them, as goroutines of this process. It is the entry for
-// programs; what it returns is for the program to print. See Run.
+// Main runs body on the ranks of the program. It is the entry for programs; what it returns is for the program to print. By
+// itself, a program has all its ranks as goroutines of its process: see Run. If the process was started as one of several
+// ranks, by "weft run", Main runs body once, as that rank; Ranks is then zero or the number that was started. A process
+// calls Main once then.
 func Main(ctx context.Context, cfg Config, body func(c *Comm) error) error {
+	place, err := launch.Detect()
+	switch {
+	case err != nil:
+		return runError(err)
+	case place != nil:
+		return boot(ctx, cfg, place, body)
+	}
 	return Run(ctx, cfg, body)
 }
 

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weft/comm"
+	"weft/internal/launch"
 	"weft/nam"
 	"weft/task"
 )
@@ -25,17 +27,43 @@ import (
 type variable struct {
 	name     string
 	meaning  string
-	standard func() string // the value where the variable is not set
-	number   int           // smallest legal number; 0: any text
-	onOff    bool          // 0 or 1
+	standard func() string      // the value where the variable is not set
+	check    func(string) error // what is wrong with a value; nil: nothing can be
 }
 
 var variables = []variable{
-	{comm.EnvRanks, "ranks of a program that does not say how many", func() string { return "1" }, 1, false},
-	{task.EnvWorkers, "slots of a task runtime that does not say how many", func() string { return strconv.Itoa(runtime.GOMAXPROCS(0)) }, 1, false},
-	{task.EnvWindow, "live tasks of a runtime before spawning waits", func() string { return strconv.Itoa(task.DefaultWindow) }, 2, false},
-	{task.EnvDebug, "1: look for accesses that are declared wrongly", func() string { return "0" }, 0, true},
-	{nam.EnvDir, "directory of the store of network-attached memory", nam.DefaultDir, 0, false},
+	{comm.EnvRanks, "ranks of a program that does not say how many", func() string { return "1" }, atLeast(1)},
+	{task.EnvWorkers, "slots of a task runtime that does not say how many", func() string { return strconv.Itoa(runtime.GOMAXPROCS(0)) }, atLeast(1)},
+	{task.EnvWindow, "live tasks of a runtime before spawning waits", func() string { return strconv.Itoa(task.DefaultWindow) }, atLeast(2)},
+	{task.EnvDebug, "1: look for accesses that are declared wrongly", func() string { return "0" }, onOff},
+	{nam.EnvDir, "directory of the store of network-attached memory", nam.DefaultDir, nil},
+	{launch.EnvRank, "the rank that a launcher has started this process as", none, checkStarted},
+	{launch.EnvJob, "directory of the job that a launcher has started this process in", none, checkStarted},
+	{launch.EnvNode, "number of the emulated node; ranks with different ones behave as on different nodes", none, launch.CheckNode},
+}
+
+// none is the value of what is not there.
+func none() string { return "-" }
+
+func atLeast(least int) func(string) error {
+	return func(value string) error {
+		if n, err := strconv.Atoi(value); err != nil || n < least {
+			return fmt.Errorf("must be a number, %d or more", least)
+		}
+		return nil
+	}
+}
+
+func onOff(value string) error {
+	if value != "0" && value != "1" {
+		return errors.New("must be 0 or 1")
+	}
+	return nil
+}
+
+func checkStarted(string) error {
+	_, err := launch.Detect()
+	return err
 }
 
 // setting is a variable as it is here and now.
@@ -49,20 +77,30 @@ type setting struct {
 
 // about is what "weft info" tells.
 type about struct {
-	Version   string    `json:"version"`
-	Go        string    `json:"go"`
-	Platform  string    `json:"platform"`
-	CPUs      int       `json:"cpus"`
-	Variables []setting `json:"variables"`
+	Version   string        `json:"version"`
+	Go        string        `json:"go"`
+	Platform  string        `json:"platform"`
+	CPUs      int           `json:"cpus"`
+	Fabrics   []comm.Fabric `json:"fabrics"`
+	Variables []setting     `json:"variables"`
 }
 
 func newInfo() *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "info",
-		Short: "Show version, platform and environment variables",
-		Long: `info shows the version, the platform, and weft's environment variables: their values, where these come from
-(environment or default), and what is wrong with them. It exits with status 1 if one cannot be used.`,
+		Short: "Show version, platform, fabrics and environment variables",
+		Long: `info shows the version, the platform, the fabrics that carry messages between ranks with what they can do here, and the
+environment variables that count: their values, where these come from (environment or default), and what is wrong with
+them. It exits with status 1 if a variable cannot be used.
+
+  FABRIC      its name
+  CONNECTS    which ranks
+  EAGER       bytes up to which a message is copied if no receive waits for it
+  ORDERED     messages of one goroutine to one rank arrive in order
+  ONE-SIDED   memory of the other rank can be read and written without its help
+  SHARED      both ranks can map the same memory
+  HERE        yes, or why it cannot be used`,
 		Args: arguments(cobra.NoArgs, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return printInfo(cmd.OutOrStdout(), collect(os.Environ()), asJSON)
@@ -73,10 +111,10 @@ func newInfo() *cobra.Command {
 }
 
 func collect(environ []string) about {
-	a := about{Version: version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU()}
+	a := about{Version: version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Fabrics: comm.Fabrics()}
 	set := map[string]string{}
 	for _, kv := range environ {
-		if k, v, _ := strings.Cut(kv, "="); strings.HasPrefix(k, "WEFT_") && v != "" {
+		if k, v, _ := strings.Cut(kv, "="); (strings.HasPrefix(k, "WEFT_") || isVariable(k)) && v != "" {
 			set[k] = v
 		}
 	}
@@ -85,17 +123,17 @@ func collect(environ []string) about {
 		if value, ok := set[v.name]; ok {
 			s.Value, s.Origin = value, "environment"
 			delete(set, v.name)
-			if n, err := strconv.Atoi(value); v.number > 0 && (err != nil || n < v.number) {
-				s.Problem = fmt.Sprintf("must be a number, %d or more", v.number)
-			}
-			if v.onOff && value != "0" && value != "1" {
-				s.Problem = "must be 0 or 1"
+			if v.check != nil {
+				if err := v.check(value); err != nil {
+					s.Problem = err.Error()
+				}
 			}
 		} else {
 			s.Value = v.standard()
 		}
 		a.Variables = append(a.Variables, s)
 	}
+	// What is left begins with WEFT_: of other families, weft knows what it knows.
 	var rest []string
 	for k := range set {
 		rest = append(rest, k)
@@ -105,6 +143,17 @@ func collect(environ []string) about {
 		a.Variables = append(a.Variables, setting{Name: k, Value: set[k], Origin: "unknown", Problem: "no such variable"})
 	}
 	return a
+}
+
+func isVariable(name string) bool {
+	return slices.ContainsFunc(variables, func(v variable) bool { return v.name == name })
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
 }
 
 // version is what the build recorded: the module's version, and the commit.
@@ -138,6 +187,16 @@ func printInfo(out io.Writer, a about, asJSON bool) error {
 	} else {
 		fmt.Fprintf(out, "weft %s, %s, %s, %d CPUs\n\n", a.Version, a.Go, a.Platform, a.CPUs)
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "FABRIC\tCONNECTS\tEAGER\tORDERED\tONE-SIDED\tSHARED\tHERE")
+		for _, f := range a.Fabrics {
+			here := "yes"
+			if f.Problem != "" {
+				here = f.Problem
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", f.Name, f.Connects, size(int64(f.EagerLimit)), yesNo(f.Ordered), yesNo(f.OneSided), yesNo(f.SharedMemory), here)
+		}
+		_ = w.Flush()
+		fmt.Fprintln(out)
 		fmt.Fprintln(w, "VARIABLE\tVALUE\tFROM\tMEANING")
 		for _, s := range a.Variables {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, s.Value, s.Origin, s.Meaning)

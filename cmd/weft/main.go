@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command weft is the administrator's side of weft: it shows and removes windows of network-attached memory, and tells
-// what the environment means to weft programs. "weft -h" lists the commands.
+// Command weft runs programs as several processes, shows and removes windows of network-attached memory, and tells what
+// the environment means to weft programs. "weft -h" lists the commands.
 package main
 
 import (
@@ -12,9 +12,14 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"weft/internal/launch/job"
 )
 
 func main() {
+	if job.Janitor() {
+		return
+	}
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -30,6 +35,14 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
+// statusError is a failure with an exit status of its own.
+type statusError struct {
+	error
+	status int
+}
+
+func (e statusError) Unwrap() error { return e.error }
+
 // run is main without the process around it.
 func run(args []string, out, errOut io.Writer) int {
 	root := newRoot()
@@ -40,11 +53,19 @@ func run(args []string, out, errOut io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
+	var silent exitStatus
+	if errors.As(err, &silent) {
+		return int(silent)
+	}
 	fmt.Fprintf(errOut, "weft: %v\n", err)
 	var usage usageError
 	if errors.As(err, &usage) {
 		fmt.Fprintf(errOut, "Try '%s -h'.\n", cmd.CommandPath())
 		return exitUsage
+	}
+	var failed statusError
+	if errors.As(err, &failed) {
+		return failed.status
 	}
 	return exitFailure
 }
@@ -52,11 +73,12 @@ func run(args []string, out, errOut io.Writer) int {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "weft",
-		Short: "Look after weft programs and their network-attached memory",
-		Long: `weft looks after weft programs and their network-attached memory.
+		Short: "Run weft programs, and look after their network-attached memory",
+		Long: `weft runs programs as several processes, and looks after weft programs and their network-attached memory.
 
-A weft program needs nothing of this to run: it is started like any program.`,
-		Example: `  weft nam ls
+A weft program needs nothing of this to run: started like any program, it has its ranks in one process.`,
+		Example: `  weft run -n 4 ./prog
+  weft nam ls
   weft nam stat heat
   weft info`,
 		Args:          legalCommand,
@@ -66,7 +88,7 @@ A weft program needs nothing of this to run: it is started like any program.`,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newNam(), newInfo())
+	root.AddCommand(newRun(), newNam(), newInfo())
 	return root
 }
 

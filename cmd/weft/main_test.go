@@ -114,7 +114,7 @@ func TestUsage(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"frobnicate"}, `unknown command "frobnicate" for "weft"; legal are info, nam`},
+		{[]string{"frobnicate"}, `unknown command "frobnicate" for "weft"; legal are info, nam, run`},
 		{[]string{"nam", "frobnicate"}, "legal are ls, rm, stat"},
 		{[]string{"nam", "ls", "x"}, "takes no arguments, not 1"},
 		{[]string{"nam", "rm"}, "takes the names of one or more windows"},
@@ -147,14 +147,21 @@ func TestInfo(t *testing.T) {
 	require.Contains(t, r.out, "go1.")
 
 	t.Setenv("WEFT_WORKERS", "many")
+	t.Setenv("WEFT_RANG", "3")
 	t.Setenv("WEFT_RANK", "3")
+	t.Setenv("PSP_SMP_NODE_ID", "one")
+	t.Setenv("PSP_OF_SOMEBODY_ELSE", "1")
 	r = weft("info", "--json")
 	require.Equal(t, exitFailure, r.status)
 	require.Contains(t, r.errOut, `WEFT_WORKERS="many": must be a number, 1 or more`)
-	require.Contains(t, r.errOut, `WEFT_RANK="3": no such variable`)
+	require.Contains(t, r.errOut, `WEFT_RANG="3": no such variable`)
+	require.Contains(t, r.errOut, `WEFT_RANK="3" without WEFT_JOB`)
+	require.Contains(t, r.errOut, `PSP_SMP_NODE_ID="one"; it is a number from 0 to 2147483647`)
+	require.NotContains(t, r.errOut, "SOMEBODY")
 	var a about
 	require.NoError(t, json.Unmarshal([]byte(r.out), &a))
 	require.Len(t, a.Variables, len(variables)+1)
+	require.Equal(t, "inproc", a.Fabrics[0].Name)
 }
 
 func TestSize(t *testing.T) {

@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"weft/internal/launch/job"
+)
+
+const runHelp = `run starts a program as several processes, the ranks of a job, on this machine, and sees them to their end.
+
+Any program can be run. A weft program needs no flag: comm.Main finds out that it was started so.
+
+A colon, as an argument of its own, begins another part of the same job, with a program and options of its own; ranks are
+counted through. Options end where the program's name begins.
+
+Of the job, before the first program:
+  -l, -label       begin each line of output with the rank
+  -o, -output DIR  write the output of rank R to DIR/rank.R.out and DIR/rank.R.err
+  -keep-going      when a rank fails, leave the others
+  -timeout D       end the job after a time such as 90s or 2h, with exit status 124
+  -grace D         how long ranks have to end after SIGTERM before they are killed (5s)
+  -h, -help        show this text
+
+Of a part, before its program:
+  -n, -np N        number of ranks, 1 to 4096 in all (1)
+  -wdir DIR        working directory
+  -env, -x K=V     set an environment variable; -x K has it as it is, which all have anyway
+
+The program is looked for in PATH or, if its name has a slash, where it says, from the current directory or else from
+that of -wdir. Rank 0 gets the standard input. Lines of output up to 64 KiB are kept whole. SIGINT, SIGTERM, SIGHUP, SIGQUIT,
+SIGUSR1 and SIGUSR2 are passed on; a second SIGINT or SIGTERM kills.
+
+When a rank fails, the others get SIGTERM and, after the time of -grace, SIGKILL; each with all that is in its process
+group. The exit status is that of the first rank that failed: its own, or 128 and the signal that killed it; 126 or 127 if the
+program cannot be run or is not there, 2 for a mistake in the command line.
+
+It starts processes on this machine only: there are no options for hosts.`
+
+func newRun() *cobra.Command {
+	return &cobra.Command{
+		Use:   "run [OPTION...] PROGRAM [ARGUMENT...] [: [OPTION...] PROGRAM [ARGUMENT...]]...",
+		Short: "Run a program as several processes",
+		Long:  runHelp,
+		Example: `  weft run -n 4 ./prog -size 100
+  weft run -n 2 ./a : -n 4 -env K=V ./b
+  weft run -l -n 3 hostname`,
+		DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, help, err := parseRun(args)
+			if help {
+				return cmd.Help()
+			}
+			if err != nil {
+				return usageError{err}
+			}
+			return runJob(spec)
+		},
+	}
+}
+
+// exitStatus is an exit status that needs no further words.
+type exitStatus int
+
+func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// runJob runs a job with this process's descriptors and signals.
+func runJob(spec job.Spec) error {
+	signals := make(chan os.Signal, 16)
+	if list := job.Forwarded(); len(list) > 0 {
+		signal.Notify(signals, list...)
+		defer signal.Stop(signals)
+	}
+	stop := surviveClosedPipe()
+	defer stop()
+	spec.Signals, spec.Janitor = signals, true
+	spec.Stdin, spec.Stdout, spec.Stderr = os.Stdin, os.Stdout, os.Stderr
+	spec.CopyStdin = term.IsTerminal(int(os.Stdin.Fd()))
+	status, err := job.Run(spec)
+	var failed *job.Error
+	switch {
+	case errors.As(err, &failed) && failed.Status == job.StatusUsage:
+		return usageError{err}
+	case errors.As(err, &failed):
+		return statusError{error: err, status: failed.Status}
+	case err != nil:
+		return err
+	case status != 0:
+		return exitStatus(status)
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weft/internal/launch"
+	"weft/internal/launch/job"
+)
+
+// runOption is an option of "weft run".
+type runOption struct {
+	names []string
+	value string // what it takes; "": nothing
+	job   bool   // of the job, and so before the first program only
+	set   func(spec *job.Spec, part *job.Part, value string) error
+}
+
+var runOptions = []runOption{
+	{[]string{"n", "np"}, "a number of ranks", false, func(_ *job.Spec, p *job.Part, v string) (err error) {
+		if p.Ranks, err = strconv.Atoi(v); err != nil || p.Ranks < 1 || p.Ranks > launch.MaxRanks {
+			return fmt.Errorf("it must be a number of ranks, 1 to %d", launch.MaxRanks)
+		}
+		return nil
+	}},
+	{[]string{"wdir"}, "a directory", false, func(_ *job.Spec, p *job.Part, v string) error {
+		if v == "" {
+			return fmt.Errorf("it must be a directory")
+		}
+		p.Dir = v
+		return nil
+	}},
+	{[]string{"env"}, "NAME=VALUE", false, func(_ *job.Spec, p *job.Part, v string) error {
+		if name, _, ok := strings.Cut(v, "="); !ok || name == "" {
+			return fmt.Errorf("it must be NAME=VALUE")
+		}
+		p.Env = append(p.Env, v)
+		return nil
+	}},
+	{[]string{"x"}, "NAME=VALUE or NAME", false, func(_ *job.Spec, p *job.Part, v string) error {
+		name, _, ok := strings.Cut(v, "=")
+		switch {
+		case name == "":
+			return fmt.Errorf("it must be NAME=VALUE or NAME")
+		case ok:
+			p.Env = append(p.Env, v)
+		case !slices.ContainsFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, name+"=") }):
+			return fmt.Errorf("there is no such variable in the environment")
+		}
+		return nil
+	}},
+	{[]string{"l", "label"}, "", true, func(s *job.Spec, _ *job.Part, _ string) error { s.Label = true; return nil }},
+	{[]string{"o", "output"}, "a directory", true, func(s *job.Spec, _ *job.Part, v string) error {
+		if v == "" {
+			return fmt.Errorf("it must be a directory")
+		}
+		s.OutputDir = v
+		return nil
+	}},
+	{[]string{"keep-going"}, "", true, func(s *job.Spec, _ *job.Part, _ string) error { s.KeepGoing = true; return nil }},
+	{[]string{"timeout"}, "a time", true, func(s *job.Spec, _ *job.Part, v string) (err error) { s.Timeout, err = parseTime(v); return err }},
+	{[]string{"grace"}, "a time", true, func(s *job.Spec, _ *job.Part, v string) (err error) { s.Grace, err = parseTime(v); return err }},
+}
+
+func parseTime(v string) (time.Duration, error) {
+	d, err := time.ParseDuration(v)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("it must be a time above 0 with a unit, such as 1.5s, 10m or 2h")
+	}
+	return d, nil
+}
+
+// clusterOptions are those of cluster launchers that people will try.
+var clusterOptions = []string{"H", "host", "hosts", "hostfile", "f", "machinefile", "ppn", "N", "npernode"}
+
+// parseRun reads a command line. help: it asks for help.
+func parseRun(args []string) (spec job.Spec, help bool, err error) {
+	for first := true; ; first = false {
+		part := job.Part{Ranks: 1}
+		for len(args) > 0 && len(args[0]) > 1 && args[0][0] == '-' {
+			if args[0] == "--" {
+				args = args[1:]
+				break
+			}
+			name := strings.TrimPrefix(args[0][1:], "-")
+			if name == "h" || name == "help" {
+				return spec, true, nil
+			}
+			if args, err = parseRunOption(&spec, &part, args, first); err != nil {
+				return spec, false, err
+			}
+		}
+		end := slices.Index(args, ":")
+		rest := end >= 0
+		if !rest {
+			end = len(args)
+		}
+		if end == 0 {
+			where := "there is no program to run"
+			if !first || rest {
+				where = fmt.Sprintf("part %d of the command line, which colons separate, has no program", len(spec.Parts)+1)
+			}
+			return spec, false, fmt.Errorf("%s; it is [OPTION...] PROGRAM [ARGUMENT...] [: ...]", where)
+		}
+		part.Program, part.Args = args[0], args[1:end]
+		spec.Parts = append(spec.Parts, part)
+		if !rest {
+			break
+		}
+		args = args[end+1:]
+	}
+	if spec.Label && spec.OutputDir != "" {
+		return spec, false, fmt.Errorf("-label and -output are two ways to tell ranks apart; choose one")
+	}
+	return spec, false, nil
+}
+
+// parseRunOption reads the option that args begin with, and returns the arguments after it.
+func parseRunOption(spec *job.Spec, part *job.Part, args []string, first bool) ([]string, error) {
+	name, value, has := strings.Cut(strings.TrimPrefix(args[0][1:], "-"), "=")
+	i := slices.IndexFunc(runOptions, func(o runOption) bool { return slices.Contains(o.names, name) })
+	if i < 0 {
+		if slices.Contains(clusterOptions, name) {
+			return nil, fmt.Errorf("-%s: weft run starts ranks on this machine only; it is no launcher for clusters and knows no hosts", name)
+		}
+		return nil, fmt.Errorf("unknown option -%s; legal are %s", name, legalRunOptions())
+	}
+	o := runOptions[i]
+	args = args[1:]
+	switch {
+	case o.job && !first:
+		return nil, fmt.Errorf("-%s is an option of the whole job; it belongs before the first program", name)
+	case o.value == "" && has:
+		return nil, fmt.Errorf("-%s=%s: it takes no value", name, value)
+	case o.value != "" && !has:
+		if len(args) == 0 || args[0] == ":" {
+			return nil, fmt.Errorf("-%s needs %s", name, o.value)
+		}
+		value, args = args[0], args[1:]
+	}
+	if err := o.set(spec, part, value); err != nil {
+		return nil, fmt.Errorf("-%s %s: %w", name, value, err)
+	}
+	return args, nil
+}
+
+func legalRunOptions() string {
+	var list []string
+	for _, o := range runOptions {
+		for _, n := range o.names {
+			list = append(list, "-"+n)
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(append(list, "-h"), ", ")
+}

@@ -1,0 +1,500 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+const (
+	// lostGrace is how long a rank whose launcher is gone has to come to its end by itself.
+	lostGrace = 2 * time.Second
+	// lostStatus is the exit status of a rank that did not: what a shell shows for SIGHUP, of which this is the like.
+	lostStatus = 129
+)
+
+// exitProcess is os.Exit but in tests of a Client in the process of its launcher.
+var exitProcess = os.Exit
+
+// Client is a rank's connection to its launcher. All methods may be called at any time by any goroutine.
+type Client struct {
+	// Constant after construction.
+	place  Place
+	c      net.Conn
+	id     string
+	part   int
+	segs   string
+	secret Secret
+	node   NodeID
+	lost   chan struct{} // closed when the launcher is gone
+	done   chan struct{} // closed when the reader has ended
+
+	wmu     sync.Mutex // held while a frame is written
+	watchMu sync.Mutex // held while watchers are called; above mu
+
+	mu       sync.Mutex
+	keys     map[string]bool        // guarded by mu: what this rank has put
+	bytes    int                    // guarded by mu: of the values of keys
+	next     uint64                 // guarded by mu: the id of the last get
+	gets     map[uint64]chan answer // guarded by mu: capacity 1
+	round    uint64                 // guarded by mu: exchanges begun
+	shares   [][]byte               // guarded by mu: of the exchange that is being made
+	exchange chan answer            // guarded by mu: who waits for the exchange; nil: nobody; capacity 1
+	broken   error                  // guarded by mu: why there can be no more exchanges
+	deaths   map[int]*Death         // guarded by mu
+	watchers []func(error)          // guarded by watchMu
+	abort    *Abort                 // guarded by mu: the job is being ended
+	err      error                  // guarded by mu: the connection is of no use any more
+	left     bool                   // guarded by mu
+}
+
+type answer struct {
+	value  []byte
+	shares [][]byte
+	err    error
+}
+
+// Join connects this process to its launcher as the rank that the place says. A process does so once.
+func (p *Place) Join(ctx context.Context) (*Client, error) {
+	c, err := p.join(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, &Error{Op: "join", Rank: p.Rank, Err: err}
+	}
+	return c, nil
+}
+
+func (p *Place) join(ctx context.Context) (_ *Client, err error) {
+	c := &Client{place: *p, lost: make(chan struct{}), done: make(chan struct{}), keys: map[string]bool{}, gets: map[uint64]chan answer{}, deaths: map[int]*Death{}}
+	if c.node, err = Node(); err != nil {
+		return nil, err
+	}
+	st, err := os.Lstat(p.Dir)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %s: %w", ErrLauncherLost, EnvJob, err)
+	case !st.IsDir() || !private(st) || jobID(p.Dir) == "":
+		return nil, fmt.Errorf("%w: %s=%q is not the directory of a job of this user", ErrEnvironment, EnvJob, p.Dir)
+	}
+	if c.secret, err = readSecret(p.Dir); err != nil {
+		return nil, err
+	}
+	var d net.Dialer
+	if c.c, err = d.DialContext(ctx, "unix", filepath.Join(p.Dir, socketFile)); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrLauncherLost, err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.c.Close() })
+	defer func() {
+		if !stop() && err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			_ = c.c.Close()
+		} else {
+			go c.read()
+		}
+	}()
+	_ = c.c.SetDeadline(time.Now().Add(handshakeTime))
+	if _, err := Handshake(c.c, &c.secret, jobLabel, Initiator, binary.BigEndian.AppendUint32(nil, uint32(p.Rank))); err != nil {
+		return nil, fmt.Errorf("handshake: %w", err)
+	}
+	f, err := readFrame(c.c)
+	if err != nil {
+		return nil, err
+	}
+	_ = c.c.SetDeadline(time.Time{})
+	switch {
+	case f.kind == jobRefuses:
+		return nil, fmt.Errorf("%w: %s", ErrRefused, f.value)
+	case f.kind != jobWelcomes || f.key != jobID(p.Dir):
+		return nil, fmt.Errorf("%w: the launcher answers with a frame of kind %d", ErrProtocol, f.kind)
+	case int(f.rank) != p.Ranks:
+		return nil, fmt.Errorf("%w: %s=%d in a job of %d ranks", ErrEnvironment, EnvRanks, p.Ranks, f.rank)
+	}
+	c.id, c.part, c.segs = f.key, int(f.code), string(f.value)
+	return c, nil
+}
+
+// Rank returns this process's rank.
+func (c *Client) Rank() int { return c.place.Rank }
+
+// Size returns the number of ranks of the job.
+func (c *Client) Size() int { return c.place.Ranks }
+
+// Part returns which part of the command line this rank is of: 0 for the first, 1 for what follows the first colon.
+func (c *Client) Part() int { return c.part }
+
+// Node returns the identity of this rank's node.
+func (c *Client) Node() NodeID { return c.node }
+
+// JobID returns the name of the job, which is in the names of its files.
+func (c *Client) JobID() string { return c.id }
+
+// Dir returns the job directory: mode 0700, for sockets and small files. It goes with the job. Its path is short enough for
+// the address of a socket if names in it have at most 16 bytes.
+func (c *Client) Dir() string { return c.place.Dir }
+
+// Segments returns a directory for shared segments, mode 0700, in memory where the machine has a file system for that. It
+// goes with the job.
+func (c *Client) Segments() string { return c.segs }
+
+// Secret returns the secret of the job, for Handshake.
+func (c *Client) Secret() *Secret { return &c.secret }
+
+// Lost returns a channel that is closed when the launcher is gone. The job is over then: this process is ended in two
+// seconds, if it does not end by itself.
+func (c *Client) Lost() <-chan struct{} { return c.lost }
+
+// write sends a frame.
+func (c *Client) write(f *frame) error {
+	b := f.encode()
+	c.wmu.Lock()
+	defer c.wmu.Unlock()
+	_, err := c.c.Write(b)
+	return err
+}
+
+func (c *Client) fail(op string, err error) error {
+	return &Error{Op: op, Rank: c.place.Rank, Err: err}
+}
+
+// usableLocked returns why nothing can be asked of the launcher any more.
+// +checklocks:c.mu
+func (c *Client) usableLocked() error {
+	switch {
+	case c.left:
+		return ErrLeft
+	case c.abort != nil:
+		return c.abort
+	}
+	return c.err
+}
+
+// Put publishes a value under this rank and a key, which it can do once. It does not wait for anybody. The value is copied.
+func (c *Client) Put(key string, value []byte) error {
+	c.mu.Lock()
+	err := c.usableLocked()
+	if err == nil {
+		err = checkPut(c.keys, c.bytes, key, value)
+	}
+	if err != nil {
+		c.mu.Unlock()
+		return c.fail("put", err)
+	}
+	c.keys[key] = true
+	c.bytes += len(value)
+	c.mu.Unlock()
+	return c.writeOr("put", &frame{kind: rankPuts, key: key, value: value})
+}
+
+// writeOr sends a frame and makes an error of a connection that does not take it.
+func (c *Client) writeOr(op string, f *frame) error {
+	if err := c.write(f); err != nil {
+		return c.fail(op, fmt.Errorf("%w: %w", ErrLauncherLost, err))
+	}
+	return nil
+}
+
+// Get returns what a rank has published under a key. It waits for that; it fails with the *Death of a rank that has left
+// or ended without. When ctx ends, only the waiting does.
+func (c *Client) Get(ctx context.Context, rank int, key string) ([]byte, error) {
+	if rank < 0 || rank >= c.place.Ranks || key == "" || len(key) > MaxKey {
+		return nil, c.fail("get", fmt.Errorf("%w: key %q of rank %d; ranks are 0 to %d, keys have 1 to %d bytes", ErrLimit, key, rank, c.place.Ranks-1, MaxKey))
+	}
+	ch := make(chan answer, 1)
+	c.mu.Lock()
+	err := c.usableLocked()
+	if err == nil && len(c.gets) >= maxWaiting {
+		err = fmt.Errorf("%w: %d gets at one time", ErrLimit, maxWaiting)
+	}
+	if err != nil {
+		c.mu.Unlock()
+		return nil, c.fail("get", err)
+	}
+	c.next++
+	id := c.next
+	c.gets[id] = ch // until the answer comes, whether somebody waits for it or not
+	c.mu.Unlock()
+	if err := c.writeOr("get", &frame{kind: rankGets, id: id, rank: int32(rank), key: key}); err != nil {
+		return nil, err
+	}
+	select {
+	case a := <-ch:
+		if a.err != nil {
+			return nil, c.fail("get", a.err)
+		}
+		return a.value, nil
+	case <-ctx.Done():
+		return nil, c.fail("get", context.Cause(ctx))
+	}
+}
+
+// Exchange gives every rank the values of all, by rank; empty ones as nil. All ranks call it, in the same order if several
+// times; one call at a time. It fails for all with the *Death of a rank that has left or ended, and then so do all later
+// ones. A call given up because ctx ended is the rank's last.
+func (c *Client) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
+	if len(value) > MaxValue {
+		return nil, c.fail("exchange", fmt.Errorf("%w: %d bytes; a value has %d at most", ErrLimit, len(value), MaxValue))
+	}
+	ch := make(chan answer, 1)
+	c.mu.Lock()
+	err := c.usableLocked()
+	switch {
+	case err != nil:
+	case c.broken != nil:
+		err = c.broken
+	case c.exchange != nil:
+		err = fmt.Errorf("%w: another exchange of this rank is being made", ErrLimit)
+	}
+	if err != nil {
+		c.mu.Unlock()
+		return nil, c.fail("exchange", err)
+	}
+	c.round++
+	id := c.round
+	c.exchange, c.shares = ch, make([][]byte, c.place.Ranks)
+	c.mu.Unlock()
+	if err := c.writeOr("exchange", &frame{kind: rankExchanges, id: id, value: value}); err != nil {
+		return nil, err
+	}
+	select {
+	case a := <-ch:
+		if a.err != nil {
+			return nil, c.fail("exchange", a.err)
+		}
+		return a.shares, nil
+	case <-ctx.Done():
+		err := context.Cause(ctx)
+		c.mu.Lock()
+		if c.broken == nil {
+			c.broken = fmt.Errorf("an earlier exchange was given up: %w", err)
+		}
+		c.mu.Unlock()
+		return nil, c.fail("exchange", err)
+	}
+}
+
+// Fence returns when all ranks have called it; what they had put before can be got without waiting. Otherwise it is
+// an Exchange.
+func (c *Client) Fence(ctx context.Context) error {
+	_, err := c.Exchange(ctx, nil)
+	return err
+}
+
+// Watch has f called with the *Death of each rank that has ended or does, and with the *Abort when the job is being
+// ended: once each, one after the other, by the goroutine that reads from the launcher or, for what is known already, by
+// the caller. f must not block, and must not call Watch.
+func (c *Client) Watch(f func(error)) {
+	c.watchMu.Lock()
+	defer c.watchMu.Unlock()
+	c.watchers = append(c.watchers, f)
+	var known []error
+	c.mu.Lock()
+	for r := range c.place.Ranks {
+		if d := c.deaths[r]; d != nil {
+			known = append(known, d)
+		}
+	}
+	if c.abort != nil {
+		known = append(known, c.abort)
+	}
+	c.mu.Unlock()
+	for _, err := range known {
+		f(err)
+	}
+}
+
+// Abort asks the launcher to end the job with an exit status, 1 to 255, and to say why. It does not wait for that: the
+// other ranks hear of it, and this process is ended with them if it does not end by itself.
+func (c *Client) Abort(code int, reason string) error {
+	c.mu.Lock()
+	err := c.usableLocked()
+	c.mu.Unlock()
+	if err != nil {
+		return c.fail("abort", err)
+	}
+	return c.writeOr("abort", &frame{kind: rankAborts, code: int32(code), value: cut(reason)})
+}
+
+// Leave says that this rank takes no part in the job any more and may end. A rank that ends without having said so
+// ends the job. The Client is of no use afterwards; Leave again does nothing.
+func (c *Client) Leave() error {
+	c.mu.Lock()
+	if c.left {
+		c.mu.Unlock()
+		return nil
+	}
+	err := c.err
+	c.left = true
+	c.mu.Unlock()
+	if err == nil {
+		err = c.write(&frame{kind: rankLeaves})
+	}
+	_ = c.c.Close()
+	<-c.done
+	if err != nil {
+		return c.fail("leave", err)
+	}
+	return nil
+}
+
+// read is the reader. It ends with the connection.
+func (c *Client) read() {
+	defer close(c.done)
+	var err error
+	for err == nil {
+		var f frame
+		if f, err = readFrame(c.c); err == nil {
+			err = c.handle(&f)
+		}
+	}
+	_ = c.c.Close()
+	c.mu.Lock()
+	left := c.left
+	switch {
+	case left:
+		c.err = ErrLeft
+	case errors.Is(err, ErrProtocol) && !errors.Is(err, io.ErrUnexpectedEOF):
+		c.err = err
+	default:
+		c.err = ErrLauncherLost
+	}
+	why := error(c.err)
+	if c.abort != nil && !left {
+		why = c.abort // the launcher ends because the job does
+	}
+	for id, ch := range c.gets {
+		delete(c.gets, id)
+		ch <- answer{err: why}
+	}
+	c.endExchangeLocked(answer{err: why})
+	c.mu.Unlock()
+	if left {
+		return
+	}
+	close(c.lost)
+	if launcherDead(c.place.Dir) {
+		_ = Remove(c.place.Dir)
+	}
+	time.AfterFunc(lostGrace, func() {
+		fmt.Fprintf(os.Stderr, "weft: rank %d ends: %v\n", c.place.Rank, why)
+		exitProcess(lostStatus)
+	})
+}
+
+// endExchangeLocked gives the exchange that is being made its result.
+// +checklocks:c.mu
+func (c *Client) endExchangeLocked(a answer) {
+	if a.err != nil && c.broken == nil {
+		c.broken = a.err
+	}
+	if c.exchange != nil {
+		c.exchange <- a
+	}
+	c.exchange, c.shares = nil, nil
+}
+
+// deathLocked returns how a rank has gone.
+// +checklocks:c.mu
+func (c *Client) deathLocked(rank int32) *Death {
+	if d := c.deaths[int(rank)]; d != nil {
+		return d
+	}
+	return &Death{Rank: int(rank), How: "it has left the job", Clean: true}
+}
+
+// handle takes a frame from the launcher.
+func (c *Client) handle(f *frame) error {
+	c.watchMu.Lock()
+	defer c.watchMu.Unlock()
+	news, err := c.take(f)
+	if news != nil {
+		for _, w := range c.watchers {
+			w(news)
+		}
+	}
+	return err
+}
+
+// take records a frame. It returns what watchers have to hear.
+func (c *Client) take(f *frame) (news, _ error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	bad := func() error {
+		return fmt.Errorf("%w: a frame of kind %d with id %d and rank %d from the launcher", ErrProtocol, f.kind, f.id, f.rank)
+	}
+	switch f.kind {
+	case jobDenies, jobFails, jobShares, jobMourns:
+		if f.rank < 0 || int(f.rank) >= c.place.Ranks {
+			return nil, bad()
+		}
+	case jobAborts:
+		if f.rank < -1 || int(f.rank) >= c.place.Ranks {
+			return nil, bad()
+		}
+	}
+	if c.abort != nil && f.kind != jobMourns && f.kind != jobAborts {
+		return nil, nil // all calls have failed by now
+	}
+	switch f.kind {
+	case jobAnswers, jobDenies:
+		ch := c.gets[f.id]
+		if ch == nil {
+			return nil, bad()
+		}
+		delete(c.gets, f.id)
+		if f.kind == jobDenies {
+			ch <- answer{err: c.deathLocked(f.rank)}
+		} else {
+			ch <- answer{value: f.value}
+		}
+	case jobShares, jobShared, jobFails:
+		if f.id != c.round || c.exchange == nil {
+			if f.kind == jobFails && c.broken != nil {
+				return nil, nil // each rank that goes breaks what is broken
+			}
+			return nil, bad()
+		}
+		switch f.kind {
+		case jobShares:
+			c.shares[f.rank] = f.value
+		case jobShared:
+			c.endExchangeLocked(answer{shares: c.shares})
+		default:
+			c.endExchangeLocked(answer{err: c.deathLocked(f.rank)})
+		}
+	case jobMourns:
+		if c.deaths[int(f.rank)] != nil {
+			return nil, bad()
+		}
+		d := &Death{Rank: int(f.rank), Code: int(f.code), How: string(f.value), Clean: f.id == 1}
+		c.deaths[d.Rank] = d
+		return d, nil
+	case jobAborts:
+		if c.abort != nil {
+			return nil, nil // the first counts
+		}
+		c.abort = &Abort{Rank: int(f.rank), Code: int(f.code), Reason: string(f.value)}
+		for id, ch := range c.gets {
+			delete(c.gets, id)
+			ch <- answer{err: c.abort}
+		}
+		c.endExchangeLocked(answer{err: c.abort})
+		return c.abort, nil
+	default:
+		return nil, bad()
+	}
+	return nil, nil
+}

@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// A job has a directory, which holds the launcher's socket and the secret, and may have a second one for shared segments,
+// where memory is. Both are named for the job, have mode 0700, and go with it: Remove removes both, whoever calls it.
+const (
+	dirPrefix      = "weft-job-"
+	socketFile     = "socket"
+	segmentsInside = "segments" // in the job directory, where there is no better place
+	maxSocketPath  = 100        // bytes; the systems allow 104 to 108
+	// staleAge is how old a directory at least is whose launcher may be taken for dead when it does not answer. A younger
+	// one may be on its way to listen. A guess, far above what that takes.
+	staleAge = 10 * time.Second
+)
+
+// homes lists where job directories may be, the best first.
+func homes() []string {
+	var list []string
+	for _, d := range []string{os.Getenv("XDG_RUNTIME_DIR"), os.TempDir(), "/tmp"} {
+		if filepath.IsAbs(d) {
+			list = append(list, filepath.Clean(d))
+		}
+	}
+	return list
+}
+
+// makeDir makes the directory of a job in the first of places where that is possible.
+func makeDir(places []string) (dir, id string, err error) {
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	id = hex.EncodeToString(b[:])
+	var problems []error
+	for _, p := range places {
+		dir := filepath.Join(p, dirPrefix+id)
+		if len(filepath.Join(dir, socketFile)) > maxSocketPath {
+			problems = append(problems, fmt.Errorf("%s: too long a path for a socket", p))
+			continue
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		// The umask may have taken from the mode, and must not.
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return "", "", err
+		}
+		return dir, id, nil
+	}
+	return "", "", fmt.Errorf("no place for the directory of a job: %w", errors.Join(problems...))
+}
+
+// jobID returns the job's name from the path of its directory; "" if that is not the path of one.
+func jobID(dir string) string {
+	id, ok := strings.CutPrefix(filepath.Base(dir), dirPrefix)
+	if b, err := hex.DecodeString(id); !ok || err != nil || len(b) != 8 {
+		return ""
+	}
+	return id
+}
+
+// segmentsOutside is where the segments of a job are if its machine has a file system in memory for such.
+func segmentsOutside(id string) string {
+	if segmentHome == "" {
+		return ""
+	}
+	return filepath.Join(segmentHome, dirPrefix+id)
+}
+
+// makeSegments makes the directory for segments and returns its path.
+func makeSegments(dir, id string) (string, error) {
+	if s := segmentsOutside(id); s != "" && os.Mkdir(s, 0o700) == nil {
+		return s, os.Chmod(s, 0o700)
+	}
+	s := filepath.Join(dir, segmentsInside)
+	return s, os.Mkdir(s, 0o700)
+}
+
+// Remove removes all that a job has in the file system. Whoever notices that the launcher is gone calls it; it may be called
+// several times, and by several processes at once.
+func Remove(dir string) error {
+	id := jobID(dir)
+	if id == "" || !filepath.IsAbs(dir) {
+		return &Error{Op: "remove", Rank: -1, Err: fmt.Errorf("%q is not the directory of a job", dir)}
+	}
+	var errs []error
+	if s := segmentsOutside(id); s != "" {
+		errs = append(errs, os.RemoveAll(s))
+	}
+	// The directory goes last: while it is there, others find what is left.
+	return errors.Join(append(errs, os.RemoveAll(dir))...)
+}
+
+// Sweep removes what dead jobs have left behind: those that nobody was left to clean up after.
+func Sweep() { sweep(homes()) }
+
+func sweep(places []string) {
+	for _, p := range places {
+		dirs, _ := filepath.Glob(filepath.Join(p, dirPrefix+"*"))
+		for _, d := range dirs {
+			if jobID(d) != "" && isStale(d) {
+				_ = Remove(d) // the next launcher tries again
+			}
+		}
+	}
+}
+
+func isStale(dir string) bool {
+	st, err := os.Lstat(dir)
+	return err == nil && st.IsDir() && private(st) && time.Since(st.ModTime()) > staleAge && launcherDead(dir)
+}
+
+// launcherDead reports whether nobody listens at the job's socket.
+func launcherDead(dir string) bool {
+	c, err := net.DialTimeout("unix", filepath.Join(dir, socketFile), time.Second)
+	if err == nil {
+		_ = c.Close()
+		return false
+	}
+	return errors.Is(err, fs.ErrNotExist) || refused(err)
+}

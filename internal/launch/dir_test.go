@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDetect(t *testing.T) {
+	env := func(kv ...string) func(string) string {
+		return func(k string) string {
+			for i := 0; i < len(kv); i += 2 {
+				if kv[i] == k {
+					return kv[i+1]
+				}
+			}
+			return ""
+		}
+	}
+	p, err := detect(env(EnvRanks, "4"))
+	require.NoError(t, err)
+	require.Nil(t, p, "a number of ranks alone is the user's")
+	p, err = detect(env(EnvRank, "3", EnvRanks, "4", EnvJob, "/d"))
+	require.NoError(t, err)
+	require.Equal(t, Place{3, 4, "/d"}, *p)
+	require.Equal(t, []string{"WEFT_RANK=3", "WEFT_RANKS=4", "WEFT_JOB=/d"}, p.Environ())
+	for _, bad := range [][]string{
+		{EnvRank, "0"}, {EnvJob, "/d"}, {EnvJob, "/d", EnvRank, "0"}, {EnvJob, "/d", EnvRanks, "2"},
+		{EnvJob, "/d", EnvRank, "2", EnvRanks, "2"}, {EnvJob, "/d", EnvRank, "-1", EnvRanks, "2"},
+		{EnvJob, "/d", EnvRank, "x", EnvRanks, "2"}, {EnvJob, "/d", EnvRank, "0", EnvRanks, "5000"},
+	} {
+		_, err := detect(env(bad...))
+		require.ErrorIs(t, err, ErrEnvironment, bad)
+		require.ErrorContains(t, err, "WEFT_", bad)
+	}
+	require.True(t, Reserved("WEFT_JOB"))
+	require.False(t, Reserved("WEFT_WORKERS"))
+}
+
+func TestNode(t *testing.T) {
+	a, err := node("")
+	require.NoError(t, err)
+	b, err := node("")
+	require.NoError(t, err)
+	require.Equal(t, a, b)
+	seen := map[NodeID]string{a: ""}
+	for _, n := range []string{"0", "1", "2147483647"} {
+		id, err := node(n)
+		require.NoError(t, err)
+		require.Len(t, string(id), nodeIDSize)
+		require.NotContains(t, seen, id)
+		seen[id] = n
+	}
+	for _, bad := range []string{"-1", "x", "2147483648", "1 ", "0x1", "1.0"} {
+		_, err := node(bad)
+		require.ErrorIs(t, err, ErrEnvironment)
+		require.ErrorContains(t, err, "it is a number from 0 to 2147483647")
+	}
+}
+
+func TestPlacesOfDirectories(t *testing.T) {
+	ok := t.TempDir()
+	short, err := os.MkdirTemp("", "l")
+	require.NoError(t, err)
+	defer os.RemoveAll(short)
+	long := filepath.Join(ok, strings.Repeat("x", 100))
+	require.NoError(t, os.Mkdir(long, 0o700))
+	dir, id, err := makeDir([]string{long, filepath.Join(short, "missing"), short})
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(short, dirPrefix+id), dir)
+	require.Equal(t, id, jobID(dir))
+	_, _, err = makeDir([]string{long, filepath.Join(short, "missing")})
+	require.ErrorContains(t, err, "too long")
+	require.ErrorContains(t, err, "missing")
+
+	for _, bad := range []string{"", "/", short, "weft-job-0011223344556677", short + "/weft-job-xx"} {
+		require.Error(t, Remove(bad), bad)
+	}
+	require.DirExists(t, dir)
+	require.NoError(t, Remove(dir))
+	require.NoError(t, Remove(dir))
+	require.NoDirExists(t, dir)
+}
+
+func TestSweep(t *testing.T) {
+	s := newTestServer(t, ServerConfig{Ranks: 1})
+	home := filepath.Dir(s.dir)
+	old := time.Now().Add(-time.Hour)
+	require.NoError(t, os.Chtimes(s.dir, old, old))
+
+	dead, id, err := makeDir([]string{home})
+	require.NoError(t, err)
+	segs, err := makeSegments(dead, id)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(segs, "ring"), nil, 0o600))
+	young, _, err := makeDir([]string{home})
+	require.NoError(t, err)
+	stranger := filepath.Join(home, "weft-job-of-somebody")
+	require.NoError(t, os.Mkdir(stranger, 0o700))
+	for _, d := range []string{dead, stranger} {
+		require.NoError(t, os.Chtimes(d, old, old))
+	}
+	sweep([]string{home})
+	require.NoDirExists(t, dead)
+	require.NoDirExists(t, segs)
+	require.DirExists(t, s.dir, "its launcher lives")
+	require.DirExists(t, young, "its launcher may be about to listen")
+	require.DirExists(t, stranger)
+	require.NoError(t, Remove(young))
+	require.NoError(t, os.Remove(stranger))
+}

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// The environment of a started rank. docs/environment.md explains the variables to users.
+const (
+	EnvRank  = "WEFT_RANK"  // this process's rank
+	EnvRanks = "WEFT_RANKS" // the number of ranks
+	EnvJob   = "WEFT_JOB"   // the job directory
+	// EnvNode, if set, is a number that stands for the node: ranks with different numbers behave as on different nodes.
+	EnvNode = "PSP_SMP_NODE_ID"
+)
+
+// MaxRanks is the largest number of ranks of a job. It guards against misprints, not against machines.
+const MaxRanks = 4096
+
+// Place is what the environment tells a started process: where it belongs.
+type Place struct {
+	Rank, Ranks int
+	Dir         string // the job directory
+}
+
+// Detect returns the place of this process, nil if it was not started by a launcher.
+func Detect() (*Place, error) { return detect(os.Getenv) }
+
+func detect(getenv func(string) string) (*Place, error) {
+	dir, rank, ranks := getenv(EnvJob), getenv(EnvRank), getenv(EnvRanks)
+	switch {
+	case dir == "" && rank == "":
+		return nil, nil
+	case dir == "":
+		return nil, envError("%s=%q without %s; a launcher sets both, and nobody else should", EnvRank, rank, EnvJob)
+	}
+	n, err := strconv.Atoi(ranks)
+	if err != nil || n < 1 || n > MaxRanks {
+		return nil, envError("%s=%q; in a started rank it is a number from 1 to %d", EnvRanks, ranks, MaxRanks)
+	}
+	r, err := strconv.Atoi(rank)
+	if err != nil || r < 0 || r >= n {
+		return nil, envError("%s=%q; it is a number from 0 to %d, one less than %s", EnvRank, rank, n-1, EnvRanks)
+	}
+	return &Place{Rank: r, Ranks: n, Dir: dir}, nil
+}
+
+func envError(format string, args ...any) error {
+	return &Error{Op: "environment", Rank: -1, Err: fmt.Errorf("%w: "+format, append([]any{ErrEnvironment}, args...)...)}
+}
+
+// Environ returns the variables that Detect reads.
+func (p *Place) Environ() []string {
+	return []string{
+		EnvRank + "=" + strconv.Itoa(p.Rank),
+		EnvRanks + "=" + strconv.Itoa(p.Ranks),
+		EnvJob + "=" + p.Dir,
+	}
+}
+
+// Reserved reports whether a variable's value is the launcher's alone.
+func Reserved(name string) bool {
+	return strings.EqualFold(name, EnvRank) || strings.EqualFold(name, EnvRanks) || strings.EqualFold(name, EnvJob)
+}

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors of this package, inside an *Error.
+var (
+	ErrEnvironment  = errors.New("bad environment")
+	ErrLauncherLost = errors.New("the launcher is gone")                         // lost: the job
+	ErrEnded        = errors.New("a rank has ended")                             // lost: what the call waited for; see Death
+	ErrAborted      = errors.New("the job is being ended")                       // lost: the job
+	ErrProtocol     = errors.New("not what the protocol says")                   // lost: the connection
+	ErrRefused      = errors.New("refused by the launcher")                      // lost: the connection
+	ErrSecret       = errors.New("the peer does not know the secret of the job") // lost: the connection
+	ErrLimit        = errors.New("beyond a limit")                               // lost: nothing
+	ErrDuplicate    = errors.New("the key has a value already")                  // lost: nothing
+	ErrLeft         = errors.New("this rank has left the job")                   // lost: nothing
+	ErrUnsupported  = errors.New("not supported on this platform")
+)
+
+// Error is what goes wrong between a rank and its launcher.
+type Error struct {
+	Op   string
+	Rank int // whom it concerns; -1: nobody in particular
+	Err  error
+}
+
+func (e *Error) Error() string {
+	if e.Rank < 0 {
+		return fmt.Sprintf("launch: %s: %v", e.Op, e.Err)
+	}
+	return fmt.Sprintf("launch: %s: rank %d: %v", e.Op, e.Rank, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Death says that a rank has ended, and how. It is an error that matches ErrEnded.
+type Death struct {
+	Rank int
+	Code int    // as a shell reports it: the exit status, or 128 and the signal; -1: not known, the process may still be there
+	How  string // "exit status 3", "killed by signal 9 (killed)", ...
+	// Clean: it left the job, or never took part, and its exit status is 0.
+	Clean bool
+}
+
+func (d *Death) Error() string { return fmt.Sprintf("rank %d has ended: %s", d.Rank, d.How) }
+
+// Is makes a death match ErrEnded.
+func (d *Death) Is(target error) bool { return target == ErrEnded }
+
+// Abort is why a job is being ended. It is an error that matches ErrAborted.
+type Abort struct {
+	Rank   int // who asked for it, or is the cause; -1: the launcher itself
+	Code   int // exit status of the job
+	Reason string
+}
+
+func (a *Abort) Error() string {
+	if a.Rank < 0 {
+		return "the job is being ended: " + a.Reason
+	}
+	return fmt.Sprintf("the job is being ended because of rank %d: %s", a.Rank, a.Reason)
+}
+
+// Is makes an abort match ErrAborted.
+func (a *Abort) Is(target error) bool { return target == ErrAborted }

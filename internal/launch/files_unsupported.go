@@ -1,0 +1,13 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !unix
+
+package launch
+
+import "io/fs"
+
+// private is what this system can say of it.
+func private(st fs.FileInfo) bool { return true }
+
+func refused(error) bool { return false }

@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// Limits of what a rank may publish. They bound what a launcher holds for it.
+const (
+	MaxKey       = 255      // bytes of a key
+	MaxValue     = 64 << 10 // bytes of a value
+	MaxKeys      = 4096     // keys of a rank
+	MaxRankBytes = 16 << 20 // bytes of all values of a rank
+	maxWaiting   = 1024     // gets of a rank that wait
+	maxFrame     = frameHead + MaxKey + MaxValue
+)
+
+// kind says what a frame is. The names say who sends it.
+type kind uint8
+
+const (
+	rankPuts      kind = 1 + iota // key, value
+	rankGets                      // id, rank, key
+	rankExchanges                 // id: how many exchanges this one makes; value
+	rankAborts                    // code, value: the reason
+	rankLeaves                    //
+
+	jobWelcomes // rank: how many; code: part; key: the job's name; value: directory of segments
+	jobRefuses  // value: why
+	jobAnswers  // id, value
+	jobDenies   // id, rank: who has ended without a value
+	jobShares   // id, rank, value: that rank's value of the exchange
+	jobShared   // id: the exchange is complete
+	jobFails    // id, rank: who has ended
+	jobMourns   // rank, code, id: 1 if clean; value: how
+	jobAborts   // rank, code, value: the reason
+
+	lastKind = jobAborts
+)
+
+// frame is the unit on the connection between a rank and its launcher. What a kind has no use for is zero.
+//
+//	length of what follows (4 bytes, big endian) | version | kind | length of key (2) | rank (4) | code (4) | id (8) | key | value
+type frame struct {
+	kind  kind
+	rank  int32
+	code  int32
+	id    uint64
+	key   string
+	value []byte
+}
+
+const frameHead = 1 + 1 + 2 + 4 + 4 + 8
+
+func (f *frame) encode() []byte {
+	b := make([]byte, 0, 4+frameHead+len(f.key)+len(f.value))
+	b = binary.BigEndian.AppendUint32(b, uint32(frameHead+len(f.key)+len(f.value)))
+	b = append(b, Version, byte(f.kind))
+	b = binary.BigEndian.AppendUint16(b, uint16(len(f.key)))
+	b = binary.BigEndian.AppendUint32(b, uint32(f.rank))
+	b = binary.BigEndian.AppendUint32(b, uint32(f.code))
+	b = binary.BigEndian.AppendUint64(b, f.id)
+	b = append(b, f.key...)
+	return append(b, f.value...)
+}
+
+// decode reads a frame without its length. The value is a part of b.
+func decode(b []byte) (f frame, err error) {
+	if len(b) < frameHead || len(b) > maxFrame {
+		return f, fmt.Errorf("%w: a frame of %d bytes", ErrProtocol, len(b))
+	}
+	if b[0] != Version {
+		return f, fmt.Errorf("%w: a frame of version %d", ErrProtocol, b[0])
+	}
+	f.kind = kind(b[1])
+	if f.kind == 0 || f.kind > lastKind {
+		return f, fmt.Errorf("%w: a frame of kind %d", ErrProtocol, b[1])
+	}
+	n := int(binary.BigEndian.Uint16(b[2:]))
+	f.rank = int32(binary.BigEndian.Uint32(b[4:]))
+	f.code = int32(binary.BigEndian.Uint32(b[8:]))
+	f.id = binary.BigEndian.Uint64(b[12:])
+	rest := b[frameHead:]
+	if n > MaxKey || n > len(rest) || len(rest)-n > MaxValue {
+		return f, fmt.Errorf("%w: a frame with a key of %d bytes and %d bytes in all", ErrProtocol, n, len(rest))
+	}
+	f.key, f.value = string(rest[:n]), rest[n:]
+	return f, nil
+}
+
+// readFrame reads one frame. Its value is fresh memory.
+func readFrame(r io.Reader) (frame, error) {
+	var length [4]byte
+	if _, err := io.ReadFull(r, length[:]); err != nil {
+		return frame{}, err
+	}
+	n := binary.BigEndian.Uint32(length[:])
+	if n < frameHead || n > maxFrame {
+		return frame{}, fmt.Errorf("%w: a frame of %d bytes", ErrProtocol, n)
+	}
+	b := make([]byte, n)
+	if _, err := io.ReadFull(r, b); err != nil {
+		return frame{}, fmt.Errorf("%w: cut off: %w", ErrProtocol, err)
+	}
+	return decode(b)
+}
+
+// cut shortens text for people to what fits in a frame.
+func cut(s string) []byte {
+	const limit = 4096
+	if len(s) > limit {
+		s = s[:limit-3] + "..."
+	}
+	return []byte(s)
+}

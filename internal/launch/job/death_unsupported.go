@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix && !linux
+
+package job
+
+import (
+	"os"
+	"syscall"
+)
+
+// dieWithParent does nothing: the janitor kills the ranks.
+func dieWithParent(*syscall.SysProcAttr) {}
+
+func self() (string, error) { return os.Executable() }
+
+// adoptOrphans does nothing: init takes notice.
+func adoptOrphans() {}

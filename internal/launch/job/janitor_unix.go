@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package job
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"weft/internal/launch"
+)
+
+// janitorName is what a janitor has as argument 0.
+const janitorName = "weft-janitor"
+
+// janitor is the launcher's hold on its janitor: a process that outlives it if it is killed, and then kills the
+// groups of the ranks and removes the files of the job. It reads, from a pipe that only the launcher writes to, lines "+PID"
+// and "-PID" of groups that have come and gone. At the end of the pipe the launcher is dead. A nil janitor does nothing.
+type janitor struct {
+	proc *os.Process
+	pipe *os.File
+}
+
+func startJanitor(dir string) (*janitor, error) {
+	exe, err := self()
+	if err != nil {
+		return nil, err
+	}
+	rd, wr, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer rd.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		_ = wr.Close()
+		return nil, err
+	}
+	defer null.Close()
+	// A session of its own: what ends the launcher's terminal or group is not for the janitor.
+	proc, err := os.StartProcess(exe, []string{janitorName, dir}, &os.ProcAttr{
+		Dir: "/", Env: os.Environ(), Files: []*os.File{rd, null, null}, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		_ = wr.Close()
+		return nil, fmt.Errorf("the janitor cannot be started: %w", err)
+	}
+	return &janitor{proc, wr}, nil
+}
+
+// watch tells of a process group that has come; forget, of one that has gone.
+func (j *janitor) watch(pgid int) { j.tell("+%d\n", pgid) }
+
+func (j *janitor) forget(pgid int) { j.tell("-%d\n", pgid) }
+
+func (j *janitor) tell(format string, pgid int) {
+	if j != nil {
+		fmt.Fprintf(j.pipe, format, pgid) // without a janitor the job is as well off as it can be
+	}
+}
+
+// stop ends the janitor, for which there is nothing left to do.
+func (j *janitor) stop() {
+	if j != nil {
+		_ = j.proc.Kill()
+		_, _ = j.proc.Wait()
+		_ = j.pipe.Close()
+	}
+}
+
+// Janitor is for the program that runs jobs to call first. If this process is a janitor, it does its work and returns true;
+// then the program ends.
+func Janitor() bool {
+	if len(os.Args) != 2 || os.Args[0] != janitorName {
+		return false
+	}
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	groups := map[int]bool{}
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		if text := lines.Text(); len(text) > 1 {
+			if pgid, err := strconv.Atoi(text[1:]); err == nil && pgid > 1 {
+				groups[pgid] = text[0] == '+'
+			}
+		}
+	}
+	for pgid, alive := range groups {
+		if alive {
+			_ = syscall.Kill(-pgid, syscall.SIGKILL)
+		}
+	}
+	// A rank may be making a file in the directory while it is killed.
+	for range 20 {
+		if launch.Remove(os.Args[1]) == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return true
+}

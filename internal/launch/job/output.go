@@ -1,0 +1,205 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package job
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// MaxLine is the length up to which a line is kept whole, in bytes.
+const MaxLine = 64 << 10
+
+// drainIdle is how long output is waited for after the last process that may write has ended. What it wrote is there already;
+// only a process that has left its group can have more, and is not waited for.
+const drainIdle = 100 * time.Millisecond
+
+// sink is where the output of all ranks goes: the launcher's standard output or standard error.
+type sink struct {
+	w io.Writer // constant
+
+	mu sync.Mutex
+
+	last    *stream // guarded by mu: who wrote last
+	open    bool    // guarded by mu: what was written last is not a whole line
+	scratch []byte  // guarded by mu: labelled lines
+	err     error   // guarded by mu: nothing more can be written
+
+	broken func(error) // constant: called once, when err is set
+}
+
+// stream is what one rank writes to one descriptor.
+type stream struct {
+	// Constant after construction.
+	sink  *sink
+	label string // before each line; "": none
+	r     *os.File
+
+	middle   bool // guarded by sink.mu: a line of this stream is unfinished
+	draining atomic.Bool
+}
+
+// copy passes the stream on until its end.
+func (s *stream) copy() {
+	defer s.r.Close()
+	buf := make([]byte, 0, 8<<10)
+	for {
+		if len(buf) == cap(buf) {
+			if cap(buf) >= MaxLine {
+				if !s.emit(buf) {
+					return
+				}
+				buf = buf[:0]
+			} else {
+				buf = append(make([]byte, 0, min(2*cap(buf), MaxLine)), buf...)
+			}
+		}
+		n, err := s.read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if i := bytes.LastIndexByte(buf[len(buf)-n:], '\n'); i >= 0 {
+			i += len(buf) - n + 1
+			if !s.emit(buf[:i]) {
+				return
+			}
+			buf = buf[:copy(buf, buf[i:])]
+		}
+		if err != nil {
+			s.emit(buf)
+			s.finish()
+			return
+		}
+	}
+}
+
+// read is Read, with an end when the stream is drained: then each read has a deadline of its own, so that what is in the
+// pipe is read however long it took to write what came before.
+func (s *stream) read(b []byte) (int, error) {
+	for {
+		fresh := s.draining.Load()
+		if fresh {
+			_ = s.r.SetReadDeadline(time.Now().Add(drainIdle))
+		}
+		n, err := s.r.Read(b)
+		if n > 0 || err == nil || fresh || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+	}
+}
+
+// drain says that nobody writes to the stream any more who should.
+func (s *stream) drain() {
+	s.draining.Store(true)
+	_ = s.r.SetReadDeadline(time.Now().Add(drainIdle))
+}
+
+// emit writes lines, or a piece of one. It returns false if the sink takes nothing any more.
+func (s *stream) emit(b []byte) bool {
+	k := s.sink
+	k.mu.Lock()
+	if k.err == nil && len(b) > 0 {
+		if k.open && k.last != s {
+			k.put([]byte{'\n'}) // another stream's unfinished line
+			k.open = false
+		}
+		if s.label == "" {
+			k.put(b)
+		} else {
+			k.put(s.labelled(b))
+		}
+		k.last, k.open = s, b[len(b)-1] != '\n'
+		s.middle = k.open
+	}
+	err := k.err
+	k.mu.Unlock()
+	return err == nil
+}
+
+// labelled puts the label before each line. The rest of a line that was interrupted has a plus sign after the label.
+// +checklocks:s.sink.mu
+func (s *stream) labelled(b []byte) []byte {
+	out := s.sink.scratch[:0]
+	first := true
+	for len(b) > 0 {
+		i := bytes.IndexByte(b, '\n') + 1
+		if i == 0 {
+			i = len(b)
+		}
+		switch {
+		case first && s.middle && s.sink.open: // it goes on where it stopped
+		case first && s.middle:
+			out = append(out, s.label...)
+			out = append(out, "+ "...)
+		default:
+			out = append(out, s.label...)
+			out = append(out, ' ')
+		}
+		out = append(out, b[:i]...)
+		b, first = b[i:], false
+	}
+	s.sink.scratch = out
+	return out
+}
+
+// finish ends a labelled stream's last line.
+func (s *stream) finish() {
+	k := s.sink
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s.label != "" && k.open && k.last == s && k.err == nil {
+		k.put([]byte{'\n'})
+		k.open = false
+	}
+}
+
+// put writes.
+// +checklocks:k.mu
+func (k *sink) put(b []byte) {
+	if k.err != nil {
+		return
+	}
+	if _, err := k.w.Write(b); err != nil {
+		k.err = err
+		k.broken(err)
+	}
+}
+
+// say writes a line of the launcher's own.
+func (k *sink) say(format string, args ...any) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.open {
+		k.put([]byte{'\n'})
+		k.open, k.last = false, nil
+	}
+	k.put([]byte(fmt.Sprintf("weft run: "+format+"\n", args...)))
+}
+
+// newSinks returns the sinks for standard output and standard error: one, if both are one file.
+func newSinks(stdout, stderr io.Writer, broken func(*sink, error)) [2]*sink {
+	out := &sink{w: stdout}
+	out.broken = func(err error) { broken(out, err) }
+	if sameFile(stdout, stderr) {
+		return [2]*sink{out, out}
+	}
+	errs := &sink{w: stderr}
+	errs.broken = func(err error) { broken(errs, err) }
+	return [2]*sink{out, errs}
+}
+
+func sameFile(a, b io.Writer) bool {
+	f, ok := a.(*os.File)
+	g, ok2 := b.(*os.File)
+	if !ok || !ok2 {
+		return a == b
+	}
+	s, err := f.Stat()
+	t, err2 := g.Stat()
+	return err == nil && err2 == nil && os.SameFile(s, t)
+}

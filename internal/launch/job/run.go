@@ -1,0 +1,478 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package job
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"weft/internal/launch"
+)
+
+// state is that of a job; see the package comment.
+type state uint8
+
+const (
+	running state = iota
+	ending
+	killing
+)
+
+// leftoverGrace is how long what a rank has left behind in its process group has to end, after SIGTERM.
+const leftoverGrace = time.Second
+
+// process is one rank. The goroutine of Run owns it.
+type process struct {
+	rank   int
+	prog   *program
+	proc   *os.Process
+	ended  bool
+	failed bool // it was reported
+	gone   bool // its group has no process any more
+}
+
+// event is what the goroutine of Run hears of.
+type event struct {
+	rank  int
+	ended *os.ProcessState // the process has ended
+	abort *launch.Abort
+	lost  string // its connection has ended, and how
+	sink  *sink  // takes no output any more
+	err   error
+}
+
+// runner is a job. The goroutine of Run owns what has no other note.
+type runner struct {
+	// Constant after construction.
+	spec   Spec
+	progs  []program
+	server *launch.Server
+	sinks  [2]*sink
+	say    func(format string, args ...any)
+	events chan event
+	over   chan struct{} // closed when nobody takes events any more
+
+	mu      sync.Mutex
+	streams []*stream // guarded by mu
+	copying sync.WaitGroup
+	noPipe  atomic.Bool // who read the output has closed it
+
+	procs    []*process
+	live     int
+	state    state
+	status   int              // of the first failure
+	grace    <-chan time.Time // in ending: when it becomes killing
+	insisted map[os.Signal]bool
+	janitor  *janitor
+}
+
+// Run runs a job and returns its exit status: 0, or that of the first failure. What there is to say of failures is
+// written to Stderr when they occur. An error is a job that was not started.
+func Run(spec Spec) (int, error) {
+	if !supported {
+		return 0, &Error{Status: StatusFailure, Err: fmt.Errorf("%w: ranks as processes need Unix", launch.ErrUnsupported)}
+	}
+	progs, err := spec.check()
+	if err != nil {
+		return 0, err
+	}
+	// The parent-death signal comes when the thread that started the process ends.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	r := &runner{spec: spec, progs: progs, events: make(chan event), over: make(chan struct{}), insisted: map[os.Signal]bool{}}
+	r.sinks = newSinks(spec.Stdout, spec.Stderr, r.sinkBroken)
+	r.say = r.sinks[1].say
+	adoptOrphans()
+	launch.Sweep()
+	r.server, err = launch.NewServer(launch.ServerConfig{
+		Ranks:   len(progs),
+		Part:    func(rank int) int { return progs[rank].part },
+		OnAbort: func(a *launch.Abort) { r.post(event{rank: a.Rank, abort: a}) },
+		OnLost:  func(rank int, how string) { r.post(event{rank: rank, lost: how}) },
+	})
+	if err != nil {
+		return 0, &Error{Status: StatusFailure, Err: err}
+	}
+	defer r.cleanUp()
+	if spec.Janitor {
+		if r.janitor, err = startJanitor(r.server.Dir()); err != nil {
+			return 0, &Error{Status: StatusFailure, Err: err}
+		}
+	}
+	if err := r.start(); err != nil {
+		r.endAll(&launch.Abort{Rank: -1, Code: err.Status, Reason: err.Error()})
+		r.loop()
+		return 0, err
+	}
+	r.loop()
+	return r.status, nil
+}
+
+// post hands an event to the goroutine of Run.
+func (r *runner) post(e event) {
+	select {
+	case r.events <- e:
+	case <-r.over:
+	}
+}
+
+// start starts all ranks.
+func (r *runner) start() *Error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return &Error{StatusFailure, err}
+	}
+	defer null.Close()
+	if d := r.spec.OutputDir; d != "" {
+		if err := os.MkdirAll(d, 0o777); err != nil {
+			return &Error{StatusUsage, fmt.Errorf("directory for output %s: %w", d, cause(err))}
+		}
+	}
+	width := len(strconv.Itoa(len(r.progs) - 1))
+	for rank := range r.progs {
+		label := ""
+		if r.spec.Label {
+			label = fmt.Sprintf("[%*d]", width, rank)
+		}
+		if err := r.startRank(rank, label, null); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startRank starts one rank.
+func (r *runner) startRank(rank int, label string, null *os.File) *Error {
+	p := &r.progs[rank]
+	var mine []*os.File // the child's ends
+	defer func() {
+		for _, f := range mine {
+			_ = f.Close()
+		}
+	}()
+	files := []*os.File{null, nil, nil}
+	if rank == 0 && r.spec.Stdin != nil {
+		files[0] = r.spec.Stdin
+		if r.spec.CopyStdin {
+			in, feed, err := os.Pipe()
+			if err != nil {
+				return &Error{StatusFailure, err}
+			}
+			mine = append(mine, in)
+			files[0] = in
+			// It ends when the input does, or with the process: a read of a terminal cannot be interrupted.
+			go feedInput(feed, r.spec.Stdin)
+		}
+	}
+	for i := range 2 {
+		f, err := r.outputFile(rank, i, label)
+		if err != nil {
+			return &Error{StatusFailure, err}
+		}
+		mine = append(mine, f)
+		files[1+i] = f
+	}
+	env := environ(os.Environ(), p.env)
+	if p.dir != "" {
+		env = environ(env, []string{"PWD=" + p.dir})
+	}
+	proc, err := os.StartProcess(p.path, p.args, &os.ProcAttr{
+		Dir: p.dir, Env: environ(env, r.server.Place(rank).Environ()), Files: files, Sys: rankAttr(),
+	})
+	if err != nil {
+		return &Error{StatusCannotRun, fmt.Errorf("rank %d: %s: cannot be run: %w", rank, p.name, cause(err))}
+	}
+	r.janitor.watch(proc.Pid)
+	r.procs = append(r.procs, &process{rank: rank, prog: p, proc: proc})
+	r.live++
+	go func() {
+		st, _ := proc.Wait() // fails only where it was called before
+		r.server.Settle(rank)
+		r.post(event{rank: rank, ended: st})
+	}()
+	return nil
+}
+
+// outputFile returns what a rank writes to: descriptor 1 (which 0) or 2 (which 1).
+func (r *runner) outputFile(rank, which int, label string) (*os.File, error) {
+	if r.spec.OutputDir != "" {
+		name := fmt.Sprintf("rank.%d.%s", rank, [...]string{"out", "err"}[which])
+		return os.Create(filepath.Join(r.spec.OutputDir, name))
+	}
+	rd, wr, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	s := &stream{sink: r.sinks[which], label: label, r: rd}
+	r.mu.Lock()
+	r.streams = append(r.streams, s)
+	r.mu.Unlock()
+	r.copying.Go(s.copy)
+	return wr, nil
+}
+
+// sinkBroken is called when output can be written no more: who reads it has gone, as in "weft run ... | head". The ranks
+// notice in the same way, by their pipes.
+func (r *runner) sinkBroken(k *sink, err error) {
+	pipe := isBrokenPipe(err)
+	if pipe {
+		r.noPipe.Store(true) // before the ranks can die of it
+	}
+	r.mu.Lock()
+	for _, s := range r.streams {
+		if s.sink == k {
+			_ = s.r.Close()
+		}
+	}
+	r.mu.Unlock()
+	if !pipe {
+		go r.post(event{sink: k, err: err}) // this is called by the goroutine of Run too
+	}
+}
+
+// loop sees the job to its end.
+func (r *runner) loop() {
+	var limit <-chan time.Time
+	if r.spec.Timeout > 0 {
+		t := time.NewTimer(r.spec.Timeout)
+		defer t.Stop()
+		limit = t.C
+	}
+	for r.live > 0 {
+		select {
+		case e := <-r.events:
+			r.handle(e)
+		case sig := <-r.spec.Signals:
+			r.signal(sig)
+		case <-limit:
+			r.say("the time limit of %v is over; ending all ranks", r.spec.Timeout)
+			r.fail(StatusTimeout)
+			r.endAll(&launch.Abort{Rank: -1, Code: StatusTimeout, Reason: "the time limit is over"})
+		case <-r.grace:
+			r.kill(fmt.Sprintf("%v after SIGTERM", r.spec.Grace))
+		}
+	}
+	r.endLeftovers()
+	r.drain()
+}
+
+// handle takes an event.
+func (r *runner) handle(e event) {
+	switch {
+	case e.ended != nil:
+		r.ended(r.procs[e.rank], e.ended)
+	case e.abort != nil:
+		if r.state != running {
+			return
+		}
+		r.say("rank %d ends the job: %s", e.rank, e.abort.Reason)
+		r.fail(e.abort.Code)
+		r.endAll(e.abort)
+	case e.sink != nil:
+		r.say("output cannot be written: %v", e.err)
+		r.failRank(nil, StatusFailure, "output cannot be written: "+e.err.Error())
+	default:
+		if r.state != running {
+			return
+		}
+		p := r.procs[e.rank]
+		r.failRank(p, StatusFailure, e.lost+", without its leaving the job")
+	}
+}
+
+// ended records the end of a process.
+func (r *runner) ended(p *process, st *os.ProcessState) {
+	code, how := exitStatus(st)
+	p.ended = true
+	r.live--
+	d := r.server.Ended(p.rank, code, how)
+	r.signalGroup(p, syscall.SIGTERM) // what it has left behind
+	if d.Clean || r.state != running {
+		if !d.Clean {
+			r.fail(max(code, 1))
+		}
+		return
+	}
+	r.failRank(p, max(code, StatusFailure), d.How)
+}
+
+// fail records the first failure's status.
+func (r *runner) fail(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+}
+
+// failRank is a failure: of a rank, or of the launcher (nil).
+func (r *runner) failRank(p *process, status int, how string) {
+	r.fail(status)
+	a := &launch.Abort{Rank: -1, Code: status, Reason: how}
+	if p != nil {
+		if p.failed {
+			return
+		}
+		p.failed = true
+		a.Rank = p.rank
+		next := "; ending the others"
+		switch {
+		case r.live == 0 || len(r.procs) == 1:
+			next = ""
+		case r.spec.KeepGoing:
+			next = "; the others go on"
+		}
+		// At a closed pipe a shell says nothing either.
+		if !r.noPipe.Load() || status != StatusSignalBase+int(syscall.SIGPIPE) {
+			r.say("rank %d (%s): %s%s", p.rank, p.prog.name, how, next)
+		}
+	}
+	if !r.spec.KeepGoing {
+		r.endAll(a)
+	}
+}
+
+// endAll makes a running job an ending one.
+func (r *runner) endAll(a *launch.Abort) {
+	if r.state != running {
+		return
+	}
+	r.state = ending
+	r.server.Abort(a)
+	for _, p := range r.procs {
+		if !p.ended {
+			r.signalGroup(p, syscall.SIGTERM)
+			r.signalGroup(p, sigcont) // one that is stopped would not notice
+		}
+	}
+	r.grace = time.After(r.spec.Grace)
+}
+
+// kill makes it a killing one.
+func (r *runner) kill(when string) {
+	r.state, r.grace = killing, nil
+	var ranks []string
+	for _, p := range r.procs {
+		if !p.ended {
+			ranks = append(ranks, strconv.Itoa(p.rank))
+			r.signalGroup(p, syscall.SIGKILL)
+		}
+	}
+	if len(ranks) > 0 {
+		r.say("killing rank%s %s, %s", map[bool]string{true: "s"}[len(ranks) > 1], strings.Join(ranks, ", "), when)
+	}
+}
+
+// signal passes a signal on.
+func (r *runner) signal(sig os.Signal) {
+	if again := r.insisted[sig]; again {
+		r.fail(StatusSignalBase + signalNumber(sig))
+		r.kill("on a second " + signalName(sig))
+		return
+	}
+	r.insisted[sig] = sig == syscall.SIGINT || sig == syscall.SIGTERM
+	for _, p := range r.procs {
+		if !p.ended {
+			r.signalGroup(p, sig)
+		}
+	}
+}
+
+// endLeftovers ends what the ranks have left behind in their groups, which has had SIGTERM.
+func (r *runner) endLeftovers() {
+	r.wait(leftoverGrace)
+	for _, p := range r.procs {
+		r.signalGroup(p, syscall.SIGKILL)
+	}
+	// A process that was killed is in its group until its parent has taken notice; ours cannot be made to.
+	r.wait(leftoverGrace)
+}
+
+// wait waits for the end of all groups, or for a time.
+func (r *runner) wait(limit time.Duration) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(limit)
+	for {
+		some := false
+		for _, p := range r.procs {
+			r.signalGroup(p, syscall.Signal(0))
+			some = some || !p.gone
+		}
+		if !some {
+			return
+		}
+		select {
+		case <-end:
+			return
+		case <-tick.C:
+		case e := <-r.events: // of the server, which are of no use any more
+			_ = e
+		case sig := <-r.spec.Signals:
+			if r.insisted[sig] {
+				return
+			}
+			r.insisted[sig] = sig == syscall.SIGINT || sig == syscall.SIGTERM
+		}
+	}
+}
+
+// drain waits until the output is written, or somebody insists.
+func (r *runner) drain() {
+	r.mu.Lock()
+	for _, s := range r.streams {
+		s.drain()
+	}
+	r.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		r.copying.Wait()
+		close(done)
+	}()
+	for {
+		select {
+		case <-done:
+			return
+		case e := <-r.events:
+			if e.sink != nil {
+				r.fail(StatusFailure)
+			}
+		case sig := <-r.spec.Signals:
+			if sig == syscall.SIGINT || sig == syscall.SIGTERM {
+				r.fail(StatusSignalBase + signalNumber(sig))
+				return // nobody takes the output, and nobody will
+			}
+		}
+	}
+}
+
+// cleanUp removes what the job has.
+func (r *runner) cleanUp() {
+	close(r.over)
+	if err := r.server.Close(); err != nil {
+		r.say("%v", err)
+	}
+	r.janitor.stop()
+}
+
+// signalGroup sends a signal to a rank's process group.
+func (r *runner) signalGroup(p *process, sig os.Signal) {
+	if p.gone {
+		return
+	}
+	if p.ended {
+		reapGroup(p.proc.Pid)
+	}
+	if err := sendGroup(p.proc.Pid, sig); err != nil && p.ended && errors.Is(err, os.ErrProcessDone) {
+		p.gone = true
+		r.janitor.forget(p.proc.Pid)
+	}
+}

@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package job
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// requireDead waits until a process is gone, or a zombie that its new parent has not noticed.
+func requireDead(t *testing.T, pid string) {
+	t.Helper()
+	n, err := strconv.Atoi(pid)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		if errors.Is(syscall.Kill(n, 0), syscall.ESRCH) {
+			return true
+		}
+		stat, err := os.ReadFile("/proc/" + pid + "/stat")
+		return err == nil && strings.Contains(string(stat), ") Z ")
+	}, 60*time.Second, time.Millisecond, "process %s lives", pid)
+}
+
+func TestSignalsArePassedOn(t *testing.T) {
+	signals := make(chan os.Signal, 16)
+	out := newLineWriter()
+	done := make(chan outcome, 1)
+	isolate(t)
+	go func() {
+		done <- run(t, Spec{Stdout: out, Signals: signals, Parts: []Part{role("signals", 2)}})
+	}()
+	out.await(t, 2, "ready")
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2} {
+		signals <- s
+		out.await(t, 2, s.String())
+	}
+	o := <-done
+	require.Zero(t, o.status, o.errOut)
+	require.Empty(t, o.errOut)
+}
+
+func TestSecondInterruptKills(t *testing.T) {
+	signals := make(chan os.Signal, 16)
+	out := newLineWriter()
+	done := make(chan outcome, 1)
+	isolate(t)
+	go func() {
+		done <- run(t, Spec{Stdout: out, Signals: signals, Parts: []Part{role("deaf", 3)}})
+	}()
+	out.await(t, 3, "ready")
+	signals <- syscall.SIGINT
+	signals <- syscall.SIGINT
+	o := <-done
+	require.Equal(t, 130, o.status)
+	require.Contains(t, o.errOut, "killing ranks 0, 1, 2, on a second interrupt")
+}
+
+// A launcher that is a process of its own.
+func startLauncher(t *testing.T, s launcherSpec) (*exec.Cmd, *lineWriter, *bytes.Buffer) {
+	t.Helper()
+	spec, err := json.Marshal(s)
+	require.NoError(t, err)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), roleVariable+"=launcher", specVariable+"="+string(spec))
+	out, errOut := newLineWriter(), new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = out, errOut
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return cmd, out, errOut
+}
+
+func pidsOf(lines []string) (pids []string) {
+	for _, l := range lines {
+		pids = append(pids, strings.Fields(l)[1])
+	}
+	return pids
+}
+
+// requireClean waits until nothing is left of a job.
+func requireClean(t *testing.T, dir string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		left, _ := filepath.Glob(filepath.Join(dir, "*"))
+		return len(left) == 0
+	}, 60*time.Second, time.Millisecond)
+}
+
+// The launcher is killed: the ranks end, with what they have started and whether or not they take part, and nothing is left.
+func TestLauncherIsKilled(t *testing.T) {
+	dir := isolate(t)
+	// Standard output and error of the launcher end when all that has them ends: Wait waits for that.
+	cmd, out, _ := startLauncher(t, launcherSpec{Parts: []Part{
+		role("fence", 2),
+		shell(1, "trap '' TERM HUP INT; sleep 1000 & echo ready $!; echo ready $$; while :; do sleep 1000; done"),
+	}})
+	// The fences never end, as rank 2 is not of their kind; it has two processes.
+	lines := out.await(t, 2, "ready")
+	segments, _ := filepath.Glob("/dev/shm/weft-job-*")
+	job, err := filepath.Glob(filepath.Join(dir, "weft-job-*"))
+	require.NoError(t, err)
+	require.Len(t, job, 1)
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	for _, pid := range pidsOf(lines) {
+		requireDead(t, pid)
+	}
+	requireClean(t, dir)
+	for _, s := range segments {
+		if filepath.Base(s) == filepath.Base(job[0]) {
+			require.NoDirExists(t, s)
+		}
+	}
+}
+
+// Without a janitor, the ranks notice by themselves, and clean up.
+func TestLauncherIsKilledDuringFences(t *testing.T) {
+	dir := isolate(t)
+	cmd, out, _ := startLauncher(t, launcherSpec{Parts: []Part{role("fence", 3)}})
+	pids := pidsOf(out.await(t, 3, "ready"))
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	for _, pid := range pids {
+		requireDead(t, pid)
+	}
+	requireClean(t, dir)
+}
+
+// A rank is killed while all make fences: the others hear of it at once and are ended.
+func TestRankIsKilledDuringFences(t *testing.T) {
+	dir := isolate(t)
+	cmd, out, errOut := startLauncher(t, launcherSpec{Grace: time.Minute, Parts: []Part{role("fence", 3)}})
+	pids := pidsOf(out.await(t, 3, "ready"))
+	pid, err := strconv.Atoi(pids[1])
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	err = cmd.Wait()
+	require.Equal(t, 137, cmd.ProcessState.ExitCode(), "%v\n%s", err, errOut)
+	require.Contains(t, errOut.String(), "killed by signal 9 (killed); ending the others")
+	for _, pid := range pids {
+		requireDead(t, pid)
+	}
+	requireClean(t, dir)
+}

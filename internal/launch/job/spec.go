@@ -1,0 +1,233 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package job
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"weft/internal/launch"
+)
+
+// Exit statuses of the launcher's own, as shells and timeout(1) have them.
+const (
+	StatusFailure    = 1
+	StatusUsage      = 2
+	StatusTimeout    = 124
+	StatusCannotRun  = 126
+	StatusNoProgram  = 127
+	StatusSignalBase = 128
+)
+
+// Part is a part of the command line: ranks that run one program.
+type Part struct {
+	Ranks   int
+	Program string // with a slash: a file; without: looked for in PATH
+	Args    []string
+	Dir     string   // working directory; "": the launcher's
+	Env     []string // "K=V", besides the launcher's environment
+}
+
+// Spec is a job. What is zero means what is said there.
+type Spec struct {
+	Parts     []Part
+	Label     bool          // begin each line with the rank
+	OutputDir string        // write files rank.R.out and rank.R.err there instead; "": do not
+	KeepGoing bool          // leave the other ranks when one fails
+	Timeout   time.Duration // end the job after that; 0: never
+	Grace     time.Duration // from SIGTERM to SIGKILL; 0: DefaultGrace
+	Stdin     *os.File      // for rank 0; nil: nothing
+	CopyStdin bool          // Stdin is a terminal, from which a process in the background cannot read: pass on what is read
+	Stdout    io.Writer
+	Stderr    io.Writer
+	Signals   <-chan os.Signal // to be passed on; nil: none
+	Janitor   bool             // the program of this process calls Janitor: use one
+}
+
+// DefaultGrace is the time from SIGTERM to SIGKILL. A guess at what a program needs to save what it has.
+const DefaultGrace = 5 * time.Second
+
+// Error is a job that could not be started, with the exit status for that.
+type Error struct {
+	Status int
+	Err    error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+func usage(format string, args ...any) error {
+	return &Error{Status: StatusUsage, Err: fmt.Errorf(format, args...)}
+}
+
+// program is one rank's command line, checked.
+type program struct {
+	part int
+	name string // as given
+	path string // absolute
+	dir  string
+	args []string // with the name
+	env  []string
+}
+
+// check validates a job and returns its programs by rank.
+func (s *Spec) check() ([]program, error) {
+	if len(s.Parts) == 0 {
+		return nil, usage("there is no program to run")
+	}
+	if s.Grace == 0 {
+		s.Grace = DefaultGrace
+	}
+	if s.Grace < 0 || s.Timeout < 0 {
+		return nil, usage("a time limit of %v and a grace of %v; they cannot be negative", s.Timeout, s.Grace)
+	}
+	total := 0
+	for _, p := range s.Parts {
+		if p.Ranks < 1 || p.Ranks > launch.MaxRanks {
+			return nil, usage("%d ranks of %s; 1 to %d are legal", p.Ranks, p.Program, launch.MaxRanks)
+		}
+		total += p.Ranks
+	}
+	if total > launch.MaxRanks {
+		return nil, usage("%d ranks in all; at most %d are legal", total, launch.MaxRanks)
+	}
+	var all []program
+	for i, p := range s.Parts {
+		one, err := p.check()
+		if err != nil {
+			return nil, err
+		}
+		one.part = i
+		for range p.Ranks {
+			all = append(all, one)
+		}
+	}
+	return all, nil
+}
+
+func (p *Part) check() (program, error) {
+	prog := program{name: p.Program, args: append([]string{p.Program}, p.Args...), env: p.Env}
+	for _, kv := range p.Env {
+		k, _, ok := strings.Cut(kv, "=")
+		if !ok || k == "" {
+			return prog, usage("environment %q; it must be NAME=VALUE", kv)
+		}
+		if launch.Reserved(k) {
+			return prog, usage("environment %q; %s is set by the launcher", kv, k)
+		}
+	}
+	if p.Dir != "" {
+		dir, err := filepath.Abs(p.Dir)
+		if err == nil {
+			err = isDir(dir)
+		}
+		if err != nil {
+			return prog, usage("working directory %s: %w", p.Dir, cause(err))
+		}
+		prog.dir = dir
+	}
+	var err error
+	prog.path, err = find(p.Program, prog.dir)
+	return prog, err
+}
+
+func isDir(path string) error {
+	st, err := os.Stat(path)
+	if err == nil && !st.IsDir() {
+		err = errors.New("it is not a directory")
+	}
+	return err
+}
+
+// cause is an error without the call and the path, which the message has already.
+func cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// find returns the absolute path of a program. A name with a slash is relative to the launcher's working directory or, if it
+// is not there, to that of the ranks. Another name is looked for in PATH.
+func find(name, dir string) (string, error) {
+	if name == "" {
+		return "", usage("the name of the program is empty")
+	}
+	if filepath.Base(name) == name {
+		path, err := exec.LookPath(name)
+		if err == nil {
+			return filepath.Abs(path)
+		}
+		hint := ""
+		if st, e := os.Stat(name); e == nil && !st.IsDir() {
+			hint = fmt.Sprintf("; there is one in the working directory, which is ./%s", name)
+		}
+		return "", &Error{Status: StatusNoProgram, Err: fmt.Errorf("%s: there is no such program in PATH%s", name, hint)}
+	}
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return "", &Error{Status: StatusNoProgram, Err: err}
+	}
+	looked := path
+	err = executable(path)
+	if errors.Is(err, fs.ErrNotExist) && dir != "" && !filepath.IsAbs(name) {
+		path = filepath.Join(dir, name)
+		looked += " or " + path
+		err = executable(path)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", &Error{Status: StatusNoProgram, Err: fmt.Errorf("%s: there is no file %s", name, looked)}
+	case err != nil:
+		return "", &Error{Status: StatusCannotRun, Err: fmt.Errorf("%s: cannot be run: %w", name, cause(err))}
+	}
+	return path, nil
+}
+
+func executable(path string) error {
+	st, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case st.IsDir():
+		return errors.New("it is a directory")
+	case !st.Mode().IsRegular():
+		return errors.New("it is not a regular file")
+	}
+	if _, err = exec.LookPath(path); err != nil {
+		return errors.New("it is not executable")
+	}
+	return nil
+}
+
+// environ joins lists of variables; of several with one name the last counts.
+func environ(lists ...[]string) []string {
+	at := map[string]int{}
+	var env []string
+	for _, list := range lists {
+		for _, kv := range list {
+			k, _, ok := strings.Cut(kv, "=")
+			if !ok || k == "" {
+				env = append(env, kv) // what some systems have besides
+				continue
+			}
+			if i, found := at[k]; found {
+				env[i] = kv
+				continue
+			}
+			at[k] = len(env)
+			env = append(env, kv)
+		}
+	}
+	return env
+}

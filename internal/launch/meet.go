@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"slices"
+)
+
+// MaxAddr is the largest address of a fabric in bytes. All addresses of a rank together are less than MaxValue.
+const MaxAddr = 4096
+
+// Peer is what a rank lets the others know before it talks to them.
+type Peer struct {
+	Rank int
+	Node NodeID
+	// LocalRank and LocalSize are the place among the ranks of the same node, in the order of ranks.
+	LocalRank, LocalSize int
+	PID                  int               // of the process; means something to ranks of the same node
+	Addrs                map[string][]byte // by name of fabric: where to be found
+}
+
+// Meet gives every rank what all have said of themselves, by rank. addrs are this rank's addresses, by name of fabric. It is an
+// Exchange, with all that is said there.
+func (c *Client) Meet(ctx context.Context, addrs map[string][]byte) ([]Peer, error) {
+	card, err := makeCard(c.node, os.Getpid(), addrs)
+	if err != nil {
+		return nil, c.fail("meet", err)
+	}
+	cards, err := c.Exchange(ctx, card)
+	if err != nil {
+		return nil, err
+	}
+	peers := make([]Peer, len(cards))
+	sizes := map[NodeID]int{}
+	for r, b := range cards {
+		if peers[r], err = readCard(b); err != nil {
+			return nil, c.fail("meet", fmt.Errorf("card of rank %d: %w", r, err))
+		}
+		p := &peers[r]
+		p.Rank, p.LocalRank = r, sizes[p.Node]
+		sizes[p.Node]++
+	}
+	for r := range peers {
+		peers[r].LocalSize = sizes[peers[r].Node]
+	}
+	return peers, nil
+}
+
+// A card is
+//
+//	pid (4 bytes, big endian) | strings: node, then name and address of each fabric, by name
+//
+// where a string is its length (2 bytes) and its bytes.
+func makeCard(node NodeID, pid int, addrs map[string][]byte) ([]byte, error) {
+	b := binary.BigEndian.AppendUint32(nil, uint32(pid))
+	str := func(s []byte) {
+		b = binary.BigEndian.AppendUint16(b, uint16(len(s)))
+		b = append(b, s...)
+	}
+	str([]byte(node))
+	var names []string
+	for name := range addrs {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if name == "" || len(name) > MaxKey || len(addrs[name]) > MaxAddr {
+			return nil, fmt.Errorf("%w: an address of %d bytes under a name of %d; at most %d and %d are legal", ErrLimit, len(addrs[name]), len(name), MaxAddr, MaxKey)
+		}
+		str([]byte(name))
+		str(addrs[name])
+	}
+	if len(b) > MaxValue {
+		return nil, fmt.Errorf("%w: %d bytes of addresses; at most %d are legal", ErrLimit, len(b), MaxValue)
+	}
+	return b, nil
+}
+
+func readCard(b []byte) (p Peer, err error) {
+	bad := fmt.Errorf("%w: a card of %d bytes", ErrProtocol, len(b))
+	if len(b) < 4 {
+		return p, bad
+	}
+	p.PID = int(int32(binary.BigEndian.Uint32(b)))
+	b = b[4:]
+	str := func(limit int) (s []byte, ok bool) {
+		if len(b) < 2 {
+			return nil, false
+		}
+		n := int(binary.BigEndian.Uint16(b))
+		if n > limit || n > len(b)-2 {
+			return nil, false
+		}
+		s, b = b[2:2+n], b[2+n:]
+		return s, true
+	}
+	node, ok := str(MaxKey)
+	if !ok || len(node) == 0 || p.PID <= 0 {
+		return p, bad
+	}
+	p.Node, p.Addrs = NodeID(node), map[string][]byte{}
+	for last := ""; len(b) > 0; {
+		name, ok := str(MaxKey)
+		if !ok || string(name) <= last { // sorted, and so none twice, and none empty
+			return p, bad
+		}
+		if p.Addrs[string(name)], ok = str(MaxAddr); !ok {
+			return p, bad
+		}
+		last = string(name)
+	}
+	return p, nil
+}

@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// segmentHome is the file system in memory.
+const segmentHome = "/dev/shm"
+
+// nodeTraits returns what is the same for two processes if, and only if, they are on one node: the boot of the machine, and
+// the namespaces that decide whether they can share memory, see each other's process, and use each other's loopback device.
+// Mount namespaces do not count: ip(8) makes one for each program that it runs in a network namespace.
+func nodeTraits() ([]string, error) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return nil, err
+	}
+	traits := []string{string(boot)}
+	for _, ns := range []string{"ipc", "net", "pid", "user"} {
+		id, err := os.Readlink(filepath.Join("/proc/self/ns", ns))
+		if err != nil {
+			return nil, err
+		}
+		traits = append(traits, id)
+	}
+	return traits, nil
+}

@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Secret is what the processes of a job know and others do not. It is made at random for each job, handed on in a file that
+// only the job's user can read, and never sent: a connection proves it.
+type Secret [32]byte
+
+// Version is the version of the handshake and of the frames between ranks and launcher.
+const Version = 1
+
+// maxGreeting bounds what a side may say of itself in a handshake, in bytes.
+const maxGreeting = 1024
+
+// Side is which end of a connection a process is.
+type Side uint8
+
+// A connection has two ends.
+const (
+	Initiator Side = 1
+	Acceptor  Side = 2
+)
+
+func (s Side) other() Side { return Initiator + Acceptor - s }
+
+func newSecret() (s Secret) {
+	_, _ = rand.Read(s[:]) // never fails
+	return s
+}
+
+// String hides the secret from logs.
+func (s Secret) String() string { return "(secret)" }
+
+// GoString hides it likewise.
+func (s Secret) GoString() string { return s.String() }
+
+const secretFile = "secret"
+
+func writeSecret(dir string, s *Secret) error {
+	return os.WriteFile(filepath.Join(dir, secretFile), []byte(hex.EncodeToString(s[:])), 0o600)
+}
+
+func readSecret(dir string) (s Secret, err error) {
+	f, err := os.Open(filepath.Join(dir, secretFile))
+	if err != nil {
+		return s, err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil {
+		return s, err
+	} else if !private(st) {
+		return s, fmt.Errorf("%s: others may read it (mode %v)", f.Name(), st.Mode())
+	}
+	text := make([]byte, hex.EncodedLen(len(s))+1)
+	n, err := io.ReadFull(f, text)
+	if err != io.ErrUnexpectedEOF || n != hex.EncodedLen(len(s)) {
+		return s, fmt.Errorf("%s: %w: not %d digits", f.Name(), ErrProtocol, hex.EncodedLen(len(s)))
+	}
+	if _, err := hex.Decode(s[:], text[:n]); err != nil {
+		return s, fmt.Errorf("%s: %w: not hexadecimal", f.Name(), ErrProtocol)
+	}
+	return s, nil
+}
+
+// Handshake is the beginning of every connection between processes of a job. Each side proves to the other that it
+// knows the secret, without telling it, and says what it is: mine goes to the other side, theirs comes from there and is
+// covered by the proof. label separates the uses of one secret; both sides give the same. The caller sets a
+// deadline on rw. After an error the connection is of no use.
+//
+//	hello: "weft", version, side, length of greeting (2 bytes, big endian), 32 random bytes, greeting
+//	proof: HMAC-SHA256 under the secret of label, proving side, initiator's hello, acceptor's hello
+//
+// The initiator says hello, then the acceptor; the initiator proves, then the acceptor. So whoever does not know the secret
+// gets no proof to look at from an acceptor, and a proof is of no use to anybody in another connection, or on the other side.
+func Handshake(rw io.ReadWriter, s *Secret, label string, side Side, mine []byte) (theirs []byte, err error) {
+	if len(mine) > maxGreeting {
+		return nil, fmt.Errorf("%w: a greeting of %d bytes; at most %d", ErrLimit, len(mine), maxGreeting)
+	}
+	if side != Initiator && side != Acceptor {
+		panic(fmt.Sprintf("launch: side %d", side))
+	}
+	var hellos [2][]byte
+	own, peer := side-1, side.other()-1
+	hellos[own] = makeHello(side, mine)
+	say := func(b []byte) {
+		if err == nil {
+			_, err = rw.Write(b)
+		}
+	}
+	listen := func() {
+		if err == nil {
+			hellos[peer], err = readHello(rw, side.other())
+		}
+	}
+	prove := func() { say(proof(s, label, side, hellos)) }
+	verify := func() {
+		var got [sha256.Size]byte
+		if err == nil {
+			_, err = io.ReadFull(rw, got[:])
+		}
+		if err == nil && !hmac.Equal(got[:], proof(s, label, side.other(), hellos)) {
+			err = ErrSecret
+		}
+	}
+	if side == Initiator {
+		say(hellos[own])
+		listen()
+		prove()
+		verify()
+	} else {
+		listen()
+		say(hellos[own])
+		verify()
+		prove()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return hellos[peer][helloSize:], nil
+}
+
+const helloSize = 4 + 1 + 1 + 2 + 32
+
+func makeHello(side Side, greeting []byte) []byte {
+	b := make([]byte, helloSize, helloSize+len(greeting))
+	copy(b, "weft")
+	b[4], b[5] = Version, byte(side)
+	binary.BigEndian.PutUint16(b[6:], uint16(len(greeting)))
+	_, _ = rand.Read(b[8:helloSize])
+	return append(b, greeting...)
+}
+
+func readHello(r io.Reader, side Side) ([]byte, error) {
+	b := make([]byte, helloSize)
+	if _, err := io.ReadFull(r, b); err != nil {
+		return nil, err
+	}
+	n := int(binary.BigEndian.Uint16(b[6:]))
+	switch {
+	case string(b[:4]) != "weft" || b[5] != byte(side):
+		return nil, fmt.Errorf("%w: the connection does not begin as one of weft's", ErrProtocol)
+	case b[4] != Version:
+		return nil, fmt.Errorf("%w: version %d on the other side, %d here; build launcher and program from the same weft", ErrProtocol, b[4], Version)
+	case n > maxGreeting:
+		return nil, fmt.Errorf("%w: a greeting of %d bytes", ErrProtocol, n)
+	}
+	b = append(b, make([]byte, n)...)
+	_, err := io.ReadFull(r, b[helloSize:])
+	return b, err
+}
+
+func proof(s *Secret, label string, side Side, hellos [2][]byte) []byte {
+	m := hmac.New(sha256.New, s[:])
+	part := func(b []byte) {
+		m.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b))))
+		m.Write(b)
+	}
+	part([]byte(label))
+	part([]byte{byte(side)})
+	part(hellos[0])
+	part(hellos[1])
+	return m.Sum(nil)
+}

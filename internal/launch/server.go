@@ -1,0 +1,316 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+const (
+	jobLabel = "weft job" // of handshakes between ranks and launcher
+	// handshakeTime bounds a handshake. Both ends are on one machine; what takes longer is not a rank.
+	handshakeTime = 10 * time.Second
+	// endNotice is how long the end of a connection waits for the end of the process to say how it came to that.
+	endNotice = 250 * time.Millisecond
+	// maxBacklog is how many frames wait for a rank that does not read, besides those of exchanges.
+	maxBacklog = 8192
+)
+
+// ServerConfig says what a Server serves.
+type ServerConfig struct {
+	Ranks int
+	// Part returns the part of the command line that a rank is of, from 0. nil: one part.
+	Part func(rank int) int
+	// OnAbort is called when a rank asks for the end of the job.
+	OnAbort func(*Abort)
+	// OnLost is called when a rank's connection has ended without its leaving, and Ended was not called for a while.
+	OnLost func(rank int, how string)
+	// places for the job directory; tests. nil: homes().
+	places []string
+}
+
+// Server is the launcher's side of a job: its directory, the socket there, and what the ranks exchange over it. All
+// methods may be called at any time by any goroutine.
+type Server struct {
+	// Constant after construction.
+	cfg           ServerConfig
+	dir, id, segs string
+	secret        Secret
+	l             *net.UnixListener
+	wg            sync.WaitGroup // the accepting goroutine and two per connection
+
+	mu     sync.Mutex
+	space  *space              // guarded by mu
+	conns  []*conn             // guarded by mu: by rank, nil if not here
+	guests map[net.Conn]bool   // guarded by mu: connections before their handshake is done
+	timers map[int]*time.Timer // guarded by mu: of ranks whose connection is gone and whose process is not known to be
+	closed bool                // guarded by mu
+}
+
+// NewServer makes the directory of a job and listens there.
+func NewServer(cfg ServerConfig) (_ *Server, err error) {
+	if cfg.Ranks < 1 || cfg.Ranks > MaxRanks {
+		return nil, &Error{Op: "serve", Rank: -1, Err: fmt.Errorf("%w: %d ranks; 1 to %d are legal", ErrLimit, cfg.Ranks, MaxRanks)}
+	}
+	if cfg.places == nil {
+		cfg.places = homes()
+	}
+	s := &Server{cfg: cfg, secret: newSecret(), space: newSpace(cfg.Ranks), conns: make([]*conn, cfg.Ranks), guests: map[net.Conn]bool{}, timers: map[int]*time.Timer{}}
+	defer func() {
+		if err != nil {
+			if s.dir != "" {
+				_ = Remove(s.dir)
+			}
+			err = &Error{Op: "serve", Rank: -1, Err: err}
+		}
+	}()
+	if s.dir, s.id, err = makeDir(cfg.places); err != nil {
+		return nil, err
+	}
+	if s.segs, err = makeSegments(s.dir, s.id); err != nil {
+		return nil, err
+	}
+	if err := writeSecret(s.dir, &s.secret); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(s.dir, socketFile)
+	if s.l, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		_ = s.l.Close()
+		return nil, err
+	}
+	s.wg.Go(s.accept)
+	return s, nil
+}
+
+// Dir returns the job directory.
+func (s *Server) Dir() string { return s.dir }
+
+// Place returns a rank's place; its Environ is what the rank must be started with.
+func (s *Server) Place(rank int) *Place { return &Place{Rank: rank, Ranks: s.cfg.Ranks, Dir: s.dir} }
+
+func (s *Server) accept() {
+	for {
+		c, err := s.l.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(10 * time.Millisecond) // out of descriptors; others may end
+			continue
+		}
+		s.mu.Lock()
+		if s.closed {
+			s.mu.Unlock()
+			_ = c.Close()
+			return
+		}
+		s.guests[c] = true
+		s.wg.Go(func() { s.serve(c) })
+		s.mu.Unlock()
+	}
+}
+
+// serve is the life of a connection, as its reader.
+func (s *Server) serve(c *net.UnixConn) {
+	defer c.Close()
+	rank, err := s.greet(c)
+	s.mu.Lock()
+	delete(s.guests, c)
+	if err != nil || s.closed {
+		s.mu.Unlock()
+		return
+	}
+	missed, err := s.space.join(rank)
+	if err != nil {
+		s.mu.Unlock()
+		refusal := frame{kind: jobRefuses, value: cut(err.Error())}
+		_, _ = c.Write(refusal.encode())
+		return
+	}
+	k := newConn(c)
+	s.conns[rank] = k
+	s.wg.Go(k.write)
+	part := 0
+	if s.cfg.Part != nil {
+		part = s.cfg.Part(rank)
+	}
+	k.send(&frame{kind: jobWelcomes, rank: int32(s.cfg.Ranks), code: int32(part), key: s.id, value: []byte(s.segs)})
+	s.postLocked(missed)
+	s.mu.Unlock()
+
+	err = s.read(rank, k)
+	s.mu.Lock()
+	s.conns[rank] = nil
+	k.stop()
+	close(k.done)
+	m := &s.space.members[rank]
+	if !m.left && m.death == nil && !s.closed {
+		how := "its connection to the launcher ended"
+		if errors.Is(err, ErrProtocol) || errors.Is(err, ErrLimit) || errors.Is(err, ErrDuplicate) {
+			how = err.Error()
+		}
+		s.timers[rank] = time.AfterFunc(endNotice, func() { s.lost(rank, how) })
+	}
+	s.mu.Unlock()
+}
+
+// greet shakes hands with whoever has connected, and learns which rank it claims to be.
+func (s *Server) greet(c net.Conn) (rank int, err error) {
+	_ = c.SetDeadline(time.Now().Add(handshakeTime))
+	said, err := Handshake(c, &s.secret, jobLabel, Acceptor, nil)
+	if err != nil {
+		return 0, err
+	}
+	if len(said) != 4 {
+		return 0, fmt.Errorf("%w: a greeting of %d bytes", ErrProtocol, len(said))
+	}
+	_ = c.SetDeadline(time.Time{})
+	// What is no rank becomes one that join refuses.
+	return int(int32(binary.BigEndian.Uint32(said))), nil
+}
+
+// read takes a rank's frames until its connection ends.
+func (s *Server) read(rank int, k *conn) error {
+	for {
+		f, err := readFrame(k.c)
+		if err != nil {
+			return err
+		}
+		if f.kind == rankAborts {
+			a := &Abort{Rank: rank, Code: int(f.code), Reason: string(f.value)}
+			if a.Code < 1 || a.Code > 255 {
+				a.Code = 1
+			}
+			if s.cfg.OnAbort != nil {
+				s.cfg.OnAbort(a)
+			}
+			continue
+		}
+		s.mu.Lock()
+		out, err := s.space.handle(rank, &f)
+		s.postLocked(out)
+		s.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// postLocked hands frames to the writers of their connections. A frame for several ranks is encoded once.
+// +checklocks:s.mu
+func (s *Server) postLocked(out []post) {
+	var last frame
+	var bytes []byte
+	for _, p := range out {
+		k := s.conns[p.to]
+		if k == nil {
+			continue
+		}
+		if bytes == nil || !sameFrame(&last, &p.f) {
+			last, bytes = p.f, p.f.encode()
+		}
+		k.queue(bytes, s.cfg.Ranks)
+	}
+}
+
+func sameFrame(a, b *frame) bool {
+	return a.kind == b.kind && a.rank == b.rank && a.code == b.code && a.id == b.id && a.key == b.key &&
+		len(a.value) == len(b.value) && (len(a.value) == 0 || &a.value[0] == &b.value[0])
+}
+
+// lost is called when a connection has ended and nobody has said why.
+func (s *Server) lost(rank int, how string) {
+	s.mu.Lock()
+	m := &s.space.members[rank]
+	if s.closed || m.death != nil || s.timers[rank] == nil {
+		s.mu.Unlock()
+		return
+	}
+	delete(s.timers, rank)
+	s.postLocked(s.space.end(&Death{Rank: rank, Code: -1, How: how}))
+	s.mu.Unlock()
+	if s.cfg.OnLost != nil {
+		s.cfg.OnLost(rank, how)
+	}
+}
+
+// Settle waits until all that the process of a rank has said is heard, after it has ended. It is for before Ended, so that
+// what a rank says last counts before its exit status does.
+func (s *Server) Settle(rank int) {
+	s.mu.Lock()
+	k := s.conns[rank]
+	s.mu.Unlock()
+	if k == nil {
+		return
+	}
+	t := time.NewTimer(endNotice) // for what inherited the connection; nothing should
+	defer t.Stop()
+	select {
+	case <-k.done:
+	case <-t.C:
+	}
+}
+
+// Ended says that the process of a rank has ended. It returns the death as the other ranks hear of it: an exit status of
+// 0 is not clean if the rank took part and has not left.
+func (s *Server) Ended(rank, code int, how string) *Death {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.timers[rank]; t != nil {
+		t.Stop()
+		delete(s.timers, rank)
+	}
+	m := &s.space.members[rank]
+	d := &Death{Rank: rank, Code: code, How: how, Clean: code == 0 && (m.left || !m.joined)}
+	if code == 0 && !d.Clean {
+		d.How += ", without leaving the job"
+	}
+	s.postLocked(s.space.end(d))
+	return d
+}
+
+// Abort tells all ranks that the job is being ended, so that they need not find out.
+func (s *Server) Abort(a *Abort) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := frame{kind: jobAborts, rank: int32(a.Rank), code: int32(a.Code), value: cut(a.Reason)}
+	for r := range s.conns {
+		s.postLocked([]post{{r, f}})
+	}
+}
+
+// Close ends all connections and removes what the job has in the file system.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	already := s.closed
+	s.closed = true
+	for c := range s.guests {
+		_ = c.Close()
+	}
+	for _, k := range s.conns {
+		if k != nil {
+			k.stop()
+		}
+	}
+	for _, t := range s.timers {
+		t.Stop()
+	}
+	s.mu.Unlock()
+	if already {
+		return nil
+	}
+	_ = s.l.Close()
+	s.wg.Wait()
+	return Remove(s.dir)
+}
