@@ -33,6 +33,22 @@
 // Several accesses of one task to one object are one: of their mode if all have
 // the same, else InOut; weak if all are weak.
 //
+// # Ranges
+//
+// [Slice] makes accesses to ranges of memory, which are ordered byte by byte:
+//
+//	t.Spawn(fill, deps.Slice(v[0:50]).Out())
+//	t.Spawn(fill, deps.Slice(v[50:100]).Out())     // beside the first
+//	t.Spawn(use, deps.Slice(v[40:60]).In())        // after both
+//	t.Spawn(step, deps.InOut(&v[0]))               // after the first
+//
+// To a range, an object is the bytes of its variable. Among objects only the address counts, until a sibling
+// names the first range, or if the parent has declared one: then objects are their bytes to each other as well. What is said above of
+// objects holds for each byte: groups, weak accesses, early release, combination. Release may give up a part of a range.
+//
+// A parent that has declared an object gives it up as a whole, even if its children name ranges of it. Several objects that are
+// named by one address before the first range, such as a struct and its first field, count as the largest of them, until they are over.
+//
 // # For runtimes
 //
 // A runtime embeds a [Node] in its task and calls Register, Release, Finish and Retire, each with

@@ -83,6 +83,40 @@ func Example_nested() {
 	// <nil>
 }
 
+func Example_ranges() {
+	rt := task.New(task.Config{Workers: 2})
+	defer rt.Close()
+	const n = 12
+	v := make([]int, n)
+	sums := make([]int, n/4-1)
+	fill := func(part []int, from int) {
+		for i := range part {
+			part[i] = from + i
+		}
+	}
+	sum := func(part []int) (s int) {
+		for _, x := range part {
+			s += x
+		}
+		return s
+	}
+	err := rt.Run(context.Background(), func(t *task.Task) error {
+		for lo := 0; lo < n; lo += 4 { // blocks of four
+			t.Spawn(func(*task.Task) error { fill(v[lo:lo+4], lo); return nil }, deps.Slice(v[lo:lo+4]).Out())
+		}
+		for lo := 2; lo+4 <= n; lo += 4 { // windows across the blocks: each waits for two of them
+			t.Spawn(func(*task.Task) error { sums[lo/4] = sum(v[lo : lo+4]); return nil },
+				deps.Slice(v[lo:lo+4]).In(), deps.Out(&sums[lo/4]))
+		}
+		t.Spawn(func(*task.Task) error { fmt.Println(sum(v), sums); return nil }, deps.Slice(v).In(), deps.Slice(sums).In())
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// 66 [14 30]
+	// <nil>
+}
+
 func Example_release() {
 	rt := task.New(task.Config{Workers: 2})
 	defer rt.Close()
