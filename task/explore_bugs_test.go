@@ -47,4 +47,95 @@ var plantedBugs = []explore.Bug{
 		Old: "\tfor i := d.top.Load(); i < b; i++ {\n\t\tn.cells[i&n.mask].store(r.cells[i&r.mask].load())\n\t}\n",
 		New: "\td.buf.Store(n)\n\tfor i := d.top.Load(); i < b; i++ {\n\t\tn.cells[i&n.mask].store(r.cells[i&r.mask].load())\n\t}\n",
 	},
+
+	// The idle protocol.
+	{
+		Name: "P2 before P1", File: "wait.go", Test: "TestExploreIdle",
+		Old: "\t\trt.inject.push(t)\n",
+		New: "\t\trt.idle.notify()\n\t\trt.inject.push(t)\n\t\treturn\n",
+	}, {
+		Name: "no S3", File: "idle.go", Test: "TestExploreIdle",
+		Decl: sleepDecl, Old: sleepS1 + sleepS2 + sleepS3,
+		New: bugS1 + sleepS2,
+	}, {
+		Name: "S3 before S1", File: "idle.go", Test: "TestExploreIdle",
+		Decl: sleepDecl, Old: sleepS1 + sleepS2 + sleepS3,
+		New: "\ti.mu.Unlock()\n\tif rt.anyWork() {\n\t\treturn s.look(), false\n\t}\n\ti.mu.Lock()\n" + bugS1 + sleepS2,
+	}, {
+		Name: "S3 before S2", File: "idle.go", Test: "TestExploreIdle",
+		Decl: sleepDecl, Old: sleepS1 + sleepS2 + sleepS3,
+		New: bugS1 + sleepS3 + sleepS2,
+	}, {
+		Name: "found without P2", File: "idle.go", Test: "TestExploreIdle",
+		Old: "\tif s.rt.idle.hunting.Add(-1) == 0 {\n\t\ts.rt.idle.notify()\n\t}\n",
+		New: "\ts.rt.idle.hunting.Add(-1)\n",
+	}, {
+		Name: "no P3 again", File: "idle.go", Test: "TestExploreIdle/b_1_1",
+		Old: "\t\tif i.hunting.Add(-1) != 0 || i.parked.Load() == 0 {\n\t\t\treturn\n\t\t}\n",
+		New: "\t\ti.hunting.Add(-1)\n\t\treturn\n",
+	}, {
+		Name: "the hunting that nobody ends", File: "idle.go", Test: "TestExploreIdle",
+		Old: "\ts.hunting = true\n\ts.sema.Send(struct{}{}) // P4; the slot is hunting from here on\n",
+		New: "\ts.sema.Send(struct{}{})",
+	},
+	// Blocking, events, counters and the Mutex.
+	{
+		Name: "a task blocks after the run has failed", File: "run.go", Test: "TestExploreHandOver",
+		Old: "\tif r.stopped.Load() {\n\t\treturn false\n\t}\n",
+		New: "",
+	}, {
+		Name: "two end one wait", File: "block.go", Test: "TestExploreHandOver",
+		Old: "\t\t\tif w.CompareAndSwap(blocked, blockNone) {\n\t\t\t\tt.run.dropBlocked(t)\n\t\t\t\tt.run.rt.resume(t)\n\t\t\t\treturn\n\t\t\t}\n",
+		New: "\t\t\tw.Store(blockNone)\n\t\t\tt.run.dropBlocked(t)\n\t\t\tt.run.rt.resume(t)\n\t\t\treturn\n",
+	}, {
+		Name: "phase is not written before count is armed", File: "wait.go", Test: "TestExploreEvents",
+		Old: "\t\tt.phase = phaseWait\n",
+		New: "",
+	}, {
+		Name: "kept-back completions are not told", File: "slot.go", Test: "TestExploreEvents",
+		Old: "\t\tif s.overOf != nil {\n\t\t\ts.tell() // may make a parent ready\n\t\t\ts.settle(true)\n\t\t\tcontinue\n\t\t}\n",
+		New: "",
+	}, {
+		Name: "an event ends twice", File: "event.go", Test: "TestExploreEvents",
+		Old: "\tif !h.done.CompareAndSwap(false, true) {\n\t\treturn\n\t}\n",
+		New: "\tif h.done.Load() {\n\t\treturn\n\t}\n\th.done.Store(true)\n",
+	}, {
+		Name: "bodyOver looks first", File: "finish.go", Test: "TestExploreEvents",
+		Old: "\t\tif t.holds.Add(bodyOver) != bodyOver {\n\t\t\treturn\n\t\t}\n",
+		New: "\t\tif t.holds.Load() != 0 {\n\t\t\tt.holds.Add(bodyOver)\n\t\t\treturn\n\t\t}\n\t\tt.holds.Add(bodyOver)\n",
+	}, {
+		Name: "who arms count does not look", File: "finish.go", Test: "TestExploreEvents",
+		Old: "\t\t\tif t.count.Add(t.spawned) != 0 {\n\t\t\t\treturn\n\t\t\t}\n",
+		New: "\t\t\tt.count.Add(t.spawned)\n\t\t\treturn\n",
+	}, {
+		Name: "OnReady is called again", File: "onready.go", Test: "TestExploreEvents",
+		Old: "\tt.flags &^= flagOnReady // before somebody else may queue t\n",
+		New: "",
+	}, {
+		Name: "a window that never stalls", File: "window.go", Test: "TestExploreEvents",
+		Old: "\treturn w.n.Load() > 0 && w.resume(func(*Task) bool { return true })\n",
+		New: "\treturn false\n",
+	}, {
+		Name: "a Mutex that came too late is kept", File: "mutex.go", Test: "TestExploreMutex",
+		Old: "\t\t\tm.passAndUnlock()\n",
+		New: "\t\t\tm.mu.Unlock()\n",
+	}, {
+		Name: "a Mutex is passed on without a holder", File: "mutex.go", Test: "TestExploreMutex",
+		Old: "\tm.holder = w.t\n",
+		New: "\tm.holder = nil\n",
+	}, {
+		Name: "the waiter looks first", File: "waitword.go", Test: "TestExploreWaitWord",
+		Old: "return w.v.Add(wordWaiting)&wordDone == 0",
+		New: "if w.v.Load()&wordDone != 0 {\n\t\treturn false\n\t}\n\tw.v.Add(wordWaiting)\n\treturn true",
+	},
 }
+
+// The steps of slot.sleep, and the first one as it stands where the variables are declared.
+const (
+	sleepDecl = "var wasHunting bool\nvar n int32\n"
+	bugS1     = "\twasHunting = s.hunting\n\ts.hunting = false\n\ti.list = append(i.list, s)\n\tn = i.parked.Add(1)\n\ti.mu.Unlock()\n"
+	sleepS1   = "\twasHunting := s.hunting\n\ts.hunting = false\n\ti.list = append(i.list, s)\n\tn := i.parked.Add(1) // S1\n\ti.mu.Unlock()\n"
+	sleepS2   = "\tif wasHunting {\n\t\ti.hunting.Add(-1) // S2\n\t}\n"
+	sleepS3   = "\tif rt.anyWork() || (int(n) == len(rt.slots.all) && rt.window.stalled()) { // S3\n" +
+		"\t\tif i.unpark(s) {\n\t\t\ts.hunting = true\n\t\t\ti.hunting.Add(1)\n\t\t\treturn s.look(), false\n\t\t}\n\t}\n"
+)

@@ -57,6 +57,18 @@ type tuning struct {
 
 // open is Open with a tuning.
 func open(cfg Config, tune tuning) (*Runtime, error) {
+	rt, err := build(cfg, tune)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range rt.slots.all {
+		xatomic.Go(s.loop)
+	}
+	return rt, nil
+}
+
+// build makes a runtime without goroutines.
+func build(cfg Config, tune tuning) (*Runtime, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
@@ -72,9 +84,6 @@ func open(cfg Config, tune tuning) (*Runtime, error) {
 	}
 	rt.slots.wg.Add(cfg.Workers)
 	rt.spares.rt = rt
-	for _, s := range rt.slots.all {
-		xatomic.Go(s.loop)
-	}
 	return rt, nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"iter"
 	"math/bits"
 	"math/rand/v2"
-	"runtime"
 	"runtime/debug"
 
 	"weft/internal/xatomic"
@@ -74,6 +73,7 @@ type engine struct {
 	objects map[any]*object
 	slab    []*object
 	used    int
+	leaving bool // who is resumed is to end
 	dead    bool // the rest of the run leads nowhere new
 	fail    *Failure
 	rivals  []int
@@ -171,7 +171,10 @@ func newWorker(e *engine) *worker {
 // body runs p and chooses who is next.
 func (e *engine) body(p *proc) {
 	defer func() {
-		if r := recover(); r != nil {
+		switch r := recover(); r.(type) {
+		case nil, dismissed:
+		default:
+			p.done = true
 			e.failed(fmt.Sprintf("%s panics: %v", p.name, r), string(debug.Stack()))
 			e.goTo = nil
 		}
@@ -182,23 +185,20 @@ func (e *engine) body(p *proc) {
 	e.goTo = e.pick()
 }
 
-// dismiss lets those who are in the middle of something end. Their operations end the
-// goroutine, so that deferred functions are cut short too.
+// dismissed is what unwinds the stacks of those who are in the middle of something when a run is over.
+type dismissed struct{}
+
+// dismiss ends them: each of their operations panics from now on, so that deferred
+// functions, and those who recover, end too.
 func (e *engine) dismiss() {
 	for _, p := range e.procs {
 		if p.done || p.w == nil {
 			continue
 		}
-		w := p.w
-		e.workers[p.id] = newWorker(e)
-		xatomic.Before = func(xatomic.Kind, any, func() bool) { runtime.Goexit() }
-		over := make(chan int)
-		go func() { // stop ends its caller as w ended
-			defer close(over)
-			defer func() { _ = recover() }()
-			w.stop()
-		}()
-		<-over
+		xatomic.Before = func(xatomic.Kind, any, func() bool) { panic(dismissed{}) }
+		e.leaving = true
+		p.w.next()
+		e.leaving = false
 		xatomic.Before = nil
 	}
 }
@@ -224,8 +224,12 @@ func (e *engine) before(k xatomic.Kind, x any, can func() bool) {
 // turn chooses who goes on, and returns when that is p.
 func (e *engine) turn(p *proc) {
 	e.goTo = e.pick()
-	if e.goTo != p && !p.w.yield(struct{}{}) {
-		runtime.Goexit()
+	if e.goTo == p {
+		return
+	}
+	p.w.yield(struct{}{})
+	if e.leaving {
+		panic(dismissed{})
 	}
 }
 

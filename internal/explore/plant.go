@@ -25,31 +25,37 @@ type Bug struct {
 	Old  string // statements in it, once; two Bugs may have the same ones, but they must not overlap otherwise
 	New  string // what stands there instead
 	Decl string // declares what Old declares by :=, if that is used after it
-	Test string // name of the test that is to fail, as for -run
+	Test string // the test that is to fail, or TEST/SUBTEST; a subtest may be one with larger bounds
 }
 
 // FindBugs builds the package in the current directory with all bugs, each of which a flag of the copy switches on,
 // and requires each to be found by its test: by a schedule and in no other way. With no bug switched on, all
-// these tests pass.
+// these tests pass, with -short.
 func FindBugs(t *testing.T, pkg string, bugs []Bug) {
 	t.Helper()
 	binary := buildBugs(t, pkg, bugs)
-	run := func(bug, test string) (string, error) {
-		cmd := exec.Command(binary, "-test.run", "^("+test+")$", "-test.timeout", "120s", "-planted.bug", bug)
+	run := func(bug string, flags ...string) (string, error) {
+		cmd := exec.Command(binary, append(flags, "-test.timeout", "120s", "-planted.bug", bug)...)
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
 	var tests []string
 	for _, b := range bugs {
-		tests = append(tests, b.Test)
+		top, _, _ := strings.Cut(b.Test, "/")
+		tests = append(tests, "^"+top+"$")
 	}
-	if out, err := run("none", strings.Join(tests, "|")); err != nil {
+	// Short, since the tests are run by themselves too.
+	if out, err := run("none", "-test.short", "-test.run", strings.Join(tests, "|")); err != nil {
 		t.Fatalf("without a bug: %v\n%s", err, out)
 	}
 	found := regexp.MustCompile(`order (\d+): (.*)`)
 	for _, b := range bugs {
 		t.Run(b.Name, func(t *testing.T) {
-			out, err := run(b.Name, strings.ReplaceAll(b.Test, "/", "$/^"))
+			flags := []string{"-test.run", "^" + strings.ReplaceAll(b.Test, "/", "$/^") + "$"}
+			if strings.Contains(b.Test, "/") {
+				flags = append(flags, "-explore.big")
+			}
+			out, err := run(b.Name, flags...)
 			m := found.FindStringSubmatch(out)
 			switch {
 			case err == nil:

@@ -1,0 +1,150 @@
+//go:build explore
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"weft/internal/explore"
+	"weft/internal/xatomic"
+)
+
+// lab is a runtime whose slots are run by the explorer. It is the real one, but for small rings and no
+// goroutines of its own.
+type lab struct {
+	*explore.Run
+	rt *Runtime
+}
+
+// newLab builds a runtime. Its slots look everywhere once before they park.
+func newLab(r *explore.Run, slots int) *lab {
+	rt, err := build(Config{Workers: slots, Window: -1}, tuning{huntRounds: 1})
+	if err != nil {
+		panic(err)
+	}
+	r.Name("idle", &rt.idle)
+	r.Name("inject", &rt.inject)
+	r.Name("high", &rt.high)
+	r.Name("low", &rt.low)
+	r.Name("window", &rt.window)
+	r.Name("pool", &rt.pool)
+	for i, s := range rt.slots.all {
+		s.deque.init(4)
+		s.free = &Task{} // more than one task of its own is made when it is needed
+		s.nfree = 1
+		s.free.Use(&s.free.accesses)
+		r.Name(fmt.Sprintf("deque%d", i), &s.deque)
+		r.Name(fmt.Sprintf("sema%d", i), s.sema)
+	}
+	return &lab{r, rt}
+}
+
+// loops runs the slots as the runtime does: each is about to look for work at the start (b), or is parked (p).
+func (st *lab) loops(slots string) {
+	for i, s := range st.rt.slots.all {
+		parked := slots[i] == 'p'
+		if parked {
+			st.park(s)
+		}
+		st.Daemon(fmt.Sprint("slot ", i), func() {
+			if parked {
+				s.sema.Recv() // the end of sleep
+			}
+			s.loop()
+		})
+	}
+}
+
+// park does for s what sleep does before the end.
+func (st *lab) park(s *slot) {
+	idle := &st.rt.idle
+	idle.list = append(idle.list, s)
+	idle.parked.Add(1)
+}
+
+// newRun makes a run whose main task is queued from outside.
+func (st *lab) newRun(main func(*Task) error) *run {
+	r := &run{rt: st.rt, ctx: context.Background(), cancel: func(error) {}, done: make(chan struct{})}
+	st.Name("run", r)
+	t := r.main(0, main)
+	st.name("main", t)
+	st.rt.inject.push(t)
+	return r
+}
+
+// name names the words of t.
+func (st *lab) name(as string, t *Task) {
+	st.Name(as+".holds", &t.holds)
+	st.Name(as+".count", &t.count)
+	st.Name(as+".idle", &t.idle)
+	st.Name(as+".block", &t.block)
+}
+
+// atRest is what must hold when nobody can go on: every slot is parked, nothing is queued, nothing is
+// kept back.
+func (st *lab) atRest() error {
+	rt := st.rt
+	n := len(rt.slots.all)
+	if len(rt.idle.list) != n || int(rt.idle.parked.Load()) != n || rt.idle.hunting.Load() != 0 {
+		return fmt.Errorf("at rest, %d of %d slots are on the list, parked is %d and hunting %d", len(rt.idle.list), n, rt.idle.parked.Load(), rt.idle.hunting.Load())
+	}
+	if rt.anyWork() {
+		return fmt.Errorf("at rest there is work")
+	}
+	for _, s := range rt.slots.all {
+		switch {
+		case s.hunting || len(s.sema) != 0:
+			return fmt.Errorf("slot %d sleeps, but hunts or is woken", s.id)
+		case s.overOf != nil || s.runnext != nil || s.cur != nil:
+			return fmt.Errorf("slot %d sleeps and keeps something", s.id)
+		}
+	}
+	return nil
+}
+
+// over is atRest, and r has ended.
+func (st *lab) over(r *run) error {
+	select {
+	case <-r.done:
+	default:
+		return fmt.Errorf("the run has not ended")
+	}
+	if len(r.blocked) != 0 || st.rt.window.n.Load() != 0 {
+		return fmt.Errorf("%d tasks are blocked and %d in the window after the end", len(r.blocked), st.rt.window.n.Load())
+	}
+	return st.atRest()
+}
+
+// runsMax is a limit for programs that are larger than was thought.
+const runsMax = 5_000_000
+
+// exploration is one program of a table.
+type exploration struct {
+	name  string
+	big   bool // only with -explore.big
+	bound int  // if not zero: less preemptions than this
+	setup func(*explore.Run)
+}
+
+func exploreAll(t *testing.T, list []exploration) {
+	for _, x := range list {
+		t.Run(x.name, func(t *testing.T) {
+			if x.big && !explore.Big() || x.bound > 0 && testing.Short() {
+				t.Skip("large")
+			}
+			explore.Test(t, explore.Config{Bound: x.bound, MaxRuns: runsMax}, x.setup)
+		})
+	}
+}
+
+// gate lets those who wait go on when it is opened, in any order of the two.
+type gate struct{ c xatomic.Chan[int] }
+
+func newGate() gate  { return gate{make(xatomic.Chan[int], 1)} }
+func (g gate) open() { g.c.Send(1) }
+func (g gate) wait() { g.c.Recv() }
