@@ -3,22 +3,17 @@
 
 package deps
 
-// Object returns the address by which the access names its object, and whether it names one; a range
-// is none. It is for tools that keep books on accesses; the address does not keep the object alive.
-func (a Access) Object() (addr uintptr, ok bool) {
-	return uintptr(a.ptr), a.ptr != nil && !a.isRange()
+// Memory returns the addresses of the bytes that the access covers, from lo up to hi, and whether it was made by [Slice]: an object
+// is known by lo alone to other objects. Nothing is covered by an empty slice and by the zero Access. It is for tools that keep
+// books on accesses; the addresses do not keep the memory alive.
+func (a Access) Memory() (lo, hi uintptr, slice bool) {
+	if a.ptr == nil || a.size() == 0 {
+		return 0, 0, a.isRange()
+	}
+	lo, hi = a.extent()
+	return lo, hi, a.isRange()
 }
 
-// IsRange reports whether the access is to a range, made by [Slice].
-func (a Access) IsRange() bool { return a.isRange() }
-
-// Combined returns the access of one task that declares both a and b, to one object: of the same mode if they are of one mode, else
-// InOut; strong if one is strong.
-func Combined(a, b Access) Access {
-	a.mode = combine(a.mode.order(), b.mode.order())
-	a.weak = a.weak && b.weak
-	return a
-}
-
-// Orders reports whether m and as are the same to the order of tasks: one mode, with Out as InOut.
-func (m Mode) Orders(as Mode) bool { return m.order() == as.order() }
+// Both returns the mode of one task that accesses one object in mode m and in mode x: the same if they are one, else
+// InOut, as which Out counts too.
+func (m Mode) Both(x Mode) Mode { return combine(m.order(), x.order()) }

@@ -30,16 +30,15 @@ func TestSliceAccess(t *testing.T) {
 		{deps.Slice(s[2:5]).Concurrent(), deps.ModeConcurrent, "Concurrent"},
 	} {
 		require.Equal(t, c.mode, c.a.Mode())
-		require.True(t, c.a.IsRange())
 		require.False(t, c.a.IsWeak())
 		require.True(t, c.a.Weak().IsWeak())
-		require.True(t, c.a.Weak().IsRange())
 		require.Equal(t, fmt.Sprintf("Slice(%p, 12 bytes).%s()", &s[2], c.name), c.a.String())
 		require.Equal(t, fmt.Sprintf("Slice(%p, 12 bytes).%s().Weak()", &s[2], c.name), c.a.Weak().String())
-		_, ok := c.a.Object()
-		require.False(t, ok)
+		lo, hi, slice := c.a.Memory()
+		require.Equal(t, []any{uintptr(unsafe.Pointer(&s[2])), uintptr(12), true}, []any{lo, hi - lo, slice})
 	}
-	require.False(t, deps.In(&s[0]).IsRange())
+	_, _, slice := deps.In(&s[0]).Memory()
+	require.False(t, slice)
 	require.True(t, deps.In(&s[3]).Meets(deps.Slice(s[:4]).Out()))
 	require.False(t, deps.In(&s[4]).Meets(deps.Slice(s[:4]).Out()))
 	require.False(t, deps.Slice(s[2:2]).In().Meets(deps.Slice(s[:4]).Out()), "an empty slice meets nothing")

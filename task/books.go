@@ -13,9 +13,10 @@ import (
 
 // books is what debug mode knows of a run.
 type books struct {
-	mu   sync.Mutex
-	live map[uintptr][]*group // uses that are not given up, by object. +checklocks:mu
-	said map[uintptr]bool     // program counters that were warned of. +checklocks:mu
+	mu     sync.Mutex
+	live   map[uintptr][]*group // uses of objects that are not given up, by address. +checklocks:mu
+	slices []*use               // uses of ranges that are not given up. +checklocks:mu
+	said   map[uintptr]bool     // program counters that were warned of. +checklocks:mu
 }
 
 // group is the uses of one object by the children of one task. The engine orders them.
@@ -24,20 +25,41 @@ type group struct {
 	uses   []*use
 }
 
+// use is what a task declares for one object, or for a range of memory.
+type use struct {
+	rec    *record
+	lo, hi uintptr
+	slice  bool
+	mode   deps.Mode
+	weak   bool
+	access deps.Access // for messages; one of those that make up the use
+
+	live  bool   // not given up. +checklocks:books.mu
+	open  bool   // the task may run. +checklocks:books.mu
+	group *group // that it is in, if it is of an object. +checklocks:books.mu
+	at    int    // place in the group, or in books.slices. +checklocks:books.mu
+}
+
 // add enters u. +checklocks:b.mu
 func (b *books) add(u *use) {
-	if b.live == nil {
-		b.live, b.said = map[uintptr][]*group{}, map[uintptr]bool{}
+	u.live = true
+	if u.slice {
+		u.at = len(b.slices)
+		b.slices = append(b.slices, u)
+		return
 	}
 	var g *group
-	for _, x := range b.live[u.obj] {
+	for _, x := range b.live[u.lo] {
 		if x.parent == u.rec.parent {
 			g = x
 		}
 	}
 	if g == nil {
 		g = &group{parent: u.rec.parent}
-		b.live[u.obj] = append(b.live[u.obj], g)
+		if b.live == nil {
+			b.live = map[uintptr][]*group{}
+		}
+		b.live[u.lo] = append(b.live[u.lo], g)
 	}
 	u.group, u.at = g, len(g.uses)
 	g.uses = append(g.uses, u)
@@ -45,74 +67,140 @@ func (b *books) add(u *use) {
 
 // dropUse takes u out, if it is in. +checklocks:b.mu
 func (b *books) dropUse(u *use) {
-	g := u.group
-	if g == nil {
+	if !u.live {
 		return
 	}
-	u.group = nil
-	last := g.uses[len(g.uses)-1]
-	g.uses[u.at], last.at = last, u.at
-	g.uses[len(g.uses)-1] = nil
-	if g.uses = g.uses[:len(g.uses)-1]; len(g.uses) > 0 {
-		return
+	u.live = false
+	list := &b.slices
+	if !u.slice {
+		list = &u.group.uses
 	}
-	l := slices.DeleteFunc(b.live[u.obj], func(x *group) bool { return x == g })
-	if b.live[u.obj] = l; len(l) == 0 {
-		delete(b.live, u.obj)
+	l := *list
+	n := len(l) - 1
+	l[u.at], l[n].at = l[n], u.at
+	l[n] = nil
+	*list = l[:n]
+	if g := u.group; g != nil && n == 0 {
+		groups := slices.DeleteFunc(b.live[u.lo], func(x *group) bool { return x == g })
+		if b.live[u.lo] = groups; len(groups) == 0 {
+			delete(b.live, u.lo)
+		}
 	}
 }
 
-// gap returns a live use that clashes with u and is not linked with it, and says why not. +checklocks:b.mu
-func (b *books) gap(u *use) (other *use, why string) {
-	for _, g := range b.live[u.obj] {
-		if g.parent == u.rec.parent || u.access.IsWeak() {
+// others calls f for the live uses of memory that u uses too, by tasks with another parent, until it returns true. +checklocks:b.mu
+func (b *books) others(u *use, f func(o *use) bool) {
+	for _, g := range b.live[u.lo] {
+		if u.slice || g.parent == u.rec.parent {
 			continue
 		}
-		for _, o := range g.uses {
-			if !o.access.IsWeak() && clash(u.access, o.access) {
-				if why := unlinked(u, o); why != "" {
-					return o, why
-				}
-				break // the others of the group have the same ancestors
+		if slices.ContainsFunc(g.uses, f) {
+			return
+		}
+	}
+	for _, o := range b.slices {
+		if o.rec.parent != u.rec.parent && u.meets(o) && f(o) {
+			return
+		}
+	}
+	if !u.slice {
+		return
+	}
+	for _, groups := range b.live { // a range asks all
+		for _, g := range groups {
+			if g.parent != u.rec.parent && u.meets(g.uses[0]) && slices.ContainsFunc(g.uses, func(o *use) bool { return u.meets(o) && f(o) }) {
+				return
 			}
 		}
 	}
-	return nil, ""
+}
+
+func (u *use) meets(o *use) bool { return u.lo < o.hi && o.lo < u.hi }
+
+// gap returns a live use that clashes with u and is not linked with it, and says why not. +checklocks:b.mu
+func (b *books) gap(u *use) (other *use, why string) {
+	if u.weak {
+		return nil, ""
+	}
+	b.others(u, func(o *use) bool {
+		if !o.weak && clash(u, o) {
+			if why = unlinked(u, o); why != "" {
+				other = o
+			}
+		}
+		return other != nil
+	})
+	return other, why
 }
 
 // unlinked says which ancestor of u's task or of o's keeps the two from being linked; "" if they are.
 func unlinked(u, o *use) string {
 	for _, x := range [2][2]*use{{u, o}, {o, u}} {
-		mine, others := x[0], x[1].rec
-		for p := mine.rec.parent; p != nil && !others.isUnder(p); p = p.parent {
-			own := p.find(mine.obj)
-			if own == nil && p.ranged(mine.access) {
-				continue
-			}
-			if own == nil {
+		mine, others := x[0], x[1]
+		for p := mine.rec.parent; p != nil && !others.rec.isUnder(p); p = p.parent {
+			declared, ok := p.covers(mine, others)
+			switch {
+			case ok:
+			case declared == nil:
 				return p.name() + " has not declared it, and its descendants use it (a weak access is enough)"
-			}
-			if !covers(own.access, mine.access) {
-				return p.name() + " has declared " + own.access.String() + ", and its descendants do more"
+			default:
+				return p.name() + " has declared " + declared.access.String() + ", and its descendants do more"
 			}
 		}
 	}
 	return ""
 }
 
-// covers reports whether a task with access own may have descendants with access a.
-func covers(own, a deps.Access) bool {
-	return !known(own) || !known(a) || own.Mode().Orders(deps.ModeInOut) || own.Mode() == a.Mode()
+// covers reports whether r's task, an ancestor of u's, has declared enough for u, as far as o uses the same memory; and if not, what it
+// has declared there instead, if anything.
+func (r *record) covers(u, o *use) (declared *use, ok bool) {
+	if !u.slice {
+		if own := r.object(u.lo); own != nil {
+			return own, grants(own.mode, u.mode)
+		}
+	}
+	return r.coversBytes(max(u.lo, o.lo), min(u.hi, o.hi), u.mode)
 }
 
-// clash reports whether two tasks with these accesses to one object must not run at the same time. What debug mode does not know
+// coversBytes is covers for the bytes from lo up to hi. Where r's task has declared several modes it is a writer.
+func (r *record) coversBytes(lo, hi uintptr, m deps.Mode) (declared *use, ok bool) {
+	for lo < hi {
+		next := hi
+		var here *use
+		var mode deps.Mode
+		for _, own := range r.uses {
+			switch {
+			case own.lo > lo:
+				next = min(next, own.lo)
+			case own.hi > lo:
+				next = min(next, own.hi)
+				if mode = own.mode; here != nil {
+					mode = here.mode.Both(mode)
+				}
+				here = own
+			}
+		}
+		if here == nil || !grants(mode, m) {
+			return here, false
+		}
+		lo = next
+	}
+	return nil, true
+}
+
+// grants reports whether a task that declares own may have descendants that declare m.
+func grants(own, m deps.Mode) bool {
+	return !known(own) || !known(m) || own == deps.ModeInOut || own == m
+}
+
+// clash reports whether two tasks with these uses of one object must not run at the same time. What debug mode does not know
 // the rules of, it says nothing about.
-func clash(a, b deps.Access) bool {
-	return known(a) && known(b) && (!a.Mode().Orders(b.Mode()) || a.Mode().Orders(deps.ModeInOut))
+func clash(a, b *use) bool {
+	return known(a.mode) && known(b.mode) && (a.mode != b.mode || a.mode == deps.ModeInOut)
 }
 
-func known(a deps.Access) bool {
-	switch a.Mode() {
+func known(m deps.Mode) bool {
+	switch m {
 	case deps.ModeIn, deps.ModeOut, deps.ModeInOut, deps.ModeConcurrent:
 		return true
 	}
@@ -120,38 +208,74 @@ func known(a deps.Access) bool {
 }
 
 // openAll says that r's task may run from now on. The error names a task that may as well, and should not.
-func (b *books) openAll(r *record) error {
+func (b *books) openAll(r *record) (err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i := range r.uses {
-		u := &r.uses[i]
-		if u.open || u.group == nil || u.access.IsWeak() {
+	for _, u := range r.uses {
+		if u.open || !u.live || u.weak {
 			continue
 		}
 		u.open = true
-		for _, g := range b.live[u.obj] {
-			if g == u.group {
-				continue
-			}
-			for _, o := range g.uses {
-				if !o.open || !clash(u.access, o.access) || o.rec.isUnder(r) || r.isUnder(o.rec) {
-					continue
+		b.others(u, func(o *use) bool {
+			if o.open && clash(u, o) && !o.rec.isUnder(r) && !r.isUnder(o.rec) {
+				if why := unlinked(u, o); why != "" {
+					err = fmt.Errorf("%w: %v of %s and %v of %s: %s", ErrConflict, u.access, r.name(), o.access, o.rec.name(), why)
 				}
-				why := unlinked(u, o)
-				if why == "" {
-					why = "this is a bug of weft"
-				}
-				return fmt.Errorf("%w: %v of %s and %v of %s: %s", ErrConflict, u.access, r.name(), o.access, o.rec.name(), why)
 			}
+			return err != nil
+		})
+		if err != nil {
+			break
 		}
 	}
-	return nil
+	return err
 }
 
 func (b *books) drop(r *record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i := range r.uses {
-		b.dropUse(&r.uses[i])
+	for _, u := range r.uses {
+		b.dropUse(u)
+	}
+}
+
+// release takes a part of what r's task uses out, and returns what brings it back.
+func (b *books) release(r *record, a deps.Access) (undo func()) {
+	lo, hi, slice := a.Memory()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before := r.uses
+	var was, parts []*use
+	for _, u := range before {
+		object := !slice && !u.slice // known by their addresses
+		if !u.live || lo >= u.hi || u.lo >= hi || object && u.lo != lo {
+			continue
+		}
+		was = append(was, u)
+		for _, part := range [2]use{{lo: u.lo, hi: lo}, {lo: hi, hi: u.hi}} {
+			if !object && part.lo < part.hi {
+				p := *u
+				p.lo, p.hi, p.slice, p.group = part.lo, part.hi, true, nil
+				parts = append(parts, &p)
+			}
+		}
+	}
+	for _, u := range was {
+		b.dropUse(u)
+	}
+	for _, p := range parts {
+		b.add(p)
+	}
+	r.uses = append(slices.Clip(before), parts...)
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, p := range parts {
+			b.dropUse(p)
+		}
+		for _, u := range was {
+			b.add(u)
+		}
+		r.uses = before
 	}
 }

@@ -37,18 +37,7 @@ type record struct {
 	depth  int32
 	label  string
 	pc     uintptr
-	uses   []use // one for each object
-	ranges []deps.Access
-}
-
-// use is what a task declares for one object.
-type use struct {
-	rec    *record
-	obj    uintptr
-	access deps.Access // combined
-	group  *group      // that it is in; nil if it was given up. +checklocks:books.mu
-	at     int         // place in the group. +checklocks:books.mu
-	open   bool        // the task may run. +checklocks:books.mu
+	uses   []*use // one for each object or range; guarded by books.mu once others may see them
 }
 
 // name says which task r is of, in a message.
@@ -62,24 +51,14 @@ func (r *record) name() string {
 	return "the task spawned at " + place(r.pc)
 }
 
-// find returns r's use of an object; nil if it has declared none.
-func (r *record) find(obj uintptr) *use {
-	for i := range r.uses {
-		if r.uses[i].obj == obj {
-			return &r.uses[i]
+// object returns r's use of the object at an address; nil if it has declared none.
+func (r *record) object(lo uintptr) *use {
+	for _, u := range r.uses {
+		if u.lo == lo && !u.slice {
+			return u
 		}
 	}
 	return nil
-}
-
-// ranged reports whether r has declared a range that has a part of a: then it is not for the books to say what is declared.
-func (r *record) ranged(a deps.Access) bool {
-	for _, x := range r.ranges {
-		if x.Meets(a) {
-			return true
-		}
-	}
-	return false
 }
 
 // isUnder reports whether r is of a task that is, or descends from, that of top.
@@ -128,32 +107,13 @@ func (t *Task) note(c *Task, accs []deps.Access) *record {
 	parent := t.record()
 	r := &record{parent: parent, depth: parent.depth + 1, label: c.label, pc: c.pc}
 	c.rare().record = r
-	var mixed []string
-	for _, a := range accs {
-		obj, ok := a.Object()
-		if !ok {
-			if a.IsRange() {
-				r.ranges = append(r.ranges, a)
-			}
-			continue
-		}
-		u := r.find(obj)
-		if u == nil {
-			r.uses = append(r.uses, use{rec: r, obj: obj, access: a})
-			continue
-		}
-		if !u.access.Mode().Orders(a.Mode()) {
-			mixed = append(mixed, fmt.Sprintf("%v and %v", u.access, a))
-		}
-		u.access = deps.Combined(u.access, a)
-	}
+	mixed := r.declare(accs)
 	b := &t.run.books
 	b.mu.Lock()
 	first := !b.said[c.pc]
 	var bare, other *use
 	var gap string
-	for i := range r.uses {
-		u := &r.uses[i]
+	for _, u := range r.uses {
 		if first && bare == nil {
 			if other, gap = b.gap(u); other != nil {
 				bare = u
@@ -162,6 +122,9 @@ func (t *Task) note(c *Task, accs []deps.Access) *record {
 		b.add(u)
 	}
 	if first && len(mixed) > 0 || bare != nil {
+		if b.said == nil {
+			b.said = map[uintptr]bool{}
+		}
 		b.said[c.pc] = true
 	}
 	b.mu.Unlock()
@@ -185,6 +148,26 @@ func (t *Task) note(c *Task, accs []deps.Access) *record {
 	return r
 }
 
+// declare makes r's uses from a list, and returns the objects that are in it in different modes.
+func (r *record) declare(accs []deps.Access) (mixed []string) {
+	for _, a := range accs {
+		lo, hi, slice := a.Memory()
+		if lo == hi {
+			continue
+		}
+		mode := a.Mode().Both(a.Mode())
+		if u := r.object(lo); u != nil && !slice {
+			if u.mode != mode {
+				mixed = append(mixed, fmt.Sprintf("%v and %v", u.access, a))
+			}
+			u.mode, u.weak, u.hi = u.mode.Both(mode), u.weak && a.IsWeak(), max(u.hi, hi)
+			continue
+		}
+		r.uses = append(r.uses, &use{rec: r, lo: lo, hi: hi, slice: slice, mode: mode, weak: a.IsWeak(), access: a})
+	}
+	return mixed
+}
+
 // forget is called before t gives up its accesses. Precondition: flagLongSpawn.
 func (t *Task) forget() {
 	if t.more != nil && t.more.record != nil {
@@ -192,31 +175,7 @@ func (t *Task) forget() {
 	}
 }
 
-// forgetOne is forget for an access that Release is about to give up. It returns what brings it back.
-func (t *Task) forgetOne(a deps.Access) (undo func()) {
-	obj, ok := a.Object()
-	b := &t.run.books
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	r := t.record()
-	var gone []*use
-	for i := range r.uses {
-		u := &r.uses[i]
-		if u.group != nil && (ok && u.obj == obj || a.IsRange() && u.access.Meets(a)) {
-			b.dropUse(u)
-			gone = append(gone, u)
-		}
-	}
-	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		for _, u := range gone {
-			b.add(u)
-		}
-	}
-}
-
-// Uses says that the body is about to use objects as accs say. In debug mode it panics if the task has not
+// Uses says that the body is about to use memory as accs say. In debug mode it panics if the task has not
 // declared that, has declared it weak, or has given it up; otherwise it does nothing. It is for the places where
 // a body gets at its data.
 func (t *Task) Uses(accs ...deps.Access) {
@@ -225,36 +184,45 @@ func (t *Task) Uses(accs ...deps.Access) {
 	}
 	t.enter("Uses")
 	for _, a := range accs {
-		t.checkUse(a)
+		if why := t.record().uncovered(&t.run.books, a); why != "" {
+			panic(fmt.Sprintf("task: %s uses %v, but %s", t.record().name(), a, why))
+		}
 	}
 }
 
-func (t *Task) checkUse(a deps.Access) {
-	obj, ok := a.Object()
-	if !ok || !known(a) {
-		return
+// uncovered says why r's body may not use a; "" if it may.
+func (r *record) uncovered(b *books, a deps.Access) string {
+	lo, hi, slice := a.Memory()
+	mode := a.Mode().Both(a.Mode())
+	if lo == hi || !known(mode) {
+		return ""
 	}
-	b := &t.run.books
 	b.mu.Lock()
-	u := t.record().find(obj)
-	if u == nil && t.record().ranged(a) {
-		b.mu.Unlock()
-		return
+	defer b.mu.Unlock()
+	strong := record{}
+	var other *use // in this memory, weak or given up
+	for _, u := range r.uses {
+		switch {
+		case lo >= u.hi || u.lo >= hi || !slice && !u.slice && u.lo != lo:
+		case u.live && !u.weak:
+			strong.uses = append(strong.uses, u)
+		default:
+			other = u
+		}
 	}
-	given := u != nil && u.group == nil
-	b.mu.Unlock()
-	why := ""
+	declared, ok := strong.coversBytes(lo, hi, mode)
+	if own := strong.object(lo); own != nil && !slice { // an object is known by its address
+		declared, ok = own, grants(own.mode, mode)
+	}
 	switch {
-	case u == nil:
-		why = "it has declared no access to this object"
-	case given:
-		why = "it has given the object up by Release"
-	case u.access.IsWeak():
-		why = "it has declared " + u.access.String() + ", which is for its descendants"
-	case !covers(u.access, a):
-		why = "it has declared " + u.access.String()
+	case ok:
+		return ""
+	case declared != nil:
+		return "it has declared " + declared.access.String()
+	case other == nil:
+		return "it has declared no access to this memory"
+	case other.live:
+		return "it has declared " + other.access.String() + ", which is for its descendants"
 	}
-	if why != "" {
-		panic(fmt.Sprintf("task: %s uses %v, but %s", t.record().name(), a, why))
-	}
+	return "it has given this memory up by Release"
 }

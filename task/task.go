@@ -164,7 +164,7 @@ func (t *Task) Release(accs ...deps.Access) error {
 	for _, a := range accs {
 		undo := func() {}
 		if t.flags&flagLongSpawn != 0 && s.rt.cfg.Debug {
-			undo = t.forgetOne(a)
+			undo = t.run.books.release(t.record(), a)
 		}
 		if err := t.Node.Release(a, &s.flow); err != nil {
 			undo()
