@@ -220,9 +220,9 @@ func (r *record) uncovered(b *books, a deps.Access) string {
 	case declared != nil:
 		return "it has declared " + declared.access.String()
 	case other == nil:
-		return "it has declared no access to this memory"
+		return "it has declared no access to this object"
 	case other.live:
 		return "it has declared " + other.access.String() + ", which is for its descendants"
 	}
-	return "it has given this memory up by Release"
+	return "it has given the object up by Release, or a part of it"
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,8 +46,14 @@ func TestDebugRanges(t *testing.T) {
 				var w warnings
 				rt := newTestRuntime(t, Config{Workers: workers, Debug: true, Logger: w.logger()})
 				err := rt.Run(bg, func(t *Task) error {
+					var mu sync.Mutex
 					var ends []func(error)
-					hold := func(t *Task) error { ends = append(ends, t.Hold()); return nil }
+					hold := func(t *Task) error {
+						mu.Lock()
+						defer mu.Unlock()
+						ends = append(ends, t.Hold())
+						return nil
+					}
 					other := func() { labelled(t, "other!", hold, c.other...) }
 					parent := func() {
 						labelled(t, "parent!", func(t *Task) error { labelled(t, "child!", hold, c.child...); return nil }, c.parent...)
@@ -65,7 +72,7 @@ func TestDebugRanges(t *testing.T) {
 						other()
 					}
 					for range 2 {
-						t.Blocking(func() { until(rt.atRest) })
+						t.Blocking(func() { until(rt.atRest) }) // so nobody appends
 						for _, end := range ends {
 							end(nil)
 						}
@@ -134,11 +141,11 @@ func TestDebugRangeRelease(t *testing.T) {
 			}
 			t.Uses(deps.Slice(s[0:4]).InOut(), deps.Slice(s[6:12]).In(), deps.InOut(&s[6]))
 			for _, a := range one(deps.Slice(s[3:5]).In(), deps.InOut(&s[5]), deps.Slice(s[5:13]).Out()) {
-				if text := panicOf(func() { t.Uses(a) }); !contains(text, "given this memory up by Release") {
+				if text := panicOf(func() { t.Uses(a) }); !contains(text, "given the object up by Release") {
 					return errors.New(text)
 				}
 			}
-			if text := panicOf(func() { t.Uses(deps.Slice(s[12:14]).In()) }); !contains(text, "no access to this memory") {
+			if text := panicOf(func() { t.Uses(deps.Slice(s[12:14]).In()) }); !contains(text, "no access to this object") {
 				return errors.New(text)
 			}
 			return nil

@@ -305,8 +305,8 @@ func TestUses(t *testing.T) {
 					{deps.Concurrent(&r), "but it has declared In("},
 					{deps.In(&c), "but it has declared Concurrent("},
 					{deps.InOut(&weak), "which is for its descendants"},
-					{deps.In(&given), "it has given this memory up by Release"},
-					{deps.In(&none), "it has declared no access to this memory"},
+					{deps.In(&given), "it has given the object up by Release"},
+					{deps.In(&none), "it has declared no access to this object"},
 				} {
 					text := panicOf(func() { t.Uses(u.a) })
 					if debug != contains(text, "task T (spawned at", "debug_test.go:", " uses ", u.says) || !debug && text != "" {

@@ -56,7 +56,7 @@ func (t *Task) giveEarly(s *slot, accs []deps.Access) error {
 			g.n++
 		}
 		if s.rt.cfg.Debug {
-			t.forgetOne(a)
+			t.run.books.release(t.record(), a)
 		}
 	}
 	left := t.spawned + t.count.Load()

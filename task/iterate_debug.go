@@ -11,22 +11,16 @@ func (t *Task) noteRecorded(c *Task, accs []deps.Access) {
 	parent := t.record()
 	r := &record{parent: parent, depth: parent.depth + 1, label: c.label, pc: c.pc}
 	c.rare().record = r
-	for _, a := range accs {
-		obj, ok := a.Object()
-		if !ok {
-			continue
-		}
-		a = a.Strong()
-		if u := r.find(obj); u != nil {
-			u.access = deps.Combined(u.access, a)
-			continue
-		}
-		r.uses = append(r.uses, use{rec: r, obj: obj, access: a})
+	strong := make([]deps.Access, len(accs))
+	for i, a := range accs {
+		strong[i] = a.Strong()
 	}
+	r.declare(strong)
+	n := len(r.uses)
 	fn := c.fn
 	c.fn = func(t *Task) error {
 		b := &t.run.books
-		b.addAll(r)
+		b.addAll(r, n)
 		if err := b.openAll(r); err != nil {
 			return err
 		}
@@ -34,12 +28,14 @@ func (t *Task) noteRecorded(c *Task, accs []deps.Access) {
 	}
 }
 
-// addAll enters the uses of r again. They were dropped at the end of the run before.
-func (b *books) addAll(r *record) {
+// addAll enters the n uses that r's task has declared again. They were dropped at the end of the run before, with
+// what Release had left of them.
+func (b *books) addAll(r *record, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i := range r.uses {
-		r.uses[i].open = false
-		b.add(&r.uses[i])
+	r.uses = r.uses[:n]
+	for _, u := range r.uses {
+		u.open = false
+		b.add(u)
 	}
 }
