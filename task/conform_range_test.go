@@ -256,13 +256,6 @@ func TestREG10_Parts(t *testing.T) {
 			end T1.3                     | T1.2 A
 			end A                        | T1.2 B
 		`},
-		{"a child uses more than its parent", `
-			spawn T1 inout(x[0:4])       | T1
-			spawn T1.1 inout(x[2:8])     | T1 T1.1
-			spawn A inout(x[4:8])        | T1 T1.1 A
-			spawn B inout(x[0:2])        | T1 T1.1 A
-			end T1                       | T1.1 A B
-		`},
 		{"weak: case 1", `
 			spawn T1 weakin(x[0:8])      | T1
 			spawn T1.1 in(x[0:4])        | T1 T1.1
@@ -307,6 +300,15 @@ func TestREG10_Parts(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { play(t, c.script) })
 	}
+	t.Run("a child uses more than its parent", func(t *testing.T) {
+		playUndeclared(t, `
+			spawn T1 inout(x[0:4])       | T1
+			spawn T1.1 inout(x[2:8])     | T1 T1.1
+			spawn A inout(x[4:8])        | T1 T1.1 A
+			spawn B inout(x[0:2])        | T1 T1.1 A
+			end T1                       | T1.1 A B
+		`)
+	})
 }
 
 // Release of parts of what was declared.
