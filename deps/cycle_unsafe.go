@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"sync"
 	"unsafe"
 )
 
@@ -36,7 +37,8 @@ type Edge struct {
 //
 // A weak access orders as a strong one does.
 func NewCycle(list []Access, ends []int32, apart bool) *Cycle {
-	b := builder{c: &Cycle{}, apart: apart}
+	b := newBuilder(apart)
+	defer b.free()
 	b.combine(list, ends)
 	b.chains()
 	b.collect()
@@ -46,7 +48,8 @@ func NewCycle(list []Access, ends []int32, apart bool) *Cycle {
 
 // NewChain is NewCycle for tasks that are to run in their order, one at a time.
 func NewChain(list []Access, ends []int32, apart bool) *Cycle {
-	b := builder{c: &Cycle{}}
+	b := newBuilder(apart)
+	defer b.free()
 	b.combine(list, ends)
 	c, n := b.c, len(ends)
 	c.out = make([]int32, n+1)
@@ -70,6 +73,9 @@ func (c *Cycle) Nodes() int { return len(c.out) - 1 }
 // Edges returns the edges that leave a node. No edge leads from a node to itself: that a task
 // does not run beside itself is for the caller to see to. No edge leads from joint to joint.
 func (c *Cycle) Edges(node int) []Edge { return c.edges[c.out[node]:c.out[node+1]] }
+
+// Len returns the number of edges.
+func (c *Cycle) Len() int { return len(c.edges) }
 
 // Objects returns which of its node's accesses the edge stands for, by the numbers of Find, in ascending
 // order. If the node gives them all up early, the edge may be followed then. An edge
@@ -113,17 +119,50 @@ func joinAt(k, l int) bool { return k > 1 && l > 1 && k*l > 4*(k+l) }
 // reduceMax is the largest number of edges of a node among which redundant ones are looked for.
 const reduceMax = 32
 
-// builder makes a Cycle.
+// builder makes a Cycle. Its memory is used again: a loop that is recorded often should cost the collector no more than its graph.
 type builder struct {
 	c     *Cycle
 	apart bool
-	users []int32   // the uses, chain after chain; each in the order of the tasks
-	owner []int32   // task of each use
-	chain []int32   // where the chain of each object begins in users, and the end of the last
-	from  []int32   // origin of each raw edge
-	keys  []uint64  // target<<33 | next<<32 | use + 1 of each raw edge; no use: 0
-	nodes int       // tasks and joints
-	runs  []segment // of the object at hand
+	nodes int // tasks and joints
+
+	tab    []named // open addressing; a power of two long
+	shift  uint8   // 64 - log2(len(tab))
+	count  []int32 // uses of each object
+	object []int32 // of each use
+	owner  []int32 // task of each use
+	users  []int32 // the uses, chain after chain; each in the order of the tasks
+	chain  []int32 // where the chain of each object begins in users, and the end of the last
+
+	runs   []segment // of the object at hand
+	from   []int32   // origin of each raw edge
+	keys   []uint64  // target<<33 | next<<32 | use + 1 of each raw edge; no use: 0
+	sorted []uint64  // keys, by origin
+	begin  []int32   // where those of each origin begin, later where they end
+	gone   []bool    // edges that others imply
+}
+
+var builders = sync.Pool{New: func() any { return new(builder) }}
+
+func newBuilder(apart bool) *builder {
+	b := builders.Get().(*builder)
+	b.c, b.apart = &Cycle{}, apart
+	return b
+}
+
+func (b *builder) free() {
+	b.c = nil
+	clear(b.tab) // the objects
+	builders.Put(b)
+}
+
+// zeroed returns a slice of n zeros, in the memory of s if it has room.
+func zeroed[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	s = s[:n]
+	clear(s)
+	return s
 }
 
 // segment is a run of uses, in builder.users, that do not order each other.
@@ -150,21 +189,10 @@ func (b *builder) combine(list []Access, ends []int32) {
 	}
 	c.uses = make([]Access, 0, len(list))
 	c.first = make([]int32, len(ends)+1)
-	b.owner = make([]int32, 0, len(list))
-	object := make([]int32, 0, len(list))
-	var count []int32 // uses of each object
-
-	tab := make([]named, 64)
-	shift := uint8(64 - 6)
-	find := func(key unsafe.Pointer) *named {
-		mask := uint(len(tab) - 1)
-		i := uint(uint64(uintptr(key)) * 0x9E3779B97F4A7C15 >> (shift & 63))
-		for tab[i&mask].key != nil && tab[i&mask].key != key {
-			i++
-		}
-		return &tab[i&mask]
+	b.count, b.object, b.owner = b.count[:0], b.object[:0], b.owner[:0]
+	if len(b.tab) == 0 {
+		b.alloc(64)
 	}
-
 	at := int32(0)
 	for t, end := range ends {
 		begin := int32(len(c.uses))
@@ -173,21 +201,20 @@ func (b *builder) combine(list []Access, ends []int32) {
 			if x.ptr == nil {
 				panicZero()
 			}
-			if len(count)*4 >= len(tab)*3 {
-				old := tab
-				tab = make([]named, 4*len(old))
-				shift = uint8(64 - bits.TrailingZeros(uint(len(tab))))
+			if len(b.count)*4 >= len(b.tab)*3 {
+				old := b.tab
+				b.alloc(4 * len(old))
 				for _, p := range old {
 					if p.key != nil {
-						*find(p.key) = p
+						*b.find(p.key) = p
 					}
 				}
 			}
-			p := find(x.ptr)
+			p := b.find(x.ptr)
 			switch {
 			case p.key == nil:
-				*p = named{x.ptr, int32(len(count)), 0}
-				count = append(count, 0)
+				*p = named{x.ptr, int32(len(b.count)), 0}
+				b.count = append(b.count, 0)
 			case p.last >= begin:
 				u := &c.uses[p.last]
 				u.mode = combine(u.mode.order(), x.mode.order())
@@ -197,30 +224,44 @@ func (b *builder) combine(list []Access, ends []int32) {
 			p.last = int32(len(c.uses))
 			c.uses = append(c.uses, x)
 			b.owner = append(b.owner, int32(t))
-			object = append(object, p.object)
-			count[p.object]++
+			b.object = append(b.object, p.object)
+			b.count[p.object]++
 		}
 		c.first[t+1] = int32(len(c.uses))
 	}
 
 	// The uses of each object, in order: a counting sort.
-	b.chain = make([]int32, len(count)+1)
-	for i, n := range count {
+	b.chain = zeroed(b.chain, len(b.count)+1)
+	for i, n := range b.count {
 		b.chain[i+1] = b.chain[i] + n
-		count[i] = b.chain[i]
+		b.count[i] = b.chain[i]
 	}
-	b.users = make([]int32, len(c.uses))
-	for u, o := range object {
-		b.users[count[o]] = int32(u)
-		count[o]++
+	b.users = zeroed(b.users, len(c.uses))
+	for u, o := range b.object {
+		b.users[b.count[o]] = int32(u)
+		b.count[o]++
 	}
+}
+
+func (b *builder) alloc(size int) {
+	b.tab = make([]named, size)
+	b.shift = uint8(64 - bits.TrailingZeros(uint(size)))
+}
+
+// find returns the entry of key, or the empty one where it would be.
+func (b *builder) find(key unsafe.Pointer) *named {
+	mask := uint(len(b.tab) - 1)
+	i := uint(uint64(uintptr(key)) * 0x9E3779B97F4A7C15 >> (b.shift & 63))
+	for b.tab[i&mask].key != nil && b.tab[i&mask].key != key {
+		i++
+	}
+	return &b.tab[i&mask]
 }
 
 // chains makes the raw edges of each object's chain: from each segment to the one after it, and from the last
 // to the first one of the next round.
 func (b *builder) chains() {
-	b.from = make([]int32, 0, 2*len(b.users))
-	b.keys = make([]uint64, 0, 2*len(b.users))
+	b.from, b.keys = b.from[:0], b.keys[:0]
 	for o := range len(b.chain) - 1 {
 		b.split(b.chain[o], b.chain[o+1])
 		g := b.runs
@@ -329,26 +370,38 @@ func (b *builder) raw(from, to int32, next bool, use uint64) {
 // one origin, target and distance as one.
 func (b *builder) collect() {
 	c := b.c
-	begin := make([]int32, b.nodes+1)
+	b.begin = zeroed(b.begin, b.nodes+1)
+	begin := b.begin
 	for _, f := range b.from {
 		begin[f+1]++
 	}
 	for i := range b.nodes {
 		begin[i+1] += begin[i]
 	}
-	sorted := make([]uint64, len(b.keys))
+	b.sorted = zeroed(b.sorted, len(b.keys))
+	sorted := b.sorted
 	for i, f := range b.from {
 		sorted[begin[f]] = b.keys[i]
 		begin[f]++ // ends as the begin of the next
 	}
-	c.edges = make([]Edge, 0, len(sorted))
+	distinct, lo := 0, int32(0)
+	for _, hi := range begin[:b.nodes] {
+		keys := sorted[lo:hi]
+		lo = hi
+		sortKeys(keys)
+		for i, k := range keys {
+			if i == 0 || keys[i-1]>>32 != k>>32 {
+				distinct++
+			}
+		}
+	}
+	c.edges = make([]Edge, 0, distinct)
 	c.sets = make([]int32, 0, len(sorted))
 	c.out = make([]int32, b.nodes+1)
-	lo := int32(0)
-	for n := range b.nodes {
-		keys := sorted[lo:begin[n]]
-		lo = begin[n]
-		sortKeys(keys)
+	lo = 0
+	for n, hi := range begin[:b.nodes] {
+		keys := sorted[lo:hi]
+		lo = hi
 		for i, k := range keys {
 			if i == 0 || keys[i-1]>>32 != k>>32 {
 				at := int32(len(c.sets))
@@ -382,7 +435,8 @@ func sortKeys(k []uint64) {
 // same edge within the round, since v follows itself.
 func (b *builder) reduce() {
 	c := b.c
-	gone := make([]bool, len(c.edges))
+	b.gone = zeroed(b.gone, len(c.edges))
+	gone := b.gone
 	left := len(gone)
 	for u := range c.Tasks() {
 		lo, hi := c.out[u], c.out[u+1]
@@ -399,7 +453,7 @@ func (b *builder) reduce() {
 	if left == len(gone) {
 		return
 	}
-	kept := make([]Edge, 0, left)
+	kept := c.edges[:0]
 	lo := int32(0)
 	for n := range b.nodes {
 		hi := c.out[n+1]

@@ -5,6 +5,7 @@ package task
 
 import (
 	"fmt"
+	"sync"
 
 	"weft/deps"
 )
@@ -88,14 +89,29 @@ func strong(accs []deps.Access) []deps.Access {
 	return l
 }
 
+// scratch is what is recorded. Its memory is used again.
+type scratch struct {
+	parts []part
+	accs  []deps.Access // of all parts
+	ends  []int32       // of the accesses of each part
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// free gives up the memory.
+func (m *scratch) free() {
+	clear(m.parts)
+	clear(m.accs)
+	m.parts, m.accs, m.ends = m.parts[:0], m.accs[:0], m.ends[:0]
+	scratches.Put(m)
+}
+
 // An Iteration is one iteration of a loop while it is recorded. It is valid until the
 // function that records the loop returns.
 type Iteration struct {
 	loop   *Task // nil when it is over
 	number int
-	parts  []part
-	accs   []deps.Access // of all parts
-	ends   []int32       // of the accesses of each part
+	*scratch
 }
 
 // Spawn records a task that runs fn in each iteration. It is [Task.Spawn] otherwise.

@@ -61,8 +61,11 @@ const (
 
 // replay is the body of the loop's task: it records the loop and starts it.
 func (t *Task) replay(a IterAttrs, record func(*Iteration) error) error {
-	it := &Iteration{loop: t}
-	defer func() { it.loop = nil }()
+	it := &Iteration{loop: t, scratch: scratches.Get().(*scratch)}
+	defer func() {
+		it.loop = nil
+		it.scratch.free()
+	}()
 	for ; it.number < a.Unroll; it.number++ {
 		if err := record(it); err != nil {
 			return err
@@ -70,7 +73,7 @@ func (t *Task) replay(a IterAttrs, record func(*Iteration) error) error {
 	}
 	it.loop = nil
 	r := &replay{
-		parts: it.parts, tasks: len(it.parts), control: -1,
+		tasks: len(it.parts), control: -1,
 		tellAt: -1, partial: -1, unroll: a.Unroll, while: a.While,
 	}
 	r.limit(a.Iterations)
@@ -80,6 +83,8 @@ func (t *Task) replay(a IterAttrs, record func(*Iteration) error) error {
 	} else {
 		c = deps.NewCycle(it.accs, it.ends, a.While != nil)
 	}
+	r.parts = make([]part, len(it.parts), c.Nodes()+1)
+	copy(r.parts, it.parts)
 	if a.While != nil {
 		r.addControl(t)
 	}
@@ -149,6 +154,7 @@ func (r *replay) link(c *deps.Cycle) {
 	waits := make([]uint32, len(r.parts))
 	here := make([]uint32, len(r.parts)) // arrivals that the first run does not wait for
 	r.cycle = c
+	r.next = make([]int32, 0, c.Len()+2*r.tasks*(r.tasks-own))
 	for n := range c.Nodes() {
 		p := &r.parts[at(n)]
 		p.from = uint32(len(r.next))
