@@ -128,6 +128,49 @@ var plantedBugs = []explore.Bug{
 		Old: "return w.v.Add(wordWaiting)&wordDone == 0",
 		New: "if w.v.Load()&wordDone != 0 {\n\t\treturn false\n\t}\n\tw.v.Add(wordWaiting)\n\treturn true",
 	},
+
+	// Recorded loops.
+	{
+		Name: "E2 after E4", File: "replay.go", Test: "TestExploreReplay",
+		Old: "\tif !last {\n\t\tp.round++\n\t\tr.again(p, t)\n\t}\n",
+		New: "\tif !last {\n\t\tdefer func() {\n\t\t\tt.holds.Add(0) // a step that the next run sees\n\t\t\tp.round++\n\t\t\tr.again(p, t)\n\t\t}()\n\t}\n",
+	}, {
+		Name: "E4 does not see the cut", File: "replay.go", Test: "TestExploreReplay",
+		Old: "\tswitch v := p.state.Add(p.own); {\n\tcase v == 0:\n\t\tf.MakeReady(&p.task.Node)\n\tcase v&cutOff != 0:\n\t\treturn loop\n\t}\n",
+		New: "\tif p.state.Add(p.own) == 0 {\n\t\tf.MakeReady(&p.task.Node)\n\t}\n",
+	}, {
+		Name: "C1 lets everybody through", File: "replay.go", Test: "TestExploreReplay",
+		Old: "\tif !r.cut.CompareAndSwap(false, true) {\n\t\treturn\n\t}\n",
+		New: "\tr.cut.Store(true)\n",
+	}, {
+		Name: "C2 takes every part for one that waits", File: "replay.go", Test: "TestExploreReplay",
+		Old: "\t\tif (r.parts[i].state.Add(cutOff)-cutOff)&ownHere != 0 {\n\t\t\twaiting++\n\t\t}\n",
+		New: "\t\tif r.parts[i].state.Add(cutOff) != cutOff {\n\t\t\twaiting++\n\t\t}\n",
+	}, {
+		Name: "C2 takes no part for one that waits", File: "replay.go", Test: "TestExploreReplay",
+		Old: "\tloop.count.Add(int64(-waiting)) // does not make it zero: the caller's is left\n",
+		New: "",
+	}, {
+		Name: "a part that is cut off is queued", File: "replay.go", Test: "TestExploreReplay",
+		Old: "\tif p.state.Add(arrival) != 0 {\n\t\treturn\n\t}\n",
+		New: "\tif p.state.Add(arrival)&^cutOff != 0 {\n\t\treturn\n\t}\n",
+	}, {
+		Name: "a successor is told twice", File: "given.go", Test: "TestExploreReplay",
+		Old: "\t\tif !g.passed[i] {\n\t\t\tr.arrive(to, f)\n\t\t}\n",
+		New: "\t\tr.arrive(to, f)\n",
+	}, {
+		Name: "E3 before E4 in the control task", File: "replay.go", Test: "TestExploreReplay",
+		Old: "\tif p.state.Add(p.own) == 0 {\n\t\tf.MakeReady(&p.task.Node) // there are no tasks\n\t\treturn\n\t}\n",
+		New: "\tdefer func() { if p.state.Add(p.own) == 0 { f.MakeReady(&p.task.Node) } }()\n",
+	}, {
+		Name: "the control task overtakes", File: "given.go", Test: "TestExploreReplay",
+		Old: "\t\tg.late = true\n\t\tr.parts[r.control].state.Add(^uint32(arrival - 1))\n",
+		New: "",
+	}, {
+		Name: "an object is passed on with another one", File: "given.go", Test: "TestExploreReplay",
+		Old: "\t\tif !g.uses[i] {\n\t\t\treturn false\n\t\t}\n",
+		New: "\t\tif g.uses[i] {\n\t\t\treturn true\n\t\t}\n",
+	},
 }
 
 // The steps of slot.sleep, and the first one as it stands where the variables are declared.

@@ -27,17 +27,7 @@ func (t *Task) giveEarly(s *slot, accs []deps.Access) error {
 	if k == r.control {
 		return fmt.Errorf("task: Release in the condition of a loop, which has no accesses")
 	}
-	g := p.given
-	if g == nil {
-		g = &given{uses: make([]bool, len(r.cycle.Accesses(k))), passed: make([]bool, p.to-p.from)}
-		p.given = g
-	}
-	if !g.late && r.control >= 0 {
-		// The control task waits for the last tasks of the round only, which need not be over after t
-		// now: it is to wait for t as well. It has not started, since nothing of t has been passed on.
-		g.late = true
-		r.parts[r.control].state.Add(^uint32(arrival - 1))
-	}
+	g := r.begin(p, k)
 	t.flags |= flagLongSpawn // children may not name what is given up
 	var first error
 	for _, a := range accs {
@@ -64,15 +54,37 @@ func (t *Task) giveEarly(s *slot, accs []deps.Access) error {
 		left -= s.overN
 	}
 	if left == 0 {
-		for i, e := range r.cycle.Edges(k) {
-			if !g.passed[i] && g.covers(r.cycle.Objects(e)) {
-				g.passed[i] = true
-				r.arrive(r.next[int(p.from)+i], &s.flow)
-			}
-		}
+		r.passGiven(p, k, &s.flow)
 		s.settle(false)
 	}
 	return first
+}
+
+// begin makes p, the part at k, ready for Release.
+func (r *replay) begin(p *part, k int) *given {
+	g := p.given
+	if g == nil {
+		g = &given{uses: make([]bool, len(r.cycle.Accesses(k))), passed: make([]bool, p.to-p.from)}
+		p.given = g
+	}
+	if !g.late && r.control >= 0 {
+		// The control task waits for the last tasks of the round only, which need not be over after p
+		// now: it is to wait for p as well. It has not started, since nothing of p has been passed on.
+		g.late = true
+		r.parts[r.control].state.Add(^uint32(arrival - 1))
+	}
+	return g
+}
+
+// passGiven tells the successors of p, the part at k, that wait for nothing but what is given up.
+func (r *replay) passGiven(p *part, k int, f *deps.Flow) {
+	g := p.given
+	for i, e := range r.cycle.Edges(k) {
+		if !g.passed[i] && g.covers(r.cycle.Objects(e)) {
+			g.passed[i] = true
+			r.arrive(r.next[int(p.from)+i], f)
+		}
+	}
 }
 
 // covers reports whether all of set, which is not empty, is given up.

@@ -6,7 +6,6 @@ package task
 import (
 	"math"
 	"reflect"
-	"sync/atomic"
 
 	"weft/deps"
 	"weft/internal/xatomic"
@@ -29,8 +28,8 @@ type replay struct {
 	unroll  int
 	while   func(*Task) (bool, error)
 
-	ended bool        // owned by the control task: there is no further round
-	cut   atomic.Bool // the run has failed, and somebody looks after the parts that wait
+	ended bool         // owned by the control task: there is no further round
+	cut   xatomic.Bool // the run has failed, and somebody looks after the parts that wait
 }
 
 // A part is a node of the graph. It fills a cache line, the only one that its
@@ -233,6 +232,8 @@ func (s *slot) runOver(t *Task, f *deps.Flow) *Task {
 		if r.ended || t.run.stopped.Load() {
 			return loop
 		}
+		r.nextRound(p, t, f)
+		return nil
 	case r.control < 0 && t.run.stopped.Load():
 		r.cutShort(loop)
 		return loop
@@ -264,6 +265,20 @@ func (s *slot) runOver(t *Task, f *deps.Flow) *Task {
 		return loop
 	}
 	return nil
+}
+
+// nextRound is the end of a run of the control task, p, after which there is a round. Its own arrival comes first: from the
+// first arrival of the round on, Release may take one away, and what is left must not look as if all had come.
+func (r *replay) nextRound(p *part, t *Task, f *deps.Flow) {
+	p.round++
+	r.again(p, t)
+	if p.state.Add(p.own) == 0 {
+		f.MakeReady(&p.task.Node) // there are no tasks
+		return
+	}
+	for _, to := range r.next[p.from:p.to] {
+		r.arrive(to, f)
+	}
 }
 
 // arrive tells the part at k that one of its predecessors is over.
