@@ -282,14 +282,13 @@ func (l lap) byCycle(c *Cycle, apart bool) []bool {
 	return started
 }
 
+var cyclePrograms = 2500
+
 // A run starts by the graph if and only if it starts by the rules: with all others over, and one that has given some of
 // its objects up. So no order is missing and none is too much, whatever Release is called for.
 func TestCycleRandom(t *testing.T) {
 	seed := rand.Uint64()
-	programs := 2500
-	if testing.Short() {
-		programs = 500
-	}
+	programs := cyclePrograms
 	for k := range programs {
 		r := rand.New(rand.NewPCG(seed, uint64(k)))
 		var o [6]int
@@ -353,10 +352,7 @@ func TestCycleRandom(t *testing.T) {
 // The same for ranges of memory and objects that overlap: what a task may do is decided byte by byte.
 func TestCycleRandomRanges(t *testing.T) {
 	seed := rand.Uint64()
-	programs := 1500
-	if testing.Short() {
-		programs = 300
-	}
+	programs := cyclePrograms / 2
 	for k := range programs {
 		r := rand.New(rand.NewPCG(seed, uint64(k)))
 		var mem [12]byte
