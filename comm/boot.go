@@ -9,6 +9,8 @@ import (
 	"fmt"
 
 	"weft/internal/fabric"
+	"weft/internal/fabric/inproc"
+	"weft/internal/fabric/tcp"
 	"weft/internal/launch"
 )
 
@@ -25,51 +27,72 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 	if err != nil {
 		return runError(err)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	client.Watch(func(news error) {
-		if errors.Is(news, launch.ErrAborted) {
-			cancel(news)
-		}
-	})
-	go func() { // ends with this call at the latest
-		select {
-		case <-client.Lost():
-			cancel(launch.ErrLauncherLost)
-		case <-ctx.Done():
-		}
-	}()
-	if place.Ranks == 1 {
-		// The rank has nobody to talk to but itself.
-		err := Run(ctx, cfg, body)
-		if left := client.Leave(); err == nil && left != nil {
-			err = runError(left)
-		}
-		return err
-	}
-	if _, err := connect(ctx, client); err != nil {
-		// The launcher ends the other ranks when this one ends: it has not left the job.
+	ep, err := connect(ctx, client)
+	if err != nil {
+		// This rank has not left the job: the launcher ends the others when it ends.
 		return runError(fmt.Errorf("rank %d of %d: %w", place.Rank, place.Ranks, err))
 	}
-	return nil
+	w := newWorld(ctx, cfg, []fabric.Endpoint{ep})
+	over := make(chan struct{})
+	defer close(over)
+	go func() { // ends with this call
+		select {
+		case <-client.Lost():
+			w.end(launch.ErrLauncherLost)
+		case <-over:
+		}
+	}()
+	client.Watch(func(news error) {
+		var d *launch.Death
+		switch {
+		case !errors.As(news, &d):
+			w.end(news)
+		case !d.Clean && d.Rank != place.Rank:
+			w.procs[place.Rank].Lost(d.Rank, d)
+		}
+	})
+	err = w.run(ctx, body)
+	// Whatever the run came to, it is over for this rank, and its exit status is the program's to choose.
+	if left := client.Leave(); err == nil && left != nil {
+		err = runError(left)
+	}
+	return err
 }
 
-// connect makes this rank's endpoint of the fabrics that connect it with the others.
+// connect makes this rank's endpoint, of the fabric that connects it with the others.
 func connect(ctx context.Context, client *launch.Client) (fabric.Endpoint, error) {
-	peers, err := client.Meet(ctx, nil)
+	if client.Size() == 1 {
+		eps, err := inproc.New(1)
+		if err != nil {
+			return nil, err
+		}
+		return eps[0], nil
+	}
+	var peers []launch.Peer
+	met := make(chan struct{})
+	ep, err := tcp.New(tcp.Config{
+		Rank: client.Rank(), Size: client.Size(), Secret: client.Secret()[:],
+		Lookup: func(ctx context.Context, rank int) (string, error) {
+			select {
+			case <-met:
+			case <-ctx.Done():
+				return "", context.Cause(ctx)
+			}
+			addr, ok := peers[rank].Addrs[tcpName]
+			if !ok {
+				return "", fmt.Errorf("%w: rank %d is not to be reached by %s", ErrNoFabric, rank, tcpName)
+			}
+			return string(addr), nil
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
-	var missing string
-	for _, p := range peers {
-		if p.Rank != client.Rank() {
-			missing = "another process"
-			if p.Node != client.Node() {
-				missing = "another node"
-			}
-			missing = fmt.Sprintf("rank %d is in %s", p.Rank, missing)
-			break
-		}
+	if peers, err = client.Meet(ctx, map[string][]byte{tcpName: []byte(ep.Addr())}); err != nil {
+		return nil, errors.Join(err, ep.Close())
 	}
-	return nil, fmt.Errorf("%w: %s, and this build of weft has inproc only, which connects the goroutines of one process; start the program by itself, where it has all its ranks", ErrNoFabric, missing)
+	close(met)
+	return ep, nil
 }
+
+const tcpName = "tcp"

@@ -53,8 +53,22 @@ func program(role string) error {
 	}
 	return comm.Main(context.Background(), cfg, func(c *comm.Comm) error {
 		fmt.Printf("rank %d of %d\n", c.Rank(), c.Size())
-		if role == "fail" {
+		switch {
+		case role == "fail":
 			return errors.New("as told")
+		case role == "kill" && c.Rank() == 1:
+			me, err := os.FindProcess(os.Getpid())
+			if err != nil {
+				return err
+			}
+			if err := c.Barrier(); err != nil {
+				return err
+			}
+			return me.Kill()
+		case role == "kill":
+			if err := c.Barrier(); err != nil {
+				return err
+			}
 		}
 		return c.Barrier()
 	})
@@ -150,10 +164,24 @@ func TestRunWeftProgram(t *testing.T) {
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.errOut, "the program wants 3 ranks, and is one of 2 that were started")
 
-	r = self(t, "", "run", "-n", "2", me, "--role", "any")
+	for _, ranks := range []int{2, 4} {
+		r = self(t, "", "run", "-n", fmt.Sprint(ranks), me, "--role", "any")
+		require.Zero(t, r.status, r.errOut)
+		var want []string
+		for i := range ranks {
+			want = append(want, fmt.Sprintf("rank %d of %d", i, ranks))
+		}
+		require.ElementsMatch(t, want, strings.Split(strings.TrimSpace(r.out), "\n"))
+		require.Empty(t, r.errOut)
+	}
+
+	// One fails, and one is killed: the others hear of it, whatever they wait for.
+	r = self(t, "", "run", "-grace", "1h", "-n", "3", me, "--role", "fail")
 	require.Equal(t, 1, r.status)
-	require.Contains(t, r.errOut, "no fabric connects the ranks")
-	require.NotContains(t, r.out, "rank")
+	require.Contains(t, r.errOut, "as told")
+	r = self(t, "", "run", "-keep-going", "-n", "3", me, "--role", "kill")
+	require.Equal(t, 137, r.status, r.errOut)
+	require.Equal(t, 2, strings.Count(r.errOut, "a rank is lost"), r.errOut)
 
 	r = self(t, "", "run", me, "--role", "any", ":", "-env", "WEFT_WORKERS=2", "-env", "PSP_SMP_NODE_ID=x", me, "--role", "any")
 	require.Equal(t, 1, r.status)

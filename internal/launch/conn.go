@@ -73,7 +73,10 @@ func (k *conn) write() {
 			return
 		}
 		if _, err := frames.WriteTo(k.c); err != nil {
-			k.stop()
+			// The rank has closed its end. What it said before that is still to be read: the connection is the reader's to close.
+			k.mu.Lock()
+			k.stopped = true
+			k.mu.Unlock()
 			return
 		}
 	}

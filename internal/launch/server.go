@@ -52,6 +52,7 @@ type Server struct {
 	conns  []*conn             // guarded by mu: by rank, nil if not here
 	guests map[net.Conn]bool   // guarded by mu: connections before their handshake is done
 	timers map[int]*time.Timer // guarded by mu: of ranks whose connection is gone and whose process is not known to be
+	order  []int               // guarded by mu: by rank, when its connection ended among all that have; 0: it has not
 	closed bool                // guarded by mu
 }
 
@@ -263,8 +264,8 @@ func (s *Server) Settle(rank int) {
 }
 
 // Ended says that the process of a rank has ended. It returns the death as the other ranks hear of it: an exit status of
-// 0 is not clean if the rank took part and has not left.
-func (s *Server) Ended(rank, code int, how string) *Death {
+// 0 is not clean if the rank took part and has not left. orderly: it has left, or never took part.
+func (s *Server) Ended(rank, code int, how string) (d *Death, orderly bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t := s.timers[rank]; t != nil {
@@ -272,12 +273,13 @@ func (s *Server) Ended(rank, code int, how string) *Death {
 		delete(s.timers, rank)
 	}
 	m := &s.space.members[rank]
-	d := &Death{Rank: rank, Code: code, How: how, Clean: code == 0 && (m.left || !m.joined)}
+	orderly = m.left || !m.joined
+	d = &Death{Rank: rank, Code: code, How: how, Clean: code == 0 && orderly}
 	if code == 0 && !d.Clean {
 		d.How += ", without leaving the job"
 	}
 	s.postLocked(s.space.end(d))
-	return d
+	return d, orderly
 }
 
 // Abort tells all ranks that the job is being ended, so that they need not find out.

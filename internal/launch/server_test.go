@@ -224,8 +224,8 @@ func TestDeaths(t *testing.T) {
 		return s.space.members[0].waits == 1 && s.space.round.here[1]
 	}
 	require.Eventually(t, waiting, 10*time.Second, time.Millisecond)
-	d := s.Ended(3, 137, "killed by signal 9 (killed)")
-	require.False(t, d.Clean)
+	d, orderly := s.Ended(3, 137, "killed by signal 9 (killed)")
+	require.False(t, d.Clean || orderly)
 	for range 2 {
 		err := <-results
 		require.ErrorIs(t, err, ErrEnded)
@@ -258,11 +258,12 @@ func TestLeaving(t *testing.T) {
 	require.ErrorIs(t, cs[0].Fence(t.Context()), ErrEnded)
 	require.Empty(t, heard)
 	s.Settle(1)
-	require.True(t, s.Ended(1, 0, "exit status 0").Clean)
-	d := (<-heard).(*Death)
-	require.True(t, d.Clean)
+	d, orderly := s.Ended(1, 0, "exit status 0")
+	require.True(t, d.Clean && orderly)
+	require.True(t, (<-heard).(*Death).Clean)
 	s.Settle(0)
-	require.False(t, s.Ended(0, 0, "exit status 0").Clean, "it has not left")
+	d, orderly = s.Ended(0, 0, "exit status 0")
+	require.False(t, d.Clean || orderly, "it has not left")
 }
 
 func TestLostConnection(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,6 +52,27 @@ type event struct {
 	err   error
 }
 
+// class says how a rank has failed, the worst first.
+type class uint8
+
+const (
+	killed class = iota // by a signal
+	broken              // it took part, and has not left the job
+	left                // in order, with a failure as its exit status
+)
+
+// blameTime is how long a rank's failure waits for a worse one, which it may be due to. A guess, above what it takes a kernel
+// to end a process.
+const blameTime = 100 * time.Millisecond
+
+// failure is how a rank has failed.
+type failure struct {
+	p      *process
+	class  class
+	status int
+	how    string
+}
+
 // runner is a job. The goroutine of Run owns what has no other note.
 type runner struct {
 	// Constant after construction.
@@ -73,6 +95,8 @@ type runner struct {
 	status   int              // of the first failure
 	grace    <-chan time.Time // in ending: when it becomes killing
 	insisted map[os.Signal]bool
+	failures []failure        // of ranks, until it is clear which was the first
+	blame    <-chan time.Time // when that is taken to be clear
 	janitor  *janitor
 }
 
@@ -258,6 +282,8 @@ func (r *runner) loop() {
 			r.say("the time limit of %v is over; ending all ranks", r.spec.Timeout)
 			r.fail(StatusTimeout)
 			r.endAll(&launch.Abort{Rank: -1, Code: StatusTimeout, Reason: "the time limit is over"})
+		case <-r.blame:
+			r.report()
 		case <-r.grace:
 			r.kill(fmt.Sprintf("%v after SIGTERM", r.spec.Grace))
 		}
@@ -285,9 +311,32 @@ func (r *runner) handle(e event) {
 		if r.state != running {
 			return
 		}
-		p := r.procs[e.rank]
-		r.failRank(p, StatusFailure, e.lost+", without its leaving the job")
+		r.failed(failure{r.procs[e.rank], broken, StatusFailure, e.lost + ", without its leaving the job"})
 	}
+}
+
+// failed takes a failure of a rank. A rank's death has others fail, whose end may be heard of first; so one that may be
+// of that kind is kept for a while, and counts after those that are worse.
+func (r *runner) failed(f failure) {
+	r.failures = append(r.failures, f)
+	if r.state != running || f.class == killed || r.live == 0 {
+		r.report()
+	} else if r.blame == nil {
+		r.blame = time.After(blameTime)
+	}
+}
+
+// report reports the failures that are kept.
+func (r *runner) report() {
+	slices.SortStableFunc(r.failures, func(a, b failure) int { return int(a.class) - int(b.class) })
+	for _, f := range r.failures {
+		if r.state == running {
+			r.failRank(f.p, f.status, f.how)
+		} else {
+			r.fail(f.status)
+		}
+	}
+	r.failures, r.blame = nil, nil
 }
 
 // ended records the end of a process.
@@ -295,15 +344,21 @@ func (r *runner) ended(p *process, st *os.ProcessState) {
 	code, how := exitStatus(st)
 	p.ended = true
 	r.live--
-	d := r.server.Ended(p.rank, code, how)
+	d, orderly := r.server.Ended(p.rank, code, how)
 	r.signalGroup(p, syscall.SIGTERM) // what it has left behind
-	if d.Clean || r.state != running {
-		if !d.Clean {
-			r.fail(max(code, 1))
+	f := failure{p, broken, max(code, StatusFailure), d.How}
+	switch {
+	case d.Clean:
+		if r.live == 0 {
+			r.report()
 		}
 		return
+	case code > StatusSignalBase:
+		f.class = killed
+	case orderly:
+		f.class = left
 	}
-	r.failRank(p, max(code, StatusFailure), d.How)
+	r.failed(f)
 }
 
 // fail records the first failure's status.

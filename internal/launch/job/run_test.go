@@ -44,7 +44,7 @@ func TestExitStatuses(t *testing.T) {
 		"signal":                 {[]Part{shell(1, "kill -9 $$")}, 137, "rank 0 (sh): killed by signal 9 (killed", false},
 		"the first counts":       {[]Part{shell(1, "trap 'exit 9' TERM; while :; do sleep 0.01; done"), shell(1, "exit 4")}, 4, "rank 1 (sh): exit status 4; ending the others", false},
 		"others are ended":       {[]Part{shell(2, "sleep 1000"), shell(1, "exit 6")}, 6, "rank 2", false},
-		"others go on":           {[]Part{shell(1, "while [ ! -e $F ]; do sleep 0.01; done; echo done"), shell(1, "(sleep 0.05; : >$F) & trap '' TERM; wait; exit 6")}, 6, "rank 1 (sh): exit status 6; the others go on", true},
+		"others go on":           {[]Part{shell(1, "while [ ! -e $F ]; do sleep 0.01; done; echo done"), shell(1, "(sleep 0.05; : >$F) & trap '' TERM; wait; exit 6")}, 6, "rank 1 (sh): exit status 6", true},
 		"ends without leaving":   {[]Part{role("vanish", 2)}, 1, "exit status 0, without leaving the job", false},
 		"fails without leaving":  {[]Part{role("vanish3", 2)}, 3, "exit status 3", false},
 		"leaves":                 {[]Part{role("leave0", 3)}, 0, "", false},
