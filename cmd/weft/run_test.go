@@ -34,6 +34,10 @@ func TestMain(m *testing.M) {
 	}
 	switch role {
 	case "":
+		// The race detector has a process wait for a second at its exit.
+		if err := os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")); err != nil {
+			panic(err)
+		}
 		os.Exit(m.Run())
 	case "weft":
 		main()

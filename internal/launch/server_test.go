@@ -291,6 +291,7 @@ func TestHostileRank(t *testing.T) {
 		"garbage":  {[]byte("\xff\xff\xff\xff and so on"), "a frame of 4294967295 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			lost := make(chan string, 1)
 			s := newTestServer(t, ServerConfig{Ranks: 2, OnLost: func(_ int, how string) { lost <- how }})
 			cs := joinAll(t, s)

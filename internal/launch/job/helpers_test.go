@@ -71,10 +71,15 @@ var roles = map[string]func() int{
 			if c.Rank() == 1 {
 				return exitNow(9)
 			}
-			ch := make(chan error, 1)
+			ch := make(chan error, 3)
 			c.Watch(func(err error) { ch <- err })
-			fmt.Println(<-ch)
-			return 0
+			for err := range ch {
+				if err.(*launch.Death).Rank == 1 {
+					fmt.Println(err)
+					return 0
+				}
+			}
+			return 1
 		})
 	},
 }
@@ -86,6 +91,8 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(roleVariable); role != "" {
 		os.Exit(roles[role]())
 	}
+	// The race detector has a process wait for a second at its exit.
+	check(os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")))
 	os.Exit(m.Run())
 }
 
