@@ -52,7 +52,6 @@ type Server struct {
 	conns  []*conn             // guarded by mu: by rank, nil if not here
 	guests map[net.Conn]bool   // guarded by mu: connections before their handshake is done
 	timers map[int]*time.Timer // guarded by mu: of ranks whose connection is gone and whose process is not known to be
-	order  []int               // guarded by mu: by rank, when its connection ended among all that have; 0: it has not
 	closed bool                // guarded by mu
 }
 
