@@ -13,7 +13,7 @@ import (
 // it. While the task may still use the object, the access keeps the object
 // alive.
 type Access struct {
-	ptr  unsafe.Pointer
+	ptr  unsafe.Pointer // the object; of ModeReduce the *Reduced
 	mode Mode
 	weak bool
 
@@ -62,11 +62,16 @@ func (a Access) IsWeak() bool { return a.weak }
 
 // String returns the access as it is written in a program, with the address.
 func (a Access) String() string {
-	s := fmt.Sprintf("%v(%p)", a.mode, a.ptr)
+	s := written(a.mode, a.object(), a.weak)
 	if a.isRange() {
-		s = fmt.Sprintf("Slice(%p, %d bytes).%v()", a.ptr, a.size(), a.mode)
+		s = fmt.Sprintf("Slice(%p, %d bytes).%s", a.ptr, a.size(), a.how())
 	}
-	if a.weak {
+	return s
+}
+
+func written(m Mode, object unsafe.Pointer, weak bool) string {
+	s := fmt.Sprintf("%v(%p)", m, object)
+	if weak {
 		s += ".Weak()"
 	}
 	return s

@@ -9,6 +9,10 @@ package deps
 //
 // A Flow belongs to one goroutine at a time and is not reentrant.
 type Flow struct {
+	// Join, if not nil, is called for each Reduce access that Register meets, before anybody else can reach
+	// the child. Register may still panic afterwards.
+	Join func(parent, child *Node, x Access)
+
 	work  []step // deliveries whose effects are still to be carried out
 	ready list
 	free  list

@@ -111,7 +111,7 @@ func (pr *planner) task(parent *plan, given map[int]bool, depth int) *plan {
 func (pr *planner) use(t *plan) {
 	for _, u := range t.uses {
 		switch {
-		case u.weak:
+		case u.weak, u.mode == deps.ModeReduce:
 		case u.mode == deps.ModeIn:
 			t.want[u.obj] = pr.value[u.obj]
 		default:
@@ -123,6 +123,7 @@ func (pr *planner) use(t *plan) {
 // crew runs one plan.
 type crew struct {
 	objs    []int64
+	sums    []*deps.Reduction[int64]
 	checked bool   // covered: the bodies use the objects
 	keep    int    // free jobs that are kept untouched before they are used again
 	turn    func() // lets another goroutine run, where only one does at a time; nil for the hammer
@@ -137,6 +138,8 @@ type crew struct {
 	jobs, freed, made atomic.Int64
 	failure           atomic.Pointer[string]
 }
+
+func (c *crew) access(d decl) deps.Access { return accessOrReduce(&c.objs[d.obj], c.sums[d.obj], d) }
 
 func (c *crew) fail(format string, args ...any) {
 	s := fmt.Sprintf(format, args...)
@@ -169,6 +172,7 @@ func (c *crew) newHand(seed uint64, i int) *hand {
 
 func (c *crew) begin(root *plan) {
 	c.cond.L = &c.mu
+	c.sums = sumsOf(c.objs)
 	j := &job{plan: root}
 	j.pending.Store(1)
 	c.jobs.Store(1)
@@ -246,7 +250,7 @@ func (h *hand) body(j *job) {
 			continue
 		}
 		if o.release != nil {
-			if err := j.node.Release(accessTo(&c.objs[o.release.obj], *o.release), &h.flow); err != nil {
+			if err := j.node.Release(c.access(*o.release), &h.flow); err != nil {
 				c.fail("release: %v", err)
 			}
 			h.collect(nil)
@@ -258,7 +262,7 @@ func (h *hand) body(j *job) {
 		c.jobs.Add(1)
 		accs := make([]deps.Access, len(o.child.list), len(o.child.list)+len(o.child.ranges))
 		for i, d := range o.child.list {
-			accs[i] = accessTo(&c.objs[d.obj], d)
+			accs[i] = c.access(d)
 		}
 		for _, d := range o.child.ranges {
 			accs = append(accs, rangeTo(c.objs, d))
@@ -290,7 +294,7 @@ func (h *hand) touch(p *plan) {
 	for _, u := range p.uses {
 		x := &h.c.objs[u.obj]
 		switch {
-		case u.weak:
+		case u.weak, u.mode == deps.ModeReduce: // has a private copy
 		case u.mode == deps.ModeIn:
 			if v := *x; v != p.want[u.obj] {
 				h.c.fail("task %s reads %d, the sequential program %d", p.name, v, p.want[u.obj])

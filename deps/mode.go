@@ -14,6 +14,7 @@ const (
 	ModeOut                    // overwrite; orders as ModeInOut
 	ModeInOut                  // read and write
 	ModeConcurrent             // update together with the neighbours of the same mode
+	ModeReduce                 // contribute to a private copy, which is combined later
 )
 
 // String returns the name of the constructor of the mode.
@@ -27,6 +28,8 @@ func (m Mode) String() string {
 		return "InOut"
 	case ModeConcurrent:
 		return "Concurrent"
+	case ModeReduce:
+		return "Reduce"
 	}
 	return fmt.Sprintf("Mode(%d)", uint8(m))
 }
@@ -43,6 +46,9 @@ func combine(a, b Mode) Mode {
 
 // union returns the state of an access that one task declares twice, as in state s and as x.
 func union(s uint32, x Access) uint32 {
+	if s&isReduce != 0 {
+		return s | x.bits()
+	}
 	if combine(modeOf(s), x.mode.order()) != modeOf(s) {
 		s &^= isReader | isGroup
 	}
@@ -60,6 +66,8 @@ func (a Access) bits() uint32 {
 		s = isReader
 	case ModeConcurrent:
 		s = isGroup
+	case ModeReduce:
+		return a.reduceBits()
 	}
 	if a.weak {
 		s |= isWeak
@@ -82,6 +90,8 @@ func modeOf(s uint32) Mode {
 		return ModeIn
 	case s&isGroup != 0:
 		return ModeConcurrent
+	case s&isReduce != 0:
+		return ModeReduce
 	}
 	return ModeInOut
 }

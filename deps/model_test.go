@@ -66,6 +66,18 @@ next:
 	return out
 }
 
+// clashes reports whether a list has an object both in Reduce and otherwise.
+func clashes(list []decl) bool {
+	for _, a := range list {
+		for _, b := range list {
+			if a.obj == b.obj && (a.mode == deps.ModeReduce) != (b.mode == deps.ModeReduce) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // spawn appends a child of p.
 func (p *mtask) spawn(list []decl) *mtask {
 	t := newModelTask(p)
@@ -184,6 +196,8 @@ func (u *use) mayUse() bool {
 		return u.mayRead()
 	case deps.ModeConcurrent:
 		return u.mayJoin()
+	case deps.ModeReduce:
+		return true
 	}
 	return u.mayWrite()
 }

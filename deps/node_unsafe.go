@@ -75,7 +75,8 @@ func (a *access) child() *access { return (*access)(a.ref) }
 //
 // Several accesses to one object become one: of the same mode if the modes are equal,
 // else InOut; strong if one is strong. Register panics if p has given the object up
-// by Release: nothing protects it any more. After a panic n must not be used again.
+// by Release: nothing protects it any more; and if the list has an object both in Reduce and
+// otherwise, or in two reductions. After a panic n must not be used again.
 //
 // Only the body of p may call it; it may run concurrently with everything
 // else in the domain.
@@ -139,7 +140,8 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
 	n.accs = n.room(len(list))
 	k := 0
 	for _, x := range list {
-		if x.ptr == nil || x.isRange() {
+		key := x.ptr
+		if key == nil || x.isRange() {
 			if x.isRange() && x.size() == 0 {
 				continue
 			}
@@ -150,23 +152,33 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
 			n.undo(d, k)
 			panicZero()
 		}
-		e := d.slot(x.ptr, f)
+		if x.mode == ModeReduce {
+			key = x.object()
+			if f.Join != nil {
+				f.Join(p, n, x)
+			}
+		}
+		e := d.slot(key, f)
 		if last := e.last; last != nil {
 			if last.owner == n {
+				if why := clash(last, x, list); why != "" {
+					n.undo(d, k)
+					panic(why)
+				}
 				merge(last, x)
 				last.cover(d, x)
 				continue
 			}
 			if last.owner == p && last.given {
 				n.undo(d, k)
-				panic(fmt.Sprintf("deps: a child accesses object %p, which its parent has given up by Release", x.ptr))
+				panic(fmt.Sprintf("deps: a child accesses object %p, which its parent has given up by Release", key))
 			}
 		}
 		a := &n.accs[k]
 		a.state.Init(x.bits())
 		a.given = false
 		a.setSize(d, x)
-		a.ref = x.ptr
+		a.ref = key
 		a.owner = n
 		if a.succ = e.last; a.succ != nil {
 			xatomic.PrefetchW(unsafe.Pointer(a.succ)) // the links will write them
@@ -457,7 +469,7 @@ func (n *Node) Release(x Access, f *Flow) error {
 	if n.dom != nil && n.dom.ranges != nil && n.dom.ranges.own.owner != nil {
 		return n.dom.ranges.release(x, f)
 	}
-	a := n.find(x.ptr)
+	a := n.find(x.object())
 	if x.isRange() {
 		if x.size() == 0 {
 			return nil
@@ -468,8 +480,8 @@ func (n *Node) Release(x Access, f *Flow) error {
 		return fmt.Errorf("deps: Release of %v: the task has not declared an access to this object", x)
 	}
 	s := a.state.Load()
-	if got := modeOf(s); got != x.mode.order() || (s&isWeak != 0) != x.weak {
-		return fmt.Errorf("deps: Release of %v: the task has declared %v", x, Access{ptr: x.ptr, mode: got, weak: s&isWeak != 0})
+	if got := modeOf(s); got != x.mode.order() || isWeakly(s) != x.weak {
+		return fmt.Errorf("deps: Release of %v: the task has declared %s", x, written(got, x.object(), isWeakly(s)))
 	}
 	if a.given {
 		return fmt.Errorf("deps: Release of %v: the task has given it up before", x)
@@ -479,7 +491,7 @@ func (n *Node) Release(x Access, f *Flow) error {
 		return nil
 	}
 	if n.dom != nil && n.dom.n > 0 {
-		e := n.dom.probe(x.ptr)
+		e := n.dom.probe(x.object())
 		last := e.last
 		a.given, e.last = true, a
 		if last != a {

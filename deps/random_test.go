@@ -36,7 +36,7 @@ type profile struct {
 	nofree  bool    // programs that can leave memory to the garbage collector
 }
 
-var allModes = []deps.Mode{deps.ModeIn, deps.ModeOut, deps.ModeInOut, deps.ModeConcurrent}
+var allModes = []deps.Mode{deps.ModeIn, deps.ModeOut, deps.ModeInOut, deps.ModeConcurrent, deps.ModeReduce}
 
 var profiles = []profile{
 	{name: "flat", modes: allModes[:3], objects: 3, tasks: 25, depth: 1, list: 4, eager: .5},
@@ -210,6 +210,16 @@ func (p *profile) randomList(t *mtask, r *rand.Rand) []decl {
 			continue
 		}
 		list = append(list, d)
+	}
+	if r.Float64() >= p.illegal {
+		// A reduction is its task's only access to the object.
+		for i := range list {
+			for j := range list[:i] {
+				if list[j].obj == list[i].obj && (list[j].mode == deps.ModeReduce) != (list[i].mode == deps.ModeReduce) {
+					list[i].mode = list[j].mode
+				}
+			}
+		}
 	}
 	return list
 }

@@ -31,16 +31,19 @@ type rprofile struct {
 	eager   float64
 }
 
+// rangeModes are the modes that Slice has.
+var rangeModes = allModes[:4]
+
 var rprofiles = []rprofile{
 	{name: "flat", modes: allModes[:3], cells: 12, tasks: 20, depth: 1, list: 2, eager: .5},
-	{name: "flatgroups", modes: allModes, cells: 12, tasks: 20, depth: 1, list: 3, weak: .2, release: .15, eager: .5},
-	{name: "small", modes: allModes, cells: 3, tasks: 20, depth: 3, list: 2, weak: .4, release: .1, eager: .4},
-	{name: "mixed", modes: allModes, cells: 12, tasks: 20, depth: 1, list: 3, objects: .5, weak: .2, release: .1, eager: .5},
-	{name: "switched", modes: allModes, cells: 12, tasks: 25, depth: 3, list: 3, objects: .5, late: 8, weak: .4, release: .1, eager: .3},
-	{name: "nested", modes: allModes, cells: 12, tasks: 25, depth: 4, list: 2, objects: .2, weak: .6, release: .1, eager: .35},
-	{name: "deep", modes: allModes, cells: 7, tasks: 30, depth: 8, list: 1, objects: .3, weak: .8, release: .1, eager: .25},
-	{name: "inner", modes: allModes, cells: 12, tasks: 25, depth: 4, list: 2, objects: .8, late: 12, weak: .6, release: .15, eager: .3},
-	{name: "wild", modes: allModes, cells: 12, tasks: 30, depth: 5, list: 4, objects: .4, late: 2, weak: .4, release: .25, illegal: .15, eager: .35},
+	{name: "flatgroups", modes: rangeModes, cells: 12, tasks: 20, depth: 1, list: 3, weak: .2, release: .15, eager: .5},
+	{name: "small", modes: rangeModes, cells: 3, tasks: 20, depth: 3, list: 2, weak: .4, release: .1, eager: .4},
+	{name: "mixed", modes: rangeModes, cells: 12, tasks: 20, depth: 1, list: 3, objects: .5, weak: .2, release: .1, eager: .5},
+	{name: "switched", modes: rangeModes, cells: 12, tasks: 25, depth: 3, list: 3, objects: .5, late: 8, weak: .4, release: .1, eager: .3},
+	{name: "nested", modes: rangeModes, cells: 12, tasks: 25, depth: 4, list: 2, objects: .2, weak: .6, release: .1, eager: .35},
+	{name: "deep", modes: rangeModes, cells: 7, tasks: 30, depth: 8, list: 1, objects: .3, weak: .8, release: .1, eager: .25},
+	{name: "inner", modes: rangeModes, cells: 12, tasks: 25, depth: 4, list: 2, objects: .8, late: 12, weak: .6, release: .15, eager: .3},
+	{name: "wild", modes: rangeModes, cells: 12, tasks: 30, depth: 5, list: 4, objects: .4, late: 2, weak: .4, release: .25, illegal: .15, eager: .35},
 }
 
 func (p *rprofile) access(r *rand.Rand, id int) rdecl {

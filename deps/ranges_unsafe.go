@@ -44,6 +44,9 @@ func (p *Node) registerRanges(n *Node, list []Access, f *Flow) bool {
 	r.open()
 	for _, x := range list {
 		r.vet(x)
+		if x.mode == ModeReduce {
+			p.vetReduce(n, x, list, f)
+		}
 	}
 	own := new(ranges)
 	if k := len(list); k > 1 {
@@ -329,9 +332,9 @@ func (r *ranges) mayRelease(x Access, lo, hi uintptr) (err error) {
 		case err != nil:
 		case v == nil:
 			err = fmt.Errorf("deps: Release of %v: the task has not declared bytes %d to %d of it", x, a-lo, b-lo)
-		case modeOf(v.state) != x.mode.order() || (v.state&isWeak != 0) != x.weak:
+		case modeOf(v.state) != x.mode.order() || isWeakly(v.state) != x.weak:
 			got := Range{nil, 0}.access(modeOf(v.state))
-			got.weak = v.state&isWeak != 0
+			got.weak = isWeakly(v.state)
 			err = fmt.Errorf("deps: Release of %v: the task has declared %s for bytes %d to %d of it", x, got.how(), a-lo, b-lo)
 		}
 	})

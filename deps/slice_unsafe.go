@@ -74,6 +74,6 @@ func (a Access) how() string {
 
 // extent returns the addresses that the access covers.
 func (a Access) extent() (lo, hi uintptr) {
-	lo = uintptr(a.ptr)
+	lo = uintptr(a.object())
 	return lo, lo + a.size()
 }

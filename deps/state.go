@@ -50,6 +50,11 @@ const (
 	// A constant: the access is a bridge, which brings what comes to it to a gate (bridge_unsafe.go).
 	isBridge
 
+	// Constants of a Reduce access, which has isWeak as well (reduce_unsafe.go): the
+	// mode, and whether the task itself takes part.
+	isReduce
+	isPart
+
 	lingers = linger | lingerUp
 )
 

@@ -15,7 +15,8 @@ import (
 // what the steps say.
 type world struct {
 	objs  []int64
-	names []string // of objs, for scripts
+	sums  []*deps.Reduction[int64] // of each object
+	names []string                 // of objs, for scripts
 	index map[string]int
 
 	root  *wtask
@@ -53,7 +54,8 @@ const (
 )
 
 func newWorld(objs int) *world {
-	w := &world{objs: make([]int64, objs), index: map[string]int{}, of: map[*deps.Node]*wtask{}}
+	mem := make([]int64, objs)
+	w := &world{objs: mem, sums: sumsOf(mem), index: map[string]int{}, of: map[*deps.Node]*wtask{}}
 	w.root = &wtask{name: "root", id: -1, m: newModelTask(nil), node: new(deps.Node), state: running}
 	w.of[w.root.node] = w.root
 	return w
@@ -66,7 +68,25 @@ func (w *world) fail(format string, args ...any) {
 }
 
 // access makes the engine's access of d.
-func (w *world) access(d decl) deps.Access { return accessTo(&w.objs[d.obj], d) }
+func (w *world) access(d decl) deps.Access { return accessOrReduce(&w.objs[d.obj], w.sums[d.obj], d) }
+
+func sumsOf(objs []int64) []*deps.Reduction[int64] {
+	list := make([]*deps.Reduction[int64], len(objs))
+	for i := range list {
+		list[i] = deps.NewReduction(&objs[i], deps.Sum[int64]())
+	}
+	return list
+}
+
+func accessOrReduce(p *int64, sum *deps.Reduction[int64], d decl) deps.Access {
+	switch {
+	case d.mode != deps.ModeReduce:
+		return accessTo(p, d)
+	case d.weak:
+		return sum.Reduce().Weak()
+	}
+	return sum.Reduce()
+}
 
 func accessTo(p *int64, d decl) deps.Access {
 	var a deps.Access
@@ -110,7 +130,7 @@ func (w *world) spawn(p *wtask, name string, list []decl) (t *wtask, refused any
 			accs[i] = w.access(d)
 		}
 	}
-	illegal := false
+	illegal := clashes(list)
 	for _, d := range list {
 		if d.obj < 0 {
 			illegal = true
@@ -247,7 +267,7 @@ func (w *world) checkConflicts(t *wtask) {
 		before := slices.Compare(o.path, t.path) < 0
 		for _, x := range o.m.uses {
 			u := t.m.find(x.obj)
-			if u == nil || u.weak || x.weak || x.mode == u.mode && (x.mode == deps.ModeIn || x.mode == deps.ModeConcurrent) {
+			if u == nil || u.weak || x.weak || u.mode == deps.ModeReduce || x.mode == deps.ModeReduce || x.mode == u.mode && (x.mode == deps.ModeIn || x.mode == deps.ModeConcurrent) {
 				continue
 			}
 			switch {

@@ -42,7 +42,7 @@ func (rt *Runtime) giveUp(t *Task, s *slot, f *deps.Flow) {
 	if t.flags&(flagWait|flagLongSpawn) == 0 {
 		t.Finish(f)
 	} else {
-		t.finishRarely(f)
+		t.finishRarely(s, f)
 	}
 	if t.spawned != 0 {
 		left := t.spawned + t.count.Load()
@@ -68,9 +68,10 @@ func (rt *Runtime) giveUp(t *Task, s *slot, f *deps.Flow) {
 	}
 }
 
-// finishRarely is what giveUp does for tasks with the attribute Wait, which keep their accesses, and those that debug mode
-// may know of.
-func (t *Task) finishRarely(f *deps.Flow) {
+// finishRarely is what giveUp does for tasks with the attribute Wait, which keep their accesses, those that debug mode
+// may know of, and those with reductions.
+func (t *Task) finishRarely(s *slot, f *deps.Flow) {
+	t.giveCopies(s)
 	if t.flags&flagWait == 0 {
 		t.forget()
 		t.Finish(f)

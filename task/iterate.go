@@ -140,6 +140,11 @@ func (it *Iteration) enter(op string) *slot {
 }
 
 func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error, accs []deps.Access) {
+	for _, a := range accs {
+		if a.Mode() == deps.ModeReduce {
+			panic("task: a recorded task cannot take part in a reduction; its children can")
+		}
+	}
 	t := it.loop
 	c := s.newTask(t, fn)
 	t.Node.Register(&c.Node, nil, &s.flow) // the graph has its accesses

@@ -32,7 +32,7 @@ const (
 // Loop runs the iterations from lo to hi (without hi) in chunks, each of which is a task
 // with the given accesses: body does those from its lo to its hi. Loop returns when the
 // chunks are spawned; Wait waits for them. So that creating them does not take long, the chunks of a
-// loop without accesses and priority are spawned by other tasks, in a tree; else t spawns
+// loop without priority and with no accesses but reductions are spawned by other tasks, in a tree; else t spawns
 // them in their order, which the accesses refer to. Loops can be nested: a chunk's task is body's own.
 //
 // An error of a chunk ends the run, as any task's does; chunks that are not spawned by then never are.
@@ -55,6 +55,8 @@ type loop struct {
 	lo, hi int
 	grain  uint
 	chunks uint
+
+	accs, weak []deps.Access // of the chunks of a tree, and of what spawns them
 }
 
 func (t *Task) loop(pc uintptr, a LoopAttrs, lo, hi int, body func(t *Task, lo, hi int) error, accs []deps.Access) {
@@ -76,8 +78,11 @@ func (t *Task) loop(pc uintptr, a LoopAttrs, lo, hi int, body func(t *Task, lo, 
 	if pc == 0 {
 		l.pc = reflect.ValueOf(body).Pointer() + 1 // the chunks' own function is not the user's
 	}
-	if len(accs) == 0 && a.Accesses == nil && a.Priority == 0 && !a.Undeferred && !t.final && l.chunks > loopLeaf {
-		t.Spawn(func(t *Task) error { return l.split(t, 0, l.chunks) })
+	if onlyReduce(accs) && a.Accesses == nil && a.Priority == 0 && !a.Undeferred && !t.final && l.chunks > loopLeaf {
+		for _, a := range accs {
+			l.accs, l.weak = append(l.accs, a), append(l.weak, a.Weak())
+		}
+		t.Spawn(func(t *Task) error { return l.split(t, 0, l.chunks) }, l.weak...)
 		return
 	}
 	var list []deps.Access
@@ -114,12 +119,12 @@ func (l *loop) split(t *Task, from, to uint) error {
 	for to-from > loopLeaf {
 		mid := from + (to-from)/2
 		end := to
-		t.Spawn(func(t *Task) error { return l.split(t, mid, end) })
+		t.Spawn(func(t *Task) error { return l.split(t, mid, end) }, l.weak...)
 		to = mid
 	}
 	for k := to; k > from && !t.run.stopped.Load(); k-- {
 		lo, hi := l.bounds(k - 1)
-		l.spawn(t, lo, hi, nil)
+		l.spawn(t, lo, hi, l.accs)
 	}
 	return nil
 }

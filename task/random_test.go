@@ -47,7 +47,16 @@ type ruse struct {
 // rworld is what a program works on.
 type rworld struct {
 	obj  []int64
-	seen []int64 // by task: what it read
+	seen []int64                  // by task: what it read
+	sums []*deps.Reduction[int64] // of the objects
+}
+
+func newRworld(objects, tasks int) *rworld {
+	w := &rworld{obj: make([]int64, objects), seen: make([]int64, tasks)}
+	for i := range w.obj {
+		w.sums = append(w.sums, deps.NewReduction(&w.obj[i], deps.Sum[int64]()))
+	}
+	return w
 }
 
 func (u ruse) access(w *rworld) deps.Access {
@@ -60,6 +69,8 @@ func (u ruse) access(w *rworld) deps.Access {
 		a = deps.Out(p)
 	case deps.ModeInOut:
 		a = deps.InOut(p)
+	case deps.ModeReduce:
+		a = w.sums[u.obj].Reduce()
 	default:
 		a = deps.Concurrent(p)
 	}
@@ -74,13 +85,13 @@ func rgen(r *rand.Rand, next *int, objects, depth int, may map[int]deps.Mode) *r
 	n := &rnode{id: *next, waitAt: -1}
 	*next++
 	for o := range objects {
-		mode := deps.Mode(r.IntN(4))
+		mode := deps.Mode(r.IntN(5))
 		if may != nil {
 			limit, ok := may[o]
 			if !ok {
 				continue
 			}
-			if limit == deps.ModeIn || limit == deps.ModeConcurrent {
+			if limit == deps.ModeIn || limit == deps.ModeConcurrent || limit == deps.ModeReduce {
 				mode = limit
 			}
 		}
@@ -119,10 +130,24 @@ func rgen(r *rand.Rand, next *int, objects, depth int, may map[int]deps.Mode) *r
 	return n
 }
 
+// reduce is what a body contributes to reductions, in the same phases as work; t is nil in the sequential program.
+func (n *rnode) reduce(t *Task, w *rworld, phase int) {
+	for i, u := range n.uses {
+		if u.weak || u.mode != deps.ModeReduce || phase == 1 && n.release && i == 0 {
+			continue
+		}
+		p := &w.obj[u.obj]
+		if t != nil {
+			p = Local(t, w.sums[u.obj])
+		}
+		*p += int64(n.id*3 + phase)
+	}
+}
+
 // work is what a body does to its objects; phase 1 is after a Wait, and leaves out what was given up.
 func (n *rnode) work(w *rworld, phase int) {
 	for i, u := range n.uses {
-		if u.weak || phase == 1 && n.release && i == 0 {
+		if u.weak || u.mode == deps.ModeReduce || phase == 1 && n.release && i == 0 {
 			continue
 		}
 		p := &w.obj[u.obj]
@@ -142,10 +167,12 @@ func (n *rnode) work(w *rworld, phase int) {
 // sequential is the program with its tasks run in place.
 func (n *rnode) sequential(w *rworld) {
 	n.work(w, 0)
+	n.reduce(nil, w, 0)
 	for i, c := range n.children {
 		c.sequential(w)
 		if i+1 == n.waitAt {
 			n.work(w, 1)
+			n.reduce(nil, w, 1)
 		}
 	}
 }
@@ -160,6 +187,7 @@ func (n *rnode) body(t *Task, w *rworld, m *Mutex) error {
 	default:
 		n.work(w, 0)
 	}
+	n.reduce(t, w, 0)
 	if n.sleep {
 		if err := t.Sleep(time.Microsecond); err != nil {
 			return err
@@ -191,6 +219,7 @@ func (n *rnode) body(t *Task, w *rworld, m *Mutex) error {
 				return err
 			}
 			n.work(w, 1)
+			n.reduce(t, w, 1)
 		}
 	}
 	return nil
@@ -203,7 +232,7 @@ func (n *rnode) wait(t *Task, w *rworld) error {
 	}
 	var accs []deps.Access
 	for i, u := range n.uses {
-		if !u.weak && !(n.release && i == 0) {
+		if !u.weak && u.mode != deps.ModeReduce && !(n.release && i == 0) {
 			accs = append(accs, u.access(w))
 		}
 	}
@@ -292,13 +321,14 @@ func TestRandomPrograms(t *testing.T) {
 					require.NoError(t, err)
 					for seed := first; seed < last; seed += 36 {
 						main, objects, tasks := rprogram(seed)
-						want := rworld{make([]int64, objects), make([]int64, tasks)}
-						main.sequential(&want)
-						got := rworld{make([]int64, objects), make([]int64, tasks)}
+						want := newRworld(objects, tasks)
+						main.sequential(want)
+						got := newRworld(objects, tasks)
 						what := fmt.Sprintf("-task.seed %d: procs %d, workers %d, window %d, steal seed %d, instruments %s", seed, procs, workers, window, tune.stealSeed, ins.name)
 						var m Mutex
-						require.NoError(t, rt.Run(bg, func(t *Task) error { return main.body(t, &got, &m) }), what)
-						require.Equal(t, want, got, what)
+						require.NoError(t, rt.Run(bg, func(t *Task) error { return main.body(t, got, &m) }), what)
+						require.Equal(t, want.obj, got.obj, what)
+						require.Equal(t, want.seen, got.seen, what)
 						require.Empty(t, said.take(), what)
 					}
 					first, last = first+1, last+1

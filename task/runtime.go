@@ -78,6 +78,7 @@ func build(cfg Config, tune tuning) (*Runtime, error) {
 	rt.holders.init(cfg.Workers)
 	for id := range cfg.Workers {
 		s := &slot{rt: rt, id: id, sema: make(xatomic.Chan[struct{}], 1)}
+		s.flow.Join = join
 		s.rng = *rand.NewPCG(uint64(id), 0x9E3779B97F4A7C15^tune.stealSeed)
 		s.deque.init(ringMin)
 		rt.slots.all = append(rt.slots.all, s)

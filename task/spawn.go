@@ -31,12 +31,12 @@ func (t *Task) SpawnWith(a Attrs, fn func(*Task) error, accs ...deps.Access) {
 
 // spawnWith spawns a task. pc is where, or zero.
 func (t *Task) spawnWith(s *slot, pc uintptr, a Attrs, fn func(*Task) error, accs []deps.Access) {
+	if t.flags&flagLongSpawn != 0 {
+		s = t.beforeSpawn(accs)
+	}
 	c := s.newTask(t, fn)
 	included := false
-	if t.flags&flagLongSpawn != 0 {
-		if t.Tag != 0 {
-			t.refuseGiven(accs)
-		}
+	if t.flags&flagLongSpawn != 0 && (t.final || s.rt.cfg.TraceSpawns) {
 		included = t.final
 		c.final = included
 		c.flags |= flagRare | flagLongSpawn
@@ -147,7 +147,7 @@ func (s *slot) keep(c *Task) {
 	if c.flags&flagRare != 0 {
 		c.label, c.pc, c.priority, c.cost, c.final, c.und = "", 0, 0, 0, false, nil
 		if c.more != nil {
-			*c.more = more{}
+			c.more.reset()
 		}
 	}
 	c.flags, c.phase, c.unlooked = 0, phaseBody, 0

@@ -40,8 +40,10 @@ import (
 //	hold NAME                 the body binds an event
 //	event NAME                ends the oldest event of NAME
 //	end NAME...               the bodies return
+//	add NAME X N              adds N to the private copy of sum(X); also most, for max(X)
+//	value X N                 the object X is N
 //
-// An ACCESS is in(x), out(x), inout(x), concurrent(x), or with weak before it; x is a word, or several with
+// An ACCESS is in(x), out(x), inout(x), concurrent(x), the reductions sum(x) and max(x), or with weak before it; x is a word, or several with
 // commas between for an access each. Words are objects; x[2:5] is a range of an array x, and x{0:4} an object in it. The creator of tasks without a dot is the main task, main.
 type stage struct {
 	t       testing.TB
@@ -50,6 +52,8 @@ type stage struct {
 	script  string
 	objects map[string]*int64
 	arrays  map[string][]byte
+	sums    map[string]*deps.Reduction[int64]
+	maxs    map[string]*deps.Reduction[int64]
 
 	// busy is the number of steps that bodies have not finished. A body takes itself off while it has a slot.
 	busy atomic.Int32
@@ -134,7 +138,8 @@ func playOn(t testing.TB, cfg Config, gate gateKind, script string) {
 }
 
 func newStage(t testing.TB, rt *Runtime, gate gateKind) *stage {
-	return &stage{t: t, rt: rt, gate: gate, objects: map[string]*int64{}, actors: map[string]*actor{}}
+	return &stage{t: t, rt: rt, gate: gate, objects: map[string]*int64{}, actors: map[string]*actor{},
+		sums: map[string]*deps.Reduction[int64]{}, maxs: map[string]*deps.Reduction[int64]{}}
 }
 
 // run starts the main task, calls f, ends what still runs, and checks that everything has run.
@@ -365,6 +370,20 @@ func (s *stage) step(f []string) {
 		})
 	case "event":
 		s.endEvent(s.actor(name))
+	case "add", "most":
+		s.object(f[2])
+		v, err := strconv.ParseInt(f[3], 10, 64)
+		require.NoError(s.t, err)
+		s.tell(s.actor(name), func(t *Task) bool {
+			if verb == "add" {
+				*Local(t, s.sums[f[2]]) += v
+			} else if p := Local(t, s.maxs[f[2]]); *p < v {
+				*p = v
+			}
+			return true
+		})
+	case "value":
+		require.Equal(s.t, f[2], strconv.FormatInt(*s.object(name), 10), "%v\n%s", f, s.script)
 	default:
 		require.Fail(s.t, "no such step", "%q", f)
 	}
@@ -388,7 +407,18 @@ func (s *stage) waits(a *actor, call func(t *Task)) {
 	})
 }
 
-var stageAccess = regexp.MustCompile(`^(weak)?(inout|in|out|concurrent)\(([\w,]+)\)$`)
+var stageAccess = regexp.MustCompile(`^(weak)?(inout|in|out|concurrent|sum|max)\(([\w,]+)\)$`)
+
+func (s *stage) object(name string) *int64 {
+	p := s.objects[name]
+	if p == nil {
+		p = new(int64)
+		s.objects[name] = p
+		s.sums[name] = deps.NewReduction(p, deps.Sum[int64]())
+		s.maxs[name] = deps.NewReduction(p, deps.Max[int64]())
+	}
+	return p
+}
 
 func (s *stage) accesses(words []string) (list []deps.Access) {
 	for _, w := range words {
@@ -399,11 +429,7 @@ func (s *stage) accesses(words []string) (list []deps.Access) {
 		m := stageAccess.FindStringSubmatch(w)
 		require.NotNil(s.t, m, "not an access: %q", w)
 		for _, name := range strings.Split(m[3], ",") {
-			p := s.objects[name]
-			if p == nil {
-				p = new(int64)
-				s.objects[name] = p
-			}
+			p := s.object(name)
 			var a deps.Access
 			switch m[2] {
 			case "in":
@@ -412,6 +438,10 @@ func (s *stage) accesses(words []string) (list []deps.Access) {
 				a = deps.Out(p)
 			case "inout":
 				a = deps.InOut(p)
+			case "sum":
+				a = s.sums[name].Reduce()
+			case "max":
+				a = s.maxs[name].Reduce()
 			default:
 				a = deps.Concurrent(p)
 			}

@@ -72,7 +72,7 @@ const (
 	flagUndeferred             // und is set
 	flagResuming               // in a queue to get a slot, not to start
 	flagOnReady                // more.onReady is to be called before the body
-	flagLongSpawn              // children inherit: the task is final, or spawns are traced or noted
+	flagLongSpawn              // to spawn is more than Spawn: the task is final, has reductions, or spawns are traced or noted
 )
 
 // Bits of Task.used.
@@ -126,9 +126,11 @@ type Attrs struct {
 // more is what few tasks have. A task keeps it when its memory is used again.
 type more struct {
 	onReady func(*Task) error
-	held    *Mutex  // the newest one that the body has locked and not unlocked
-	record  *record // in debug mode
-	replay  *replay // the loop that the body has recorded
+	held    *Mutex        // the newest one that the body has locked and not unlocked
+	record  *record       // in debug mode
+	replay  *replay       // the loop that the body has recorded
+	shares  []share       // reductions that the task takes part in
+	groups  []*deps.Group // reductions of its children that are open
 }
 
 // rare returns t's more. Precondition: the caller spawns t, or is its body.
@@ -162,6 +164,9 @@ func (t *Task) Release(accs ...deps.Access) error {
 	}
 	var first error
 	for _, a := range accs {
+		if t.flags&flagLongSpawn != 0 {
+			s = t.beforeRelease(a)
+		}
 		undo := func() {}
 		if t.flags&flagLongSpawn != 0 && s.rt.cfg.Debug {
 			undo = t.run.books.release(t.record(), a)

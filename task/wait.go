@@ -25,6 +25,9 @@ func (t *Task) call() (err error) {
 		t.goexit()
 	}()
 	err = t.fn(t)
+	if err == nil && t.flags&flagLongSpawn != 0 {
+		t.combineAll()
+	}
 	returned = true
 	if err != nil {
 		err = t.wrap(err, nil, nil)
@@ -51,6 +54,9 @@ func (t *Task) goexit() {
 // cancelled, else nil.
 func (t *Task) Wait() error {
 	s := t.enter("Wait")
+	if t.flags&flagLongSpawn != 0 {
+		s = t.combineAll()
+	}
 	for {
 		left := t.spawned + t.count.Load()
 		if s.overOf == t {
@@ -93,6 +99,14 @@ func (t *Task) Wait() error {
 // error of the run if that has failed or was cancelled, else nil.
 func (t *Task) WaitOn(accs ...deps.Access) error {
 	s := t.enter("WaitOn")
+	for _, a := range accs {
+		if a.Mode() == deps.ModeReduce {
+			panic("task: WaitOn a Reduce access, which waits for nothing; name the object by deps.In")
+		}
+	}
+	if t.flags&flagLongSpawn != 0 {
+		s = t.beforeSpawn(accs)
+	}
 	t.runUndeferred(s, s.newTask(t, func(*Task) error { return nil }), accs)
 	return t.run.cause()
 }

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deps
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+)
+
+// Reduced is what a runtime sees of a reduction, without its type. To the engine a Reduce access is
+// a weak InOut: its task does not wait, and what follows waits for it. The rest is the runtime's: it hands out
+// private copies, and spawns a task that combines them (package task, README.md, "Reductions").
+type Reduced struct {
+	// Constant after construction.
+	key  unsafe.Pointer // names the object
+	n    int            // elements of a copy
+	size uintptr        // of the object, in bytes
+	ops  ops
+	site uintptr // where the program made it
+
+	kept kept // copies of groups that are over
+}
+
+// ops is what depends on the type.
+type ops interface {
+	fresh() any                // memory of a copy
+	init(v any)                // its neutral value
+	combine(v any, lo, hi int) // into the elements lo to hi of the object
+}
+
+func (r *Reduced) setUp(key unsafe.Pointer, n int, size uintptr, o ops) {
+	var pc [1]uintptr
+	runtime.Callers(3, pc[:])
+	r.key, r.n, r.size, r.ops, r.site = key, n, size, o, pc[0]
+}
+
+// access returns the Reduce access of r.
+func (r *Reduced) access() Access {
+	if r.key == nil {
+		panic("deps: the zero Reduction reduces nothing; use NewReduction or NewSliceReduction")
+	}
+	a := r.InOut()
+	a.ptr, a.mode = unsafe.Pointer(r), ModeReduce
+	return a
+}
+
+// InOut returns the access of the task that combines: all of the object.
+func (r *Reduced) InOut() Access {
+	return Access{ptr: r.key, mode: ModeInOut, sizeHi: uint16(r.size >> 32), sizeLo: uint32(r.size)}
+}
+
+// Len returns the number of elements of the object.
+func (r *Reduced) Len() int { return r.n }
+
+// Site returns the program counter of the call that made the reduction.
+func (r *Reduced) Site() uintptr { return r.site }
+
+// Meets reports whether a names the object of r, or some of its memory.
+func (r *Reduced) Meets(a Access) bool {
+	if a.object() == r.key && !a.isRange() {
+		return true
+	}
+	lo, hi := a.extent()
+	at := uintptr(r.key)
+	return max(lo, at) < min(hi, at+r.size)
+}
+
+// Reduced returns the reduction of a Reduce access; nil for another one.
+func (a Access) Reduced() *Reduced {
+	if a.mode != ModeReduce {
+		return nil
+	}
+	return (*Reduced)(a.ptr)
+}
+
+// object returns the address that names the object of a.
+func (a Access) object() unsafe.Pointer {
+	if a.mode == ModeReduce {
+		return (*Reduced)(a.ptr).key
+	}
+	return a.ptr
+}
+
+func (a Access) reduceBits() uint32 {
+	s := isReduce | isWeak
+	if !a.weak {
+		s |= isPart
+	}
+	return s
+}
+
+// isWeakly reports whether an access in state s was declared weak.
+func isWeakly(s uint32) bool { return s&isWeak != 0 && s&isPart == 0 }
+
+// clash says why x, one of list, cannot be combined with an earlier access of the same task to the same object.
+func clash(a *access, x Access, list []Access) string {
+	got := modeOf(a.state.Load())
+	if got != ModeReduce && x.mode != ModeReduce {
+		return ""
+	}
+	if got != x.mode {
+		return fmt.Sprintf("deps: a task accesses object %p as %v and as %v; a reduction is the only access of its task to the object", x.object(), got, x.mode)
+	}
+	for _, y := range list {
+		if y.mode == ModeReduce && y.ptr != x.ptr && y.object() == x.object() {
+			return fmt.Sprintf("deps: a task takes part in two reductions of object %p; a reduction is the only access of its task to the object", x.object())
+		}
+	}
+	return ""
+}
+
+// one returns the element at p as a slice.
+func one[T any](p *T) []T { return unsafe.Slice(p, 1) }
+
+func size[T any]() uintptr {
+	var x T
+	return unsafe.Sizeof(x)
+}
+
+// vetReduce panics if x, a Reduce access in list, cannot be declared together with the others, in a domain of ranges; else the
+// task takes part.
+func (p *Node) vetReduce(n *Node, x Access, list []Access, f *Flow) {
+	r := x.Reduced()
+	for _, y := range list {
+		if y.Reduced() != r && r.Meets(y) {
+			panic(fmt.Sprintf("deps: a task accesses object %p by %v and by %v; a reduction is the only access of its task to the object", r.key, x, y))
+		}
+	}
+	if f.Join != nil {
+		f.Join(p, n, x)
+	}
+}

@@ -1,0 +1,254 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"slices"
+
+	"weft/deps"
+)
+
+// share is a task's part in a reduction. It is owned by the body, and then by who gives the accesses up.
+type share struct {
+	g     *deps.Group
+	c     *deps.Copy // the private copy; nil until the body asks for it
+	weak  bool       // only descendants contribute
+	given bool       // by Release
+}
+
+// combineGrain is how many elements one task combines; from twice that on it shares the work (guess: some ten microseconds).
+const combineGrain = 1 << 14
+
+// Local returns t's private copy of what r reduces: a *T for a Reduction[T], a []T for a SliceReduction[T]. t must have
+// declared r.Reduce(), not weak. The first call takes a copy, perhaps with contributions of tasks that are over; it is t's own, also
+// while t waits and in what its events write, until t gives the access up: by Release, or when the body and its events are over.
+// Children have copies of their own.
+func Local[P any](t *Task, r deps.Reducer[P]) P {
+	s := t.enter("Local")
+	return deps.Private(r, t.local(s, r.Reduce().Reduced()))
+}
+
+func (t *Task) local(s *slot, r *deps.Reduced) *deps.Copy {
+	p := t.share(r)
+	switch {
+	case p == nil:
+		panic("task: Local on " + t.name() + ", which takes no part in this reduction; spawn it with the reduction's Reduce()")
+	case p.weak:
+		panic("task: Local on " + t.name() + ", whose access to this reduction is weak: only its descendants contribute")
+	case p.given:
+		panic("task: Local on " + t.name() + ", which has released the reduction")
+	}
+	if p.c == nil {
+		p.c = p.g.Take(s.id)
+	}
+	return p.c
+}
+
+// share returns t's part in r; nil if it has none.
+func (t *Task) share(r *deps.Reduced) *share {
+	if m := t.more; m != nil {
+		for i := range m.shares {
+			if m.shares[i].g.Reduced() == r {
+				return &m.shares[i]
+			}
+		}
+	}
+	return nil
+}
+
+// join makes the task of c, which is being registered as a child of that of p, take part in the reduction of a. It
+// is the Join of the slots' flows.
+func join(p, c *deps.Node, a deps.Access) {
+	t, r := fromNode(c), a.Reduced()
+	if own := t.share(r); own != nil { // it is in the list twice
+		own.weak = own.weak && a.IsWeak()
+		return
+	}
+	g := fromNode(p).group(r)
+	m := t.rare()
+	m.shares = append(m.shares, share{g: g, weak: a.IsWeak()})
+	t.flags |= flagLongSpawn
+}
+
+// group returns the group that a child of t joins by r: t's own, or that of t's children, which it
+// opens if there is none. Another group of the same object has been closed by beforeSpawn.
+func (t *Task) group(r *deps.Reduced) *deps.Group {
+	if p := t.share(r); p != nil {
+		return p.g
+	}
+	m := t.rare()
+	for _, g := range m.groups {
+		if g.Reduced() == r {
+			return g
+		}
+	}
+	g := r.Open(t.run.rt.Workers())
+	m.groups = append(m.groups, g)
+	t.flags |= flagLongSpawn
+	return g
+}
+
+// beforeSpawn closes the groups that a child of t with these accesses ends, and returns t's slot. It panics
+// if t takes part in a reduction of an object that the child accesses otherwise: the child's
+// siblings and cousins write to copies of it, and nothing says when those are combined.
+func (t *Task) beforeSpawn(accs []deps.Access) *slot {
+	if t.Tag != 0 {
+		t.refuseGiven(accs)
+	}
+	m := t.more
+	if m == nil {
+		return t.slot
+	}
+	for _, a := range accs {
+		r := a.Reduced()
+		for i := range m.shares {
+			if own := m.shares[i].g.Reduced(); own != r && own.Meets(a) {
+				panic("task: a child spawned by " + t.name() + " accesses an object by " + a.String() +
+					" that its parent reduces; legal is the parent's own reduction")
+			}
+		}
+		for i := 0; i < len(m.groups); {
+			if g := m.groups[i]; g.Reduced() != r && g.Reduced().Meets(a) {
+				t.dropGroup(i)
+				t.combine(g)
+				continue
+			}
+			i++
+		}
+	}
+	return t.slot
+}
+
+// beforeRelease closes the group of an object that t gives up, or gives t's copy back, and returns t's slot.
+func (t *Task) beforeRelease(a deps.Access) *slot {
+	m := t.more
+	if m == nil {
+		return t.slot
+	}
+	if p := t.share(a.Reduced()); p != nil && p.weak == a.IsWeak() {
+		p.give(t.slot)
+		p.given = true
+	}
+	for i := 0; i < len(m.groups); {
+		if g := m.groups[i]; g.Reduced().Meets(a) {
+			t.dropGroup(i)
+			t.combine(g)
+			continue
+		}
+		i++
+	}
+	return t.slot
+}
+
+// combineAll closes all groups of t's children, at the end of its body or before a Wait, and returns t's slot.
+func (t *Task) combineAll() *slot {
+	m := t.more
+	if m == nil {
+		return t.slot
+	}
+	for len(m.groups) > 0 {
+		g := m.groups[0]
+		t.dropGroup(0)
+		t.combine(g)
+	}
+	return t.slot
+}
+
+// dropGroup takes group i off the list, and keeps the order of the others. With the last one, Spawn is quick again.
+func (t *Task) dropGroup(i int) {
+	m := t.more
+	m.groups = slices.Delete(m.groups, i, i+1)
+	if len(m.groups)+len(m.shares) == 0 && !t.final && t.Tag == 0 && !t.run.rt.cfg.TraceSpawns {
+		t.flags &^= flagLongSpawn
+	}
+}
+
+// combine spawns the task that combines the copies of g, which was a group of t's children. Its write access to the object makes
+// it wait for the participants and for what came before them. In a run that has failed nothing is combined.
+func (t *Task) combine(g *deps.Group) {
+	r := g.Reduced()
+	if r.Len() == 0 || t.run.stopped.Load() {
+		return
+	}
+	s := t.slot
+	c := s.newTask(t, func(t *Task) error { return combine(t, g) })
+	c.label, c.pc = "combine", r.Site()
+	c.flags |= flagRare
+	accs := [1]deps.Access{r.InOut()}
+	if t.run.rt.cfg.Debug {
+		c.final = t.final
+		c.flags |= flagLongSpawn
+		t.spawnNoted(s, c, false, accs[:])
+		return
+	}
+	if !t.final {
+		t.start(s, c, accs[:])
+		return
+	}
+	// What follows has to run at once, if it can.
+	c.final = true
+	c.flags |= flagLongSpawn
+	isReady := t.Node.Register(&c.Node, accs[:], &s.flow)
+	t.spawned++
+	s.recycle()
+	if isReady {
+		s.execute(c).tellFor(t)
+	}
+}
+
+// combine is the body of such a task.
+func combine(t *Task, g *deps.Group) error {
+	n, copies := g.Reduced().Len(), g.Used()
+	if n*copies < 2*combineGrain {
+		g.Combine(0, n)
+	} else {
+		a := LoopAttrs{Attrs: Attrs{Label: t.label}, Grain: max(1, combineGrain/copies)}
+		t.loop(t.pc, a, 0, n, func(_ *Task, lo, hi int) error { g.Combine(lo, hi); return nil }, nil)
+		if err := t.Wait(); err != nil {
+			return err
+		}
+	}
+	g.Close()
+	return nil
+}
+
+// give gives the copy back. s is the caller's slot, nil if it has none.
+func (p *share) give(s *slot) {
+	if p.c == nil {
+		return
+	}
+	at := 0
+	if s != nil {
+		at = s.id
+	}
+	p.g.Give(at, p.c)
+	p.c = nil
+}
+
+// giveCopies gives t's copies back. It comes before t's accesses are given up, since the
+// combination may begin at once then.
+func (t *Task) giveCopies(s *slot) {
+	if m := t.more; m != nil {
+		for i := range m.shares {
+			m.shares[i].give(s)
+		}
+	}
+}
+
+// reset empties m for the next task.
+func (m *more) reset() {
+	clear(m.shares)
+	clear(m.groups)
+	*m = more{shares: m.shares[:0], groups: m.groups[:0]}
+}
+
+// onlyReduce reports whether all of accs are reductions. Chunks of a loop with such are in no order.
+func onlyReduce(accs []deps.Access) bool {
+	for _, a := range accs {
+		if a.Mode() != deps.ModeReduce {
+			return false
+		}
+	}
+	return true
+}
