@@ -87,7 +87,7 @@ func pieces(uses []Access, x Access) (from, to int, err error) {
 // range meets nothing.
 func (a Access) Meets(b Access) bool {
 	if !a.isRange() && !b.isRange() {
-		return a.ptr == b.ptr
+		return a.object() == b.object()
 	}
 	alo, ahi := a.extent()
 	blo, bhi := b.extent()

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package deps orders tasks by what they declare to do with objects: it is the
-// dependency engine of weft, without goroutines, locks, clock or I/O.
+// dependency engine of weft, without goroutines, clock or I/O.
 //
-// Users meet it as the accesses of a task, made by [In], [Out], [InOut] and [Concurrent]:
+// Users meet it as the accesses of a task, made by [In], [Out], [InOut] and [Concurrent], and by [Reduction.Reduce]:
 //
 //	var a, b float64
 //	t.Spawn(fill, deps.Out(&a))                  // 1
@@ -31,7 +31,7 @@
 // chain of its own among the children, with no order to the outside.
 //
 // Several accesses of one task to one object are one: of their mode if all have
-// the same, else InOut; weak if all are weak.
+// the same, else InOut; weak if all are weak. A reduction is its task's only access to the object.
 //
 // # Ranges
 //

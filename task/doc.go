@@ -58,6 +58,7 @@
 //	Iterate, IterateWith      the body                         as Spawn
 //	Iteration.Spawn,          the loop's recording function    no
 //	SpawnWith
+//	Local                     the body                         no
 //	Block, Await, Blocking    the body                         yes
 //	Sleep, BlockFor           the body                         yes, for a time
 //	Mutex.Lock, Critical      the body                         if another task has it
