@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -343,4 +345,35 @@ func TestDebugOff(t *testing.T) {
 	t.Setenv(EnvDebug, "yes")
 	_, err := Open(Config{})
 	require.True(t, err != nil && contains(err.Error(), EnvDebug, `"yes"`, "from 0 to 1"), "%v", err)
+}
+
+// The books hear of the end of an access before the engine does: a task that the end makes ready must not find it open. Here they are kept
+// shut while the access ends, and so it cannot end.
+func TestDebugDropsFirst(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 2, Debug: true})
+	for _, wait := range []bool{false, true} {
+		x := 0
+		var in, end atomic.Bool
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			t.Spawn(func(t *Task) error {
+				t.SpawnWith(Attrs{Wait: wait}, func(*Task) error { in.Store(true); until(end.Load); return nil }, deps.InOut(&x))
+				return nil
+			}, deps.InOut(&x).Weak())
+			t.Spawn(func(t *Task) error {
+				until(in.Load)
+				b := &t.run.books
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				end.Store(true) // the other slot is about to end the writer
+				for range 3000 {
+					runtime.Gosched()
+					if t.start(t.slot, t.slot.newTask(t, nothing), []deps.Access{deps.In(&x)}) { // past the books
+						return errors.New("the engine knows before the books do")
+					}
+				}
+				return nil
+			}, deps.InOut(&x).Weak())
+			return nil
+		}))
+	}
 }
