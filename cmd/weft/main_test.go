@@ -162,6 +162,10 @@ func TestInfo(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(r.out), &a))
 	require.Len(t, a.Variables, len(variables)+1)
 	require.Equal(t, "inproc", a.Fabrics[0].Name)
+	for _, f := range a.Fabrics {
+		require.Empty(t, f.Problem, f.Name)
+		require.True(t, f.Ordered)
+	}
 }
 
 func TestSize(t *testing.T) {

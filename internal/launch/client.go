@@ -385,13 +385,30 @@ func (c *Client) read() {
 		return
 	}
 	close(c.lost)
-	if launcherDead(c.place.Dir) {
-		_ = Remove(c.place.Dir)
+	if !removeDead(c.place.Dir) {
+		// Its connections may end before its listening does; or it lives, and has dropped this rank.
+		go func() {
+			for range 10 {
+				time.Sleep(lostGrace / 20)
+				if removeDead(c.place.Dir) {
+					return
+				}
+			}
+		}()
 	}
 	time.AfterFunc(lostGrace, func() {
 		fmt.Fprintf(os.Stderr, "weft: rank %d ends: %v\n", c.place.Rank, why)
 		exitProcess(lostStatus)
 	})
+}
+
+// removeDead removes the files of a job if its launcher is dead.
+func removeDead(dir string) bool {
+	if !launcherDead(dir) {
+		return false
+	}
+	_ = Remove(dir) // other ranks do so too, and the next launcher
+	return true
 }
 
 // endExchangeLocked gives the exchange that is being made its result.

@@ -204,8 +204,8 @@ func bytesRole() int {
 // launcherSpec is a Spec for a launcher that is a process of its own.
 type launcherSpec struct {
 	Parts     []Part
-	KeepGoing bool
 	Grace     time.Duration
+	Janitor   bool
 }
 
 func launcherRole() int {
@@ -215,7 +215,7 @@ func launcherRole() int {
 	signal.Notify(signals, Forwarded()...)
 	ignorePipe := make(chan os.Signal, 1)
 	signal.Notify(ignorePipe, syscall.SIGPIPE)
-	status, err := Run(Spec{Parts: s.Parts, KeepGoing: s.KeepGoing, Grace: s.Grace, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Signals: signals, Janitor: true})
+	status, err := Run(Spec{Parts: s.Parts, Grace: s.Grace, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Signals: signals, Janitor: s.Janitor})
 	check(err)
 	return status
 }

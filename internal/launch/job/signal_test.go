@@ -104,7 +104,7 @@ func requireClean(t *testing.T, dir string) {
 func TestLauncherIsKilled(t *testing.T) {
 	dir := isolate(t)
 	// Standard output and error of the launcher end when all that has them ends: Wait waits for that.
-	cmd, out, _ := startLauncher(t, launcherSpec{Parts: []Part{
+	cmd, out, _ := startLauncher(t, launcherSpec{Janitor: true, Parts: []Part{
 		role("fence", 2),
 		shell(1, "trap '' TERM HUP INT; sleep 1000 & echo ready $!; echo ready $$; while :; do sleep 1000; done"),
 	}})
@@ -127,23 +127,26 @@ func TestLauncherIsKilled(t *testing.T) {
 	}
 }
 
-// Without a janitor, the ranks notice by themselves, and clean up.
-func TestLauncherIsKilledDuringFences(t *testing.T) {
+// The launcher is killed, and there is no janitor. The kernel kills the launcher's own children, where it does that; the
+// ranks, which are theirs, notice by themselves, remove the files and end.
+func TestLauncherIsKilledAlone(t *testing.T) {
 	dir := isolate(t)
-	cmd, out, _ := startLauncher(t, launcherSpec{Parts: []Part{role("fence", 3)}})
+	p := shell(3, `"$0" & wait; sleep 1000`)
+	p.Args, p.Env = append(p.Args, os.Args[0]), role("fence", 1).Env
+	cmd, out, _ := startLauncher(t, launcherSpec{Parts: []Part{p}})
 	pids := pidsOf(out.await(t, 3, "ready"))
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
+	requireClean(t, dir)
 	for _, pid := range pids {
 		requireDead(t, pid)
 	}
-	requireClean(t, dir)
 }
 
 // A rank is killed while all make fences: the others hear of it at once and are ended.
 func TestRankIsKilledDuringFences(t *testing.T) {
 	dir := isolate(t)
-	cmd, out, errOut := startLauncher(t, launcherSpec{Grace: time.Minute, Parts: []Part{role("fence", 3)}})
+	cmd, out, errOut := startLauncher(t, launcherSpec{Janitor: true, Grace: time.Minute, Parts: []Part{role("fence", 3)}})
 	pids := pidsOf(out.await(t, 3, "ready"))
 	pid, err := strconv.Atoi(pids[1])
 	require.NoError(t, err)
