@@ -23,8 +23,11 @@ const (
 	lostStatus = 129
 )
 
-// exitProcess is os.Exit but in tests of a Client in the process of its launcher.
-var exitProcess = os.Exit
+// endProcess ends a rank that does not end by itself. Tests of a Client in the process of its launcher have another.
+var endProcess = func(rank int, why error) {
+	fmt.Fprintf(os.Stderr, "weft: rank %d ends: %v\n", rank, why)
+	os.Exit(lostStatus)
+}
 
 // Client is a rank's connection to its launcher. All methods may be called at any time by any goroutine.
 type Client struct {
@@ -396,10 +399,7 @@ func (c *Client) read() {
 			}
 		}()
 	}
-	time.AfterFunc(lostGrace, func() {
-		fmt.Fprintf(os.Stderr, "weft: rank %d ends: %v\n", c.place.Rank, why)
-		exitProcess(lostStatus)
-	})
+	time.AfterFunc(lostGrace, func() { endProcess(c.place.Rank, why) })
 }
 
 // removeDead removes the files of a job if its launcher is dead.

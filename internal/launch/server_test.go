@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,10 +19,10 @@ import (
 )
 
 // exits counts the clients that would have ended their process.
-var exits atomic.Int64
+var exits = make(chan int, 1024)
 
 func TestMain(m *testing.M) {
-	exitProcess = func(int) { exits.Add(1) }
+	endProcess = func(rank int, _ error) { exits <- rank }
 	os.Exit(m.Run())
 }
 
@@ -365,6 +364,7 @@ func TestLauncherGoes(t *testing.T) {
 		require.ErrorIs(t, c.Put("k", nil), ErrLauncherLost)
 		require.ErrorIs(t, c.Fence(t.Context()), ErrLauncherLost)
 	}
+	require.Contains(t, []int{0, 1}, <-exits, "a rank ends then")
 }
 
 func TestJoinGivesUp(t *testing.T) {

@@ -203,9 +203,9 @@ func bytesRole() int {
 
 // launcherSpec is a Spec for a launcher that is a process of its own.
 type launcherSpec struct {
-	Parts     []Part
-	Grace     time.Duration
-	Janitor   bool
+	Parts   []Part
+	Grace   time.Duration
+	Janitor bool
 }
 
 func launcherRole() int {

@@ -49,7 +49,6 @@ type event struct {
 	abort *launch.Abort
 	lost  string // its connection has ended, and how
 	sink  *sink  // takes no output any more
-	err   error
 }
 
 // class says how a rank has failed, the worst first.
@@ -87,17 +86,19 @@ type runner struct {
 	mu      sync.Mutex
 	streams []*stream // guarded by mu
 	copying sync.WaitGroup
-	noPipe  atomic.Bool // who read the output has closed it
+	noPipe  atomic.Bool           // who read the output has closed it
+	noSpace atomic.Pointer[error] // it cannot be written for another reason
 
-	procs    []*process
-	live     int
-	state    state
-	status   int              // of the first failure
-	grace    <-chan time.Time // in ending: when it becomes killing
-	insisted map[os.Signal]bool
-	failures []failure        // of ranks, until it is clear which was the first
-	blame    <-chan time.Time // when that is taken to be clear
-	janitor  *janitor
+	procs     []*process
+	live      int
+	state     state
+	status    int              // of the first failure
+	grace     <-chan time.Time // in ending: when it becomes killing
+	unwritten bool             // noSpace was reported
+	insisted  map[os.Signal]bool
+	failures  []failure        // of ranks, until it is clear which was the first
+	blame     <-chan time.Time // when that is taken to be clear
+	janitor   *janitor
 }
 
 // Run runs a job and returns its exit status: 0, or that of the first failure. What there is to say of failures is
@@ -248,9 +249,11 @@ func (r *runner) outputFile(rank, which int, label string) (*os.File, error) {
 // sinkBroken is called when output can be written no more: who reads it has gone, as in "weft run ... | head". The ranks
 // notice in the same way, by their pipes.
 func (r *runner) sinkBroken(k *sink, err error) {
-	pipe := isBrokenPipe(err)
-	if pipe {
-		r.noPipe.Store(true) // before the ranks can die of it
+	// What the ranks may die of is said before they can.
+	if isBrokenPipe(err) {
+		r.noPipe.Store(true)
+	} else if r.noSpace.CompareAndSwap(nil, &err) {
+		go r.post(event{sink: k}) // this is called by the goroutine of Run too
 	}
 	r.mu.Lock()
 	for _, s := range r.streams {
@@ -259,9 +262,6 @@ func (r *runner) sinkBroken(k *sink, err error) {
 		}
 	}
 	r.mu.Unlock()
-	if !pipe {
-		go r.post(event{sink: k, err: err}) // this is called by the goroutine of Run too
-	}
 }
 
 // loop sees the job to its end.
@@ -294,6 +294,11 @@ func (r *runner) loop() {
 
 // handle takes an event.
 func (r *runner) handle(e event) {
+	if err := r.noSpace.Load(); err != nil && !r.unwritten {
+		r.unwritten = true
+		r.say("output cannot be written: %v", *err)
+		r.failRank(nil, StatusFailure, "output cannot be written: "+(*err).Error())
+	}
 	switch {
 	case e.ended != nil:
 		r.ended(r.procs[e.rank], e.ended)
@@ -304,9 +309,7 @@ func (r *runner) handle(e event) {
 		r.say("rank %d ends the job: %s", e.rank, e.abort.Reason)
 		r.fail(e.abort.Code)
 		r.endAll(e.abort)
-	case e.sink != nil:
-		r.say("output cannot be written: %v", e.err)
-		r.failRank(nil, StatusFailure, "output cannot be written: "+e.err.Error())
+	case e.sink != nil: // seen above
 	default:
 		if r.state != running {
 			return
