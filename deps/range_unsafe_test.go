@@ -440,3 +440,27 @@ func TestFragmentsBounded(t *testing.T) {
 	require.LessOrEqual(t, deps.Fragments(q), size/4)
 	require.LessOrEqual(t, deps.RangeEntries(q), size, "readers behind readers that run are not over")
 }
+
+// TestSweepKeepsGone: what a parent has given up stays given up when the table is swept.
+func TestSweepKeepsGone(t *testing.T) {
+	buf := make([]byte, 256)
+	var root deps.Node
+	var m nodes
+	p := m.spawn(&root, deps.Slice(buf).InOut())
+	kid := m.spawn(p, deps.Slice(buf[:2]).InOut())
+	after := m.spawn(&root, deps.Slice(buf[:2]).In())
+	require.NoError(t, p.Release(deps.Slice(buf[:2]).InOut(), &m.flow))
+	for range 3 {
+		for i := 4; i+2 <= len(buf); i += 4 { // with holes, so that they stay apart
+			m.end(m.spawn(p, deps.Slice(buf[i:i+2]).InOut()))
+		}
+	}
+	require.Less(t, deps.RangeEntries(p), 20, "the table was swept")
+	require.Panics(t, func() { p.Register(new(deps.Node), []deps.Access{deps.In(&buf[1])}, &m.flow) })
+	m.run = m.run[:0]
+	p.Finish(&m.flow)
+	m.collect()
+	require.Empty(t, m.run)
+	m.end(kid)
+	require.Equal(t, []*deps.Node{after}, m.run)
+}

@@ -5,10 +5,13 @@ package task
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"weft/deps"
 )
@@ -362,4 +365,71 @@ func TestREG10_Tasks(t *testing.T) {
 		end B                             | main? U
 		end U                             |
 	`)
+}
+
+// REG-01: a stencil in place with blocks whose bounds change from sweep to sweep, half of them split over nested
+// tasks: the result is that of the sequential program, for every number of workers.
+func TestREG01_Stencil(t *testing.T) {
+	const n, sweeps = 400, 12
+	smooth := func(v []int, lo, hi int) {
+		for i := max(lo, 1); i < min(hi, n-1); i++ {
+			v[i] = (3*v[i-1] + 5*v[i] + 7*v[i+1]) % 1009
+		}
+	}
+	// around returns the accesses of smooth.
+	around := func(v []int, lo, hi int, weak bool) []deps.Access {
+		list := []deps.Access{deps.Slice(v[lo:hi]).InOut(), deps.Slice(v[max(lo-1, 0):lo]).In(), deps.Slice(v[hi:min(hi+1, n)]).In()}
+		for i := range list {
+			if weak {
+				list[i] = list[i].Weak()
+			}
+		}
+		return list
+	}
+	start := func() []int {
+		v := make([]int, n)
+		for i := range v {
+			v[i] = i * i % 97
+		}
+		return v
+	}
+	for seed := range uint64(10) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		type block struct{ lo, mid, hi int }
+		var plan []block
+		for range sweeps {
+			for lo := 0; lo < n; {
+				hi := min(lo+1+r.IntN(60), n)
+				b := block{lo: lo, hi: hi}
+				if r.IntN(2) == 0 {
+					b.mid = lo + r.IntN(hi-lo)
+				}
+				plan = append(plan, b)
+				lo = hi
+			}
+		}
+		want := start()
+		for _, b := range plan {
+			smooth(want, b.lo, b.hi)
+		}
+		for _, workers := range []int{1, 2, 4} {
+			rt := newTestRuntime(t, Config{Workers: workers})
+			v := start()
+			require.NoError(t, rt.Run(t.Context(), func(t *Task) error {
+				for _, b := range plan {
+					if b.mid <= b.lo {
+						t.Spawn(func(*Task) error { smooth(v, b.lo, b.hi); return nil }, around(v, b.lo, b.hi, false)...)
+						continue
+					}
+					t.Spawn(func(t *Task) error {
+						t.Spawn(func(*Task) error { smooth(v, b.lo, b.mid); return nil }, around(v, b.lo, b.mid, false)...)
+						t.Spawn(func(*Task) error { smooth(v, b.mid, b.hi); return nil }, around(v, b.mid, b.hi, false)...)
+						return nil
+					}, around(v, b.lo, b.hi, true)...)
+				}
+				return nil
+			}))
+			require.Equal(t, want, v, "seed %d, %d workers", seed, workers)
+		}
+	}
 }
