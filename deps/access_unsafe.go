@@ -13,13 +13,19 @@ import (
 // it. While the task may still use the object, the access keeps the object
 // alive.
 type Access struct {
-	ptr  unsafe.Pointer // the object; of ModeReduce the *Reduced
-	mode Mode
-	weak bool
+	ptr unsafe.Pointer // the object; of ModeReduce the *Reduced
+	how
 
 	// The bytes that it covers, 48 bits in all, the highest of which is isSlice.
 	sizeHi uint16
 	sizeLo uint32
+}
+
+// how is the kind of an access. It is a struct of its own because the compiler keeps structs of more than four
+// fields in memory, which is felt where tasks are registered.
+type how struct {
+	mode Mode
+	weak bool
 }
 
 // In declares that the task reads the object at p. Readers run together.
@@ -64,7 +70,7 @@ func (a Access) IsWeak() bool { return a.weak }
 func (a Access) String() string {
 	s := written(a.mode, a.object(), a.weak)
 	if a.isRange() {
-		s = fmt.Sprintf("Slice(%p, %d bytes).%s", a.ptr, a.size(), a.how())
+		s = fmt.Sprintf("Slice(%p, %d bytes).%s", a.ptr, a.size(), a.how)
 	}
 	return s
 }
@@ -81,7 +87,7 @@ func object[T any](p *T, m Mode) Access {
 	if p == nil || unsafe.Sizeof(*p) == 0 {
 		badObject(p == nil, fmt.Sprintf("%T", p))
 	}
-	return Access{ptr: unsafe.Pointer(p), mode: m, sizeHi: uint16(unsafe.Sizeof(*p) >> 32), sizeLo: uint32(unsafe.Sizeof(*p))}
+	return Access{ptr: unsafe.Pointer(p), how: how{mode: m}, sizeHi: uint16(unsafe.Sizeof(*p) >> 32), sizeLo: uint32(unsafe.Sizeof(*p))}
 }
 
 func badObject(isNil bool, typ string) {

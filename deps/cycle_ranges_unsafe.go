@@ -67,7 +67,7 @@ func pieces(uses []Access, x Access) (from, to int, err error) {
 			break
 		}
 		if u.mode.order() != x.mode.order() || u.weak != x.weak {
-			return 0, 0, fmt.Errorf("deps: Release of %v: the task has declared %s for bytes %d to %d of it", x, u.how(), at-lo, min(end, hi)-lo)
+			return 0, 0, fmt.Errorf("deps: Release of %v: the task has declared %s for bytes %d to %d of it", x, u.how, at-lo, min(end, hi)-lo)
 		}
 		if begin < lo {
 			from = i + 1

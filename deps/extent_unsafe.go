@@ -17,29 +17,17 @@ func (a *access) small() uint32 { return uint32(a.sizeHi)<<16 | uint32(a.sizeLo)
 
 func (a *access) setSmall(n uint32) { a.sizeHi, a.sizeLo = uint8(n>>16), uint16(n) }
 
-// setSize makes x the variable that a names. d is the domain that a is entered in.
-func (a *access) setSize(d *domain, x Access) {
-	n := x.sizeLo
-	if x.sizeHi != 0 || n >= bigSize {
-		d.remember(x)
-		n = bigSize
-	}
-	a.setSmall(n)
-}
-
-// cover adds x to the variables that a names.
-func (a *access) cover(d *domain, x Access) {
-	if old := a.small(); uintptr(old) < x.size() && old < bigSize {
-		a.setSize(d, x)
-	} else if old == bigSize {
-		d.remember(x)
+// cover adds x to the variables that a names. Precondition: its domain remembers x if x is large.
+func (a *access) cover(x Access) {
+	if n := min(x.size(), bigSize); uint32(n) > a.small() {
+		a.setSmall(uint32(n))
 	}
 }
 
-// inherit adds the variables of prev, the access before a.
+// inherit adds the variables of prev, the access before a. In most chains they are all of one size.
 func (a *access) inherit(prev *access) {
-	if n := prev.small(); n > a.small() {
-		a.setSmall(n)
+	if prev.sizeLo != a.sizeLo || prev.sizeHi != a.sizeHi {
+		a.setSmall(max(prev.small(), a.small()))
 	}
 }
 

@@ -140,15 +140,19 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
 	n.accs = n.room(len(list))
 	k := 0
 	for _, x := range list {
-		key := x.ptr
-		if key == nil || x.isRange() {
-			if x.isRange() && x.size() == 0 {
-				continue
-			}
+		key, size := x.ptr, x.sizeLo
+		if x.sizeHi != 0 || size >= bigSize {
 			if x.isRange() {
+				if x.size() == 0 {
+					continue
+				}
 				n.leave(d, k)
 				return -1
 			}
+			d.remember(x)
+			size = bigSize
+		}
+		if x.ptr == nil {
 			n.undo(d, k)
 			panicZero()
 		}
@@ -166,7 +170,7 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
 					panic(why)
 				}
 				merge(last, x)
-				last.cover(d, x)
+				last.cover(x)
 				continue
 			}
 			if last.owner == p && last.given {
@@ -177,7 +181,7 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
 		a := &n.accs[k]
 		a.state.Init(x.bits())
 		a.given = false
-		a.setSize(d, x)
+		a.setSmall(size)
 		a.ref = key
 		a.owner = n
 		if a.succ = e.last; a.succ != nil {

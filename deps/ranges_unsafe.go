@@ -335,7 +335,7 @@ func (r *ranges) mayRelease(x Access, lo, hi uintptr) (err error) {
 		case modeOf(v.state) != x.mode.order() || isWeakly(v.state) != x.weak:
 			got := Range{nil, 0}.access(modeOf(v.state))
 			got.weak = isWeakly(v.state)
-			err = fmt.Errorf("deps: Release of %v: the task has declared %s for bytes %d to %d of it", x, got.how(), a-lo, b-lo)
+			err = fmt.Errorf("deps: Release of %v: the task has declared %s for bytes %d to %d of it", x, got.how, a-lo, b-lo)
 		}
 	})
 	if err == nil && r.given != nil && r.given.meets(lo, hi) {

@@ -48,7 +48,7 @@ func (r *Reduced) access() Access {
 
 // InOut returns the access of the task that combines: all of the object.
 func (r *Reduced) InOut() Access {
-	return Access{ptr: r.key, mode: ModeInOut, sizeHi: uint16(r.size >> 32), sizeLo: uint32(r.size)}
+	return Access{ptr: r.key, how: how{mode: ModeInOut}, sizeHi: uint16(r.size >> 32), sizeLo: uint32(r.size)}
 }
 
 // Len returns the number of elements of the object.

@@ -55,7 +55,7 @@ func (r Range) Concurrent() Access { return r.access(ModeConcurrent) }
 const isSlice = 1 << 15
 
 func (r Range) access(m Mode) Access {
-	return Access{ptr: r.ptr, mode: m, sizeHi: uint16(r.size>>32) | isSlice, sizeLo: uint32(r.size)}
+	return Access{ptr: r.ptr, how: how{mode: m}, sizeHi: uint16(r.size>>32) | isSlice, sizeLo: uint32(r.size)}
 }
 
 // isRange reports whether the access was made by [Slice].
@@ -64,12 +64,12 @@ func (a Access) isRange() bool { return a.sizeHi&isSlice != 0 }
 // size returns the number of bytes that the access covers.
 func (a Access) size() uintptr { return uintptr(a.sizeHi&^isSlice)<<32 | uintptr(a.sizeLo) }
 
-// how returns the end of the access as it is written in a program.
-func (a Access) how() string {
-	if a.weak {
-		return a.mode.String() + "().Weak()"
+// String returns the end of the access as it is written in a program.
+func (h how) String() string {
+	if h.weak {
+		return h.mode.String() + "().Weak()"
 	}
-	return a.mode.String() + "()"
+	return h.mode.String() + "()"
 }
 
 // extent returns the addresses that the access covers.
