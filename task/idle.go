@@ -58,7 +58,7 @@ func (i *idle) wake() {
 	i.parked.Add(-1)
 	i.mu.Unlock()
 	s.hunting = true
-	s.sema.Send(struct{}{}) // P4; the slot is hunting from here on
+	s.sema.wake() // P4; the slot is hunting from here on
 }
 
 // hunt looks for work elsewhere and parks when there is none. It returns nil and false when
@@ -191,7 +191,7 @@ func (s *slot) sleep() (t *Task, closed bool) {
 			return s.look(), false
 		}
 	}
-	s.sema.Recv() // S4
+	s.sema.sleep() // S4
 	return nil, false
 }
 
@@ -220,6 +220,6 @@ func (i *idle) close() {
 	i.parked.Add(int32(-len(l)))
 	i.mu.Unlock()
 	for _, s := range l {
-		s.sema.Send(struct{}{})
+		s.sema.wake()
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/internal/xatomic"
+
 	"weft/deps"
 )
 
@@ -236,7 +238,7 @@ func TestWindowForgetsChildrenWithEvents(t *testing.T) {
 // its farewell, while a slot parks and work arrives.
 func TestWakeWithEmptyListLooksAgain(t *testing.T) {
 	var i idle
-	s := &slot{sema: make(chan struct{}, 1)}
+	s := &slot{sema: sleeper{ch: make(xatomic.Chan[struct{}], 1)}}
 	i.parked.Store(1) // the waker saw a parked slot, which has unparked itself since
 	i.mu.Lock()
 	woke := make(chan struct{})
@@ -254,7 +256,7 @@ func TestWakeWithEmptyListLooksAgain(t *testing.T) {
 	<-woke
 	if relied {
 		select {
-		case <-s.sema:
+		case <-s.sema.ch:
 		default:
 			t.Fatal("the notifier relied on a waker that woke nobody")
 		}

@@ -77,7 +77,7 @@ func build(cfg Config, tune tuning) (*Runtime, error) {
 	rt.window.rt = rt
 	rt.holders.init(cfg.Workers)
 	for id := range cfg.Workers {
-		s := &slot{rt: rt, id: id, sema: make(xatomic.Chan[struct{}], 1)}
+		s := &slot{rt: rt, id: id, sema: newSleeper()}
 		s.flow.Join = join
 		s.rng = *rand.NewPCG(uint64(id), 0x9E3779B97F4A7C15^tune.stealSeed)
 		s.deque.init(ringMin)
@@ -103,6 +103,9 @@ func (rt *Runtime) Close() error {
 	}
 	rt.idle.close()
 	rt.slots.wg.Wait()
+	for _, s := range rt.slots.all {
+		s.sema.close()
+	}
 	return rt.spares.close()
 }
 

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"weft/deps"
-	"weft/internal/xatomic"
 )
 
 // A slot is the right to run tasks. Exactly one goroutine holds it at a time, and only
@@ -39,7 +38,7 @@ type slot struct {
 	g     atomic.Uintptr        // goroutine that holds the slot; written by it
 	cell  *atomic.Pointer[slot] // place in holders; guarded by holders.mu
 	deque deque
-	sema  xatomic.Chan[struct{}] // wakes the holder when it is parked
+	sema  sleeper // of the holder when it is parked
 }
 
 // batch is how many free tasks move between a slot and the runtime at once, and

@@ -1,0 +1,22 @@
+//go:build !linux || explore
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import "weft/internal/xatomic"
+
+// sleeper is where the holder of a slot waits to be woken. It holds one token at most: whoever wakes has taken the slot off the list
+// of the parked before.
+type sleeper struct{ ch xatomic.Chan[struct{}] }
+
+func newSleeper() sleeper { return sleeper{make(xatomic.Chan[struct{}], 1)} }
+
+// wake ends the sleep under way, or the next one.
+func (s *sleeper) wake() { s.ch.Send(struct{}{}) }
+
+// sleep returns when wake has been called.
+func (s *sleeper) sleep() { s.ch.Recv() }
+
+func (s *sleeper) close() {}
