@@ -75,8 +75,8 @@ var plantedBugs = []explore.Bug{
 		New: "\t\ti.hunting.Add(-1)\n\t\treturn\n",
 	}, {
 		Name: "the hunting that nobody ends", File: "idle.go", Test: "TestExploreIdle",
-		Old: "\ts.hunting = true\n\ts.sema.Send(struct{}{}) // P4; the slot is hunting from here on\n",
-		New: "\ts.sema.Send(struct{}{})",
+		Old: "\ts.hunting = true\n\ts.sema.wake() // P4; the slot is hunting from here on\n",
+		New: "\ts.sema.wake()",
 	},
 	// Blocking, events, counters and the Mutex.
 	{

@@ -36,7 +36,7 @@ func newIdleLab(r *explore.Run, slots string) *idleLab {
 		}
 		st.Daemon(fmt.Sprint("slot ", i), func() {
 			if parked {
-				s.sema.Recv() // the end of sleep
+				s.sema.sleep() // the end of sleep
 			}
 			for t := s.nextTask(); t != nil; t = s.nextTask() {
 				f := st.todo[t]
