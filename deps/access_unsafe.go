@@ -9,7 +9,7 @@ import (
 )
 
 // An Access says how a task uses an object: make it with [In], [Out],
-// [InOut] or [Concurrent]. It is a small value; the task keeps what it needs of
+// [InOut], [Concurrent] or [Commutative]. It is a small value; the task keeps what it needs of
 // it. While the task may still use the object, the access keeps the object
 // alive.
 type Access struct {
@@ -51,24 +51,39 @@ func InOut[T any](p *T) Access { return object(p, ModeInOut) }
 // before and after.
 func Concurrent[T any](p *T) Access { return object(p, ModeConcurrent) }
 
+// Commutative declares that the task reads and writes the object at p, and that
+// the order in which it and the other tasks of its group do so does not matter, as long as they do it
+// one at a time: consecutive Commutative accesses form a group, which as a whole is a writer to what
+// comes before and after, and of which one task at a time has the object.
+//
+// A task takes all its Commutative objects together, when nothing else holds it back, and keeps each
+// until it is over or gives the object up by Release, and its children that use the object are over too.
+// The exclusion is by object, whatever the domain: two tasks that name the same object Commutative never run at
+// the same time, in one process. No task is overtaken for ever.
+//
+// To the children of a task that has the object Commutative they are InOut accesses, in their
+// order: the parent has the object for them. Other objects are other locks: a task that waits for
+// children or events keeps its objects, so what it waits for must not need them.
+func Commutative[T any](p *T) Access { return object(p, ModeCommutative) }
+
 // Weak returns the weak form of the access: the task itself does not touch
 // the object, but its descendants may. A weak access does not delay the task; it
 // links the children's accesses into the chain of the object, where each waits for
-// what it needs.
+// what it needs. A weak Commutative access takes no exclusion; the children's do, each for itself.
 func (a Access) Weak() Access {
 	a.weak = true
 	return a
 }
 
 // Mode returns the mode of the access.
-func (a Access) Mode() Mode { return a.mode }
+func (a Access) Mode() Mode { return a.mode &^ heldMode }
 
 // IsWeak reports whether the access is weak.
 func (a Access) IsWeak() bool { return a.weak }
 
 // String returns the access as it is written in a program, with the address.
 func (a Access) String() string {
-	s := written(a.mode, a.object(), a.weak)
+	s := written(a.Mode(), a.object(), a.weak)
 	if a.isRange() {
 		s = fmt.Sprintf("Slice(%p, %d bytes).%s", a.ptr, a.size(), a.how)
 	}

@@ -300,6 +300,9 @@ func (b *builder) split(lo, hi int32) {
 	b.runs = b.runs[:0]
 	for i := lo; i < hi; i++ {
 		kind := b.c.uses[b.users[i]].mode.order()
+		if kind == ModeCommutative {
+			kind = ModeInOut // one of the legal orders
+		}
 		if n := len(b.runs); n > 0 && kind != ModeInOut && b.runs[n-1].kind == kind {
 			b.runs[n-1].hi++
 			continue

@@ -4,7 +4,7 @@
 // Package deps orders tasks by what they declare to do with objects: it is the
 // dependency engine of weft, without goroutines, clock or I/O.
 //
-// Users meet it as the accesses of a task, made by [In], [Out], [InOut] and [Concurrent], and by [Reduction.Reduce]:
+// Users meet it as the accesses of a task, made by [In], [Out], [InOut], [Concurrent] and [Commutative], and by [Reduction.Reduce]:
 //
 //	var a, b float64
 //	t.Spawn(fill, deps.Out(&a))                  // 1
@@ -20,7 +20,8 @@
 // An object is an address. The children of one task that name the object form its chain, in
 // the order in which the task made them. A reader (In) waits for the writers before it; a
 // writer (Out, InOut) for all before it; neighbours in Concurrent form a group that runs together
-// and is a writer to the rest. Without the declarations the program is sequential, and with
+// and is a writer to the rest. Neighbours in Commutative form such a group too, of which one task at
+// a time has the object, in any order. Without the declarations the program is sequential, and with
 // them each object sees what it would see then.
 //
 // The children of different tasks are ordered by what the parents declare. A child's first access to
@@ -60,10 +61,13 @@
 //	 │                   └────────────────────────┘                                         │
 //	 └────────────── Retire says so, or NextFree, when nothing refers to it ─────────────────┘
 //
+// A node with Commutative accesses has one state more: when it is ready, [Node.Exclusive] is true, and the runtime calls Acquire,
+// at once or later, before the task runs; if the objects are not free, the node comes out of NextReady a second time, with them.
+//
 // Concurrency: a Flow belongs to one goroutine at a time. Register(child) and Release on one
 // node are for its body alone, one call at a time; Finish comes after all of them, Retire after Finish
 // and after the Retire of all children. Everything else may run at the same time, on any goroutine. No
-// call blocks, and none recurses: a call takes a constant stack, however long a chain or deep a nest is.
+// call blocks, but for the locks that the exclusion and ranges are guarded by for a few instructions, and none recurses: a call takes a constant stack, however long a chain or deep a nest is.
 //
 // Memory: an access is a part of its node, or of the [Room] beside it. A node is free at most once for each
 // Register, by Retire or by NextFree, when no other access and no call can reach it any more. Nodes with weak accesses or

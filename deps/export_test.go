@@ -30,6 +30,20 @@ func Unspoiled(n *Node) bool {
 	return n.pending.Load() == poisonState && n.refs.Load() == poisonState
 }
 
+// OvertakeMax is how many younger nodes may overtake a waiter.
+const OvertakeMax = overtakeMax
+
+// Claims returns how many objects are held or waited for.
+func Claims() (n int) {
+	for i := range exclusions.shards {
+		s := &exclusions.shards[i]
+		s.mu.Lock()
+		n += s.n
+		s.mu.Unlock()
+	}
+	return n
+}
+
 // TableSize returns the number of entries of the table of n's children's objects.
 func TableSize(n *Node) int {
 	if n.dom == nil {

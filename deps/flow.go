@@ -25,6 +25,8 @@ type Flow struct {
 	// The same for domains of ranges: messages to records, and from sinks to accesses.
 	msgs []message
 	outs []out
+
+	locks locks // what a call takes and gives back of the exclusion
 }
 
 // step is an access with effects that became true and are not carried out yet.
@@ -66,7 +68,7 @@ func (f *Flow) push(a *access, bits uint32) {
 		return
 	}
 	s := a.state.Add(bits)
-	if bits == hasR && s&(through|hasChild|isReader) == 0 {
+	if bits == hasR && s&(through|hasChild|isReader|outR|outW) == 0 {
 		return // a writer keeps the read token until it is over
 	}
 	if e := effects(s) &^ effects(s-bits); e != 0 {
@@ -129,6 +131,10 @@ func (f *Flow) drain() {
 func (f *Flow) carry(st step) {
 	a, s, e := st.a, st.s, st.eff
 	late := s&lingers != 0
+
+	if e&unlock != 0 {
+		f.locks.drop(a.ref, a.owner) // given back at the end of the call
+	}
 
 	if e&(childR|childW|childG) != 0 {
 		var b uint32

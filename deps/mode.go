@@ -10,11 +10,12 @@ type Mode uint8
 
 // The modes of OmpSs-2's discrete dependencies that weft has.
 const (
-	ModeIn         Mode = iota // read
-	ModeOut                    // overwrite; orders as ModeInOut
-	ModeInOut                  // read and write
-	ModeConcurrent             // update together with the neighbours of the same mode
-	ModeReduce                 // contribute to a private copy, which is combined later
+	ModeIn          Mode = iota // read
+	ModeOut                     // overwrite; orders as ModeInOut
+	ModeInOut                   // read and write
+	ModeConcurrent              // update together with the neighbours of the same mode
+	ModeReduce                  // contribute to a private copy, which is combined later
+	ModeCommutative             // read and write, in any order with the neighbours of the same mode, one at a time
 )
 
 // String returns the name of the constructor of the mode.
@@ -30,6 +31,8 @@ func (m Mode) String() string {
 		return "Concurrent"
 	case ModeReduce:
 		return "Reduce"
+	case ModeCommutative:
+		return "Commutative"
 	}
 	return fmt.Sprintf("Mode(%d)", uint8(m))
 }
@@ -49,8 +52,8 @@ func union(s uint32, x Access) uint32 {
 	if s&isReduce != 0 {
 		return s | x.bits()
 	}
-	if combine(modeOf(s), x.mode.order()) != modeOf(s) {
-		s &^= isReader | isGroup
+	if combine(modeOf(s), x.Mode().order()) != modeOf(s) {
+		s &^= isReader | isGroup | isCommut
 	}
 	if !x.weak {
 		s &^= isWeak
@@ -61,16 +64,21 @@ func union(s uint32, x Access) uint32 {
 // bits returns the constant part of the state word of an access.
 func (a Access) bits() uint32 {
 	var s uint32
-	switch a.mode {
+	switch a.Mode() {
 	case ModeIn:
 		s = isReader
 	case ModeConcurrent:
 		s = isGroup
 	case ModeReduce:
 		return a.reduceBits()
+	case ModeCommutative:
+		s = isGroup | isCommut
 	}
 	if a.weak {
 		s |= isWeak
+	}
+	if a.mode&heldMode != 0 {
+		s = underHolder(s)
 	}
 	return s
 }
@@ -88,6 +96,8 @@ func modeOf(s uint32) Mode {
 	switch {
 	case s&isReader != 0:
 		return ModeIn
+	case s&isCommut != 0:
+		return ModeCommutative
 	case s&isGroup != 0:
 		return ModeConcurrent
 	case s&isReduce != 0:

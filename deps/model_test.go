@@ -23,6 +23,7 @@ type use struct {
 	task  *mtask
 	prev  *use   // the use before it in its domain, nil for the first
 	given bool   // by Release or by the end of the task
+	said  bool   // declared weak, also if it is strong since the task has a strong Commutative use
 	whole []*use // the uses that pass tokens on together with this one; nil if it is alone
 }
 
@@ -81,12 +82,37 @@ func clashes(list []decl) bool {
 // spawn appends a child of p.
 func (p *mtask) spawn(list []decl) *mtask {
 	t := newModelTask(p)
-	for _, d := range combineDecls(list) {
-		u := &use{decl: d, task: t, prev: p.last[d.obj]}
+	list = combineDecls(list)
+	for _, d := range list {
+		u := &use{decl: d, task: t, prev: p.last[d.obj], said: d.weak}
+		u.weak = d.weak && !takes(list)
 		p.last[d.obj] = u
 		t.uses = append(t.uses, u)
 	}
 	return t
+}
+
+// takes: one of the list is a strong Commutative.
+func takes(list []decl) bool {
+	for _, d := range list {
+		if d.mode == deps.ModeCommutative && !d.weak {
+			return true
+		}
+	}
+	return false
+}
+
+// strict: t or one above it takes objects, so that its children must keep to what it declares; else they could
+// wait for somebody who waits for those objects.
+func (t *mtask) strict() bool {
+	for ; t != nil; t = t.parent {
+		for _, u := range t.uses {
+			if u.mode == deps.ModeCommutative && !u.weak {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // end gives up all of t's uses.
@@ -94,6 +120,23 @@ func (t *mtask) end() {
 	for _, u := range t.uses {
 		u.given = true
 	}
+}
+
+// holds: while the task of u runs, and the children that use the object, no other holder of it does.
+func (u *use) holds() bool { return u.mode == deps.ModeCommutative && !u.weak && !u.held() }
+
+// held: an ancestor holds the object; Commutative is InOut then.
+func (u *use) held() bool {
+	up := u.up()
+	return up != nil && (up.holds() || up.held())
+}
+
+// gone: u's task and its children no longer use the object, whatever does before.
+func (u *use) gone() bool { return u.given && (u.below() == nil || u.below().over()) }
+
+// grouped: u and the use before it belong to one group.
+func (u *use) grouped(before *use) bool {
+	return before.mode == u.mode && (u.mode == deps.ModeConcurrent || u.mode == deps.ModeCommutative && !u.held())
 }
 
 // up is the parent's use of the object.
@@ -114,7 +157,7 @@ func (u *use) mayRead() bool {
 		return u.prev.passesRead()
 	}
 	up := u.up()
-	return up == nil || up.mayRead()
+	return up == nil || up.holds() || up.mayRead()
 }
 
 // mayWrite: everything earlier is over.
@@ -123,7 +166,7 @@ func (u *use) mayWrite() bool {
 		return u.prev.over()
 	}
 	up := u.up()
-	return up == nil || up.mayWrite()
+	return up == nil || up.holds() || up.mayWrite()
 }
 
 // mayJoin: the group that u belongs to is open.
@@ -135,7 +178,7 @@ func (u *use) mayJoin() bool {
 	if before == nil {
 		before = u.up()
 	}
-	return before != nil && before.mode == deps.ModeConcurrent && before.mayJoin()
+	return before != nil && u.grouped(before) && before.mayJoin()
 }
 
 // passesRead: the use after u may read as far as u is concerned.
@@ -147,8 +190,8 @@ func (u *use) passesReadAlone() bool {
 		return u.mayRead()
 	case !u.given:
 		return false
-	case u.below() != nil:
-		return u.below().passesRead()
+	case u.below() != nil && !u.below().passesRead():
+		return false
 	}
 	return u.mayRead()
 }
@@ -174,8 +217,8 @@ func (u *use) overAlone() bool {
 	switch {
 	case !u.given:
 		return false
-	case u.below() != nil:
-		return u.below().over()
+	case u.below() != nil && !u.below().over():
+		return false
 	}
 	return u.mayWrite()
 }
@@ -194,7 +237,7 @@ func (u *use) mayUse() bool {
 	switch u.mode {
 	case deps.ModeIn:
 		return u.mayRead()
-	case deps.ModeConcurrent:
+	case deps.ModeConcurrent, deps.ModeCommutative:
 		return u.mayJoin()
 	case deps.ModeReduce:
 		return true

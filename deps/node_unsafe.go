@@ -33,7 +33,8 @@ type Node struct {
 	// Retire. It becomes zero once, unless an access lingers.
 	refs xatomic.Int32
 
-	// rested accesses were counted by Finish and are subtracted by Retire.
+	// rested accesses were counted by Finish and are subtracted by Retire. Before
+	// that, it says whether the node needs exclusion: exclWants, exclHolds, or zero.
 	rested int32
 
 	// Tag is the runtime's own.
@@ -103,7 +104,7 @@ func (p *Node) register(n *Node, list []Access, f *Flow) bool {
 	n.refs.Init(int32(k) + 1)
 	n.pending.Init(int32(strong) + 1)
 
-	if k == 1 && strong == 1 {
+	if k == 1 && strong == 1 && n.rested == 0 {
 		return f.linkSolo(p, &n.accs[0])
 	}
 
@@ -126,6 +127,9 @@ func (p *Node) register(n *Node, list []Access, f *Flow) bool {
 			granted++
 		}
 	}
+	if n.rested != 0 {
+		n.rested = n.exclusion() // the links have said which accesses are under a holder
+	}
 	if granted == strong {
 		return true // nobody else has touched pending
 	}
@@ -139,6 +143,7 @@ func (p *Node) register(n *Node, list []Access, f *Flow) bool {
 func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
 	n.accs = n.room(len(list))
 	k := 0
+	modes := uint32(0)
 	for _, x := range list {
 		key, size := x.ptr, x.sizeLo
 		if x.sizeHi != 0 || size >= bigSize {
@@ -179,7 +184,9 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
 			}
 		}
 		a := &n.accs[k]
-		a.state.Init(x.bits())
+		s := x.bits()
+		modes |= s
+		a.state.Init(s)
 		a.given = false
 		a.setSmall(size)
 		a.ref = key
@@ -191,6 +198,9 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
 		k++
 	}
 	n.accs = n.accs[:k]
+	if modes&isCommut != 0 {
+		n.commute()
+	}
 	for i := range n.accs {
 		if n.accs[i].state.Load()&isWeak == 0 {
 			strong++
@@ -238,19 +248,20 @@ func (n *Node) trim() {
 // reports whether a may start.
 func (f *Flow) linkChild(prev, a *access) bool {
 	ps, as := prev.state.Load(), a.state.Load()
-	if ps&hasW != 0 {
-		// Nothing more can arrive at prev's in-port: no link is needed.
+	if ps&(isHeld|isCommut) != 0 {
+		as = below(ps, as)
+	}
+	if ps&hasW != 0 || isHolder(ps) {
+		// Nothing more can arrive at prev's in-port that the child would wait for: no link is needed.
 		a.state.Init(as | hasW)
 		return true
 	}
 	prev.ref = unsafe.Pointer(a)
 	a.inherit(prev)
 	b := hasChild
-	if ps&as&isGroup != 0 {
-		b |= childGrp
-	}
 	given := ps & hasR
-	if ps&as&isGroup != 0 {
+	if sameGroup(ps, as) {
+		b |= childGrp
 		given |= ps & hasG
 	}
 	a.state.Init(as | given)
@@ -298,6 +309,9 @@ func (f *Flow) linkSolo(p *Node, a *access) bool {
 // moment ago. It reports whether a may start.
 func (f *Flow) linkNext(prev, a *access, ps uint32) bool {
 	as := a.state.Load()
+	if ps&isHeld != 0 {
+		as = underHolder(as)
+	}
 	if finished(ps) {
 		// Nobody but this body would touch prev again: it is at rest.
 		if ps&lingers == 0 {
@@ -309,7 +323,7 @@ func (f *Flow) linkNext(prev, a *access, ps uint32) bool {
 	prev.succ = a
 	a.inherit(prev)
 	b := hasNext
-	if ps&as&isGroup != 0 {
+	if sameGroup(ps, as) {
 		b |= nextGroup
 	}
 	given := atOnce(ps, as)
@@ -332,7 +346,7 @@ func atOnce(ps, as uint32) uint32 {
 	switch {
 	case ps&isReader != 0:
 		return (ps | ps>>posW) & hasR
-	case ps&as&isGroup != 0 && ps&(hasG|hasW) != 0:
+	case ps&(hasG|hasW) != 0 && sameGroup(ps, as):
 		return hasG
 	}
 	return 0
@@ -395,6 +409,7 @@ func (n *Node) finish(f *Flow) {
 	}
 	n.rested = f.curRest
 	f.cur = nil
+	f.giveBack()
 }
 
 // giveUp joins a's in-port to its out-port. It is set(a, through) with the common
@@ -402,7 +417,7 @@ func (n *Node) finish(f *Flow) {
 // reader that does not.
 func (f *Flow) giveUp(a *access) {
 	s := a.state.Add(through)
-	switch s &^ (isReader | isGroup | isSolo | hasR | hasG | nextGroup) {
+	switch s &^ (isReader | isGroup | isSolo | isHeld | hasR | hasG | nextGroup) {
 	case through | hasW:
 		// Nobody follows yet; whoever links a successor sees that a is over.
 		return
@@ -470,6 +485,12 @@ func (f *Flow) linkUp(last, up *access) {
 //
 // Only the body of n may call it.
 func (n *Node) Release(x Access, f *Flow) error {
+	err := n.release(x, f)
+	f.giveBack()
+	return err
+}
+
+func (n *Node) release(x Access, f *Flow) error {
 	if n.dom != nil && n.dom.ranges != nil && n.dom.ranges.own.owner != nil {
 		return n.dom.ranges.release(x, f)
 	}
@@ -552,5 +573,5 @@ func (n *Node) Accesses() int {
 }
 
 func panicZero() {
-	panic("deps: the zero Access names no object; use In, Out, InOut or Concurrent")
+	panic("deps: the zero Access names no object; use In, Out, InOut, Concurrent or Commutative")
 }

@@ -12,7 +12,7 @@ import (
 // The quick answers equal effects, over all states.
 func TestQuickAnswersEqualEffects(t *testing.T) {
 	for s := range uint32(closed << 1) {
-		for _, mode := range []uint32{0, isReader, isGroup} {
+		for _, mode := range []uint32{0, isReader, isGroup, isGroup | isCommut, isCommut | isHeld} {
 			for _, weak := range []uint32{0, isWeak} {
 				s := s | mode | weak
 				if s&(nextUp|nextGroup) != 0 && s&hasNext == 0 || s&childGrp != 0 && s&hasChild == 0 ||
@@ -20,6 +20,8 @@ func TestQuickAnswersEqualEffects(t *testing.T) {
 					continue // no such state
 				}
 				e := effects(s)
+				require.Equal(t, isHolder(s) && s&(through|outW) != 0, e&unlock != 0, "unlock %b", s)
+				require.Equal(t, e&^unlock, effects(s|isHeld|isSolo)&^unlock, "constants %b", s)
 				require.Equal(t, e&ready != 0, startable(s), "startable %b", s)
 				require.Equal(t, effects(s|closed)&rest != 0, finished(s), "finished %b", s)
 

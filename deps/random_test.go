@@ -36,7 +36,7 @@ type profile struct {
 	nofree  bool    // programs that can leave memory to the garbage collector
 }
 
-var allModes = []deps.Mode{deps.ModeIn, deps.ModeOut, deps.ModeInOut, deps.ModeConcurrent, deps.ModeReduce}
+var allModes = []deps.Mode{deps.ModeIn, deps.ModeOut, deps.ModeInOut, deps.ModeConcurrent, deps.ModeReduce, deps.ModeCommutative}
 
 var profiles = []profile{
 	{name: "flat", modes: allModes[:3], objects: 3, tasks: 25, depth: 1, list: 4, eager: .5},
@@ -46,6 +46,8 @@ var profiles = []profile{
 	{name: "rw", modes: []deps.Mode{deps.ModeIn, deps.ModeInOut}, objects: 1, tasks: 25, depth: 5, list: 1, weak: .5, release: .1, eager: .4, nofree: true},
 	{name: "wild", modes: allModes, objects: 4, tasks: 30, depth: 5, list: 6, weak: .4, release: .15, illegal: .1, bare: .3, eager: .4, nofree: true},
 	{name: "late", modes: allModes, objects: 1, tasks: 25, depth: 4, list: 1, weak: .5, release: .05, bare: .1, eager: .1, nofree: true},
+	{name: "commutative", modes: []deps.Mode{deps.ModeCommutative}, objects: 4, tasks: 30, depth: 1, list: 3, release: .1, eager: .3, nofree: true},
+	{name: "commutativenest", modes: []deps.Mode{deps.ModeCommutative, deps.ModeCommutative, deps.ModeCommutative, deps.ModeInOut, deps.ModeIn}, objects: 3, tasks: 30, depth: 4, list: 3, weak: .4, release: .1, eager: .3, nofree: true},
 	{name: "many", modes: allModes, objects: 40, tasks: 30, depth: 3, list: 20, weak: .4, release: .2, illegal: .05, bare: .5, eager: .4, nofree: true},
 }
 
@@ -96,12 +98,14 @@ type player struct {
 	w    *world
 	p    *profile
 	byID map[int]*wtask
+
+	claims int // objects held before: by programs that failed
 }
 
 func newPlayer(p *profile) *player {
 	w := newWorld(p.objects)
 	w.covered = p.bare == 0
-	return &player{w: w, p: p, byID: map[int]*wtask{-1: w.root}}
+	return &player{w: w, p: p, byID: map[int]*wtask{-1: w.root}, claims: deps.Claims()}
 }
 
 func (pl *player) do(a action) {
@@ -136,6 +140,9 @@ func (pl *player) finish(next func(n int) int) error {
 	}
 	if w.err == nil && len(w.in(waiting)) > 0 {
 		w.fail("tasks wait for ever:%s", names(w.in(waiting)))
+	}
+	if k := deps.Claims() - pl.claims; w.err == nil && k != 0 {
+		w.fail("%d objects are still held or waited for", k)
 	}
 	if w.err == nil && w.root.state != free {
 		w.fail("the root's node is not free")
@@ -173,7 +180,7 @@ func randomProgram(p *profile, seed uint64) ([]action, error) {
 			if u.given && r.Float64() >= p.illegal {
 				continue
 			}
-			a.list = []decl{u.decl}
+			a.list = []decl{{u.obj, u.mode, u.said}}
 			if r.Float64() < p.illegal {
 				a.list[0].mode = p.modes[r.IntN(len(p.modes))]
 			}
@@ -182,7 +189,7 @@ func randomProgram(p *profile, seed uint64) ([]action, error) {
 		default:
 			a.kind = actSpawn
 			a.id = id
-			a.list = p.randomList(t.m, r)
+			a.list = p.randomList(t.m, r, t.m.strict())
 			id++
 		}
 		done = append(done, a)
@@ -191,18 +198,18 @@ func randomProgram(p *profile, seed uint64) ([]action, error) {
 	return done, pl.finish(r.IntN)
 }
 
-// randomList makes the access list of a child of t.
-func (p *profile) randomList(t *mtask, r *rand.Rand) []decl {
+// randomList makes the access list of a child of t. With strict, t's declarations cover it.
+func (p *profile) randomList(t *mtask, r *rand.Rand, strict bool) []decl {
 	var list []decl
 	for range r.IntN(p.list + 1) {
 		d := decl{r.IntN(p.objects), p.modes[r.IntN(len(p.modes))], r.Float64() < p.weak}
-		if t.parent != nil && r.Float64() >= p.bare {
+		if t.parent != nil && (strict || r.Float64() >= p.bare) {
 			// Only what the parent's declaration covers, the combination included.
 			u := t.find(d.obj)
-			if u == nil || !covers(u.mode, d.mode) {
+			if u == nil || !covers(u.decl, d.mode) {
 				continue
 			}
-			if len(list) > 0 && u.mode != deps.ModeInOut && u.mode != deps.ModeOut {
+			if len(list) > 0 && !covers(u.decl, deps.ModeInOut) {
 				d.mode = u.mode
 			}
 		}
@@ -225,8 +232,8 @@ func (p *profile) randomList(t *mtask, r *rand.Rand) []decl {
 }
 
 // covers: what a child does as m is within what its parent declared as up.
-func covers(up, m deps.Mode) bool {
-	return order(up) == deps.ModeInOut || up == m
+func covers(up decl, m deps.Mode) bool {
+	return order(up.mode) == deps.ModeInOut || up.mode == m || up.mode == deps.ModeCommutative && !up.weak
 }
 
 // replay runs a recorded program; what is left ends in the order of creation.

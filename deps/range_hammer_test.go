@@ -85,7 +85,7 @@ func (pr *rplanner) covered(parent *plan, given map[int]bool, list []rdecl) bool
 	}
 	for _, u := range combineDecls(allBytes(list)) {
 		p, ok := up[u.obj]
-		if !ok || given[u.obj] || !covers(p.mode, u.mode) {
+		if !ok || given[u.obj] || !covers(p, u.mode) {
 			return false
 		}
 	}

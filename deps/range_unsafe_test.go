@@ -121,7 +121,7 @@ func TestRangeMessages(t *testing.T) {
 	var child deps.Node
 	require.PanicsWithValue(t, "deps: a child accesses Slice("+at(0)+", 3 bytes).In(), which its parent has given up by Release, or a part of it",
 		func() { parent.Register(&child, []deps.Access{deps.In(&x[9]), deps.Slice(x[0:3]).In()}, &f) })
-	require.PanicsWithValue(t, "deps: the zero Access names no object; use In, Out, InOut or Concurrent",
+	require.PanicsWithValue(t, "deps: the zero Access names no object; use In, Out, InOut, Concurrent or Commutative",
 		func() { parent.Register(&child, []deps.Access{deps.Slice(x[0:1]).In(), {}}, &f) })
 
 	// In a domain of objects only objects can be given up.

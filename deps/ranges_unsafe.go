@@ -28,6 +28,7 @@ type ranges struct {
 	tops []*top
 
 	given *spans[none] // bytes that no child may name any more; nil if none
+	held  *spans[none] // bytes that the parent, or a task above it, holds; nil if none
 }
 
 type extent struct{ lo, hi uintptr }
@@ -53,10 +54,15 @@ func (p *Node) registerRanges(n *Node, list []Access, f *Flow) bool {
 		own.own.frags.reserve(k)
 		own.more = make([]unsafe.Pointer, 0, k-1)
 	}
+	modes := uint32(0)
 	for _, x := range list {
 		own.declare(x)
+		modes |= x.bits()
 	}
 	rec := &own.own
+	if modes&isCommut != 0 || r.held != nil {
+		n.rested = rec.commute(list, r.held)
+	}
 	if rec.frags.n == 0 {
 		return true
 	}
@@ -116,6 +122,9 @@ func (r *ranges) open() {
 			r.cover[k-1].hi = s.hi
 		} else {
 			r.cover = append(r.cover, extent{s.lo, s.hi})
+		}
+		if s.v.state&isHeld != 0 || isHolder(s.v.state) {
+			r.holdBytes(s.lo, s.hi)
 		}
 	}
 	for _, c := range r.cover {
@@ -195,10 +204,13 @@ func (p *Node) makeRanges(d *domain, f *Flow) {
 				r.sink = newSink()
 			}
 			r.tops = append(r.tops, r.sink.cover(e.up, lo, hi))
+			if s := e.up.state.Load(); s&isHeld != 0 || isHolder(s) {
+				r.holdBytes(lo, hi)
+			}
 		}
 		switch s := e.last.state.Load(); {
-		case e.last == e.up && s&hasW != 0:
-			// Nothing more comes to its in-port: it is as if nobody had named it.
+		case e.last == e.up && (s&hasW != 0 || isHolder(s)):
+			// Nothing more comes to its in-port that the children would wait for: it is as if nobody had named it.
 		case e.last != e.up && finished(s):
 			f.set(e.last, closed)
 		default:

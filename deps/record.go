@@ -17,6 +17,7 @@ type record struct {
 	// Guarded by mu once the record is published.
 	frags spans[frag]
 	wait  uintptr // strong bytes that may not start yet, plus one while the task is being registered
+	keys  []hold  // objects that the task holds while it runs (commutative_range_unsafe.go)
 
 	owner *Node // constant; nil if it is no task's; not used once the task has started
 	sink  *sink // constant; not nil for the record of a sink
@@ -102,6 +103,9 @@ func (r *record) add(lo, hi uintptr, bits uint32, f *Flow) bool {
 // +checklocks:r.mu
 func (r *record) carry(s *span[frag], e uint32, f *Flow) bool {
 	v := &s.v
+	if e&unlock != 0 {
+		r.drop(s.lo, s.hi, f)
+	}
 	if e&(childR|childW|childG) != 0 {
 		if r.sink != nil {
 			r.sink.pass(s.lo, s.hi, e, f)
@@ -174,7 +178,7 @@ func (r *record) follow(lo, hi uintptr, next *record, as uint32, f *Flow) {
 		switch {
 		case as == nextUp:
 			s.v.state |= nextUp
-		case old&as&isGroup != 0:
+		case groupOfBytes(old, as):
 			s.v.state |= nextGroup
 		}
 		r.carry(s, effects(s.v.state)&^effects(old), f)
@@ -199,7 +203,7 @@ func (r *record) adopt(lo, hi uintptr, child *record, as uint32, f *Flow) {
 		old := s.v.state
 		s.v.child = child
 		s.v.state |= hasChild
-		if old&as&isGroup != 0 {
+		if groupOfBytes(old, as) {
 			s.v.state |= childGrp
 		}
 		r.carry(s, effects(s.v.state)&^effects(old), f)

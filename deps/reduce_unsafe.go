@@ -92,7 +92,7 @@ func (a Access) reduceBits() uint32 {
 }
 
 // isWeakly reports whether an access in state s was declared weak.
-func isWeakly(s uint32) bool { return s&isWeak != 0 && s&isPart == 0 }
+func isWeakly(s uint32) bool { return s&isWeak != 0 && s&isPart == 0 || s&saidWeak != 0 }
 
 // clash says why x, one of list, cannot be combined with an earlier access of the same task to the same object.
 func clash(a *access, x Access, list []Access) string {

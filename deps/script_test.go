@@ -31,7 +31,7 @@ var rewrite = flag.Bool("rewrite", false, "write the golden scripts' output inst
 //	end NAME...                  the bodies end (root: the root's)
 //	freed                        the tasks whose memory may be reused
 //
-// An ACCESS is in(x), out(x), inout(x), concurrent(x), reduce(x), or with weak before it; x is
+// An ACCESS is in(x), out(x), inout(x), concurrent(x), commutative(x), reduce(x), or with weak before it; x is
 // any word, or word[lo:hi] for many objects. zero is the zero Access. A task
 // that may start runs at once. Each command prints what it started; each block
 // ends with a line of what runs and what waits.
@@ -174,9 +174,9 @@ func names(list []*wtask) string {
 }
 
 var (
-	accessForm  = regexp.MustCompile(`^(weak)?(inout|in|out|concurrent|reduce)\((\w+)(?:\[(\d+):(\d+)\])?\)$`)
+	accessForm  = regexp.MustCompile(`^(weak)?(inout|in|out|concurrent|commutative|reduce)\((\w+)(?:\[(\d+):(\d+)\])?\)$`)
 	addressForm = regexp.MustCompile(`0x[0-9a-f]+`)
-	modes       = map[string]deps.Mode{"in": deps.ModeIn, "out": deps.ModeOut, "inout": deps.ModeInOut, "concurrent": deps.ModeConcurrent, "reduce": deps.ModeReduce}
+	modes       = map[string]deps.Mode{"in": deps.ModeIn, "out": deps.ModeOut, "inout": deps.ModeInOut, "concurrent": deps.ModeConcurrent, "commutative": deps.ModeCommutative, "reduce": deps.ModeReduce}
 )
 
 func (s *script) decls(args []string) []decl {

@@ -55,6 +55,14 @@ const (
 	isReduce
 	isPart
 
+	// Constants too. isCommut: with isGroup, a group of Commutative accesses; without, one that acts as
+	// InOut, under a holder. isHeld: an ancestor holds the object (README.md, "Exclusion").
+	isCommut
+	isHeld
+
+	// A constant, of no effect: the access was declared weak, beside a strong Commutative one.
+	saidWeak
+
 	lingers = linger | lingerUp
 )
 
@@ -73,37 +81,47 @@ const (
 	childR                    // the same three to the first child
 	childW
 	childG
-	ready // the task may start, as far as this access is concerned
-	rest  // nothing more to receive or to send
+	ready  // the task may start, as far as this access is concerned
+	rest   // nothing more to receive or to send
+	unlock // the task's hold on the object ends
 )
 
 // bit positions used by effects.
 const (
 	posR, posW, posG, posThrough, posOutR, posOutW = 0, 1, 2, 3, 4, 5
 	posNext, posNextGroup, posChild, posChildGrp   = 6, 8, 9, 10
-	posClosed, posReader, posGroup                 = 11, 13, 14
+	posClosed, posReader, posGroup, posWeak        = 11, 13, 14, 15
+	posCommut                                      = 21
 )
+
+// Fails to compile when the positions are not those of the bits.
+const _ = -uint32(isReader ^ 1<<posReader | isWeak ^ 1<<posWeak | isCommut ^ 1<<posCommut)
 
 // effects returns the conditions that hold in state s. It is monotone: more
 // bits in s never make an effect false.
 //
 //	open for reading      r  = hasR or hasW
 //	group open            g  = hasG or hasW
-//	out-port read         or = outR or outW or (through and r)
-//	out-port write        ow = outW or (through and hasW)
+//	out-port read         or = (outR or outW or through) and r
+//	out-port write        ow = (outW or through) and hasW
 //	sendR  = hasNext and (reader ? r : or)    readers pass the read token on at once
 //	sendW  = hasNext and ow
 //	sendG  = nextGroup and g
 //	childX = hasChild and X at the in-port
 //	ready  = reader ? r : group ? g : hasW
 //	rest   = ow and (hasNext or closed)
+//	unlock = a holder, and (outW or through)
+//
+// The tokens at the out-port count only together with those at the in-port. For most accesses the former
+// imply the latter; the children's chain of a holder begins before the in-port has the write token.
 func effects(s uint32) uint32 {
 	w := s >> posW & 1
 	r := s&1 | w
 	g := s>>posG&1 | w
 	thr := s >> posThrough & 1
-	ow := s>>posOutW&1 | thr&w
-	or := s>>posOutR&1 | ow | thr&r
+	end := s>>posOutW&1 | thr // the use is over, if not all before it
+	ow := end & w
+	or := (s>>posOutR | end) & r
 	rd := s >> posReader & r & 1 // reader with the read token
 	next := s >> posNext & 1
 	child := s >> posChild & 1
@@ -116,13 +134,14 @@ func effects(s uint32) uint32 {
 	e |= s >> posChildGrp & g & 1 << 5
 	e |= (rd | w | s>>posGroup&g&1) << 6
 	e |= ow & (next | s>>posClosed&1) << 7
+	e |= s >> posCommut & (s >> posGroup) &^ (s >> posWeak) & end << 8
 	return e
 }
 
 // finished reports whether the access is over: its out-port holds the write
 // token, so that nothing of its task or of its task's descendants uses the object any more.
 func finished(s uint32) bool {
-	return s&outW != 0 || s&(through|hasW) == through|hasW
+	return s&hasW != 0 && s&(through|outW) != 0
 }
 
 // The functions below are effects for one question each, where the answer must be
@@ -143,7 +162,7 @@ func passes(s uint32) uint32 {
 	switch {
 	case s&isReader != 0 && s&(hasR|hasW) != 0:
 		t = hasR
-	case s&outR != 0, s&(through|hasR) == through|hasR:
+	case s&hasR != 0 && s&(through|outR|outW) != 0, s&hasW != 0 && s&outR != 0:
 		t = hasR
 	}
 	if s&nextGroup != 0 && s&(hasG|hasW) != 0 {
@@ -155,12 +174,38 @@ func passes(s uint32) uint32 {
 // onlyReady reports whether the write token, which made s what it is, can have no other
 // effect than that the task may start: the access gives nothing on yet.
 func onlyReady(s uint32) bool {
-	return s&(through|hasChild|closed) == 0 &&
+	return s&(through|hasChild|closed|outR|outW) == 0 &&
 		(s&hasNext == 0 || s&(isReader|isGroup) == 0)
 }
 
 // readerOver is what s is for a strong reader that is given up and has no children, without
 // the bits that do not matter then.
 func readerOver(s uint32) uint32 {
-	return s &^ (isSolo | hasR | isReader | through)
+	return s &^ (isSolo | isHeld | hasR | isReader | through)
+}
+
+// sameGroup reports whether neighbours in the states s and t are of one group.
+func sameGroup(s, t uint32) bool {
+	return s&t&isGroup&^((s^t)>>(posCommut-posGroup)) != 0
+}
+
+// isHolder reports whether s is of an access for which its task holds the object alone while it runs: a
+// strong Commutative one, if no ancestor does.
+func isHolder(s uint32) bool { return s&(isCommut|isGroup|isWeak) == isCommut|isGroup }
+
+// below returns as, the state of an access that comes first in the domain of an access in state ps, with
+// what it inherits.
+func below(ps, as uint32) uint32 {
+	if ps&isHeld != 0 || isHolder(ps) {
+		as = underHolder(as)
+	}
+	return as
+}
+
+// underHolder returns as for an access to an object that an ancestor holds.
+func underHolder(as uint32) uint32 {
+	if as&isCommut != 0 {
+		as &^= isGroup
+	}
+	return as | isHeld
 }

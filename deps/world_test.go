@@ -28,6 +28,7 @@ type world struct {
 	fresh, freed int // nodes made, and nodes that came out of NextFree
 	covered      bool
 	started      []*wtask // by the last step
+	queues       int      // waits for exclusion so far
 	err          error    // the first thing that went wrong
 }
 
@@ -41,6 +42,9 @@ type wtask struct {
 	kids    int // children that are not retired
 	created int // children ever
 	path    []int
+
+	queued int // number of the node's wait for exclusion; 0: none
+	passed int // how often a younger one has overtaken it
 }
 
 type taskState int
@@ -99,6 +103,8 @@ func accessTo(p *int64, d decl) deps.Access {
 		a = deps.InOut(p)
 	case deps.ModeConcurrent:
 		a = deps.Concurrent(p)
+	case deps.ModeCommutative:
+		a = deps.Commutative(p)
 	}
 	if d.weak {
 		a = a.Weak()
@@ -160,7 +166,7 @@ func (w *world) spawn(p *wtask, name string, list []decl) (t *wtask, refused any
 	p.kids++
 	w.tasks = append(w.tasks, t)
 	if ready {
-		w.start(t)
+		w.admit(t)
 	}
 	w.collect()
 	w.check()
@@ -172,7 +178,7 @@ func (w *world) release(t *wtask, d decl) error {
 	w.started = w.started[:0]
 	err := t.node.Release(w.access(d), &w.flow)
 	u := t.m.find(d.obj)
-	legal := u != nil && order(u.mode) == order(d.mode) && u.weak == d.weak && !u.given
+	legal := u != nil && order(u.mode) == order(d.mode) && u.said == d.weak && !u.given
 	if (err == nil) != legal {
 		w.fail("release %s: %v, but legal is %v", t.name, err, legal)
 	}
@@ -217,7 +223,7 @@ func (w *world) collect() {
 			w.fail("a task became ready that is not waiting")
 			return
 		}
-		w.start(t)
+		w.admit(t)
 	}
 	for n := w.flow.NextFree(); n != nil; n = w.flow.NextFree() {
 		t := w.of[n]
@@ -236,6 +242,7 @@ func (w *world) collect() {
 func (w *world) start(t *wtask) {
 	t.state = running
 	w.started = append(w.started, t)
+	w.checkExclusion(t)
 	if w.covered {
 		w.checkConflicts(t)
 	}
@@ -247,7 +254,7 @@ func (w *world) check() {
 		return
 	}
 	for _, t := range w.tasks {
-		if may := t.m.mayStart(); t.state == waiting && may {
+		if may := t.m.mayStart(); t.state == waiting && may && !w.excluded(t) {
 			w.fail("task %s waits, but nothing requires it", t.name)
 		} else if t.state == running && !may {
 			w.fail("task %s has started too early", t.name)
@@ -268,6 +275,12 @@ func (w *world) checkConflicts(t *wtask) {
 		for _, x := range o.m.uses {
 			u := t.m.find(x.obj)
 			if u == nil || u.weak || x.weak || u.mode == deps.ModeReduce || x.mode == deps.ModeReduce || x.mode == u.mode && (x.mode == deps.ModeIn || x.mode == deps.ModeConcurrent) {
+				continue
+			}
+			if o.state == running && !x.given {
+				w.fail("task %s starts while %s uses the object", t.name, o.name)
+			}
+			if w.commute(o, t, x.obj) {
 				continue
 			}
 			switch {

@@ -39,6 +39,33 @@ func Example_modes() {
 	// <nil>
 }
 
+// Forces on both ends of edges: the order of the edges does not matter.
+func Example_commutative() {
+	rt := task.New(task.Config{Workers: 2})
+	defer rt.Close()
+	edges := []struct{ from, to, weight int }{{0, 1, 5}, {2, 3, 1}, {1, 2, 7}, {3, 0, 2}}
+	force := make([]int, 4)
+	err := rt.Run(context.Background(), func(t *task.Task) error {
+		var inAll []deps.Access
+		for i := range force {
+			inAll = append(inAll, deps.In(&force[i]))
+		}
+		for _, e := range edges { // edges that share no node run together
+			t.Spawn(func(*task.Task) error {
+				force[e.from] += e.weight
+				force[e.to] -= e.weight
+				return nil
+			}, deps.Commutative(&force[e.from]), deps.Commutative(&force[e.to]))
+		}
+		t.Spawn(func(*task.Task) error { fmt.Println(force); return nil }, inAll...) // after all of them
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// [3 2 -6 1]
+	// <nil>
+}
+
 // A Gauss-Seidel wave front: the accesses of a block are a list.
 func Example_list() {
 	const n = 4

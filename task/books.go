@@ -156,7 +156,7 @@ func unlinked(u, o *use) string {
 func (r *record) covers(u, o *use) (declared *use, ok bool) {
 	if !u.slice {
 		if own := r.object(u.lo); own != nil {
-			return own, grants(own.mode, u.mode)
+			return own, grants(own.mode, own.weak, u.mode)
 		}
 	}
 	return r.coversBytes(max(u.lo, o.lo), min(u.hi, o.hi), u.mode)
@@ -180,7 +180,7 @@ func (r *record) coversBytes(lo, hi uintptr, m deps.Mode) (declared *use, ok boo
 				here = own
 			}
 		}
-		if here == nil || !grants(mode, m) {
+		if here == nil || !grants(mode, here.weak, m) {
 			return here, false
 		}
 		lo = next
@@ -188,9 +188,10 @@ func (r *record) coversBytes(lo, hi uintptr, m deps.Mode) (declared *use, ok boo
 	return nil, true
 }
 
-// grants reports whether a task that declares own may have descendants that declare m.
-func grants(own, m deps.Mode) bool {
-	return !known(own) || !known(m) || own == deps.ModeInOut || own == m
+// grants reports whether a task that declares own may have descendants that declare m. Who has an object as Commutative
+// has it for its descendants, unless it is weak.
+func grants(own deps.Mode, weak bool, m deps.Mode) bool {
+	return !known(own) || !known(m) || own == deps.ModeInOut || own == m || own == deps.ModeCommutative && !weak
 }
 
 // clash reports whether two tasks with these uses of one object must not run at the same time. What debug mode does not know
@@ -201,7 +202,7 @@ func clash(a, b *use) bool {
 
 func known(m deps.Mode) bool {
 	switch m {
-	case deps.ModeIn, deps.ModeOut, deps.ModeInOut, deps.ModeConcurrent:
+	case deps.ModeIn, deps.ModeOut, deps.ModeInOut, deps.ModeConcurrent, deps.ModeCommutative:
 		return true
 	}
 	return false

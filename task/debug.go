@@ -212,7 +212,7 @@ func (r *record) uncovered(b *books, a deps.Access) string {
 	}
 	declared, ok := strong.coversBytes(lo, hi, mode)
 	if own := strong.object(lo); own != nil && !slice { // an object is known by its address
-		declared, ok = own, grants(own.mode, mode)
+		declared, ok = own, grants(own.mode, own.weak, mode)
 	}
 	switch {
 	case ok:

@@ -71,7 +71,9 @@ func (h *hold) release(err error) {
 	f := flows.Get().(*deps.Flow)
 	rt.giveUp(t, nil, f)
 	for n := f.NextReady(); n != nil; n = f.NextReady() {
-		rt.readyOff(fromNode(n))
+		if t := fromNode(n); t.admit(f, rt) {
+			rt.readyOff(t)
+		}
 	}
 	for f.NextFree() != nil { // left to the garbage collector
 	}

@@ -158,6 +158,9 @@ func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error,
 	}
 	c.dress(a)
 	c.flags |= flagWait
+	if t.HoldsAny() {
+		c.flags |= flagRare | flagLongSpawn // its children are to be told: heldByLoop
+	}
 	if s.rt.cfg.Debug {
 		t.noteRecorded(c, accs)
 	}

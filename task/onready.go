@@ -3,7 +3,11 @@
 
 package task
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+
+	"weft/deps"
+)
 
 // A task with an OnReady goes through two more states between ready and running:
 //
@@ -65,7 +69,7 @@ func (s *slot) callOnReady(t, outer *Task) (err error) {
 		// The goroutine ends, and with it the bodies beneath: see goexit.
 		s.cur = outer
 		t.run.fail(t.wrap(errGoexit, nil, nil))
-		if t.mayStart() {
+		if t.mayStart() && t.admit(&s.flow, s.rt) {
 			s.ready(t)
 		}
 		s.settle(false)
@@ -103,8 +107,14 @@ func (t *Task) startHeld() {
 	t.addIdle(-1)
 	rt := t.run.rt
 	if s := rt.here(); s != nil {
-		s.ready(t)
+		if t.admit(&s.flow, s.rt) {
+			s.ready(t)
+		}
 		return
 	}
-	rt.readyOff(t)
+	f := flows.Get().(*deps.Flow)
+	if t.admit(f, rt) {
+		rt.readyOff(t)
+	}
+	flows.Put(f)
 }

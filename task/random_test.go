@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -71,6 +72,8 @@ func (u ruse) access(w *rworld) deps.Access {
 		a = deps.InOut(p)
 	case deps.ModeReduce:
 		a = w.sums[u.obj].Reduce()
+	case deps.ModeCommutative:
+		a = deps.Commutative(p)
 	default:
 		a = deps.Concurrent(p)
 	}
@@ -80,18 +83,25 @@ func (u ruse) access(w *rworld) deps.Access {
 	return a
 }
 
+var rmodes = []deps.Mode{deps.ModeIn, deps.ModeOut, deps.ModeInOut, deps.ModeConcurrent, deps.ModeReduce, deps.ModeCommutative}
+
+// exclusive: the task takes objects for itself, which it does not have in its OnReady.
+func (n *rnode) exclusive() bool {
+	return slices.ContainsFunc(n.uses, func(u ruse) bool { return u.mode == deps.ModeCommutative && !u.weak })
+}
+
 // rgen makes a program. may is what the parent's accesses cover; nil: everything.
 func rgen(r *rand.Rand, next *int, objects, depth int, may map[int]deps.Mode) *rnode {
 	n := &rnode{id: *next, waitAt: -1}
 	*next++
 	for o := range objects {
-		mode := deps.Mode(r.IntN(5))
+		mode := rmodes[r.IntN(len(rmodes))]
 		if may != nil {
 			limit, ok := may[o]
 			if !ok {
 				continue
 			}
-			if limit == deps.ModeIn || limit == deps.ModeConcurrent || limit == deps.ModeReduce {
+			if limit == deps.ModeIn || limit == deps.ModeConcurrent || limit == deps.ModeReduce || limit == deps.ModeCommutative {
 				mode = limit
 			}
 		}
@@ -106,7 +116,9 @@ func rgen(r *rand.Rand, next *int, objects, depth int, may map[int]deps.Mode) *r
 		n.attrs.Priority = r.IntN(5) - 2
 	}
 	n.attrs.Final = r.IntN(12) == 0
-	n.ready = max(r.IntN(12)-9, 0)
+	if n.ready = max(r.IntN(12)-9, 0); n.exclusive() {
+		n.ready = 0
+	}
 	n.sleep = r.IntN(16) == 0
 	n.lock = n.ready == 0 && r.IntN(8) == 0
 	if depth > 0 {
@@ -158,6 +170,8 @@ func (n *rnode) work(w *rworld, phase int) {
 			if phase == 0 { // after a Wait, others of the group may be running
 				atomic.AddInt64(p, int64(n.id))
 			}
+		case deps.ModeCommutative:
+			*p += int64(n.id + phase)
 		default:
 			*p = *p*31 + int64(n.id*2+phase)
 		}

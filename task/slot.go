@@ -80,7 +80,7 @@ func (s *slot) loop() {
 				s.pass(t)
 				return
 			}
-			if !s.onReady(t) {
+			if !s.onReady(t) || !t.admit(&s.flow, s.rt) {
 				continue
 			}
 		}
@@ -198,6 +198,9 @@ func (s *slot) settleAll(next bool) {
 	}
 	for n := s.flow.NextReady(); n != nil; n = s.flow.NextReady() {
 		t := fromNode(n)
+		if !t.admit(&s.flow, s.rt) {
+			continue
+		}
 		if next && s.runnext == nil && t.flags&flagPriority == 0 {
 			s.runnext = t
 			continue

@@ -33,6 +33,9 @@ func (t *Task) SpawnWith(a Attrs, fn func(*Task) error, accs ...deps.Access) {
 func (t *Task) spawnWith(s *slot, pc uintptr, a Attrs, fn func(*Task) error, accs []deps.Access) {
 	if t.flags&flagLongSpawn != 0 {
 		s = t.beforeSpawn(accs)
+		if t.Tag != 0 {
+			accs = t.heldByLoop(accs)
+		}
 	}
 	c := s.newTask(t, fn)
 	included := false
@@ -81,7 +84,7 @@ func (c *Task) dress(a *Attrs) {
 
 // start registers c, queues it if it is ready, and reports whether it was.
 func (t *Task) start(s *slot, c *Task, accs []deps.Access) (isReady bool) {
-	isReady = t.Node.Register(&c.Node, accs, &s.flow)
+	isReady = t.Node.Register(&c.Node, accs, &s.flow) && c.admit(&s.flow, s.rt)
 	t.spawned++
 	if isReady {
 		s.ready(c)
@@ -182,7 +185,7 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []deps.Access) {
 	isReady := t.Node.Register(&c.Node, accs, &s.flow)
 	t.spawned++
 	s.recycle()
-	if isReady && (c.flags&flagOnReady == 0 || s.onReady(c)) {
+	if isReady && (c.flags&flagOnReady == 0 || s.onReady(c)) && c.admit(&s.flow, s.rt) {
 		c.flags &^= flagUndeferred // nobody needs to be told
 		u.creator = nil
 		s.und = u

@@ -43,7 +43,7 @@ import (
 //	add NAME X N              adds N to the private copy of sum(X); also most, for max(X)
 //	value X N                 the object X is N
 //
-// An ACCESS is in(x), out(x), inout(x), concurrent(x), the reductions sum(x) and max(x), or with weak before it; x is a word, or several with
+// An ACCESS is in(x), out(x), inout(x), concurrent(x), commutative(x), the reductions sum(x) and max(x), or with weak before it; x is a word, or several with
 // commas between for an access each. Words are objects; x[2:5] is a range of an array x, and x{0:4} an object in it. The creator of tasks without a dot is the main task, main.
 type stage struct {
 	t       testing.TB
@@ -407,7 +407,7 @@ func (s *stage) waits(a *actor, call func(t *Task)) {
 	})
 }
 
-var stageAccess = regexp.MustCompile(`^(weak)?(inout|in|out|concurrent|sum|max)\(([\w,]+)\)$`)
+var stageAccess = regexp.MustCompile(`^(weak)?(inout|in|out|concurrent|commutative|sum|max)\(([\w,]+)\)$`)
 
 func (s *stage) object(name string) *int64 {
 	p := s.objects[name]
@@ -442,6 +442,8 @@ func (s *stage) accesses(words []string) (list []deps.Access) {
 				a = s.sums[name].Reduce()
 			case "max":
 				a = s.maxs[name].Reduce()
+			case "commutative":
+				a = deps.Commutative(p)
 			default:
 				a = deps.Concurrent(p)
 			}

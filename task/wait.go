@@ -106,6 +106,9 @@ func (t *Task) WaitOn(accs ...deps.Access) error {
 	}
 	if t.flags&flagLongSpawn != 0 {
 		s = t.beforeSpawn(accs)
+		if t.Tag != 0 {
+			accs = t.heldByLoop(accs)
+		}
 	}
 	t.runUndeferred(s, s.newTask(t, func(*Task) error { return nil }), accs)
 	return t.run.cause()

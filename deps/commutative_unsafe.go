@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deps
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Values of Node.rested before Finish. The creator sets it in Register, and then whoever has
+// the node in hand: who took it from a Flow, or the one that grants it its objects.
+const (
+	exclWants = -1 // Acquire is to be called before the task may start
+	exclHolds = -2 // the node has its objects
+)
+
+// locks is the part of a Flow that deals with exclusion.
+type locks struct {
+	keys    []unsafe.Pointer // scratch of Acquire
+	dropped []drop           // holds that have ended in this call
+}
+
+// drop is a hold that has ended. It names no access, whose memory may serve another task before the
+// hold is given back.
+type drop struct {
+	key   unsafe.Pointer
+	owner *Node // only compared
+}
+
+func (l *locks) drop(key unsafe.Pointer, owner *Node) {
+	l.dropped = append(l.dropped, drop{key, owner})
+}
+
+// heldMode is the bit of Access.mode that Held sets.
+const heldMode Mode = 1 << 7
+
+// Held returns the access for a task under a holder of the object that the engine cannot see from the parent's accesses:
+// Commutative is InOut then. It is for runtimes that order some tasks themselves, as by a Cycle.
+func (a Access) Held() Access {
+	a.mode |= heldMode
+	return a
+}
+
+// Holds reports whether n's task, or one above it, holds the object of a for its Commutative accesses, so that n's
+// descendants have it. It is for the time in which n's body runs, or its accesses are kept.
+func (n *Node) Holds(a Access) bool {
+	if n.dom != nil && n.dom.ranges != nil && n.dom.ranges.own.owner == n {
+		lo, hi := a.extent()
+		return n.dom.ranges.own.holds(lo, hi)
+	}
+	x := n.find(a.object())
+	if x == nil {
+		return false
+	}
+	s := x.state.Load()
+	return s&isHeld != 0 || isHolder(s)
+}
+
+// HoldsAny reports whether Holds is true of any object.
+func (n *Node) HoldsAny() bool {
+	for i := range n.accs {
+		if s := n.accs[i].state.Load(); s&isHeld != 0 || isHolder(s) {
+			return true
+		}
+	}
+	return n.dom != nil && n.dom.ranges != nil && n.dom.ranges.own.owner == n && n.dom.ranges.own.holds(0, ^uintptr(0))
+}
+
+// commute is called for a node with Commutative accesses before they are linked. If one is strong,
+// all the node's accesses become strong: who holds an object waits for nothing outside (README.md,
+// "Exclusion": no deadlock).
+func (n *Node) commute() {
+	holder := false
+	for i := range n.accs {
+		holder = holder || isHolder(n.accs[i].state.Load())
+	}
+	if !holder {
+		return
+	}
+	n.rested = exclWants
+	for i := range n.accs {
+		a := &n.accs[i]
+		if s := a.state.Load(); s&(isWeak|isReduce) == isWeak {
+			a.state.Init(s&^isWeak | saidWeak)
+		}
+	}
+}
+
+// exclusion returns what n needs: exclWants or zero.
+func (n *Node) exclusion() int32 {
+	for i := range n.accs {
+		if isHolder(n.accs[i].state.Load()) {
+			return exclWants
+		}
+	}
+	return 0
+}
+
+// Exclusive reports whether n, which may start as far as the order of accesses goes, must have Acquire called first:
+// it has Commutative accesses. Only who got n from Register or NextReady may ask.
+func (n *Node) Exclusive() bool { return n.rested == exclWants }
+
+// Commutes reports whether n has Commutative accesses for which it must have, or has, its objects: whether or not Acquire
+// is still to be called. As Exclusive, it is for who has n in hand before it starts.
+func (n *Node) Commutes() bool { return n.rested != 0 }
+
+// Acquire takes the objects of all of n's strong Commutative accesses together and reports whether it could. If not, n
+// waits, and comes out of the NextReady of whoever gives back the last of the objects; it has them then, and
+// Exclusive is false. Until Acquire returns true, or n comes out again, n is not the caller's any more.
+//
+// It is called once, by who got n from Register or NextReady, when Exclusive is true, and then or later,
+// but before the task starts. Objects are given back by Release and Finish, when the children that use them
+// are over as well.
+func (n *Node) Acquire(f *Flow) bool {
+	if n.rested != exclWants {
+		panic(fmt.Sprintf("deps: Acquire of a node that is not to acquire anything (state %d)", n.rested))
+	}
+	l := &f.locks
+	for i := range n.accs {
+		if a := &n.accs[i]; isHolder(a.state.Load()) {
+			l.keys = append(l.keys, a.ref)
+		}
+	}
+	if n.dom != nil && n.dom.ranges != nil {
+		for i := range n.dom.ranges.own.keys {
+			l.keys = append(l.keys, n.dom.ranges.own.keys[i].key)
+		}
+	}
+	set := uint64(0)
+	for _, key := range l.keys {
+		set |= 1 << shardOf(key)
+	}
+	ok := exclusions.acquire(n, l.keys, set)
+	clear(l.keys) // keeps nothing alive
+	l.keys = l.keys[:0]
+	return ok
+}
+
+// acquire is Acquire with the objects and their shards.
+func (e *exclusion) acquire(n *Node, keys []unsafe.Pointer, set uint64) bool {
+	e.lock(set)
+	defer e.unlock(set)
+	for _, key := range keys {
+		if c := e.find(key); c != nil && (c.holder != nil || c.keptBefore(nil)) {
+			e.enqueue(n, keys, set, c)
+			return false // n is somebody else's as soon as the locks are free
+		}
+	}
+	for _, key := range keys {
+		c := e.claim(key)
+		c.holder = n
+		c.last.pass()
+	}
+	n.rested = exclHolds
+	return true
+}
+
+// giveBack ends the holds that were dropped in this call, and lets those that can start do so.
+func (f *Flow) giveBack() {
+	if len(f.locks.dropped) > 0 {
+		exclusions.giveBack(f)
+	}
+}
+
+func (e *exclusion) giveBack(f *Flow) {
+	list := f.locks.dropped
+	set := uint64(0)
+	for _, d := range list {
+		set |= 1 << shardOf(d.key)
+	}
+	e.lock(set)
+	k := 0
+	for _, d := range list {
+		c := e.find(d.key)
+		if c == nil || c.holder != d.owner {
+			e.unlock(set)
+			panic(fmt.Sprintf("deps: object %p is given back by a node that does not hold it: it was started without Acquire", d.key))
+		}
+		if c.holder = nil; c.first == nil {
+			e.remove(c)
+			continue
+		}
+		list[k] = d
+		k++
+	}
+	// All are free before the first is served, since who waits for one may wait for another too.
+	for _, d := range list[:k] {
+		set = e.serve(d.key, set, f)
+	}
+	e.unlock(set)
+	clear(list)
+	f.locks.dropped = list[:0]
+}

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"slices"
+
+	"weft/deps"
+)
+
+// A task with Commutative accesses has one more thing to wait for when nothing else holds it back: it takes all its objects
+// together. So it does that after its accesses are satisfied and after OnReady and the events of that, and before it is
+// queued; priorities and slots see only tasks that have their objects.
+
+// admit reports whether t, which has become ready, may be queued or run by rt. If not, t waits for its objects, and
+// comes out of the Flow of whoever gives back the last of them; or it is of another runtime, which has it now. It is
+// not the caller's any more then. A task whose OnReady is still to be called is queued for that.
+func (t *Task) admit(f *deps.Flow, rt *Runtime) bool { return !t.Commutes() || t.admitSlowly(f, rt) }
+
+func (t *Task) admitSlowly(f *deps.Flow, rt *Runtime) bool {
+	switch {
+	case t.flags&flagOnReady != 0:
+		return true
+	case t.Exclusive():
+		return t.Acquire(f)
+	case t.run.rt != rt: // who had the object is not of t's runtime
+		t.run.rt.readyOff(t)
+		return false
+	}
+	return true
+}
+
+// heldByLoop returns accs for a child of t, a recorded task: t itself has no accesses that would say what the loop's
+// task holds.
+func (t *Task) heldByLoop(accs []deps.Access) []deps.Access {
+	copied := false
+	for i, a := range accs {
+		if a.Reduced() == nil && t.parent.Holds(a) {
+			if !copied {
+				accs, copied = slices.Clone(accs), true
+			}
+			accs[i] = a.Held()
+		}
+	}
+	return accs
+}
