@@ -53,7 +53,7 @@ func (st *lab) loops(slots string) {
 		}
 		st.Daemon(fmt.Sprint("slot ", i), func() {
 			if parked {
-				s.sema.Recv() // the end of sleep
+				s.sema.sleep() // the end of sleep
 			}
 			s.loop()
 		})
@@ -98,7 +98,7 @@ func (st *lab) atRest() error {
 	}
 	for _, s := range rt.slots.all {
 		switch {
-		case s.hunting || len(s.sema) != 0:
+		case s.hunting || len(s.sema.ch) != 0:
 			return fmt.Errorf("slot %d sleeps, but hunts or is woken", s.id)
 		case s.overOf != nil || s.runnext != nil || s.cur != nil:
 			return fmt.Errorf("slot %d sleeps and keeps something", s.id)
