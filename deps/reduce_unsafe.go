@@ -51,6 +51,13 @@ func (r *Reduced) InOut() Access {
 	return Access{ptr: r.key, how: how{mode: ModeInOut}, sizeHi: uint16(r.size >> 32), sizeLo: uint32(r.size)}
 }
 
+// Concurrent returns an access by which tasks that contribute to copies can be ordered with those that access the object.
+func (r *Reduced) Concurrent() Access {
+	a := r.InOut()
+	a.mode = ModeConcurrent
+	return a
+}
+
 // Len returns the number of elements of the object.
 func (r *Reduced) Len() int { return r.n }
 

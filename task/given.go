@@ -31,7 +31,11 @@ func (t *Task) giveEarly(s *slot, accs []deps.Access) error {
 	t.flags |= flagLongSpawn // children may not name what is given up
 	var first error
 	for _, a := range accs {
-		lo, hi, err := r.cycle.Find(k, a)
+		a, err := t.giveShare(s, a)
+		lo, hi := 0, 0
+		if err == nil && a.Mode() != deps.ModeReduce {
+			lo, hi, err = r.cycle.Find(k, a)
+		}
 		if err == nil && slices.Contains(g.uses[lo:hi], true) {
 			err = fmt.Errorf("task: Release of %v: the task has given it up before, or a part of it", a)
 		}
@@ -58,6 +62,29 @@ func (t *Task) giveEarly(s *slot, accs []deps.Access) error {
 		s.settle(false)
 	}
 	return first
+}
+
+// giveShare gives t's copy back if a is a Reduce access, and returns the access of the graph in its place; a itself if there is none.
+func (t *Task) giveShare(s *slot, a deps.Access) (deps.Access, error) {
+	r := a.Reduced()
+	if r == nil {
+		return a, nil
+	}
+	p := t.share(r)
+	switch {
+	case p == nil:
+		return a, fmt.Errorf("task: Release of %v: the task has not declared it", a)
+	case p.weak != a.IsWeak():
+		return a, fmt.Errorf("task: Release of %v: the task has declared it in the other strength", a)
+	case p.given:
+		return a, fmt.Errorf("task: Release of %v: the task has given it up before", a)
+	}
+	p.give(s)
+	p.given = true
+	if t.parent.share(r) != nil {
+		return a, nil
+	}
+	return r.Concurrent(), nil
 }
 
 // begin makes p, the part at k, ready for Release.

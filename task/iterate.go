@@ -111,6 +111,7 @@ func (m *scratch) free() {
 type Iteration struct {
 	loop   *Task // nil when it is over
 	number int
+	open   []*recordedGroup // reductions that may have more participants
 	*scratch
 }
 
@@ -140,14 +141,11 @@ func (it *Iteration) enter(op string) *slot {
 }
 
 func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error, accs []deps.Access) {
-	for _, a := range accs {
-		if a.Mode() == deps.ModeReduce {
-			panic("task: a recorded task cannot take part in a reduction; its children can")
-		}
-	}
 	t := it.loop
 	c := s.newTask(t, fn)
 	t.Node.Register(&c.Node, nil, &s.flow) // the graph has its accesses
+	declared := accs
+	accs = it.recordReductions(c, accs)
 	if t.final {
 		c.final = true
 		c.flags |= flagRare | flagLongSpawn
@@ -162,7 +160,7 @@ func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error,
 		c.flags |= flagRare | flagLongSpawn // its children are to be told: heldByLoop
 	}
 	if s.rt.cfg.Debug {
-		t.noteRecorded(c, accs)
+		t.noteRecorded(c, declared)
 	}
 	it.parts = append(it.parts, part{task: c, flags: c.flags, copy: int32(it.number)})
 	it.accs = append(it.accs, accs...)

@@ -70,6 +70,8 @@ func (t *Task) replay(a IterAttrs, record func(*Iteration) error) error {
 			return err
 		}
 	}
+	it.number = 0
+	last := it.closeReductions(a.While != nil)
 	it.loop = nil
 	r := &replay{
 		tasks: len(it.parts), control: -1,
@@ -89,6 +91,9 @@ func (t *Task) replay(a IterAttrs, record func(*Iteration) error) error {
 	}
 	r.link(c)
 	r.start(t)
+	if len(last) > 0 {
+		return t.combineLast(last)
+	}
 	if a.Undeferred || t.final {
 		_ = t.Wait() // the creator waits for this body
 	}
@@ -304,6 +309,9 @@ func (r *replay) again(p *part, t *Task) {
 	}
 	if (p.flags|t.flags)&flagRare != 0 && t.more != nil {
 		t.more.held = nil
+		for i := range t.more.shares {
+			t.more.shares[i].given = false
+		}
 	}
 	t.flags, t.phase, t.unlooked, t.used = p.flags, phaseBody, 0, 0
 	if t.spawned != 0 {
@@ -330,7 +338,7 @@ func (p *part) renew(t *Task) *Task {
 	c := &Task{fn: t.fn, run: t.run, parent: t.parent, depth: t.depth, priority: t.priority, pc: t.pc, label: t.label, cost: t.cost, final: t.final}
 	c.Tag = t.Tag
 	if t.more != nil {
-		c.more = &more{onReady: t.more.onReady, record: t.more.record}
+		c.more = &more{onReady: t.more.onReady, record: t.more.record, shares: t.more.shares}
 	}
 	p.task = c
 	return c

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"fmt"
+
+	"weft/deps"
+)
+
+// recordedGroup is a reduction in a recorded loop: parts that contribute to the same copies. To the graph they are a group of
+// Concurrent accesses, and what combines the copies is a part of its own, which writes the object.
+type recordedGroup struct {
+	r     *deps.Reduced
+	g     *deps.Group // for the participants' next runs; changed by the part that combines
+	parts []int32     // participants
+}
+
+// recordReductions replaces the Reduce accesses of a task, which is about to be recorded, by those of the graph, and records what
+// combines groups that end here. The task's shares are added to c.
+func (it *Iteration) recordReductions(c *Task, accs []deps.Access) []deps.Access {
+	t := it.loop
+	t.beforeSpawn(accs) // panics if the loop itself reduces an object that the task accesses otherwise
+	plain := true
+	for _, a := range accs {
+		r := a.Reduced()
+		plain = plain && r == nil
+		for i := 0; i < len(it.open); {
+			if x := it.open[i]; x.r != r && x.r.Meets(a) {
+				it.open = append(it.open[:i], it.open[i+1:]...)
+				it.combine(x)
+				continue
+			}
+			i++
+		}
+	}
+	if plain {
+		return accs
+	}
+	k := int32(len(it.parts))
+	out := make([]deps.Access, 0, len(accs))
+	m := c.rare()
+	c.flags |= flagLongSpawn
+	for _, a := range accs {
+		r := a.Reduced()
+		if r == nil {
+			out = append(out, a)
+			continue
+		}
+		for _, b := range accs {
+			if b.Reduced() != r && r.Meets(b) {
+				panic(fmt.Sprintf("task: a task accesses an object by %v and by %v; a reduction is the only access of its task to the object", a, b))
+			}
+		}
+		if own := c.share(r); own != nil {
+			own.weak = own.weak && a.IsWeak()
+			continue
+		}
+		if own := t.share(r); own != nil { // the loop takes part: so do its tasks, in no order
+			m.shares = append(m.shares, share{g: own.g, weak: a.IsWeak()})
+			continue
+		}
+		x := it.group(r)
+		x.parts = append(x.parts, k)
+		m.shares = append(m.shares, share{g: x.g, weak: a.IsWeak()})
+		out = append(out, r.Concurrent())
+	}
+	return out
+}
+
+// group returns the open group of r.
+func (it *Iteration) group(r *deps.Reduced) *recordedGroup {
+	for _, x := range it.open {
+		if x.r == r {
+			return x
+		}
+	}
+	x := &recordedGroup{r: r, g: r.Open(it.loop.run.rt.Workers())}
+	it.open = append(it.open, x)
+	return x
+}
+
+// combine records the part that combines x. It is in every round, also in a last one that has only some iterations.
+func (it *Iteration) combine(x *recordedGroup) {
+	if x.r.Len() == 0 {
+		return
+	}
+	n := it.number
+	it.number = 0
+	it.record(it.loop.slot, x.r.Site(), &Attrs{Label: "combine"}, x.run, []deps.Access{x.r.InOut()})
+	it.number = n
+}
+
+// run is the body of that part. Its participants have run, and do not run again before it is over.
+func (x *recordedGroup) run(t *Task) error {
+	if err := combine(t, x.g); err != nil {
+		return err
+	}
+	r, p := t.recorded()
+	if p.round+1 == r.tellAt {
+		return nil
+	}
+	if g := x.r.Open(t.run.rt.Workers()); g != x.g {
+		x.g = g
+		for _, k := range x.parts {
+			r.parts[k].task.share(x.r).g = g
+		}
+	}
+	return nil
+}
+
+// closeReductions is called at the end of the recording. It returns the groups that nothing in the loop closes: their
+// objects are only reduced, so that one combination is enough, after the last iteration. A condition sees what is
+// reduced, so with one each round ends with a combination.
+func (it *Iteration) closeReductions(while bool) (last []*recordedGroup) {
+	for _, x := range it.open {
+		uses := 0
+		for _, a := range it.accs {
+			if x.r.Meets(a) {
+				uses++
+			}
+		}
+		if !while && uses == len(x.parts) {
+			last = append(last, x)
+		} else {
+			it.combine(x)
+		}
+	}
+	it.open = nil
+	return last
+}
+
+// combineLast combines groups after the last iteration.
+func (t *Task) combineLast(groups []*recordedGroup) error {
+	if err := t.Wait(); err != nil {
+		return nil // the run has failed
+	}
+	for _, x := range groups {
+		if x.r.Len() == 0 {
+			continue
+		}
+		if err := combine(t, x.g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
