@@ -5,4 +5,7 @@
 
 package deps_test
 
-func init() { chainLength /= 10 } // the race detector is slow
+func init() { // the race detector is slow
+	chainLength /= 10
+	rangePrograms /= 5
+}

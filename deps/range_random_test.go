@@ -151,12 +151,14 @@ func randomRanges(p *rprofile, seed uint64) ([]raction, error) {
 	return done, pl.finish(r.IntN)
 }
 
+var rangePrograms = 300 // per profile; less under the race detector
+
 // TestRandomRanges compares the engine with the model after each step of random programs of ranges
 // and objects: exactly the tasks that may start have started. Each byte is judged by itself.
 func TestRandomRanges(t *testing.T) {
-	count := 300
+	count := rangePrograms
 	if testing.Short() {
-		count = 200
+		count = rangePrograms / 5
 	}
 	if *programsFlag > 0 {
 		count = *programsFlag

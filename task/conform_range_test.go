@@ -433,3 +433,34 @@ func TestREG01_Stencil(t *testing.T) {
 		}
 	}
 }
+
+// Ranges and reductions of the same memory are ordered: a reader of a part of an array that is reduced sees all contributions.
+func TestReduceBetweenRanges(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		rt := newTestRuntime(t, Config{Workers: workers})
+		for range 20 {
+			v := make([]int, 8)
+			var seen [2]int
+			r := deps.NewSliceReduction(v[2:6], deps.Sum[int]())
+			require.NoError(t, rt.Run(t.Context(), func(t *Task) error {
+				t.Spawn(func(*Task) error { v[3] = 100; return nil }, deps.Slice(v[1:4]).InOut())
+				for i := range 10 {
+					t.Spawn(func(t *Task) error {
+						p := Local(t, r)
+						p[1] += i
+						p[3]++
+						return nil
+					}, r.Reduce())
+				}
+				t.Spawn(func(*Task) error { seen[0] = v[3]; return nil }, deps.Slice(v[3:4]).In())
+				t.Spawn(func(t *Task) error { // weak: the children do it
+					t.Spawn(func(*Task) error { v[5] *= 2; return nil }, deps.InOut(&v[5]))
+					return nil
+				}, deps.Slice(v[4:8]).InOut().Weak())
+				t.Spawn(func(*Task) error { seen[1] = v[5]; return nil }, deps.In(&v[5]))
+				return nil
+			}))
+			require.Equal(t, [2]int{145, 20}, seen)
+		}
+	}
+}
