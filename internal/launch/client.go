@@ -366,6 +366,13 @@ func (c *Client) read() {
 	_ = c.c.Close()
 	c.mu.Lock()
 	left := c.left
+	c.mu.Unlock()
+	if !left {
+		// First of all: what hears of the loss may end the process.
+		c.cleanUp()
+	}
+	c.mu.Lock()
+	left = c.left // it may have changed its mind
 	switch {
 	case left:
 		c.err = ErrLeft
@@ -384,22 +391,21 @@ func (c *Client) read() {
 	}
 	c.endExchangeLocked(answer{err: why})
 	c.mu.Unlock()
-	if left {
-		return
+	if !left {
+		close(c.lost)
+		time.AfterFunc(lostGrace, func() { endProcess(c.place.Rank, why) })
 	}
-	close(c.lost)
-	if !removeDead(c.place.Dir) {
-		// Its connections may end before its listening does; or it lives, and has dropped this rank.
-		go func() {
-			for range 10 {
-				time.Sleep(lostGrace / 20)
-				if removeDead(c.place.Dir) {
-					return
-				}
-			}
-		}()
+}
+
+// cleanUp removes the files of the job if its launcher is dead. A launcher's connections may end a little before its
+// listening does; one that goes on listening has dropped this rank.
+func (c *Client) cleanUp() {
+	for range 10 {
+		if removeDead(c.place.Dir) {
+			return
+		}
+		time.Sleep(2 * time.Millisecond)
 	}
-	time.AfterFunc(lostGrace, func() { endProcess(c.place.Rank, why) })
 }
 
 // removeDead removes the files of a job if its launcher is dead.

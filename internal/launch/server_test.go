@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -397,4 +398,33 @@ func TestFilesArePrivate(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(s.dir, secretFile), []byte("short"), 0o600))
 	_, err = s.Place(0).Join(t.Context())
 	require.ErrorIs(t, err, ErrProtocol)
+}
+
+// Neither side leaves a goroutine behind, however it ends.
+func TestNoGoroutineIsLeft(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 3 {
+		dir, err := os.MkdirTemp("", "l")
+		require.NoError(t, err)
+		s, err := NewServer(ServerConfig{Ranks: 3, places: []string{dir}})
+		require.NoError(t, err)
+		var cs []*Client
+		for r := range 3 {
+			c, err := s.Place(r).Join(t.Context())
+			require.NoError(t, err)
+			cs = append(cs, c)
+		}
+		stranger, err := net.Dial("unix", filepath.Join(s.dir, socketFile))
+		require.NoError(t, err)
+		defer stranger.Close()
+		_ = cs[1].c.Close()
+		require.NoError(t, cs[0].Leave())
+		<-cs[1].Lost()
+		require.NoError(t, s.Close())
+		require.NoError(t, s.Close())
+		<-cs[2].Lost()
+		require.Error(t, cs[2].Leave())
+		require.NoError(t, os.Remove(dir))
+	}
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() < before+3 }, 60*time.Second, time.Millisecond)
 }

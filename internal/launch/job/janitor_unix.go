@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -21,7 +23,7 @@ import (
 const janitorName = "weft-janitor"
 
 // janitor is the launcher's hold on its janitor: a process that outlives it if it is killed, and then kills the
-// groups of the ranks and removes the files of the job. It reads, from a pipe that only the launcher writes to, lines "+PID"
+// groups of the ranks, and what else the job has started, and removes its files. It reads, from a pipe that only the launcher writes to, lines "+PID"
 // and "-PID" of groups that have come and gone. At the end of the pipe the launcher is dead. A nil janitor does nothing.
 type janitor struct {
 	proc *os.Process
@@ -44,9 +46,11 @@ func startJanitor(dir string) (*janitor, error) {
 		return nil, err
 	}
 	defer null.Close()
+	// If the launcher is a rank of another job, whose janitor kills what belongs to that: this one is not to be killed.
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, launch.EnvJob+"=") })
 	// A session of its own: what ends the launcher's terminal or group is not for the janitor.
 	proc, err := os.StartProcess(exe, []string{janitorName, dir}, &os.ProcAttr{
-		Dir: "/", Env: os.Environ(), Files: []*os.File{rd, null, null}, Sys: &syscall.SysProcAttr{Setsid: true},
+		Dir: "/", Env: env, Files: []*os.File{rd, null, null}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
 		_ = wr.Close()
@@ -95,6 +99,13 @@ func Janitor() bool {
 		if alive {
 			_ = syscall.Kill(-pgid, syscall.SIGKILL)
 		}
+	}
+	// What was started a moment ago, and what has made a group of its own.
+	for range 100 {
+		if killMarked(launch.EnvJob+"="+os.Args[1]) == 0 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond) // the kernel takes them apart; they may have had children
 	}
 	// A rank may be making a file in the directory while it is killed.
 	for range 20 {

@@ -94,6 +94,7 @@ type runner struct {
 	state     state
 	status    int              // of the first failure
 	grace     <-chan time.Time // in ending: when it becomes killing
+	feed      *os.File         // to rank 0's input, if that is copied
 	unwritten bool             // noSpace was reported
 	insisted  map[os.Signal]bool
 	failures  []failure        // of ranks, until it is clear which was the first
@@ -173,6 +174,10 @@ func (r *runner) start() *Error {
 			return err
 		}
 	}
+	if r.feed != nil {
+		// It ends when the input does, or with the process: a read of a terminal cannot be interrupted.
+		go feedInput(r.feed, r.spec.Stdin)
+	}
 	return nil
 }
 
@@ -195,8 +200,7 @@ func (r *runner) startRank(rank int, label string, null *os.File) *Error {
 			}
 			mine = append(mine, in)
 			files[0] = in
-			// It ends when the input does, or with the process: a read of a terminal cannot be interrupted.
-			go feedInput(feed, r.spec.Stdin)
+			r.feed = feed
 		}
 	}
 	for i := range 2 {

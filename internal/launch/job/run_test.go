@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -185,4 +186,33 @@ func TestEnvironmentOfRanks(t *testing.T) {
 	}
 	slices.Sort(got)
 	require.Equal(t, []string{"A=2", "B=1", "WEFT_RANK=0", "WEFT_RANKS=1"}, got)
+}
+
+// A job leaves no goroutine, no descriptor and no process behind.
+func TestNothingIsLeft(t *testing.T) {
+	isolate(t)
+	f, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	defer f.Close()
+	once := func() {
+		o := run(t, Spec{Stdin: f, CopyStdin: true, Parts: []Part{role("leave0", 2), shell(2, "echo x; exit 3")}})
+		require.Equal(t, 3, o.status)
+	}
+	once() // what is made once
+	goroutines, descriptors := runtime.NumGoroutine(), openFiles(t)
+	for range 5 {
+		once()
+	}
+	// The runtime and the test have some that come and go.
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() < goroutines+5 && openFiles(t) < descriptors+5 }, 60*time.Second, time.Millisecond)
+}
+
+// openFiles counts the open descriptors of this process, where the system tells.
+func openFiles(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		t.Log(err)
+	}
+	return len(list)
 }

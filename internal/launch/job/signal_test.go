@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -103,12 +104,15 @@ func requireClean(t *testing.T, dir string) {
 // The launcher is killed: the ranks end, with what they have started and whether or not they take part, and nothing is left.
 func TestLauncherIsKilled(t *testing.T) {
 	dir := isolate(t)
+	if path, err := exec.LookPath("setsid"); err == nil && runtime.GOOS == "linux" {
+		t.Setenv("S", path)
+	}
 	// Standard output and error of the launcher end when all that has them ends: Wait waits for that.
 	cmd, out, _ := startLauncher(t, launcherSpec{Janitor: true, Parts: []Part{
 		role("fence", 2),
-		shell(1, "trap '' TERM HUP INT; sleep 1000 & echo ready $!; echo ready $$; while :; do sleep 1000; done"),
+		shell(1, "trap '' TERM HUP INT; $S sleep 1000 & echo ready $!; echo ready $$; while :; do sleep 1000; done"),
 	}})
-	// The fences never end, as rank 2 is not of their kind; it has two processes.
+	// The fences never end, as rank 2 is not of their kind; it has two processes, of two sessions where there is a way.
 	lines := out.await(t, 2, "ready")
 	segments, _ := filepath.Glob("/dev/shm/weft-job-*")
 	job, err := filepath.Glob(filepath.Join(dir, "weft-job-*"))
