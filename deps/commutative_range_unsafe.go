@@ -3,7 +3,10 @@
 
 package deps
 
-import "unsafe"
+import (
+	"slices"
+	"unsafe"
+)
 
 // In a domain of ranges each Commutative access is a group of its own: it is ordered as a writer is. The task
 // takes the object all the same, by its address, since tasks of other domains may name it Commutative.
@@ -27,9 +30,9 @@ func (r *ranges) holdBytes(lo, hi uintptr) {
 }
 
 // commute does for the record of a task that declares list what Node.commute and the links do in a domain of objects: if the task
-// takes something, all it declares is strong, and under a holder Commutative is InOut. It returns what the node needs:
-// exclWants or zero. Precondition: nobody else can reach r.
-func (r *record) commute(list []Access, held *spans[none]) int32 {
+// takes something, all it declares is strong, and under a holder Commutative is InOut. An object of which a task above holds a part
+// is held. It returns what the node needs: exclWants or zero. Precondition: nobody else can reach r.
+func (r *record) commute(list []Access, held *spans[none], keys []unsafe.Pointer) int32 {
 	m := &r.frags
 	holder := false
 	for p := (place{}); m.has(p); p = m.next(p) {
@@ -42,12 +45,12 @@ func (r *record) commute(list []Access, held *spans[none]) int32 {
 	}
 	if held != nil {
 		for q := (place{}); held.has(q); q = held.next(q) {
-			lo, hi := held.at(q).lo, held.at(q).hi
-			for p := m.seek(lo); m.has(p) && m.at(p).lo < hi; p = m.next(p) {
-				p = m.narrow(p, lo, hi)
-				v := &m.at(p).v
-				v.state = underHolder(v.state)
-			}
+			r.under(held.at(q).lo, held.at(q).hi)
+		}
+	}
+	for _, x := range list {
+		if x.Mode() == ModeCommutative && slices.Contains(keys, x.ptr) {
+			r.under(x.extent())
 		}
 	}
 	for _, x := range list {
@@ -59,6 +62,16 @@ func (r *record) commute(list []Access, held *spans[none]) int32 {
 		return exclWants
 	}
 	return 0
+}
+
+// under makes the bytes of [lo, hi) those of a task under a holder.
+func (r *record) under(lo, hi uintptr) {
+	m := &r.frags
+	for p := m.seek(lo); m.has(p) && m.at(p).lo < hi; p = m.next(p) {
+		p = m.narrow(p, lo, hi)
+		v := &m.at(p).v
+		v.state = underHolder(v.state)
+	}
 }
 
 // take adds x, a Commutative access of r's task, to what that takes, unless all its bytes are otherwise used or held.

@@ -37,6 +37,7 @@ func (pr *rplanner) task(parent *plan, given map[int]bool, depth int) *plan {
 		}
 	}
 	t.uses = combineDecls(allBytes(t.ranges))
+	t.inherit(parent)
 	t.held = pr.r.IntN(3) == 0
 	pr.use(t)
 	mine := map[int]bool{}
@@ -70,7 +71,7 @@ func (pr *rplanner) fit(parent *plan, d rdecl) rdecl {
 	}
 	u := parent.uses[pr.r.IntN(len(parent.uses))]
 	d.lo, d.hi = u.obj, min(u.obj+1+pr.r.IntN(3), cells)
-	if pr.r.IntN(2) == 0 {
+	if pr.r.IntN(2) == 0 && u.mode != deps.ModeCommutative {
 		d.mode = u.mode
 	}
 	return d

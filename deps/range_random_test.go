@@ -25,6 +25,7 @@ type rprofile struct {
 	list    int
 	objects float64 // chance that an access names a variable
 	late    int     // tasks before the first range
+	commut  float64 // chance that an access to a variable is Commutative
 	weak    float64
 	release float64
 	illegal float64
@@ -52,6 +53,9 @@ func (p *rprofile) access(r *rand.Rand, id int) rdecl {
 		v := rvars[r.IntN(len(rvars))]
 		if v.hi <= p.cells {
 			d.lo, d.hi, d.object = v.lo, v.hi, true
+			if p.commut > 0 && r.Float64() < p.commut {
+				d.mode = deps.ModeCommutative
+			}
 			return d
 		}
 	}

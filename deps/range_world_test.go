@@ -87,6 +87,8 @@ func objectTo[T any](p *T, m deps.Mode) deps.Access {
 		return deps.Out(p)
 	case deps.ModeInOut:
 		return deps.InOut(p)
+	case deps.ModeCommutative:
+		return deps.Commutative(p)
 	}
 	return deps.Concurrent(p)
 }

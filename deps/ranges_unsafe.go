@@ -29,6 +29,8 @@ type ranges struct {
 
 	given *spans[none] // bytes that no child may name any more; nil if none
 	held  *spans[none] // bytes that the parent, or a task above it, holds; nil if none
+
+	heldKeys []unsafe.Pointer // the objects of these; constant once the parent's body runs, and before the first range
 }
 
 type extent struct{ lo, hi uintptr }
@@ -61,7 +63,11 @@ func (p *Node) registerRanges(n *Node, list []Access, f *Flow) bool {
 	}
 	rec := &own.own
 	if modes&isCommut != 0 || r.held != nil {
-		n.rested = rec.commute(list, r.held)
+		n.rested = rec.commute(list, r.held, r.heldKeys)
+		own.heldKeys = r.heldKeys[:len(r.heldKeys):len(r.heldKeys)]
+		for i := range rec.keys {
+			own.heldKeys = append(own.heldKeys, rec.keys[i].key)
+		}
 	}
 	if rec.frags.n == 0 {
 		return true
@@ -206,6 +212,7 @@ func (p *Node) makeRanges(d *domain, f *Flow) {
 			r.tops = append(r.tops, r.sink.cover(e.up, lo, hi))
 			if s := e.up.state.Load(); s&isHeld != 0 || isHolder(s) {
 				r.holdBytes(lo, hi)
+				r.heldKeys = append(r.heldKeys, e.key)
 			}
 		}
 		switch s := e.last.state.Load(); {
