@@ -154,6 +154,7 @@ func (f *Flow) carry(st step) {
 		if e&childG != 0 && b&hasW == 0 {
 			b |= hasG
 		}
+		a.touch()
 		if s&isBridge == 0 {
 			f.push(a.child(), b)
 		} else {
@@ -166,10 +167,12 @@ func (f *Flow) carry(st step) {
 	}
 
 	if e&ready != 0 && s&isWeak == 0 {
+		a.touch()
 		f.granted(a.owner, s)
 	}
 
 	if e&rest != 0 && !late {
+		a.touch()
 		f.atRest(a.owner)
 	}
 }
@@ -204,6 +207,7 @@ func (f *Flow) send(st step, late *bool) {
 		b |= hasG
 	}
 	if b != 0 {
+		st.a.touch()
 		f.push(st.a.succ, b)
 	}
 }

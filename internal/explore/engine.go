@@ -242,6 +242,7 @@ func (e *engine) after(v int64, wrote bool) {
 func (e *engine) start(f func()) {
 	p := e.add(fmt.Sprintf("goroutine %d", len(e.procs)), f)
 	p.daemon = true
+	e.cur.clock[e.cur.id]++ // what cur has done since its last step comes before p too
 	p.clock = e.cur.clock
 }
 
