@@ -19,7 +19,7 @@ type record struct {
 	wait  uintptr // strong bytes that may not start yet, plus one while the task is being registered
 	keys  []hold  // objects that the task holds while it runs (commutative_range_unsafe.go)
 
-	owner *Node // constant; nil if it is no task's; not used once the task has started
+	owner *Node // constant; nil if it is no task's; not used once the task is retired
 	sink  *sink // constant; not nil for the record of a sink
 }
 
