@@ -79,7 +79,7 @@ type runner struct {
 	progs  []program
 	server *launch.Server
 	sinks  [2]*sink
-	say    func(format string, args ...any)
+	words  chan string // what the launcher has to say; room for all
 	events chan event
 	over   chan struct{} // closed when nobody takes events any more
 
@@ -117,7 +117,7 @@ func Run(spec Spec) (int, error) {
 	defer runtime.UnlockOSThread()
 	r := &runner{spec: spec, progs: progs, events: make(chan event), over: make(chan struct{}), insisted: map[os.Signal]bool{}}
 	r.sinks = newSinks(spec.Stdout, spec.Stderr, r.sinkBroken)
-	r.say = r.sinks[1].say
+	r.words = make(chan string, 4*len(progs)+64)
 	adoptOrphans()
 	launch.Sweep()
 	r.server, err = launch.NewServer(launch.ServerConfig{
@@ -135,6 +135,7 @@ func Run(spec Spec) (int, error) {
 			return 0, &Error{Status: StatusFailure, Err: err}
 		}
 	}
+	r.copying.Go(r.speak)
 	if err := r.start(); err != nil {
 		r.endAll(&launch.Abort{Rank: -1, Code: err.Status, Reason: err.Error()})
 		r.loop()
@@ -142,6 +143,22 @@ func Run(spec Spec) (int, error) {
 	}
 	r.loop()
 	return r.status, nil
+}
+
+// say says something, without waiting: standard error may be held up by whoever reads it, and the ranks are to be ended
+// all the same.
+func (r *runner) say(format string, args ...any) {
+	select {
+	case r.words <- fmt.Sprintf(format, args...):
+	default: // more than there can be, unless a rank floods the launcher
+	}
+}
+
+// speak is the goroutine that says it, until drain closes words.
+func (r *runner) speak() {
+	for text := range r.words {
+		r.sinks[1].say("%s", text)
+	}
 }
 
 // post hands an event to the goroutine of Run.
@@ -283,6 +300,9 @@ func (r *runner) loop() {
 		case sig := <-r.spec.Signals:
 			r.signal(sig)
 		case <-limit:
+			if r.state != running {
+				break
+			}
 			r.say("the time limit of %v is over; ending all ranks", r.spec.Timeout)
 			r.fail(StatusTimeout)
 			r.endAll(&launch.Abort{Rank: -1, Code: StatusTimeout, Reason: "the time limit is over"})
@@ -494,6 +514,7 @@ func (r *runner) drain() {
 		s.drain()
 	}
 	r.mu.Unlock()
+	close(r.words)
 	done := make(chan struct{})
 	go func() {
 		r.copying.Wait()
@@ -520,7 +541,7 @@ func (r *runner) drain() {
 func (r *runner) cleanUp() {
 	close(r.over)
 	if err := r.server.Close(); err != nil {
-		r.say("%v", err)
+		r.sinks[1].say("%v", err)
 	}
 	r.janitor.stop()
 }

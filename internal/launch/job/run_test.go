@@ -148,6 +148,34 @@ func TestGrace(t *testing.T) {
 	}
 }
 
+// stuck is an output that nobody takes, until it is let go.
+type stuck struct{ let chan struct{} }
+
+func (s stuck) Write(b []byte) (int, error) {
+	<-s.let
+	return len(b), nil
+}
+
+// Ranks are ended also while nobody takes what is said of it.
+func TestNobodyListens(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	out := stuck{make(chan struct{})}
+	isolate(t)
+	done := make(chan outcome)
+	go func() {
+		done <- run(t, Spec{Stdout: out, Stderr: out, Parts: []Part{
+			shell(1, fmt.Sprintf("echo x; echo $$ >%s.new; mv %s.new %s; sleep 1000", file, file, file)),
+			shell(1, fmt.Sprintf("while [ ! -e %s ]; do sleep 0.01; done; exit 3", file)),
+		}})
+	}()
+	require.Eventually(t, func() bool { _, err := os.Stat(file); return err == nil }, 60*time.Second, time.Millisecond)
+	pid, err := os.ReadFile(file)
+	require.NoError(t, err)
+	requireDead(t, strings.TrimSpace(string(pid)))
+	close(out.let)
+	require.Equal(t, 3, (<-done).status)
+}
+
 // What a rank leaves behind in its group is ended with it; the output of the rank is complete all the same.
 func TestLeftovers(t *testing.T) {
 	o := run(t, Spec{Parts: []Part{shell(1, "sleep 1000 & echo $!; echo last")}})
