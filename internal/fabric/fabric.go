@@ -1,31 +1,6 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fabric says what moves frames between ranks.
-//
-// A fabric knows ranks, frames and bytes. It knows no tags, no communicators and no order of
-// matching: the words of a frame's head belong to whoever speaks over the fabric (package comm).
-// An [Endpoint] is one rank's access to a fabric. Its [Caps] are data, read once at set-up; what is
-// not advertised there is refused with [ErrUnsupported].
-//
-//	eps, _ := inproc.New(4)
-//	eps[1].Bind(handler)                       // before the first frame
-//	eps[0].Send(1, fabric.Frame{Data: bytes})  // handler.Deliver(0, frame)
-//
-// Invariants:
-//   - A fabric with Caps.Ordered delivers the frames of one sending goroutine to one destination in
-//     the order of the calls of Send. (comm's non-overtaking rule rests on this.)
-//   - Send may be called by any goroutine, also from within Deliver.
-//   - Deliver may be called by several goroutines at once, and must not block. A fabric whose
-//     address space is shared calls it on the sender's goroutine.
-//   - Frame.Data belongs to the sender again when Send returns; the receiver may use it until Deliver returns.
-//     What is given to Post belongs to the fabric until done is called.
-//   - Neither Send nor Post waits for the receiver: what cannot be written at once is queued, by Send as a copy.
-//   - Frames of Send and Post keep one order. done is called exactly once for each Post, perhaps before Post
-//     returns, with an error if the frame may not arrive.
-//   - A peer that is gone without having closed its end is reported once, by Handler.Lost, after its last frame.
-//   - Close writes what is queued, as far as the peers take it in bounded time, and tells them that no more will come.
-//     After it, Send returns [ErrClosed]; frames already under way may still be delivered.
 package fabric
 
 import "errors"
