@@ -31,6 +31,9 @@ func (t *Task) giveEarly(s *slot, accs []deps.Access) error {
 	t.flags |= flagLongSpawn // children may not name what is given up
 	var first error
 	for _, a := range accs {
+		if a.Mode() != deps.ModeReduce {
+			s = t.beforeRelease(a) // what children have contributed is combined first: by a child, so that the edge waits
+		}
 		a, err := t.giveShare(s, a)
 		lo, hi := 0, 0
 		if err == nil && a.Mode() != deps.ModeReduce {
@@ -68,6 +71,9 @@ func (t *Task) giveEarly(s *slot, accs []deps.Access) error {
 func (t *Task) giveShare(s *slot, a deps.Access) (deps.Access, error) {
 	r := a.Reduced()
 	if r == nil {
+		if t.reduces(a) {
+			return a, fmt.Errorf("task: Release of %v: the task has declared a reduction of it", a)
+		}
 		return a, nil
 	}
 	p := t.share(r)

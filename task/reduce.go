@@ -252,3 +252,8 @@ func onlyReduce(accs []deps.Access) bool {
 	}
 	return true
 }
+
+// reduces reports whether t takes part in a reduction of what a names.
+func (t *Task) reduces(a deps.Access) bool {
+	return t.more != nil && slices.ContainsFunc(t.more.shares, func(x share) bool { return x.g.Reduced().Meets(a) })
+}
