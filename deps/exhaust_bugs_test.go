@@ -54,7 +54,7 @@ var plantedBugs = []explorer.Bug{
 		New:  "\tt = passes(ps | b)\n",
 	}, {
 		Name: "a reader keeps the read token", File: "flow.go", Test: "TestExploreAll/three_tasks",
-		Old: "\tif bits == hasR && s&(through|hasChild|isReader) == 0 {\n\t\treturn // a writer keeps the read token until it is over\n\t}\n",
+		Old: "\tif bits == hasR && s&(through|hasChild|isReader|outR|outW) == 0 {\n\t\treturn // a writer keeps the read token until it is over\n\t}\n",
 		New: "\tif bits == hasR && s&hasChild == 0 {\n\t\treturn\n\t}\n",
 	},
 }

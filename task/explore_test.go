@@ -39,7 +39,7 @@ func newLab(r *explore.Run, slots int) *lab {
 		s.nfree = 1
 		s.free.Use(&s.free.accesses)
 		r.Name(fmt.Sprintf("deque%d", i), &s.deque)
-		r.Name(fmt.Sprintf("sema%d", i), s.sema)
+		r.Name(fmt.Sprintf("sema%d", i), &s.sema)
 	}
 	return &lab{r, rt}
 }

@@ -31,7 +31,9 @@ func (r *Run) resolve() map[any]string {
 			out[n.ptr] = n.name
 			continue
 		}
-		walk(out, n.name, v.Elem())
+		if v.Kind() == reflect.Pointer {
+			walk(out, n.name, v.Elem())
+		}
 	}
 	return out
 }
