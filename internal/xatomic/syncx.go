@@ -21,10 +21,13 @@ func (m *Mutex) free() bool { return !m.held }
 // Lock locks m.
 func (m *Mutex) Lock() {
 	if Before == nil {
-		if Step != nil {
+		if Step == nil {
+			m.mu.Lock()
+			return
+		}
+		for Step(); !m.mu.TryLock(); { // who has it may stand still, at another lock
 			Step()
 		}
-		m.mu.Lock()
 		return
 	}
 	Before(Lock, m, m.free)
@@ -38,7 +41,7 @@ func (m *Mutex) Unlock() {
 	if Before == nil {
 		m.mu.Unlock()
 		if Step != nil {
-			Step() // not while it is held: another goroutine would wait for it
+			Step()
 		}
 		return
 	}
