@@ -7,6 +7,7 @@ package task
 
 import (
 	"os"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 
@@ -22,12 +23,14 @@ import (
 // The price is a system call for the waker, which a channel makes as well to wake the idle processor.
 type sleeper struct {
 	f  *os.File
-	ch xatomic.Chan[struct{}] // instead of f, if there are no descriptors left
+	ch xatomic.Chan[struct{}] // instead of f, if no descriptor is left, or with one processor: none is idle then while another goroutine wakes
 }
 
 func newSleeper() sleeper {
-	if fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err == nil {
-		return sleeper{f: os.NewFile(uintptr(fd), "weft slot")}
+	if runtime.GOMAXPROCS(0) > 1 {
+		if fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err == nil {
+			return sleeper{f: os.NewFile(uintptr(fd), "weft slot")}
+		}
 	}
 	return sleeper{ch: make(xatomic.Chan[struct{}], 1)}
 }
