@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"weft/internal/fabric"
 )
@@ -20,20 +19,14 @@ type far struct {
 	dead  error                // as proc.dead
 	last  uint64               // number given last
 	sends map[uint64]*sendOp   // announced, not asked for yet
-	pulls map[uint64]*transfer // asked for, not all here yet
+	pulls map[uint64]*transfer // asked for, not here yet
 }
 
 // transfer is a receive whose payload is under way.
 type transfer struct {
-	// Constant after construction.
 	op  *recvOp
 	src int    // sender's rank in the run
-	n   uint64 // bytes that were asked for
-
-	// Guarded by far.mu.
-	here uint64 // bytes that are in place
-	busy int    // frames that are being copied to it
-	dead error  // ends with this when busy is zero
+	blk *block // where the payload goes first if the receive's memory is not one piece, or nil
 }
 
 // transmit sends a message to a rank of another process. It returns an error if nothing was sent; from ends by itself
@@ -100,7 +93,7 @@ func (f *far) withdraw(id uint64) bool {
 }
 
 // pull asks the sender, rank src of the run, for the payload of its announced message id, which op has matched. It returns true if
-// op has its result and is the caller's to end; otherwise op ends when the payload is here.
+// op has its result and is the caller's to end; otherwise op ends by itself when the payload is here.
 func (op *recvOp) pull(p *proc, h *header, src int, id uint64) bool {
 	op.st, op.err = h.status(), nil
 	want := h.length
@@ -109,40 +102,63 @@ func (op *recvOp) pull(p *proc, h *header, src int, id uint64) bool {
 	} else if room := uint64(op.buf.Bytes()); want > room {
 		op.err, want = op.fail(fmt.Errorf("%w: %d bytes into %d", ErrTruncated, h.length, room)), room
 	}
-	var number uint64
-	if want > 0 {
-		t := &transfer{op: op, src: src, n: want}
-		f := &p.far
-		f.mu.Lock()
-		if f.dead != nil {
-			op.err = op.fail(f.dead)
-			f.mu.Unlock()
-			return true
-		}
-		if f.pulls == nil {
-			f.pulls = make(map[uint64]*transfer)
-		}
-		f.last++
-		number = f.last
-		f.pulls[number] = t
-		f.mu.Unlock()
-	}
-	err := p.ep.Send(src, fabric.Frame{Head: [fabric.HeadWords]uint64{id, number, 0, wanted.word(), want}})
 	if want == 0 {
+		_ = p.ep.Send(src, fabric.Frame{Head: [fabric.HeadWords]uint64{id, 0, 0, wanted.word(), 0}})
 		return true
 	}
-	if err == nil {
-		return false
-	}
+	t := &transfer{op: op, src: src}
 	f := &p.far
 	f.mu.Lock()
-	_, mine := f.pulls[number]
-	delete(f.pulls, number)
+	if f.dead != nil {
+		op.err = op.fail(f.dead)
+		f.mu.Unlock()
+		return true
+	}
+	if f.pulls == nil {
+		f.pulls = make(map[uint64]*transfer)
+	}
+	f.last++
+	number := f.last
+	f.pulls[number] = t
 	f.mu.Unlock()
-	if mine {
+	dst, ok := op.buf.Contiguous()
+	if !ok {
+		t.blk = newBlock(int(want))
+		dst = t.blk.b
+	}
+	p.ep.Expect(src, number, dst[:want], func(err error) { f.arrived(p, number, t, err) })
+	err := p.ep.Send(src, fabric.Frame{Head: [fabric.HeadWords]uint64{id, number, 0, wanted.word(), want}})
+	if err == nil {
+		// kill has found nothing to forget if it came between the two above.
+		f.mu.Lock()
+		err = f.dead
+		f.mu.Unlock()
+	}
+	if err != nil && p.ep.Forget(src, number) {
+		f.arrived(p, number, t, err)
+	}
+	return false
+}
+
+// arrived is the end of a transfer: its payload is here, or never will be. It is called once.
+func (f *far) arrived(p *proc, number uint64, t *transfer, err error) {
+	f.mu.Lock()
+	delete(f.pulls, number)
+	dead := f.dead
+	f.mu.Unlock()
+	op := t.op
+	switch {
+	case err == nil && t.blk != nil:
+		op.buf.CopyFromBytes(t.blk.b, 0)
+	case err != nil && dead != nil:
+		op.err = op.fail(dead)
+	case err != nil:
 		op.err = op.fail(p.sendError(err))
 	}
-	return mine
+	if t.blk != nil {
+		t.blk.free()
+	}
+	op.done()
 }
 
 // cleared is the arrival of a receiver's wish for n bytes of the announced send id, as its transfer number.
@@ -174,105 +190,36 @@ func (f *far) cleared(p *proc, src int, id, number, n uint64) error {
 		op.buf.CopyToBytes(blk.b, 0)
 		data = blk.b
 	}
-	data = data[:n]
-	piece := uint64(p.ep.Caps(src).MaxFrame)
-	if piece == 0 {
-		piece = n
-	}
-	s := &pushed{op: op, blk: blk}
-	s.left.Store(int64((n + piece - 1) / piece))
-	for off := uint64(0); off < n; off += piece {
-		part := data[off:min(off+piece, n)]
-		p.ep.Post(src, fabric.Frame{Head: [fabric.HeadWords]uint64{number, off, 0, payload.word(), uint64(len(part))}, Data: part}, s.written)
-	}
-	return nil
-}
-
-// pushed is a send whose payload the fabric is writing.
-type pushed struct {
-	op   *sendOp
-	blk  *block // the packed payload, or nil
-	left atomic.Int64
-	err  atomic.Pointer[error]
-}
-
-func (s *pushed) written(err error) {
-	if err != nil {
-		s.err.CompareAndSwap(nil, &err)
-	}
-	if s.left.Add(-1) != 0 {
-		return
-	}
-	if s.blk != nil {
-		s.blk.free()
-	}
-	err = nil
-	if e := s.err.Load(); e != nil {
-		err = s.op.fail(s.op.c.proc.sendError(*e))
-	}
-	s.op.done(err)
-}
-
-// arrived is the arrival of a part of a payload.
-func (f *far) arrived(src int, number, off uint64, data []byte) error {
-	n := uint64(len(data))
-	f.mu.Lock()
-	t := f.pulls[number]
-	switch {
-	case t == nil && f.dead != nil:
-		f.mu.Unlock()
-		return nil
-	case t == nil || t.src != src:
-		f.mu.Unlock()
-		return fmt.Errorf("it sends a payload %d that was not asked for", number)
-	case n == 0 || off > t.n || n > t.n-off || t.here+n > t.n:
-		f.mu.Unlock()
-		return fmt.Errorf("it sends bytes %d to %d of a payload of which %d were asked for", off, off+n, t.n)
-	}
-	t.busy++
-	t.here += n // announced here, so that a frame which comes twice is refused before it is copied
-	f.mu.Unlock()
-
-	t.op.buf.CopyFromBytes(data, int(off))
-
-	f.mu.Lock()
-	t.busy--
-	over := t.busy == 0 && (t.here == t.n || t.dead != nil)
-	if over {
-		delete(f.pulls, number)
-	}
-	f.mu.Unlock()
-	if over {
-		if t.here < t.n {
-			t.op.err = t.op.fail(t.dead)
+	p.ep.Push(src, number, data[:n], func(err error) {
+		if blk != nil {
+			blk.free()
 		}
-		t.op.done()
-	}
+		if err != nil {
+			err = op.fail(p.sendError(err))
+		}
+		op.done(err)
+	})
 	return nil
 }
 
-// kill ends all transfers with err. One that is being copied to ends when that is done.
-func (f *far) kill(err error) {
+// kill ends all transfers with err. One that is being written to ends when that is done.
+func (f *far) kill(p *proc, err error) {
 	f.mu.Lock()
 	f.dead = err
 	sends := f.sends
 	f.sends = nil
-	var pulls []*transfer
+	pulls := make(map[uint64]*transfer, len(f.pulls))
 	for number, t := range f.pulls {
-		if t.busy > 0 {
-			t.dead = err
-			continue
-		}
-		delete(f.pulls, number)
-		pulls = append(pulls, t)
+		pulls[number] = t
 	}
 	f.mu.Unlock()
 	for _, op := range sends {
 		op.done(op.fail(err))
 	}
-	for _, t := range pulls {
-		t.op.err = t.op.fail(err)
-		t.op.done()
+	for number, t := range pulls {
+		if p.ep.Forget(t.src, number) {
+			f.arrived(p, number, t, err)
+		}
 	}
 }
 
@@ -303,8 +250,6 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 		return nil
 	case wanted:
 		return p.far.cleared(p, src, f.Head[0], f.Head[1], f.Head[4])
-	case payload:
-		return p.far.arrived(src, f.Head[0], f.Head[1], f.Data)
 	case ending:
 		p.world.end(&RankError{Rank: src, Err: &RemoteError{Text: string(f.Data[:min(len(f.Data), maxReason)])}})
 		return nil

@@ -16,13 +16,11 @@ const (
 
 	// The rest is between processes only; these frames have no header. Their words are
 	//
-	//	wanted    number of the send, number of the transfer, –, kind, bytes
-	//	payload   number of the transfer, offset, –, kind, bytes
+	//	wanted    number of the send, key of the transfer, –, kind, bytes
 	//	ending    –, –, –, kind; the data says why
 
-	wanted  // a receive has matched a ready message and wants its payload
-	payload // a part of it
-	ending  // the sender's rank ends the run
+	wanted // a receive has matched a ready message and wants its payload
+	ending // the sender's rank ends the run
 )
 
 // word returns the word of a frame's head that has the protocol, where nothing else is in it.

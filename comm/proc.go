@@ -406,7 +406,7 @@ func (p *proc) kill(err error) {
 	p.dead = err
 	ps, as := p.m.drain()
 	p.mu.Unlock()
-	p.far.kill(err)
+	p.far.kill(p, err)
 	for _, e := range ps {
 		e.op.st, e.op.err = Status{}, e.op.fail(err)
 		e.op.done()

@@ -19,10 +19,11 @@
 //   - Deliver may be called by several goroutines at once, and must not block. A fabric whose
 //     address space is shared calls it on the sender's goroutine.
 //   - Frame.Data belongs to the sender again when Send returns; the receiver may use it until Deliver returns.
-//     What is given to Post belongs to the fabric until done is called.
-//   - Neither Send nor Post waits for the receiver: what cannot be written at once is queued, by Send as a copy.
-//   - Frames of Send and Post keep one order. done is called exactly once for each Post, perhaps before Post
-//     returns, with an error if the frame may not arrive.
+//     What is given to Push and Expect belongs to the fabric until done is called.
+//   - Neither Send nor Push waits for the receiver: what Send cannot write at once is queued, as a copy.
+//   - A transfer (Expect, Push) has no order towards frames. done is called exactly once at each end, perhaps before the call
+//     returns, with an error if the bytes may not arrive, or did not. The two ends may disagree when a peer is lost.
+//   - Bytes that nobody expects (any more) are dropped. Bytes that do not fit what is expected make the peer lost.
 //   - A peer that is gone without having closed its end is reported once, by Handler.Lost, after its last frame.
 //   - Close writes what is queued, as far as the peers take it in bounded time, and tells them that no more will come.
 //     After it, Send returns [ErrClosed]; frames already under way may still be delivered.

@@ -63,8 +63,14 @@ type Endpoint interface {
 	Local(peer int) Handler
 	// Send moves one frame to rank dst.
 	Send(dst int, f Frame) error
-	// Post is Send without a copy: f.Data must not change until done is called.
-	Post(dst int, f Frame, done func(error))
+	// Expect says where the bytes of a transfer from rank src are to be put: the peer sends len(dst) bytes, at least one, by Push
+	// with the same key. It is called before the peer can know the key, and a key is used once.
+	Expect(src int, key uint64, dst []byte, done func(error))
+	// Forget takes an expectation back. If it returns true, done will not be called and dst is left alone from now on, whatever still
+	// comes; if false, done was called or will be soon.
+	Forget(src int, key uint64) bool
+	// Push sends data to the memory that rank dst expects to be filled under key. data must not change until done is called.
+	Push(dst int, key uint64, data []byte, done func(error))
 	// Close ends this rank's part.
 	Close() error
 }

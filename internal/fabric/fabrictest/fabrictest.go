@@ -24,8 +24,10 @@ func Run(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	t.Run("data is the sender's again", func(t *testing.T) { ownership(t, open(t, 2)) })
 	t.Run("order", func(t *testing.T) { order(t, open(t, 3)) })
 	t.Run("send from deliver", func(t *testing.T) { nested(t, open(t, 2)) })
-	t.Run("post", func(t *testing.T) { post(t, open(t, 2)) })
-	t.Run("post from deliver", func(t *testing.T) { flood(t, open(t, 2)) })
+	t.Run("push", func(t *testing.T) { push(t, open(t, 2)) })
+	t.Run("forget", func(t *testing.T) { forget(t, open(t, 2)) })
+	t.Run("what never comes", func(t *testing.T) { closing(t, open(t, 2)) })
+	t.Run("push from deliver", func(t *testing.T) { flood(t, open(t, 2)) })
 	t.Run("local", func(t *testing.T) { local(t, open(t, 2)) })
 	t.Run("limits", func(t *testing.T) { limits(t, open(t, 2)) })
 	t.Run("bad rank", func(t *testing.T) {
@@ -180,73 +182,133 @@ func nested(t *testing.T, eps []fabric.Endpoint) {
 	require.Len(t, sinks[1].wait(11), 11)
 }
 
-// post checks that frames of Send and Post keep one order, that each is done once, and that memory is left alone until then.
-func post(t *testing.T, eps []fabric.Endpoint) {
+// push checks that transfers arrive whole where they are expected, of every size and many at once, with frames in between.
+func push(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(eps)
-	const n = 200
-	var done sync.WaitGroup
-	var calls atomic.Int32
-	for i := range n {
-		f := fabric.Frame{Data: fmt.Append(nil, i)}
-		if i%3 == 0 {
-			require.NoError(t, eps[0].Send(1, f))
-			clear(f.Data)
-			continue
-		}
-		done.Add(1)
-		eps[0].Post(1, f, func(err error) {
-			if err == nil && calls.Add(1) > 0 {
-				clear(f.Data)
+	limit := eps[0].Caps(1).MaxFrame
+	if limit == 0 {
+		limit = 1 << 20
+	}
+	sizes := []int{1, 7, 4096, 65535, 1 << 18, limit, limit + 1, 3*limit - 5}
+	var both sync.WaitGroup
+	data, place := make([][]byte, len(sizes)), make([][]byte, len(sizes))
+	ends := make([]atomic.Int32, 2*len(sizes))
+	end := func(i int) func(error) {
+		both.Add(1)
+		return func(err error) {
+			if err == nil {
+				ends[i].Add(1)
 			}
-			done.Done()
-		})
+			both.Done()
+		}
 	}
-	for i, g := range sinks[1].wait(n) {
-		require.Equal(t, fmt.Sprint(i), string(g.data))
+	for i, n := range sizes {
+		data[i], place[i] = make([]byte, n), make([]byte, n)
+		for k := range data[i] {
+			data[i][k] = byte(k + i)
+		}
+		eps[1].Expect(0, uint64(i)+1, place[i], end(2*i))
 	}
-	done.Wait()
-	require.EqualValues(t, n-(n+2)/3, calls.Load())
+	for i := range sizes {
+		eps[0].Push(1, uint64(i)+1, data[i], end(2*i+1))
+		require.NoError(t, eps[0].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(i)}}))
+	}
+	both.Wait()
+	for i := range sizes {
+		require.EqualValues(t, 1, ends[2*i].Load())
+		require.EqualValues(t, 1, ends[2*i+1].Load())
+		require.True(t, bytes.Equal(data[i], place[i]), "%d bytes", sizes[i])
+	}
+	require.Len(t, sinks[1].wait(len(sizes)), len(sizes))
+
 	var err error
+	var done sync.WaitGroup
 	done.Add(1)
-	eps[0].Post(2, fabric.Frame{}, func(e error) { err = e; done.Done() })
+	eps[0].Push(2, 1, data[0], func(e error) { err = e; done.Done() })
 	done.Wait()
 	require.ErrorIs(t, err, fabric.ErrRank)
 }
 
-// flood has both ends answer each frame with a large one, from Deliver: if writing waited for the other side to read, both
+// forget checks that what is taken back stays untouched, and that nobody else notices.
+func forget(t *testing.T, eps []fabric.Endpoint) {
+	sinks := bindAll(eps)
+	place, other := make([]byte, 1<<16), make([]byte, 1<<16)
+	eps[1].Expect(0, 1, place, func(error) { t.Error("a transfer that was taken back has ended") })
+	require.True(t, eps[1].Forget(0, 1))
+	require.False(t, eps[1].Forget(0, 1))
+	var both sync.WaitGroup
+	both.Add(3)
+	var failed atomic.Int32
+	end := func(err error) {
+		if err != nil {
+			failed.Add(1)
+		}
+		both.Done()
+	}
+	eps[1].Expect(0, 2, other, end)
+	data := bytes.Repeat([]byte("x"), 1<<16)
+	eps[0].Push(1, 1, data, func(error) { both.Done() })
+	eps[0].Push(1, 2, data, end)
+	require.NoError(t, eps[0].Send(1, fabric.Frame{}))
+	sinks[1].wait(1)
+	both.Wait()
+	require.Zero(t, failed.Load())
+	require.Equal(t, data, other)
+	require.Equal(t, make([]byte, 1<<16), place)
+	require.False(t, eps[1].Forget(0, 2))
+}
+
+// closing checks that what never came ends with the endpoint.
+func closing(t *testing.T, eps []fabric.Endpoint) {
+	bindAll(eps)
+	ended := make(chan error, 2)
+	eps[1].Expect(0, 1, make([]byte, 10), func(err error) { ended <- err })
+	require.NoError(t, eps[1].Close())
+	require.Error(t, <-ended)
+	eps[1].Expect(0, 2, make([]byte, 10), func(err error) { ended <- err })
+	require.Error(t, <-ended)
+}
+
+// flood has both ends answer each frame with a large transfer, from Deliver: if writing waited for the other side to read, both
 // would wait for ever.
 func flood(t *testing.T, eps []fabric.Endpoint) {
 	size := eps[0].Caps(1).MaxFrame
-	if size == 0 {
+	if size == 0 || size > 1<<20 {
 		size = 1 << 20
 	}
 	sinks := bindAll(eps)
 	const n = 8
 	data := [2][]byte{bytes.Repeat([]byte("a"), size), bytes.Repeat([]byte("b"), size)}
+	var places [2][n][]byte
 	var done sync.WaitGroup
+	done.Add(4 * n)
 	for i, s := range sinks {
+		for k := range n {
+			places[i][k] = make([]byte, size)
+			eps[i].Expect(1-i, uint64(k)+1, places[i][k], func(error) { done.Done() })
+		}
 		s.extra = func(src int, f fabric.Frame) {
-			if f.Head[0] > 0 {
-				return
-			}
-			f.Head[0], f.Data = 1, data[i]
-			eps[i].Post(src, f, func(error) { done.Done() })
+			eps[i].Push(src, f.Head[0], data[i], func(error) { done.Done() })
 		}
 	}
-	done.Add(2 * n)
 	var both sync.WaitGroup
 	for i := range eps {
 		both.Go(func() {
-			for range n {
-				_ = eps[i].Send(1-i, fabric.Frame{Data: data[i]})
+			for k := range n {
+				f := fabric.Frame{Data: data[i]}
+				f.Head[0] = uint64(k) + 1
+				_ = eps[i].Send(1-i, f)
 			}
 		})
 	}
 	both.Wait()
 	done.Wait()
 	for i, s := range sinks {
-		for _, g := range s.wait(2 * n) {
+		for _, g := range s.wait(n) {
 			require.Equal(t, data[1-i], g.data)
+		}
+		for _, p := range places[i] {
+			require.True(t, bytes.Equal(data[1-i], p))
 		}
 	}
 }

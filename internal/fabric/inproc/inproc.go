@@ -27,6 +27,8 @@ type endpoint struct {
 	handler fabric.Handler
 
 	closed atomic.Bool
+
+	expected fabric.Expected
 }
 
 // New returns the endpoints of n ranks, connected with each other and with themselves.
@@ -66,9 +68,32 @@ func (e *endpoint) Send(dst int, f fabric.Frame) error {
 	return nil
 }
 
-func (e *endpoint) Post(dst int, f fabric.Frame, done func(error)) { done(e.Send(dst, f)) }
+func (e *endpoint) Expect(src int, key uint64, dst []byte, done func(error)) {
+	e.expected.Add(src, key, dst, done)
+}
+
+func (e *endpoint) Forget(src int, key uint64) bool { return e.expected.Forget(src, key) }
+
+func (e *endpoint) Push(dst int, key uint64, data []byte, done func(error)) {
+	if uint(dst) >= uint(len(e.peers)) {
+		done(fmt.Errorf("%w: %d of %d", fabric.ErrRank, dst, len(e.peers)))
+		return
+	}
+	p := e.peers[dst]
+	if e.closed.Load() || p.closed.Load() {
+		done(fabric.ErrClosed)
+		return
+	}
+	place, err := p.expected.Begin(e.rank, key, 0, len(data))
+	if place != nil {
+		copy(place, data)
+		p.expected.End(e.rank, key, len(data), nil)
+	}
+	done(err)
+}
 
 func (e *endpoint) Close() error {
 	e.closed.Store(true)
+	e.expected.Close()
 	return nil
 }

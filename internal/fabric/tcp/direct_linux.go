@@ -53,8 +53,8 @@ func newDirect(c net.Conn) *direct {
 }
 
 // write returns how much of the frame, with its head, the socket has taken at once.
-func (d *direct) write(f *fabric.Frame) (int, error) {
-	head := appendHead(d.small[:0], kindFrame, f)
+func (d *direct) write(kind uint32, f *fabric.Frame) (int, error) {
+	head := appendHead(d.small[:0], kind, f)
 	if len(f.Data) <= directCopy {
 		d.bufs[0] = append(head, f.Data...)
 	} else {

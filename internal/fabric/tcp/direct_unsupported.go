@@ -16,6 +16,6 @@ type direct struct{}
 
 func newDirect(net.Conn) *direct { return nil }
 
-func (*direct) write(*fabric.Frame) (int, error) { return 0, nil }
+func (*direct) write(uint32, *fabric.Frame) (int, error) { return 0, nil }
 
 func limitUnacknowledged(*net.TCPConn) {}

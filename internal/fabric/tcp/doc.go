@@ -25,7 +25,7 @@
 //
 // The sender writes on its own goroutine as long as the socket takes it at once (one system call for head and
 // data). What is left over goes on the peer's queue, and the peer's writer goroutine, which may block, writes it; until it has, all
-// further frames are queued behind. So Send and Post never wait for the receiver, and Deliver may call them.
+// further frames are queued behind. So Send and Push never wait for the receiver, and Deliver may call them.
 //
 // # Invariants
 //

@@ -27,6 +27,8 @@ type Endpoint struct {
 	ctx    context.Context // ends when the endpoint closes
 	cancel context.CancelFunc
 
+	expected fabric.Expected
+
 	handler fabric.Handler // set once by Bind, before the first connection
 
 	wg        sync.WaitGroup // all goroutines
@@ -88,17 +90,32 @@ func (e *Endpoint) Send(dst int, f fabric.Frame) error {
 	if p == nil {
 		return err
 	}
-	return p.send(&f, nil)
+	return p.send(kindFrame, &f, nil)
 }
 
-// Post is Send without a copy.
-func (e *Endpoint) Post(dst int, f fabric.Frame, done func(error)) {
-	p, err := e.to(dst, &f)
-	if p == nil {
-		done(err)
-		return
-	}
-	if err := p.send(&f, done); err != nil {
+// Expect says where the bytes of a transfer are to be put.
+func (e *Endpoint) Expect(src int, key uint64, dst []byte, done func(error)) {
+	e.expected.Add(src, key, dst, done)
+}
+
+// Forget takes an expectation back.
+func (e *Endpoint) Forget(src int, key uint64) bool { return e.expected.Forget(src, key) }
+
+// Push sends the bytes of a transfer, in pieces that frames may go between.
+func (e *Endpoint) Push(dst int, key uint64, data []byte, done func(error)) {
+	switch {
+	case uint(dst) >= uint(len(e.peers)):
+		done(fmt.Errorf("%w: %d of %d", fabric.ErrRank, dst, len(e.peers)))
+	case dst != e.cfg.Rank:
+		e.peers[dst].push(key, data, done)
+	case e.ctx.Err() != nil:
+		done(fabric.ErrClosed)
+	default:
+		place, err := e.expected.Begin(dst, key, 0, len(data))
+		if place != nil {
+			copy(place, data)
+			e.expected.End(dst, key, len(data), nil)
+		}
 		done(err)
 	}
 }
@@ -255,6 +272,7 @@ func (e *Endpoint) Close() error {
 		close(stop)
 		e.cancel()
 		e.wg.Wait()
+		e.expected.Close()
 	})
 	return e.closeErr
 }

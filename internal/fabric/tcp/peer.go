@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"weft/internal/fabric"
 )
@@ -47,7 +48,7 @@ type peer struct {
 type item struct {
 	head []byte
 	data []byte
-	done func(error) // nil: of Send
+	done func(error) // nil: a frame
 	last bool        // the closing frame
 }
 
@@ -57,7 +58,7 @@ func newPeer(e *Endpoint, rank int) *peer {
 }
 
 // send writes a frame or queues it. done is the caller's to call if there is an error.
-func (p *peer) send(f *fabric.Frame, done func(error)) error {
+func (p *peer) send(kind uint32, f *fabric.Frame, done func(error)) error {
 	p.mu.Lock()
 	switch p.state {
 	case lost:
@@ -74,19 +75,51 @@ func (p *peer) send(f *fabric.Frame, done func(error)) error {
 		if p.direct != nil && !p.writing && len(p.queue) == 0 {
 			p.writing = true
 			p.mu.Unlock()
-			return p.writeNow(f, done)
+			return p.writeNow(kind, f, done)
 		}
 	}
-	p.push(newItem(f, 0, done))
+	p.enqueue(newItem(kind, f, 0, done))
 	p.mu.Unlock()
 	return nil
 }
 
+// push sends a transfer as pieces, and calls done when the last one is written.
+func (p *peer) push(key uint64, data []byte, done func(error)) {
+	var (
+		pieces = (len(data) + MaxFrame - 1) / MaxFrame
+		left   atomic.Int64
+		failed atomic.Pointer[error]
+	)
+	left.Store(int64(pieces))
+	written := func(err error) {
+		if err != nil {
+			failed.CompareAndSwap(nil, &err)
+		}
+		if left.Add(-1) > 0 {
+			return
+		}
+		if e := failed.Load(); e != nil {
+			done(*e)
+			return
+		}
+		done(nil)
+	}
+	if pieces == 1 {
+		written = done
+	}
+	for off := 0; off < len(data); off += MaxFrame {
+		f := fabric.Frame{Head: [fabric.HeadWords]uint64{key, uint64(off)}, Data: data[off:min(off+MaxFrame, len(data))]}
+		if err := p.send(kindPiece, &f, written); err != nil {
+			written(err)
+		}
+	}
+}
+
 // newItem returns what is left of a frame when n bytes of it are written.
-func newItem(f *fabric.Frame, n int, done func(error)) *item {
+func newItem(kind uint32, f *fabric.Frame, n int, done func(error)) *item {
 	it := &item{done: done}
 	if n < headSize {
-		it.head = appendHead(make([]byte, 0, headSize), kindFrame, f)[n:]
+		it.head = appendHead(make([]byte, 0, headSize), kind, f)[n:]
 	}
 	rest := f.Data[max(0, n-headSize):]
 	if done == nil {
@@ -96,8 +129,8 @@ func newItem(f *fabric.Frame, n int, done func(error)) *item {
 	return it
 }
 
-// push appends to the queue. The caller holds mu.
-func (p *peer) push(it *item) {
+// enqueue appends to the queue. The caller holds mu.
+func (p *peer) enqueue(it *item) {
 	p.queue = append(p.queue, it)
 	if !p.writing {
 		p.rouse()
@@ -112,8 +145,8 @@ func (p *peer) rouse() {
 }
 
 // writeNow writes as much of a frame as the socket takes. The caller has set writing.
-func (p *peer) writeNow(f *fabric.Frame, done func(error)) error {
-	n, err := p.direct.write(f)
+func (p *peer) writeNow(kind uint32, f *fabric.Frame, done func(error)) error {
+	n, err := p.direct.write(kind, f)
 	if err != nil {
 		err = p.broken(err)
 		p.mu.Lock()
@@ -127,7 +160,7 @@ func (p *peer) writeNow(f *fabric.Frame, done func(error)) error {
 	p.writing = false
 	gone := p.state != open
 	if !all && !gone {
-		p.queue = append([]*item{newItem(f, n, done)}, p.queue...)
+		p.queue = append([]*item{newItem(kind, f, n, done)}, p.queue...)
 	}
 	if len(p.queue) > 0 {
 		p.rouse()
@@ -254,6 +287,7 @@ func (p *peer) lose(err error) {
 	}
 	p.mu.Unlock()
 	drop(queue, err)
+	p.e.expected.Lose(p.rank, err)
 	if !bye {
 		p.e.handler.Lost(p.rank, err)
 	}
@@ -281,7 +315,7 @@ func (p *peer) close(expired <-chan struct{}) {
 	}
 	was := p.state
 	if was == open {
-		p.push(&item{head: appendHead(nil, kindClose, &fabric.Frame{}), last: true})
+		p.enqueue(&item{head: appendHead(nil, kindClose, &fabric.Frame{}), last: true})
 	}
 	if was <= open {
 		p.state = closed

@@ -168,9 +168,16 @@ func TestCloseFlushes(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	cs := bindAll(eps)
 	const n = 100
-	var done atomic.Int32
+	var done, here atomic.Int32
 	for i := range n {
-		eps[0].Post(1, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(i)}, Data: make([]byte, MaxFrame)}, func(err error) {
+		f := fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(i)}, Data: make([]byte, MaxFrame/2)}
+		require.NoError(t, eps[0].Send(1, f))
+		eps[1].Expect(0, uint64(i), make([]byte, MaxFrame), func(err error) {
+			if err == nil {
+				here.Add(1)
+			}
+		})
+		eps[0].Push(1, uint64(i), make([]byte, MaxFrame), func(err error) {
 			if err == nil {
 				done.Add(1)
 			}
@@ -178,12 +185,12 @@ func TestCloseFlushes(t *testing.T) {
 	}
 	require.NoError(t, eps[0].Close())
 	require.EqualValues(t, n, done.Load())
-	eventually(t, func() bool { return cs[1].n.Load() == n })
+	eventually(t, func() bool { return cs[1].n.Load() == n && here.Load() == n })
 	require.Zero(t, cs[1].bad.Load())
 	require.ErrorIs(t, eps[0].Send(1, fabric.Frame{}), fabric.ErrClosed)
 }
 
-// A connection that breaks is reported once on each side, posted frames end, and later ones are refused with the reason.
+// A connection that breaks is reported once on each side, transfers end, and later ones are refused with the reason.
 func TestLost(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	cs := bindAll(eps)
@@ -192,7 +199,13 @@ func TestLost(t *testing.T) {
 	var ended atomic.Int32
 	const n = 200
 	for i := range n {
-		eps[0].Post(1, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(i)}, Data: make([]byte, MaxFrame)}, func(error) { ended.Add(1) })
+		require.NoError(t, eps[0].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(i)}}))
+		eps[0].Push(1, uint64(i), make([]byte, MaxFrame), func(error) { ended.Add(1) })
+		eps[0].Expect(1, uint64(i), make([]byte, 10), func(err error) {
+			if err != nil {
+				ended.Add(1)
+			}
+		})
 	}
 	<-eps[0].peers[1].opened
 	<-eps[1].peers[0].opened
@@ -200,7 +213,7 @@ func TestLost(t *testing.T) {
 	require.Equal(t, 1, <-cs[0].lost)
 	close(block)
 	require.Equal(t, 0, <-cs[1].lost)
-	eventually(t, func() bool { return ended.Load() == n })
+	eventually(t, func() bool { return ended.Load() == 2*n })
 	require.ErrorContains(t, eps[0].Send(1, fabric.Frame{}), "rank 1")
 	require.Empty(t, cs[0].lost)
 	require.Empty(t, cs[1].lost)

@@ -18,6 +18,7 @@ const headSize = 8 + 8*fabric.HeadWords
 const (
 	kindFrame = 1
 	kindClose = 2 // the last one: this side will send no more
+	kindPiece = 3 // of a transfer: the first two words of the head are its key and the offset
 )
 
 func appendHead(b []byte, kind uint32, f *fabric.Frame) []byte {
@@ -34,7 +35,7 @@ func parseHead(b []byte, f *fabric.Frame) (kind uint32, n int, err error) {
 	size := binary.LittleEndian.Uint32(b)
 	kind = binary.LittleEndian.Uint32(b[4:])
 	switch {
-	case kind == kindFrame && size <= MaxFrame:
+	case (kind == kindFrame || kind == kindPiece) && size <= MaxFrame:
 	case kind == kindClose && size == 0:
 	default:
 		return 0, 0, fmt.Errorf("a frame of kind %d with %d bytes", kind, size)
@@ -120,6 +121,17 @@ func (p *peer) readAll() error {
 			}
 			f.Data = big[:n]
 		}
-		p.e.handler.Deliver(p.rank, f)
+		if kind == kindFrame {
+			p.e.handler.Deliver(p.rank, f)
+			continue
+		}
+		place, err := p.e.expected.Begin(p.rank, f.Head[0], f.Head[1], n)
+		if err != nil {
+			return err
+		}
+		if place != nil {
+			copy(place, f.Data)
+			p.e.expected.End(p.rank, f.Head[0], n, nil)
+		}
 	}
 }
