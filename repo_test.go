@@ -26,21 +26,22 @@ const modulePath = "weft"
 // law is the import law: for each part of the repository, the other parts that it may import. A part owns the packages
 // below its path. An arrow never points up or sideways: docs/architecture.md draws it.
 var law = map[string][]string{
-	"internal/xatomic": {},
-	"internal/explore": {"internal/xatomic"}, // only tests use it
-	"internal/fabric":  {},
-	"internal/launch":  {},
-	"deps":             {"internal/xatomic"},
-	"task":             {"internal/xatomic", "deps"},
-	"comm":             {"internal/xatomic", "internal/fabric", "internal/launch"},
-	"rma":              {"internal/xatomic", "comm"},
-	"nam":              {"internal/xatomic", "comm", "rma"},
-	"tampi":            {"internal/xatomic", "comm", "task"},
-	"examples/heat":    public,
-	"bench":            public,
-	"cmd/weft":         append([]string{"internal/launch"}, public...),
-	"docs":             public, // the programs of the guide, all of them tests
-	".":                {},     // the package comment, and these tests
+	"internal/xatomic":   {},
+	"internal/explore":   {"internal/xatomic"}, // only tests use it
+	"internal/fabric":    {},
+	"internal/launch":    {},
+	"internal/histogram": {},
+	"deps":               {"internal/xatomic"},
+	"task":               {"internal/xatomic", "deps"},
+	"comm":               {"internal/xatomic", "internal/fabric", "internal/histogram", "internal/launch"},
+	"rma":                {"internal/xatomic", "comm"},
+	"nam":                {"internal/xatomic", "comm", "rma"},
+	"tampi":              {"internal/xatomic", "comm", "task"},
+	"examples/heat":      public,
+	"bench":              public,
+	"cmd/weft":           append([]string{"internal/histogram", "internal/launch"}, public...),
+	"docs":               public, // the programs of the guide, all of them tests
+	".":                  {},     // the package comment, and these tests
 }
 
 // public is what users import.

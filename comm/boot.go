@@ -27,7 +27,7 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 	if err != nil {
 		return runError(err)
 	}
-	ep, err := connect(ctx, client)
+	ep, err := connect(ctx, client, cfg.stats)
 	if err != nil {
 		// This rank has not left the job: the launcher ends the others when it ends.
 		return runError(fmt.Errorf("rank %d of %d: %w", place.Rank, place.Ranks, err))
@@ -60,7 +60,7 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 }
 
 // connect makes this rank's endpoint, of the fabric that connects it with the others.
-func connect(ctx context.Context, client *launch.Client) (fabric.Endpoint, error) {
+func connect(ctx context.Context, client *launch.Client, stats *statistics) (fabric.Endpoint, error) {
 	if client.Size() == 1 {
 		eps, err := inproc.New(1)
 		if err != nil {
@@ -88,7 +88,10 @@ func connect(ctx context.Context, client *launch.Client) (fabric.Endpoint, error
 	if err != nil {
 		return nil, err
 	}
-	if peers, err = client.Meet(ctx, map[string][]byte{tcpName: []byte(ep.Addr())}); err != nil {
+	if peers, err = client.Meet(ctx, map[string][]byte{tcpName: []byte(ep.Addr()), statsName: stats.text()}); err != nil {
+		return nil, errors.Join(err, ep.Close())
+	}
+	if err := agreeStatistics(client.Rank(), stats.text(), func(rank int) []byte { return peers[rank].Addrs[statsName] }, len(peers)); err != nil {
 		return nil, errors.Join(err, ep.Close())
 	}
 	close(met)
@@ -96,3 +99,6 @@ func connect(ctx context.Context, client *launch.Client) (fabric.Endpoint, error
 }
 
 const tcpName = "tcp"
+
+// statsName is the name under which ranks say what they count.
+const statsName = "statistics"

@@ -34,6 +34,7 @@ type Comm struct {
 	ctx   uint64  // context of messages, even; collectives have ctx+1
 	eager uint64  // eager limit in bytes
 	peers []*proc // the ranks that are in this process, to be called directly; nil for others
+	tally *tally  // counts messages; nil: nobody does
 
 	collSeq atomic.Uint32 // collectives started; their tag
 }
@@ -104,6 +105,7 @@ func (c *Comm) split(name string, color, key int) (*Comm, error) {
 			n.rank = i
 		}
 	}
+	c.proc.tally.attach(n)
 	return n, nil
 }
 

@@ -96,6 +96,9 @@ func (f *far) withdraw(id uint64) bool {
 // op has its result and is the caller's to end; otherwise op ends by itself when the payload is here.
 func (op *recvOp) pull(p *proc, h *header, src int, id uint64) bool {
 	op.st, op.err = h.status(), nil
+	if t := op.c.tally; t != nil {
+		t.receive(h)
+	}
 	want := h.length
 	if err := op.check(h); err != nil {
 		op.err, want = op.fail(err), 0

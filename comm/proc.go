@@ -18,6 +18,7 @@ type proc struct {
 	rank  int // in the run
 	ep    fabric.Endpoint
 	shard uint8
+	tally *rankTally // nil: nothing is counted
 
 	// own is the operation of a blocking receive, for ranks that have one of these at a time. It is taken, under mu, when
 	// freed equals taken. It spares them the pool: one atomic operation instead of four.
@@ -31,7 +32,7 @@ type proc struct {
 }
 
 func newProc(w *world, rank int, ep fabric.Endpoint) *proc {
-	p := &proc{world: w, rank: rank, ep: ep, shard: uint8(rank % shards)}
+	p := &proc{world: w, rank: rank, ep: ep, shard: uint8(rank % shards), tally: newRankTally(w.cfg.stats)}
 	p.own = &recvOp{owned: true, op: "recv", waiter: blockedCall, self: node{ch: make(chan struct{}, 1)}}
 	p.own.shard, p.own.entry.op = p.shard, p.own
 	ep.Bind(p)
@@ -332,6 +333,9 @@ func (op *recvOp) transfer(h *header, data []byte, from *sendOp, side blockedSid
 	op.st.Source, op.st.Tag, op.st.Bytes = int(h.src), int(h.tag), int(h.length)
 	op.st.Cancelled = false
 	op.err = nil
+	if t := op.c.tally; t != nil {
+		t.receive(h)
+	}
 	if from == nil && op.expect == h.aux && op.buf.takes(h, data) {
 		return
 	}

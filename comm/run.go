@@ -27,8 +27,12 @@ type Config struct {
 	// EagerLimit is the payload in bytes up to which a message that no receive waits for is copied, so that its
 	// sender can go on. 0: what the fabric advises. Negative: never.
 	EagerLimit int
+	// Stats has each communicator count messages and bytes by peer, for Comm.Stats. So has the environment's WEFT_STATS.
+	Stats bool
 	// Logger takes the few lines that a run has to say. nil: discard.
 	Logger *slog.Logger
+
+	stats *statistics // what is to be counted; set by validate, nil: nothing
 }
 
 // EnvRanks is the environment variable that gives the number of ranks where Config does not.
@@ -83,7 +87,13 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 			continue
 		}
 		wg.Go(func() {
-			if err := runRank(w.comm(r), body); err != nil {
+			c := w.comm(r)
+			p.tally.attach(c)
+			err := runRank(c, body)
+			if err == nil && w.apart {
+				err = w.hand(r)
+			}
+			if err != nil {
 				w.end(&RankError{Rank: r, Err: err})
 			} else if w.apart {
 				w.leave(r)
@@ -94,8 +104,8 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 	if !stop() {
 		<-fired
 	}
+	err := w.conclude()
 	w.end(ErrEnded)
-	var err error
 	for _, p := range w.procs {
 		if p != nil {
 			err = errors.Join(err, p.ep.Close())
@@ -145,6 +155,10 @@ func (cfg *Config) validate() (int, error) {
 			}
 			n = v
 		}
+	}
+	var err error
+	if cfg.stats, err = newStatistics(cfg, os.Getenv); err != nil {
+		return 0, err
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))

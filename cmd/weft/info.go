@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weft/comm"
+	"weft/internal/histogram"
 	"weft/internal/launch"
 	"weft/nam"
 	"weft/task"
@@ -37,6 +38,12 @@ var variables = []variable{
 	{task.EnvWindow, "live tasks of a runtime before spawning waits", func() string { return strconv.Itoa(task.DefaultWindow) }, atLeast(2)},
 	{task.EnvDebug, "1: look for accesses that are declared wrongly", func() string { return "0" }, onOff},
 	{nam.EnvDir, "directory of the store of network-attached memory", nam.DefaultDir, nil},
+	{comm.EnvStats, "file for the counters of messages, by communicator and peer", none, nil},
+	{histogram.EnvOn, "1: print a histogram of messages at the end", func() string { return "0" }, checkHistogram(histogram.EnvOn)},
+	{histogram.EnvMin, "upper limit of its first bin, in bytes", func() string { return strconv.Itoa(histogram.DefaultMin) }, checkHistogram(histogram.EnvMin)},
+	{histogram.EnvMax, "from where on messages are in its last bin, in bytes", func() string { return strconv.Itoa(histogram.DefaultMax) }, checkHistogram(histogram.EnvMax)},
+	{histogram.EnvShift, "bits from the limit of one bin to the next", func() string { return strconv.Itoa(histogram.DefaultShift) }, checkHistogram(histogram.EnvShift)},
+	{histogram.EnvTypes, "types of connections that it counts", func() string { return "all" }, checkHistogram(histogram.EnvTypes)},
 	{launch.EnvRank, "the rank that a launcher has started this process as", none, checkStarted},
 	{launch.EnvJob, "directory of the job that a launcher has started this process in", none, checkStarted},
 	{launch.EnvNode, "number of the emulated node; ranks with different ones behave as on different nodes", none, launch.CheckNode},
@@ -59,6 +66,10 @@ func onOff(value string) error {
 		return errors.New("must be 0 or 1")
 	}
 	return nil
+}
+
+func checkHistogram(name string) func(string) error {
+	return func(string) error { return histogram.Check(name, os.Getenv) }
 }
 
 func checkStarted(string) error {

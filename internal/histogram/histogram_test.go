@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package histogram
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func env(kvs ...string) func(string) string {
+	m := map[string]string{}
+	for _, kv := range kvs {
+		k, v, _ := strings.Cut(kv, "=")
+		m[k] = v
+	}
+	return func(name string) string { return m[name] }
+}
+
+// count fills a histogram with so many messages of each length.
+func count(s *Settings, messages map[uint64]uint64) []uint64 {
+	counts := make([]uint64, s.Bins())
+	for length, n := range messages {
+		counts[s.Bin(length)] += n
+	}
+	return counts
+}
+
+// The examples of ParaStation MPI's manual, with its numbers.
+func TestGolden(t *testing.T) {
+	for name, row := range map[string]struct {
+		env      []string
+		messages map[uint64]uint64
+	}{
+		"barrier":    {[]string{EnvOn + "=1", EnvShift + "=2", EnvMax + "=4096"}, map[uint64]uint64{0: 16000, 64: 942, 257: 3, 1024: 5}},
+		"barrier_gw": {[]string{EnvTypes + "=gw", EnvOn + "=1", EnvShift + "=2", EnvMax + "=4096"}, map[uint64]uint64{1: 12694, 1000: 4}},
+		"bcast": {[]string{EnvOn + "=1"}, map[uint64]uint64{4: 353913, 128: 6303, 256: 6303, 512: 6303, 1024: 6311, 2048: 6303, 4096: 6303,
+			8192: 6303, 16384: 6303, 32768: 6303, 65536: 4035, 131072: 2019, 262144: 1011, 524288: 507, 67108865: 1}},
+	} {
+		s, err := FromEnv(env(row.env...))
+		require.NoError(t, err)
+		require.True(t, s.On)
+		var b strings.Builder
+		require.NoError(t, s.Write(&b, count(&s, row.messages)))
+		want, err := os.ReadFile(filepath.Join("testdata", name+".golden"))
+		require.NoError(t, err)
+		require.Equal(t, string(want), b.String(), name)
+	}
+}
+
+// The bins as the reference says them, by loops.
+func TestBinsAgainstLoops(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 20000 {
+		s := Settings{Min: 1 + r.Uint64N(1<<r.IntN(20)), Shift: 1 + r.IntN(maxShift)}
+		s.Max = s.Min + r.Uint64N(1<<r.IntN(39))
+		var limits []uint64
+		limit := s.Min
+		for ; limit < s.Max; limit <<= s.Shift {
+			limits = append(limits, limit)
+		}
+		limits = append(limits, limit)
+		require.Equal(t, len(limits), s.Bins(), "%+v", s)
+		for _, length := range []uint64{0, 1, s.Min, s.Min + 1, s.Max - 1, s.Max, s.Max + 1, 1 << 48, limits[len(limits)/2], limits[len(limits)/2] + 1, r.Uint64N(2*s.Max + 1)} {
+			want := 0
+			for want < len(limits)-1 && limits[want] < length {
+				want++
+			}
+			require.Equal(t, want, s.Bin(length), "%d in %+v", length, s)
+		}
+		for i, limit := range limits {
+			require.Equal(t, limit, s.Limit(i))
+		}
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	s, err := FromEnv(env())
+	require.NoError(t, err)
+	require.False(t, s.On)
+	require.Equal(t, 21, s.Bins())
+	require.EqualValues(t, 64<<20, s.Limit(20))
+	require.True(t, s.Counts("tcp"))
+
+	s, err = FromEnv(env(EnvMin + "=100000000"))
+	require.NoError(t, err, "a minimum above the standard maximum")
+	require.Equal(t, 1, s.Bins())
+}
+
+func TestRefused(t *testing.T) {
+	for _, row := range []struct {
+		env  string // separated by blanks
+		want string
+	}{
+		{EnvOn + "=yes", `PSP_HISTOGRAM="yes"; it is 0 or 1`},
+		{EnvMin + "=0", `PSP_HISTOGRAM_MIN="0"; it is a number of bytes, 1 to 1099511627776`},
+		{EnvMin + "=-1", `PSP_HISTOGRAM_MIN="-1"; it is a number of bytes, 1 to 1099511627776`},
+		{EnvMin + "=64k", `PSP_HISTOGRAM_MIN="64k"; it is`},
+		{EnvMax + "=0", `PSP_HISTOGRAM_MAX="0"; it is a number of bytes, 1 to 1099511627776`},
+		{EnvMax + "=18446744073709551616", `it is a number of bytes, 1 to 1099511627776`},
+		{EnvMax + "=63", `PSP_HISTOGRAM_MAX="63"; it is a number of bytes, 64 (PSP_HISTOGRAM_MIN) to 1099511627776`},
+		{EnvShift + "=0", `PSP_HISTOGRAM_SHIFT="0"; it is a number of bits, 1 to 20`},
+		{EnvShift + "=21", `PSP_HISTOGRAM_SHIFT="21"; it is a number of bits, 1 to 20`},
+		{EnvTypes + "=openib", `PSP_HISTOGRAM_CONTYPE="openib"; it is one of loop, inproc, shm, tcp, mpi, gw, gateway`},
+		{EnvTypes + "=tcp,", `PSP_HISTOGRAM_CONTYPE="tcp,"; it is one of`},
+	} {
+		_, err := FromEnv(env(strings.Fields(row.env)...))
+		require.ErrorIs(t, err, ErrSetting, row.env)
+		require.ErrorContains(t, err, row.want)
+	}
+	_, err := FromEnv(env(EnvMin+"=x", EnvShift+"=x"))
+	require.ErrorContains(t, err, EnvMin)
+	require.ErrorContains(t, err, EnvShift)
+	require.Error(t, Check(EnvMin, env(EnvMin+"=x")))
+	require.NoError(t, Check(EnvMax, env(EnvMin+"=x")))
+}
+
+func TestTypes(t *testing.T) {
+	s, err := FromEnv(env(EnvTypes + "=shm,gateway"))
+	require.NoError(t, err)
+	require.True(t, s.Counts("shm"))
+	require.True(t, s.Counts("gw"))
+	require.False(t, s.Counts("tcp"))
+}

@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package histogram
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The environment variables.
+const (
+	EnvOn    = "PSP_HISTOGRAM"
+	EnvMin   = "PSP_HISTOGRAM_MIN"
+	EnvMax   = "PSP_HISTOGRAM_MAX"
+	EnvShift = "PSP_HISTOGRAM_SHIFT"
+	EnvTypes = "PSP_HISTOGRAM_CONTYPE"
+)
+
+// What counts where the environment says nothing.
+const (
+	DefaultMin   = 64
+	DefaultMax   = 64 << 20
+	DefaultShift = 1
+)
+
+// maxLimit bounds MIN and MAX in bytes, and maxShift the shift, so that no limit of a bin is beyond 2^60.
+const (
+	maxLimit = 1 << 40
+	maxShift = 20
+)
+
+// ConnectionTypes are the legal types of connections. gateway means gw, as in later releases.
+var ConnectionTypes = []string{"loop", "inproc", "shm", "tcp", "mpi", "gw", "gateway"}
+
+// ErrSetting: a variable has a value that it cannot have. Nothing is lost: the run has not begun.
+var ErrSetting = errors.New("bad setting of the histogram")
+
+// Settings say what is counted, and how. They are the same on all ranks.
+type Settings struct {
+	On       bool
+	Min, Max uint64   // bytes
+	Shift    int      // bits
+	Types    []string // of connections; empty: all
+}
+
+// FromEnv returns the settings of an environment. Errors: ErrSetting, with each variable that is wrong.
+func FromEnv(getenv func(string) string) (Settings, error) {
+	s, problems := read(getenv)
+	var all []error
+	for _, p := range problems {
+		all = append(all, p.err)
+	}
+	return s, errors.Join(all...)
+}
+
+// Check returns what is wrong with one of the variables.
+func Check(name string, getenv func(string) string) error {
+	_, problems := read(getenv)
+	for _, p := range problems {
+		if p.name == name {
+			return p.err
+		}
+	}
+	return nil
+}
+
+type problem struct {
+	name string
+	err  error
+}
+
+func read(getenv func(string) string) (s Settings, problems []problem) {
+	bad := func(name, format string, args ...any) {
+		args = append([]any{ErrSetting, name, getenv(name)}, args...)
+		problems = append(problems, problem{name, fmt.Errorf("%w: %s=%q; "+format, args...)})
+	}
+	number := func(name string, standard, least, most uint64, what string) uint64 {
+		text := getenv(name)
+		if text == "" {
+			return standard
+		}
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil || n < least || n > most {
+			bad(name, "it is %s, %d to %d", what, least, most)
+			return standard
+		}
+		return n
+	}
+	switch getenv(EnvOn) {
+	case "", "0":
+	case "1":
+		s.On = true
+	default:
+		bad(EnvOn, "it is 0 or 1")
+	}
+	s.Min = number(EnvMin, DefaultMin, 1, maxLimit, "a number of bytes")
+	s.Max = number(EnvMax, max(DefaultMax, s.Min), 1, maxLimit, "a number of bytes")
+	s.Shift = int(number(EnvShift, DefaultShift, 1, maxShift, "a number of bits"))
+	if s.Max < s.Min && len(problems) == 0 {
+		bad(EnvMax, "it is a number of bytes, %d (%s) to %d", s.Min, EnvMin, uint64(maxLimit))
+	}
+	if text := getenv(EnvTypes); text != "" {
+		s.Types = strings.Split(text, ",")
+		for _, t := range s.Types {
+			if !slices.Contains(ConnectionTypes, t) {
+				bad(EnvTypes, "it is one of %s, or several with commas between", strings.Join(ConnectionTypes, ", "))
+				break
+			}
+		}
+	}
+	return s, problems
+}
+
+// Counts reports whether messages over connections of a type are counted.
+func (s *Settings) Counts(connection string) bool {
+	return len(s.Types) == 0 || slices.ContainsFunc(s.Types, func(t string) bool {
+		return t == connection || t == "gateway" && connection == "gw"
+	})
+}
+
+// Bins returns the number of bins.
+func (s *Settings) Bins() int { return s.first(s.Max) + 1 }
+
+// first returns the first bin, of as many as there might be, whose limit is not below a length: the least i with
+// Min<<(i*Shift) ≥ length.
+func (s *Settings) first(length uint64) int {
+	if length <= s.Min {
+		return 0
+	}
+	return (bits.Len64((length-1)/s.Min) + s.Shift - 1) / s.Shift
+}
+
+// Bin returns the bin of a message.
+func (s *Settings) Bin(length uint64) int { return min(s.first(length), s.first(s.Max)) }
+
+// Limit returns the label of a bin: the largest message in it, unless it is the last.
+func (s *Settings) Limit(bin int) uint64 { return s.Min << (bin * s.Shift) }
