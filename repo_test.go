@@ -39,7 +39,7 @@ var law = map[string][]string{
 	"tampi":              {"internal/xatomic", "comm", "task"},
 	"examples/heat":      public,
 	"bench":              public,
-	"cmd/weft":           append([]string{"internal/histogram", "internal/launch"}, public...),
+	"cmd/weft":           append([]string{"internal/fabric", "internal/histogram", "internal/launch"}, public...),
 	"docs":               public, // the programs of the guide, all of them tests
 	".":                  {},     // the package comment, and these tests
 }

@@ -9,8 +9,6 @@ import (
 	"fmt"
 
 	"weft/internal/fabric"
-	"weft/internal/fabric/inproc"
-	"weft/internal/fabric/tcp"
 	"weft/internal/launch"
 )
 
@@ -27,7 +25,7 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 	if err != nil {
 		return runError(err)
 	}
-	ep, err := connect(ctx, client, cfg.stats)
+	ep, err := connect(ctx, meetingOf(client), cfg.stats)
 	if err != nil {
 		// This rank has not left the job: the launcher ends the others when it ends.
 		return runError(fmt.Errorf("rank %d of %d: %w", place.Rank, place.Ranks, err))
@@ -59,46 +57,10 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 	return err
 }
 
-// connect makes this rank's endpoint, of the fabric that connects it with the others.
-func connect(ctx context.Context, client *launch.Client, stats *statistics) (fabric.Endpoint, error) {
-	if client.Size() == 1 {
-		eps, err := inproc.New(1)
-		if err != nil {
-			return nil, err
-		}
-		return eps[0], nil
+// meetingOf is how a rank finds the others by its launcher.
+func meetingOf(client *launch.Client) *meeting {
+	return &meeting{
+		rank: client.Rank(), size: client.Size(), node: client.Node(), secret: client.Secret()[:], segments: client.Segments(),
+		meet: client.Meet,
 	}
-	var peers []launch.Peer
-	met := make(chan struct{})
-	ep, err := tcp.New(tcp.Config{
-		Rank: client.Rank(), Size: client.Size(), Secret: client.Secret()[:],
-		Lookup: func(ctx context.Context, rank int) (string, error) {
-			select {
-			case <-met:
-			case <-ctx.Done():
-				return "", context.Cause(ctx)
-			}
-			addr, ok := peers[rank].Addrs[tcpName]
-			if !ok {
-				return "", fmt.Errorf("%w: rank %d is not to be reached by %s", ErrNoFabric, rank, tcpName)
-			}
-			return string(addr), nil
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	if peers, err = client.Meet(ctx, map[string][]byte{tcpName: []byte(ep.Addr()), statsName: stats.text()}); err != nil {
-		return nil, errors.Join(err, ep.Close())
-	}
-	if err := agreeStatistics(client.Rank(), stats.text(), func(rank int) []byte { return peers[rank].Addrs[statsName] }, len(peers)); err != nil {
-		return nil, errors.Join(err, ep.Close())
-	}
-	close(met)
-	return ep, nil
 }
-
-const tcpName = "tcp"
-
-// statsName is the name under which ranks say what they count.
-const statsName = "statistics"

@@ -4,9 +4,11 @@
 package comm
 
 import (
+	"os"
+
 	"weft/internal/fabric"
 	"weft/internal/fabric/inproc"
-	"weft/internal/fabric/tcp"
+	"weft/internal/fabric/mux"
 )
 
 // Fabric says what can carry messages between ranks, and what it can do here.
@@ -24,7 +26,7 @@ type Fabric struct {
 
 // Fabrics lists the fabrics of this build, the fastest first. It tries each.
 func Fabrics() []Fabric {
-	return []Fabric{
+	all := []Fabric{
 		describe("inproc", "goroutines of one process", func() (fabric.Endpoint, error) {
 			eps, err := inproc.New(1)
 			if err != nil {
@@ -32,10 +34,19 @@ func Fabrics() []Fabric {
 			}
 			return eps[0], nil
 		}),
-		describe(tcpName, "processes", func() (fabric.Endpoint, error) {
-			return tcp.New(tcp.Config{Size: 1, Secret: make([]byte, 32)}) // nobody else is to know it
-		}),
 	}
+	wishes, err := mux.WishesFromEnv(os.Getenv)
+	for _, p := range providers {
+		f := describe(p.name, p.connects, p.trial)
+		switch {
+		case err != nil:
+			f.Problem = err.Error()
+		case wishes[p.name] == 0:
+			f.Problem = "switched off by " + mux.Env(p.name) + " or " + mux.EnvOrder
+		}
+		all = append(all, f)
+	}
+	return all
 }
 
 func describe(name, connects string, open func() (fabric.Endpoint, error)) Fabric {

@@ -18,6 +18,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"weft/comm"
+	"weft/internal/fabric/mux"
+	"weft/internal/fabric/tcp"
 	"weft/internal/histogram"
 	"weft/internal/launch"
 	"weft/nam"
@@ -44,6 +46,12 @@ var variables = []variable{
 	{histogram.EnvMax, "from where on messages are in its last bin, in bytes", func() string { return strconv.Itoa(histogram.DefaultMax) }, checkHistogram(histogram.EnvMax)},
 	{histogram.EnvShift, "bits from the limit of one bin to the next", func() string { return strconv.Itoa(histogram.DefaultShift) }, checkHistogram(histogram.EnvShift)},
 	{histogram.EnvTypes, "types of connections that it counts", func() string { return "all" }, checkHistogram(histogram.EnvTypes)},
+	{mux.EnvOrder, "fabrics between processes, the best first", func() string { return strings.Join(mux.Names, ",") }, checkFabrics(mux.EnvOrder)},
+	{mux.Env("shm"), "priority of shared memory; 0: not to be used", func() string { return "1" }, checkFabrics(mux.Env("shm"))},
+	{mux.Env("mpi"), "priority of an MPI library", func() string { return "1" }, checkFabrics(mux.Env("mpi"))},
+	{mux.Env("tcp"), "priority of TCP", func() string { return "1" }, checkFabrics(mux.Env("tcp"))},
+	{tcp.EnvNetwork, "networks that TCP uses: interfaces, addresses or prefixes", none, tcp.CheckNetworks},
+	{tcp.EnvRetry, "how often a connection is tried again", func() string { return strconv.Itoa(tcp.DefaultRetry) }, atLeast(0)},
 	{launch.EnvRank, "the rank that a launcher has started this process as", none, checkStarted},
 	{launch.EnvJob, "directory of the job that a launcher has started this process in", none, checkStarted},
 	{launch.EnvNode, "number of the emulated node; ranks with different ones behave as on different nodes", none, launch.CheckNode},
@@ -66,6 +74,10 @@ func onOff(value string) error {
 		return errors.New("must be 0 or 1")
 	}
 	return nil
+}
+
+func checkFabrics(name string) func(string) error {
+	return func(string) error { return mux.Check(name, os.Getenv) }
 }
 
 func checkHistogram(name string) func(string) error {

@@ -24,6 +24,12 @@ const (
 	defaultDial   = 10 * time.Second
 	defaultLinger = 2 * time.Second
 	minSecret     = 16
+	// DefaultRetry is ParaStation MPI's.
+	DefaultRetry = 10
+	firstPause   = 10 * time.Millisecond // before the first time that a connection is tried again; it doubles
+	lastPause    = time.Second
+	// tryTime bounds the attempt at one of several addresses, so that one which leads nowhere does not take all the time there is.
+	tryTime = 2 * time.Second
 )
 
 // Config says what an endpoint needs to know.
@@ -31,10 +37,18 @@ type Config struct {
 	Rank, Size int
 	// Secret is known to the processes of the job and to nobody else; at least 16 bytes.
 	Secret []byte
-	// Lookup returns the address at which a rank listens, waiting until it is known.
+	// Lookup returns the addresses at which a rank listens, with commas between, waiting until they are known.
 	Lookup func(ctx context.Context, rank int) (string, error)
-	// Listen is the address to listen at. Empty: a free port of the loopback interface.
+	// Listen is the address to listen at. Empty: a free port, of the loopback interface unless one of the next two says otherwise.
 	Listen string
+	// Everywhere listens at all interfaces: there are ranks on other machines.
+	Everywhere bool
+	// Networks are those of this machine's networks to listen at; see CheckNetworks. Empty: all that Everywhere means.
+	Networks string
+	// Serves says with which ranks there are connections; nil: all. It is asked after Bind.
+	Serves func(rank int) bool
+	// Retry is how often a connection is tried again, all of a rank's addresses each time, within DialTimeout. 0: not at all.
+	Retry int
 	// TLS, if not nil, wraps every connection. It is used for both sides, so it needs a certificate, and a way to check the peer's.
 	TLS *tls.Config
 	// DialTimeout bounds how long a connection may take to be made and proved. 0: 10 s.
@@ -51,9 +65,6 @@ func (c *Config) check() error {
 		return fmt.Errorf("tcp: the secret of the job has %d bytes; at least %d are needed", len(c.Secret), minSecret)
 	case c.Lookup == nil && c.Size > 1:
 		return fmt.Errorf("tcp: Config.Lookup is nil")
-	}
-	if c.Listen == "" {
-		c.Listen = "127.0.0.1:0"
 	}
 	if c.DialTimeout == 0 {
 		c.DialTimeout = defaultDial

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ type Endpoint struct {
 	// Constant after construction.
 	cfg    Config
 	ln     net.Listener
+	addrs  []string
 	peers  []*peer
 	ctx    context.Context // ends when the endpoint closes
 	cancel context.CancelFunc
@@ -42,11 +44,11 @@ func New(cfg Config) (*Endpoint, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	ln, err := net.Listen("tcp", cfg.Listen)
+	ln, addrs, err := listen(&cfg)
 	if err != nil {
 		return nil, fmt.Errorf("tcp: %w", err)
 	}
-	e := &Endpoint{cfg: cfg, ln: ln, peers: make([]*peer, cfg.Size)}
+	e := &Endpoint{cfg: cfg, ln: ln, addrs: addrs, peers: make([]*peer, cfg.Size)}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	for r := range e.peers {
 		e.peers[r] = newPeer(e, r)
@@ -54,8 +56,8 @@ func New(cfg Config) (*Endpoint, error) {
 	return e, nil
 }
 
-// Addr returns the address at which the endpoint listens, for the others' Lookup.
-func (e *Endpoint) Addr() string { return e.ln.Addr().String() }
+// Addr returns the addresses at which the endpoint listens, with commas between, for the others' Lookup.
+func (e *Endpoint) Addr() string { return strings.Join(e.addrs, ",") }
 
 // Rank returns the endpoint's rank.
 func (e *Endpoint) Rank() int { return e.cfg.Rank }
@@ -181,6 +183,10 @@ func (e *Endpoint) meet(c net.Conn) {
 		return
 	}
 	p := e.peers[rank]
+	if e.cfg.Serves != nil && !e.cfg.Serves(rank) {
+		_ = c.Close() // the two use another fabric
+		return
+	}
 	if !p.admit() {
 		_, _ = c.Write([]byte{duplicate})
 		_ = c.Close()
@@ -213,12 +219,45 @@ func (e *Endpoint) dial(p *peer) {
 	}
 }
 
+// connect tries the addresses of a rank, one after the other and then again, until one leads to it.
 func (e *Endpoint) connect(ctx context.Context, p *peer) error {
 	addr, err := e.cfg.Lookup(ctx, p.rank)
 	if err != nil {
 		return err
 	}
-	d := net.Dialer{Timeout: e.cfg.DialTimeout}
+	list := targets(addr)
+	pause := firstPause
+	for left := e.cfg.Retry; ; left-- {
+		var problems []error
+		for _, a := range list {
+			err := e.try(ctx, p, a, len(list) > 1)
+			if err == nil || errors.Is(err, errDuplicate) {
+				return err
+			}
+			problems = append(problems, err)
+		}
+		err = errors.Join(problems...)
+		if left == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-p.opened: // by the peer's own connection
+			return errDuplicate
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// try makes the connection by one address.
+func (e *Endpoint) try(ctx context.Context, p *peer, addr string, others bool) error {
+	limit := e.cfg.DialTimeout
+	if others {
+		limit = min(limit, tryTime)
+	}
+	d := net.Dialer{Timeout: limit}
 	c, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return err
@@ -226,13 +265,13 @@ func (e *Endpoint) connect(ctx context.Context, p *peer) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
 	tune(c)
-	_ = c.SetDeadline(time.Now().Add(e.cfg.DialTimeout))
+	_ = c.SetDeadline(time.Now().Add(limit))
 	if e.cfg.TLS != nil {
 		c = tls.Client(c, e.cfg.TLS)
 	}
 	if err := greet(c, e.cfg.Secret, e.cfg.Rank, p.rank, e.cfg.Size); err != nil {
 		_ = c.Close()
-		return err
+		return fmt.Errorf("%s: %w", addr, err)
 	}
 	_ = c.SetDeadline(time.Time{})
 	p.establish(c)

@@ -1,0 +1,224 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+
+	"weft/internal/fabric"
+	"weft/internal/fabric/inproc"
+	"weft/internal/fabric/mux"
+	"weft/internal/fabric/tcp"
+	"weft/internal/launch"
+)
+
+// meeting is how a rank that is a process finds the others, whoever has started them.
+type meeting struct {
+	rank, size int
+	node       launch.NodeID
+	secret     []byte // of the job
+	segments   string // directory for shared segments
+	spread     bool   // there are ranks on other machines
+	// meet gives every rank what all say of themselves, by rank. All ranks call it once.
+	meet func(ctx context.Context, said map[string][]byte) ([]launch.Peer, error)
+}
+
+// provider makes one rank's end of a fabric between processes. Its name is one of mux.Names.
+type provider struct {
+	name, connects string
+	// open makes what others have to know of: before the ranks meet. An error is why this rank cannot use the fabric; others
+	// do then, and the rank fails only if it needs it.
+	open func(m *meeting) (opened, error)
+	// trial opens an endpoint that nobody uses, to see whether that is possible here, and for its Caps.
+	trial func() (fabric.Endpoint, error)
+}
+
+// opened is a fabric between open and use.
+type opened struct {
+	addr []byte // where others find this rank
+	// use returns the endpoint for the ranks mine, this one among them or not. peers is what all have said.
+	use func(ctx context.Context, peers []launch.Peer, mine []int) (fabric.Endpoint, error)
+	// drop is called instead of use, if no rank is reached by this fabric.
+	drop func() error
+}
+
+// providers are the fabrics of this build.
+var providers = []provider{tcpProvider}
+
+// statsName is the name under which ranks say what they count.
+const statsName = "statistics"
+
+// connect makes this rank's endpoint: of the fabrics that connect it with the others, each rank by one of them.
+func connect(ctx context.Context, m *meeting, stats *statistics) (_ fabric.Endpoint, err error) {
+	wishes, err := mux.WishesFromEnv(os.Getenv)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	if m.size == 1 {
+		eps, err := inproc.New(1)
+		if err != nil {
+			return nil, err
+		}
+		return eps[0], nil
+	}
+	said := map[string][]byte{statsName: stats.text()}
+	links := map[string]opened{}
+	defer func() {
+		for _, l := range links { // those that nobody has taken over
+			err = errors.Join(err, l.drop())
+		}
+	}()
+	for _, p := range providers {
+		a := mux.Access{Priority: wishes[p.name]}
+		if a.Priority > 0 {
+			l, err := p.open(m)
+			if err != nil {
+				a.Problem = err.Error()
+			} else {
+				a.Addr = l.addr
+				links[p.name] = l
+			}
+		}
+		said[p.name] = a.Encode()
+	}
+	peers, err := m.meet(ctx, said)
+	if err != nil {
+		return nil, err
+	}
+	if err := agreeStatistics(m.rank, stats.text(), func(rank int) []byte { return peers[rank].Addrs[statsName] }, m.size); err != nil {
+		return nil, err
+	}
+	names, err := choose(m.rank, peers)
+	if err != nil {
+		return nil, err
+	}
+	byRank := make([]fabric.Endpoint, m.size)
+	var made []fabric.Endpoint
+	for _, name := range mux.Names {
+		var mine []int
+		for r, n := range names {
+			if n == name {
+				mine = append(mine, r)
+			}
+		}
+		if mine == nil {
+			continue
+		}
+		l := links[name]
+		delete(links, name)
+		ep, err := l.use(ctx, peers, mine)
+		if err != nil {
+			for _, e := range made {
+				err = errors.Join(err, e.Close())
+			}
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		made = append(made, ep)
+		for _, r := range mine {
+			byRank[r] = ep
+		}
+	}
+	return mux.New(m.rank, byRank), nil
+}
+
+// choose returns the name of the fabric to each rank. To itself a rank uses one of those that it uses for others.
+func choose(self int, peers []launch.Peer) ([]string, error) {
+	sides := make([]mux.Side, len(peers))
+	for r, p := range peers {
+		sides[r] = mux.Side{Rank: r, Offer: mux.Offer{}, Node: string(p.Node)}
+		for _, name := range mux.Names {
+			b, ok := p.Addrs[name]
+			if !ok {
+				continue
+			}
+			a, err := mux.Decode(b)
+			if err != nil {
+				return nil, fmt.Errorf("%s of rank %d: %w", name, r, err)
+			}
+			sides[r].Offer[name] = a
+		}
+	}
+	names := make([]string, len(peers))
+	for r := range peers {
+		if r == self {
+			continue
+		}
+		var err error
+		if names[r], err = mux.Choose(sides[self], sides[r]); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNoFabric, err)
+		}
+	}
+	used := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == "" })
+	names[self] = slices.MinFunc(used, func(a, b string) int { return slices.Index(mux.Names, a) - slices.Index(mux.Names, b) })
+	return names, nil
+}
+
+// addrOf returns where a rank is to be found by a fabric.
+func addrOf(peers []launch.Peer, rank int, name string) ([]byte, error) {
+	a, err := mux.Decode(peers[rank].Addrs[name])
+	return a.Addr, err
+}
+
+const tcpName = "tcp"
+
+var tcpProvider = provider{
+	name: tcpName, connects: "processes",
+	open: func(m *meeting) (opened, error) {
+		retry, err := retries(os.Getenv(tcp.EnvRetry))
+		if err != nil {
+			return opened{}, err
+		}
+		var peers []launch.Peer
+		served := make([]bool, m.size)
+		met := make(chan struct{})
+		ep, err := tcp.New(tcp.Config{
+			Rank: m.rank, Size: m.size, Secret: m.secret, Everywhere: m.spread, Networks: os.Getenv(tcp.EnvNetwork), Retry: retry,
+			Serves: func(rank int) bool { return served[rank] },
+			Lookup: func(ctx context.Context, rank int) (string, error) {
+				select {
+				case <-met:
+				case <-ctx.Done():
+					return "", context.Cause(ctx)
+				}
+				addr, err := addrOf(peers, rank, tcpName)
+				return string(addr), err
+			},
+		})
+		if err != nil {
+			return opened{}, err
+		}
+		return opened{
+			addr: []byte(ep.Addr()),
+			use: func(_ context.Context, all []launch.Peer, mine []int) (fabric.Endpoint, error) {
+				peers = all
+				for _, r := range mine {
+					served[r] = true
+				}
+				close(met)
+				return ep, nil
+			},
+			drop: ep.Close,
+		}, nil
+	},
+	trial: func() (fabric.Endpoint, error) {
+		return tcp.New(tcp.Config{Size: 1, Secret: make([]byte, 32), Networks: os.Getenv(tcp.EnvNetwork)}) // nobody else is to know it
+	},
+}
+
+// retries reads PSP_RETRY.
+func retries(text string) (int, error) {
+	if text == "" {
+		return tcp.DefaultRetry, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > tcp.MaxRetry {
+		return 0, fmt.Errorf("%w: %s=%q; it is how often a connection is tried again, 0 to %d", ErrConfig, tcp.EnvRetry, text, tcp.MaxRetry)
+	}
+	return n, nil
+}

@@ -1,0 +1,190 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// EnvNetwork is the environment variable that says which of the machine's networks are used; see CheckNetworks.
+const EnvNetwork = "PSP_NETWORK"
+
+// EnvRetry is the environment variable for Config.Retry.
+const EnvRetry = "PSP_RETRY"
+
+// MaxRetry bounds Config.Retry.
+const MaxRetry = 1000
+
+// ErrNetwork: no address of this machine is in the networks that are wanted, or they are not networks. Nothing is lost.
+var ErrNetwork = errors.New("no such network here")
+
+// maxAddrs bounds the addresses that a rank is known by.
+const maxAddrs = 8
+
+// CheckNetworks says what is wrong with a list of networks, each the name of an interface, an address, or a prefix such as 10.1.0.0/16, with
+// commas between. Each of them must be here.
+func CheckNetworks(networks string) error {
+	_, err := addresses(networks)
+	return err
+}
+
+// local is an address of this machine.
+type local struct {
+	name   string // of the interface
+	prefix netip.Prefix
+}
+
+func (l local) addr() netip.Addr { return l.prefix.Addr() }
+
+// locals returns the addresses of the interfaces that are up, without those that mean nothing elsewhere; the loopback interface's last.
+func locals() ([]local, error) {
+	ifs, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	var here, loop []local
+	for _, i := range ifs {
+		if i.Flags&net.FlagUp == 0 {
+			continue
+		}
+		list, err := i.Addrs()
+		if err != nil {
+			continue // it went away
+		}
+		for _, a := range list {
+			p, err := netip.ParsePrefix(a.String())
+			if err != nil {
+				continue
+			}
+			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits())
+			switch {
+			case p.Addr().IsLoopback():
+				loop = append(loop, local{i.Name, p})
+			case p.Addr().IsGlobalUnicast():
+				here = append(here, local{i.Name, p})
+			}
+		}
+	}
+	// IPv4 first: where both work it matters little, and where one does not it is mostly the other.
+	slices.SortStableFunc(here, func(a, b local) int { return a.addr().BitLen() - b.addr().BitLen() })
+	return append(here, loop...), nil
+}
+
+// addresses returns this machine's addresses in some networks; if there are none given, all but those of the loopback interface, or those
+// if there are no others.
+func addresses(networks string) ([]netip.Addr, error) {
+	all, err := locals()
+	if err != nil {
+		return nil, err
+	}
+	var list []netip.Addr
+	if networks == "" {
+		for _, l := range all {
+			if !l.addr().IsLoopback() || len(list) == 0 {
+				list = append(list, l.addr())
+			}
+		}
+		if len(list) == 0 {
+			return nil, fmt.Errorf("%w: no interface is up", ErrNetwork)
+		}
+		return list[:min(len(list), maxAddrs)], nil
+	}
+	for _, want := range strings.Split(networks, ",") {
+		n := len(list)
+		for _, l := range all {
+			if l.in(want) && !slices.Contains(list, l.addr()) {
+				list = append(list, l.addr())
+			}
+		}
+		if len(list) == n {
+			return nil, fmt.Errorf("%w: %s=%q: nothing here is %q; there are %s", ErrNetwork, EnvNetwork, networks, want, describe(all))
+		}
+	}
+	return list[:min(len(list), maxAddrs)], nil
+}
+
+func (l local) in(want string) bool {
+	if l.name == want {
+		return true
+	}
+	if a, err := netip.ParseAddr(want); err == nil {
+		return a.Unmap() == l.addr()
+	}
+	p, err := netip.ParsePrefix(want)
+	return err == nil && p.Contains(l.addr())
+}
+
+func describe(all []local) string {
+	var list []string
+	for _, l := range all {
+		list = append(list, l.name+" "+l.prefix.String())
+	}
+	return strings.Join(list, ", ")
+}
+
+// listen listens where the configuration says, and returns the addresses for the others.
+func listen(c *Config) (net.Listener, []string, error) {
+	where := c.Listen
+	var list []netip.Addr
+	if where == "" && (c.Everywhere || c.Networks != "") {
+		var err error
+		if list, err = addresses(c.Networks); err != nil {
+			return nil, nil, err
+		}
+		where = ":0"
+		if len(list) == 1 {
+			where = netip.AddrPortFrom(list[0], 0).String()
+		}
+	} else if where == "" {
+		where = "127.0.0.1:0"
+	}
+	ln, err := net.Listen("tcp", where)
+	if err != nil {
+		return nil, nil, err
+	}
+	if list == nil {
+		return ln, []string{ln.Addr().String()}, nil
+	}
+	port := uint16(ln.Addr().(*net.TCPAddr).Port)
+	var addrs []string
+	for _, a := range list {
+		addrs = append(addrs, netip.AddrPortFrom(a, port).String())
+	}
+	return ln, addrs, nil
+}
+
+// targets returns the addresses of a peer in the order in which they are to be tried: those in a network that this machine is in as well come first.
+// Those that are this machine's own come last, since a bridge for containers has the same address everywhere.
+func targets(addrs string) []string {
+	list := strings.Split(addrs, ",")
+	if len(list) > maxAddrs {
+		list = list[:maxAddrs]
+	}
+	all, err := locals()
+	if err != nil || len(list) == 1 {
+		return list
+	}
+	rank := func(s string) int {
+		ap, err := netip.ParseAddrPort(s)
+		if err != nil {
+			return 1
+		}
+		for _, l := range all {
+			switch {
+			case l.addr() == ap.Addr():
+				return 2
+			case l.prefix.Contains(ap.Addr()):
+				return 0
+			}
+		}
+		return 1
+	}
+	slices.SortStableFunc(list, func(a, b string) int { return rank(a) - rank(b) })
+	return list
+}
