@@ -47,7 +47,9 @@ func bench(ctx context.Context, args []string, extra []harness.Workload, stdout,
 	b := newBuiltin()
 	defer b.close()
 	status, err := exitUsage, error(nil)
-	if name, rest, ok := findCommand(args); ok {
+	if len(args) > 0 && args[0] == imbName {
+		status, err = messages(ctx, args[1:], stdout, stderr)
+	} else if name, rest, ok := findCommand(args); ok {
 		status, err = graphs(ctx, b, name, args, rest, stdout, stderr)
 	} else {
 		status, err = rows(ctx, b, args, extra, stdout, stderr)

@@ -47,6 +47,7 @@ type measuring struct {
 const usage = `usage: go run ./bench [options]
        go run ./bench taskbench [options]    one graph of Task Bench
        go run ./bench metg [options]         its minimum effective task granularity
+       go run ./bench imb [options]          messages, in the layout of the Intel MPI Benchmarks
 
 Measures weft and its peers in turn (peer, weft, peer, weft, …) and prints, for every row, the median, minimum and maximum of
 its samples, and weft's median over the peer's. One unrecorded sample of each warms up. Every sample checks its

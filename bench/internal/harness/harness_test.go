@@ -43,7 +43,7 @@ func TestSummary(t *testing.T) {
 		{[]float64{4, 9, 1, 2}, 3, 1, 9},
 	} {
 		var r Row
-		r.summarize(c.samples)
+		r.Summarize(c.samples)
 		require.Equal(t, Row{Median: c.median, Min: c.min, Max: c.max, Runs: len(c.samples)}, r)
 	}
 }

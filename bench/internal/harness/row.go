@@ -24,8 +24,8 @@ type Row struct {
 	OK      bool    `json:"ok"`
 }
 
-// summarize fills in the row's statistics from its samples.
-func (r *Row) summarize(samples []float64) {
+// Summarize fills in the row's statistics from its samples.
+func (r *Row) Summarize(samples []float64) {
 	r.Runs = len(samples)
 	if len(samples) == 0 {
 		return

@@ -102,7 +102,7 @@ func (p *Plan) runGroup(ctx context.Context, g *group, obs Observer) ([]Row, err
 			continue
 		}
 		s.row.OK = !s.out && len(s.samples) > 0
-		s.row.summarize(s.samples)
+		s.row.Summarize(s.samples)
 		rows = append(rows, s.row)
 	}
 	return rows, nil

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package imb
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"weft/bench/internal/harness"
+)
+
+// A Row is one benchmark at one size. As a line of JSON it is what ranks report to whoever has started them.
+type Row struct {
+	Bench string  `json:"bench"`
+	Size  int64   `json:"size"` // bytes
+	Ranks int     `json:"ranks"`
+	Reps  int64   `json:"reps"`
+	Min   float64 `json:"tmin,omitempty"` // microseconds, of one operation
+	Max   float64 `json:"tmax,omitempty"`
+	Avg   float64 `json:"tavg,omitempty"`
+	Rate  float64 `json:"mbps,omitempty"` // 10^6 bytes per second
+	Msgs  float64 `json:"msgs,omitempty"` // messages per second
+
+	// With overlap, in place of the times above: both at once, the operation, the work, and which part of the shorter was hidden.
+	Both    float64 `json:"ovrl,omitempty"`
+	Pure    float64 `json:"pure,omitempty"`
+	CPU     float64 `json:"cpu,omitempty"`
+	Overlap float64 `json:"overlap,omitempty"` // percent
+
+	Why string `json:"why,omitempty"` // what was wrong with the contents
+}
+
+// Err returns the failed check, if the contents were wrong.
+func (r *Row) Err() error {
+	if r.Why == "" {
+		return nil
+	}
+	return harness.Wrong("%s of %d bytes, %d ranks: %s", r.Bench, r.Size, r.Ranks, r.Why)
+}
+
+// write writes the row as a line.
+func (r *Row) write(w io.Writer) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(line, '\n'))
+	return err
+}
+
+// linePrefix is what the lines of rows begin with, to be told from what else a program may print.
+const linePrefix = `{"bench":`
+
+// readRows calls row for every row in a program's output and writes the other lines to rest.
+func readRows(in io.Reader, rest io.Writer, row func(Row)) error {
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		line := lines.Text()
+		if !strings.HasPrefix(line, linePrefix) {
+			fmt.Fprintln(rest, line)
+			continue
+		}
+		var r Row
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			return fmt.Errorf("a row that cannot be read: %w: %s", err, line)
+		}
+		row(r)
+	}
+	return lines.Err()
+}
