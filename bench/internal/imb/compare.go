@@ -240,7 +240,7 @@ func (c *Comparison) WriteGoals(w io.Writer) error {
 		}
 		for _, name := range peers {
 			ours := c.median(g.k, name)
-			theirs := math.NaN()
+			var theirs float64
 			switch g.rival {
 			case "":
 				i := slices.IndexFunc(c.peers, func(p Peer) bool { return p.Name == name })

@@ -1,5 +1,5 @@
-/* SPDX-FileCopyrightText: The weft authors */
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
 
 /*
  * The message benchmarks as an MPI program, for comparison with weft's: the same operations, loops, checks and statistics as
