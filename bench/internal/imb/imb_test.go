@@ -24,9 +24,9 @@ func quick(sizes ...int64) Options {
 func TestBenchmarksInProcess(t *testing.T) {
 	names, err := Find([]string{"P2P", "Coll", "NBC", "Start"})
 	require.NoError(t, err)
-	for _, ranks := range []int{2, 3, 4} {
+	for _, ranks := range []int{2, 3} {
 		for _, name := range names {
-			o := quick(0, 1, 8, 4096)
+			o := quick(0, 8, 512)
 			if strings.HasPrefix(name, "I") {
 				o = quick(8)
 			}
