@@ -28,24 +28,26 @@ const modulePath = "weft"
 var law = map[string][]string{
 	"internal/xatomic":   {},
 	"internal/explore":   {"internal/xatomic"}, // only tests use it
+	"internal/event":     {},
 	"internal/fabric":    {},
 	"internal/launch":    {},
 	"internal/histogram": {},
 	"deps":               {"internal/xatomic"},
-	"task":               {"internal/xatomic", "deps"},
-	"comm":               {"internal/xatomic", "internal/fabric", "internal/histogram", "internal/launch"},
-	"rma":                {"internal/xatomic", "comm"},
-	"nam":                {"internal/xatomic", "comm", "rma"},
-	"tampi":              {"internal/xatomic", "comm", "task"},
+	"task":               {"internal/xatomic", "internal/event", "deps"},
+	"comm":               {"internal/xatomic", "internal/event", "internal/fabric", "internal/histogram", "internal/launch"},
+	"rma":                {"internal/xatomic", "internal/event", "comm"},
+	"nam":                {"internal/xatomic", "internal/event", "comm", "rma"},
+	"tampi":              {"internal/xatomic", "internal/event", "comm", "task"},
+	"trace":              {"internal/event"},
 	"examples/heat":      public,
 	"bench":              public,
-	"cmd/weft":           append([]string{"internal/fabric", "internal/histogram", "internal/launch"}, public...),
+	"cmd/weft":           append([]string{"internal/event", "internal/fabric", "internal/histogram", "internal/launch"}, public...),
 	"docs":               public, // the programs of the guide, all of them tests
 	".":                  {},     // the package comment, and these tests
 }
 
 // public is what users import.
-var public = []string{"deps", "task", "comm", "rma", "nam", "tampi"}
+var public = []string{"deps", "task", "comm", "rma", "nam", "tampi", "trace"}
 
 // testsMayAlsoImport lists what only the tests of a part need.
 var testsMayAlsoImport = map[string][]string{

@@ -3,7 +3,10 @@
 
 package task
 
-import "weft/internal/xatomic"
+import (
+	"weft/internal/event"
+	"weft/internal/xatomic"
+)
 
 // Values of a word that somebody may block on.
 const (
@@ -46,7 +49,7 @@ func (t *Task) blockOn(w *xatomic.Uint32) error {
 	}
 	t.prepare()
 	if t.run.addBlocked(t, w) {
-		t.park(t.slot)
+		t.park(t.slot, event.BlockedBlock)
 	} else {
 		t.unprepare()
 	}
@@ -79,7 +82,7 @@ func (t *Task) Blocking(f func()) {
 	s := t.enter("Blocking")
 	t.prepare()
 	t.addIdle(1)
-	t.giveSlot(s)
+	t.giveSlot(s, event.BlockedOutside)
 	defer func() {
 		rt := t.run.rt
 		t.flags |= flagResuming

@@ -9,6 +9,8 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+
+	"weft/internal/event"
 )
 
 // Config sets up a [Runtime]. The zero value is good for most programs. It is
@@ -35,6 +37,9 @@ type Config struct {
 	// be a mistake goes to Logger. It includes TraceSpawns, and costs a lock and a
 	// little memory per task. False means the environment variable WEFT_DEBUG, or no.
 	Debug bool
+
+	// Trace records what tasks and slots do: see package weft/trace, which makes one. Nil means no recording.
+	Trace *event.Recorder
 
 	// Logger gets degraded operation, a line each. Nil means silence.
 	Logger *slog.Logger

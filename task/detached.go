@@ -61,6 +61,7 @@ func (rt *Runtime) spawn(ctx context.Context, pc uintptr, a *Attrs, main func(*T
 	d.unhook = context.AfterFunc(ctx, func() { r.fail(context.Cause(ctx)) })
 	t := r.main(pc, main)
 	t.dress(a)
+	rt.spawnedMain(t)
 	rt.readyOff(t)
 	return d
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"weft/deps"
+	"weft/internal/event"
 	"weft/internal/xatomic"
 )
 
@@ -21,7 +22,8 @@ import (
 // Besides the body, any goroutine may call Hold while an event of t is pending;
 // it panics when there is none, since the task may be over then.
 func (t *Task) Hold() func(error) {
-	if s := t.run.rt.here(); s != nil && s.cur == t || getg() == 0 {
+	s := t.run.rt.here()
+	if s != nil && s.cur == t || getg() == 0 {
 		t.used |= usedEvent
 		t.holds.Add(1)
 	} else {
@@ -34,6 +36,9 @@ func (t *Task) Hold() func(error) {
 				break
 			}
 		}
+	}
+	if rt := t.run.rt; rt.ev != nil {
+		rt.note(s, event.HoldUp, t.id, 0, 0)
 	}
 	h := &hold{t: t}
 	return h.release
@@ -53,6 +58,15 @@ func (h *hold) release(err error) {
 	if err != nil {
 		t.run.fail(t.wrap(err, nil, nil))
 	}
+	rt, id := t.run.rt, uint64(0)
+	if rt.ev != nil {
+		id = t.id
+		flags := uint64(0)
+		if err != nil {
+			flags = event.EndedFailed
+		}
+		rt.note(rt.here(), event.HoldDown, id, 0, flags)
+	}
 	if n := t.holds.Add(-1); n != bodyOver {
 		if n == startHeld {
 			t.startHeld()
@@ -61,18 +75,27 @@ func (h *hold) release(err error) {
 	}
 	// The body is over and this was the last event.
 	t.addIdle(-1)
-	rt := t.run.rt
 	if s := rt.here(); s != nil {
+		if s.ev != nil {
+			s.ev.put(event.Released, id, 0, 0)
+			s.ev.by = id
+		}
 		rt.giveUp(t, s, &s.flow)
 		s.tellFor(s.cur)
 		s.settle(false)
+		if s.ev != nil {
+			s.ev.by = 0
+		}
 		return
 	}
 	f := flows.Get().(*deps.Flow)
+	if rt.ev != nil {
+		rt.ev.Put(event.Released, id, 0, 0)
+	}
 	rt.giveUp(t, nil, f)
 	for n := f.NextReady(); n != nil; n = f.NextReady() {
 		if t := fromNode(n); t.admit(f, rt) {
-			rt.readyOff(t)
+			rt.readyBy(t, id)
 		}
 	}
 	for f.NextFree() != nil { // left to the garbage collector

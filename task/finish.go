@@ -3,7 +3,10 @@
 
 package task
 
-import "weft/deps"
+import (
+	"weft/deps"
+	"weft/internal/event"
+)
 
 // A task ends in three steps, which the numbers of its counters gate:
 //
@@ -32,6 +35,10 @@ func (s *slot) bodyOver(t *Task) {
 			return
 		}
 		t.addIdle(-1)
+		if s.ev != nil {
+			s.ev.put(event.Released, t.id, 0, 0)
+			s.ev.by = t.id
+		}
 	}
 	s.rt.giveUp(t, s, &s.flow)
 }
@@ -81,6 +88,9 @@ func (t *Task) finishRarely(s *slot, f *deps.Flow) {
 // deepDone ends t for good and returns the parent, which is to be told; nil if t was
 // the main task of a run. The memory of t may serve another task afterwards.
 func (rt *Runtime) deepDone(t *Task, s *slot, f *deps.Flow) *Task {
+	if rt.ev != nil {
+		rt.completed(t, s)
+	}
 	if t.flags&flagWait != 0 {
 		if t.Tag != 0 {
 			return s.runOver(t, f)

@@ -61,6 +61,9 @@ func (t *Task) giveEarly(s *slot, accs []deps.Access) error {
 		left -= s.overN
 	}
 	if left == 0 {
+		if s.ev != nil {
+			s.ev.by = t.id
+		}
 		r.passGiven(p, k, &s.flow)
 		s.settle(false)
 	}

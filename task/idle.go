@@ -6,6 +6,7 @@ package task
 import (
 	"runtime"
 
+	"weft/internal/event"
 	"weft/internal/xatomic"
 )
 
@@ -122,7 +123,11 @@ func (s *slot) look() *Task {
 			for {
 				t, lost := v.deque.steal()
 				if t != nil {
-					s.raid(&v.deque)
+					n := s.raid(&v.deque)
+					if s.ev != nil {
+						s.ev.fresh = false
+						s.ev.put(event.Stolen, t.id, uint64(v.id), uint64(n+1))
+					}
 					return t
 				}
 				if !lost {
@@ -139,15 +144,17 @@ const stealMax = 8
 
 // raid takes up to half of what is left in d, where a steal has just succeeded. Each
 // visit costs the owner the line of bottom, so it is to be worth it.
-func (s *slot) raid(d *deque) {
+func (s *slot) raid(d *deque) (taken int) {
 	n := min(d.bottom.Load()-d.top.Load(), 2*(stealMax-1)) / 2
 	for range n {
 		t, _ := d.steal()
 		if t == nil {
-			return
+			return taken
 		}
 		s.deque.push(t)
+		taken++
 	}
+	return taken
 }
 
 // anyWork reports whether there is something that look would find.
@@ -190,6 +197,14 @@ func (s *slot) sleep() (t *Task, closed bool) {
 			i.hunting.Add(1)
 			return s.look(), false
 		}
+	}
+	if s.ev != nil {
+		s.ev.fresh = false
+		s.ev.put(event.Parked, 0, 0, 0)
+		s.ev.pause()
+		s.sema.sleep() // S4
+		s.ev.put(event.Unparked, 0, 0, 0)
+		return nil, false
 	}
 	s.sema.sleep() // S4
 	return nil, false

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"weft/deps"
+	"weft/internal/event"
 )
 
 // IterAttrs are the attributes of a recorded loop. The zero value makes no iteration.
@@ -161,6 +162,9 @@ func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error,
 	}
 	if s.rt.cfg.Debug {
 		t.noteRecorded(c, declared)
+	}
+	if s.ev != nil {
+		s.ev.spawned(c, declared, event.SpawnedLoop)
 	}
 	it.parts = append(it.parts, part{task: c, flags: c.flags, copy: int32(it.number)})
 	it.accs = append(it.accs, accs...)

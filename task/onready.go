@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"weft/deps"
+	"weft/internal/event"
 )
 
 // A task with an OnReady goes through two more states between ready and running:
@@ -43,6 +44,10 @@ func (s *slot) onReady(t *Task) bool {
 	}
 	s.tellFor(t.parent)
 	t.holds.Add(1)
+	if s.ev != nil {
+		s.ev.put(event.Prepared, t.id, 0, 0)
+		s.ev.fresh = false
+	}
 	outer := s.cur
 	s.cur = nil
 	err := s.callOnReady(t, outer)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"weft/deps"
+	"weft/internal/event"
 )
 
 // share is a task's part in a reduction. It is owned by the body, and then by who gives the accesses up.
@@ -189,10 +190,16 @@ func (t *Task) combine(g *deps.Group) {
 	// What follows has to run at once, if it can.
 	c.final = true
 	c.flags |= flagLongSpawn
+	if s.ev != nil {
+		s.ev.spawned(c, accs[:], event.SpawnedUndeferred)
+	}
 	isReady := t.Node.Register(&c.Node, accs[:], &s.flow)
 	t.spawned++
 	s.recycle()
 	if isReady {
+		if s.ev != nil {
+			s.ev.queued(c)
+		}
 		s.execute(c).tellFor(t)
 	}
 }

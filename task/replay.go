@@ -8,6 +8,7 @@ import (
 	"reflect"
 
 	"weft/deps"
+	"weft/internal/event"
 	"weft/internal/xatomic"
 )
 
@@ -124,6 +125,9 @@ func (r *replay) addControl(loop *Task) {
 	c.pc = reflect.ValueOf(r.while).Pointer() + 1 // where an error comes from
 	c.flags |= flagRare | flagWait | loop.flags&flagLongSpawn
 	c.final = loop.final
+	if s.ev != nil {
+		s.ev.spawned(c, nil, event.SpawnedLoop)
+	}
 	r.control = r.tasks
 	r.tasks++
 	r.parts = append(r.parts, part{task: c, flags: c.flags})
@@ -237,7 +241,7 @@ func (s *slot) runOver(t *Task, f *deps.Flow) *Task {
 		if r.ended || t.run.stopped.Load() {
 			return loop
 		}
-		r.nextRound(p, t, f)
+		r.nextRound(p, t, s, f)
 		return nil
 	case r.control < 0 && t.run.stopped.Load():
 		r.cutShort(loop)
@@ -246,7 +250,7 @@ func (s *slot) runOver(t *Task, f *deps.Flow) *Task {
 	last := p.round+1 == r.tellAt
 	if !last {
 		p.round++
-		r.again(p, t)
+		r.again(p, t, s)
 	}
 	if p.given != nil && (p.given.n > 0 || p.given.late) {
 		r.passRest(p, f)
@@ -274,9 +278,9 @@ func (s *slot) runOver(t *Task, f *deps.Flow) *Task {
 
 // nextRound is the end of a run of the control task, p, after which there is a round. Its own arrival comes first: from the
 // first arrival of the round on, Release may take one away, and what is left must not look as if all had come.
-func (r *replay) nextRound(p *part, t *Task, f *deps.Flow) {
+func (r *replay) nextRound(p *part, t *Task, s *slot, f *deps.Flow) {
 	p.round++
-	r.again(p, t)
+	r.again(p, t, s)
 	if p.state.Add(p.own) == 0 {
 		f.MakeReady(&p.task.Node) // there are no tasks
 		return
@@ -303,9 +307,12 @@ func (r *replay) arrive(k int32, f *deps.Flow) {
 }
 
 // again makes t what it was before p's run, for the next one.
-func (r *replay) again(p *part, t *Task) {
+func (r *replay) again(p *part, t *Task, s *slot) {
 	if t.used&usedBlock != 0 {
 		t = p.renew(t)
+	}
+	if rt := t.run.rt; rt.ev != nil {
+		rt.again(s, t, p.round)
 	}
 	if (p.flags|t.flags)&flagRare != 0 && t.more != nil {
 		t.more.held = nil
@@ -335,7 +342,7 @@ func skip(*Task) error { return nil }
 
 // renew gives p another task in the place of t, which somebody may still unblock.
 func (p *part) renew(t *Task) *Task {
-	c := &Task{fn: t.fn, run: t.run, parent: t.parent, depth: t.depth, priority: t.priority, pc: t.pc, label: t.label, cost: t.cost, final: t.final}
+	c := &Task{id: t.id, fn: t.fn, run: t.run, parent: t.parent, depth: t.depth, priority: t.priority, pc: t.pc, label: t.label, cost: t.cost, final: t.final}
 	c.Tag = t.Tag
 	if t.more != nil {
 		c.more = &more{onReady: t.more.onReady, record: t.more.record, shares: t.more.shares}

@@ -8,6 +8,7 @@ import (
 
 	uatomic "go.uber.org/atomic"
 
+	"weft/internal/event"
 	"weft/internal/xatomic"
 )
 
@@ -20,6 +21,7 @@ type run struct {
 	done   chan struct{} // closed when the main task is over
 	handle *Detached     // nil for Run
 
+	id      uint64        // of the main task in a recording; constant once that is spawned
 	stopped xatomic.Bool  // bodies are skipped from now on
 	first   uatomic.Error // why; the first one stays
 
@@ -59,7 +61,9 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 		return context.Cause(ctx)
 	}
 
-	rt.readyOff(r.main(rt.traced(), main))
+	t := r.main(rt.traced(), main)
+	rt.spawnedMain(t)
+	rt.readyOff(t)
 	<-r.done
 	return r.first.Load()
 }
@@ -90,6 +94,7 @@ func (r *run) fail(err error) {
 		return
 	}
 	r.cancel(err)
+	r.rt.note(nil, event.RunFailed, r.id, 0, 0)
 	r.mu.Lock()
 	r.stopped.Store(true)
 	l := r.blocked

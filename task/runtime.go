@@ -11,6 +11,7 @@ import (
 
 	"github.com/panjf2000/ants/v2"
 
+	"weft/internal/event"
 	"weft/internal/xatomic"
 )
 
@@ -33,6 +34,7 @@ type Runtime struct {
 	window  window
 	spares  spares
 	life    life
+	ev      *event.Shared // what goroutines without a slot record with; nil if the runtime is not recorded
 }
 
 // New starts a runtime. It panics if the configuration or the environment is not legal;
@@ -83,6 +85,7 @@ func build(cfg Config, tune tuning) (*Runtime, error) {
 		s.deque.init(ringMin)
 		rt.slots.all = append(rt.slots.all, s)
 	}
+	rt.observe(cfg.Trace)
 	rt.slots.wg.Add(cfg.Workers)
 	rt.spares.rt = rt
 	return rt, nil
@@ -106,7 +109,9 @@ func (rt *Runtime) Close() error {
 	for _, s := range rt.slots.all {
 		s.sema.close()
 	}
-	return rt.spares.close()
+	err := rt.spares.close()
+	rt.unobserve()
+	return err
 }
 
 // life counts the runs, so that Close can wait for them.

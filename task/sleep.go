@@ -6,6 +6,7 @@ package task
 import (
 	"time"
 
+	"weft/internal/event"
 	"weft/internal/xatomic"
 )
 
@@ -45,7 +46,7 @@ func (t *Task) BlockFor(d time.Duration) (bool, error) {
 	// The announcement has been made, so the timer finds t blocked however early it
 	// is; its channel has room for the slot.
 	timer := time.AfterFunc(d, l.expire)
-	t.park(s)
+	t.park(s, event.BlockedBlock)
 	timer.Stop()
 	return !l.end(), t.run.cause()
 }

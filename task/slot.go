@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"weft/deps"
+	"weft/internal/event"
 )
 
 // A slot is the right to run tasks. Exactly one goroutine holds it at a time, and only
@@ -32,7 +33,8 @@ type slot struct {
 	ran     uint32
 	turn    uint32 // successors that ran next since the last look at what waits
 	rng     rand.PCG
-	hunting bool // counted in rt.idle.hunting
+	hunting bool    // counted in rt.idle.hunting
+	ev      *events // nil if the slot is not recorded
 
 	_     pad
 	g     atomic.Uintptr        // goroutine that holds the slot; written by it
@@ -71,6 +73,9 @@ func (s *slot) loop() {
 	for {
 		t := s.nextTask()
 		if t == nil {
+			if s.ev != nil {
+				s.ev.pause()
+			}
 			s.g.Store(0) // another goroutine may get this identity
 			s.rt.slots.wg.Done()
 			return
@@ -91,12 +96,20 @@ func (s *slot) loop() {
 // take makes the caller the holder of s.
 func (s *slot) take() {
 	s.rt.holders.set(getg(), s)
+	if s.ev != nil {
+		s.ev.fresh = false
+		s.ev.put(event.SlotTaken, 0, 0, 0)
+	}
 }
 
 // pass gives s to the goroutine of t, which waits for one.
 func (s *slot) pass(t *Task) {
 	s.tellFor(t.parent)
 	t.flags &^= flagResuming
+	if s.ev != nil {
+		s.ev.put(event.SlotGiven, t.id, 0, 0)
+		s.ev.pause()
+	}
 	s.g.Store(0)
 	t.parker.wake.Send(s)
 }
@@ -109,12 +122,23 @@ func (s *slot) execute(t *Task) *slot {
 	s.cur, t.slot, t.outer = t, s, outer
 	if s.ran++; s.ran%yieldEvery == 0 {
 		runtime.Gosched()
+		if s.ev != nil {
+			s.ev.fresh = false
+		}
 	}
 	var err error
 	if !t.run.stopped.Load() {
+		if s.ev != nil {
+			s.ev.begins(t, outer, event.Started)
+		}
 		err = t.call()
+	} else if s.ev != nil {
+		s.ev.begins(t, outer, event.Skipped)
 	}
 	s = t.leave()
+	if s.ev != nil {
+		s.ev.ended(t, err != nil)
+	}
 	if err != nil {
 		t.run.fail(err)
 	}
@@ -152,9 +176,10 @@ func (s *slot) pick() *Task {
 			if t := rt.high.pop(); t != nil {
 				if n := s.runnext; n != nil { // it shall not wait for t here
 					s.runnext = nil
-					s.ready(n)
+					s.deque.push(n)
+					rt.idle.notify()
 				}
-				return t
+				return s.from(t)
 			}
 		}
 		if t := s.runnext; t != nil {
@@ -163,7 +188,7 @@ func (s *slot) pick() *Task {
 		}
 		if s.tick++; s.tick%injectLook == 0 {
 			if t := rt.inject.pop(); t != nil {
-				return t
+				return s.from(t)
 			}
 		}
 		if t := s.deque.pop(); t != nil {
@@ -176,9 +201,17 @@ func (s *slot) pick() *Task {
 		}
 		t, closed := s.hunt()
 		if t != nil || closed {
-			return t
+			return s.from(t)
 		}
 	}
+}
+
+// from returns t, which was found in a queue of others: time has passed since.
+func (s *slot) from(t *Task) *Task {
+	if s.ev != nil {
+		s.ev.fresh = false
+	}
+	return t
 }
 
 // settle queues what the flow made ready and takes in what it set free. With next, the
@@ -202,6 +235,9 @@ func (s *slot) settleAll(next bool) {
 			continue
 		}
 		if next && s.runnext == nil && t.flags&flagPriority == 0 {
+			if s.ev != nil {
+				s.ev.queued(t)
+			}
 			s.runnext = t
 			continue
 		}
@@ -222,6 +258,9 @@ func (s *slot) oldest() *Task {
 // ready queues a task that may start or be resumed.
 func (s *slot) ready(t *Task) {
 	rt := s.rt
+	if s.ev != nil {
+		s.ev.queued(t)
+	}
 	switch {
 	case t.flags&flagPriority == 0:
 		s.deque.push(t)

@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"weft/deps"
+	"weft/internal/event"
 )
 
 // Spawn makes a child of t that runs fn when accs allow it, and returns. The body's
@@ -84,6 +85,9 @@ func (c *Task) dress(a *Attrs) {
 
 // start registers c, queues it if it is ready, and reports whether it was.
 func (t *Task) start(s *slot, c *Task, accs []deps.Access) (isReady bool) {
+	if s.ev != nil {
+		s.ev.spawned(c, accs, 0)
+	}
 	isReady = t.Node.Register(&c.Node, accs, &s.flow) && c.admit(&s.flow, s.rt)
 	t.spawned++
 	if isReady {
@@ -182,10 +186,19 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []deps.Access) {
 	u.creator = t
 	c.und = u
 	c.flags |= flagUndeferred | flagRare
+	if s.ev != nil {
+		s.ev.spawned(c, accs, event.SpawnedUndeferred)
+	}
 	isReady := t.Node.Register(&c.Node, accs, &s.flow)
 	t.spawned++
 	s.recycle()
+	if isReady && s.ev != nil && c.flags&flagOnReady != 0 {
+		s.ev.queued(c)
+	}
 	if isReady && (c.flags&flagOnReady == 0 || s.onReady(c)) && c.admit(&s.flow, s.rt) {
+		if s.ev != nil {
+			s.ev.queued(c)
+		}
 		c.flags &^= flagUndeferred // nobody needs to be told
 		u.creator = nil
 		s.und = u
@@ -196,7 +209,7 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []deps.Access) {
 	// them, and one of them may be blocked until t does something afterwards.
 	t.prepare()
 	if u.state.wait() {
-		t.park(s)
+		t.park(s, event.BlockedUndeferred)
 	} else {
 		t.unprepare()
 	}

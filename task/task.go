@@ -61,7 +61,8 @@ type Task struct {
 	more     *more     // by flagRare
 	cost     int       // by flagRare
 	final    bool      // by flagRare: Attrs.Final, of the task or of one above it
-	_        [2]uint64 // to a whole number of cache lines: TestTaskSize
+	id       uint64    // in a recording; zero if not recorded
+	_        [1]uint64 // to a whole number of cache lines: TestTaskSize
 }
 
 // Values of Task.flags.
@@ -177,6 +178,9 @@ func (t *Task) Release(accs ...deps.Access) error {
 				first = err
 			}
 		}
+	}
+	if s.ev != nil {
+		s.ev.by = t.id
 	}
 	s.settle(false)
 	return first

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"weft/deps"
+	"weft/internal/event"
 	"weft/internal/xatomic"
 )
 
@@ -39,6 +40,9 @@ func (t *Task) call() (err error) {
 // the stack end in the same way, one after the other; the last one hands the slot on.
 func (t *Task) goexit() {
 	s := t.leave()
+	if s.ev != nil {
+		s.ev.ended(t, true)
+	}
 	t.run.fail(t.wrap(errGoexit, nil, nil))
 	last := s.cur == nil
 	s.bodyOver(t)
@@ -82,7 +86,7 @@ func (t *Task) Wait() error {
 		t.prepare()
 		t.phase = phaseWait
 		if t.count.Add(t.spawned) != 0 {
-			t.park(s)
+			t.park(s, event.BlockedWait)
 		} else {
 			t.unprepare()
 		}
@@ -165,15 +169,18 @@ func (t *Task) unprepare() {
 
 // park gives up slot s and returns when t has a slot again. Precondition: prepare, and
 // the announcement after it, so that somebody will call resume.
-func (t *Task) park(s *slot) {
+func (t *Task) park(s *slot, reason uint64) {
 	t.addIdle(1)
-	t.giveSlot(s)
+	t.giveSlot(s, reason)
 	t.awaitSlot()
 	t.addIdle(-1)
 }
 
 // giveSlot hands s to a spare goroutine; t's body runs without a slot from here on.
-func (t *Task) giveSlot(s *slot) {
+func (t *Task) giveSlot(s *slot, reason uint64) {
+	if s.ev != nil {
+		s.ev.put(event.Blocked, t.id, reason, 0)
+	}
 	s.tell()
 	s.settle(false)
 	t.slot = nil
@@ -187,10 +194,17 @@ func (t *Task) awaitSlot() {
 	t.unprepare()
 	s.take()
 	s.cur, t.slot = t, s
+	if s.ev != nil {
+		s.ev.put(event.Resumed, t.id, 0, 0)
+	}
 }
 
 // handOver starts a spare goroutine on s.
 func (s *slot) handOver() {
+	if s.ev != nil {
+		s.ev.put(event.SlotGiven, 0, 0, 0)
+		s.ev.pause()
+	}
 	s.g.Store(0)
 	s.rt.spares.run(s)
 }
@@ -206,7 +220,17 @@ func (rt *Runtime) resume(t *Task) {
 }
 
 // readyOff is slot.ready for a caller without a slot.
-func (rt *Runtime) readyOff(t *Task) {
+func (rt *Runtime) readyOff(t *Task) { rt.readyBy(t, 0) }
+
+// readyBy is readyOff for what the end of a task, which had a number, has made ready.
+func (rt *Runtime) readyBy(t *Task, by uint64) {
+	if rt.ev != nil {
+		if t.flags&flagResuming != 0 {
+			rt.ev.Put(event.Unblocked, t.id, 0, 0)
+		} else {
+			rt.ev.Put(event.Ready, t.id, by, 0)
+		}
+	}
 	switch {
 	case t.flags&flagPriority == 0:
 		rt.inject.push(t)

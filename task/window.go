@@ -3,7 +3,10 @@
 
 package task
 
-import "weft/internal/xatomic"
+import (
+	"weft/internal/event"
+	"weft/internal/xatomic"
+)
 
 // window holds the creators that wait because they have too many live children.
 type window struct {
@@ -42,7 +45,7 @@ func (t *Task) throttle() {
 		t.unprepare()
 		return
 	}
-	t.park(s)
+	t.park(s, event.BlockedWindow)
 }
 
 func (w *window) add(t *Task) {

@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package event
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Ticks reads the clock of recordings: the processor's time-stamp counter, where it runs evenly and everywhere alike, else Go's
+// monotonic clock in nanoseconds. It is not ordered with the instructions around it: readings of two processors may
+// disagree with the order of what they read it for, by some tens of nanoseconds.
+func Ticks() int64 {
+	if counterIsGood {
+		return counter()
+	}
+	return int64(time.Since(origin))
+}
+
+// ClockName says which clock Ticks reads.
+func ClockName() string {
+	if counterIsGood {
+		return counterName
+	}
+	return "monotonic"
+}
+
+// origin is when the process began, as far as clocks are concerned.
+var origin = time.Now()
+
+// Moment is one instant by two clocks.
+type Moment struct {
+	Ticks int64
+	Wall  int64 // nanoseconds since 1970, that go on evenly from the first moment of the process
+}
+
+// now reads both clocks. The reading of the counter is between two of the other, as close as five tries get.
+func now() Moment {
+	var m Moment
+	best := int64(1) << 62
+	for range 5 {
+		before := time.Since(origin)
+		ticks := Ticks()
+		after := time.Since(origin)
+		if d := int64(after - before); d < best {
+			best = d
+			m = Moment{ticks, origin.UnixNano() + int64(before+after)/2}
+		}
+	}
+	return m
+}
+
+// Clock converts ticks to nanoseconds since the recording began. Any goroutine may use it.
+type Clock struct {
+	first Moment
+	rate  atomic.Uint64 // nanoseconds per tick, times 1<<32
+}
+
+// calibration is how long a new clock compares the two (guess: the rate is right to 1 in 10,000; it gets better with time).
+const calibration = time.Millisecond
+
+func newClock() *Clock {
+	c := &Clock{first: now()}
+	if counterIsGood {
+		for time.Since(origin) < time.Duration(c.first.Wall-origin.UnixNano())+calibration {
+		}
+	}
+	c.refine(now())
+	return c
+}
+
+// refine takes a later moment into account.
+func (c *Clock) refine(m Moment) {
+	rate := 1.0
+	if counterIsGood && m.Ticks > c.first.Ticks {
+		rate = float64(m.Wall-c.first.Wall) / float64(m.Ticks-c.first.Ticks)
+	}
+	c.rate.Store(uint64(rate * (1 << 32)))
+}
+
+// Since returns the nanoseconds from the beginning of the recording to a time in ticks.
+func (c *Clock) Since(ticks int64) int64 { return c.Span(ticks - c.first.Ticks) }
+
+// Span returns a number of ticks in nanoseconds.
+func (c *Clock) Span(ticks int64) int64 {
+	return int64(float64(ticks) * float64(c.rate.Load()) / (1 << 32))
+}

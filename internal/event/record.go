@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package event
+
+// Record is one event as it is recorded: when, what, and three words whose fields the table describes.
+type Record struct {
+	when    uint64 // ticks of the clock, 56 bits, above the kind
+	A, B, C uint64
+}
+
+// Make returns a record. It is for tests and readers; what runs uses the rings.
+func Make(ticks int64, k Kind, a, b, c uint64) Record {
+	return Record{uint64(ticks)<<8 | uint64(k), a, b, c}
+}
+
+// Kind returns what happened.
+func (r *Record) Kind() Kind { return Kind(r.when) }
+
+// Ticks returns when it happened, by the recording's clock.
+func (r *Record) Ticks() int64 { return int64(r.when >> 8) }
+
+// Get returns the value of a field. Fields of signed types are sign-extended.
+func (r *Record) Get(f *Field) int64 {
+	w := r.A
+	switch f.Word {
+	case 1:
+		w = r.B
+	case 2:
+		w = r.C
+	}
+	w >>= f.Shift
+	if f.Type.signed() {
+		return int64(w<<(64-f.Bits)) >> (64 - f.Bits)
+	}
+	return int64(w & (1<<f.Bits - 1))
+}
+
+// The layouts of the words that have more than one field. table.go has the same in its fields, and a test compares them.
+
+// Flags of Spawned.
+const (
+	SpawnedReady      = 1 << iota // it has no accesses: it is ready from the start
+	SpawnedUndeferred             // its creator waits for its body
+	SpawnedWait                   // it keeps its accesses until its descendants are over
+	SpawnedFinal                  // its descendants are undeferred
+	SpawnedMain                   // it is the main task of a run
+	SpawnedLoop                   // it is part of a recorded loop
+	SpawnedOnReady                // it has an OnReady
+)
+
+// SpawnedC packs what Spawned has besides task and parent.
+func SpawnedC(spec uint32, priority int32, flags uint8) uint64 {
+	p := max(min(priority, 1<<15-1), -1<<15)
+	return uint64(spec) | uint64(uint16(p))<<32 | uint64(flags)<<48
+}
+
+// Flags of Ended and RequestDone.
+const (
+	EndedCompleted = 1 << iota // accesses released, no descendants: nothing of it is left
+	EndedFailed                // the body, or the operation, had an error
+)
+
+// Flags of Access.
+const (
+	AccessWeak = 1 << iota
+	AccessRange
+)
+
+// AccessB packs an address and a mode.
+func AccessB(address uintptr, mode uint8, weak, slice bool) uint64 {
+	w := uint64(address)&(1<<48-1) | uint64(mode)<<48
+	if weak {
+		w |= AccessWeak << 56
+	}
+	if slice {
+		w |= AccessRange << 56
+	}
+	return w
+}
+
+// PeerB packs the other side of a message: its rank in the communicator and the tag. Both may be negative, for wildcards.
+func PeerB(peer, tag int) uint64 { return uint64(uint32(int32(peer))) | uint64(uint32(int32(tag)))<<32 }
+
+// Reasons of Blocked.
+const (
+	BlockedWait       = iota // for its children
+	BlockedBlock             // in Block, Await, or a call of package tampi
+	BlockedUndeferred        // for the body of an undeferred child, or for what WaitOn names
+	BlockedWindow            // it has too many live children
+	BlockedOutside           // in Blocking: its body goes on without a slot
+)
+
+// Values of Bound's field how.
+const (
+	BoundTo = iota
+	WaitedFor
+)

@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package event
+
+import "sync/atomic"
+
+// A Ring takes the events of one writer at a time, which may change if what hands the ring over orders the two. README.md,
+// "A ring", has the protocol; the numbers in the code are its steps.
+type Ring struct {
+	// Constant after construction.
+	source
+	buf []Record // a power of two long
+
+	// Owned by the writer.
+	head  uint64 // records written
+	shown uint64 // of these, known to the reader
+	limit uint64 // head may go up to here without a look at the reader
+
+	_    [cacheLine]byte
+	pub  atomic.Uint64 // what the reader may read up to; written by the writer
+	_    [cacheLine]byte
+	tail atomic.Uint64 // what the reader is done with; written by the reader
+	lost atomic.Uint64 // events for which there was no room
+}
+
+const cacheLine = 64
+
+// showEvery is how many records a writer keeps to itself at most (a store that others see costs as much as writing
+// a record).
+const showEvery = 16
+
+// Put records an event at a time.
+func (r *Ring) Put(ticks int64, k Kind, a, b, c uint64) {
+	h := r.head
+	if h == r.limit && !r.more() {
+		return
+	}
+	p := &r.buf[h&uint64(len(r.buf)-1)]
+	p.when = uint64(ticks)<<8 | uint64(k)
+	p.A, p.B, p.C = a, b, c
+	r.head = h + 1
+	if r.head-r.shown >= showEvery {
+		r.Show()
+	}
+}
+
+// Show lets the reader see all that is written. A writer calls it before it goes to do something else for a time.
+func (r *Ring) Show() {
+	if r.shown != r.head {
+		r.shown = r.head
+		r.pub.Store(r.head) // W2
+	}
+}
+
+// more makes room, or counts the event as lost.
+func (r *Ring) more() bool {
+	r.Show()
+	size := uint64(len(r.buf))
+	tail := r.tail.Load() // W1
+	switch used := r.head - tail; {
+	case used >= size:
+		r.lost.Add(1)
+		r.wake()
+		return false
+	case used >= size/2:
+		r.limit = tail + size
+		r.wake()
+	default:
+		r.limit = tail + size/2
+	}
+	return true
+}
+
+// take gives the records that are there to f, which must not keep them.
+func (r *Ring) take(f func([]Record)) {
+	tail, head := r.tail.Load(), r.pub.Load() // R1
+	size := uint64(len(r.buf))
+	for tail < head {
+		at := tail & (size - 1)
+		n := min(head-tail, size-at)
+		f(r.buf[at : at+n])
+		tail += n
+		r.tail.Store(tail) // R2
+	}
+}
+
+func (r *Ring) losses() uint64 { return r.lost.Load() }
+
+// A Shared ring takes the events of any number of goroutines at once.
+type Shared struct {
+	// Constant after construction.
+	source
+	cells []cell // a power of two long
+
+	_    [cacheLine]byte
+	head atomic.Uint64 // cells claimed
+	_    [cacheLine]byte
+	tail atomic.Uint64 // cells that the reader is done with; written by the reader
+	lost atomic.Uint64
+}
+
+// cell is a record and whether it is whole.
+type cell struct {
+	full atomic.Uint64 // the number of the cell's record, plus one
+	rec  Record
+}
+
+// Put records an event, now. It does nothing on a nil ring.
+func (r *Shared) Put(k Kind, a, b, c uint64) {
+	if r == nil || !r.Wants.Has(k) {
+		return
+	}
+	size := uint64(len(r.cells))
+	for {
+		h := r.head.Load()
+		used := h - r.tail.Load()
+		if used >= size {
+			r.lost.Add(1)
+			r.wake()
+			return
+		}
+		if !r.head.CompareAndSwap(h, h+1) { // C1
+			continue
+		}
+		p := &r.cells[h&(size-1)]
+		p.rec = Record{uint64(Ticks())<<8 | uint64(k), a, b, c}
+		p.full.Store(h + 1) // C2
+		if used == size/2 {
+			r.wake()
+		}
+		return
+	}
+}
+
+// take is Ring.take. A record that is claimed and not written yet is left, with all after it, for the next time.
+func (r *Shared) take(f func([]Record)) {
+	var some [256]Record
+	size := uint64(len(r.cells))
+	for {
+		tail := r.tail.Load()
+		n := uint64(0)
+		for n < uint64(len(some)) {
+			p := &r.cells[(tail+n)&(size-1)]
+			if p.full.Load() != tail+n+1 {
+				break
+			}
+			some[n] = p.rec
+			n++
+		}
+		if n == 0 {
+			return
+		}
+		r.tail.Store(tail + n)
+		f(some[:n])
+	}
+}
+
+func (r *Shared) losses() uint64 { return r.lost.Load() }

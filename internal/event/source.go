@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package event
+
+import "sync/atomic"
+
+// Place says whose events a source has.
+type Place struct {
+	Kind PlaceKind
+	// Group tells apart runtimes, or runs of ranks, of one process: 1, 2, …
+	Group int
+	// Index is the slot or the rank.
+	Index int
+}
+
+// PlaceKind is the kind of a place.
+type PlaceKind uint8
+
+// The kinds of places.
+const (
+	SlotPlace  PlaceKind = 1 + iota // a slot of a runtime
+	OtherPlace                      // what goroutines without a slot do with a runtime's tasks
+	RankPlace                       // messages and windows of a rank
+)
+
+// String returns the name of the kind.
+func (k PlaceKind) String() string {
+	switch k {
+	case SlotPlace:
+		return "slot"
+	case OtherPlace:
+		return "other goroutines"
+	case RankPlace:
+		return "rank"
+	}
+	return "unknown place"
+}
+
+// Source is where events come from: a ring, as those who consume see it. Its events come in the order in which
+// they were put.
+type Source struct {
+	ID    int // number in the recording: 0, 1, …
+	Place Place
+}
+
+// source is what the rings have in common.
+type source struct {
+	Source
+	Wants Set // what is to be recorded
+	rec   *Recorder
+	over  atomic.Bool // its owner will put nothing more
+	told  uint64      // losses that the sinks know of; guarded by Recorder.drain
+}
+
+// Recorder returns the recording that the ring belongs to.
+func (s *source) Recorder() *Recorder { return s.rec }
+
+// Retire says that nothing more will be put. The ring's memory is free when the sinks have what is in it.
+func (s *source) Retire() { s.over.Store(true) }
+
+func (s *source) wake() {
+	select {
+	case s.rec.work <- struct{}{}:
+	default:
+	}
+}
+
+func (s *source) self() *source { return s }
+
+// ring is either kind of ring, for the reader.
+type ring interface {
+	self() *source
+	take(func([]Record))
+	losses() uint64
+}

@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package event
+
+// Type says how a field is to be read.
+type Type uint8
+
+// The types of fields.
+const (
+	Task    Type = 1 + iota // number of a task, unique in its process; 0 is none
+	Request                 // number of a request, unique in its process; 0 is none
+	Spec                    // where a task comes from: Names has label and place
+	Name                    // number of a text in Names
+	Slot                    // number of a slot in its runtime
+	Rank                    // rank; -1 is any or none
+	Tag                     // tag; -1 is any
+	Comm                    // number of a communicator in its run
+	Address                 // of memory
+	Bytes                   // a size
+	Number                  // a count or an ordinal number
+	Signed                  // a number with a sign
+	Flags                   // a sum of the values named in Values
+	Enum                    // one of the values named in Values
+)
+
+func (t Type) signed() bool { return t == Rank || t == Tag || t == Signed }
+
+var typeNames = [...]string{"", "task", "request", "spec", "name", "slot", "rank", "tag", "communicator", "address", "bytes", "number", "signed number", "flags", "one of"}
+
+// String returns the name of the type, as the documentation has it.
+func (t Type) String() string { return typeNames[t] }
+
+// Field is one argument of an event: so many bits of a record's word.
+type Field struct {
+	Name   string
+	Type   Type
+	Word   uint8 // 0 is A
+	Shift  uint8
+	Bits   uint8
+	Values []string // of Flags, from the lowest bit, and of Enum, from zero
+}
+
+// Info describes a kind of event: its line in the table.
+type Info struct {
+	Kind     Kind
+	Name     string
+	Group    string // part of the program that has it
+	Sentence string // what it means, with its fields in braces
+	Fields   []Field
+}
+
+// Info returns the line of the table for k; nil if there is none.
+func (k Kind) Info() *Info {
+	if k == 0 || k >= kinds {
+		return nil
+	}
+	return &table[k-1]
+}
+
+// Field returns the field with this name; nil if there is none.
+func (i *Info) Field(name string) *Field {
+	for n := range i.Fields {
+		if i.Fields[n].Name == name {
+			return &i.Fields[n]
+		}
+	}
+	return nil
+}
+
+// Table returns all kinds, in the order of their numbers.
+func Table() []Info { return table[:] }
+
+func word(n uint8, name string, t Type) Field { return Field{Name: name, Type: t, Word: n, Bits: 64} }
+
+func part(n uint8, name string, t Type, shift, bits uint8, values ...string) Field {
+	return Field{name, t, n, shift, bits, values}
+}
+
+const (
+	groupAll   = "recording"
+	groupTask  = "tasks"
+	groupSlot  = "slots"
+	groupComm  = "messages"
+	groupStore = "windows"
+)
+
+var groups = []string{groupAll, groupTask, groupSlot, groupComm, groupStore}
+
+// Modes are the names of the modes of accesses, by number. Package deps has the same.
+var Modes = []string{"In", "Out", "InOut", "Concurrent", "Reduce", "Commutative"}
+
+// Reasons are the names of the reasons for which a task gives up its slot.
+var Reasons = []string{"wait", "block", "undeferred", "window", "outside"}
+
+// Collectives are the names of the collectives, by number. Package comm has the same.
+var Collectives = []string{"none", "barrier", "bcast", "reduce", "allreduce", "scan", "gather", "scatter", "allgather", "alltoall"}
+
+// table is the single place that says what events there are. Decoder, printer, checker, timeline and docs/events.md are made
+// from it.
+var table = [kinds - 1]Info{
+	{Lost, "lost", groupAll, "{count} events were lost here, since the ring was full", []Field{word(0, "count", Number)}},
+
+	{Spawned, "spawned", groupTask, "task {task} is spawned by {parent} from {spec}, with priority {priority}: {flags}", []Field{
+		word(0, "task", Task), word(1, "parent", Task), part(2, "spec", Spec, 0, 32), part(2, "priority", Signed, 32, 16),
+		part(2, "flags", Flags, 48, 8, "ready", "undeferred", "wait", "final", "main", "loop", "onready")}},
+	{Access, "access", groupTask, "task {task} declares {mode} of {size} at {address}, {flags}", []Field{
+		word(0, "task", Task), part(1, "address", Address, 0, 48), part(1, "mode", Enum, 48, 8, Modes...),
+		part(1, "flags", Flags, 56, 2, "weak", "range"), word(2, "size", Bytes)}},
+	{Again, "again", groupTask, "task {task} is to be run {round} of what was recorded as task {recorded}", []Field{
+		word(0, "task", Task), word(1, "recorded", Task), word(2, "round", Number)}},
+	{Ready, "ready", groupTask, "task {task} may start, since task {by} has given up what it waited for", []Field{
+		word(0, "task", Task), word(1, "by", Task)}},
+	{Prepared, "prepared", groupTask, "the OnReady of task {task} is called: the body waits for the events that it binds", []Field{
+		word(0, "task", Task)}},
+	{Started, "started", groupTask, "the body of task {task} begins, on top of task {outer}", []Field{
+		word(0, "task", Task), word(1, "outer", Task)}},
+	{Skipped, "skipped", groupTask, "task {task} is skipped, on top of task {outer}, since its run has failed; it ends at once", []Field{
+		word(0, "task", Task), word(1, "outer", Task)}},
+	{Ended, "ended", groupTask, "the body of task {task} returns, with {holds} events pending: {flags}", []Field{
+		word(0, "task", Task), word(1, "holds", Number), part(2, "flags", Flags, 0, 8, "completed", "failed")}},
+	{Released, "released", groupTask, "the last event of task {task} has ended, and its accesses are given up", []Field{
+		word(0, "task", Task)}},
+	{Completed, "completed", groupTask, "task {task} is over with all its descendants", []Field{
+		word(0, "task", Task)}},
+	{Blocked, "blocked", groupTask, "task {task} gives up its slot: {reason}", []Field{
+		word(0, "task", Task), part(1, "reason", Enum, 0, 8, Reasons...)}},
+	{Unblocked, "unblocked", groupTask, "task {task} has what it was blocked for, and queues for a slot", []Field{
+		word(0, "task", Task)}},
+	{Resumed, "resumed", groupTask, "task {task} has a slot again", []Field{
+		word(0, "task", Task)}},
+	{HoldUp, "hold-up", groupTask, "an event is bound to task {task}", []Field{
+		word(0, "task", Task)}},
+	{HoldDown, "hold-down", groupTask, "an event of task {task} ends: {flags}", []Field{
+		word(0, "task", Task), part(2, "flags", Flags, 0, 8, "failed")}},
+	{RunFailed, "run-failed", groupTask, "the run of main task {main} has failed or was cancelled: tasks are skipped from here on", []Field{
+		word(0, "main", Task)}},
+
+	{SlotTaken, "slot-taken", groupSlot, "a goroutine takes the slot", nil},
+	{SlotGiven, "slot-given", groupSlot, "the goroutine gives the slot up to that of task {task}, or to a spare one", []Field{
+		word(0, "task", Task)}},
+	{Stolen, "stolen", groupSlot, "the slot takes {count} tasks from slot {victim}, the first of them task {task}", []Field{
+		word(0, "task", Task), word(1, "victim", Slot), word(2, "count", Number)}},
+	{Parked, "parked", groupSlot, "the slot has found no work and parks", nil},
+	{Unparked, "unparked", groupSlot, "the slot is woken", nil},
+
+	{SendPosted, "send-posted", groupComm, "request {request}: send {bytes} to rank {peer} of communicator {comm} with tag {tag}", []Field{
+		word(0, "request", Request), part(1, "peer", Rank, 0, 32), part(1, "tag", Tag, 32, 32),
+		part(2, "bytes", Bytes, 0, 40), part(2, "comm", Comm, 40, 24)}},
+	{RecvPosted, "recv-posted", groupComm, "request {request}: receive up to {bytes} from rank {peer} of communicator {comm} with tag {tag}", []Field{
+		word(0, "request", Request), part(1, "peer", Rank, 0, 32), part(1, "tag", Tag, 32, 32),
+		part(2, "bytes", Bytes, 0, 40), part(2, "comm", Comm, 40, 24)}},
+	{Matched, "matched", groupComm, "request {request} has matched a message of {bytes} from rank {peer} of communicator {comm} with tag {tag}", []Field{
+		word(0, "request", Request), part(1, "peer", Rank, 0, 32), part(1, "tag", Tag, 32, 32),
+		part(2, "bytes", Bytes, 0, 40), part(2, "comm", Comm, 40, 24)}},
+	{RequestDone, "request-done", groupComm, "request {request} is complete: {flags}", []Field{
+		word(0, "request", Request), part(1, "flags", Flags, 0, 8, "completed", "failed")}},
+	{CollectiveBegun, "collective-begun", groupComm, "request {request}: {collective} number {number} on communicator {comm}, root {root}", []Field{
+		word(0, "request", Request), part(1, "root", Rank, 0, 32), part(1, "collective", Enum, 32, 8, Collectives...),
+		part(2, "number", Number, 0, 40), part(2, "comm", Comm, 40, 24)}},
+	{Bound, "bound", groupComm, "request {request} is {how} task {task}", []Field{
+		word(0, "request", Request), word(1, "task", Task), part(2, "how", Enum, 0, 8, "bound to", "waited for by")}},
+
+	{EpochClosing, "epoch-closing", groupStore, "request {request}: fence of window {window}, which is to close epoch {epoch}", []Field{
+		word(0, "request", Request), word(1, "window", Number), word(2, "epoch", Number)}},
+	{EpochClosed, "epoch-closed", groupStore, "request {request}: epoch {epoch} of window {window} is closed at this rank", []Field{
+		word(0, "request", Request), word(1, "window", Number), word(2, "epoch", Number)}},
+	{Put, "put", groupStore, "put {bytes} in the region of rank {peer} of window {window}", []Field{
+		part(0, "peer", Rank, 0, 32), word(1, "window", Number), word(2, "bytes", Bytes)}},
+	{Get, "get", groupStore, "get {bytes} from the region of rank {peer} of window {window}", []Field{
+		part(0, "peer", Rank, 0, 32), word(1, "window", Number), word(2, "bytes", Bytes)}},
+	{Accumulate, "accumulate", groupStore, "accumulate {bytes} in the region of rank {peer} of window {window}", []Field{
+		part(0, "peer", Rank, 0, 32), word(1, "window", Number), word(2, "bytes", Bytes)}},
+	{Durable, "durable", groupStore, "epoch {epoch} of window {window} survives the end of the program", []Field{
+		word(0, "window", Number), word(1, "epoch", Number)}},
+
+	{RunOfRank, "run-of-rank", groupAll, "the run of main task {main} is that of rank {rank}", []Field{
+		word(0, "main", Task), part(1, "rank", Rank, 0, 32)}},
+}

@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"reflect"
+
+	"weft/deps"
+	"weft/internal/event"
+)
+
+// events is what a slot records with (README.md, "Events"). It belongs to the holder of the slot, as the slot's own fields do. A slot
+// that is not recorded has none, so that the price of not recording is a look at one pointer beside what is in use anyway.
+type events struct {
+	rec   *event.Recorder
+	ring  *event.Ring
+	specs *event.SpecCache
+	now   int64 // the clock, when it was read last
+	fresh bool  // that was a moment ago: nothing has run since but the slot's own bookkeeping
+
+	by    uint64 // task whose end makes ready what comes out of the flow
+	ready uint64 // task that was said to be ready when it was spawned
+
+	id, idEnd uint64 // numbers for tasks: the next one, and where they end
+}
+
+// idBatch is how many numbers for tasks a slot takes at once.
+const idBatch = 1 << 10
+
+// observe makes the slots of rt, which do not run yet, record their events.
+func (rt *Runtime) observe(rec *event.Recorder) {
+	if rec == nil {
+		return
+	}
+	rec.Attach()
+	group := rec.Group()
+	rt.ev = rec.Shared(event.Place{Kind: event.OtherPlace, Group: group})
+	for _, s := range rt.slots.all {
+		s.ev = &events{rec: rec, ring: rec.Ring(event.Place{Kind: event.SlotPlace, Group: group, Index: s.id}), specs: event.NewSpecCache(rec.Names())}
+	}
+}
+
+// unobserve ends that. The slots have ended.
+func (rt *Runtime) unobserve() {
+	if rt.ev == nil {
+		return
+	}
+	for _, s := range rt.slots.all {
+		s.ev.ring.Retire()
+	}
+	rt.ev.Retire()
+	rt.cfg.Trace.Detach()
+}
+
+// put records an event, now.
+func (e *events) put(k event.Kind, a, b, c uint64) {
+	if !e.ring.Wants.Has(k) {
+		return
+	}
+	if !e.fresh {
+		e.now = event.Ticks()
+	}
+	e.ring.Put(e.now, k, a, b, c)
+}
+
+// note records an event of a caller that has slot s, or none.
+func (rt *Runtime) note(s *slot, k event.Kind, a, b, c uint64) {
+	switch {
+	case s != nil && s.ev != nil:
+		s.ev.put(k, a, b, c)
+	case rt.ev != nil:
+		rt.ev.Put(k, a, b, c)
+	}
+}
+
+// newID returns a number for a task.
+func (e *events) newID() uint64 {
+	if e.id == e.idEnd {
+		e.id = e.rec.TaskIDs(idBatch)
+		e.idEnd = e.id + idBatch
+	}
+	e.id++
+	return e.id - 1
+}
+
+// spawned gives c, which is complete but for its links, a number, and records it with its accesses. It comes before c is
+// registered: from then on others may make c ready.
+func (e *events) spawned(c *Task, accs []deps.Access, flags uint8) {
+	c.id = e.newID()
+	e.by, e.ready = 0, 0
+	if len(accs) == 0 && flags&event.SpawnedLoop == 0 {
+		flags |= event.SpawnedReady
+		e.ready = c.id
+	}
+	e.fresh = false
+	e.put(event.Spawned, c.id, c.parent.id, c.describe(e.specs, flags))
+	if len(accs) == 0 || !e.ring.Wants.Has(event.Access) {
+		return
+	}
+	for _, a := range accs {
+		if lo, hi, slice := a.Memory(); lo != hi {
+			e.ring.Put(e.now, event.Access, c.id, event.AccessB(lo, uint8(a.Mode()), a.IsWeak(), slice), uint64(hi-lo))
+		}
+	}
+}
+
+// describe packs what Spawned says of c besides its number and its parent.
+func (c *Task) describe(specs interface{ Spec(event.Origin) uint32 }, flags uint8) uint64 {
+	o := event.Origin{Body: reflect.ValueOf(c.fn).Pointer()}
+	priority := int32(0)
+	if c.flags != 0 {
+		if c.flags&flagRare != 0 {
+			o.Label, o.Site, priority = c.label, c.pc, c.priority
+			if c.final {
+				flags |= event.SpawnedFinal
+			}
+		}
+		if c.flags&flagWait != 0 {
+			flags |= event.SpawnedWait
+		}
+		if c.flags&flagOnReady != 0 {
+			flags |= event.SpawnedOnReady
+		}
+	}
+	return event.SpawnedC(specs.Spec(o), priority, flags)
+}
+
+// spawnedMain is spawned for the main task of a run, which has no slot.
+func (rt *Runtime) spawnedMain(t *Task) {
+	if rt.ev == nil {
+		return
+	}
+	rec := rt.cfg.Trace
+	t.id = rec.TaskIDs(1)
+	t.run.id = t.id
+	rt.ev.Put(event.Spawned, t.id, 0, t.describe(rec.Names(), event.SpawnedMain))
+}
+
+// queued records that t may start, or be resumed. It comes before others can take t.
+func (e *events) queued(t *Task) {
+	switch {
+	case t.flags&flagResuming != 0:
+		e.put(event.Unblocked, t.id, 0, 0)
+	case t.id == e.ready:
+		e.ready = 0
+	default:
+		e.put(event.Ready, t.id, e.by, 0)
+	}
+}
+
+// begins records that t's body begins, or is skipped.
+func (e *events) begins(t, outer *Task, k event.Kind) {
+	if outer != nil {
+		e.fresh = false
+		e.put(k, t.id, outer.id, 0)
+	} else {
+		e.put(k, t.id, 0, 0)
+	}
+	e.fresh = false
+	e.by = 0
+}
+
+// ended records that t's body is over.
+func (e *events) ended(t *Task, failed bool) {
+	flags := uint64(0)
+	if failed {
+		flags = event.EndedFailed
+	}
+	holds := t.holds.Load()
+	e.by = t.id
+	id := t.id
+	if holds == 0 && t.spawned == 0 && t.Tag == 0 {
+		flags |= event.EndedCompleted
+		t.id = 0 // deepDone has nothing to say
+	}
+	e.now = event.Ticks()
+	e.fresh = true
+	e.put(event.Ended, id, uint64(holds), flags)
+}
+
+// completed records that t is over for good. s may be nil.
+func (rt *Runtime) completed(t *Task, s *slot) {
+	if t.id == 0 {
+		return
+	}
+	if s != nil && t.flags&flagWait != 0 {
+		s.settle(false) // what is there is due to others
+		s.ev.by = t.id  // its accesses are given up now
+	}
+	rt.note(s, event.Completed, t.id, 0, 0)
+}
+
+// again gives t, which is to be run once more as part of a recorded loop, another number.
+func (rt *Runtime) again(s *slot, t *Task, round int64) {
+	old := t.id
+	if s != nil {
+		t.id = s.ev.newID()
+	} else {
+		t.id = rt.cfg.Trace.TaskIDs(1)
+	}
+	rt.note(s, event.Again, t.id, old, uint64(round))
+}
+
+// pause lets others see what the slot has recorded, since it will record nothing for a time.
+func (e *events) pause() {
+	e.fresh = false
+	e.ring.Show()
+}
+
+// TraceID returns the number of the task in a recording of package trace; zero if it is not recorded. Any goroutine may
+// call it while the task is not over.
+func (t *Task) TraceID() uint64 { return t.id }

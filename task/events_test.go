@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/deps"
+	"weft/internal/event"
+)
+
+// kept is a sink that keeps everything, by source.
+type kept struct {
+	recs map[event.Place][]event.Record
+}
+
+func (k *kept) Events(s *event.Source, recs []event.Record) {
+	if k.recs == nil {
+		k.recs = map[event.Place][]event.Record{}
+	}
+	k.recs[s.Place] = append(k.recs[s.Place], recs...)
+}
+func (k *kept) Flush(event.Moment) error { return nil }
+func (k *kept) Idle() error              { return nil }
+func (k *kept) Close() error             { return nil }
+
+// of returns what was recorded, without slots' own events, as "kind task".
+func (k *kept) of(p event.Place) (l []string) {
+	for _, r := range k.recs[p] {
+		switch r.Kind() {
+		case event.Parked, event.Unparked, event.SlotTaken, event.SlotGiven:
+			continue
+		}
+		l = append(l, r.Kind().String())
+	}
+	return l
+}
+
+func TestEventsOfASmallRun(t *testing.T) {
+	k := &kept{}
+	rec, err := event.New(event.Options{Sinks: []event.Sink{k}})
+	require.NoError(t, err)
+	rt := New(Config{Workers: 1, Trace: rec})
+	var x int
+	require.NoError(t, rt.Run(context.Background(), func(t *Task) error {
+		t.SpawnWith(Attrs{Label: "first"}, func(*Task) error { x++; return nil }, deps.InOut(&x))
+		t.Spawn(func(t *Task) error { t.Hold()(nil); x++; return nil }, deps.InOut(&x))
+		t.Spawn(func(t *Task) error { return nil })
+		return t.Wait()
+	}))
+	require.NoError(t, rt.Close())
+	require.NoError(t, rec.Close())
+	require.Zero(t, rec.Lost())
+	for p := range k.recs {
+		t.Log(p, k.of(p))
+	}
+	require.Equal(t, []string{"spawned", "ready"}, k.of(event.Place{Kind: event.OtherPlace, Group: 1}))
+	require.Equal(t, []string{"started",
+		"spawned", "access", "ready", "spawned", "access", "spawned",
+		"started", "ended", "started", "ended", "ready", "started", "hold-up", "hold-down", "ended",
+		"ended"}, k.of(event.Place{Kind: event.SlotPlace, Group: 1}))
+}
+
+func BenchmarkTraced(b *testing.B) {
+	for _, on := range []bool{false, true} {
+		b.Run(map[bool]string{false: "off", true: "on"}[on], func(b *testing.B) {
+			cfg := Config{Workers: 2}
+			if on {
+				rec, err := event.New(event.Options{})
+				require.NoError(b, err)
+				defer rec.Close()
+				cfg.Trace = rec
+			}
+			rt := New(cfg)
+			defer rt.Close()
+			require.NoError(b, rt.Run(context.Background(), func(t *Task) error {
+				for range b.N {
+					t.Spawn(func(*Task) error { return nil })
+				}
+				return nil
+			}))
+			if on {
+				b.ReportMetric(float64(cfg.Trace.Lost()), "lost")
+			}
+		})
+	}
+}
