@@ -51,7 +51,9 @@ var public = []string{"deps", "task", "comm", "rma", "nam", "tampi", "trace"}
 
 // testsMayAlsoImport lists what only the tests of a part need.
 var testsMayAlsoImport = map[string][]string{
-	"tampi": {"deps", "rma"}, // what is bound, and what depends on it
+	"tampi": {"deps", "rma", "internal/fabric"}, // what is bound, and what depends on it; ranks as if apart
+	"rma":   {"internal/fabric"},
+	"nam":   {"internal/fabric"},
 	"deps":  {"internal/explore"},
 	"task":  {"internal/explore"},
 }

@@ -71,6 +71,9 @@ func Run(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 	if err != nil {
 		return runError(err)
 	}
+	if bounds := inproc.Division(ctx, n); bounds != nil {
+		return runDivided(ctx, cfg, eps, bounds, body)
+	}
 	return newWorld(ctx, cfg, eps).run(ctx, body)
 }
 

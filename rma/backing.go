@@ -15,8 +15,8 @@ type Region struct {
 // same memory.
 //
 // The window has checked rank, offset and length before it calls; offsets are in bytes. Put, Get and Accumulate are
-// called concurrently. They return when the buffer may be used again; whether the memory at the target has changed by
-// then is the backing's affair until Flush.
+// called concurrently and do not block. The buffer stays the operation's until the Flush after it is done; when the memory
+// at the target changes before that is the backing's affair.
 type Backing interface {
 	// Regions lists the regions by target rank. There may be more or fewer than ranks in the communicator. Constant.
 	Regions() []Region

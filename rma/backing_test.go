@@ -96,7 +96,7 @@ func TestBackingFailures(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/queued=%v", at, queued), func(t *testing.T) {
 				bs := newSlowBackings(2)
 				bs[0].failAt = at
-				run(t, 2, func(c *comm.Comm) error {
+				runTogether(t, 2, func(c *comm.Comm) error {
 					b := bs[c.Rank()]
 					w, err := rma.New(c, b, comm.Info{})
 					if err != nil {
@@ -171,7 +171,7 @@ func TestForgottenWindowsAreFreed(t *testing.T) {
 func TestManyFencesOnASlowBacking(t *testing.T) {
 	const fences = 3000
 	bs := newSlowBackings(2)
-	run(t, 2, func(c *comm.Comm) error {
+	runTogether(t, 2, func(c *comm.Comm) error {
 		w, err := rma.New(c, bs[c.Rank()], comm.Info{})
 		if err != nil {
 			return err

@@ -14,7 +14,8 @@
 //	win.Put(comm.Of(next), right, 0)                     // belongs to the next epoch
 //	win.Free()
 //
-// Where the memory lives is the window's [Backing]: process memory here, network-attached memory in package nam.
+// Where the memory lives is the window's [Backing]: process memory here, network-attached memory in package nam. The ranks may be
+// in one process, where an operation is one copy, or in several, where operations travel in messages; all calls mean the same.
 //
 // # States
 //
@@ -42,9 +43,10 @@
 // # Concurrency
 //
 // Any goroutine may call any method. Fence, Free and the makers of windows block; nothing else does. No operation takes
-// a lock while no fence is outstanding. There is no goroutine in this package: fences are moved on by whoever completes
+// a lock while no fence is outstanding, but for those on ranks of other processes. There is no goroutine in this package: fences are moved on by whoever completes
 // their last condition, and operations that were queued are carried out by that goroutine.
 //
 // Lock order: Win.mu is taken with nothing else held, and let go of before a backing, the communicator or a callback
-// is called. Accumulate on process memory takes the lock of the target's region alone.
+// is called. Accumulate on process memory takes the lock of the target's region alone. Between processes: lane.mu before
+// nothing, port.mu before nothing; neither is held while comm is called.
 package rma

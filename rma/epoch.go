@@ -201,6 +201,10 @@ func (w *Win) sync() {
 // flushed: this rank's operations of the epoch are in place. The barrier is joined even after an error, because the
 // other ranks wait for it.
 func (w *Win) flushed(err error) {
+	if w.apart {
+		w.passed(err) // the marks of all ranks were the barrier
+		return
+	}
 	w.syncErr = err
 	w.c.Ibarrier().OnDone(w.onBarrier)
 }

@@ -28,8 +28,10 @@ var (
 	ErrSize = errors.New("bad size")
 	// ErrInfo: an info key that this package knows has a value that it does not.
 	ErrInfo = errors.New("bad info value")
-	// ErrUnsupported: this window cannot be made for these ranks or of this memory. Every rank gets it.
+	// ErrUnsupported: Accumulate of elements so large that they cannot reach a rank of another process in one piece.
 	ErrUnsupported = errors.New("not supported")
+	// ErrProtocol: what a rank of another process sends makes no sense. The run ends.
+	ErrProtocol = errors.New("a rank breaks the protocol")
 )
 
 // NoPeer stands in Error.Peer for "not applicable".

@@ -15,8 +15,8 @@ import (
 )
 
 // Allocate makes a window of process memory with n elements at this rank, and returns them. The displacement unit is
-// the element size. Collective; n may differ between ranks. T must hold no pointers. Errors, on all ranks alike:
-// ErrSize, comm.ErrType, ErrUnsupported if the ranks are not in one process, ErrInfo.
+// the element size. Collective; n may differ between ranks, which may be in one process or in several. T must hold no pointers.
+// Errors, on all ranks alike: ErrSize, comm.ErrType, ErrInfo.
 func Allocate[T any](c *comm.Comm, n int, info ...comm.Info) (*Win, []T, error) {
 	var mem []T
 	var bad error
@@ -49,13 +49,13 @@ type group struct {
 // groups holds the groups that are being made. An entry leaves when all ranks have found it.
 var groups sync.Map // random id → *group
 
-// create agrees on a window in two exchanges: what each rank brings, and whether each rank found the group.
+// create agrees on a window: what each rank brings, and, in a second exchange, that each has found the group of its process and
+// left its memory there.
 func create[T any](c *comm.Comm, mem []T, bad error, infos []comm.Info) (*Win, error) {
 	fail := func(err error) (*Win, error) {
 		return nil, &Error{Op: "create window", Rank: c.Rank(), Peer: NoPeer, Err: err}
 	}
 	buf := comm.Of(mem)
-	type offer struct{ size, unit, code, id int64 }
 	mine := offer{size: int64(buf.Bytes()), unit: int64(max(1, buf.ElemSize()))}
 	switch {
 	case bad != nil:
@@ -63,39 +63,42 @@ func create[T any](c *comm.Comm, mem []T, bad error, infos []comm.Info) (*Win, e
 	case buf.Err() != nil:
 		bad, mine.code = buf.Err(), codeType
 	}
-	if c.Rank() == 0 {
+	leader := c.Rank() // of this process: makes the group
+	for r := range c.Size() {
+		if c.Local(r) {
+			leader = r
+			break
+		}
+	}
+	if leader == c.Rank() {
 		mine.id = newGroupID()
 		groups.Store(mine.id, &group{mem: make([][]byte, c.Size()), locks: make([]sync.Mutex, c.Size())})
 		defer groups.Delete(mine.id)
 	}
+	mine.leader = int64(leader)
 	offers := make([]offer, c.Size())
 	if err := c.Allgather(comm.Of([]offer{mine}), comm.Of(offers)); err != nil {
 		return fail(err)
 	}
+	b := &memory{}
 	for r, o := range offers {
 		if o.code != 0 {
 			return fail(errors.Join(bad, fmt.Errorf("%w: rank %d brings memory that cannot be used", codeErrors[o.code], r)))
 		}
-	}
-	b := &memory{}
-	code := []int64{0}
-	if g, ok := groups.Load(offers[0].id); ok {
-		b.g = g.(*group)
-		b.g.mem[c.Rank()], _ = buf.Contiguous()
-	} else {
-		code[0] = 1
-	}
-	codes := make([]int64, c.Size())
-	if err := c.Allgather(comm.Of(code), comm.Of(codes)); err != nil {
-		return fail(err)
-	}
-	for r, code := range codes {
-		if code != 0 {
-			return fail(fmt.Errorf("%w: process memory of ranks in several processes (rank %d)", ErrUnsupported, r))
+		if o.size < 0 || o.size > maxRegion || o.unit < 1 || o.leader < 0 || o.leader > int64(r) {
+			return fail(fmt.Errorf("%w: rank %d brings %d bytes in units of %d, led by rank %d", ErrProtocol, r, o.size, o.unit, o.leader))
 		}
-	}
-	for _, o := range offers {
 		b.regions = append(b.regions, Region{Size: int(o.size), Unit: int(o.unit)})
+	}
+	g, ok := groups.Load(offers[leader].id)
+	if !ok {
+		return fail(fmt.Errorf("%w: rank %d is said to be in this process, and has left nothing here", ErrProtocol, leader))
+	}
+	b.g = g.(*group)
+	region, _ := buf.Contiguous()
+	b.g.mem[c.Rank()] = region
+	if err := c.Barrier(); err != nil {
+		return fail(err)
 	}
 	var info comm.Info
 	for _, in := range infos {
@@ -103,8 +106,22 @@ func create[T any](c *comm.Comm, mem []T, bad error, infos []comm.Info) (*Win, e
 			info.Set(k, in.Get(k))
 		}
 	}
-	return New(c, b, info)
+	together, apart := true, true // all ranks in one process; each in its own
+	for r, o := range offers {
+		together = together && o.leader == 0
+		apart = apart && o.leader == int64(r)
+	}
+	if !together {
+		var err error
+		if b.p, err = newPort(c, region, &b.g.locks[c.Rank()], b.regions); err != nil {
+			return fail(err)
+		}
+	}
+	return newWin(c, b, info, apart && !together)
 }
+
+// offer is what a rank brings to a window.
+type offer struct{ size, unit, code, id, leader int64 }
 
 const (
 	codeSize = 1 + iota
@@ -119,32 +136,58 @@ func newGroupID() int64 {
 	return int64(binary.NativeEndian.Uint64(b[:]))
 }
 
-// memory is the backing of process memory: every region is in this address space, so an operation is one copy, and
-// complete when it returns.
+// memory is the backing of process memory. What is in this address space is one copy, and complete when it returns; the rest
+// goes through the port, and is complete with the fence.
 type memory struct {
 	g       *group
 	regions []Region
+	p       *port // nil if all ranks are in this process
 }
 
 func (m *memory) Regions() []Region { return m.regions }
 
+// far reports whether a rank's region is in another process.
+func (m *memory) far(rank int) bool { return m.p != nil && m.p.lanes[rank] != nil }
+
 func (m *memory) Put(rank, off int, src comm.Buffer) error {
+	if m.far(rank) {
+		return m.p.put(rank, off, src)
+	}
 	src.CopyToBytes(m.g.mem[rank][off:], 0)
 	return nil
 }
 
 func (m *memory) Get(rank, off int, dst comm.Buffer) error {
+	if m.far(rank) {
+		return m.p.get(rank, off, dst)
+	}
 	dst.CopyFromBytes(m.g.mem[rank][off:], 0)
 	return nil
 }
 
 func (m *memory) Accumulate(rank, off int, src comm.Buffer, op comm.Op) error {
+	if m.far(rank) {
+		return m.p.accumulate(rank, off, src, op)
+	}
 	l := &m.g.locks[rank]
 	l.Lock()
 	defer l.Unlock()
 	return Apply(m.g.mem[rank][off:off+src.Bytes()], src, op)
 }
 
-func (m *memory) Flush(done func(error))  { done(nil) }
+func (m *memory) Flush(done func(error)) {
+	if m.p != nil {
+		m.p.flush(done)
+		return
+	}
+	done(nil)
+}
+
 func (m *memory) Closed(done func(error)) { done(nil) }
-func (m *memory) Free() error             { return nil }
+
+func (m *memory) Free() error {
+	if m.p != nil {
+		m.p.close()
+	}
+	return nil
+}

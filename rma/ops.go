@@ -23,8 +23,8 @@ func (k opKind) String() string {
 }
 
 // Put copies src to the target's region, from displacement disp (in the target's units) on. The target sees it after
-// the next fence. While a fence is outstanding the copy is made later; src must not change until the next fence is
-// complete. Errors: ErrRank, ErrRange, ErrSync, ErrFreed, those of the buffer.
+// the next fence. The copy may be made later, when the target is in another process or a fence is outstanding; src must not
+// change until the next fence is complete. Errors: ErrRank, ErrRange, ErrSync, ErrFreed, those of the buffer.
 func (w *Win) Put(src comm.Buffer, rank, disp int) error {
 	return w.access(entry{kind: kindPut, buf: src, rank: rank}, disp)
 }

@@ -24,6 +24,7 @@ type Win struct {
 	onBarrier func(error)
 	onClosed  func(error)
 	unwatch   func() bool // ends the watch for the run's end
+	apart     bool        // each rank is in a process of its own: the port's fence is all that is needed
 
 	state     atomic.Uint64 // see epoch.go
 	abandoned atomic.Bool   // the run ended before Free
@@ -42,12 +43,16 @@ type Win struct {
 // New makes a window of memory that lives in b. Collective over c; every rank passes a Backing of its own that
 // reaches the same regions. The window takes over b, also if New fails.
 func New(c *comm.Comm, b Backing, info comm.Info) (*Win, error) {
+	return newWin(c, b, info, false)
+}
+
+func newWin(c *comm.Comm, b Backing, info comm.Info, apart bool) (*Win, error) {
 	own, err := c.Dup()
 	if err != nil {
 		b.Free()
 		return nil, &Error{Op: "create window", Rank: c.Rank(), Peer: NoPeer, Err: err}
 	}
-	w := &Win{c: own, b: b, regions: b.Regions()}
+	w := &Win{c: own, b: b, regions: b.Regions(), apart: apart}
 	w.onFlush, w.onBarrier, w.onClosed = w.flushed, w.passed, w.closed
 	if err := w.mergeInfo(info); err != nil {
 		// Every rank has the same info, or the window is not usable at all: there is no fence to fall out of step.

@@ -14,10 +14,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/comm"
+	"weft/internal/fabric/inproc"
 	"weft/rma"
 )
 
+// ways are how the ranks of a test are spread over processes, as far as they know: in one, each in its own, and some of each.
+var ways = map[string]func(ctx context.Context) context.Context{
+	"together": func(ctx context.Context) context.Context { return ctx },
+	"apart":    func(ctx context.Context) context.Context { return inproc.Divide(ctx) },
+	"mixed":    func(ctx context.Context) context.Context { return inproc.Divide(ctx, 2, 1, 3) },
+}
+
+// run runs body in each way.
 func run(t *testing.T, ranks int, body func(c *comm.Comm) error) {
+	t.Helper()
+	for way, as := range ways {
+		if ranks < 2 && way != "together" || ranks < 3 && way == "mixed" {
+			continue
+		}
+		require.NoError(t, comm.Run(as(t.Context()), comm.Config{Ranks: ranks}, body), way)
+	}
+}
+
+// runTogether is run for backings of which all ranks share the memory.
+func runTogether(t *testing.T, ranks int, body func(c *comm.Comm) error) {
 	t.Helper()
 	require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: ranks}, body))
 }

@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rma
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"weft/comm"
+)
+
+// port is one rank's way to the ranks of other processes, for one window of process memory. README.md, "Ranks of other
+// processes", has the protocol.
+type port struct {
+	// Constant after construction.
+	c       *comm.Comm  // its own: nothing but this protocol travels in it
+	mem     []byte      // this rank's region
+	lock    *sync.Mutex // of accumulates on it
+	regions []Region
+	lanes   []*lane // by rank; nil for the ranks of this process
+	remote  int     // how many there are
+
+	mu     sync.Mutex
+	epoch  uint64      // guarded by mu: fences completed here
+	open   int         // guarded by mu: transfers from or to memory of this rank that are under way
+	marks  int         // guarded by mu: lanes that are marked or lost
+	done   func(error) // guarded by mu: of the fence at hand, nil if there is none
+	moving bool        // guarded by mu: somebody is in settle
+	closed bool        // guarded by mu
+	err    error       // guarded by mu: the first; the window is lost with it
+}
+
+// newPort is collective over c. It serves the other ranks from when it returns there.
+func newPort(c *comm.Comm, mem []byte, lock *sync.Mutex, regions []Region) (*port, error) {
+	own, err := c.Dup()
+	if err != nil {
+		return nil, err
+	}
+	p := &port{c: own, mem: mem, lock: lock, regions: regions, lanes: make([]*lane, own.Size())}
+	for r := range p.lanes {
+		if !own.Local(r) {
+			p.lanes[r] = newLane(p, r)
+			p.remote++
+		}
+	}
+	for _, l := range p.lanes {
+		if l != nil {
+			l.listen()
+		}
+	}
+	return p, nil
+}
+
+// begin counts a transfer that the fence has to wait for.
+func (p *port) begin() {
+	p.mu.Lock()
+	p.open++
+	p.mu.Unlock()
+}
+
+// end is the end of what begin has counted.
+func (p *port) end(err error) {
+	p.mu.Lock()
+	p.open--
+	p.failed(err)
+	p.settle()
+}
+
+// failed keeps the first error. The caller holds mu.
+func (p *port) failed(err error) {
+	if err != nil && p.err == nil {
+		p.err = err
+	}
+}
+
+// flush is the fence of an epoch: done is called when everything of the epoch that concerns memory of this rank is over, and
+// no rank will begin anything of this epoch any more.
+func (p *port) flush(done func(error)) {
+	p.mu.Lock()
+	p.done = done
+	p.open += p.remote // the marks: what stands before them has been read from the caller's memory when they are sent
+	epoch := p.epoch
+	p.mu.Unlock()
+	for _, l := range p.lanes {
+		if l != nil {
+			l.add(parcel{what: wireMark, epoch: epoch})
+		}
+	}
+	p.mu.Lock()
+	p.settle()
+}
+
+// settle completes the fence at hand if it can be. The caller holds mu; settle lets go of it. Only one goroutine is past the
+// first line, so that a fence that completes inside of another one's callbacks does not deepen the stack.
+func (p *port) settle() {
+	if p.moving {
+		p.mu.Unlock()
+		return
+	}
+	p.moving = true
+	for p.done != nil && p.open == 0 && p.marks == p.remote {
+		done, err := p.done, p.err
+		p.done = nil
+		p.epoch++
+		p.marks = 0
+		var held []*lane
+		for _, l := range p.lanes {
+			if l == nil {
+				continue
+			}
+			if l.marked = false; l.lost {
+				p.marks++
+			}
+			if l.held {
+				l.held = false
+				held = append(held, l)
+			}
+		}
+		p.mu.Unlock()
+		done(err)
+		for _, l := range held {
+			l.resume()
+		}
+		p.mu.Lock()
+	}
+	p.moving = false
+	p.mu.Unlock()
+}
+
+// broken ends the run: what a rank sends makes no sense, and nothing more is taken from it.
+func (p *port) broken(l *lane, err error) {
+	err = fmt.Errorf("%w: it sends %w", ErrProtocol, err)
+	p.c.Abort(&Error{Op: "window", Rank: p.c.Rank(), Peer: l.rank, Err: err})
+	p.lose(l, err)
+}
+
+// close takes the standing receives back. No fence is under way, and no rank will send anything any more.
+func (p *port) close() {
+	p.mu.Lock()
+	p.closed = true
+	var reqs []*comm.Request
+	for _, l := range p.lanes {
+		if l != nil && l.req != nil {
+			reqs = append(reqs, l.req)
+		}
+	}
+	p.mu.Unlock()
+	for _, r := range reqs {
+		r.Cancel()
+	}
+}
+
+// put, get and accumulate start an operation on a region of another process. They do not wait.
+
+func (p *port) put(rank, off int, src comm.Buffer) error {
+	x := parcel{what: wirePut, buf: src, off: off, n: src.Bytes()}
+	if x.n > inlineBytes {
+		x.what = wireDirect
+		p.begin()
+	}
+	p.lanes[rank].add(x)
+	return nil
+}
+
+func (p *port) get(rank, off int, dst comm.Buffer) error {
+	l := p.lanes[rank]
+	p.begin()
+	x := parcel{what: wireGet, off: off, n: dst.Bytes(), tag: l.wish()}
+	req := p.c.Irecv(dst, rank, int(x.tag)) // posted before it is asked for
+	l.add(x)
+	req.OnDone(func(err error) {
+		if st := req.Status(); err == nil && st.Bytes != x.n {
+			err = fmt.Errorf("%d bytes in answer to a get of %d", st.Bytes, x.n)
+			p.broken(l, err)
+		}
+		p.end(err)
+		l.granted()
+	})
+	return nil
+}
+
+func (p *port) accumulate(rank, off int, src comm.Buffer, op comm.Op) error {
+	x := parcel{what: wireAccumulate, buf: src, off: off, n: src.Bytes(), op: wireOp(op), kind: src.Kind(), unit: src.ElemSize()}
+	if x.unit > maxElement {
+		return fmt.Errorf("%w: accumulate of elements of %d bytes at a rank of another process; legal are %d", ErrUnsupported, x.unit, maxElement)
+	}
+	if op == Replace {
+		x.kind = comm.Byte // of any kind, and bytes are replaced alike
+	}
+	p.lanes[rank].add(x)
+	return nil
+}
+
+// lose gives a rank up. The fences of this window fail from now on, and none waits for it.
+func (p *port) lose(l *lane, err error) {
+	p.mu.Lock()
+	if p.closed || l.lost {
+		p.mu.Unlock()
+		return
+	}
+	l.lost = true
+	if !l.marked {
+		p.marks++
+	}
+	var e *comm.Error
+	if errors.As(err, &e) {
+		err = e.Err // the operation that failed is none of the caller's
+	}
+	p.failed(fmt.Errorf("rank %d: %w", l.rank, err))
+	p.settle()
+}
