@@ -193,8 +193,8 @@ func randomProgram(c *comm.Comm, rng *rand.Rand) ([]int64, error) {
 
 // A user's operator cannot travel, nor an element that does not fit into a message of its own; all else of Accumulate can.
 func TestAccumulateLimitsAcrossProcesses(t *testing.T) {
-	type big struct{ b [17 << 10]byte }
-	type fits struct{ b [16<<10 - 56]byte }
+	type big [17 << 10]byte
+	type fits [16<<10 - 56]byte
 	require.NoError(t, comm.Run(inproc.Divide(t.Context()), comm.Config{Ranks: 2}, func(c *comm.Comm) error {
 		w, mine, err := rma.Allocate[byte](c, 1<<20)
 		if err != nil {
@@ -202,14 +202,14 @@ func TestAccumulateLimitsAcrossProcesses(t *testing.T) {
 		}
 		other := 1 - c.Rank()
 		three := make([]fits, 3)
-		three[2].b[5] = 7
+		three[2][5] = 7
 		err = errors.Join(w.Fence(0),
 			wants(w.Accumulate(comm.Of([]int{1}), other, 0, comm.OpFunc(true, func(in, inout []int) {})), rma.ErrOp),
 			wants(w.Accumulate(comm.Of(make([]big, 1)), other, 0, rma.Replace), rma.ErrUnsupported),
 			w.Accumulate(comm.Of(make([]big, 1)), c.Rank(), 0, rma.Replace),
 			w.Accumulate(comm.Of(three), other, 1, rma.Replace),
 			w.Fence(0))
-		return errors.Join(err, expect(mine[1+2*len(three[0].b)+5] == 7, "not there"), w.Free())
+		return errors.Join(err, expect(mine[1+2*len(three[0])+5] == 7, "not there"), w.Free())
 	}))
 }
 

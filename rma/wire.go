@@ -98,7 +98,6 @@ func newBundle() *bundle {
 
 func (b *bundle) memory() []byte { return wordBytes(b.words[:]) }
 func (b *bundle) bytes() []byte  { return b.memory()[:b.n] }
-func (b *bundle) empty() bool    { return b.n == headBytes }
 
 // room is how many bytes of payload a record may have that is added now; negative if none fits.
 func (b *bundle) room() int { return bundleBytes - b.n - recordBytes }
