@@ -45,12 +45,19 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 		switch {
 		case !errors.As(news, &d):
 			w.end(news)
-		case !d.Clean && d.Rank != place.Rank:
+		case d.Rank == place.Rank:
+		case !d.Clean:
 			w.procs[place.Rank].Lost(d.Rank, d)
+		case w.survive:
+			// It could leave because all that live have come to leave, so nobody needs to hear more.
+			w.procs[place.Rank].ballots.finish(leaving, nil)
 		}
 	})
 	err = w.run(ctx, body)
 	// Whatever the run came to, it is over for this rank, and its exit status is the program's to choose.
+	if w.deaths.joined() != nil {
+		return err // in the eyes of the launcher too, whatever the exit status: this rank dies
+	}
 	if left := client.Leave(); err == nil && left != nil {
 		err = runError(left)
 	}

@@ -122,9 +122,10 @@ func (x *coll) advance() {
 		more := false
 		if x.failed.Load() == nil {
 			var err error
-			if a := x.c.world.aborted.Load(); a != nil {
-				err = a
-			} else {
+			if x.c.world.troubled.Load() {
+				err = x.c.trouble(NoPeer, true)
+			}
+			if err == nil {
 				more, err = x.step(x.next)
 			}
 			x.next++

@@ -37,6 +37,10 @@ type Comm struct {
 	tally *tally  // counts messages; nil: nobody does
 
 	collSeq atomic.Uint32 // collectives started; their tag
+
+	voteSeq atomic.Uint32            // agreements started
+	acked   atomic.Int32             // lost members that AckFailed has covered
+	failed  atomic.Pointer[failures] // the lost members, as of some trouble
 }
 
 // Rank returns the caller's rank, 0 to Size-1.
@@ -95,7 +99,12 @@ func (c *Comm) split(name string, color, key int) (*Comm, error) {
 		}
 	}
 	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(votes[a].key, votes[b].key) })
-	n := &Comm{world: c.world, proc: c.proc, size: len(members), ctx: uint64(votes[0].ctx), eager: c.eager}
+	return c.sub(members, uint64(votes[0].ctx)), nil
+}
+
+// sub returns the communicator of some members, in that order, as this rank has it, if it is one of them.
+func (c *Comm) sub(members []int, ctx uint64) *Comm {
+	n := &Comm{world: c.world, proc: c.proc, size: len(members), ctx: ctx, eager: c.eager}
 	n.group = make([]int32, len(members))
 	n.peers = make([]*proc, len(members))
 	for i, r := range members {
@@ -106,7 +115,7 @@ func (c *Comm) split(name string, color, key int) (*Comm, error) {
 		}
 	}
 	c.proc.tally.attach(n)
-	return n, nil
+	return n
 }
 
 // newContext returns a context that nobody else will return: the caller's rank and a count of its own. All colours

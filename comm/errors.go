@@ -35,8 +35,11 @@ var (
 	ErrMismatch = errors.New("ranks do not agree on the collective")
 	// ErrColor: a colour is neither Undefined nor 0 or more.
 	ErrColor = errors.New("bad colour")
-	// ErrPeerLost: a rank in another process is gone, or what it sends makes no sense. The run ends.
+	// ErrPeerLost: a rank has died, or what it sends makes no sense. The run ends, unless it is to survive that (see
+	// Config.Survive): then what needs the rank is lost, and nothing else.
 	ErrPeerLost = errors.New("a rank is lost")
+	// ErrRevoked: a rank has called Revoke on the communicator. The communicator is lost, but for Agree and Shrink.
+	ErrRevoked = errors.New("the communicator is revoked")
 	// ErrNoFabric: the ranks are in processes that no fabric of this build connects. The run is lost.
 	ErrNoFabric = errors.New("no fabric connects the ranks")
 	// ErrConfig: Config or the environment is unusable.

@@ -20,6 +20,8 @@ type far struct {
 	last  uint64               // number given last
 	sends map[uint64]*sendOp   // announced, not asked for yet
 	pulls map[uint64]*transfer // asked for, not here yet
+
+	withdrawn map[uint64]int // announced to these ranks and taken back, without their knowing
 }
 
 // transfer is a receive whose payload is under way.
@@ -52,8 +54,12 @@ func (f *far) transmit(p *proc, h *header, data []byte, from *sendOp, dst int) e
 	}
 	var number [8]byte
 	binary.LittleEndian.PutUint64(number[:], id)
-	if err := p.ep.Send(dst, fabric.Frame{Head: h.pack(), Data: number[:]}); err != nil && f.withdraw(id) {
-		return p.sendError(err)
+	err = p.sendError(p.ep.Send(dst, fabric.Frame{Head: h.pack(), Data: number[:]}))
+	if err == nil {
+		err = p.interrupted(from.c, from.dst, from.waiter == schedule)
+	}
+	if err != nil && f.withdraw(id) {
+		return err
 	}
 	return nil
 }
@@ -65,6 +71,9 @@ func (p *proc) sendError(err error) error {
 	}
 	if a := p.world.aborted.Load(); a != nil {
 		return a
+	}
+	if errors.Is(err, ErrPeerLost) || errors.Is(err, ErrRevoked) {
+		return err
 	}
 	return fmt.Errorf("%w: %w", ErrPeerLost, err)
 }
@@ -87,8 +96,10 @@ func (f *far) announce(op *sendOp) (uint64, error) {
 func (f *far) withdraw(id uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, ok := f.sends[id]
-	delete(f.sends, id)
+	op, ok := f.sends[id]
+	if ok {
+		f.withdrawLocked(id, op.far)
+	}
 	return ok
 }
 
@@ -132,10 +143,8 @@ func (op *recvOp) pull(p *proc, h *header, src int, id uint64) bool {
 	p.ep.Expect(src, number, dst[:want], func(err error) { f.arrived(p, number, t, err) })
 	err := p.ep.Send(src, fabric.Frame{Head: [fabric.HeadWords]uint64{id, number, 0, wanted.word(), want}})
 	if err == nil {
-		// kill has found nothing to forget if it came between the two above.
-		f.mu.Lock()
-		err = f.dead
-		f.mu.Unlock()
+		// Who ends transfers has found nothing to forget if it came between the two above.
+		err = p.interrupted(op.c, int(h.src), op.waiter == schedule)
 	}
 	if err != nil && p.ep.Forget(src, number) {
 		f.arrived(p, number, t, err)
@@ -169,10 +178,15 @@ func (f *far) cleared(p *proc, src int, id, number, n uint64) error {
 	f.mu.Lock()
 	op := f.sends[id]
 	if op == nil || op.far != src {
-		dead := f.dead
+		dst, known := f.withdrawn[id]
+		known = known && dst == src
+		if known {
+			delete(f.withdrawn, id)
+		}
+		known = known || f.dead != nil
 		f.mu.Unlock()
-		if dead != nil {
-			return nil
+		if known {
+			return nil // who asks knows, or will soon, what this side knows
 		}
 		return fmt.Errorf("it asks for the message %d, which was not announced to it", id)
 	}
@@ -238,6 +252,9 @@ func (p *proc) Deliver(src int, f fabric.Frame) {
 }
 
 func (p *proc) deliver(src int, f *fabric.Frame) error {
+	if p.trouble.Load().lostRank(src) != nil {
+		return nil // others may have heard so: what it says does not count any more
+	}
 	switch proto := protocol(f.Head[3] >> 8); proto {
 	case eager, ready:
 		var h header
@@ -256,6 +273,16 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 	case ending:
 		p.world.end(&RankError{Rank: src, Err: &RemoteError{Text: string(f.Data[:min(len(f.Data), maxReason)])}})
 		return nil
+	case mourning:
+		return p.mourned(src, f)
+	case revoking:
+		if _, err := unpackGroup(f.Data, p.world.size); err != nil || f.Head[0]&1 != 0 {
+			return fmt.Errorf("it revokes the communicator %d of a group in %d bytes", f.Head[0], len(f.Data))
+		}
+		p.spreadRevocation(f.Head[0], append([]byte(nil), f.Data...))
+		return nil
+	case agreeing:
+		return p.voted(src, f)
 	default:
 		return fmt.Errorf("it sends a frame of the unknown kind %d", proto)
 	}
@@ -282,7 +309,7 @@ func (p *proc) admit(h *header, src int, data []byte) error {
 func (p *proc) announced(h *header, src int, id uint64) {
 	key := h.key()
 	p.mu.Lock()
-	if p.dead != nil {
+	if t := p.trouble.Load(); t != nil && (p.refuses(t, h, nil) != nil || t.lostRank(src) != nil) {
 		p.mu.Unlock()
 		return
 	}
@@ -298,11 +325,6 @@ func (p *proc) announced(h *header, src int, id uint64) {
 	msg.far, msg.id = src+1, id
 	msg.entry.key, msg.entry.msg = key, msg
 	p.file(h, msg)
-}
-
-// Lost says that a rank of another process is gone, or cannot be trusted any more. The run ends.
-func (p *proc) Lost(src int, err error) {
-	p.world.end(&RankError{Rank: src, Err: fmt.Errorf("%w: %w", ErrPeerLost, err)})
 }
 
 // maxLength bounds the payload of a message.

@@ -21,6 +21,16 @@ const (
 
 	wanted // a receive has matched a ready message and wants its payload
 	ending // the sender's rank ends the run
+
+	// Of failures, also between ranks of one process:
+	//
+	//	mourning  rank, –, –, kind; the data says why
+	//	revoking  context, –, –, kind; the data is the group, none: all ranks
+	//	agreeing  see ballots.go
+
+	mourning // a rank is lost
+	revoking // a communicator is revoked
+	agreeing // a message of an agreement
 )
 
 // word returns the word of a frame's head that has the protocol, where nothing else is in it.

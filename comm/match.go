@@ -393,7 +393,12 @@ func (m *matcher) unpost(p *posted) bool {
 
 // drain empties the engine and returns what was in it, oldest first.
 func (m *matcher) drain() (ps []*posted, as []*arrival) {
-	as = m.arrivals()
+	return m.extract(func(*posted) bool { return true }, func(*arrival) bool { return true })
+}
+
+// extract removes some of what is in the engine and returns it. Each is asked for once, oldest first.
+func (m *matcher) extract(wantPosted func(*posted) bool, wantArrival func(*arrival) bool) (ps []*posted, as []*arrival) {
+	as = slices.DeleteFunc(m.arrivals(), func(a *arrival) bool { return !wantArrival(a) })
 	for _, q := range m.buckets {
 		for ; q != nil; q = q.chain {
 			for _, l := range []postedList{q.posted, q.probes} {
@@ -404,6 +409,7 @@ func (m *matcher) drain() (ps []*posted, as []*arrival) {
 		}
 	}
 	slices.SortFunc(ps, func(a, b *posted) int { return int(a.seq) - int(b.seq) })
+	ps = slices.DeleteFunc(ps, func(p *posted) bool { return !wantPosted(p) })
 	for _, p := range ps {
 		m.unpost(p)
 	}

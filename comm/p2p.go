@@ -78,10 +78,12 @@ func (c *Comm) send(name string, buf Buffer, dst, tag int, synchronous bool) err
 	return err
 }
 
-// alive returns an error if the run has ended, and with it perhaps the message that was just sent.
+// alive returns an error if the run or the receiver has ended, and with it perhaps the message that was just sent.
 func (c *Comm) alive(name string, dst, tag int) error {
-	if a := c.world.aborted.Load(); a != nil {
-		return c.fail(name, dst, tag, a)
+	if c.world.troubled.Load() {
+		if err := c.trouble(dst, false); err != nil {
+			return c.fail(name, dst, tag, err)
+		}
 	}
 	return nil
 }
@@ -113,6 +115,11 @@ func (c *Comm) isend(name string, buf Buffer, dst, tag int, synchronous bool) *R
 func (c *Comm) transmit(name string, h *header, data []byte, from *sendOp, dst int) (bool, error) {
 	if t := c.tally; t != nil {
 		t.send(dst, h.length)
+	}
+	if c.world.troubled.Load() {
+		if err := c.trouble(dst, h.ctx&1 != 0); err != nil {
+			return false, c.fail(name, dst, int(h.tag), err)
+		}
 	}
 	if q := c.peers[dst]; q != nil {
 		return q.arrive(h, data, from), nil
@@ -223,11 +230,11 @@ func (c *Comm) Iprobe(src, tag int) (bool, Status, error) {
 	p := c.proc
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.dead != nil {
-		return false, Status{}, c.fail("iprobe", src, tag, p.dead)
-	}
 	a := p.m.peek(matchKey{ctx: c.ctx, src: int32(src), tag: int32(tag)})
 	if a == nil {
+		if err := c.barred(p.trouble.Load(), src, false); err != nil {
+			return false, Status{}, c.fail("iprobe", src, tag, err)
+		}
 		return false, Status{}, nil
 	}
 	return true, a.msg.h.status(), nil

@@ -24,11 +24,12 @@ type proc struct {
 	// freed equals taken. It spares them the pool: one atomic operation instead of four.
 	own *recvOp
 
-	mu   sync.Mutex
-	m    matcher // guarded by mu
-	dead error   // guarded by mu: set at abort; from then on nothing is posted or filed
+	mu      sync.Mutex
+	m       matcher                 // guarded by mu
+	trouble atomic.Pointer[trouble] // written under mu; nil: nothing has gone wrong. Once it has dead, nothing is posted or filed
 
-	far far
+	far     far
+	ballots ballots
 }
 
 func newProc(w *world, rank int, ep fabric.Endpoint) *proc {
@@ -176,10 +177,12 @@ func (op *sendOp) fail(err error) error {
 func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 	key := h.key()
 	p.mu.Lock()
-	if p.dead != nil {
-		p.mu.Unlock()
-		p.refuse(h, from)
-		return false
+	if t := p.trouble.Load(); t != nil {
+		if err := p.refuses(t, h, from); err != nil {
+			p.mu.Unlock()
+			refuse(h, from, err)
+			return false
+		}
 	}
 	if e := p.m.take(key); e != nil {
 		p.mu.Unlock()
@@ -204,7 +207,7 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 			copy(blk.b, data)
 		}
 		p.mu.Lock()
-		if p.dead != nil {
+		if t := p.trouble.Load(); t != nil && p.refuses(t, h, from) != nil {
 			p.mu.Unlock()
 			blk.free()
 			return false
@@ -239,10 +242,10 @@ func (p *proc) file(h *header, msg *message) {
 	}
 }
 
-// refuse ends a send to a rank that takes nothing any more.
-func (p *proc) refuse(h *header, from *sendOp) {
+// refuse ends a send whose message is not taken.
+func refuse(h *header, from *sendOp, err error) {
 	if from != nil && h.proto == ready {
-		from.done(from.fail(p.world.abortErr()))
+		from.done(from.fail(err))
 	}
 }
 
@@ -250,11 +253,12 @@ func (p *proc) refuse(h *header, from *sendOp) {
 // not queued and is the caller's to end. Otherwise the operation is queued, or its payload is under way.
 func (p *proc) post(op *recvOp) bool {
 	p.mu.Lock()
-	if p.dead != nil {
-		err := p.dead
-		p.mu.Unlock()
-		op.st, op.err = Status{}, op.fail(err)
-		return true
+	if t := p.trouble.Load(); t != nil {
+		if err := p.barred(t, op); err != nil {
+			p.mu.Unlock()
+			op.st, op.err = Status{}, op.fail(err)
+			return true
+		}
 	}
 	a := p.m.post(&op.entry)
 	if a == nil {
@@ -277,7 +281,7 @@ func (p *proc) recv(c *Comm, buf *Buffer, src, tag int) (Status, error) {
 		op = newRecv()
 		op.init(c, "recv", blockedCall, c.ctx, buf, src, tag)
 	}
-	if err := p.dead; err != nil {
+	if err := p.barredNow(op); err != nil {
 		p.mu.Unlock()
 		op.st, op.err = Status{}, op.fail(err)
 	} else if a := p.m.post(&op.entry); a == nil {
@@ -402,15 +406,20 @@ func (op *recvOp) cancel() bool {
 
 // kill ends everything that is queued at this rank with err, and whatever comes later.
 func (p *proc) kill(err error) {
+	p.world.troubled.Store(true)
 	p.mu.Lock()
-	if p.dead != nil {
+	t := p.trouble.Load()
+	if t != nil && t.dead != nil {
 		p.mu.Unlock()
 		return
 	}
-	p.dead = err
+	t = t.clone()
+	t.dead = err
+	p.trouble.Store(t)
 	ps, as := p.m.drain()
 	p.mu.Unlock()
 	p.far.kill(p, err)
+	p.ballots.kill(err)
 	for _, e := range ps {
 		e.op.st, e.op.err = Status{}, e.op.fail(err)
 		e.op.done()
@@ -418,7 +427,7 @@ func (p *proc) kill(err error) {
 	for _, a := range as {
 		msg := a.msg
 		if msg.from != nil {
-			msg.from.done(msg.from.fail(err))
+			msg.from.done(msg.from.fail(p.sent(err)))
 		}
 		if msg.data != nil {
 			msg.data.free()

@@ -29,14 +29,21 @@ type Config struct {
 	EagerLimit int
 	// Stats has each communicator count messages and bytes by peer, for Comm.Stats. So has the environment's WEFT_STATS.
 	Stats bool
+	// Survive: when a rank dies, what needs it fails with ErrPeerLost, and the others go on; see Comm.Failed, Revoke, Shrink and Agree. A
+	// rank dies when its process does, and also when its body returns an error or panics. false: the environment's WEFT_SURVIVE, or
+	// that the run ends for all. The same on all ranks.
+	Survive bool
 	// Logger takes the few lines that a run has to say. nil: discard.
 	Logger *slog.Logger
 
 	stats *statistics // what is to be counted; set by validate, nil: nothing
 }
 
-// EnvRanks is the environment variable that gives the number of ranks where Config does not.
-const EnvRanks = "WEFT_RANKS"
+// Environment variables that count where Config does not say.
+const (
+	EnvRanks   = "WEFT_RANKS"   // the number of ranks
+	EnvSurvive = "WEFT_SURVIVE" // whether the run survives the death of ranks: 0 or 1
+)
 
 // Main runs body on the ranks of the program. It is the entry for programs; what it returns is for the program to print. By
 // itself, a program has all its ranks as goroutines of its process: see Run. If the process was started as one of several
@@ -59,6 +66,9 @@ func Main(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 // error as a *RankError. When ctx ends, the run is aborted likewise and Run returns an *Error with the
 // context's cause. Operations that are still pending when all bodies have returned complete with
 // ErrAborted and ErrEnded. Run leaves no goroutine behind.
+//
+// With Config.Survive a body that returns an error or panics is the death of its rank only, and Run returns the errors of
+// all such ranks, joined, each a *RankError.
 func Run(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 	n, err := cfg.validate()
 	if err != nil {
@@ -82,7 +92,7 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 	fired := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(fired)
-		w.end(context.Cause(ctx))
+		w.cancelled(context.Cause(ctx))
 	})
 	var wg sync.WaitGroup
 	for r, p := range w.procs {
@@ -97,7 +107,7 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 				err = w.hand(r)
 			}
 			if err != nil {
-				w.end(&RankError{Rank: r, Err: err})
+				w.failed(r, &RankError{Rank: r, Err: err})
 			} else if w.apart {
 				w.leave(r)
 			}
@@ -125,7 +135,20 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 	if err != nil {
 		return runError(err)
 	}
-	return nil
+	return w.deaths.joined()
+}
+
+// cancelled is the end of the context that the run was started with: in one process it is everybody's, otherwise this rank's.
+func (w *world) cancelled(cause error) {
+	if w.survive && w.apart {
+		for r, p := range w.procs {
+			if p != nil {
+				w.die(r, cause)
+			}
+		}
+		return
+	}
+	w.end(cause)
 }
 
 // leave returns when all ranks of all processes have come to their end, or the run is aborted: until then another rank may
@@ -133,6 +156,11 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 func (w *world) leave(r int) {
 	c := w.comm(r)
 	c.ctx = leaving
+	if w.survive {
+		_, r := c.agree(voteLeave, 0) // a barrier of those that live
+		_ = wait(r)
+		return
+	}
 	_ = c.Barrier() // it fails if the run is aborted, and end has the reason
 }
 
@@ -163,6 +191,12 @@ func (cfg *Config) validate() (int, error) {
 	if cfg.stats, err = newStatistics(cfg, os.Getenv); err != nil {
 		return 0, err
 	}
+	if s := os.Getenv(EnvSurvive); s != "" && !cfg.Survive {
+		if s != "0" && s != "1" {
+			return 0, fmt.Errorf("%w: %s=%q; it must be 0 or 1", ErrConfig, EnvSurvive, s)
+		}
+		cfg.Survive = s == "1"
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
@@ -177,7 +211,7 @@ func runRank(c *Comm, body func(c *Comm) error) (err error) {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		} else if !returned {
 			err = errors.New("the body left its goroutine (runtime.Goexit)")
-			c.world.end(&RankError{Rank: c.rank, Err: err}) // nobody will see the return value
+			c.world.failed(c.rank, &RankError{Rank: c.rank, Err: err}) // nobody will see the return value
 		}
 	}()
 	err = body(c)
@@ -194,17 +228,56 @@ type world struct {
 	procs    []*proc // by rank; nil for those of other processes
 	apart    bool    // there are ranks of other processes
 	cfg      Config
+	survive  bool            // cfg.Survive
 	contexts []atomic.Uint64 // communicators made, by rank
 	local    []*proc         // by rank: what the fabric lets us call directly
 
 	// aborted is nil while the run lives; the first to set it decides the run's outcome.
 	aborted atomic.Pointer[abortError]
+	// troubled is set before any rank of this process has a trouble.
+	troubled atomic.Bool
+	deaths   deaths
+}
+
+// deaths are the ranks of this process that have died, where others survive that.
+type deaths struct {
+	mu  sync.Mutex
+	all []*RankError // guarded by mu: in their order, each rank once
+}
+
+func (d *deaths) add(r int, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.all {
+		if e.Rank == r {
+			return
+		}
+	}
+	var of *RankError
+	if !errors.As(err, &of) || of.Rank != r {
+		of = &RankError{Rank: r, Err: err}
+	}
+	d.all = append(d.all, of)
+}
+
+// joined returns the deaths as an error, nil if there are none.
+func (d *deaths) joined() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.all) == 1 {
+		return d.all[0]
+	}
+	errs := make([]error, len(d.all))
+	for i, e := range d.all {
+		errs[i] = e
+	}
+	return errors.Join(errs...)
 }
 
 // newWorld returns the run of the ranks whose endpoints are given. The rest is elsewhere.
 func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
 	n := eps[0].Size()
-	w := &world{cfg: cfg, size: n, apart: len(eps) < n, procs: make([]*proc, n), local: make([]*proc, n), contexts: make([]atomic.Uint64, n)}
+	w := &world{cfg: cfg, survive: cfg.Survive, size: n, apart: len(eps) < n, procs: make([]*proc, n), local: make([]*proc, n), contexts: make([]atomic.Uint64, n)}
 	w.ctx, w.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	for _, ep := range eps {
 		r := ep.Rank()
@@ -229,10 +302,18 @@ func (w *world) comm(r int) *Comm {
 // end ends the run, if it has not ended, with a cause: everything pending completes with it. It returns when that is
 // done, if this call was the first.
 func (w *world) end(cause error) {
+	if w.endHere(cause) {
+		w.spread(cause)
+	}
+}
+
+// endHere ends the run for the ranks of this process. It returns false if it has ended before.
+func (w *world) endHere(cause error) bool {
 	a := &abortError{cause: cause}
 	if !w.aborted.CompareAndSwap(nil, a) {
-		return
+		return false
 	}
+	w.troubled.Store(true)
 	if cause != ErrEnded {
 		w.cfg.Logger.Error("run aborted", "cause", cause)
 	}
@@ -242,7 +323,7 @@ func (w *world) end(cause error) {
 			p.kill(a)
 		}
 	}
-	w.spread(cause)
+	return true
 }
 
 // spread tells the other processes that the run ends, if the reason is one of this process.
@@ -257,11 +338,4 @@ func (w *world) spread(cause error) {
 			return
 		}
 	}
-}
-
-func (w *world) abortErr() error {
-	if a := w.aborted.Load(); a != nil {
-		return a
-	}
-	return ErrAborted
 }

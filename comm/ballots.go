@@ -1,0 +1,326 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	"weft/internal/fabric"
+)
+
+// ballots are the agreements of a rank. Frames are sent, and requests completed, without the lock.
+type ballots struct {
+	mu      sync.Mutex
+	circles map[uint64]*circle // guarded by mu: by context
+	dead    error              // guarded by mu: why there are no more
+}
+
+// circle are the agreements of one communicator.
+type circle struct {
+	open map[uint32]*agreement
+	// done is the last agreement that was decided here. What came before it is of no interest to anybody: who takes part in an agreement
+	// has the result of the one before, or does not want it any more.
+	done uint32
+}
+
+// agreement is one of them, at this rank.
+type agreement struct {
+	c        *Comm // nil: this rank has not come yet
+	b        *ballot
+	early    []earlyMsg // for who has not come yet
+	complete func(error)
+	told     bool // complete was called, or will be
+}
+
+// earlyMsg is a message for an agreement that this rank has not come to.
+type earlyMsg struct {
+	src  int // in the run
+	head [fabric.HeadWords]uint64
+	data []byte
+}
+
+// at returns an agreement, and makes it if it is not of the past.
+// +checklocks:s.mu
+func (s *ballots) at(ctx uint64, seq uint32) *agreement {
+	k := s.circles[ctx]
+	if k == nil {
+		if s.circles == nil {
+			s.circles = make(map[uint64]*circle)
+		}
+		k = &circle{open: make(map[uint32]*agreement)}
+		s.circles[ctx] = k
+	}
+	a := k.open[seq]
+	if a == nil && seq >= k.done {
+		a = &agreement{}
+		k.open[seq] = a
+	}
+	return a
+}
+
+// settle forgets what an agreement that is now decided makes useless. It returns what tells who waits, or nil.
+// +checklocks:s.mu
+func (s *ballots) settle(ctx uint64, seq uint32, a *agreement) func(error) {
+	if a.b == nil || a.b.out == nil || a.told {
+		return nil
+	}
+	a.told = true
+	k := s.circles[ctx]
+	if seq > k.done {
+		for old := range k.open {
+			if old < seq {
+				delete(k.open, old)
+			}
+		}
+		k.done = seq
+	}
+	return a.complete
+}
+
+// agree takes part in the next agreement of c. The vote's sets are filled in. The result is in the agreement's b.out when the request is
+// complete.
+func (c *Comm) agree(kind voteKind, flags uint64) (*agreement, *Request) {
+	p := c.proc
+	s := &p.ballots
+	r, complete := NewRequest()
+	seq := c.voteSeq.Add(1)
+	s.mu.Lock()
+	if s.dead != nil {
+		err := s.dead
+		s.mu.Unlock()
+		complete(err)
+		return nil, r
+	}
+	a := s.at(c.ctx, seq)
+	v := &vote{kind: kind, flags: flags, lost: newMembers(c.size), acked: newMembers(c.size)}
+	gone := newMembers(c.size)
+	// Whoever is lost after this was read is told to the ballot when the lock is free.
+	if t := p.trouble.Load(); t != nil {
+		acked := int(c.acked.Load())
+		for i, m := range c.failures(t).ranks {
+			if m == c.rank {
+				continue
+			}
+			v.lost.add(m)
+			gone.add(m)
+			if i < acked {
+				v.acked.add(m)
+			}
+		}
+	}
+	for i := range v.acked {
+		v.acked[i] |= ^v.lost[i] // of who is not lost there is nothing to acknowledge
+	}
+	if kind == voteShrink {
+		v.ctx = c.world.newContext(p)
+	}
+	a.c, a.complete = c, complete
+	var out []ballotMsg
+	a.b, out = newBallot(c.size, c.rank, gone, v)
+	var bad []earlyMsg
+	for _, e := range a.early {
+		from := c.memberRank(e.src)
+		m, err := unpackBallot(c.size, &e.head, e.data)
+		switch {
+		case err != nil || from < 0:
+			bad = append(bad, e)
+		case !gone.has(from):
+			out = append(out, a.b.receive(from, &m)...)
+		}
+	}
+	a.early = nil
+	done := s.settle(c.ctx, seq, a)
+	s.mu.Unlock()
+	a.send(seq, out)
+	if done != nil {
+		done(nil)
+	}
+	for _, e := range bad {
+		p.Lost(e.src, fmt.Errorf("%w: it sends to an agreement of others", errFrame))
+	}
+	return a, r
+}
+
+// voted is the arrival of a message of an agreement.
+func (p *proc) voted(src int, f *fabric.Frame) error {
+	ctx, seq := f.Head[0], uint32(f.Head[1]>>32)
+	s := &p.ballots
+	s.mu.Lock()
+	if s.dead != nil {
+		s.mu.Unlock()
+		return nil
+	}
+	a := s.at(ctx, seq)
+	switch {
+	case a == nil:
+		s.mu.Unlock()
+		return nil
+	case a.c == nil:
+		defer s.mu.Unlock()
+		if len(a.early) >= 4*p.world.size {
+			return fmt.Errorf("it sends %d messages to an agreement that this rank has not come to", len(a.early))
+		}
+		a.early = append(a.early, earlyMsg{src, f.Head, append([]byte(nil), f.Data...)})
+		return nil
+	}
+	from := a.c.memberRank(src)
+	m, err := unpackBallot(a.c.size, &f.Head, f.Data)
+	if err == nil && from < 0 {
+		err = fmt.Errorf("it sends to an agreement of others")
+	}
+	if err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	var out []ballotMsg
+	if !a.b.gone.has(from) {
+		out = a.b.receive(from, &m)
+	}
+	done := s.settle(ctx, seq, a)
+	s.mu.Unlock()
+	a.send(seq, out)
+	if done != nil {
+		done(nil)
+	}
+	return nil
+}
+
+// lose tells all agreements that rank r of the run is lost.
+func (s *ballots) lose(p *proc, r int) {
+	type step struct {
+		a    *agreement
+		seq  uint32
+		out  []ballotMsg
+		done func(error)
+	}
+	var steps []step
+	s.mu.Lock()
+	for ctx, k := range s.circles {
+		for seq, a := range k.open {
+			if a.c == nil {
+				continue
+			}
+			if m := a.c.memberRank(r); m >= 0 {
+				out := a.b.lose(m)
+				steps = append(steps, step{a, seq, out, s.settle(ctx, seq, a)})
+			}
+		}
+	}
+	s.mu.Unlock()
+	for _, x := range steps {
+		x.a.send(x.seq, x.out)
+		if x.done != nil {
+			x.done(nil)
+		}
+	}
+}
+
+// finish ends the agreements of one context as if they were decided.
+func (s *ballots) finish(ctx uint64, err error) {
+	var all []func(error)
+	s.mu.Lock()
+	if k := s.circles[ctx]; k != nil {
+		for _, a := range k.open {
+			if a.c != nil && !a.told {
+				a.told = true
+				all = append(all, a.complete)
+			}
+		}
+	}
+	s.mu.Unlock()
+	for _, complete := range all {
+		complete(err)
+	}
+}
+
+// kill ends all agreements.
+func (s *ballots) kill(err error) {
+	s.mu.Lock()
+	s.dead = err
+	var contexts []uint64
+	for ctx := range s.circles {
+		contexts = append(contexts, ctx)
+	}
+	s.mu.Unlock()
+	for _, ctx := range contexts {
+		s.finish(ctx, err)
+	}
+}
+
+// send sends messages of an agreement. A rank that does not get one is lost, which will be heard of.
+func (a *agreement) send(seq uint32, out []ballotMsg) {
+	c := a.c
+	for i := range out {
+		m := &out[i]
+		_ = c.proc.ep.Send(c.worldRank(m.to), m.pack(c.ctx, seq))
+	}
+}
+
+// A message of an agreement as a frame: context; number of the agreement, by; –, kind and phase; flags; the vote's context. The data is
+// the vote's kind, whether it is decided, and its two sets.
+
+func (m *ballotMsg) pack(ctx uint64, seq uint32) fabric.Frame {
+	f := fabric.Frame{Head: [fabric.HeadWords]uint64{ctx, uint64(seq)<<32 | uint64(uint32(m.by)), 0, agreeing.word() | uint64(m.phase), m.v.flags, m.v.ctx}}
+	decided := byte(0)
+	if m.decided {
+		decided = 1
+	}
+	f.Data = append(f.Data, byte(m.v.kind), decided)
+	f.Data = append(f.Data, m.v.lost...)
+	f.Data = append(f.Data, m.v.acked...)
+	return f
+}
+
+func unpackBallot(n int, head *[fabric.HeadWords]uint64, data []byte) (m ballotMsg, err error) {
+	m = ballotMsg{phase: phase(head[3]), by: int(int32(head[1]))}
+	set := membersBytes(n)
+	switch {
+	case m.phase < 1 || m.phase > lastPhase:
+		return m, fmt.Errorf("it sends a message of the unknown phase %d of an agreement", m.phase)
+	case m.by < -1 || m.by >= n:
+		return m, fmt.Errorf("it sends a vote of rank %d to an agreement of %d", m.by, n)
+	case len(data) != 2+2*set:
+		return m, fmt.Errorf("it sends a vote of %d bytes, not %d", len(data), 2+2*set)
+	case data[0] < 1 || voteKind(data[0]) > lastVote || data[1] > 1:
+		return m, fmt.Errorf("it sends a vote of the unknown kind %d", data[0])
+	}
+	m.decided = data[1] == 1
+	m.v = &vote{kind: voteKind(data[0]), flags: head[4], ctx: head[5]}
+	m.v.lost = append(members(nil), data[2:2+set]...)
+	m.v.acked = append(members(nil), data[2+set:]...)
+	return m, nil
+}
+
+// The group of a communicator, as data of a frame; none means all ranks.
+
+func packGroup(group []int32) []byte {
+	var b []byte
+	for _, r := range group {
+		b = binary.LittleEndian.AppendUint32(b, uint32(r))
+	}
+	return b
+}
+
+func unpackGroup(b []byte, size int) ([]int, error) {
+	var group []int
+	if len(b) == 0 {
+		for r := range size {
+			group = append(group, r)
+		}
+		return group, nil
+	}
+	if len(b)%4 != 0 || len(b)/4 > size {
+		return nil, fmt.Errorf("it sends a group in %d bytes", len(b))
+	}
+	for ; len(b) > 0; b = b[4:] {
+		r := binary.LittleEndian.Uint32(b)
+		if uint64(r) >= uint64(size) {
+			return nil, fmt.Errorf("it sends a group with rank %d", r)
+		}
+		group = append(group, int(r))
+	}
+	return group, nil
+}

@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"weft/internal/fabric"
+)
+
+// Failed returns the ranks of this communicator that the caller knows to be lost, in the order in which it learned of them. What was
+// returned once stays a prefix of what is returned later. Other ranks may know more or less; Agree and Shrink make it equal.
+func (c *Comm) Failed() []int {
+	t := c.proc.trouble.Load()
+	if t == nil {
+		return nil
+	}
+	return append([]int(nil), c.failures(t).ranks...)
+}
+
+// AckFailed says that the caller has taken notice of the first n of Failed. Receives from AnySource that are begun from now on wait for
+// the others, and fail again when a further member is lost; Agree does not report these n. It returns how many are acknowledged, which is not
+// less than before.
+func (c *Comm) AckFailed(n int) int {
+	n = min(n, len(c.Failed()))
+	for {
+		old := c.acked.Load()
+		if int(old) >= n {
+			return int(old)
+		}
+		if c.acked.CompareAndSwap(old, int32(n)) {
+			return n
+		}
+	}
+}
+
+// Revoke makes the communicator useless at all its ranks: what is pending on it fails with ErrRevoked, and so does what is begun later,
+// except Agree and Shrink. It is not collective: one rank that has seen a failure calls it, to get the others out of calls in which they wait
+// for ranks that will not come any more. It does not wait. Communicators made of this one are not revoked.
+func (c *Comm) Revoke() { c.proc.spreadRevocation(c.ctx, packGroup(c.group)) }
+
+// Revoked reports whether the communicator was revoked, as far as the caller knows.
+func (c *Comm) Revoked() bool { return c.proc.trouble.Load().isRevoked(c.ctx) }
+
+// Agree returns, at all ranks that live, the same: the bitwise and of the flags of all, and ErrPeerLost if a member is lost that not all have
+// acknowledged (see AckFailed). It works whatever dies and whether the communicator is revoked or not, but it waits for each rank that
+// lives to call it. What one rank has returned, no other rank will find different, even if the first has died since. Collective; when ctx
+// ends, only the waiting does.
+//
+// Errors: ErrPeerLost (the flags are valid), ErrMismatch (others call Shrink), ErrAborted, the context's.
+func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
+	v, err := c.decide(ctx, "agree", voteAgree, flags)
+	if err != nil {
+		return 0, err
+	}
+	if !v.lost.within(v.acked) {
+		for r := range c.size {
+			if v.lost.has(r) && !v.acked.has(r) {
+				return v.flags, c.fail("agree", r, NoPeer, fmt.Errorf("%w: rank %d", ErrPeerLost, r))
+			}
+		}
+	}
+	return v.flags, nil
+}
+
+// Shrink returns a communicator of the ranks that live, in their order: the same at all of them. A rank that dies meanwhile may be in it
+// or not; if it is, operations with it fail. It works also on a revoked communicator, and is to be called by all ranks that live.
+//
+// Errors: ErrMismatch (others call Agree), ErrPeerLost (the others take this rank for lost), ErrAborted, the context's.
+func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
+	v, err := c.decide(ctx, "shrink", voteShrink, 0)
+	if err != nil {
+		return nil, err
+	}
+	if v.lost.has(c.rank) {
+		return nil, c.fail("shrink", NoPeer, NoPeer, fmt.Errorf("%w: the others take this rank for lost", ErrPeerLost))
+	}
+	var alive []int
+	for r := range c.size {
+		if !v.lost.has(r) {
+			alive = append(alive, r)
+		}
+	}
+	return c.sub(alive, v.ctx), nil
+}
+
+// decide is an agreement, waited for.
+func (c *Comm) decide(ctx context.Context, op string, kind voteKind, flags uint64) (*vote, error) {
+	a, r := c.agree(kind, flags)
+	if _, err := r.Wait(ctx); err != nil {
+		var typed *Error
+		if errors.As(err, &typed) && typed.Op == "wait" {
+			err = typed.Err
+		}
+		return nil, c.fail(op, NoPeer, NoPeer, err)
+	}
+	v := a.b.out
+	if v.kind != kind {
+		return nil, c.fail(op, NoPeer, NoPeer, fmt.Errorf("%w: some ranks are in Agree and some in Shrink", ErrMismatch))
+	}
+	return v, nil
+}
+
+// spreadRevocation revokes a communicator at this rank, and at the others of its group. Each rank that hears of it for the first time tells all others,
+// so that either all ranks that live hear of it or none.
+func (p *proc) spreadRevocation(ctx uint64, group []byte) {
+	if !p.revoke(ctx) {
+		return
+	}
+	ranks, err := unpackGroup(group, p.world.size)
+	if err != nil {
+		panic("comm: bug: " + err.Error()) // it was checked
+	}
+	p.tellOthers(ranks, fabric.Frame{Head: [fabric.HeadWords]uint64{ctx, 0, 0, revoking.word()}, Data: group})
+}
+
+// tellOthers sends a frame to ranks of the run that are not lost.
+func (p *proc) tellOthers(ranks []int, f fabric.Frame) {
+	t := p.trouble.Load()
+	for _, r := range ranks {
+		if r != p.rank && t.lostRank(r) == nil {
+			_ = p.ep.Send(r, f)
+		}
+	}
+}
+
+// Lost says that a rank of another process is gone, or cannot be trusted any more.
+func (p *proc) Lost(src int, err error) {
+	var known *LostError
+	if !errors.As(err, &known) || known.Rank != src {
+		err = &LostError{Rank: src, Err: err}
+	}
+	p.world.lost(p, src, err)
+}
+
+// lost ends the run because of the loss of a rank, or has the run survive it. p has heard of it.
+func (w *world) lost(p *proc, r int, err error) {
+	switch {
+	case !w.survive:
+		w.end(&RankError{Rank: r, Err: err})
+	case w.procs[r] != nil:
+		w.die(r, err)
+	case p.lose(r, err):
+		w.cfg.Logger.Warn("rank lost", "rank", r, "at", p.rank, "cause", err)
+		// Another rank may have no way of its own to notice it, or may not have noticed yet.
+		p.tellOthers(allRanks(w.size), obituary(r, err))
+	}
+}
+
+// failed is the end of a rank's body with an error.
+func (w *world) failed(r int, err error) {
+	if w.survive {
+		w.die(r, err)
+		return
+	}
+	w.end(err)
+}
+
+// die is the death of a rank of this process, which the others survive: its operations fail, and the others hear of it.
+func (w *world) die(r int, err error) {
+	p := w.procs[r]
+	w.deaths.add(r, err)
+	w.cfg.Logger.Warn("rank dies", "rank", r, "cause", err)
+	if w.apart {
+		lost := obituary(r, err)
+		if w.endHere(err) {
+			p.tellOthers(allRanks(w.size), lost)
+		}
+		return
+	}
+	p.kill(&abortError{cause: err})
+	for _, q := range w.procs {
+		if q != p {
+			q.lose(r, &LostError{Rank: r, Err: err})
+		}
+	}
+}
+
+// obituary is the frame that says that a rank is lost.
+func obituary(r int, err error) fabric.Frame {
+	var lost *LostError
+	if errors.As(err, &lost) && lost.Rank == r {
+		err = lost.Err
+	}
+	text := err.Error()
+	return fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(r), 0, 0, mourning.word()}, Data: []byte(text[:min(len(text), maxReason)])}
+}
+
+// mourned is the arrival of an obituary from rank src. Of a rank that hears its own, the others take nothing any more.
+func (p *proc) mourned(src int, f *fabric.Frame) error {
+	if f.Head[0] >= uint64(p.world.size) {
+		return fmt.Errorf("it says that rank %d is lost", f.Head[0])
+	}
+	if !p.world.survive {
+		return fmt.Errorf("it survives the loss of ranks, which this one does not; all must be started alike (%s)", EnvSurvive)
+	}
+	r := int(f.Head[0])
+	var why error = &RemoteError{Text: string(f.Data[:min(len(f.Data), maxReason)])}
+	if r == p.rank {
+		why = fmt.Errorf("%w: rank %d takes this rank for lost: %w", ErrPeerLost, src, why)
+	}
+	p.Lost(r, why)
+	return nil
+}
+
+func allRanks(n int) []int {
+	all := make([]int, n)
+	for r := range all {
+		all[r] = r
+	}
+	return all
+}

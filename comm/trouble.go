@@ -1,0 +1,346 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// trouble is what one rank knows to have gone wrong. It is immutable, and replaced under proc.mu; world.troubled is set before the first
+// one, and is all that an operation looks at while there is none. README.md, "Failure", has the argument.
+type trouble struct {
+	dead    error               // nothing goes on at this rank
+	lost    []error             // by rank in the run; nil: alive, as far as is known
+	order   []int               // the lost ranks, as this one learned of them
+	revoked map[uint64]struct{} // contexts of messages
+}
+
+func (t *trouble) lostRank(r int) error {
+	if t == nil || uint(r) >= uint(len(t.lost)) {
+		return nil
+	}
+	return t.lost[r]
+}
+
+func (t *trouble) isRevoked(ctx uint64) bool {
+	if t == nil || t.revoked == nil {
+		return false
+	}
+	_, ok := t.revoked[ctx&^1]
+	return ok
+}
+
+// clone returns a copy to be changed and published.
+func (t *trouble) clone() *trouble {
+	if t == nil {
+		return &trouble{}
+	}
+	return &trouble{dead: t.dead, lost: slices.Clone(t.lost), order: slices.Clone(t.order), revoked: maps.Clone(t.revoked)}
+}
+
+// LostError says which rank is lost, and why. It wraps ErrPeerLost.
+type LostError struct {
+	Rank int // in the run, as in the first communicator
+	Err  error
+}
+
+// Error names the rank and the cause.
+func (e *LostError) Error() string {
+	return fmt.Sprintf("%v: rank %d of the run: %v", ErrPeerLost, e.Rank, e.Err)
+}
+
+// Unwrap returns ErrPeerLost and the cause.
+func (e *LostError) Unwrap() []error { return []error{ErrPeerLost, e.Err} }
+
+// failures is what a trouble means for one communicator.
+type failures struct {
+	of    *trouble
+	ranks []int // the lost members, as this rank learned of them: a prefix stays as it is
+}
+
+// failures returns the lost members of c. It computes them once per trouble.
+func (c *Comm) failures(t *trouble) *failures {
+	if f := c.failed.Load(); f != nil && f.of == t {
+		return f
+	}
+	f := &failures{of: t}
+	for _, r := range t.order {
+		if m := c.memberRank(r); m >= 0 {
+			f.ranks = append(f.ranks, m)
+		}
+	}
+	c.failed.Store(f)
+	return f
+}
+
+// memberRank returns the rank here of a rank of the run, -1 if it is no member.
+func (c *Comm) memberRank(r int) int {
+	if c.group == nil {
+		return r
+	}
+	return slices.Index(c.group, int32(r))
+}
+
+// lostMember is the error of an operation that needs all members, nil if none is lost.
+func (c *Comm) lostMember(t *trouble) error {
+	if f := c.failures(t); len(f.ranks) > 0 {
+		return t.lost[c.worldRank(f.ranks[0])]
+	}
+	return nil
+}
+
+// unacknowledged is the error of a receive from any source, nil if no member is lost that AckFailed has not covered.
+func (c *Comm) unacknowledged(t *trouble) error {
+	if f := c.failures(t); len(f.ranks) > int(c.acked.Load()) {
+		return t.lost[c.worldRank(f.ranks[c.acked.Load()])]
+	}
+	return nil
+}
+
+// barred returns why an operation on c with a peer cannot be begun, or go on, nil if nothing is in its way. The peer may be AnySource,
+// collectives need all.
+func (c *Comm) barred(t *trouble, peer int, collective bool) error {
+	switch {
+	case t == nil:
+		return nil
+	case t.dead != nil:
+		return t.dead
+	case t.isRevoked(c.ctx):
+		return ErrRevoked
+	case collective:
+		return c.lostMember(t)
+	case peer == AnySource:
+		return c.unacknowledged(t)
+	}
+	return t.lostRank(c.worldRank(peer))
+}
+
+// trouble returns why a message to a peer cannot be sent; collectives need all. The caller has seen world.troubled.
+func (c *Comm) trouble(peer int, collective bool) error {
+	if a := c.world.aborted.Load(); a != nil {
+		return a
+	}
+	return c.barred(c.proc.trouble.Load(), peer, collective)
+}
+
+// barred returns why a receive or probe cannot be posted. Messages that are here are received all the same, unless the
+// communicator is of no use any more. The caller holds mu.
+func (p *proc) barred(t *trouble, op *recvOp) error {
+	collective := op.entry.key.ctx&1 != 0
+	err := op.c.barred(t, int(op.entry.key.src), collective)
+	if err == nil || collective || t.dead != nil || t.isRevoked(op.c.ctx) || p.m.peek(op.entry.key) == nil {
+		return err
+	}
+	return nil
+}
+
+// barredNow is barred where there may be no trouble. It is short, to be part of its caller.
+func (p *proc) barredNow(op *recvOp) error {
+	if t := p.trouble.Load(); t != nil {
+		return p.barred(t, op)
+	}
+	return nil
+}
+
+// sent is what a sender is told whose receiver ends with err: the run has ended, or just the receiver.
+func (p *proc) sent(err error) error {
+	if a := p.world.aborted.Load(); a != nil {
+		return a
+	}
+	return &LostError{Rank: p.rank, Err: err}
+}
+
+// refuses returns why a message is not taken, nil if it is. The caller holds mu.
+func (p *proc) refuses(t *trouble, h *header, from *sendOp) error {
+	switch {
+	case t.dead != nil:
+		return p.sent(t.dead)
+	case t.isRevoked(h.ctx):
+		return ErrRevoked
+	case from != nil:
+		// A rank of this process that has died and goes on sending: its memory is to be let go.
+		return t.lostRank(from.c.proc.rank)
+	}
+	return nil
+}
+
+// concerns says whether the loss of rank r of the run ends an operation of c with a peer.
+func (c *Comm) concerns(r, peer int, collective bool) bool {
+	m := c.memberRank(r)
+	return m >= 0 && (collective || peer == AnySource || peer == m)
+}
+
+// change replaces the trouble and takes what it ends out of the matcher. It returns false if there is nothing new. The rank's
+// transfers with other processes are the caller's to end.
+func (p *proc) change(edit func(t *trouble) bool, ps func(*recvOp) error, as func(*message) error) bool {
+	p.world.troubled.Store(true)
+	p.mu.Lock()
+	t := p.trouble.Load()
+	if t != nil && t.dead != nil {
+		p.mu.Unlock()
+		return false
+	}
+	t = t.clone()
+	if !edit(t) {
+		p.mu.Unlock()
+		return false
+	}
+	p.trouble.Store(t)
+	var why []error
+	posts, arrivals := p.m.extract(func(e *posted) bool {
+		err := ps(e.op)
+		if err != nil {
+			why = append(why, err)
+		}
+		return err != nil
+	}, func(a *arrival) bool { return as(a.msg) != nil })
+	p.mu.Unlock()
+	for i, e := range posts {
+		e.op.st, e.op.err = Status{}, e.op.fail(why[i])
+		e.op.done()
+	}
+	for _, a := range arrivals {
+		msg := a.msg
+		if msg.from != nil {
+			msg.from.done(msg.from.fail(as(msg)))
+		}
+		if msg.data != nil {
+			msg.data.free()
+		}
+	}
+	return true
+}
+
+// lose records that rank r of the run is lost, and ends what needs it. It returns false if that was known.
+func (p *proc) lose(r int, err error) bool {
+	recv := func(op *recvOp) error {
+		if op.c.concerns(r, int(op.entry.key.src), op.entry.key.ctx&1 != 0) {
+			return err
+		}
+		return nil
+	}
+	send := func(op *sendOp, to int) error {
+		if to == r || op.waiter == schedule && op.c.memberRank(r) >= 0 {
+			return err
+		}
+		return nil
+	}
+	news := p.change(func(t *trouble) bool {
+		if t.lostRank(r) != nil {
+			return false
+		}
+		if t.lost == nil {
+			t.lost = make([]error, p.world.size)
+		}
+		t.lost[r] = err
+		t.order = append(t.order, r)
+		return true
+	}, recv, func(msg *message) error {
+		switch {
+		case msg.far == r+1:
+			return err
+		case msg.from != nil && msg.from.c.proc.rank == r:
+			return err
+		case msg.from != nil:
+			return send(msg.from, p.rank)
+		}
+		return nil
+	})
+	if news {
+		p.far.end(p, send, func(t *transfer) error {
+			if t.src == r {
+				return err
+			}
+			if t.op.waiter == schedule {
+				return recv(t.op)
+			}
+			return nil
+		})
+		p.ballots.lose(p, r)
+	}
+	return news
+}
+
+// revoke records that a communicator is revoked, and ends what is pending on it. It returns false if that was known.
+func (p *proc) revoke(ctx uint64) bool {
+	on := func(c *Comm) error {
+		if c.ctx == ctx {
+			return ErrRevoked
+		}
+		return nil
+	}
+	send := func(op *sendOp, _ int) error { return on(op.c) }
+	news := p.change(func(t *trouble) bool {
+		if t.isRevoked(ctx) {
+			return false
+		}
+		if t.revoked == nil {
+			t.revoked = map[uint64]struct{}{}
+		}
+		t.revoked[ctx] = struct{}{}
+		return true
+	}, func(op *recvOp) error { return on(op.c) }, func(msg *message) error {
+		if msg.h.ctx&^1 == ctx {
+			return ErrRevoked
+		}
+		return nil
+	})
+	if news {
+		p.far.end(p, send, func(t *transfer) error { return on(t.op.c) })
+	}
+	return news
+}
+
+// end ends what waits for ranks of other processes and is given an error by send or recv. What is being written to ends when that
+// is done.
+func (f *far) end(p *proc, send func(op *sendOp, dst int) error, recv func(t *transfer) error) {
+	type ended struct {
+		op  *sendOp
+		err error
+	}
+	var sends []ended
+	pulls := map[uint64]*transfer{}
+	f.mu.Lock()
+	for id, op := range f.sends {
+		if err := send(op, op.far); err != nil {
+			sends = append(sends, ended{op, err})
+			f.withdrawLocked(id, op.far)
+		}
+	}
+	for number, t := range f.pulls {
+		if recv(t) != nil {
+			pulls[number] = t
+		}
+	}
+	f.mu.Unlock()
+	for _, s := range sends {
+		s.op.done(s.op.fail(s.err))
+	}
+	for number, t := range pulls {
+		err := recv(t)
+		if p.ep.Forget(t.src, number) {
+			f.arrived(p, number, t, err)
+		}
+	}
+}
+
+// withdrawLocked takes back an announced send. The receiver may have asked for it already: that is then no breach of the protocol.
+// +checklocks:f.mu
+func (f *far) withdrawLocked(id uint64, dst int) {
+	delete(f.sends, id)
+	if f.withdrawn == nil {
+		f.withdrawn = make(map[uint64]int)
+	}
+	f.withdrawn[id] = dst
+}
+
+// interrupted returns why a transfer that was just begun must not go on: what has gone wrong meanwhile may not have seen it.
+func (p *proc) interrupted(c *Comm, peer int, collective bool) error {
+	if !p.world.troubled.Load() {
+		return nil
+	}
+	return c.barred(p.trouble.Load(), peer, collective)
+}
