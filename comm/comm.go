@@ -38,6 +38,10 @@ type Comm struct {
 
 	collSeq atomic.Uint32 // collectives started; their tag
 
+	// line are the contexts of this communicator and of those that it was made of by Dup and Split: who revokes one of these revokes it.
+	// nil: its own only.
+	line []uint64
+
 	voteSeq atomic.Uint32            // agreements started
 	acked   atomic.Int32             // lost members that AckFailed has covered
 	failed  atomic.Pointer[failures] // the lost members, as of some trouble
@@ -99,7 +103,12 @@ func (c *Comm) split(name string, color, key int) (*Comm, error) {
 		}
 	}
 	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(votes[a].key, votes[b].key) })
-	return c.sub(members, uint64(votes[0].ctx)), nil
+	n := c.sub(members, uint64(votes[0].ctx))
+	if n.line = c.line; n.line == nil {
+		n.line = []uint64{c.ctx}
+	}
+	n.line = append(slices.Clone(n.line), n.ctx)
+	return n, nil
 }
 
 // sub returns the communicator of some members, in that order, as this rank has it, if it is one of them.

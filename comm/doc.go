@@ -45,12 +45,19 @@
 //   - Collectives of a communicator are matched by their number; their messages have a context of their own.
 //   - Partial results are combined in an order that depends on the number of ranks and the root, never on time.
 //
+// # Failure
+//
+// A rank that returns an error, or whose process dies, ends the run for all. With Config.Survive it fails what needs that rank, with
+// ErrPeerLost, and no more; [Comm.Revoke], [Comm.Shrink] and [Comm.Agree] are what a program goes on with. No call waits for a rank that
+// is lost.
+//
 // # Lock order
 //
 //	proc.mu         a rank's matcher; never two of them at once
+//	ballots.mu      a rank's agreements
 //	trampoline.mu   a backlog of callbacks
 //
-// Neither is held while the other is taken, nor while a payload is copied, a callback runs or a request completes.
+// None is held while another is taken, nor while a payload is copied, a callback runs or a request completes.
 //
 // # Concurrency and blocking
 //

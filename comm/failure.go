@@ -39,11 +39,12 @@ func (c *Comm) AckFailed(n int) int {
 
 // Revoke makes the communicator useless at all its ranks: what is pending on it fails with ErrRevoked, and so does what is begun later,
 // except Agree and Shrink. It is not collective: one rank that has seen a failure calls it, to get the others out of calls in which they wait
-// for ranks that will not come any more. It does not wait. Communicators made of this one are not revoked.
+// for ranks that will not come any more. It does not wait. Communicators made of this one by Dup and Split are revoked with it, since a rank in
+// which Dup has failed could not revoke the one that another has got. Those made by Shrink are not.
 func (c *Comm) Revoke() { c.proc.spreadRevocation(c.ctx, packGroup(c.group)) }
 
 // Revoked reports whether the communicator was revoked, as far as the caller knows.
-func (c *Comm) Revoked() bool { return c.proc.trouble.Load().isRevoked(c.ctx) }
+func (c *Comm) Revoked() bool { return c.revokedIn(c.proc.trouble.Load()) }
 
 // Agree returns, at all ranks that live, the same: the bitwise and of the flags of all, and ErrPeerLost if a member is lost that not all have
 // acknowledged (see AckFailed). It works whatever dies and whether the communicator is revoked or not, but it waits for each rank that

@@ -48,6 +48,7 @@ func (f *far) transmit(p *proc, h *header, data []byte, from *sendOp, dst int) e
 		return p.sendError(err)
 	}
 	from.far = dst
+	c, peer, collective := from.c, from.dst, from.waiter == schedule // from may be another's when it has been sent
 	id, err := f.announce(from)
 	if err != nil {
 		return err
@@ -56,7 +57,7 @@ func (f *far) transmit(p *proc, h *header, data []byte, from *sendOp, dst int) e
 	binary.LittleEndian.PutUint64(number[:], id)
 	err = p.sendError(p.ep.Send(dst, fabric.Frame{Head: h.pack(), Data: number[:]}))
 	if err == nil {
-		err = p.interrupted(from.c, from.dst, from.waiter == schedule)
+		err = p.interrupted(c, peer, collective)
 	}
 	if err != nil && f.withdraw(id) {
 		return err
@@ -121,6 +122,7 @@ func (op *recvOp) pull(p *proc, h *header, src int, id uint64) bool {
 		return true
 	}
 	t := &transfer{op: op, src: src}
+	c, collective := op.c, op.waiter == schedule // op may be another's when the payload is here
 	f := &p.far
 	f.mu.Lock()
 	if f.dead != nil {
@@ -144,7 +146,7 @@ func (op *recvOp) pull(p *proc, h *header, src int, id uint64) bool {
 	err := p.ep.Send(src, fabric.Frame{Head: [fabric.HeadWords]uint64{id, number, 0, wanted.word(), want}})
 	if err == nil {
 		// Who ends transfers has found nothing to forget if it came between the two above.
-		err = p.interrupted(op.c, int(h.src), op.waiter == schedule)
+		err = p.interrupted(c, int(h.src), collective)
 	}
 	if err != nil && p.ep.Forget(src, number) {
 		f.arrived(p, number, t, err)

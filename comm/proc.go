@@ -245,6 +245,9 @@ func (p *proc) file(h *header, msg *message) {
 // refuse ends a send whose message is not taken.
 func refuse(h *header, from *sendOp, err error) {
 	if from != nil && h.proto == ready {
+		if err == ErrRevoked {
+			from.c.proc.revoke(h.ctx &^ 1) // who is told so has heard of it
+		}
 		from.done(from.fail(err))
 	}
 }

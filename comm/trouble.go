@@ -33,6 +33,19 @@ func (t *trouble) isRevoked(ctx uint64) bool {
 	return ok
 }
 
+// revokedIn says whether c is revoked, or what it was made of.
+func (c *Comm) revokedIn(t *trouble) bool {
+	if t == nil || t.revoked == nil {
+		return false
+	}
+	for _, ctx := range c.line {
+		if t.isRevoked(ctx) {
+			return true
+		}
+	}
+	return t.isRevoked(c.ctx)
+}
+
 // clone returns a copy to be changed and published.
 func (t *trouble) clone() *trouble {
 	if t == nil {
@@ -108,7 +121,7 @@ func (c *Comm) barred(t *trouble, peer int, collective bool) error {
 		return nil
 	case t.dead != nil:
 		return t.dead
-	case t.isRevoked(c.ctx):
+	case c.revokedIn(t):
 		return ErrRevoked
 	case collective:
 		return c.lostMember(t)
@@ -131,7 +144,7 @@ func (c *Comm) trouble(peer int, collective bool) error {
 func (p *proc) barred(t *trouble, op *recvOp) error {
 	collective := op.entry.key.ctx&1 != 0
 	err := op.c.barred(t, int(op.entry.key.src), collective)
-	if err == nil || collective || t.dead != nil || t.isRevoked(op.c.ctx) || p.m.peek(op.entry.key) == nil {
+	if err == nil || collective || t.dead != nil || op.c.revokedIn(t) || p.m.peek(op.entry.key) == nil {
 		return err
 	}
 	return nil
@@ -159,6 +172,8 @@ func (p *proc) refuses(t *trouble, h *header, from *sendOp) error {
 	case t.dead != nil:
 		return p.sent(t.dead)
 	case t.isRevoked(h.ctx):
+		return ErrRevoked
+	case from != nil && from.c.revokedIn(t):
 		return ErrRevoked
 	case from != nil:
 		// A rank of this process that has died and goes on sending: its memory is to be let go.
@@ -267,7 +282,7 @@ func (p *proc) lose(r int, err error) bool {
 // revoke records that a communicator is revoked, and ends what is pending on it. It returns false if that was known.
 func (p *proc) revoke(ctx uint64) bool {
 	on := func(c *Comm) error {
-		if c.ctx == ctx {
+		if c.ctx == ctx || slices.Contains(c.line, ctx) {
 			return ErrRevoked
 		}
 		return nil
@@ -286,6 +301,9 @@ func (p *proc) revoke(ctx uint64) bool {
 		if msg.h.ctx&^1 == ctx {
 			return ErrRevoked
 		}
+		if msg.from != nil {
+			return on(msg.from.c)
+		}
 		return nil
 	})
 	if news {
@@ -302,7 +320,12 @@ func (f *far) end(p *proc, send func(op *sendOp, dst int) error, recv func(t *tr
 		err error
 	}
 	var sends []ended
-	pulls := map[uint64]*transfer{}
+	type pull struct {
+		number uint64
+		t      *transfer
+		err    error
+	}
+	var pulls []pull
 	f.mu.Lock()
 	for id, op := range f.sends {
 		if err := send(op, op.far); err != nil {
@@ -311,18 +334,17 @@ func (f *far) end(p *proc, send func(op *sendOp, dst int) error, recv func(t *tr
 		}
 	}
 	for number, t := range f.pulls {
-		if recv(t) != nil {
-			pulls[number] = t
+		if err := recv(t); err != nil {
+			pulls = append(pulls, pull{number, t, err})
 		}
 	}
 	f.mu.Unlock()
 	for _, s := range sends {
 		s.op.done(s.op.fail(s.err))
 	}
-	for number, t := range pulls {
-		err := recv(t)
-		if p.ep.Forget(t.src, number) {
-			f.arrived(p, number, t, err)
+	for _, x := range pulls {
+		if p.ep.Forget(x.t.src, x.number) {
+			f.arrived(p, x.number, x.t, x.err)
 		}
 	}
 }

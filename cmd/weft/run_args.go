@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"weft/comm"
 	"weft/internal/launch"
 	"weft/internal/launch/job"
 )
@@ -118,6 +119,12 @@ func parseRun(args []string) (spec job.Spec, help bool, err error) {
 	}
 	if spec.Label && spec.OutputDir != "" {
 		return spec, false, fmt.Errorf("-label and -output are two ways to tell ranks apart; choose one")
+	}
+	if _, set := os.LookupEnv(comm.EnvSurvive); spec.KeepGoing && !set {
+		for i := range spec.Parts {
+			p := &spec.Parts[i]
+			p.Env = append([]string{comm.EnvSurvive + "=1"}, p.Env...) // what the user gives counts more
+		}
 	}
 	return spec, false, nil
 }
