@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 
 	"weft/internal/fabric"
 )
@@ -85,32 +84,11 @@ func (p *peer) send(kind uint32, f *fabric.Frame, done func(error)) error {
 
 // push sends a transfer as pieces, and calls done when the last one is written.
 func (p *peer) push(key uint64, data []byte, done func(error)) {
-	var (
-		pieces = (len(data) + MaxFrame - 1) / MaxFrame
-		left   atomic.Int64
-		failed atomic.Pointer[error]
-	)
-	left.Store(int64(pieces))
-	written := func(err error) {
-		if err != nil {
-			failed.CompareAndSwap(nil, &err)
-		}
-		if left.Add(-1) > 0 {
-			return
-		}
-		if e := failed.Load(); e != nil {
-			done(*e)
-			return
-		}
-		done(nil)
-	}
-	if pieces == 1 {
-		written = done
-	}
+	done = fabric.Last((len(data)+MaxFrame-1)/MaxFrame, done)
 	for off := 0; off < len(data); off += MaxFrame {
 		f := fabric.Frame{Head: [fabric.HeadWords]uint64{key, uint64(off)}, Data: data[off:min(off+MaxFrame, len(data))]}
-		if err := p.send(kindPiece, &f, written); err != nil {
-			written(err)
+		if err := p.send(kindPiece, &f, done); err != nil {
+			done(err)
 		}
 	}
 }

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"fmt"
+
+	"weft/internal/fabric"
+)
+
+const (
+	lineSize = 64 // of a cache
+	// ringSize is the memory of a ring in bytes.
+	ringSize = 256 << 10
+	// EagerLimit is the advice of this fabric in bytes. Up to it, two copies cost less than the offer, the copy by the kernel and the answer.
+	EagerLimit = 16 << 10
+	// MaxFrame is the largest payload of a frame in bytes: four fit into a ring, whatever is in it.
+	MaxFrame = ringSize/4 - 2*lineSize
+	// MaxSize is the largest number of ranks: each has its ring in each inbox.
+	MaxSize = 1 << 14
+)
+
+// Config says where an endpoint is.
+type Config struct {
+	Rank int // of this endpoint
+	Size int // number of ranks; those of other nodes count
+	// Lookup returns what Addr of another rank's endpoint has returned. It does not block. It is called once for each rank, with the
+	// first frame to or from it.
+	Lookup func(rank int) (string, error)
+
+	// NoCopy turns off copies from process to process.
+	NoCopy bool
+}
+
+func (c *Config) check() error {
+	switch {
+	case c.Size < 1 || c.Size > MaxSize:
+		return fmt.Errorf("%w: shm: %d ranks; 1 to %d are legal", fabric.ErrRank, c.Size, MaxSize)
+	case c.Rank < 0 || c.Rank >= c.Size:
+		return fmt.Errorf("%w: shm: rank %d of %d", fabric.ErrRank, c.Rank, c.Size)
+	}
+	return nil
+}

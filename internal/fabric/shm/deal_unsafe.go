@@ -1,0 +1,83 @@
+//go:build linux
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// numDeals is the number of transfers of one pair of ranks and direction that both sides copy at once. Others are the receiver's alone.
+const numDeals = 8
+
+// deal deals out the chunks of a transfer to its two sides. It lies in the receiver's inbox.
+type deal struct {
+	next atomic.Uint64 // generation << 32 | chunk
+	_    [lineSize - 8]byte
+	over atomic.Uint64 // generation << 32 | chunks that are copied
+	_    [lineSize - 8]byte
+}
+
+// start makes a new transfer's deal. The receiver, which has seen the last one end.
+func (d *deal) start() (generation uint32) {
+	generation = uint32(d.next.Load()>>32) + 1
+	d.over.Store(uint64(generation) << 32)
+	d.next.Store(uint64(generation) << 32)
+	return generation
+}
+
+// take returns a chunk that the caller is to copy; false if none is left, or the transfer is over.
+func (d *deal) take(generation uint32, chunks uint64) (uint64, bool) {
+	for {
+		w := d.next.Load()
+		if uint32(w>>32) != generation || w&(1<<32-1) >= chunks {
+			return 0, false
+		}
+		if d.next.CompareAndSwap(w, w+1) {
+			return w & (1<<32 - 1), true
+		}
+	}
+}
+
+// end says that a chunk is copied, and reports whether it was the last.
+func (d *deal) end(chunks uint64) bool { return d.over.Add(1)&(1<<32-1) == chunks }
+
+// readPeer copies from the memory of another process.
+func readPeer(pid int, dst []byte, addr uint64) error {
+	return across(dst, addr, func(local []unix.Iovec, remote []unix.RemoteIovec) (int, error) {
+		return unix.ProcessVMReadv(pid, local, remote, 0)
+	})
+}
+
+// writePeer copies to the memory of another process.
+func writePeer(pid int, addr uint64, src []byte) error {
+	return across(src, addr, func(local []unix.Iovec, remote []unix.RemoteIovec) (int, error) {
+		return unix.ProcessVMWritev(pid, local, remote, 0)
+	})
+}
+
+func across(mem []byte, addr uint64, move func([]unix.Iovec, []unix.RemoteIovec) (int, error)) error {
+	for len(mem) > 0 {
+		local := [1]unix.Iovec{{Base: &mem[0]}}
+		local[0].SetLen(len(mem))
+		remote := [1]unix.RemoteIovec{{Base: uintptr(addr), Len: len(mem)}}
+		n, err := move(local[:], remote[:])
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return err
+		case n <= 0:
+			return unix.EFAULT
+		}
+		mem, addr = mem[n:], addr+uint64(n)
+	}
+	return nil
+}
+
+func address(mem []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) }

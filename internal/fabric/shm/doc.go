@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package shm is the fabric between the processes of one node: frames go through rings in memory that two processes have mapped, large
+// transfers by one copy from process to process. It works on Linux; elsewhere New returns [fabric.ErrUnsupported].
+//
+//	ep, _ := shm.New(shm.Config{Rank: 1, Size: 4, Lookup: address}) // address(rank) is what ep.Addr() of that rank has said
+//	ep.Bind(handler)
+//	ep.Send(2, fabric.Frame{Data: bytes})
+//
+// # The inbox
+//
+// Each rank owns an inbox: anonymous memory (mode 0600, without a name, sealed in size), so that nothing is left behind however the
+// processes end. Whoever sends to the rank opens it by the rank's process and descriptor, and proves by nothing: the kernel
+// lets in processes of the same user only. The inbox has a ring for each rank that may send, of which untouched pages cost nothing, a word that
+// says whether somebody looks at the rings, and counters of shared transfers. A pipe wakes the owner.
+//
+// # A ring
+//
+// A ring has one producer and one consumer. A frame begins at a multiple of a cache line, with one word that is not zero and that is written
+// last: length, kind, and a bit that is always set. The consumer looks at that word alone, so that a frame of up to eight bytes of
+// data moves one line. When the frame is over, the consumer makes the first word of each of its lines zero again: what was payload
+// in one lap must not look like a frame in the next. It publishes how far it has come only after a quarter of the ring, or when the producer
+// waits, and the producer looks there only when the ring seems to be full: the two share no line that is written for each frame.
+//
+// # Who looks
+//
+// One goroutine of a process looks at the rings at a time: one that waits for a message and does so for a short time (Look), or else the
+// endpoint's own goroutine, which sleeps in the poller of Go's runtime, on the pipe. The look word is 2 while somebody looks, plus 1 from when
+// somebody has written to the pipe until the sleeper is up:
+//
+//	W1 the producer publishes a frame (atomic)          R1 the looker ends: word -= 2
+//	W2 it loads the word; if zero: 0 → 1, and it        R2 if that makes it zero, it looks at the rings once more;
+//	   writes a byte to the pipe                           if there is a frame, it does what W2 does
+//
+// No frame is forgotten: either W2 sees a word that is not zero, and then R1 comes after it, so that R2 sees the frame; or it
+// sees zero and wakes. While somebody looks, a frame costs its producer one load.
+//
+// # A full ring
+//
+// Send and Push never wait. What does not fit is queued at the sender, which sets the ring's waiting word and tries once more (else the
+// consumer could have emptied the ring, and gone, between the two). The consumer, when it sees that word, publishes its place, clears the word, and
+// wakes the producer's side as W2 does; whoever looks there moves what is queued.
+//
+// # Large transfers
+//
+// Where the kernel lets a process read the other's memory (process_vm_readv; tried when the two connect), Push sends an offer with the address. The receiver
+// copies from there; if it is more than one chunk, it first invites the sender to help: a counter in the inbox deals out the chunks to both sides.
+// Whoever ends the last chunk says so to the other. So a transfer does not wait for a side that gets no processor. A counter is used again for
+// later transfers, and so carries a generation: a helper that comes late finds another one, and takes nothing.
+// Elsewhere, Push sends pieces through the ring.
+//
+// Copies are made by whoever looks, but outside of looking, so that others can look meanwhile.
+//
+// # Loss
+//
+// A descriptor of each process that this one is connected with tells when it ends. What it has put into its ring before is still
+// delivered. If it has not said goodbye there, it is lost.
+//
+// # Trust
+//
+// The other processes are of the same user, but may be broken: each length and kind is read once and checked, and what a peer
+// may write is rings and counters alone; addresses in frames are used for copies by the kernel, into memory that is expected to be written.
+// A peer whose ring makes no sense is lost.
+//
+// Lock order: looking before peer.mu before bulk.mu. No lock but looking is held while the handler or done is called.
+package shm

@@ -1,0 +1,222 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weft/internal/fabric"
+)
+
+// Endpoint is one rank's end.
+type Endpoint struct {
+	// Constant after construction.
+	cfg   Config
+	box   *inbox
+	file  *os.File // of box
+	bell  *os.File // the pipe by which the owner is woken: this end is read
+	rope  *os.File // and this one is opened by the others
+	peers []*peer
+	addr  string
+
+	handler fabric.Handler // set once by Bind
+
+	expected fabric.Expected
+	bulk     bulk
+
+	looking atomic.Bool // who has set it looks; package comment, "Who looks"
+	up      atomic.Bool // it is the sleeper
+	wanted  atomic.Bool // and another goroutine would rather look
+
+	// Of who looks.
+	joins  uint32  // producers that are known
+	active []*peer // those who have sent
+
+	pending atomic.Int32 // peers with frames that wait for room
+	deaths  atomic.Int32 // peers whose processes have ended, and whose rings are to be looked at for the last time
+
+	closed    atomic.Bool
+	bound     atomic.Bool
+	wg        sync.WaitGroup // all goroutines
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// New returns the endpoint of a rank.
+func New(cfg Config) (*Endpoint, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	e := &Endpoint{cfg: cfg}
+	var err error
+	if e.box, e.file, err = makeInbox(cfg.Size); err != nil {
+		return nil, err
+	}
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return nil, errors.Join(fmt.Errorf("shm: a pipe: %w", err), e.release())
+	}
+	e.bell, e.rope = os.NewFile(uintptr(fds[0]), "weft bell"), os.NewFile(uintptr(fds[1]), "weft bell")
+	if !cfg.NoCopy {
+		// Where a process may be read by its descendants only, this one lets all of its user read it. Elsewhere the call is not known.
+		_ = unix.Prctl(unix.PR_SET_PTRACER, ^uintptr(0), 0, 0, 0)
+	}
+	e.peers = make([]*peer, cfg.Size)
+	for r := range e.peers {
+		e.peers[r] = newPeer(e, r)
+	}
+	e.bulk.init()
+	e.addr = makeAddr(e)
+	return e, nil
+}
+
+func (e *Endpoint) release() error {
+	e.box.unmap()
+	err := e.file.Close()
+	if e.bell != nil {
+		err = errors.Join(err, e.bell.Close(), e.rope.Close())
+	}
+	return err
+}
+
+// makeAddr returns the address of the endpoint: the process, its descriptors of inbox and pipe, what it says of itself in the inbox, and
+// where that is in its memory.
+func makeAddr(e *Endpoint) string {
+	return fmt.Sprintf("%d %d %d %s %x", os.Getpid(), e.file.Fd(), fdOf(e.rope), hex.EncodeToString(e.box.head.token[:]), address(e.box.head.token[:]))
+}
+
+// fdOf returns the descriptor of a file without making it a blocking one.
+func fdOf(f *os.File) (fd uintptr) {
+	if raw, err := f.SyscallConn(); err == nil {
+		_ = raw.Control(func(n uintptr) { fd = n })
+	}
+	return fd
+}
+
+// Addr returns what the others' Lookup is to return.
+func (e *Endpoint) Addr() string { return e.addr }
+
+// Rank returns the endpoint's rank.
+func (e *Endpoint) Rank() int { return e.cfg.Rank }
+
+// Size returns the number of ranks.
+func (e *Endpoint) Size() int { return e.cfg.Size }
+
+// Caps returns the properties of the connection to a peer.
+func (e *Endpoint) Caps(int) fabric.Caps {
+	return fabric.Caps{Kind: "shm", EagerLimit: EagerLimit, MaxFrame: MaxFrame, Ordered: true, SharedMemory: true}
+}
+
+// Bind sets the handler. From now on frames are delivered.
+func (e *Endpoint) Bind(h fabric.Handler) {
+	if e.bound.Swap(true) {
+		return
+	}
+	e.handler = h
+	e.wg.Go(e.sleeper)
+}
+
+// Local returns the handler for the rank itself.
+func (e *Endpoint) Local(peer int) fabric.Handler {
+	if peer == e.cfg.Rank {
+		return e.handler
+	}
+	return nil
+}
+
+// Send moves one frame to a rank.
+func (e *Endpoint) Send(dst int, f fabric.Frame) error {
+	switch {
+	case uint(dst) >= uint(len(e.peers)):
+		return fmt.Errorf("%w: %d of %d", fabric.ErrRank, dst, len(e.peers))
+	case len(f.Data) > MaxFrame:
+		return fmt.Errorf("%w: a frame of %d bytes; the largest is %d", fabric.ErrUnsupported, len(f.Data), MaxFrame)
+	case dst == e.cfg.Rank:
+		if e.closed.Load() {
+			return fabric.ErrClosed
+		}
+		e.handler.Deliver(dst, f)
+		return nil
+	}
+	return e.peers[dst].send(kindFrame, &f, nil)
+}
+
+// Expect says where the bytes of a transfer are to be put.
+func (e *Endpoint) Expect(src int, key uint64, dst []byte, done func(error)) {
+	e.expected.Add(src, key, dst, done)
+}
+
+// Forget takes an expectation back.
+func (e *Endpoint) Forget(src int, key uint64) bool { return e.expected.Forget(src, key) }
+
+// Push sends the bytes of a transfer.
+func (e *Endpoint) Push(dst int, key uint64, data []byte, done func(error)) {
+	switch {
+	case uint(dst) >= uint(len(e.peers)):
+		done(fmt.Errorf("%w: %d of %d", fabric.ErrRank, dst, len(e.peers)))
+	case dst != e.cfg.Rank:
+		e.peers[dst].push(key, data, done)
+	case e.closed.Load():
+		done(fabric.ErrClosed)
+	default:
+		place, err := e.expected.Begin(dst, key, 0, len(data))
+		if place != nil {
+			copy(place, data)
+			e.expected.End(dst, key, len(data), nil)
+		}
+		done(err)
+	}
+}
+
+// linger is how long Close waits for peers to take what is queued.
+const linger = 5 * time.Second
+
+// Close ends the rank's part: what is queued is written, transfers that are begun end, both in bounded time, and the peers are told.
+// What is in their rings stays there.
+func (e *Endpoint) Close() error {
+	e.closeOnce.Do(func() {
+		expired := time.NewTimer(linger)
+		defer expired.Stop()
+		if e.bound.Load() {
+			e.bulk.flush(expired)
+		}
+		for _, p := range e.peers {
+			p.close()
+		}
+		if e.bound.Load() {
+			for _, p := range e.peers {
+				select {
+				case <-p.flushed:
+				case <-expired.C:
+					expired.Reset(0) // for the others
+				}
+			}
+		}
+		e.closed.Store(true)
+		_, _ = e.rope.Write([]byte{0}) // the sleeper ends
+		for _, p := range e.peers {
+			p.unwatch()
+		}
+		e.wg.Wait()
+		for !e.looking.CompareAndSwap(false, true) { // for ever: nobody looks behind this
+			time.Sleep(10 * time.Microsecond)
+		}
+		e.work()
+		for _, p := range e.peers {
+			p.leave()
+		}
+		e.bulk.fail(nil, fabric.ErrClosed)
+		e.expected.Close()
+		e.closeErr = e.release()
+	})
+	return e.closeErr
+}

@@ -1,0 +1,228 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weft/internal/fabric"
+)
+
+const (
+	// lookFor is how long Look looks before it leaves it to the sleeper, and sleepAfter how long the sleeper does when it is up.
+	lookFor    = 50 * time.Microsecond
+	sleepAfter = 20 * time.Microsecond
+	// yieldEvery is how many times one looks until another process or goroutine gets its turn: as many ranks as processors need no turns, and with
+	// more of them nothing goes on without.
+	yieldEvery = 64
+	// batch is how many frames of one peer are taken before those of the next.
+	batch = 32
+)
+
+// Look delivers what comes until there is something in woken, or for a short time. It returns at once if another goroutine looks that waits
+// too.
+func (e *Endpoint) Look(woken <-chan struct{}) {
+	if !e.enter() {
+		if !e.up.Load() {
+			return
+		}
+		// The sleeper makes way: a goroutine that it would have to wake would go on later.
+		e.wanted.Store(true)
+		for n := 0; !e.enter(); n++ {
+			if len(woken) > 0 || n > 1000 {
+				return
+			}
+			if n%100 == 99 {
+				runtime.Gosched()
+			}
+		}
+	}
+	e.look(woken, lookFor)
+}
+
+// look looks until there is something in woken, or nothing has come for a while. The caller has entered.
+func (e *Endpoint) look(woken <-chan struct{}, patience time.Duration) {
+	var until time.Time
+	for n := 1; len(woken) == 0; n++ {
+		if e.poll() {
+			n, until = 0, time.Time{}
+			if e.bulk.waits.Load() > 0 {
+				e.leave()
+				e.work()
+				if !e.enter() {
+					return
+				}
+			}
+			continue
+		}
+		if woken == nil && e.wanted.Load() {
+			break
+		}
+		if n%yieldEvery != 0 {
+			continue
+		}
+		switch now := time.Now(); {
+		case until.IsZero():
+			until = now.Add(patience)
+		case now.After(until):
+			e.leave()
+			return
+		}
+		rest()
+	}
+	e.leave()
+}
+
+// rest gives up the processor: to a goroutine of this process, or else to another process.
+func rest() {
+	runtime.Gosched()
+	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+}
+
+// enter makes the caller the one who looks.
+func (e *Endpoint) enter() bool {
+	if e.looking.Load() || !e.looking.CompareAndSwap(false, true) {
+		return false
+	}
+	e.box.head.look.Add(2)
+	return true
+}
+
+// leave ends that. What has come meanwhile is left to the sleeper, or to whoever has begun to look between.
+func (e *Endpoint) leave() {
+	ready := false
+	if e.box.head.look.Add(^uint32(1)) == 0 {
+		ready = e.ready()
+	}
+	e.looking.Store(false)
+	if ready {
+		e.wake()
+	}
+}
+
+// wake has the sleeper look, if nobody does.
+func (e *Endpoint) wake() {
+	if look := &e.box.head.look; look.Load() == 0 && look.CompareAndSwap(0, 1) {
+		_, _ = e.rope.Write([]byte{0})
+	}
+}
+
+// sleeper looks when nobody else does. It ends when the endpoint is closed.
+func (e *Endpoint) sleeper() {
+	var one [1]byte
+	for {
+		if _, err := e.bell.Read(one[:]); err != nil || e.closed.Load() {
+			return
+		}
+		e.box.head.look.And(^uint32(1))
+		if !e.enter() {
+			continue // who looks now will see, when leaving, that the word is even
+		}
+		e.up.Store(true)
+		e.wanted.Store(false)
+		e.look(nil, sleepAfter)
+		e.up.Store(false)
+	}
+}
+
+// ready reports whether there is something to do. The caller looks.
+func (e *Endpoint) ready() bool {
+	if e.pending.Load() > 0 {
+		e.flush()
+	}
+	if e.box.head.joins.Load() != e.joins || e.deaths.Load() > 0 {
+		return true
+	}
+	for _, p := range e.active {
+		if p.in.ready() {
+			return true
+		}
+	}
+	return false
+}
+
+// poll delivers what is there and reports whether it was anything. The caller looks.
+func (e *Endpoint) poll() (did bool) {
+	if n := e.box.head.joins.Load(); n != e.joins {
+		e.join(n)
+		did = true
+	}
+	var f fabric.Frame
+	gone := false
+	for _, p := range e.active {
+		for range batch {
+			kind, n, err := p.in.get(&f)
+			if kind == 0 && err == nil {
+				break
+			}
+			did = true
+			if err == nil {
+				err = p.take(kind, &f)
+			}
+			if err != nil {
+				p.lose(err)
+			}
+			if p.gone.Load() {
+				break
+			}
+			if p.in.done(n) {
+				p.rouse()
+			}
+		}
+		gone = gone || p.gone.Load()
+	}
+	if e.deaths.Load() > 0 {
+		e.bury()
+		did = true
+	}
+	if gone {
+		e.active = slices.DeleteFunc(e.active, func(p *peer) bool { return p.gone.Load() })
+	}
+	if e.pending.Load() > 0 {
+		did = e.flush() || did
+	}
+	return did
+}
+
+// join finds the producers that have come. The caller looks.
+func (e *Endpoint) join(n uint32) {
+	e.joins = n
+	for _, p := range e.peers {
+		if !p.joined && e.box.control(p.rank).joined.Load() != 0 {
+			p.joined = true
+			p.in = e.box.incoming(p.rank)
+			e.active = append(e.active, p)
+			p.meet()
+		}
+	}
+}
+
+// bury ends the peers whose processes have ended. What they have sent before is delivered. The caller looks.
+func (e *Endpoint) bury() {
+	for _, p := range e.peers {
+		if p.dead.Load() && !p.buried {
+			if p.joined && !p.gone.Load() && p.in.ready() {
+				continue // poll comes again
+			}
+			p.buried = true
+			e.deaths.Add(-1)
+			p.lose(fmt.Errorf("shm: the process %d of rank %d has ended", p.pid, p.rank))
+		}
+	}
+}
+
+// flush moves frames that have waited for room, and reports whether there were any. The caller looks.
+func (e *Endpoint) flush() (did bool) {
+	for _, p := range e.peers {
+		if p.queued.Load() {
+			did = p.flush() || did
+		}
+	}
+	return did
+}

@@ -1,0 +1,381 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"weft/internal/fabric"
+)
+
+type state uint8
+
+const (
+	idle state = iota
+	open
+	closing // by this side
+	lost
+)
+
+// peer is what an endpoint knows of another rank.
+type peer struct {
+	// Constant after construction.
+	e       *Endpoint
+	rank    int
+	flushed chan struct{} // closed when the closing frame is written, or never will be
+
+	gone   atomic.Bool // nothing is taken from its ring any more
+	dead   atomic.Bool // its process has ended
+	queued atomic.Bool // there is a queue
+
+	// Of who looks.
+	joined bool
+	deals  uint32 // guarded by bulk.mu: counters in use
+	bye    bool   // it has sent its closing frame
+	buried bool
+	in     ring
+
+	mu    sync.Mutex
+	state state // guarded by mu
+	err   error // guarded by mu: why it is lost
+	out   ring  // guarded by mu
+	queue []item
+
+	// Written under mu when the state becomes open, constant then.
+	pid   int
+	box   *inbox
+	look  *atomic.Uint32
+	bell  int  // the pipe of its sleeper
+	copy  bool // its memory can be read
+	watch *os.File
+}
+
+// item is a frame that waits for room.
+type item struct {
+	kind uint64
+	f    fabric.Frame
+	done func(error) // nil: the data are a copy
+}
+
+func newPeer(e *Endpoint, rank int) *peer {
+	return &peer{e: e, rank: rank, flushed: make(chan struct{}), bell: -1}
+}
+
+// connect opens the peer's inbox. The caller holds mu; the state is idle.
+func (p *peer) connect() error {
+	addr, err := p.e.cfg.Lookup(p.rank)
+	if err != nil {
+		return err
+	}
+	var inboxFD, bellFD int
+	var hexToken string
+	var tokenAt uint64
+	if _, err := fmt.Sscanf(addr, "%d %d %d %s %x", &p.pid, &inboxFD, &bellFD, &hexToken, &tokenAt); err != nil || p.pid <= 0 {
+		return fmt.Errorf("shm: %q is no address", addr)
+	}
+	var token [16]byte
+	if n, err := hex.Decode(token[:], []byte(hexToken)); err != nil || n != len(token) {
+		return fmt.Errorf("shm: %q is no address", addr)
+	}
+	box, err := openInbox(fmt.Sprintf("/proc/%d/fd/%d", p.pid, inboxFD), p.e.cfg.Size, p.e.cfg.Rank, token)
+	if err != nil {
+		return err
+	}
+	bell := fmt.Sprintf("/proc/%d/fd/%d", p.pid, bellFD)
+	if p.bell, err = unix.Open(bell, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err != nil {
+		box.unmap()
+		return fmt.Errorf("shm: opening %s: %w", bell, err)
+	}
+	if !p.e.cfg.NoCopy {
+		var found [16]byte
+		p.copy = readPeer(p.pid, found[:], tokenAt) == nil && found == token
+	}
+	p.box, p.look = box, &box.head.look
+	p.out = box.outgoing(p.e.cfg.Rank)
+	p.state = open
+	p.watchProcess()
+	p.out.ctl.joined.Store(1)
+	box.head.joins.Add(1)
+	return nil
+}
+
+// watchProcess learns of the end of the peer's process. Where the kernel cannot tell (before Linux 5.3), the launcher does.
+func (p *peer) watchProcess() {
+	fd, err := unix.PidfdOpen(p.pid, unix.PIDFD_NONBLOCK)
+	if errors.Is(err, unix.ESRCH) {
+		p.died()
+		return
+	}
+	if err != nil {
+		return
+	}
+	p.watch = os.NewFile(uintptr(fd), "weft peer")
+	raw, err := p.watch.SyscallConn()
+	if err != nil {
+		return
+	}
+	p.e.wg.Go(func() {
+		seen := false
+		err := raw.Read(func(uintptr) bool {
+			again := seen
+			seen = true
+			return again
+		})
+		if err == nil {
+			p.died()
+		}
+	})
+}
+
+func (p *peer) died() {
+	p.dead.Store(true)
+	p.e.deaths.Add(1)
+	p.e.wake()
+}
+
+// unwatch ends the watching.
+func (p *peer) unwatch() {
+	p.mu.Lock()
+	w := p.watch
+	p.mu.Unlock()
+	if w != nil {
+		_ = w.Close()
+	}
+}
+
+// meet connects with a peer that has sent: it will have to be woken, and watched.
+func (p *peer) meet() {
+	p.mu.Lock()
+	var err error
+	if p.state == idle {
+		err = p.connect()
+	}
+	p.mu.Unlock()
+	if err != nil {
+		p.lose(err)
+	}
+}
+
+// send writes a frame or queues it. done is the caller's to call if there is an error.
+func (p *peer) send(kind uint64, f *fabric.Frame, done func(error)) error {
+	p.mu.Lock()
+	switch p.state {
+	case idle:
+		if err := p.connect(); err != nil {
+			p.mu.Unlock()
+			p.lose(err)
+			return err
+		}
+	case lost:
+		err := p.err
+		p.mu.Unlock()
+		return err
+	case closing:
+		p.mu.Unlock()
+		return fabric.ErrClosed
+	}
+	if len(p.queue) == 0 && p.out.put(kind, f) {
+		p.mu.Unlock()
+		p.knock()
+		if done != nil {
+			done(nil)
+		}
+		return nil
+	}
+	it := item{kind, *f, done}
+	if done == nil {
+		it.f.Data = append([]byte(nil), f.Data...)
+	}
+	p.enqueue(it)
+	p.mu.Unlock()
+	p.flush()
+	return nil
+}
+
+// enqueue appends to the queue. The caller holds mu.
+func (p *peer) enqueue(it item) {
+	p.queue = append(p.queue, it)
+	if len(p.queue) == 1 {
+		p.queued.Store(true)
+		p.e.pending.Add(1)
+	}
+}
+
+// flush writes what is queued, as far as there is room, and reports whether there was. If there is not, the consumer wakes this side later.
+func (p *peer) flush() bool {
+	p.mu.Lock()
+	if len(p.queue) == 0 || p.state > closing {
+		p.mu.Unlock()
+		return false
+	}
+	n := 0
+	write := func() {
+		for n < len(p.queue) && p.out.put(p.queue[n].kind, &p.queue[n].f) {
+			n++
+		}
+	}
+	write()
+	if n < len(p.queue) {
+		p.out.ctl.waiting.Store(1)
+		write()
+	}
+	written := p.queue[:n:n]
+	p.queue = p.queue[n:]
+	if len(p.queue) == 0 {
+		p.queue = nil
+		p.unqueue()
+	}
+	p.mu.Unlock()
+	for _, it := range written {
+		p.ended(it, nil)
+	}
+	if n > 0 {
+		p.knock()
+	}
+	return n > 0
+}
+
+func (p *peer) unqueue() {
+	p.queued.Store(false)
+	p.e.pending.Add(-1)
+}
+
+func (p *peer) ended(it item, err error) {
+	if it.done != nil {
+		it.done(err)
+	}
+	if it.kind == kindClose {
+		close(p.flushed)
+	}
+}
+
+// knock wakes the peer's sleeper if nobody looks there.
+func (p *peer) knock() {
+	if p.look.Load() == 0 && p.look.CompareAndSwap(0, 1) {
+		_, _ = unix.Write(p.bell, []byte{0})
+	}
+}
+
+// rouse wakes the peer, which waits for room in its ring here.
+func (p *peer) rouse() {
+	p.mu.Lock()
+	up := p.state == open || p.state == closing && p.box != nil
+	p.mu.Unlock()
+	if up {
+		p.knock()
+	}
+}
+
+// take takes a frame from the peer's ring. The caller looks.
+func (p *peer) take(kind uint64, f *fabric.Frame) error {
+	if p.bye {
+		return errors.New("a frame behind the closing one")
+	}
+	switch kind {
+	case kindFrame:
+		p.e.handler.Deliver(p.rank, *f)
+		return nil
+	case kindClose:
+		p.bye = true
+		p.lose(nil)
+		return nil
+	case kindPiece:
+		n := len(f.Data)
+		dst, err := p.e.expected.Begin(p.rank, f.Head[0], f.Head[1], n)
+		if dst != nil {
+			copy(dst, f.Data)
+			p.e.expected.End(p.rank, f.Head[0], n, nil)
+		}
+		return err
+	case kindOffer:
+		return p.offered(f.Head[0], f.Head[1], f.Head[2])
+	case kindInvite:
+		return p.invited(f.Head[0], f.Head[1], f.Head[2], f.Head[3])
+	default:
+		return p.over(f.Head[0], f.Head[1])
+	}
+}
+
+// lose ends everything with the peer. Without err it has said goodbye; otherwise the handler is told, unless this side has closed.
+func (p *peer) lose(err error) {
+	p.mu.Lock()
+	if p.state == lost {
+		p.mu.Unlock()
+		return
+	}
+	was := p.state
+	tell := err != nil && was != closing
+	switch {
+	case err == nil:
+		err = fmt.Errorf("%w: by rank %d", fabric.ErrClosed, p.rank)
+	default:
+		err = fmt.Errorf("shm: rank %d: %w", p.rank, err)
+	}
+	p.state, p.err = lost, err
+	queue := p.queue
+	p.queue = nil
+	if len(queue) > 0 {
+		p.unqueue()
+	}
+	p.gone.Store(true)
+	p.mu.Unlock()
+	for _, it := range queue {
+		p.ended(it, err)
+	}
+	p.e.bulk.fail(p, err)
+	p.e.expected.Lose(p.rank, err)
+	if tell {
+		p.e.handler.Lost(p.rank, err)
+	}
+}
+
+// close begins to end this side.
+func (p *peer) close() {
+	p.mu.Lock()
+	was := p.state
+	if was <= open {
+		p.state = closing
+	}
+	if was == open {
+		p.enqueue(item{kind: kindClose})
+	}
+	p.mu.Unlock()
+	if was == open {
+		p.flush()
+	} else {
+		p.end()
+	}
+}
+
+func (p *peer) end() {
+	select {
+	case <-p.flushed:
+	default:
+		close(p.flushed)
+	}
+}
+
+// leave unmaps the peer's inbox. Nobody looks, and the state is closing or lost.
+func (p *peer) leave() {
+	p.mu.Lock()
+	p.state = max(p.state, closing)
+	queue := p.queue
+	p.queue = nil
+	box := p.box
+	p.mu.Unlock()
+	for _, it := range queue {
+		p.ended(it, fabric.ErrClosed)
+	}
+	if box != nil {
+		box.unmap()
+		_ = unix.Close(p.bell)
+	}
+}

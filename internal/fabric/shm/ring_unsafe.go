@@ -1,0 +1,145 @@
+//go:build linux
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"weft/internal/fabric"
+)
+
+const (
+	headSize = 8 + 8*fabric.HeadWords // the first word and the head
+
+	valid     = 1 << 63
+	kindShift = 32
+)
+
+// The kinds of frames. The words of those that are not the handler's are given.
+const (
+	kindFrame  = 1 + iota
+	kindWrap   // the rest of the ring is not used in this lap
+	kindClose  // the last frame
+	kindPiece  // a part of a transfer: key, offset; and its bytes
+	kindOffer  // a transfer can be read: key, address, bytes
+	kindInvite // the sender may help to write one: key, address, bytes, counter and generation
+	kindOver   // a transfer has ended: key, 1 if this comes from its sender
+	numKinds
+)
+
+// ring is one direction between two processes, as one of them sees it: the shared memory, and the side's own place in it.
+type ring struct {
+	data []byte // ringSize
+	ctl  *ringControl
+
+	pos       uint64 // producer: where the next frame goes; consumer: where it comes. Only grows
+	published uint64 // consumer: what ctl.head says
+	head      uint64 // producer: what ctl.head said
+}
+
+// ringControl is the shared part of a ring beside its data.
+type ringControl struct {
+	head    atomic.Uint64 // consumed up to here; written by the consumer
+	_       [lineSize - 8]byte
+	waiting atomic.Uint32 // the producer has frames that do not fit
+	joined  atomic.Uint32 // there is a producer
+	_       [lineSize - 8]byte
+	deals   [numDeals]deal
+}
+
+func (r *ring) word(off uint64) *atomic.Uint64 {
+	return (*atomic.Uint64)(unsafe.Pointer(&r.data[off]))
+}
+
+// words returns the head of the frame at off.
+func (r *ring) words(off uint64) *[fabric.HeadWords]uint64 {
+	return (*[fabric.HeadWords]uint64)(unsafe.Pointer(&r.data[off+8]))
+}
+
+func lines(n int) uint64 { return (uint64(n) + lineSize - 1) &^ (lineSize - 1) }
+
+// put writes a frame; false if there is no room. Producer.
+func (r *ring) put(kind uint64, f *fabric.Frame) bool {
+	off := r.pos & (ringSize - 1)
+	need := lines(headSize + len(f.Data))
+	total := need
+	if off+need > ringSize {
+		total += ringSize - off
+	}
+	if r.pos+total-r.head > ringSize {
+		// A head that makes no sense only keeps this side from sending.
+		if h := r.ctl.head.Load(); h <= r.pos {
+			r.head = max(r.head, h)
+		}
+		if r.pos+total-r.head > ringSize {
+			return false
+		}
+	}
+	if total > need {
+		r.word(off).Store(valid | kindWrap<<kindShift)
+		r.pos += ringSize - off
+		off = 0
+	}
+	*r.words(off) = f.Head
+	copy(r.data[off+headSize:], f.Data)
+	r.word(off).Store(valid | kind<<kindShift | uint64(len(f.Data)))
+	r.pos += need
+	return true
+}
+
+// ready reports whether there is a frame. Consumer.
+func (r *ring) ready() bool { return r.word(r.pos&(ringSize-1)).Load() != 0 }
+
+// get returns the next frame, whose data stay in the ring until done(n); kind 0 if there is none. Consumer.
+func (r *ring) get(f *fabric.Frame) (kind uint64, n uint64, err error) {
+	for {
+		off := r.pos & (ringSize - 1)
+		w := r.word(off).Load()
+		if w == 0 {
+			return 0, 0, nil
+		}
+		kind = w &^ valid >> kindShift
+		length := w & (1<<kindShift - 1)
+		switch {
+		case w&valid == 0:
+		case kind == kindWrap && length == 0 && off != 0:
+			r.word(off).Store(0)
+			r.pos += ringSize - off
+			continue
+		case kind > 0 && kind < numKinds && kind != kindWrap && length <= MaxFrame && off+lines(headSize+int(length)) <= ringSize:
+			f.Head = *r.words(off)
+			f.Data = r.data[off+headSize : off+headSize+length : off+headSize+length]
+			return kind, lines(headSize + int(length)), nil
+		}
+		return 0, 0, fmt.Errorf("a frame that begins with %#x at %d", w, off)
+	}
+}
+
+// done gives back a frame of n bytes and reports whether the producer is to be woken. Consumer.
+func (r *ring) done(n uint64) (wake bool) {
+	off := r.pos & (ringSize - 1)
+	for i := off; i < off+n; i += lineSize {
+		*(*uint64)(unsafe.Pointer(&r.data[i])) = 0
+	}
+	r.pos += n
+	if r.pos-r.published >= ringSize/4 {
+		r.publish()
+	}
+	// After the place is published: a producer that begins to wait behind this finds it.
+	if r.ctl.waiting.Load() == 0 {
+		return false
+	}
+	r.ctl.waiting.Store(0)
+	r.publish()
+	return true
+}
+
+func (r *ring) publish() {
+	r.published = r.pos
+	r.ctl.head.Store(r.pos)
+}

@@ -1,0 +1,56 @@
+//go:build linux
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/fabric"
+	"weft/internal/fabric/fabrictest"
+)
+
+// openAll returns n connected endpoints; change, if not nil, changes their configurations.
+func openAll(t testing.TB, n int, change func(*Config)) []*Endpoint {
+	eps := make([]*Endpoint, n)
+	for r := range eps {
+		cfg := Config{Rank: r, Size: n, Lookup: func(peer int) (string, error) { return eps[peer].Addr(), nil }}
+		if change != nil {
+			change(&cfg)
+		}
+		e, err := New(cfg)
+		require.NoError(t, err)
+		eps[r] = e
+	}
+	t.Cleanup(func() {
+		var wg sync.WaitGroup
+		for _, e := range eps {
+			wg.Go(func() { _ = e.Close() })
+		}
+		wg.Wait()
+	})
+	return eps
+}
+
+func asFabric(eps []*Endpoint) []fabric.Endpoint {
+	out := make([]fabric.Endpoint, len(eps))
+	for i, e := range eps {
+		out[i] = e
+	}
+	return out
+}
+
+func TestConformance(t *testing.T) {
+	for name, noCopy := range map[string]bool{"copying": false, "pieces": true} {
+		t.Run(name, func(t *testing.T) {
+			fabrictest.Run(t, func(t *testing.T, n int) []fabric.Endpoint {
+				return asFabric(openAll(t, n, func(c *Config) { c.NoCopy = noCopy }))
+			})
+		})
+	}
+}
