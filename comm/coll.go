@@ -95,7 +95,7 @@ type coll struct {
 // newColl numbers a collective. The caller sets step and calls start.
 func (c *Comm) newColl(k collKind, op Op, root int) *coll {
 	x := &coll{c: c, what: newCollective(k, op, root), tag: int(c.collSeq.Add(1) & TagUB)}
-	x.shard = c.proc.shard
+	x.shard, x.eyes = c.proc.shard, c.proc.eyes
 	x.cb = x.transferred
 	return x
 }

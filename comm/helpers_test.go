@@ -16,10 +16,21 @@ import (
 
 	"weft/internal/fabric"
 	"weft/internal/fabric/inproc"
+	"weft/internal/fabric/shm"
 )
 
 // runners are the ways to run ranks: in one process, and as if each were in a process of its own.
 var runners = map[string]func(ctx context.Context, cfg Config, body func(c *Comm) error) error{"together": Run, "apart": runApart}
+
+// kinds are the fabrics of these.
+var kinds = map[string]string{"together": "inproc", "apart": "inproc"}
+
+func init() {
+	if ep, err := shm.New(shm.Config{Size: 1}); err == nil {
+		_ = ep.Close()
+		runners["apart, shm"], kinds["apart, shm"] = runShm, "shm"
+	}
+}
 
 // run runs a body on n ranks in each way, and requires success and that no goroutine is left.
 func run(t testing.TB, n int, body func(c *Comm) error) {
@@ -41,11 +52,36 @@ func runApart(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 	if err != nil {
 		return runError(err)
 	}
-	worlds := make([]*world, n)
 	for r, ep := range eps {
-		worlds[r] = newWorld(ctx, cfg, []fabric.Endpoint{stranger{ep}})
+		eps[r] = stranger{ep}
 	}
-	errs := make([]error, n)
+	return runOver(ctx, cfg, eps, body)
+}
+
+// runShm is runApart over shared memory.
+func runShm(ctx context.Context, cfg Config, body func(c *Comm) error) error {
+	n, err := cfg.validate()
+	if err != nil {
+		return runError(err)
+	}
+	eps, at := make([]fabric.Endpoint, n), make([]*shm.Endpoint, n)
+	for r := range eps {
+		at[r], err = shm.New(shm.Config{Rank: r, Size: n, Lookup: func(peer int) (string, error) { return at[peer].Addr(), nil }})
+		if err != nil {
+			return runError(err)
+		}
+		eps[r] = at[r]
+	}
+	return runOver(ctx, cfg, eps, body)
+}
+
+// runOver runs each rank in a world of its own.
+func runOver(ctx context.Context, cfg Config, eps []fabric.Endpoint, body func(c *Comm) error) error {
+	worlds := make([]*world, len(eps))
+	for r, ep := range eps {
+		worlds[r] = newWorld(ctx, cfg, []fabric.Endpoint{ep})
+	}
+	errs := make([]error, len(eps))
 	var wg sync.WaitGroup
 	for r, w := range worlds {
 		wg.Go(func() { errs[r] = w.run(ctx, body) })

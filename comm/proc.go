@@ -17,6 +17,7 @@ type proc struct {
 	world *world
 	rank  int // in the run
 	ep    fabric.Endpoint
+	eyes  fabric.Looker // the endpoint, if it is one
 	shard uint8
 	tally *rankTally // nil: nothing is counted
 
@@ -36,8 +37,19 @@ func newProc(w *world, rank int, ep fabric.Endpoint) *proc {
 	p := &proc{world: w, rank: rank, ep: ep, shard: uint8(rank % shards), tally: newRankTally(w.cfg.stats)}
 	p.own = &recvOp{owned: true, op: "recv", waiter: blockedCall, self: node{ch: make(chan struct{}, 1)}}
 	p.own.shard, p.own.entry.op = p.shard, p.own
+	if p.eyes, _ = ep.(fabric.Looker); p.eyes != nil {
+		eyes.Store(&p.eyes)
+	}
 	ep.Bind(p)
 	return p
+}
+
+// await takes the token of ch, which ends a blocking call.
+func (p *proc) await(ch <-chan struct{}) {
+	if p.eyes != nil {
+		p.eyes.Look(ch)
+	}
+	<-ch
 }
 
 // waiterKind is who waits for an operation.
@@ -148,7 +160,7 @@ func (op *sendOp) release() { sendOps.Put(op) }
 
 // init fills a fresh or released operation.
 func (op *recvOp) init(c *Comm, name string, w waiterKind, ctx uint64, buf *Buffer, src, tag int) {
-	op.c, op.op, op.waiter, op.shard = c, name, w, c.proc.shard
+	op.c, op.op, op.waiter, op.shard, op.eyes = c, name, w, c.proc.shard, c.proc.eyes
 	op.buf = *buf
 	op.expect = 0
 	op.entry.op = op
@@ -157,7 +169,7 @@ func (op *recvOp) init(c *Comm, name string, w waiterKind, ctx uint64, buf *Buff
 }
 
 func (op *sendOp) init(c *Comm, name string, w waiterKind, buf *Buffer, dst, tag int) {
-	op.c, op.op, op.waiter, op.shard = c, name, w, c.proc.shard
+	op.c, op.op, op.waiter, op.shard, op.eyes = c, name, w, c.proc.shard, c.proc.eyes
 	op.buf = *buf
 	op.dst, op.tag, op.err = dst, tag, nil
 }
@@ -289,10 +301,10 @@ func (p *proc) recv(c *Comm, buf *Buffer, src, tag int) (Status, error) {
 		op.st, op.err = Status{}, op.fail(err)
 	} else if a := p.m.post(&op.entry); a == nil {
 		p.mu.Unlock()
-		<-op.self.ch
+		p.await(op.self.ch)
 		op.job = op.job.help()
 	} else if !p.consume(op, a) {
-		<-op.self.ch
+		p.await(op.self.ch)
 	}
 	st, err := op.st, op.err
 	op.release()

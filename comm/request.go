@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"weft/internal/fabric"
 )
 
 // Status tells what a receive or a probe found.
@@ -45,8 +47,9 @@ type Request struct {
 	err   error
 
 	// Constant after construction.
-	owner canceler // nil: cannot be cancelled
-	shard uint8    // which trampoline runs the callbacks
+	owner canceler      // nil: cannot be cancelled
+	shard uint8         // which trampoline runs the callbacks
+	eyes  fabric.Looker // nil, or where frames come that will complete it
 }
 
 // canceler is the operation behind a request.
@@ -74,10 +77,17 @@ func (n *node) wake() {
 // after the first do nothing. It is not tied to a run: an abort does not complete it.
 func NewRequest() (r *Request, complete func(error)) {
 	r = &Request{shard: uint8(nextShard.Add(1) % shards)}
+	if e := eyes.Load(); e != nil {
+		r.eyes = *e
+	}
 	return r, func(err error) { r.complete(Status{}, err) }
 }
 
 var nextShard atomic.Uint32
+
+// eyes is where frames come to this process from others: to the rank that began last. Whoever waits for a request that is tied to no rank looks
+// there, which is a hint: the request is completed all the same.
+var eyes atomic.Pointer[fabric.Looker]
 
 // doneRequest returns a request that is complete.
 func doneRequest(st Status, err error) *Request {
@@ -254,6 +264,9 @@ func (r *Request) park(ctx context.Context) error {
 		n.next = nil
 		waiters.Put(n)
 		return nil
+	}
+	if r.eyes != nil {
+		r.eyes.Look(n.ch)
 	}
 	if ctx == nil || ctx.Done() == nil {
 		<-n.ch

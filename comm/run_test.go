@@ -113,7 +113,7 @@ func TestAbort(t *testing.T) {
 						require.ErrorAs(t, e, &typed)
 						switch {
 						case how == "goexit":
-						case way == "apart": // the text is all that comes
+						case way != "together": // the text is all that comes
 							require.ErrorContains(t, e, errTest.Error(), "the cause")
 						default:
 							require.ErrorIs(t, e, errTest, "the cause")

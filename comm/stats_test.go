@@ -61,7 +61,7 @@ func TestHistogramCounts(t *testing.T) {
 	for how, run := range runners {
 		for types, want := range map[string]string{
 			"":            " bin  freq\n  64  16\n 256  8\n1024  0\n4096  12\n",
-			"inproc":      " bin  freq (inproc)\n  64  16\n 256  4\n1024  0\n4096  12\n",
+			kinds[how]:    " bin  freq (" + kinds[how] + ")\n  64  16\n 256  4\n1024  0\n4096  12\n",
 			"loop":        " bin  freq (loop)\n  64  0\n 256  4\n1024  0\n4096  0\n",
 			"gateway,mpi": " bin  freq (gateway,mpi)\n  64  0\n 256  0\n1024  0\n4096  0\n",
 		} {
@@ -135,9 +135,9 @@ func TestStats(t *testing.T) {
 			}
 			got := half.Stats().Peers[peer]
 			if how == "apart" {
-				got.Connection = "inproc"
+				got.Connection = kinds[how]
 			}
-			return expect("counters", PeerStats{peer, "inproc", 2, 10 + 1<<20, 2, 10 + 1<<20}, got)
+			return expect("counters", PeerStats{peer, kinds[how], 2, 10 + 1<<20, 2, 10 + 1<<20}, got)
 		}))
 		b, err := os.ReadFile(file)
 		require.NoError(t, err)

@@ -74,3 +74,9 @@ type Endpoint interface {
 	// Close ends this rank's part.
 	Close() error
 }
+
+// Looker is an endpoint whose frames come sooner if a goroutine that waits for one looks for it itself. Nothing depends on it.
+type Looker interface {
+	// Look delivers what comes until there is something in woken, or for a short time only.
+	Look(woken <-chan struct{})
+}

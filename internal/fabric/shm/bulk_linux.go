@@ -86,14 +86,10 @@ func (e *Endpoint) work() {
 // push sends a transfer to the peer.
 func (p *peer) push(key uint64, data []byte, done func(error)) {
 	p.mu.Lock()
-	var err error
-	if p.state == idle {
-		err = p.connect()
-	}
+	err := p.open()
 	direct := p.copy
 	p.mu.Unlock()
 	if err != nil {
-		p.lose(err)
 		done(err)
 		return
 	}

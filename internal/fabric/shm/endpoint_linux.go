@@ -17,6 +17,8 @@ import (
 	"weft/internal/fabric"
 )
 
+var _ fabric.Looker = (*Endpoint)(nil)
+
 // Endpoint is one rank's end.
 type Endpoint struct {
 	// Constant after construction.

@@ -33,7 +33,7 @@ type peer struct {
 	flushed chan struct{} // closed when the closing frame is written, or never will be
 
 	gone   atomic.Bool // nothing is taken from its ring any more
-	dead   atomic.Bool // its process has ended
+	dead   atomic.Bool // it cannot be reached: what is in its ring is the last
 	queued atomic.Bool // there is a queue
 
 	// Of who looks.
@@ -46,6 +46,7 @@ type peer struct {
 	mu    sync.Mutex
 	state state // guarded by mu
 	err   error // guarded by mu: why it is lost
+	ended bool  // guarded by mu: everything with it has ended
 	out   ring  // guarded by mu
 	queue []item
 
@@ -111,7 +112,7 @@ func (p *peer) connect() error {
 func (p *peer) watchProcess() {
 	fd, err := unix.PidfdOpen(p.pid, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) {
-		p.died()
+		p.unreachable()
 		return
 	}
 	if err != nil {
@@ -130,15 +131,34 @@ func (p *peer) watchProcess() {
 			return again
 		})
 		if err == nil {
-			p.died()
+			p.unreachable()
 		}
 	})
 }
 
-func (p *peer) died() {
-	p.dead.Store(true)
-	p.e.deaths.Add(1)
-	p.e.wake()
+// unreachable has whoever looks end everything with the peer, when its last frame is delivered.
+func (p *peer) unreachable() {
+	if !p.dead.Swap(true) {
+		p.e.deaths.Add(1)
+		p.e.wake()
+	}
+}
+
+// open connects with the peer if this has not been tried. The caller holds mu.
+func (p *peer) open() error {
+	switch p.state {
+	case idle:
+		if err := p.connect(); err != nil {
+			p.state, p.err = lost, fmt.Errorf("shm: rank %d: %w", p.rank, err)
+			p.unreachable()
+			return p.err
+		}
+	case lost:
+		return p.err
+	case closing:
+		return fabric.ErrClosed
+	}
+	return nil
 }
 
 // unwatch ends the watching.
@@ -154,33 +174,16 @@ func (p *peer) unwatch() {
 // meet connects with a peer that has sent: it will have to be woken, and watched.
 func (p *peer) meet() {
 	p.mu.Lock()
-	var err error
-	if p.state == idle {
-		err = p.connect()
-	}
-	p.mu.Unlock()
-	if err != nil {
-		p.lose(err)
-	}
+	defer p.mu.Unlock()
+	_ = p.open()
 }
 
 // send writes a frame or queues it. done is the caller's to call if there is an error.
 func (p *peer) send(kind uint64, f *fabric.Frame, done func(error)) error {
 	p.mu.Lock()
-	switch p.state {
-	case idle:
-		if err := p.connect(); err != nil {
-			p.mu.Unlock()
-			p.lose(err)
-			return err
-		}
-	case lost:
-		err := p.err
+	if err := p.open(); err != nil {
 		p.mu.Unlock()
 		return err
-	case closing:
-		p.mu.Unlock()
-		return fabric.ErrClosed
 	}
 	if len(p.queue) == 0 && p.out.put(kind, f) {
 		p.mu.Unlock()
@@ -227,15 +230,15 @@ func (p *peer) flush() bool {
 		p.out.ctl.waiting.Store(1)
 		write()
 	}
-	written := p.queue[:n:n]
+	out := p.queue[:n:n]
 	p.queue = p.queue[n:]
 	if len(p.queue) == 0 {
 		p.queue = nil
 		p.unqueue()
 	}
 	p.mu.Unlock()
-	for _, it := range written {
-		p.ended(it, nil)
+	for _, it := range out {
+		p.written(it, nil)
 	}
 	if n > 0 {
 		p.knock()
@@ -248,7 +251,7 @@ func (p *peer) unqueue() {
 	p.e.pending.Add(-1)
 }
 
-func (p *peer) ended(it item, err error) {
+func (p *peer) written(it item, err error) {
 	if it.done != nil {
 		it.done(err)
 	}
@@ -307,19 +310,20 @@ func (p *peer) take(kind uint64, f *fabric.Frame) error {
 // lose ends everything with the peer. Without err it has said goodbye; otherwise the handler is told, unless this side has closed.
 func (p *peer) lose(err error) {
 	p.mu.Lock()
-	if p.state == lost {
+	if p.ended {
 		p.mu.Unlock()
 		return
 	}
-	was := p.state
-	tell := err != nil && was != closing
+	tell := err != nil && p.state != closing
 	switch {
 	case err == nil:
 		err = fmt.Errorf("%w: by rank %d", fabric.ErrClosed, p.rank)
+	case p.err != nil:
+		err = p.err
 	default:
 		err = fmt.Errorf("shm: rank %d: %w", p.rank, err)
 	}
-	p.state, p.err = lost, err
+	p.state, p.err, p.ended = lost, err, true
 	queue := p.queue
 	p.queue = nil
 	if len(queue) > 0 {
@@ -328,7 +332,7 @@ func (p *peer) lose(err error) {
 	p.gone.Store(true)
 	p.mu.Unlock()
 	for _, it := range queue {
-		p.ended(it, err)
+		p.written(it, err)
 	}
 	p.e.bulk.fail(p, err)
 	p.e.expected.Lose(p.rank, err)
@@ -372,7 +376,7 @@ func (p *peer) leave() {
 	box := p.box
 	p.mu.Unlock()
 	for _, it := range queue {
-		p.ended(it, fabric.ErrClosed)
+		p.written(it, fabric.ErrClosed)
 	}
 	if box != nil {
 		box.unmap()
