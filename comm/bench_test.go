@@ -15,14 +15,14 @@ import (
 // BenchmarkPingPong is two hand-offs per iteration: there and back. Its twin is BenchmarkChannelHandoff.
 func BenchmarkPingPong(b *testing.B) {
 	for _, n := range []int{8, 4 << 10, 64 << 10, 1 << 20, 4 << 20} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) { pingPong(b, n) })
+		b.Run(fmt.Sprint(n), func(b *testing.B) { pingPong(b, n, Run) })
 	}
 }
 
-func pingPong(b *testing.B, n int) {
+func pingPong(b *testing.B, n int, run func(context.Context, Config, func(*Comm) error) error) {
 	b.ReportAllocs()
 	b.SetBytes(2 * int64(n))
-	err := Run(context.Background(), Config{Ranks: 2}, func(c *Comm) error {
+	err := run(context.Background(), Config{Ranks: 2}, func(c *Comm) error {
 		buf := make([]byte, n)
 		if c.Rank() == 0 {
 			fillPattern(buf)
@@ -235,4 +235,11 @@ func BenchmarkHandoffRatio(b *testing.B) {
 	b.ReportMetric(ch, "ns/channel-trip")
 	b.ReportMetric(m/ch, "ratio")
 	b.ReportMetric(messages[len(messages)/10]/channels[len(channels)/10], "p10-ratio")
+}
+
+// BenchmarkSharedMemory is a ping-pong of ranks that have only shared memory in common, as processes have.
+func BenchmarkSharedMemory(b *testing.B) {
+	for _, n := range []int{8, 4 << 10, 64 << 10, 1 << 20, 4 << 20} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) { pingPong(b, n, runShm) })
+	}
 }
