@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,7 @@ type Endpoint struct {
 	rope  *os.File // and this one is opened by the others
 	peers []*peer
 	addr  string
+	turn  int // how many times one looks before another has its turn
 
 	handler fabric.Handler // set once by Bind
 
@@ -58,7 +60,10 @@ func New(cfg Config) (*Endpoint, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	e := &Endpoint{cfg: cfg}
+	e := &Endpoint{cfg: cfg, turn: lookAlone}
+	if cfg.Local > runtime.NumCPU() {
+		e.turn = lookCrowded
+	}
 	var err error
 	if e.box, e.file, err = makeInbox(cfg.Size); err != nil {
 		return nil, err

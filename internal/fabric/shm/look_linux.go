@@ -18,9 +18,9 @@ const (
 	// lookFor is how long Look looks before it leaves it to the sleeper, and sleepAfter how long the sleeper does when it is up.
 	lookFor    = 50 * time.Microsecond
 	sleepAfter = 20 * time.Microsecond
-	// yieldEvery is how many times one looks until another process or goroutine gets its turn: as many ranks as processors need no turns, and with
-	// more of them nothing goes on without.
-	yieldEvery = 64
+	// One looks so many times until another process or goroutine gets its turn. As many ranks as processors need no turns, and lose by each that
+	// somebody else takes; with more ranks nothing goes on without.
+	lookAlone, lookCrowded = 1024, 16
 	// batch is how many frames of one peer are taken before those of the next.
 	batch = 32
 )
@@ -64,7 +64,7 @@ func (e *Endpoint) look(woken <-chan struct{}, patience time.Duration) {
 		if woken == nil && e.wanted.Load() {
 			break
 		}
-		if n%yieldEvery != 0 {
+		if n%e.turn != 0 {
 			continue
 		}
 		switch now := time.Now(); {
@@ -74,14 +74,17 @@ func (e *Endpoint) look(woken <-chan struct{}, patience time.Duration) {
 			e.leave()
 			return
 		}
-		rest()
+		rest(n/e.turn%16 == 0)
 	}
 	e.leave()
 }
 
-// rest gives up the processor: to a goroutine of this process, or else to another process.
-func rest() {
-	runtime.Gosched()
+// rest gives up the processor to another process, and before to a goroutine of this one if it is to: that is rarely needed where Go has other
+// processors, and wakes one of them each time, perhaps at the cost of the very process that is waited for.
+func rest(here bool) {
+	if here {
+		runtime.Gosched()
+	}
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 }
 
