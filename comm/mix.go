@@ -49,7 +49,7 @@ type opened struct {
 }
 
 // providers are the fabrics of this build.
-var providers = []provider{tcpProvider}
+var providers = []provider{shmProvider, tcpProvider}
 
 // statsName is the name under which ranks say what they count.
 const statsName = "statistics"

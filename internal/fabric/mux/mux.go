@@ -17,6 +17,7 @@ type endpoint struct {
 	rank  int
 	peers []fabric.Endpoint // by rank: what reaches it
 	all   []fabric.Endpoint // each once
+	eyes  fabric.Looker     // the first of these that is one; nil
 }
 
 // New returns the endpoint of a rank that reaches each peer, and itself, by the given endpoint. If that is one and the same, New
@@ -29,12 +30,22 @@ func New(rank int, peers []fabric.Endpoint) fabric.Endpoint {
 		}
 		if !slices.Contains(e.all, p) {
 			e.all = append(e.all, p)
+			if l, ok := p.(fabric.Looker); ok && e.eyes == nil {
+				e.eyes = l
+			}
 		}
 	}
 	if len(e.all) == 1 {
 		return e.all[0]
 	}
 	return e
+}
+
+// Look looks where that is worth it. Frames of the other fabrics come without.
+func (e *endpoint) Look(woken <-chan struct{}) {
+	if e.eyes != nil {
+		e.eyes.Look(woken)
+	}
 }
 
 func (e *endpoint) Rank() int                       { return e.rank }

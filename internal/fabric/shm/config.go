@@ -29,8 +29,6 @@ type Config struct {
 	// first frame to or from it.
 	Lookup func(rank int) (string, error)
 
-	// Local is the number of ranks on this node, 0 for all. If they are more than its processors, waiting ranks soon make room for others.
-	Local int
 	// NoCopy turns off copies from process to process.
 	NoCopy bool
 }
@@ -41,11 +39,6 @@ func (c *Config) check() error {
 		return fmt.Errorf("%w: shm: %d ranks; 1 to %d are legal", fabric.ErrRank, c.Size, MaxSize)
 	case c.Rank < 0 || c.Rank >= c.Size:
 		return fmt.Errorf("%w: shm: rank %d of %d", fabric.ErrRank, c.Rank, c.Size)
-	case c.Local < 0 || c.Local > c.Size:
-		return fmt.Errorf("%w: shm: %d ranks of %d on a node", fabric.ErrRank, c.Local, c.Size)
-	}
-	if c.Local == 0 {
-		c.Local = c.Size
 	}
 	return nil
 }

@@ -30,9 +30,9 @@ type Endpoint struct {
 	rope  *os.File // and this one is opened by the others
 	peers []*peer
 	addr  string
-	turn  int // how many times one looks before another has its turn
 
 	handler fabric.Handler // set once by Bind
+	turn    int            // set before: how many times one looks before another has its turn
 
 	expected fabric.Expected
 	bulk     bulk
@@ -60,10 +60,8 @@ func New(cfg Config) (*Endpoint, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	e := &Endpoint{cfg: cfg, turn: lookAlone}
-	if cfg.Local > runtime.NumCPU() {
-		e.turn = lookCrowded
-	}
+	e := &Endpoint{cfg: cfg}
+	e.Crowd(cfg.Size)
 	var err error
 	if e.box, e.file, err = makeInbox(cfg.Size); err != nil {
 		return nil, err
@@ -107,6 +105,15 @@ func fdOf(f *os.File) (fd uintptr) {
 		_ = raw.Control(func(n uintptr) { fd = n })
 	}
 	return fd
+}
+
+// Crowd says how many ranks share the processors of this node; without it, all do. If they are more than the processors, those that wait soon
+// make room for others. It is called before Bind.
+func (e *Endpoint) Crowd(ranks int) {
+	e.turn = lookAlone
+	if ranks > runtime.NumCPU() {
+		e.turn = lookCrowded
+	}
 }
 
 // Addr returns what the others' Lookup is to return.

@@ -26,5 +26,8 @@ func New(cfg Config) (*Endpoint, error) {
 // Addr returns nothing.
 func (*Endpoint) Addr() string { return "" }
 
+// Crowd does nothing.
+func (*Endpoint) Crowd(int) {}
+
 // Look does nothing.
 func (*Endpoint) Look(<-chan struct{}) {}
