@@ -96,6 +96,7 @@ type coll struct {
 func (c *Comm) newColl(k collKind, op Op, root int) *coll {
 	x := &coll{c: c, what: newCollective(k, op, root), tag: int(c.collSeq.Add(1) & TagUB)}
 	x.shard, x.eyes = c.proc.shard, c.proc.eyes
+	x.owner = x // for its name
 	x.cb = x.transferred
 	return x
 }

@@ -103,6 +103,7 @@ func (c *Comm) isend(name string, buf Buffer, dst, tag int, synchronous bool) *R
 	h.ctx, h.proto = c.ctx, ready
 	op := new(sendOp)
 	op.init(c, name, aRequest, &buf, dst, tag)
+	op.owner = op // for its name
 	received, err := c.transmit(name, &h, nil, op, dst)
 	if received || err != nil {
 		op.done(err)

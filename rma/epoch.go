@@ -88,7 +88,7 @@ func (w *Win) failed(op string, err error) *comm.Request {
 }
 
 func (w *Win) enqueueFence(op string, opens, final bool) *comm.Request {
-	req, complete := comm.NewRequest()
+	req, complete := comm.NewRequestFor((*fenceOf)(w))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.state.Load()&stFreed != 0 {

@@ -14,7 +14,7 @@ import (
 // error of the run if that ends early; r is then cancelled if it is a receive that has not matched.
 func Wait(t *task.Task, r *comm.Request) (comm.Status, error) {
 	if !r.Done() {
-		err := t.Await(func(done func()) { r.OnDone(func(error) { done() }) })
+		err := t.AwaitFor(r, func(done func()) { r.OnDone(func(error) { done() }) })
 		if err != nil && !r.Done() {
 			r.Cancel()
 			return comm.Status{}, err

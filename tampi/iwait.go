@@ -27,7 +27,7 @@ func Iwait(t *task.Task, c Completion) error {
 	if b.state.Load() != 0 {
 		return b.err
 	}
-	b.release = t.Hold()
+	b.release = t.HoldFor(c)
 	if b.state.Add(bound)&complete != 0 {
 		b.release(nil)
 		return b.err

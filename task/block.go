@@ -21,7 +21,7 @@ const (
 func (t *Task) Block() error {
 	t.enter("Block")
 	t.used |= usedBlock
-	return t.blockOn(&t.block)
+	return t.blockOn(&t.block, waiting{op: opBlock})
 }
 
 // Unblock ends t's Block, or the next one if it is not blocked. Any goroutine may
@@ -37,22 +37,34 @@ func (t *Task) Unblock() { t.unblock(&t.block) }
 // or is cancelled: what was started may still be under way then.
 func (t *Task) Await(start func(done func())) error {
 	t.enter("Await")
+	return t.await(waiting{op: opAwait}, start)
+}
+
+// AwaitFor is Await for something that says what it is, as with [Task.HoldFor].
+func (t *Task) AwaitFor(what any, start func(done func())) error {
+	t.enter("AwaitFor")
+	return t.await(waiting{op: opAwait, what: what}, start)
+}
+
+func (t *Task) await(x waiting, start func(done func())) error {
 	w := new(xatomic.Uint32)
 	start(func() { t.unblock(w) })
-	return t.blockOn(w)
+	return t.blockOn(w, x)
 }
 
 // blockOn waits for unblock of the same word.
-func (t *Task) blockOn(w *xatomic.Uint32) error {
+func (t *Task) blockOn(w *xatomic.Uint32, x waiting) error {
 	if w.CompareAndSwap(blockToken, blockNone) {
 		return t.run.cause()
 	}
+	over := t.waitsFor(x)
 	t.prepare()
 	if t.run.addBlocked(t, w) {
 		t.park(t.slot, event.BlockedBlock)
 	} else {
 		t.unprepare()
 	}
+	over()
 	return t.run.cause()
 }
 
@@ -80,6 +92,7 @@ func (t *Task) unblock(w *xatomic.Uint32) {
 // except those that any goroutine may call. A panic of f passes on.
 func (t *Task) Blocking(f func()) {
 	s := t.enter("Blocking")
+	over := t.waitsFor(waiting{op: opBlocking})
 	t.prepare()
 	t.addIdle(1)
 	t.giveSlot(s, event.BlockedOutside)
@@ -89,6 +102,7 @@ func (t *Task) Blocking(f func()) {
 		rt.readyOff(t)
 		t.awaitSlot()
 		t.addIdle(-1)
+		over()
 	}()
 	f()
 }

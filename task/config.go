@@ -5,10 +5,12 @@ package task
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"runtime"
 	"strconv"
+	"time"
 
 	"weft/internal/event"
 )
@@ -40,6 +42,16 @@ type Config struct {
 
 	// Trace records what tasks and slots do: see package weft/trace, which makes one. Nil means no recording.
 	Trace *event.Recorder
+
+	// Watchdog makes the runtime keep a list of its tasks, and report those that are stuck: that have waited for so long for something
+	// that no task gives, such as a message or the end of an event, and, at once, those that wait for each other. A report names
+	// each task, where it was spawned, its age and what it waits for. Tasks that run, however long, and those that wait for such are not
+	// stuck. Nothing is ended. It includes TraceSpawns, and costs a record, three short locks and a look at the clock for each of a task's
+	// states. Zero means the environment variable WEFT_WATCHDOG, or no watchdog; a negative value, none.
+	Watchdog time.Duration
+
+	// Reports is where the watchdog writes. It is called by one goroutine. Nil means the standard error.
+	Reports io.Writer
 
 	// Logger gets degraded operation, a line each. Nil means silence.
 	Logger *slog.Logger
@@ -80,7 +92,21 @@ func (c Config) withDefaults() (Config, error) {
 		}
 		c.Debug = n == 1
 	}
-	c.TraceSpawns = c.TraceSpawns || c.Debug
+	if c.Watchdog == 0 {
+		d, err := envWatchdog()
+		if err != nil {
+			return c, err
+		}
+		c.Watchdog = d
+	}
+	if c.Watchdog > watchMost || c.Watchdog > 0 && c.Watchdog < watchLeast {
+		return c, fmt.Errorf("task: Config.Watchdog is %v; legal are %v to %v, 0 for the environment's and a negative value for none", c.Watchdog, watchLeast, watchMost)
+	}
+	c.Watchdog = max(c.Watchdog, 0)
+	if c.Reports == nil {
+		c.Reports = os.Stderr
+	}
+	c.TraceSpawns = c.TraceSpawns || c.Debug || c.Watchdog > 0
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -98,4 +124,25 @@ func envInt(name string, def, least, most int) (int, error) {
 		return 0, fmt.Errorf("task: environment variable %s is %q; legal are whole numbers from %d to %d", name, v, least, most)
 	}
 	return n, nil
+}
+
+// envWatchdog reads WEFT_WATCHDOG; zero if it is not set.
+func envWatchdog() (time.Duration, error) {
+	v := os.Getenv(EnvWatchdog)
+	if v == "" {
+		return 0, nil
+	}
+	if err := CheckWatchdog(v); err != nil {
+		return 0, fmt.Errorf("task: environment variable %s is %q; it %w", EnvWatchdog, v, err)
+	}
+	return time.ParseDuration(v)
+}
+
+// CheckWatchdog says what is wrong with a value of WEFT_WATCHDOG; nil if it is legal.
+func CheckWatchdog(value string) error {
+	d, err := time.ParseDuration(value)
+	if err != nil || d != 0 && (d < watchLeast || d > watchMost) {
+		return fmt.Errorf("must be a time from %v to %v, such as 10s, or 0 for none", watchLeast, watchMost)
+	}
+	return nil
 }

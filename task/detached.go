@@ -15,6 +15,7 @@ type Detached struct {
 	rt     *Runtime
 	unhook func() bool
 	done   chan struct{} // closed when it is over
+	main   *watched      // nil without a watchdog
 
 	mu    sync.Mutex
 	over  bool          // +checklocks:mu
@@ -62,6 +63,7 @@ func (rt *Runtime) spawn(ctx context.Context, pc uintptr, a *Attrs, main func(*T
 	t := r.main(pc, main)
 	t.dress(a)
 	rt.spawnedMain(t)
+	d.main = t.looksAtMain()
 	rt.readyOff(t)
 	return d
 }
@@ -136,7 +138,8 @@ func (d *Detached) Wait(ctx context.Context) error {
 // Join is Wait for a task: t, whose body is the caller, gives up its slot until d is over or
 // t's own run has failed or was cancelled. It returns d's error if d is over, else that of t's run.
 func (d *Detached) Join(t *Task) error {
-	err := t.Await(func(done func()) { d.OnDone(func(error) { done() }) })
+	t.enter("Join")
+	err := t.await(waiting{op: opJoin, on: d.main}, func(done func()) { d.OnDone(func(error) { done() }) })
 	select {
 	case <-d.done:
 		return d.Err()

@@ -59,19 +59,21 @@
 //	Iteration.Spawn,          the loop's recording function    no
 //	SpawnWith
 //	Local                     the body                         no
-//	Block, Await, Blocking    the body                         yes
+//	Block, Await, AwaitFor,   the body                         yes
+//	Blocking
 //	Sleep, BlockFor           the body                         yes, for a time
 //	Mutex.Lock, Critical      the body                         if another task has it
 //	Mutex.Unlock, TryLock     the body                         no
 //	Detached.Join             the body                         if the detached task is not over
-//	Hold                      the body, or OnReady; anybody,   no
+//	Hold, HoldFor             the body, or OnReady; anybody,   no
 //	                          while an event is pending
 //	Hold's function           anybody, once                    no
 //	Unblock                   anybody, at any time             no
 //	Uses                      the body                         no
 //	Context, Label, Runtime,  anybody, while the task lives    no
 //	InFinal, Cost
-//	Runtime.Spawn, SpawnWith  anybody                          no
+//	Runtime.Spawn, SpawnWith, anybody                          no
+//	Dump, Tasks
 //	Detached.Done, Err,       anybody                          no
 //	OnDone
 //	Runtime.Run, Close,       any goroutine but a task's       they wait, as they say
@@ -85,6 +87,10 @@
 // With [Config.Debug] the runtime keeps books on what tasks declare. Two tasks that may use one object at
 // the same time, one of them writing, end the run with [ErrConflict], since an ancestor of one has
 // not declared the object; what may be a mistake goes to the log. Without it nothing is kept or looked at.
+//
+// # The watchdog
+//
+// With [Config.Watchdog] the runtime keeps a list of its tasks, and reports those that are stuck, with what they wait for.
 //
 // # The window
 //

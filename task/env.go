@@ -5,9 +5,10 @@ package task
 
 // The environment variables that the package reads, where Config leaves a value open.
 const (
-	EnvWorkers = "WEFT_WORKERS" // Config.Workers
-	EnvWindow  = "WEFT_WINDOW"  // Config.Window
-	EnvDebug   = "WEFT_DEBUG"   // Config.Debug
+	EnvWorkers  = "WEFT_WORKERS"  // Config.Workers
+	EnvWindow   = "WEFT_WINDOW"   // Config.Window
+	EnvDebug    = "WEFT_DEBUG"    // Config.Debug
+	EnvWatchdog = "WEFT_WATCHDOG" // Config.Watchdog
 )
 
 // DefaultWindow is the bound on live children where nothing else is said.

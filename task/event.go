@@ -22,6 +22,13 @@ import (
 // Besides the body, any goroutine may call Hold while an event of t is pending;
 // it panics when there is none, since the task may be over then.
 func (t *Task) Hold() func(error) {
+	if t.run.rt.watch != nil {
+		return t.HoldFor(nil)
+	}
+	return t.hold()
+}
+
+func (t *Task) hold() func(error) {
 	s := t.run.rt.here()
 	if s != nil && s.cur == t || getg() == 0 {
 		t.used |= usedEvent

@@ -21,8 +21,11 @@ const bodyOver = 1 << 30
 
 // bodyOver does what the end of t's body allows.
 func (s *slot) bodyOver(t *Task) {
-	if t.flags&flagUndeferred != 0 && t.und.state.done() {
-		s.rt.resume(t.und.creator)
+	if t.flags&(flagUndeferred|flagLongSpawn) != 0 {
+		t.returned()
+		if t.flags&flagUndeferred != 0 && t.und.state.done() {
+			s.rt.resume(t.und.creator)
+		}
 	}
 	// Only the body can take holds from zero to one, so zero is final here.
 	if t.holds.Load() != 0 {
@@ -80,6 +83,7 @@ func (rt *Runtime) giveUp(t *Task, s *slot, f *deps.Flow) {
 func (t *Task) finishRarely(s *slot, f *deps.Flow) {
 	t.giveCopies(s)
 	if t.flags&flagWait == 0 {
+		t.gives()
 		t.forget()
 		t.Finish(f)
 	}
@@ -91,12 +95,16 @@ func (rt *Runtime) deepDone(t *Task, s *slot, f *deps.Flow) *Task {
 	if rt.ev != nil {
 		rt.completed(t, s)
 	}
-	if t.flags&flagWait != 0 {
+	if t.flags&(flagWait|flagLongSpawn) != 0 {
 		if t.Tag != 0 {
+			t.ends()
 			return s.runOver(t, f)
 		}
-		t.forget()
-		t.Finish(f)
+		if t.flags&flagWait != 0 {
+			t.forget()
+			t.Finish(f)
+		}
+		t.ends()
 	}
 	p, r := t.parent, t.run
 	if t.Retire() && s != nil && t.used == 0 {

@@ -166,6 +166,7 @@ func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error,
 	if s.ev != nil {
 		s.ev.spawned(c, declared, event.SpawnedLoop)
 	}
+	t.watchPart(s, c, declared)
 	it.parts = append(it.parts, part{task: c, flags: c.flags, copy: int32(it.number)})
 	it.accs = append(it.accs, accs...)
 	it.ends = append(it.ends, int32(len(it.accs)))

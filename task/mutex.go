@@ -83,9 +83,13 @@ func (m *Mutex) Lock(t *Task) error {
 	}
 	w := &waiter{t: t}
 	m.queue.add(w)
+	x := waiting{op: opLock}
+	if m.holder.run.rt.watch != nil {
+		x.on = m.holder.watched() // under mu the holder is alive
+	}
 	m.mu.Unlock()
 
-	if err := t.blockOn(&w.word); err != nil {
+	if err := t.blockOn(&w.word, x); err != nil {
 		m.mu.Lock()
 		if w.queued {
 			m.queue.remove(w)

@@ -177,6 +177,9 @@ func (t *Task) combine(g *deps.Group) {
 	c.label, c.pc = "combine", r.Site()
 	c.flags |= flagRare
 	accs := [1]deps.Access{r.InOut()}
+	if s.rt.watch != nil {
+		t.looksAt(s, c, accs[:])
+	}
 	if t.run.rt.cfg.Debug {
 		c.final = t.final
 		c.flags |= flagLongSpawn

@@ -128,6 +128,7 @@ func (r *replay) addControl(loop *Task) {
 	if s.ev != nil {
 		s.ev.spawned(c, nil, event.SpawnedLoop)
 	}
+	loop.watchPart(s, c, nil)
 	r.control = r.tasks
 	r.tasks++
 	r.parts = append(r.parts, part{task: c, flags: c.flags})
@@ -345,7 +346,7 @@ func (p *part) renew(t *Task) *Task {
 	c := &Task{id: t.id, fn: t.fn, run: t.run, parent: t.parent, depth: t.depth, priority: t.priority, pc: t.pc, label: t.label, cost: t.cost, final: t.final}
 	c.Tag = t.Tag
 	if t.more != nil {
-		c.more = &more{onReady: t.more.onReady, record: t.more.record, shares: t.more.shares}
+		c.more = &more{onReady: t.more.onReady, record: t.more.record, watched: t.more.watched, shares: t.more.shares}
 	}
 	p.task = c
 	return c

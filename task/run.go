@@ -63,6 +63,7 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 
 	t := r.main(rt.traced(), main)
 	rt.spawnedMain(t)
+	t.looksAtMain()
 	rt.readyOff(t)
 	<-r.done
 	return r.first.Load()

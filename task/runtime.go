@@ -35,6 +35,7 @@ type Runtime struct {
 	spares  spares
 	life    life
 	ev      *event.Shared // what goroutines without a slot record with; nil if the runtime is not recorded
+	watch   *watchList    // nil without a watchdog
 }
 
 // New starts a runtime. It panics if the configuration or the environment is not legal;
@@ -63,6 +64,10 @@ func open(cfg Config, tune tuning) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
+	if rt.watch != nil {
+		rt.watch.open(rt)
+	}
+	rt.enlist()
 	for _, s := range rt.slots.all {
 		xatomic.Go(s.loop)
 	}
@@ -88,6 +93,9 @@ func build(cfg Config, tune tuning) (*Runtime, error) {
 	rt.observe(cfg.Trace)
 	rt.slots.wg.Add(cfg.Workers)
 	rt.spares.rt = rt
+	if cfg.Watchdog > 0 {
+		rt.watch = &watchList{shards: make([]watchShard, cfg.Workers+1)}
+	}
 	return rt, nil
 }
 
@@ -103,6 +111,10 @@ func (rt *Runtime) Close() error {
 	}
 	if !rt.life.close() {
 		return nil
+	}
+	rt.delist()
+	if rt.watch != nil {
+		rt.watch.close()
 	}
 	rt.idle.close()
 	rt.slots.wg.Wait()

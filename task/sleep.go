@@ -21,7 +21,7 @@ func (t *Task) Sleep(d time.Duration) error {
 	w := new(xatomic.Uint32)
 	timer := time.AfterFunc(d, func() { t.unblock(w) })
 	defer timer.Stop()
-	return t.blockOn(w)
+	return t.blockOn(w, waiting{op: opSleep, due: time.Now().Add(d)})
 }
 
 // BlockFor is Block for at most d: it returns true if Unblock ended it, and false if the time did. An
@@ -37,9 +37,11 @@ func (t *Task) BlockFor(d time.Duration) (bool, error) {
 	if d <= 0 {
 		return false, t.run.cause()
 	}
+	awake := t.waitsFor(waiting{op: opBlockFor, due: time.Now().Add(d)})
 	t.prepare()
 	if !t.run.addBlocked(t, w) {
 		t.unprepare()
+		awake()
 		return true, t.run.cause() // unblocked meanwhile, or the run is over
 	}
 	l := &limit{t: t}
@@ -48,6 +50,7 @@ func (t *Task) BlockFor(d time.Duration) (bool, error) {
 	timer := time.AfterFunc(d, l.expire)
 	t.park(s, event.BlockedBlock)
 	timer.Stop()
+	awake()
 	return !l.end(), t.run.cause()
 }
 

@@ -50,6 +50,9 @@ func (t *Task) spawnWith(s *slot, pc uintptr, a Attrs, fn func(*Task) error, acc
 		c.flags |= flagRare
 	}
 	c.dress(&a)
+	if s.rt.watch != nil {
+		t.looksAt(s, c, accs)
+	}
 	if c.flags&flagLongSpawn != 0 && s.rt.cfg.Debug {
 		t.spawnNoted(s, c, a.Undeferred || included, accs)
 		return
@@ -207,10 +210,12 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []deps.Access) {
 	}
 	// Descendants do not run here, on top of t, as in Wait: t need not outlast
 	// them, and one of them may be blocked until t does something afterwards.
+	over := t.waitsFor(waiting{op: opChild, on: c.watched()})
 	t.prepare()
 	if u.state.wait() {
 		t.park(s, event.BlockedUndeferred)
 	} else {
 		t.unprepare()
 	}
+	over()
 }

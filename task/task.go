@@ -129,6 +129,7 @@ type more struct {
 	onReady func(*Task) error
 	held    *Mutex        // the newest one that the body has locked and not unlocked
 	record  *record       // in debug mode
+	watched *watched      // if there is a watchdog
 	replay  *replay       // the loop that the body has recorded
 	shares  []share       // reductions that the task takes part in
 	groups  []*deps.Group // reductions of its children that are open
@@ -172,6 +173,7 @@ func (t *Task) Release(accs ...deps.Access) error {
 		if t.flags&flagLongSpawn != 0 && s.rt.cfg.Debug {
 			undo = t.run.books.release(t.record(), a)
 		}
+		t.gaveEarly(a)
 		if err := t.Node.Release(a, &s.flow); err != nil {
 			undo()
 			if first == nil {

@@ -25,6 +25,9 @@ func (t *Task) call() (err error) {
 		}
 		t.goexit()
 	}()
+	if t.flags&flagLongSpawn != 0 {
+		t.begins()
+	}
 	err = t.fn(t)
 	if err == nil && t.flags&flagLongSpawn != 0 {
 		t.combineAll()
@@ -83,6 +86,7 @@ func (t *Task) Wait() error {
 			s.settle(false)
 			continue
 		}
+		over := t.waitsFor(waiting{op: opWait})
 		t.prepare()
 		t.phase = phaseWait
 		if t.count.Add(t.spawned) != 0 {
@@ -92,6 +96,7 @@ func (t *Task) Wait() error {
 		}
 		t.phase = phaseBody
 		t.spawned = 0
+		over()
 		break
 	}
 	return t.run.cause()
@@ -114,7 +119,13 @@ func (t *Task) WaitOn(accs ...deps.Access) error {
 			accs = t.heldByLoop(accs)
 		}
 	}
-	t.runUndeferred(s, s.newTask(t, func(*Task) error { return nil }), accs)
+	c := s.newTask(t, func(*Task) error { return nil })
+	if s.rt.watch != nil {
+		c.label, c.pc = opWaitOn, s.rt.traced()
+		c.flags |= flagRare
+		t.looksAt(s, c, accs)
+	}
+	t.runUndeferred(s, c, accs)
 	return t.run.cause()
 }
 

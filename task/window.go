@@ -38,6 +38,8 @@ func (t *Task) throttle() {
 	if t.live() <= most {
 		return
 	}
+	over := t.waitsFor(waiting{op: opWindow})
+	defer over()
 	t.prepare()
 	w.add(t)
 	// A child that ended just now may have looked before t was in the list.

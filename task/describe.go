@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The methods in which a body waits, as a report names them.
+const (
+	opWait     = "Wait"
+	opWaitOn   = "WaitOn"
+	opChild    = "an undeferred Spawn"
+	opWindow   = "Spawn, since the window is full"
+	opBlock    = "Block"
+	opBlockFor = "BlockFor"
+	opSleep    = "Sleep"
+	opAwait    = "Await"
+	opBlocking = "Blocking"
+	opLock     = "Mutex.Lock"
+	opJoin     = "Detached.Join"
+)
+
+// maxListed bounds the tasks that a report lists one by one.
+const maxListed = 1000
+
+// describe writes all tasks, and then what is stuck.
+func (p *snapshot) describe(b *strings.Builder) {
+	fmt.Fprintf(b, "  %s\n", plural(len(p.seen), "live task"))
+	for i := range p.seen {
+		if i == maxListed {
+			fmt.Fprintf(b, "  and %d more\n", len(p.seen)-i)
+			break
+		}
+		p.task(b, "  ", i)
+	}
+	if len(p.stuck) > 0 {
+		p.describeStuck(b)
+	}
+}
+
+// describeStuck writes what is stuck, and what waits for that.
+func (p *snapshot) describeStuck(b *strings.Builder) {
+	cycles, overdue := 0, 0
+	for _, i := range p.stuck {
+		if p.seen[i].inCycle {
+			cycles++
+		} else {
+			overdue++
+		}
+	}
+	if cycles > 0 {
+		fmt.Fprintf(b, "%s wait for each other and can never go on:\n", plural(cycles, "task"))
+		for _, i := range p.stuck {
+			if p.seen[i].inCycle {
+				p.task(b, "  ", i)
+			}
+		}
+	}
+	if overdue == 0 {
+		return
+	}
+	fmt.Fprintf(b, "%s waited for %v or longer for something that no task of the runtime gives:\n", haveN(overdue), p.limit)
+	waiting := p.waiting()
+	n := 0
+	for _, i := range p.stuck {
+		if p.seen[i].inCycle {
+			continue
+		}
+		if n++; n > maxListed {
+			fmt.Fprintf(b, "  and %d more\n", overdue-maxListed)
+			return
+		}
+		p.task(b, "  ", i)
+		p.victims(b, waiting, i)
+	}
+}
+
+func haveN(n int) string {
+	if n == 1 {
+		return "1 task has"
+	}
+	return fmt.Sprintf("%d tasks have", n)
+}
+
+// waiting returns for each task those that wait for it.
+func (p *snapshot) waiting() map[int][]int {
+	m := map[int][]int{}
+	for i := range p.seen {
+		for _, x := range p.seen[i].behind {
+			m[x.on] = append(m[x.on], i)
+		}
+	}
+	return m
+}
+
+// maxVictims bounds the tasks that are named because they wait for one that is stuck.
+const maxVictims = 8
+
+// victims writes the tasks that wait for task i, directly or not.
+func (p *snapshot) victims(b *strings.Builder, waiting map[int][]int, i int) {
+	met := map[int]bool{i: true}
+	list := []int{i}
+	for k := 0; k < len(list); k++ {
+		for _, v := range waiting[list[k]] {
+			if !met[v] {
+				met[v] = true
+				list = append(list, v)
+			}
+		}
+	}
+	list = list[1:]
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "    %s for it:\n", waitN(len(list)))
+	for k, v := range list {
+		if k == maxVictims {
+			fmt.Fprintf(b, "      and %d more\n", len(list)-k)
+			return
+		}
+		p.task(b, "      ", v)
+	}
+}
+
+func waitN(n int) string {
+	if n == 1 {
+		return "1 task waits"
+	}
+	return fmt.Sprintf("%d tasks wait", n)
+}
+
+// task writes task i: what it is, how far it is, and what it waits for.
+func (p *snapshot) task(b *strings.Builder, indent string, i int) {
+	x := &p.seen[i]
+	fmt.Fprintf(b, "%s%s, %v old: ", indent, x.rec.name(), short(p.at.Sub(x.rec.born)))
+	state := short(p.at.Sub(x.since))
+	switch x.state {
+	case stateSpawned:
+		p.spawned(b, indent, x)
+	case stateResting:
+		b.WriteString("of a recorded loop, waits for its next turn\n")
+	case stateRunning:
+		fmt.Fprintf(b, "runs, for %v\n", state)
+	case stateWaiting:
+		p.waits(b, x, state)
+	case stateReturned:
+		if len(x.events) == 0 {
+			fmt.Fprintf(b, "its body is over; it keeps its accesses until its descendants are over (%d children), for %v\n", len(x.behind), state)
+			return
+		}
+		fmt.Fprintf(b, "its body is over, and it waits for %s:\n", plural(len(x.events), "event"))
+		p.events(b, indent, x)
+	case stateGiven:
+		fmt.Fprintf(b, "over, but for its descendants (%d children)\n", len(x.behind))
+	}
+}
+
+func (p *snapshot) spawned(b *strings.Builder, indent string, x *seen) {
+	switch {
+	case len(x.events) > 0:
+		fmt.Fprintf(b, "has its accesses; OnReady has bound %s:\n", plural(len(x.events), "event"))
+		p.events(b, indent, x)
+	case len(x.behind) == 0:
+		b.WriteString("is ready, and waits for a slot\n")
+	default:
+		for k, w := range x.behind {
+			if k > 0 {
+				b.WriteString(", and ")
+			}
+			fmt.Fprintf(b, "waits for %v behind %s", w.access, p.seen[w.on].rec.name())
+			if k == maxVictims-1 && len(x.behind) > maxVictims {
+				fmt.Fprintf(b, ", and for %d more", len(x.behind)-maxVictims)
+				break
+			}
+		}
+		b.WriteByte('\n')
+	}
+}
+
+func (p *snapshot) waits(b *strings.Builder, x *seen, state time.Duration) {
+	fmt.Fprintf(b, "waits in %s at %s for %v", x.waits.op, place(x.waits.site-1), state)
+	if x.waits.what != nil {
+		fmt.Fprintf(b, ", for %v", x.waits.what)
+	}
+	if !x.waits.due.IsZero() {
+		fmt.Fprintf(b, ", until %v", x.waits.due.Format("15:04:05.000"))
+	}
+	for k, w := range x.behind {
+		switch k {
+		case 0:
+			b.WriteString(", for ")
+		case maxVictims:
+			fmt.Fprintf(b, " and %d more", len(x.behind)-k)
+			b.WriteByte('\n')
+			return
+		default:
+			b.WriteString(", ")
+		}
+		b.WriteString(p.seen[w.on].rec.name())
+	}
+	b.WriteByte('\n')
+}
+
+func (p *snapshot) events(b *strings.Builder, indent string, x *seen) {
+	for k, e := range x.events {
+		if k == maxVictims {
+			fmt.Fprintf(b, "%s  and %d more\n", indent, len(x.events)-k)
+			return
+		}
+		what := "a Hold"
+		if e.what != nil {
+			what = fmt.Sprint(e.what)
+		}
+		fmt.Fprintf(b, "%s  %s, bound at %s, %v ago\n", indent, what, place(e.site-1), short(p.at.Sub(e.since)))
+	}
+}
+
+// name says which task r is of.
+func (r *watched) name() string {
+	switch {
+	case r.parent == nil && r.label == "":
+		return "the main task (of the run at " + place(r.pc) + ")"
+	case r.label != "":
+		return fmt.Sprintf("task %q (spawned at %s)", r.label, place(r.pc))
+	}
+	return "the task spawned at " + place(r.pc)
+}
+
+// short rounds a time to what a person wants to read.
+func short(d time.Duration) time.Duration {
+	switch {
+	case d > 10*time.Second:
+		return d.Round(time.Second)
+	case d > time.Second:
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(100 * time.Microsecond)
+}
