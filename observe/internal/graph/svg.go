@@ -1,0 +1,237 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"bufio"
+	"fmt"
+	"html"
+	"io"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Colours. The fills are told apart also by who sees no difference between red and green: they differ in lightness.
+var fills = []string{
+	"#a6cee3", "#fdbf6f", "#b2df8a", "#cab2d6", "#ffe08a", "#8dd3c7", "#fbb4ae", "#bcbddc", "#d9d9d9", "#c7e9b4", "#f2c6e2", "#e5c494",
+}
+
+const (
+	hotColour  = "#c1121f" // the critical path
+	lineColour = "#667085"
+	charWidth  = 6.7 // of the picture's font, on average
+	mostName   = 30  // characters of a name in a box; the rest is in what a pointer over it shows
+)
+
+// head is the lines above a picture.
+const headLine = 18
+
+// SVG writes the graph as a picture that needs nothing else: what a box is shows when a pointer is over it.
+func (g *Graph) SVG(w io.Writer, a *Analysis, o Options) error {
+	b := bufio.NewWriter(w)
+	s, notes := g.shape(a, o)
+	p := arrange(s, (*box).width)
+	head := append(g.figures(a, o), notes...)
+	legend := s.legend(g)
+
+	wide := 0
+	for _, l := range head {
+		wide = max(wide, len([]rune(l)))
+	}
+	top := margin + headLine*float64(len(head)) + legend.height()
+	width := max(p.width, float64(wide)*charWidth+2*margin, legend.width())
+	height := top + p.height
+	shift := max(0, (width-p.width)/2)
+
+	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" font-family="Helvetica, Arial, sans-serif" font-size="12">`+"\n", width, height, width, height)
+	fmt.Fprintf(b, "<title>%s</title>\n", esc(head[0]))
+	fmt.Fprintf(b, `<style>.b{stroke:#475467}.h{stroke:%s;stroke-width:2.5}.l{fill:none;stroke:%s}.c{stroke-dasharray:1 3}.m{stroke-dasharray:6 3}.x{stroke:%s;stroke-width:2.5}text{fill:#101828}.u{fill:#475467;font-size:11px}</style>`+"\n", hotColour, lineColour, hotColour)
+	fmt.Fprintf(b, `<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto" markerUnits="userSpaceOnUse"><path d="M0 0 8 4 0 8z" fill="%s"/></marker>`, lineColour)
+	fmt.Fprintf(b, `<marker id="z" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9" orient="auto" markerUnits="userSpaceOnUse"><path d="M0 0 8 4 0 8z" fill="%s"/></marker></defs>`+"\n", hotColour)
+	fmt.Fprintf(b, `<rect width="%.0f" height="%.0f" fill="#fff"/>`+"\n", width, height)
+	for i, l := range head {
+		weight := ""
+		if i == 0 {
+			weight = ` font-weight="bold" font-size="14"`
+		}
+		fmt.Fprintf(b, `<text x="%d" y="%.0f"%s>%s</text>`+"\n", margin, margin+headLine*float64(i)+12, weight, esc(l))
+	}
+	legend.write(b, margin+headLine*float64(len(head)))
+
+	fmt.Fprintf(b, `<g transform="translate(%.1f %.1f)">`+"\n", shift, top)
+	for _, hot := range []bool{false, true} { // what is hot is drawn above the rest
+		for i, l := range s.lines {
+			if l.hot == hot {
+				writeLine(b, &l, p, i)
+			}
+		}
+	}
+	for i := range s.boxes {
+		x, at := &s.boxes[i], p.boxes[i]
+		class := "b"
+		if x.onHot {
+			class = "h"
+		}
+		name, under := x.caption()
+		fmt.Fprintf(b, `<g><title>%s</title><rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.0f" rx="6" fill="%s"/>`,
+			esc(x.name+"\n"+strings.Join(x.tip, "\n")), class, at.x-at.w/2, at.y-at.h/2, at.w, at.h, fills[x.style%len(fills)])
+		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle">%s</text><text class="u" x="%.1f" y="%.1f" text-anchor="middle">%s</text></g>`+"\n",
+			at.x, at.y-3, esc(cut(name)), at.x, at.y+11, esc(under))
+	}
+	fmt.Fprintln(b, "</g>\n</svg>")
+	return b.Flush()
+}
+
+// width of a box with its two lines.
+func (b *box) width() float64 {
+	name, under := b.caption()
+	n := max(len([]rune(cut(name))), len([]rune(under)))
+	return max(52, float64(n)*charWidth+14)
+}
+
+// writeLine draws an edge from the border of one box to that of the other.
+func writeLine(b *bufio.Writer, l *line, p *picture, i int) {
+	class, end := "l", "a"
+	switch l.kind {
+	case Child:
+		class += " c"
+	case Message:
+		class += " m"
+	}
+	if l.hot {
+		class, end = class+" x", "z"
+	}
+	var d strings.Builder
+	var label point
+	if l.from == l.to {
+		q := p.boxes[l.from]
+		x, y := q.x+q.w/2, q.y
+		fmt.Fprintf(&d, "M%.1f %.1fc26 -22 26 22 0 14", x, y-8)
+		label = point{x + 22, y + 4}
+	} else {
+		pts := slices.Clone(p.lines[i])
+		down := pts[0].y < pts[len(pts)-1].y
+		half := boxHeight / 2.0
+		if !down {
+			half = -half
+		}
+		pts[0].y += half
+		pts[len(pts)-1].y -= half
+		pts[0].x += lean(p.boxes[l.from], pts[0], pts[1])
+		pts[len(pts)-1].x += lean(p.boxes[l.to], pts[len(pts)-1], pts[len(pts)-2])
+		if !down { // beside its way down, if there is one
+			for k := range pts {
+				pts[k].x += 9
+			}
+		}
+		fmt.Fprintf(&d, "M%.1f %.1f", pts[0].x, pts[0].y)
+		for k := 1; k < len(pts); k++ {
+			mid := (pts[k-1].y + pts[k].y) / 2
+			fmt.Fprintf(&d, "C%.1f %.1f %.1f %.1f %.1f %.1f", pts[k-1].x, mid, pts[k].x, mid, pts[k].x, pts[k].y)
+		}
+		k := len(pts) / 2
+		label = point{(pts[k-1].x+pts[k].x)/2 + 4, (pts[k-1].y + pts[k].y) / 2}
+	}
+	fmt.Fprintf(b, `<path class="%s" d="%s" marker-end="url(#%s)"/>`, class, d.String(), end)
+	if l.count > 1 {
+		fmt.Fprintf(b, `<text class="u" x="%.1f" y="%.1f">%d</text>`, label.x, label.y, l.count)
+	}
+	b.WriteByte('\n')
+}
+
+// lean moves the end of an edge along the border of its box, towards where the edge goes, so that edges do not all meet in one point.
+func lean(q placed, end, next point) float64 {
+	return math.Max(-q.w/2+8, math.Min(q.w/2-8, (next.x-end.x)*0.25))
+}
+
+// cut shortens a name, keeping its end, which tells more than the beginning where names are those of functions.
+func cut(name string) string {
+	r := []rune(name)
+	if len(r) <= mostName {
+		return name
+	}
+	return "…" + string(r[len(r)-mostName+1:])
+}
+
+func esc(s string) string { return html.EscapeString(s) }
+
+// legend says what the colours and lines mean.
+type legend struct {
+	entries []entry
+	rows    int
+}
+
+type entry struct {
+	name       string
+	fill, line string // one of them
+	x          float64
+	row        int
+}
+
+const (
+	mostEntries = 12
+	legendWidth = 900.0
+	legendRow   = 20.0
+)
+
+func (s *shape) legend(g *Graph) *legend {
+	l := &legend{}
+	names, _ := g.labels()
+	for i, name := range names {
+		if i == mostEntries {
+			l.entries = append(l.entries, entry{name: fmt.Sprintf("and %d more", len(names)-i), fill: "none"})
+			break
+		}
+		l.entries = append(l.entries, entry{name: cut(name), fill: fills[i%len(fills)]})
+	}
+	has := map[Kind]bool{}
+	for _, e := range s.lines {
+		has[e.kind] = true
+	}
+	for _, k := range []struct {
+		kind        Kind
+		class, name string
+	}{{Order, "l", "an access waits"}, {Child, "l c", "spawns"}, {Message, "l m", "a message"}} {
+		if has[k.kind] {
+			l.entries = append(l.entries, entry{name: k.name, line: k.class})
+		}
+	}
+	l.entries = append(l.entries, entry{name: "critical path", line: "l x"})
+	x := float64(margin)
+	for i := range l.entries {
+		e := &l.entries[i]
+		w := 34 + float64(len([]rune(e.name)))*charWidth
+		if x+w > legendWidth && x > margin {
+			x = margin
+			l.rows++
+		}
+		e.x, e.row = x, l.rows
+		x += w
+	}
+	l.rows++
+	return l
+}
+
+func (l *legend) height() float64 { return legendRow*float64(l.rows) + 4 }
+
+func (l *legend) width() float64 {
+	w := 0.0
+	for _, e := range l.entries {
+		w = max(w, e.x+34+float64(len([]rune(e.name)))*charWidth)
+	}
+	return w + margin
+}
+
+func (l *legend) write(b *bufio.Writer, top float64) {
+	for _, e := range l.entries {
+		y := top + legendRow*float64(e.row)
+		if e.line != "" {
+			fmt.Fprintf(b, `<path class="%s" d="M%.1f %.1fh18"/>`, e.line, e.x, y+8)
+		} else {
+			fmt.Fprintf(b, `<rect class="b" x="%.1f" y="%.1f" width="14" height="12" rx="3" fill="%s"/>`, e.x, y+2, e.fill)
+		}
+		fmt.Fprintf(b, `<text x="%.1f" y="%.1f">%s</text>`+"\n", e.x+22, y+12, esc(e.name))
+	}
+}
