@@ -39,6 +39,7 @@ var law = map[string][]string{
 	"nam":                {"internal/xatomic", "internal/event", "comm", "rma"},
 	"tampi":              {"internal/xatomic", "internal/event", "comm", "task"},
 	"trace":              {"internal/event"},
+	"observe":            {"internal/event"},
 	"examples/heat":      public,
 	"bench":              public,
 	"cmd/weft":           append([]string{"internal/event", "internal/fabric", "internal/histogram", "internal/launch"}, public...),
@@ -47,15 +48,16 @@ var law = map[string][]string{
 }
 
 // public is what users import.
-var public = []string{"deps", "task", "comm", "rma", "nam", "tampi", "trace"}
+var public = []string{"deps", "task", "comm", "rma", "nam", "tampi", "trace", "observe"}
 
 // testsMayAlsoImport lists what only the tests of a part need.
 var testsMayAlsoImport = map[string][]string{
-	"tampi": {"deps", "rma", "internal/fabric"}, // what is bound, and what depends on it; ranks as if apart
-	"rma":   {"internal/fabric"},
-	"nam":   {"internal/fabric"},
-	"deps":  {"internal/explore"},
-	"task":  {"internal/explore"},
+	"tampi":   {"deps", "rma", "internal/fabric"}, // what is bound, and what depends on it; ranks as if apart
+	"rma":     {"internal/fabric"},
+	"nam":     {"internal/fabric"},
+	"deps":    {"internal/explore"},
+	"task":    {"internal/explore"},
+	"observe": {"deps", "task", "tampi", "comm"}, // what is observed
 }
 
 // thirdParty is the list of modules that code may import: why, and which parts do. Another one has to be worth its
@@ -72,7 +74,7 @@ var thirdParty = map[string]struct {
 	"golang.org/x/term":                   {"whether the output is a terminal", []string{"examples/heat", "bench", "cmd/weft"}},
 	"github.com/schollz/progressbar/v3":   {"progress of programs on a terminal", []string{"examples/heat", "bench", "cmd/weft"}},
 	"github.com/spf13/cobra":              {"command lines with subcommands", []string{"cmd/weft"}},
-	"github.com/google/pprof":             {"CPU profiles, read and written", []string{"task", "bench"}},
+	"github.com/google/pprof":             {"CPU profiles, read and written", []string{"observe", "bench"}},
 	"github.com/stretchr/testify":         {"assertions of tests", nil},
 	"github.com/stretchr/testify/require": {"part of testify", nil},
 }

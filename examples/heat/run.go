@@ -44,18 +44,25 @@ type heat struct {
 
 // runHeat is the first program.
 func runHeat(ctx context.Context, cfg *conf.Run, stdout, stderr io.Writer) (err error) {
-	for _, file := range []string{cfg.GIF, cfg.Output, cfg.CPUProfile} {
+	for _, file := range []string{cfg.GIF, cfg.Output, cfg.CPUProfile, cfg.Watch.Profile, cfg.Watch.Graph} {
 		if err := checkOutput(file); err != nil {
 			return err
 		}
 	}
 	h := &heat{cfg: cfg}
+	watch, err := newWatch(&cfg.Watch)
+	if err != nil {
+		return err
+	}
+	defer watch.close()
 	if h.kernel, err = kernel.ByName(cfg.Kernel); err != nil {
 		return err
 	}
 	threads := 1
 	if cfg.Variant != conf.MPI {
-		if h.runtime, err = task.Open(task.Config{Workers: cfg.Workers}); err != nil {
+		tc := task.Config{Workers: cfg.Workers}
+		watch.attach(&tc)
+		if h.runtime, err = task.Open(tc); err != nil {
 			return &conf.UsageError{Err: err}
 		}
 		defer func() { _ = h.runtime.Close() }()
@@ -71,7 +78,7 @@ func runHeat(ctx context.Context, cfg *conf.Run, stdout, stderr io.Writer) (err 
 		}
 	}
 	say := newStory(cfg, stdout, stderr)
-	say.before(h)
+	say.before(h, watch.page())
 	if cfg.Verbose {
 		printSettings(stdout, cfg)
 	}
@@ -92,6 +99,9 @@ func runHeat(ctx context.Context, cfg *conf.Run, stdout, stderr io.Writer) (err 
 	end()
 	if h.elapsed > 0 {
 		_, _ = fmt.Fprintln(stdout, resultLine(cfg, threads, h.elapsed))
+		if e := watch.report(stdout); err == nil {
+			err = e
+		}
 	}
 	if err != nil {
 		return err

@@ -27,7 +27,10 @@ func newStory(cfg *conf.Run, stdout, stderr io.Writer) *story {
 func (s *story) say(format string, args ...any) { _, _ = fmt.Fprintf(s.w, format+"\n", args...) }
 
 // before is told at the start.
-func (s *story) before(h *heat) {
+func (s *story) before(h *heat, page string) {
+	if page != "" {
+		s.say("heat: the tasks are shown at http://%s/", page)
+	}
 	if !s.cfg.Bare {
 		if h.store != nil {
 			s.say("heat: snapshots go to window %s in %s", h.window, h.store.Dir())

@@ -37,6 +37,7 @@ const (
 	layerGap  = 34
 	boxGap    = 14
 	dummyGap  = 8
+	loopWidth = 56
 	margin    = 16
 	sweeps    = 8       // of cross and place; more changes little (looked at)
 	longest   = 24      // layers: a longer edge is drawn straight, without dummies
@@ -47,6 +48,7 @@ const (
 type spot struct {
 	layer, at int     // at: place in the layer
 	w         float64 // width, zero for a dummy
+	loop      float64 // room on the right for an edge from the box to itself
 	x         float64
 	up, down  []int32 // neighbours in the layers above and below
 	key       float64 // scratch
@@ -64,6 +66,11 @@ func arrange(s *shape, width func(*box) float64) *picture {
 	l := &layout{spots: make([]spot, len(s.boxes)), chains: make([][]int32, len(s.lines)), turned: make([]bool, len(s.lines))}
 	for i := range s.boxes {
 		l.spots[i].w = width(&s.boxes[i])
+	}
+	for _, e := range s.lines {
+		if e.from == e.to {
+			l.spots[e.from].loop = loopWidth
+		}
 	}
 	l.layer(s)
 	l.dummies(s)
@@ -302,9 +309,9 @@ func (l *layout) place() {
 // apart is how far the centres of two neighbours in a layer must be from each other.
 func (l *layout) apart(u, v int32) float64 {
 	a, b := &l.spots[u], &l.spots[v]
-	gap := float64(boxGap)
+	gap := boxGap + a.loop
 	if a.w == 0 || b.w == 0 {
-		gap = dummyGap
+		gap = dummyGap + a.loop
 	}
 	return (a.w+b.w)/2 + gap
 }
@@ -368,7 +375,7 @@ func (l *layout) picture(s *shape, boxes int) *picture {
 		if i == 0 {
 			left, right = p.x-p.w/2, p.x+p.w/2
 		}
-		left, right = min(left, p.x-p.w/2), max(right, p.x+p.w/2)
+		left, right = min(left, p.x-p.w/2), max(right, p.x+p.w/2+p.loop)
 	}
 	at := func(v int32) point {
 		p := &l.spots[v]

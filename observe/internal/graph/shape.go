@@ -128,7 +128,16 @@ func (g *Graph) folded(a *Analysis) *shape {
 		f, t := int32(style[g.Nodes[from].name()]), int32(style[g.Nodes[to].name()])
 		count[line{from: f, to: t, kind: e.Kind, hot: hot[[2]int32{f, t}]}]++
 	}
+	ordered := map[int32]bool{}
+	for l := range count {
+		if l.kind == Order && l.from != l.to {
+			ordered[l.to] = true
+		}
+	}
 	for l, n := range count {
+		if l.kind == Child && ordered[l.to] && !l.hot {
+			continue
+		}
 		l.count = n
 		s.lines = append(s.lines, l)
 	}

@@ -47,7 +47,7 @@ func (g *Graph) SVG(w io.Writer, a *Analysis, o Options) error {
 
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" font-family="Helvetica, Arial, sans-serif" font-size="12">`+"\n", width, height, width, height)
 	fmt.Fprintf(b, "<title>%s</title>\n", esc(head[0]))
-	fmt.Fprintf(b, `<style>.b{stroke:#475467}.h{stroke:%s;stroke-width:2.5}.l{fill:none;stroke:%s}.c{stroke-dasharray:1 3}.m{stroke-dasharray:6 3}.x{stroke:%s;stroke-width:2.5}text{fill:#101828}.u{fill:#475467;font-size:11px}</style>`+"\n", hotColour, lineColour, hotColour)
+	fmt.Fprintf(b, `<style>.b{stroke:#475467}.h{stroke:%s;stroke-width:2.5}.l{fill:none;stroke:%s}.c{stroke-dasharray:1 3}.m{stroke-dasharray:6 3}.x{stroke:%s;stroke-width:2.5}text{fill:#101828}.u{fill:#475467;font-size:11px}.n{paint-order:stroke;stroke:#fff;stroke-width:3px}</style>`+"\n", hotColour, lineColour, hotColour)
 	fmt.Fprintf(b, `<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto" markerUnits="userSpaceOnUse"><path d="M0 0 8 4 0 8z" fill="%s"/></marker>`, lineColour)
 	fmt.Fprintf(b, `<marker id="z" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9" orient="auto" markerUnits="userSpaceOnUse"><path d="M0 0 8 4 0 8z" fill="%s"/></marker></defs>`+"\n", hotColour)
 	fmt.Fprintf(b, `<rect width="%.0f" height="%.0f" fill="#fff"/>`+"\n", width, height)
@@ -66,6 +66,12 @@ func (g *Graph) SVG(w io.Writer, a *Analysis, o Options) error {
 			if l.hot == hot {
 				writeLine(b, &l, p, i)
 			}
+		}
+	}
+	for i, l := range s.lines {
+		if l.count > 1 {
+			at := countAt(&l, p, i)
+			fmt.Fprintf(b, `<text class="u n" x="%.1f" y="%.1f">%d</text>`+"\n", at.x, at.y, l.count)
 		}
 	}
 	for i := range s.boxes {
@@ -104,12 +110,10 @@ func writeLine(b *bufio.Writer, l *line, p *picture, i int) {
 		class, end = class+" x", "z"
 	}
 	var d strings.Builder
-	var label point
 	if l.from == l.to {
 		q := p.boxes[l.from]
 		x, y := q.x+q.w/2, q.y
 		fmt.Fprintf(&d, "M%.1f %.1fc26 -22 26 22 0 14", x, y-8)
-		label = point{x + 22, y + 4}
 	} else {
 		pts := slices.Clone(p.lines[i])
 		down := pts[0].y < pts[len(pts)-1].y
@@ -131,14 +135,24 @@ func writeLine(b *bufio.Writer, l *line, p *picture, i int) {
 			mid := (pts[k-1].y + pts[k].y) / 2
 			fmt.Fprintf(&d, "C%.1f %.1f %.1f %.1f %.1f %.1f", pts[k-1].x, mid, pts[k].x, mid, pts[k].x, pts[k].y)
 		}
-		k := len(pts) / 2
-		label = point{(pts[k-1].x+pts[k].x)/2 + 4, (pts[k-1].y + pts[k].y) / 2}
 	}
 	fmt.Fprintf(b, `<path class="%s" d="%s" marker-end="url(#%s)"/>`, class, d.String(), end)
-	if l.count > 1 {
-		fmt.Fprintf(b, `<text class="u" x="%.1f" y="%.1f">%d</text>`, label.x, label.y, l.count)
-	}
 	b.WriteByte('\n')
+}
+
+// countAt is where the number of edges that a line stands for is written: near its beginning, so that there and back do not write on
+// each other.
+func countAt(l *line, p *picture, i int) point {
+	if l.from == l.to {
+		q := p.boxes[l.from]
+		return point{q.x + q.w/2 + 22, q.y + 4}
+	}
+	from, to := p.lines[i][0], p.lines[i][1]
+	at := point{from.x + (to.x-from.x)*0.35 + 4, from.y + (to.y-from.y)*0.42 + 4}
+	if to.y < from.y {
+		at.x += 9
+	}
+	return at
 }
 
 // lean moves the end of an edge along the border of its box, towards where the edge goes, so that edges do not all meet in one point.

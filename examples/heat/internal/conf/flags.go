@@ -162,6 +162,7 @@ func (f *raw) define(fs *flagSet) {
 	fs.text(&f.gif, "gif", "", "a file name")
 	fs.text(&f.cpuProfile, "cpuprofile", "", "a file name")
 	fs.toggle(&f.progress, "progress", "")
+	f.watch.define(fs)
 }
 
 // View is what the second program needs to know.

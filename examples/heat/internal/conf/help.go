@@ -54,6 +54,11 @@ Output:
   -v, -verbose         more lines before the result
       -progress        a bar, if stderr is a terminal
       -cpuprofile FILE write a CPU profile, for go tool pprof
+      -stats           after the result, a table of what the tasks have done, by label
+      -taskprofile FILE
+                       write a profile of the tasks, for go tool pprof (-sample_index=comm, …)
+      -graph FILE      draw the graph of the tasks, with the critical path (.svg, or .dot for Graphviz)
+      -http ADDRESS    serve a page that shows the tasks while they run, such as localhost:6060
   -h                   this text
 
 The result is one line: name and value, separated by commas. Exit status: 0 done, 1 failed or

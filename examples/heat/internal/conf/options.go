@@ -65,6 +65,7 @@ type Run struct {
 	GIF        string // empty: none
 	Output     string // PPM file; empty: none
 	CPUProfile string
+	Watch      Watch
 
 	Check    bool
 	Verbose  bool
@@ -116,6 +117,7 @@ type raw struct {
 	namDir, window, gif string
 	cpuProfile          string
 	progress            bool
+	watch               Watch
 	given               map[string]bool // by long name
 }
 
@@ -125,7 +127,10 @@ func (f *raw) resolve() (*Run, error) {
 		Variant: f.variant, Delta: f.delta, Warmup: !f.noWarmup && f.output == "",
 		NamDir: f.namDir, Window: f.window, GIF: f.gif, Output: f.output, CPUProfile: f.cpuProfile,
 		Check: f.check, Verbose: f.verbose, Progress: f.progress, Bare: len(f.given) == 0,
-		Timesteps: f.timesteps, Workers: f.workers, Kernel: f.kernel,
+		Timesteps: f.timesteps, Workers: f.workers, Kernel: f.kernel, Watch: f.watch,
+	}
+	if err := r.Watch.check(r.Variant, f.given); err != nil {
+		return nil, err
 	}
 	if r.Bare {
 		r.Check, r.GIF = true, defaultGIF

@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"weft/examples/heat/internal/conf"
+	"weft/observe"
+	"weft/task"
+)
+
+// graphTasks is how many tasks are kept for -graph (about 100 MB).
+const graphTasks = 200_000
+
+// watch is what shows the tasks of a run; nil if nothing is to be seen.
+type watch struct {
+	cfg      *conf.Watch
+	observer *observe.Observer
+	server   *http.Server
+	address  string
+}
+
+// newWatch begins to watch, if that is wanted.
+func newWatch(cfg *conf.Watch) (*watch, error) {
+	if !cfg.Wanted() {
+		return nil, nil
+	}
+	kept := 0
+	if cfg.Graph != "" || cfg.HTTP != "" {
+		kept = graphTasks
+	}
+	o, err := observe.New(observe.Config{Graph: kept})
+	if err != nil {
+		return nil, err
+	}
+	w := &watch{cfg: cfg, observer: o}
+	if cfg.HTTP == "" {
+		return w, nil
+	}
+	l, err := net.Listen("tcp", cfg.HTTP)
+	if err != nil {
+		_ = o.Close()
+		return nil, &conf.UsageError{Err: fmt.Errorf("cannot serve the live page: %w", err)}
+	}
+	w.address = l.Addr().String()
+	w.server = &http.Server{Handler: o.Handler(), ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = w.server.Serve(l) }() // until close
+	return w, nil
+}
+
+// page is the address of the live page; empty if there is none.
+func (w *watch) page() string {
+	if w == nil {
+		return ""
+	}
+	return w.address
+}
+
+// attach makes the runtime be watched.
+func (w *watch) attach(cfg *task.Config) {
+	if w != nil {
+		cfg.Trace = w.observer.Recorder()
+	}
+}
+
+// report writes what was seen. The tasks are over.
+func (w *watch) report(stdout io.Writer) error {
+	if w == nil {
+		return nil
+	}
+	if w.cfg.Stats {
+		if _, err := w.observer.Stats().WriteTo(stdout); err != nil {
+			return err
+		}
+	}
+	if f := w.cfg.Profile; f != "" {
+		if err := writeFile(f, w.observer.WriteProfile); err != nil {
+			return err
+		}
+	}
+	if f := w.cfg.Graph; f != "" {
+		g := w.observer.Graph()
+		write := g.WriteSVG
+		if filepath.Ext(f) == ".dot" {
+			write = g.WriteDOT
+		}
+		return writeFile(f, func(out io.Writer) error { return write(out, observe.GraphOptions{Title: "heat"}) })
+	}
+	return nil
+}
+
+// close ends it. The runtime is closed.
+func (w *watch) close() {
+	if w == nil {
+		return
+	}
+	if w.server != nil {
+		_ = w.server.Close()
+	}
+	_ = w.observer.Close()
+}

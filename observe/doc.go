@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package observe shows what the tasks of a program do, while they do it and afterwards: statistics by label, a profile for go tool pprof,
+// the graph of the tasks with its critical path, and a live page.
+//
+//	o, err := observe.New(observe.Config{Graph: 10_000})
+//	rt := task.New(task.Config{Trace: o.Recorder()})
+//	go http.ListenAndServe("localhost:6060", o.Handler())
+//	err = rt.Run(ctx, main)
+//	fmt.Print(o.Stats())
+//	err = o.WriteProfile(file)    // go tool pprof -sample_index=comm file
+//	err = o.Graph().WriteSVG(picture, observe.GraphOptions{})
+//
+// docs/profiling.md walks through a session. Package trace writes what happens as a timeline, from the same events.
+//
+// # How it works
+//
+// Slots and ranks record events into rings (package internal/event, whose README has the protocol). A goroutine of the recording
+// empties the rings and hands the events to a collector, which puts tasks together from them. Asking for anything takes what the
+// collector has. So observed tasks never wait for those who ask, and a lock is only between collector and asker.
+//
+// # What is counted
+//
+// Statistics and profile are of tasks that are over: their bodies have returned, what was bound to them is complete, and their descendants are
+// over. The main task of a run is one as well. What is live is on the page.
+//
+// # Limits
+//
+// Memory is bounded: rings, a million tasks that are live at a time, Config.Graph tasks for the graph, and some KiB for each kind of task.
+// Whatever is left out is said in Notes, and on every output.
+//
+// A task's run time is by the clock: if the operating system takes the processor away, that counts as well.
+//
+// The critical path takes the times of the tasks as they were. It knows accesses, spawns, waits for children, and messages between ranks of one
+// process. Where an early Release, an event that the program ends itself, a mutex, or a request of another process orders tasks, it takes the time
+// that a task was bound as the task's own.
+package observe

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"io"
+	"time"
+
+	"weft/observe/internal/graph"
+	"weft/observe/internal/taskprof"
+)
+
+// WriteProfile writes a profile for go tool pprof of what the tasks that are over have done, up to now. Its values are tasks, run, deps,
+// ready, blocked and comm, as in LabelStats: -sample_index chooses one, and run is shown if none is chosen. The innermost frame of a sample
+// stands for the label, those around it are the stack of the spawn.
+func (o *Observer) WriteProfile(w io.Writer) error {
+	o.flush()
+	samples, watched, notes := o.collector.Samples()
+	return taskprof.Write(w, taskprof.Header{Start: o.start, Duration: watched, Comments: notes}, samples)
+}
+
+// Graph is what tasks of a run waited for, with the figures that follow from it.
+type Graph struct {
+	graph    *graph.Graph
+	analysis *graph.Analysis
+}
+
+// Graph returns the graph of the first Config.Graph tasks that are over now. Edges are those of the accesses, by the rules of package
+// deps, of spawns, and of messages between tasks of one process.
+func (o *Observer) Graph() *Graph {
+	o.flush()
+	g := o.collector.Graph()
+	return &Graph{g, g.Analyse()}
+}
+
+// Tasks is how many tasks are in the graph.
+func (g *Graph) Tasks() int { return len(g.graph.Nodes) }
+
+// Work is what all tasks have run.
+func (g *Graph) Work() time.Duration { return g.analysis.Work }
+
+// Span is the length of the critical path: the longest chain of tasks, each of which waits for the one before. No number of slots makes
+// the program faster.
+func (g *Graph) Span() time.Duration { return g.analysis.Span }
+
+// Parallelism is work over span: how many slots the program can keep busy, on average.
+func (g *Graph) Parallelism() float64 { return g.analysis.Parallelism() }
+
+// Notes say what is missing from the graph, a sentence each.
+func (g *Graph) Notes() []string { return g.graph.Notes }
+
+// PathStep is a task on the critical path.
+type PathStep struct {
+	Label string
+	Site  string        // where it was spawned
+	Share time.Duration // what it adds to the span
+}
+
+// CriticalPath returns the tasks whose times make up the span, in their order.
+func (g *Graph) CriticalPath() []PathStep {
+	var list []PathStep
+	for k, i := range g.analysis.Path {
+		n := &g.graph.Nodes[i]
+		list = append(list, PathStep{n.Label, n.Site, g.analysis.Share[k]})
+	}
+	return list
+}
+
+// GraphOptions say how a graph is written.
+type GraphOptions struct {
+	Title string // empty: "task graph"
+
+	// Most is how many tasks are drawn one by one; a graph with more is folded, so that tasks with one label are one box. 0
+	// means 400, a negative number folds always.
+	Most int
+}
+
+// WriteSVG writes the graph as a picture, with the critical path in red. It needs nothing but itself: a pointer over a box shows what it is.
+func (g *Graph) WriteSVG(w io.Writer, o GraphOptions) error {
+	return g.graph.SVG(w, g.analysis, graph.Options(o))
+}
+
+// WriteDOT writes the graph in the language of Graphviz.
+func (g *Graph) WriteDOT(w io.Writer, o GraphOptions) error {
+	return g.graph.DOT(w, g.analysis, graph.Options(o))
+}

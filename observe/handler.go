@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"weft/observe/internal/page"
+)
+
+// Handler returns the live page: what the tasks do now, by state, slot and label, how many are over per second, and which are the
+// oldest. It answers these paths, relative to where it is mounted with http.StripPrefix:
+//
+//	/               the page, which looks again every second
+//	/state.json     what it shows
+//	/stats.txt      the statistics as a table
+//	/profile.pb.gz  the task profile: go tool pprof http://…/profile.pb.gz
+//	/graph.svg      the graph, also /graph.dot; with Config.Graph
+//
+// The page loads nothing from anywhere else. Asking costs tasks nothing, however often. It shows labels, places in the source and the
+// name of the program: serve it to those who may know them.
+func (o *Observer) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:")
+		send(w, "text/html; charset=utf-8", func(b io.Writer) error {
+			_, err := b.Write(page.HTML)
+			return err
+		})
+	})
+	mux.HandleFunc("GET /state.json", func(w http.ResponseWriter, _ *http.Request) {
+		send(w, "application/json", func(b io.Writer) error { return json.NewEncoder(b).Encode(o.state()) })
+	})
+	mux.HandleFunc("GET /stats.txt", func(w http.ResponseWriter, _ *http.Request) {
+		send(w, "text/plain; charset=utf-8", func(b io.Writer) error {
+			_, err := o.Stats().WriteTo(b)
+			return err
+		})
+	})
+	mux.HandleFunc("GET /profile.pb.gz", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Disposition", `attachment; filename="tasks.pb.gz"`)
+		send(w, "application/octet-stream", o.WriteProfile)
+	})
+	drawing := func(kind string, write func(*Graph, io.Writer, GraphOptions) error) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			if o.cfg.Graph == 0 {
+				http.Error(w, "The graph is not kept: observe.Config.Graph says of how many tasks it is to be.", http.StatusNotFound)
+				return
+			}
+			send(w, kind, func(b io.Writer) error { return write(o.Graph(), b, GraphOptions{Title: program()}) })
+		}
+	}
+	mux.HandleFunc("GET /graph.svg", drawing("image/svg+xml", (*Graph).WriteSVG))
+	mux.HandleFunc("GET /graph.dot", drawing("text/vnd.graphviz; charset=utf-8", (*Graph).WriteDOT))
+	return mux
+}
+
+// state is what the page shows.
+func (o *Observer) state() *page.State {
+	o.flush()
+	s := o.collector.State()
+	s.Program, s.PID = program(), os.Getpid()
+	return s
+}
+
+// program is what the program is called.
+func program() string {
+	return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
+}
+
+// send answers with what write makes, or says that it failed.
+func send(w http.ResponseWriter, kind string, write func(io.Writer) error) {
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(b.Bytes()) // the one who asked may be gone
+}

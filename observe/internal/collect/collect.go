@@ -1,0 +1,437 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package collect makes tasks out of events: it is a sink of a recording that keeps, of the tasks that are not over, what is known of
+// each, and of those that are, statistics by kind of task; and, if that is wanted, every one of some first tasks, for the graph.
+//
+// # Order
+//
+// Events of one source come in their order, those of different sources do not. A task's events may be of several sources, so a task is
+// put together of them in whatever order they come: see live. It is over for the collector when all its events have come, not
+// when the last of its life has. Sorting would do as well, but costs more than all the rest.
+//
+// # Memory
+//
+// Bounded by Config: so many tasks for the graph, and mostLive tasks that are not over. What is beyond these is left out, and Notes
+// say so. Kinds of tasks (label and place) take some KiB each.
+//
+// # Locks
+//
+// Collector.mu guards everything; the reader of the recording holds it while it hands events over, and whoever asks, while
+// it copies. Tasks never wait for it.
+package collect
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"weft/internal/event"
+	"weft/observe/internal/dist"
+	"weft/observe/internal/taskprof"
+)
+
+// Config says what to keep.
+type Config struct {
+	// Graph is how many tasks are kept for the graph: the first ones. 0 keeps none.
+	Graph int
+}
+
+// Wants are the kinds of events that a collector needs.
+func (c Config) Wants() event.Set {
+	w := event.Of(event.Lost, event.Spawned, event.Ready, event.Started, event.Skipped, event.Ended, event.Released, event.Completed,
+		event.Blocked, event.Unblocked, event.Resumed, event.Parked, event.Unparked,
+		event.SendPosted, event.RecvPosted, event.RequestDone, event.CollectiveBegun, event.Bound, event.RunOfRank)
+	if c.Graph > 0 {
+		w |= event.Of(event.Access, event.Matched)
+	}
+	return w
+}
+
+// mostLive bounds the tasks that are followed at a time (some 300 MiB; a window per task keeps programs far below).
+const mostLive = 1 << 20
+
+// Kind is what is known of the tasks of one origin.
+type Kind struct {
+	Sum   taskprof.Times
+	Run   dist.D
+	Deps  dist.D
+	Ready dist.D
+	// Of tasks that were blocked, and that were bound.
+	Blocked dist.D
+	Bound   dist.D
+	Failed  int64
+	Skipped int64
+}
+
+// Collector is a sink. Its methods may be called by any goroutine, after Attach.
+type Collector struct {
+	cfg   Config
+	rec   *event.Recorder
+	begun int64 // ticks
+
+	mu       sync.Mutex
+	live     map[uint64]*live   // +checklocks:mu
+	recent   [4]*live           // of these, those looked up last. +checklocks:mu
+	turn     int                // +checklocks:mu
+	free     []*live            // +checklocks:mu
+	loops    map[uint64]origin  // of recorded tasks, which run again under other numbers. +checklocks:mu
+	kinds    map[uint32]*Kind   // by spec. +checklocks:mu
+	slots    map[place]*slot    // +checklocks:mu
+	requests map[uint64]request // not complete. +checklocks:mu
+	ranks    map[uint64]int     // of main tasks. +checklocks:mu
+	over     int64              // tasks. +checklocks:mu
+	lost     uint64             // events. +checklocks:mu
+	crowded  uint64             // tasks that were not followed. +checklocks:mu
+	rate     rate               // +checklocks:mu
+	graph    kept               // +checklocks:mu
+	end      int64              // ticks of the last flush. +checklocks:mu
+	closed   bool               // +checklocks:mu
+}
+
+type place struct{ group, index int }
+
+type origin struct {
+	spec   uint32
+	parent uint64
+}
+
+// request is what the live page says of one.
+type request struct {
+	kind event.Kind
+	b, c uint64
+}
+
+// New returns a collector. Attach comes before its first event.
+func New(cfg Config) *Collector {
+	return &Collector{
+		cfg: cfg, live: map[uint64]*live{}, loops: map[uint64]origin{}, kinds: map[uint32]*Kind{}, slots: map[place]*slot{},
+		requests: map[uint64]request{}, ranks: map[uint64]int{}, graph: newKept(cfg.Graph),
+	}
+}
+
+// Attach says which recording the collector is a sink of.
+func (c *Collector) Attach(r *event.Recorder) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rec, c.begun = r, event.Ticks()
+	c.end = c.begun
+}
+
+// Events implements event.Sink.
+func (c *Collector) Events(s *event.Source, records []event.Record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var at *slot
+	if s.Place.Kind == event.SlotPlace {
+		at = c.slot(s.Place)
+	}
+	for i := range records {
+		c.eventLocked(s, at, &records[i])
+	}
+}
+
+// Flush implements event.Sink.
+func (c *Collector) Flush(m event.Moment) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.end = m.Ticks
+	c.rate.add(c.seconds(m.Ticks), c.over)
+	for _, s := range c.slots {
+		s.flush(m.Ticks)
+	}
+	return nil
+}
+
+// Close implements event.Sink.
+func (c *Collector) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	return nil
+}
+
+// seconds since the beginning.
+func (c *Collector) seconds(ticks int64) float64 {
+	return time.Duration(c.rec.Clock().Span(ticks - c.begun)).Seconds()
+}
+
+// task returns what is known of a task, which is nothing if this is its first event. It is nil if there is no room. +checklocks:c.mu
+func (c *Collector) task(id uint64) *live {
+	for _, t := range &c.recent {
+		if t != nil && t.id == id {
+			return t
+		}
+	}
+	t := c.live[id]
+	if t == nil {
+		switch {
+		case len(c.live) >= mostLive:
+			c.crowded++
+			return nil
+		case len(c.free) > 0:
+			t = c.free[len(c.free)-1]
+			c.free = c.free[:len(c.free)-1]
+		default:
+			t = new(live)
+		}
+		t.id = id
+		c.live[id] = t
+	}
+	c.recent[c.turn&3] = t
+	c.turn++
+	return t
+}
+
+// +checklocks:c.mu
+func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
+	when, kind := r.Ticks(), r.Kind()
+	switch kind {
+	case event.Lost:
+		c.lost += r.A
+		return
+	case event.Parked:
+		if at != nil {
+			at.parked = true
+		}
+		return
+	case event.Unparked:
+		if at != nil {
+			at.parked = false
+		}
+		return
+	case event.SendPosted, event.RecvPosted, event.CollectiveBegun, event.EpochClosing:
+		c.requests[r.A] = request{kind, r.B, r.C}
+		c.graph.message(s, r)
+		return
+	case event.Matched:
+		c.graph.message(s, r)
+		return
+	case event.RequestDone:
+		delete(c.requests, r.A)
+		return
+	case event.RunOfRank:
+		c.ranks[r.A] = int(int32(uint32(r.B)))
+		return
+	case event.Bound:
+		c.graph.bound(r.A, r.B)
+		if t := c.live[r.B]; t != nil {
+			t.request = r.A
+		}
+		return
+	case event.Access:
+		c.access(r)
+		return
+	case event.Spawned, event.Again, event.Ready, event.Started, event.Skipped, event.Ended, event.Released, event.Completed, event.Blocked, event.Unblocked, event.Resumed:
+	default:
+		return
+	}
+	t := c.task(r.A)
+	if t == nil {
+		return
+	}
+	t.changed = max(t.changed, when)
+	switch kind {
+	case event.Spawned:
+		t.seen |= sawSpawned
+		t.spawned, t.parent, t.spec, t.flags = when, r.B, uint32(r.C), uint8(r.C>>48)
+		if t.flags&event.SpawnedLoop != 0 {
+			c.loops[t.id] = origin{t.spec, t.parent}
+		}
+		if t.flags&(event.SpawnedReady|event.SpawnedMain) != 0 {
+			t.seen |= sawReady
+			t.ready = when
+		}
+		if t.parent != 0 && c.cfg.Graph > 0 {
+			c.goesOn(t.parent)
+		}
+	case event.Again:
+		o := c.loops[r.B]
+		t.seen |= sawSpawned
+		t.spawned, t.parent, t.spec = when, o.parent, o.spec
+	case event.Ready:
+		t.seen |= sawReady
+		t.ready, t.by = when, r.B
+	case event.Started:
+		t.seen |= sawStarted
+		t.started, t.outer = when, r.B
+		t.run -= when
+		t.running++
+		if t.outer != 0 {
+			if o := c.task(t.outer); o != nil {
+				o.run += when
+				o.running--
+				o.inner++
+			}
+			c.offTop(t)
+		}
+		if at != nil {
+			t.slot = int32(at.index)
+			at.begin(t.id, when)
+		}
+	case event.Skipped:
+		t.seen |= sawReady | sawStarted | sawEnded | sawReleased
+		t.skipped = true
+		t.started, t.ended = when, when
+		if t.ready == 0 {
+			t.ready = when
+		}
+		if r.C&event.EndedCompleted != 0 {
+			t.seen |= sawOver
+			t.over = when
+		}
+	case event.Ended:
+		t.seen |= sawEnded
+		t.ended = when
+		t.run += when
+		t.running--
+		t.failed = r.C&event.EndedFailed != 0
+		if r.B == 0 {
+			t.seen |= sawReleased
+		}
+		if r.C&event.EndedCompleted != 0 {
+			t.seen |= sawOver
+			t.over = when
+		}
+		c.goesOn(t.id)
+		c.offTop(t)
+		if at != nil {
+			at.endOf(when)
+			if t.outer != 0 {
+				at.begin(t.outer, when)
+			}
+		}
+	case event.Released:
+		t.seen |= sawReleased
+		t.released = when
+	case event.Completed:
+		t.seen |= sawOver
+		t.over = when
+	case event.Blocked:
+		c.goesOn(t.id)
+		t.run += when
+		t.blocked -= when
+		t.running--
+		t.stops++
+		t.reason = uint8(r.B)
+		if at != nil {
+			at.endOf(when)
+		}
+	case event.Unblocked:
+		t.blocked += when
+		t.queued -= when
+		t.goes++
+	case event.Resumed:
+		t.queued += when
+		t.run -= when
+		t.running++
+		t.returns++
+		if t.reason == event.BlockedWait && c.cfg.Graph > 0 {
+			t.parts = append(t.parts, part{at: when, run: t.run + when})
+		}
+		if at != nil {
+			t.slot = int32(at.index)
+			at.begin(t.id, when)
+		}
+	}
+	if t.settled() {
+		c.done(t)
+	}
+}
+
+// access notes one for the graph. It follows the task's Spawned, at which the task may be found to be over already.
+func (c *Collector) access(r *event.Record) {
+	t := c.live[r.A]
+	if t == nil {
+		t = c.graph.byID[r.A]
+	}
+	if t != nil {
+		t.accesses = append(t.accesses, access{uintptr(r.B & (1<<48 - 1)), uintptr(r.C), uint8(r.B >> 48), r.B>>56&1 != 0, r.B>>56&2 != 0})
+	}
+}
+
+// offTop lets the body beneath t go on, once both ends of t's body are known.
+func (c *Collector) offTop(t *live) {
+	if t.outer == 0 || t.seen&(sawStarted|sawEnded) != sawStarted|sawEnded {
+		return
+	}
+	o := c.task(t.outer)
+	if o == nil {
+		return
+	}
+	o.run -= t.ended
+	o.running++
+	o.inner--
+	if t.flags&event.SpawnedUndeferred == 0 {
+		o.lastTop, o.topRun = t.ended, o.run+t.ended
+	}
+	if o.settled() {
+		c.done(o)
+	}
+}
+
+// goesOn notes that the body of a task does something of its own: a wait, in which it ran descendants, must be over.
+func (c *Collector) goesOn(id uint64) {
+	t := c.live[id]
+	if t == nil || t.lastTop == 0 {
+		return
+	}
+	t.parts = append(t.parts, part{at: t.lastTop, run: t.topRun})
+	t.lastTop = 0
+}
+
+// done counts a task that is over, and forgets it. +checklocks:c.mu
+func (c *Collector) done(t *live) {
+	k := c.kinds[t.spec]
+	if k == nil {
+		k = new(Kind)
+		c.kinds[t.spec] = k
+	}
+	x := t.times(c.rec.Clock())
+	k.Sum.Add(&x)
+	k.Deps.Add(x.Deps)
+	if t.skipped {
+		k.Skipped++
+	} else {
+		k.Ready.Add(x.Ready)
+		k.Run.Add(x.Run)
+		if t.stops > 0 {
+			k.Blocked.Add(x.Blocked)
+		}
+		if t.released != 0 {
+			k.Bound.Add(x.Comm)
+		}
+	}
+	if t.failed {
+		k.Failed++
+	}
+	c.over++
+	delete(c.live, t.id)
+	for i := range c.recent {
+		if c.recent[i] == t {
+			c.recent[i] = nil
+		}
+	}
+	if c.graph.keep(t, x) {
+		return
+	}
+	parts, accesses := t.parts[:0], t.accesses[:0]
+	*t = live{parts: parts, accesses: accesses}
+	if len(c.free) < 1<<12 {
+		c.free = append(c.free, t)
+	}
+}
+
+// notesLocked says what is missing. +checklocks:c.mu
+func (c *Collector) notesLocked() (notes []string) {
+	if c.lost > 0 {
+		notes = append(notes, fmt.Sprintf("%d events were lost, since the ring for them was full: their tasks are missing, or stay for ever.", c.lost))
+	}
+	if c.crowded > 0 {
+		notes = append(notes, fmt.Sprintf("More than %d tasks were live: %d events of further ones are not counted.", mostLive, c.crowded))
+	}
+	return notes
+}
+
+// Idle implements event.Sink.
+func (c *Collector) Idle() error { return nil }

@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package collect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"weft/internal/event"
+	"weft/observe/internal/graph"
+	"weft/observe/internal/taskprof"
+)
+
+// kept is what is kept for the graph.
+type kept struct {
+	most    int
+	tasks   []*live
+	times   []taskprof.Times
+	byID    map[uint64]*live
+	cut     int
+	senders map[uint64]uint64 // task by request
+	sends   map[line][]uint64 // requests of messages whose receipt is not known, in order
+	recvs   map[line][]uint64 // the same, the other way round
+	pairs   [][2]uint64       // send and receive of one message
+}
+
+// line is a line on which messages keep their order.
+type line struct {
+	group, comm, from, to, tag int
+}
+
+func newKept(most int) kept {
+	return kept{most: most, byID: map[uint64]*live{}, senders: map[uint64]uint64{}, sends: map[line][]uint64{}, recvs: map[line][]uint64{}}
+}
+
+func (k *kept) hasRoom() bool { return len(k.tasks) < k.most }
+
+// keep takes a task that is over, if there is room.
+func (k *kept) keep(t *live, x taskprof.Times) bool {
+	if k.most == 0 {
+		return false
+	}
+	if !k.hasRoom() {
+		k.cut++
+		return false
+	}
+	k.tasks = append(k.tasks, t)
+	k.times = append(k.times, x)
+	k.byID[t.id] = t
+	return true
+}
+
+// bound notes which task waits for a request.
+func (k *kept) bound(request, task uint64) {
+	if k.hasRoom() {
+		k.senders[request] = task
+	}
+}
+
+// message pairs sends with the receives of the same messages: on one line, the first with the first and so on.
+func (k *kept) message(s *event.Source, r *event.Record) {
+	if !k.hasRoom() {
+		return
+	}
+	me := s.Place.Index
+	peer, tag := int(int32(uint32(r.B))), int(int32(uint32(r.B>>32)))
+	l := line{group: s.Place.Group, comm: int(r.C >> 40), tag: tag}
+	mine, theirs, send := k.sends, k.recvs, true
+	switch r.Kind() {
+	case event.SendPosted:
+		l.from, l.to = me, peer
+	case event.Matched:
+		l.from, l.to = peer, me
+		mine, theirs, send = theirs, mine, false
+	default:
+		return
+	}
+	if q := theirs[l]; len(q) > 0 {
+		pair := [2]uint64{r.A, q[0]}
+		if !send {
+			pair[0], pair[1] = pair[1], pair[0]
+		}
+		k.pairs = append(k.pairs, pair)
+		if theirs[l] = q[1:]; len(q) == 1 {
+			delete(theirs, l)
+		}
+		return
+	}
+	mine[l] = append(mine[l], r.A)
+}
+
+// Graph makes the graph of the tasks that were kept, with edges from their accesses.
+func (c *Collector) Graph() *graph.Graph {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k, clock := &c.graph, c.rec.Clock()
+	order := make([]int, len(k.tasks))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(k.tasks[a].spawned, k.tasks[b].spawned), cmp.Compare(k.tasks[a].id, k.tasks[b].id))
+	})
+	since := func(ticks int64) time.Duration { return time.Duration(clock.Span(ticks - c.begun)) }
+	g := &graph.Graph{Notes: c.notesLocked()}
+	if k.cut > 0 {
+		g.Notes = append(g.Notes, fmt.Sprintf("Only the first %d tasks were kept; %d more are left out.", len(k.tasks), k.cut))
+	}
+	if n := len(c.live); n > 0 {
+		g.Notes = append(g.Notes, fmt.Sprintf("%d tasks were not over.", n))
+	}
+	tasks := make([]*live, 0, len(order))
+	parents := make(map[uint64]uint64, len(order))
+	for _, i := range order {
+		t, x := k.tasks[i], &k.times[i]
+		tasks = append(tasks, t)
+		parents[t.id] = t.parent
+		label, site := c.nameLocked(t.spec)
+		n := graph.Node{
+			ID: t.id, Parent: t.parent, Label: label, Site: site,
+			Spawned: since(t.spawned), Started: since(t.started), Done: since(max(t.ended, t.released)), Run: x.Run, Bound: x.Comm,
+		}
+		for _, p := range t.parts {
+			n.Stops = append(n.Stops, graph.Stop{At: since(p.at), Run: min(x.Run, max(0, time.Duration(clock.Span(p.run))))})
+		}
+		slices.SortFunc(n.Stops, func(a, b graph.Stop) int { return cmp.Compare(a.At, b.At) })
+		g.Nodes = append(g.Nodes, n)
+	}
+	for i := range g.Nodes {
+		g.Nodes[i].Rank = c.ranks[root(parents, g.Nodes[i].ID)]
+	}
+	g.Edges = edges(tasks)
+	known := map[uint64]bool{}
+	for _, t := range tasks {
+		known[t.id] = true
+	}
+	for _, p := range k.pairs {
+		from, to := k.senders[p[0]], k.senders[p[1]]
+		if from != to && known[from] && known[to] {
+			g.Edges = append(g.Edges, graph.Edge{From: from, To: to, Kind: graph.Message})
+		}
+	}
+	return g
+}
+
+// root is the main task of the run that a task belongs to, as far as parents are known.
+func root(parents map[uint64]uint64, id uint64) uint64 {
+	for parents[id] != 0 {
+		id = parents[id]
+	}
+	return id
+}
+
+// nameLocked returns label and place of an origin. +checklocks:c.mu
+func (c *Collector) nameLocked(spec uint32) (label, site string) {
+	o := c.rec.Names().Origin(spec)
+	site = o.Where()
+	if label = o.Label; label == "" {
+		label = shortName(event.Where(o.Body))
+	}
+	return label, site
+}

@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package collect
+
+import (
+	"time"
+
+	"weft/internal/event"
+	"weft/observe/internal/taskprof"
+)
+
+// live is a task that is not known to be over. Its times are in ticks.
+//
+// Events of different sources come in any order, so nothing here depends on it: what is a time is the time of an event, and what is
+// a duration is a sum in which each event counts with its time, once with a plus and once with a minus. The sum means something
+// when there are as many of either sign; settled says when that is.
+type live struct {
+	id, parent uint64
+	spec       uint32
+	flags      uint8 // of Spawned
+	seen       uint8
+
+	spawned, ready, started, ended, released, over int64
+
+	// run is what has ended a stretch of running, less what has begun one. blocked and queued are the same for what follows.
+	run, blocked, queued int64
+	running              int32 // stretches begun, less those ended
+	stops, goes, returns int32 // Blocked, Unblocked, Resumed
+	inner                int32 // bodies begun on top of this one, less those ended
+
+	by       uint64 // whose end made it ready
+	outer    uint64 // whose body it ran on top of
+	request  uint64 // that it is bound to, or waits for; the last one
+	reason   uint8  // of the last Blocked
+	failed   bool
+	skipped  bool
+	slot     int32 // that it ran on last
+	changed  int64 // time of the last event
+	parts    []part
+	lastTop  int64 // when a descendant on top of the body was over, last; zero if the body has done something since
+	topRun   int64 // what run was then
+	accesses []access
+}
+
+// part ends a part of a body: see graph.Stop.
+type part struct{ at, run int64 }
+
+// access is one that a task has declared.
+type access struct {
+	lo   uintptr
+	size uintptr
+	mode uint8
+	weak bool
+	rng  bool
+}
+
+// Bits of live.seen.
+const (
+	sawSpawned = 1 << iota
+	sawReady
+	sawStarted
+	sawEnded
+	sawReleased // or there was nothing to release
+	sawOver
+)
+
+// settled reports whether all events of t have come.
+func (t *live) settled() bool {
+	const whole = sawSpawned | sawReady | sawStarted | sawEnded | sawReleased | sawOver
+	return t.seen == whole && t.running == 0 && t.inner == 0 && t.stops == t.returns && t.stops == t.goes
+}
+
+// state is where t is in its life, and since when.
+func (t *live) state() (s string, since int64) {
+	switch {
+	case t.seen&sawEnded != 0:
+		if t.seen&sawReleased == 0 {
+			return "bound", t.ended
+		}
+		return "over but for its children", max(t.ended, t.released)
+	case t.stops > t.goes:
+		return "blocked", t.changed
+	case t.stops > t.returns:
+		return "ready", t.changed
+	case t.seen&sawStarted != 0:
+		if t.inner > 0 {
+			return "blocked", t.changed
+		}
+		return "running", t.changed
+	case t.seen&sawReady != 0:
+		return "ready", t.ready
+	}
+	return "waiting", t.spawned
+}
+
+// times are the durations of a task that is over.
+func (t *live) times(c *event.Clock) taskprof.Times {
+	span := func(ticks int64) time.Duration { return max(0, time.Duration(c.Span(ticks))) }
+	x := taskprof.Times{Count: 1, Deps: span(t.ready - t.spawned)}
+	if t.skipped {
+		return x
+	}
+	x.Ready = span(t.started - t.ready + t.queued)
+	x.Run = span(t.run)
+	x.Blocked = span(t.blocked)
+	if t.released != 0 {
+		x.Comm = span(t.released - t.ended)
+	}
+	return x
+}

@@ -1,0 +1,270 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package collect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"weft/internal/event"
+	"weft/observe/internal/page"
+	"weft/observe/internal/taskprof"
+)
+
+// Group is what is known of the tasks with one label.
+type Group struct {
+	Label string
+	Site  string // where the first of them comes from
+	Kind
+}
+
+// Groups returns the statistics by label, those with most run time first, and what is missing from them.
+func (c *Collector) Groups() (groups []*Group, notes []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	by := map[string]*Group{}
+	for _, spec := range sortedSpecs(c.kinds) {
+		k := c.kinds[spec]
+		label, site := c.nameLocked(spec)
+		g := by[label]
+		if g == nil {
+			g = &Group{Label: label, Site: site}
+			by[label] = g
+			groups = append(groups, g)
+		}
+		g.merge(k)
+	}
+	slices.SortStableFunc(groups, func(a, b *Group) int {
+		return cmp.Or(cmp.Compare(b.Sum.Run, a.Sum.Run), cmp.Compare(a.Label, b.Label))
+	})
+	return groups, c.notesLocked()
+}
+
+func (k *Kind) merge(o *Kind) {
+	k.Sum.Add(&o.Sum)
+	k.Run.Merge(&o.Run)
+	k.Deps.Merge(&o.Deps)
+	k.Ready.Merge(&o.Ready)
+	k.Blocked.Merge(&o.Blocked)
+	k.Bound.Merge(&o.Bound)
+	k.Failed += o.Failed
+	k.Skipped += o.Skipped
+}
+
+func sortedSpecs(m map[uint32]*Kind) []uint32 {
+	list := make([]uint32, 0, len(m))
+	for spec := range m {
+		list = append(list, spec)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Samples are the tasks that are over, for the profile.
+func (c *Collector) Samples() (samples []taskprof.Sample, since time.Duration, notes []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, spec := range sortedSpecs(c.kinds) {
+		o := c.rec.Names().Origin(spec)
+		label, _ := c.nameLocked(spec)
+		s := taskprof.Sample{Label: label, Times: c.kinds[spec].Sum}
+		switch {
+		case o.Site != 0:
+			s.Stack = []uintptr{o.Site}
+		case o.Body != 0:
+			s.Stack = []uintptr{o.Body}
+		}
+		samples = append(samples, s)
+	}
+	return samples, c.watchedLocked(), c.notesLocked()
+}
+
+// watchedLocked is how long the recording has gone on. +checklocks:c.mu
+func (c *Collector) watchedLocked() time.Duration {
+	end := c.end
+	if !c.closed {
+		end = event.Ticks()
+	}
+	return time.Duration(c.rec.Clock().Span(end - c.begun))
+}
+
+const (
+	mostOld    = 12
+	mostLabels = 24
+)
+
+// State is what the live page shows.
+func (c *Collector) State() *page.State {
+	groups, _ := c.Groups()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := event.Ticks()
+	if c.closed {
+		now = c.end
+	}
+	clock := c.rec.Clock()
+	since := func(ticks int64) time.Duration { return max(0, time.Duration(clock.Span(now-ticks))) }
+	s := &page.State{Watched: c.watchedLocked(), Stopped: c.closed, Notes: c.notesLocked()}
+	c.slotsLocked(s, since)
+
+	var old []*live
+	for _, t := range c.live {
+		if t.seen&sawSpawned == 0 {
+			continue
+		}
+		switch state, _ := t.state(); state {
+		case "running":
+			s.Tasks.Running++
+		case "ready":
+			s.Tasks.Ready++
+		case "waiting":
+			s.Tasks.Waiting++
+		case "bound":
+			s.Tasks.Bound++
+		case "blocked":
+			s.Tasks.Blocked++
+		default:
+			continue
+		}
+		if t.parent != 0 {
+			old = append(old, t)
+		}
+	}
+	s.Tasks.Over = c.over
+	slices.SortFunc(old, func(a, b *live) int {
+		return cmp.Or(cmp.Compare(a.spawned, b.spawned), cmp.Compare(a.id, b.id))
+	})
+	for _, t := range old[:min(len(old), mostOld)] {
+		state, from := t.state()
+		label, site := c.nameLocked(t.spec)
+		s.Oldest = append(s.Oldest, page.Old{Task: t.id, Label: label, Site: shortSite(site), State: state, Age: since(t.spawned), Since: since(from), Waits: c.waitsLocked(t, state)})
+	}
+	for i, p := range c.rate.points {
+		if i > 0 {
+			q := c.rate.points[i-1]
+			s.Rate = append(s.Rate, page.Point{T: p.at, N: float64(p.over-q.over) / (p.at - q.at)})
+		}
+	}
+	s.To = s.Watched.Seconds()
+	s.From = max(0, s.To-ratePast)
+	for _, g := range groups[:min(len(groups), mostLabels)] {
+		s.Labels = append(s.Labels, page.Label{
+			Label: g.Label, Site: shortSite(g.Site), Tasks: g.Sum.Count, Run: g.Sum.Run, RunMean: g.Run.Mean(), Run99: g.Run.Quantile(0.99),
+			Deps: each(g.Sum.Deps, g), Ready: each(g.Sum.Ready, g), Blocked: each(g.Sum.Blocked, g), Bound: each(g.Sum.Comm, g),
+		})
+	}
+	if n := len(groups) - mostLabels; n > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("%d more labels are in the statistics.", n))
+	}
+	return s
+}
+
+// each is the mean over all tasks.
+func each(sum time.Duration, g *Group) time.Duration { return sum / time.Duration(max(1, g.Sum.Count)) }
+
+// slotsLocked fills in what the slots do. +checklocks:c.mu
+func (c *Collector) slotsLocked(s *page.State, since func(int64) time.Duration) {
+	var slots []*slot
+	for _, x := range c.slots {
+		slots = append(slots, x)
+	}
+	slices.SortFunc(slots, func(a, b *slot) int {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.index, b.index))
+	})
+	for i, x := range slots {
+		p := page.Slot{Slot: i, Busy: x.share, State: "looking for work"}
+		switch t := c.live[x.task]; {
+		case x.task != 0 && t != nil:
+			p.State, p.Task, p.Since = "running", x.task, since(x.since)
+			p.Label, _ = c.nameLocked(t.spec)
+		case x.parked:
+			p.State = "parked"
+		}
+		s.Slots = append(s.Slots, p)
+	}
+	s.Workers = len(slots)
+}
+
+// waitsLocked says what a task waits for, if that is known. +checklocks:c.mu
+func (c *Collector) waitsLocked(t *live, state string) string {
+	if state != "bound" && state != "blocked" {
+		return ""
+	}
+	if r, ok := c.requests[t.request]; ok && t.request != 0 {
+		return r.String()
+	}
+	if state == "blocked" {
+		switch t.reason {
+		case event.BlockedWait:
+			return "its children"
+		case event.BlockedUndeferred:
+			return "an undeferred child, or what WaitOn names"
+		case event.BlockedWindow:
+			return "its window: too many live children"
+		case event.BlockedOutside:
+			return "a function that Blocking runs"
+		}
+		return "an Unblock, or what Await has started"
+	}
+	return "an event"
+}
+
+// String says what a request is for.
+func (r request) String() string {
+	peer, tag := int32(uint32(r.b)), int32(uint32(r.b>>32))
+	who, what := fmt.Sprint(peer), fmt.Sprint(tag)
+	if peer < 0 {
+		who = "any"
+	}
+	if tag < 0 {
+		what = "any"
+	}
+	switch r.kind {
+	case event.SendPosted:
+		return fmt.Sprintf("a send to rank %s, tag %s", who, what)
+	case event.RecvPosted:
+		return fmt.Sprintf("a receive from rank %s, tag %s", who, what)
+	case event.EpochClosing:
+		return fmt.Sprintf("a fence of window %d, epoch %d", r.b, r.c)
+	}
+	name := "collective"
+	if i := int(r.b >> 32 & 0xff); i < len(event.Collectives) {
+		name = event.Collectives[i]
+	}
+	return "a " + name
+}
+
+// shortSite drops the directories that many places of a program have in common: all but the last two.
+func shortSite(site string) string {
+	file, fn, ok := strings.Cut(site, " (")
+	parts := strings.Split(file, "/")
+	if len(parts) > 2 {
+		file = strings.Join(parts[len(parts)-2:], "/")
+	}
+	if !ok {
+		return file
+	}
+	return file + " (" + shortName(fn)
+}
+
+// shortName is the function of a place, without the path of its package.
+func shortName(site string) string {
+	if _, fn, ok := strings.Cut(site, " ("); ok {
+		site = strings.TrimSuffix(fn, ")")
+	}
+	if i := strings.LastIndexByte(site, '/'); i >= 0 {
+		site = site[i+1:]
+	}
+	return site
+}
+
+// Watched is how long the recording has gone on.
+func (c *Collector) Watched() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.watchedLocked()
+}

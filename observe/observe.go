@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"fmt"
+	"time"
+
+	"weft/internal/event"
+	"weft/observe/internal/collect"
+)
+
+// Config sets an [Observer] up. The zero value is good for statistics, a task profile and the live page.
+type Config struct {
+	// Graph is how many tasks are kept for the graph: those that are over first. Each takes some 500 bytes. Zero keeps none, and
+	// then [Observer.Graph] is empty.
+	Graph int
+
+	// Ring is how many events each slot may be ahead of the observer, a power of two. Zero means 65536, which is 2 MiB for each
+	// slot. What has no room is lost, and every output says so.
+	Ring int
+}
+
+// maxGraph bounds Config.Graph: its memory is some 8 GiB.
+const maxGraph = 1 << 24
+
+// An Observer records what tasks do, and says it in many ways. Make one with [New], give its recording to the runtimes
+// and ranks that it is to observe, and close it at the end. Any goroutine may call its methods.
+type Observer struct {
+	cfg       Config
+	recorder  *event.Recorder
+	collector *collect.Collector
+	start     time.Time
+}
+
+// New returns an observer. The error says what in cfg is not legal, and what is.
+func New(cfg Config) (*Observer, error) {
+	if cfg.Graph < 0 || cfg.Graph > maxGraph {
+		return nil, fmt.Errorf("observe: Config.Graph is %d; legal are 0 to %d tasks", cfg.Graph, maxGraph)
+	}
+	c := collect.Config{Graph: cfg.Graph}
+	o := &Observer{cfg: cfg, collector: collect.New(c), start: time.Now()}
+	var err error
+	if o.recorder, err = event.New(event.Options{Ring: cfg.Ring, Wants: c.Wants(), Sinks: []event.Sink{o.collector}}); err != nil {
+		return nil, fmt.Errorf("observe: %w", err)
+	}
+	o.collector.Attach(o.recorder)
+	return o, nil
+}
+
+// Recorder is what task.Config.Trace and comm.Config.Trace take.
+func (o *Observer) Recorder() *event.Recorder { return o.recorder }
+
+// Close ends the observation: what was observed can still be asked for. Close the runtimes first, since what they do afterwards is
+// not recorded. Later calls do nothing.
+func (o *Observer) Close() error { return o.recorder.Close() }
+
+// flush lets the collector have all that was recorded.
+func (o *Observer) flush() { _ = o.recorder.Flush() } // the collector has no errors

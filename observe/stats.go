@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"weft/observe/internal/dist"
+)
+
+// Stats is what the tasks that are over have done, by label.
+type Stats struct {
+	Watched time.Duration // since the observer began
+	Labels  []LabelStats  // those with most run time first
+	Notes   []string      // what is missing, a sentence each
+}
+
+// LabelStats is about the tasks with one label. Tasks without a label go by the name of their body.
+type LabelStats struct {
+	Label string
+	Site  string // where the first of them comes from
+
+	Tasks   int64 // that are over
+	Failed  int64 // of these: the body returned an error, or panicked
+	Skipped int64 // of these: the run had failed before they began
+
+	// Deps is from the spawn until the accesses are satisfied; Ready, from then, or from the end of what it was blocked for, until
+	// it has a slot; Run, in the body and on a slot, without other bodies that run on top of it while it waits.
+	Deps, Ready, Run Durations
+
+	// Blocked is in the body and without a slot, of the tasks to which this happened. Comm is from the end of the body until all
+	// is complete that is bound to the task, such as messages, of the tasks that something was bound to.
+	Blocked, Comm Durations
+}
+
+// Durations is a distribution of durations. Quantiles are right within a sixteenth of their value.
+type Durations struct {
+	Count          int64
+	Sum            time.Duration
+	Min, Mean, Max time.Duration
+	P50, P90, P99  time.Duration
+}
+
+func durations(d *dist.D) Durations {
+	return Durations{
+		Count: int64(d.N), Sum: d.Sum, Min: d.Min, Mean: d.Mean(), Max: d.Max,
+		P50: d.Quantile(0.5), P90: d.Quantile(0.9), P99: d.Quantile(0.99),
+	}
+}
+
+// Stats returns the statistics up to now.
+func (o *Observer) Stats() *Stats {
+	o.flush()
+	groups, notes := o.collector.Groups()
+	s := &Stats{Watched: o.collector.Watched(), Notes: notes}
+	for _, g := range groups {
+		s.Labels = append(s.Labels, LabelStats{
+			Label: g.Label, Site: g.Site, Tasks: g.Sum.Count, Failed: g.Failed, Skipped: g.Skipped,
+			Deps: durations(&g.Deps), Ready: durations(&g.Ready), Run: durations(&g.Run), Blocked: durations(&g.Blocked), Comm: durations(&g.Bound),
+		})
+	}
+	return s
+}
+
+// Label returns the statistics of a label; nil if no task with it is over.
+func (s *Stats) Label(label string) *LabelStats {
+	for i := range s.Labels {
+		if s.Labels[i].Label == label {
+			return &s.Labels[i]
+		}
+	}
+	return nil
+}
+
+// String is the table that WriteTo writes.
+func (s *Stats) String() string {
+	var b strings.Builder
+	_, _ = s.WriteTo(&b)
+	return b.String()
+}
+
+// WriteTo writes a table with a line for each label.
+func (s *Stats) WriteTo(w io.Writer) (int64, error) {
+	c := &counter{w: w}
+	t := tabwriter.NewWriter(c, 0, 8, 2, ' ', tabwriter.AlignRight)
+	_, _ = fmt.Fprintln(t, "label\ttasks\trun\tmean\t50 %\t99 %\tmax\tdeps\tready\tblocked\tcomm\t")
+	for i := range s.Labels {
+		l := &s.Labels[i]
+		_, _ = fmt.Fprintf(t, "%s\t%d\t%v\t%v\t%v\t%v\t%v\t%v\t%v\t%v\t%v\t\n", l.Label, l.Tasks,
+			short(l.Run.Sum), short(l.Run.Mean), short(l.Run.P50), short(l.Run.P99), short(l.Run.Max),
+			perTask(&l.Deps, l.Tasks), perTask(&l.Ready, l.Tasks), perTask(&l.Blocked, l.Tasks), perTask(&l.Comm, l.Tasks))
+	}
+	_ = t.Flush() // c has the error
+	if c.err == nil {
+		_, _ = fmt.Fprintf(c, "Over %v. run is the sum; mean to max are of run; deps to comm are means over all tasks of the label.\n", short(s.Watched))
+	}
+	for _, l := range s.Labels {
+		if c.err == nil && (l.Failed > 0 || l.Skipped > 0) {
+			_, _ = fmt.Fprintf(c, "%s: %d failed, %d skipped.\n", l.Label, l.Failed, l.Skipped)
+		}
+	}
+	for _, n := range s.Notes {
+		if c.err == nil {
+			_, _ = fmt.Fprintln(c, n)
+		}
+	}
+	return c.n, c.err
+}
+
+func perTask(d *Durations, tasks int64) string {
+	if d.Count == 0 || tasks == 0 {
+		return "-"
+	}
+	return short(d.Sum / time.Duration(tasks)).String()
+}
+
+// short keeps three digits or so of a duration.
+func short(d time.Duration) time.Duration {
+	unit := time.Duration(1)
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit)
+}
+
+// counter counts what it passes on, and remembers the first error.
+type counter struct {
+	w   io.Writer
+	n   int64
+	err error
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	if c.err != nil {
+		return 0, c.err
+	}
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	c.err = err
+	return n, err
+}
