@@ -48,7 +48,7 @@ type Durations struct {
 
 func durations(d *dist.D) Durations {
 	return Durations{
-		Count: int64(d.N), Sum: d.Sum, Min: d.Min, Mean: d.Mean(), Max: d.Max,
+		Count: int64(d.N), Sum: d.Sum(), Min: d.Min(), Mean: d.Mean(), Max: d.Max(),
 		P50: d.Quantile(0.5), P90: d.Quantile(0.9), P99: d.Quantile(0.99),
 	}
 }

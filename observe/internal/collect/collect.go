@@ -51,7 +51,7 @@ func (c Config) Wants() event.Set {
 // mostLive bounds the tasks that are followed at a time (some 300 MiB; a window per task keeps programs far below).
 const mostLive = 1 << 20
 
-// Kind is what is known of the tasks of one origin.
+// Kind is what is known of the tasks of one origin, in ticks: the rate of the clock is known the better the later it is asked for.
 type Kind struct {
 	Sum   taskprof.Times
 	Run   dist.D
@@ -75,6 +75,8 @@ type Collector struct {
 	recent   [4]*live           // of these, those looked up last. +checklocks:mu
 	turn     int                // +checklocks:mu
 	free     []*live            // +checklocks:mu
+	ending   []ending           // tasks whose end has come before some of their other events. +checklocks:mu
+	broken   uint64             // tasks that events of were missing. +checklocks:mu
 	loops    map[uint64]origin  // of recorded tasks, which run again under other numbers. +checklocks:mu
 	kinds    map[uint32]*Kind   // by spec. +checklocks:mu
 	slots    map[place]*slot    // +checklocks:mu
@@ -90,6 +92,11 @@ type Collector struct {
 }
 
 type place struct{ group, index int }
+
+type ending struct {
+	task uint64
+	at   int64
+}
 
 type origin struct {
 	spec   uint32
@@ -135,6 +142,7 @@ func (c *Collector) Events(s *event.Source, records []event.Record) {
 func (c *Collector) Flush(m event.Moment) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.endingsLocked(m.Ticks)
 	c.end = m.Ticks
 	c.rate.add(c.seconds(m.Ticks), c.over)
 	for _, s := range c.slots {
@@ -249,11 +257,12 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 		o := c.loops[r.B]
 		t.seen |= sawSpawned
 		t.spawned, t.parent, t.spec = when, o.parent, o.spec
-	case event.Ready:
+	case event.Ready: // twice, if the task has an OnReady that has bound events
 		t.seen |= sawReady
-		t.ready, t.by = when, r.B
-	case event.Started:
+		t.ready, t.by = max(t.ready, when), r.B
+	case event.Started, event.Skipped:
 		t.seen |= sawStarted
+		t.skipped = kind == event.Skipped
 		t.started, t.outer = when, r.B
 		t.run -= when
 		t.running++
@@ -268,17 +277,6 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 		if at != nil {
 			t.slot = int32(at.index)
 			at.begin(t.id, when)
-		}
-	case event.Skipped:
-		t.seen |= sawReady | sawStarted | sawEnded | sawReleased
-		t.skipped = true
-		t.started, t.ended = when, when
-		if t.ready == 0 {
-			t.ready = when
-		}
-		if r.C&event.EndedCompleted != 0 {
-			t.seen |= sawOver
-			t.over = when
 		}
 	case event.Ended:
 		t.seen |= sawEnded
@@ -334,9 +332,35 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 			at.begin(t.id, when)
 		}
 	}
-	if t.settled() {
+	switch {
+	case t.settled():
 		c.done(t)
+	case kind == event.Completed || kind == event.Ended && t.seen&sawOver != 0:
+		c.ending = append(c.ending, ending{t.id, when})
 	}
+}
+
+// endingsLocked looks at the tasks whose lives had ended before some moment, of which all events have come now. What is still missing was
+// not recorded: the end of the last event, if it came at the very moment in which the body returned; or what was lost. +checklocks:c.mu
+func (c *Collector) endingsLocked(m int64) {
+	left := c.ending[:0]
+	for _, e := range c.ending {
+		t := c.live[e.task]
+		if t == nil {
+			continue
+		}
+		if e.at >= m {
+			left = append(left, e)
+			continue
+		}
+		if t.seen |= sawReleased; t.settled() {
+			c.done(t)
+			continue
+		}
+		c.broken++
+		c.forget(t)
+	}
+	c.ending = left
 }
 
 // access notes one for the graph. It follows the task's Spawned, at which the task may be found to be over already.
@@ -387,34 +411,45 @@ func (c *Collector) done(t *live) {
 		k = new(Kind)
 		c.kinds[t.spec] = k
 	}
-	x := t.times(c.rec.Clock())
+	x := t.times()
 	k.Sum.Add(&x)
-	k.Deps.Add(x.Deps)
+	k.Deps.Add(int64(x.Deps))
 	if t.skipped {
 		k.Skipped++
 	} else {
-		k.Ready.Add(x.Ready)
-		k.Run.Add(x.Run)
+		k.Ready.Add(int64(x.Ready))
+		k.Run.Add(int64(x.Run))
 		if t.stops > 0 {
-			k.Blocked.Add(x.Blocked)
+			k.Blocked.Add(int64(x.Blocked))
 		}
 		if t.released != 0 {
-			k.Bound.Add(x.Comm)
+			k.Bound.Add(int64(x.Comm))
 		}
 	}
 	if t.failed {
 		k.Failed++
 	}
 	c.over++
+	if c.graph.keep(t, x) {
+		c.drop(t)
+		return
+	}
+	c.forget(t)
+}
+
+// drop takes t off the live tasks. +checklocks:c.mu
+func (c *Collector) drop(t *live) {
 	delete(c.live, t.id)
 	for i := range c.recent {
 		if c.recent[i] == t {
 			c.recent[i] = nil
 		}
 	}
-	if c.graph.keep(t, x) {
-		return
-	}
+}
+
+// forget is drop, and lets t's memory serve another task. +checklocks:c.mu
+func (c *Collector) forget(t *live) {
+	c.drop(t)
 	parts, accesses := t.parts[:0], t.accesses[:0]
 	*t = live{parts: parts, accesses: accesses}
 	if len(c.free) < 1<<12 {
@@ -426,6 +461,9 @@ func (c *Collector) done(t *live) {
 func (c *Collector) notesLocked() (notes []string) {
 	if c.lost > 0 {
 		notes = append(notes, fmt.Sprintf("%d events were lost, since the ring for them was full: their tasks are missing, or stay for ever.", c.lost))
+	}
+	if c.broken > 0 {
+		notes = append(notes, fmt.Sprintf("%d tasks are not counted, since some of their events are missing.", c.broken))
 	}
 	if c.crowded > 0 {
 		notes = append(notes, fmt.Sprintf("More than %d tasks were live: %d events of further ones are not counted.", mostLive, c.crowded))

@@ -96,7 +96,7 @@ func (k *kept) message(s *event.Source, r *event.Record) {
 func (c *Collector) Graph() *graph.Graph {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k, clock := &c.graph, c.rec.Clock()
+	k, clock, rate := &c.graph, c.rec.Clock(), c.rateLocked()
 	order := make([]int, len(k.tasks))
 	for i := range order {
 		order[i] = i
@@ -115,7 +115,8 @@ func (c *Collector) Graph() *graph.Graph {
 	tasks := make([]*live, 0, len(order))
 	parents := make(map[uint64]uint64, len(order))
 	for _, i := range order {
-		t, x := k.tasks[i], &k.times[i]
+		t, x := k.tasks[i], k.times[i]
+		x.Scale(rate)
 		tasks = append(tasks, t)
 		parents[t.id] = t.parent
 		label, site := c.nameLocked(t.spec)

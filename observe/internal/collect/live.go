@@ -6,7 +6,6 @@ package collect
 import (
 	"time"
 
-	"weft/internal/event"
 	"weft/observe/internal/taskprof"
 )
 
@@ -94,9 +93,9 @@ func (t *live) state() (s string, since int64) {
 	return "waiting", t.spawned
 }
 
-// times are the durations of a task that is over.
-func (t *live) times(c *event.Clock) taskprof.Times {
-	span := func(ticks int64) time.Duration { return max(0, time.Duration(c.Span(ticks))) }
+// times are the durations of a task that is over, in ticks.
+func (t *live) times() taskprof.Times {
+	span := func(ticks int64) time.Duration { return time.Duration(max(0, ticks)) }
 	x := taskprof.Times{Count: 1, Deps: span(t.ready - t.spawned)}
 	if t.skipped {
 		return x

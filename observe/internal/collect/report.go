@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weft/internal/event"
+	"weft/observe/internal/dist"
 	"weft/observe/internal/page"
 	"weft/observe/internal/taskprof"
 )
@@ -38,10 +39,23 @@ func (c *Collector) Groups() (groups []*Group, notes []string) {
 		}
 		g.merge(k)
 	}
+	rate := c.rateLocked()
+	for _, g := range groups {
+		g.Sum.Scale(rate)
+		for _, d := range []*dist.D{&g.Run, &g.Deps, &g.Ready, &g.Blocked, &g.Bound} {
+			d.Rate = rate
+		}
+	}
 	slices.SortStableFunc(groups, func(a, b *Group) int {
 		return cmp.Or(cmp.Compare(b.Sum.Run, a.Sum.Run), cmp.Compare(a.Label, b.Label))
 	})
 	return groups, c.notesLocked()
+}
+
+// rateLocked is the length of a tick in nanoseconds. +checklocks:c.mu
+func (c *Collector) rateLocked() float64 {
+	const many = 1 << 40
+	return float64(c.rec.Clock().Span(many)) / many
 }
 
 func (k *Kind) merge(o *Kind) {
@@ -72,6 +86,7 @@ func (c *Collector) Samples() (samples []taskprof.Sample, since time.Duration, n
 		o := c.rec.Names().Origin(spec)
 		label, _ := c.nameLocked(spec)
 		s := taskprof.Sample{Label: label, Times: c.kinds[spec].Sum}
+		s.Times.Scale(c.rateLocked())
 		switch {
 		case o.Site != 0:
 			s.Stack = []uintptr{o.Site}

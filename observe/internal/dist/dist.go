@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dist keeps distributions of durations: count, sum, least, most, and a histogram from which quantiles are told within
-// a sixteenth of their value. The zero value is empty and ready. A D has one writer at a time; nothing in it blocks or allocates.
+// Package dist keeps distributions of lengths of time: count, sum, least, most, and a histogram from which quantiles are told within
+// a sixteenth of their value. They are noted in ticks of some clock, and told as durations, by the rate that is known of it then. The zero
+// value is empty and ready. A D has one writer at a time; nothing in it blocks or allocates.
 package dist
 
 import (
@@ -17,21 +18,22 @@ const (
 
 // A D is a distribution.
 type D struct {
-	N        uint64
-	Sum      time.Duration
-	Min, Max time.Duration
-	bins     [buckets]uint32
+	N         uint64
+	Rate      float64 // nanoseconds per tick; 0 is 1
+	sum       int64
+	low, high int64
+	bins      [buckets]uint32
 }
 
-// Add notes one duration. One below zero, which a clock that goes back can make, counts as zero.
-func (d *D) Add(x time.Duration) {
+// Add notes one length of time. One below zero, which a clock that goes back can make, counts as zero.
+func (d *D) Add(x int64) {
 	x = max(x, 0)
-	if d.N == 0 || x < d.Min {
-		d.Min = x
+	if d.N == 0 || x < d.low {
+		d.low = x
 	}
-	d.Max = max(d.Max, x)
+	d.high = max(d.high, x)
 	d.N++
-	d.Sum += x
+	d.sum += x
 	d.bins[bin(uint64(x))]++
 }
 
@@ -40,23 +42,39 @@ func (d *D) Merge(o *D) {
 	if o.N == 0 {
 		return
 	}
-	if d.N == 0 || o.Min < d.Min {
-		d.Min = o.Min
+	if d.N == 0 || o.low < d.low {
+		d.low = o.low
 	}
-	d.Max = max(d.Max, o.Max)
+	d.high = max(d.high, o.high)
 	d.N += o.N
-	d.Sum += o.Sum
+	d.sum += o.sum
 	for i, n := range &o.bins {
 		d.bins[i] += n
 	}
 }
+
+func (d *D) told(x int64) time.Duration {
+	if d.Rate == 0 {
+		return time.Duration(x)
+	}
+	return time.Duration(float64(x) * d.Rate)
+}
+
+// Sum is all of it.
+func (d *D) Sum() time.Duration { return d.told(d.sum) }
+
+// Min is the least; zero if there is nothing.
+func (d *D) Min() time.Duration { return d.told(d.low) }
+
+// Max is the most.
+func (d *D) Max() time.Duration { return d.told(d.high) }
 
 // Mean is the average; zero if there is nothing.
 func (d *D) Mean() time.Duration {
 	if d.N == 0 {
 		return 0
 	}
-	return d.Sum / time.Duration(d.N)
+	return d.told(d.sum / int64(d.N))
 }
 
 // Quantile returns a duration that a share q of what was noted does not exceed, give or take a sixteenth; never less than Min or
@@ -69,10 +87,10 @@ func (d *D) Quantile(q float64) time.Duration {
 	var seen uint64
 	for i, n := range &d.bins {
 		if seen += uint64(n); seen > rank {
-			return min(max(middle(i), d.Min), d.Max)
+			return d.told(min(max(middle(i), d.low), d.high))
 		}
 	}
-	return d.Max
+	return d.told(d.high)
 }
 
 // bin is the place of x: below 8 one for each number, then 8 for each octave.
@@ -85,11 +103,11 @@ func bin(x uint64) int {
 }
 
 // middle is the middle of what is in a bin.
-func middle(i int) time.Duration {
+func middle(i int) int64 {
 	if i < 1<<sub {
-		return time.Duration(i)
+		return int64(i)
 	}
 	e := i>>sub - 1
 	low := uint64(1<<sub+i&(1<<sub-1)) << e
-	return time.Duration(low + (uint64(1)<<e)/2)
+	return int64(low + (uint64(1)<<e)/2)
 }

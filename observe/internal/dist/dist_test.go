@@ -32,9 +32,9 @@ func TestQuantiles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
 		var whole, a, b D
-		var all []time.Duration
+		var all []int64
 		for range 1 + rng.IntN(500) {
-			x := time.Duration(math.Exp(rng.Float64() * 30))
+			x := int64(math.Exp(rng.Float64() * 30))
 			all = append(all, x)
 			whole.Add(x)
 			if rng.IntN(2) == 0 {
@@ -46,8 +46,11 @@ func TestQuantiles(t *testing.T) {
 		slices.Sort(all)
 		a.Merge(&b)
 		require.Equal(t, whole, a)
-		require.Equal(t, all[0], a.Min)
-		require.Equal(t, all[len(all)-1], a.Max)
+		require.Equal(t, time.Duration(all[0]), a.Min())
+		require.Equal(t, time.Duration(all[len(all)-1]), a.Max())
+		double := a
+		double.Rate = 2
+		require.Equal(t, 2*a.Sum(), double.Sum())
 		for _, q := range []float64{0, 0.1, 0.5, 0.9, 0.99, 1} {
 			want := all[min(len(all)-1, int(q*float64(len(all))))]
 			require.InEpsilon(t, float64(want), float64(a.Quantile(q)), 0.07)

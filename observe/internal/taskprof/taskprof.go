@@ -38,6 +38,13 @@ func (t *Times) Add(o *Times) {
 	t.Comm += o.Comm
 }
 
+// Scale turns ticks into nanoseconds.
+func (t *Times) Scale(rate float64) {
+	for _, d := range []*time.Duration{&t.Run, &t.Deps, &t.Ready, &t.Blocked, &t.Comm} {
+		*d = time.Duration(float64(*d) * rate)
+	}
+}
+
 func (t *Times) values(scale int64) []int64 {
 	return []int64{t.Count * scale, int64(t.Run) * scale, int64(t.Deps) * scale, int64(t.Ready) * scale, int64(t.Blocked) * scale, int64(t.Comm) * scale}
 }
