@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	taskprofile "github.com/google/pprof/profile"
+	"github.com/stretchr/testify/require"
+)
+
+// What a run shows of its tasks agrees with what it did: so many blocks, halos and steps.
+func TestWatch(t *testing.T) {
+	newTestDir(t)
+	status, stdout, stderr := heatCommand("-size 64 -bs 16 -ranks 2 -workers 2 -timesteps 5 -nam-freq 0 -no-warmup -stats -taskprofile p.pb.gz -graph g.svg -http localhost:0")
+	require.Equal(t, exitOK, status, stderr)
+	require.Contains(t, stderr, "heat: the tasks are shown at http://127.0.0.1:")
+	counts := map[string]string{}
+	for line := range strings.Lines(stdout) {
+		if f := strings.Fields(line); len(f) > 10 {
+			n := len(f) - 10
+			counts[strings.Join(f[:n], " ")] = f[n]
+		}
+	}
+	require.Equal(t, "80", counts["block"])
+	for _, halo := range []string{"send up", "send down", "recv from above", "recv from below"} {
+		require.Equal(t, "20", counts[halo], halo)
+	}
+	f, err := os.Open("p.pb.gz")
+	require.NoError(t, err)
+	defer func() { _ = f.Close() }()
+	p, err := taskprofile.Parse(f)
+	require.NoError(t, err)
+	require.Equal(t, "comm", p.SampleType[len(p.SampleType)-1].Type)
+	svg, err := os.ReadFile("g.svg")
+	require.NoError(t, err)
+	require.Contains(t, string(svg), "162 tasks")
+
+	status, _, stderr = heatCommand("-size 64 -t 2 -nam-freq 0 -graph g.dot")
+	require.Equal(t, exitOK, status, stderr)
+	dot, err := os.ReadFile("g.dot")
+	require.NoError(t, err)
+	require.Contains(t, string(dot), "digraph tasks {")
+}
+
+func TestWatchFlags(t *testing.T) {
+	newTestDir(t)
+	for line, text := range map[string]string{
+		"-graph g.png":              "legal is the name of a file that ends in .svg or .dot",
+		"-http 6060":                "legal is an address such as localhost:6060, or :0 for any free port",
+		"-http nowhere.invalid:1":   "cannot serve the live page",
+		"-variant mpi -stats":       "-stats is about tasks, and the variant mpi has none: legal are itampi and tampirma",
+		"-taskprofile no/such/p.pb": "cannot write no/such/p.pb",
+		"-variant mpi -http :0":     "-http is about tasks",
+	} {
+		status, _, stderr := heatCommand(line)
+		require.Equal(t, exitUsage, status, line)
+		require.Contains(t, stderr, text)
+	}
+}
