@@ -109,7 +109,7 @@ func random(rng *rand.Rand, n int) *Graph {
 // The span is what a recursion over all chains finds, and the shares of the path add up to it.
 func TestAnalyseAgainstRecursion(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 2000 {
+	for range 500 {
 		g := random(rng, 1+rng.IntN(9))
 		a := g.Analyse()
 		m, _ := newMoments(g)
@@ -140,8 +140,8 @@ func TestAnalyseAgainstRecursion(t *testing.T) {
 // Boxes of a layer do not overlap, lines lead downwards but for those that close a cycle, and all is inside of the picture.
 func TestLayout(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	for range 200 {
-		g := random(rng, 1+rng.IntN(60))
+	for range 40 {
+		g := random(rng, 1+rng.IntN(40))
 		a := g.Analyse()
 		for _, s := range []*shape{g.whole(a), g.folded(a)} {
 			l := &layout{}
@@ -283,11 +283,11 @@ func requireXML(t *testing.T, text []byte) {
 
 // Large graphs are folded, and drawing them one by one all the same ends.
 func TestLarge(t *testing.T) {
-	g := sweepGraph(24, 10)
+	g := sweepGraph(10, 6)
 	a := g.Analyse()
 	var folded, whole bytes.Buffer
 	require.NoError(t, g.SVG(&folded, a, Options{}))
-	require.Contains(t, folded.String(), "Folded by label: 5761 tasks are more than the 400 that are drawn one by one.")
+	require.Contains(t, folded.String(), "Folded by label: 601 tasks are more than the 400 that are drawn one by one.")
 	require.Less(t, folded.Len(), 8<<10)
 	require.NoError(t, g.SVG(&whole, a, Options{Most: len(g.Nodes)}))
 	requireXML(t, whole.Bytes())
