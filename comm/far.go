@@ -21,6 +21,9 @@ type far struct {
 	sends map[uint64]*sendOp   // announced, not asked for yet
 	pulls map[uint64]*transfer // asked for, not here yet
 
+	stranded []func(error) // see proc.stranded
+	waits    bool          // somebody was stranded
+
 	withdrawn map[uint64]int // announced to these ranks and taken back, without their knowing
 }
 
@@ -45,6 +48,9 @@ func (f *far) transmit(p *proc, h *header, data []byte, from *sendOp, dst int) e
 		if blk != nil {
 			blk.free()
 		}
+		if p.stranded(dst, err, nil) {
+			return nil // as if it had arrived, and had not been received
+		}
 		return p.sendError(err)
 	}
 	from.far = dst
@@ -55,8 +61,11 @@ func (f *far) transmit(p *proc, h *header, data []byte, from *sendOp, dst int) e
 	}
 	var number [8]byte
 	binary.LittleEndian.PutUint64(number[:], id)
-	err = p.sendError(p.ep.Send(dst, fabric.Frame{Head: h.pack(), Data: number[:]}))
-	if err == nil {
+	err = p.ep.Send(dst, fabric.Frame{Head: h.pack(), Data: number[:]})
+	if p.stranded(dst, err, nil) {
+		return nil // it is announced, so that kill finds it
+	}
+	if err = p.sendError(err); err == nil {
 		err = p.interrupted(c, peer, collective)
 	}
 	if err != nil && f.withdraw(id) {
@@ -161,6 +170,9 @@ func (f *far) arrived(p *proc, number uint64, t *transfer, err error) {
 	dead := f.dead
 	f.mu.Unlock()
 	op := t.op
+	if dead == nil && p.stranded(t.src, err, func(err error) { f.arrived(p, number, t, err) }) {
+		return
+	}
 	switch {
 	case err == nil && t.blk != nil:
 		op.buf.CopyFromBytes(t.blk.b, 0)
@@ -213,6 +225,9 @@ func (f *far) cleared(p *proc, src int, id, number, n uint64) error {
 		if blk != nil {
 			blk.free()
 		}
+		if p.stranded(src, err, func(err error) { op.done(op.fail(err)) }) {
+			return
+		}
 		if err != nil {
 			err = op.fail(p.sendError(err))
 		}
@@ -227,6 +242,8 @@ func (f *far) kill(p *proc, err error) {
 	f.dead = err
 	sends := f.sends
 	f.sends = nil
+	stranded := f.stranded
+	f.stranded = nil
 	pulls := make(map[uint64]*transfer, len(f.pulls))
 	for number, t := range f.pulls {
 		pulls[number] = t
@@ -239,6 +256,9 @@ func (f *far) kill(p *proc, err error) {
 		if p.ep.Forget(t.src, number) {
 			f.arrived(p, number, t, err)
 		}
+	}
+	for _, end := range stranded {
+		end(err)
 	}
 }
 

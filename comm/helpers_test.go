@@ -25,6 +25,13 @@ var runners = map[string]func(ctx context.Context, cfg Config, body func(c *Comm
 // kinds are the fabrics of these.
 var kinds = map[string]string{"together": "inproc", "apart": "inproc"}
 
+func init() {
+	if ep, err := shm.New(shm.Config{Size: 1}); err == nil {
+		_ = ep.Close()
+		runners["apart, shm"], kinds["apart, shm"] = runShm, "shm"
+	}
+}
+
 // run runs a body on n ranks in each way, and requires success and that no goroutine is left.
 func run(t testing.TB, n int, body func(c *Comm) error) {
 	t.Helper()
