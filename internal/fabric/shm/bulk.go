@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"weft/internal/fabric"
 )
 
@@ -206,8 +208,17 @@ func (p *peer) readEnded(t transferKey, last bool, err error) {
 			p.tell(kindOver, t.key, 0)
 		}
 	case err != nil:
-		p.lose(fmt.Errorf("reading its memory: %w", err))
+		p.cut("reading", err)
 	}
+}
+
+// cut is the failure of a copy.
+func (p *peer) cut(doing string, err error) {
+	if errors.Is(err, unix.ESRCH) {
+		p.unreachable()
+		return
+	}
+	p.lose(fmt.Errorf("%s its memory: %w", doing, err))
 }
 
 // endIn ends an incoming transfer once.
@@ -276,7 +287,7 @@ func (p *peer) write(t transferKey, out *outgoing, addr uint64, which int, gener
 		b.endOut(t, nil)
 		p.tell(kindOver, t.key, 1)
 	case err != nil:
-		p.lose(fmt.Errorf("writing its memory: %w", err))
+		p.cut("writing", err)
 	}
 }
 

@@ -346,6 +346,9 @@ func (p *peer) lose(err error) {
 // close begins to end this side.
 func (p *peer) close() {
 	p.mu.Lock()
+	if p.state == idle && p.e.box.control(p.rank).joined.Load() != 0 {
+		_ = p.open() // it has sent, and is to hear that this side closes
+	}
 	was := p.state
 	if was <= open {
 		p.state = closing

@@ -1,0 +1,289 @@
+//go:build linux
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"weft/internal/fabric"
+)
+
+// collector counts what arrives.
+type collector struct {
+	frames atomic.Int64
+	each   func(src int, f fabric.Frame)
+	lost   chan error
+}
+
+func (c *collector) Deliver(src int, f fabric.Frame) {
+	c.frames.Add(1)
+	if c.each != nil {
+		c.each(src, f)
+	}
+}
+
+func (c *collector) Lost(_ int, err error) { c.lost <- err }
+
+// TestMain makes the test program a rank if it is started as one.
+func TestMain(m *testing.M) {
+	if addr := os.Getenv("SHM_TEST_PARENT"); addr != "" {
+		child(addr)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// child is rank 1. It tells its address, and does what its input says.
+func child(parent string) {
+	ep, err := New(Config{Rank: 1, Size: 2, Lookup: func(int) (string, error) { return parent, nil }})
+	if err != nil {
+		panic(err)
+	}
+	ep.Bind(&collector{lost: make(chan error, 1), each: func(_ int, f fabric.Frame) {
+		if f.Head[0] == 7 { // the parent waits for these bytes
+			ep.Push(0, f.Head[1], bytes.Repeat([]byte("p"), 1<<20), func(error) {})
+		}
+	}})
+	fmt.Println(ep.Addr())
+	one := make([]byte, 1)
+	for {
+		if _, err := os.Stdin.Read(one); err != nil {
+			return
+		}
+		switch one[0] {
+		case 's': // many frames, and then an end without goodbye
+			for i := range 1000 {
+				_ = ep.Send(0, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(i)}, Data: make([]byte, 100)})
+			}
+			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+		case 'k':
+			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+		case 'c':
+			_ = ep.Close()
+			return
+		}
+	}
+}
+
+// startChild starts rank 1 as a process. Its address is known when it returns.
+func startChild(t *testing.T) (*Endpoint, *collector, *exec.Cmd, io.Writer) {
+	t.Helper()
+	addr := ""
+	ep, err := New(Config{Size: 2, Lookup: func(int) (string, error) { return addr, nil }})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = ep.Close() })
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "SHM_TEST_PARENT="+ep.Addr())
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	line := make([]byte, 0, 200)
+	one := make([]byte, 1)
+	for {
+		_, err := out.Read(one)
+		require.NoError(t, err)
+		if one[0] == '\n' {
+			break
+		}
+		line = append(line, one[0])
+	}
+	addr = string(line)
+	c := &collector{lost: make(chan error, 10)}
+	ep.Bind(c)
+	return ep, c, cmd, in
+}
+
+func soon(t *testing.T, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); {
+		if time.Now().After(end) {
+			require.Fail(t, "it does not happen")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A process that is killed is lost once, behind the last frame that it has sent; what waits for it ends.
+func TestKilled(t *testing.T) {
+	ep, c, cmd, in := startChild(t)
+	ended := make(chan error, 2)
+	ep.Expect(1, 5, make([]byte, 1<<20), func(err error) { ended <- err })
+	require.NoError(t, ep.Send(1, fabric.Frame{Data: []byte("hello")}))
+	_, _ = in.Write([]byte("s"))
+	_ = cmd.Wait()
+	err := <-c.lost
+	require.ErrorContains(t, err, "has ended")
+	require.ErrorContains(t, err, "rank 1")
+	require.EqualValues(t, 1000, c.frames.Load())
+	require.ErrorContains(t, <-ended, "has ended")
+	require.ErrorContains(t, ep.Send(1, fabric.Frame{}), "has ended")
+	ep.Push(1, 6, make([]byte, 1<<20), func(err error) { ended <- err })
+	require.ErrorContains(t, <-ended, "has ended")
+	require.NoError(t, ep.Close())
+	require.Empty(t, c.lost)
+}
+
+// A process that says goodbye is not lost, and a frame to it is refused.
+func TestGoodbye(t *testing.T) {
+	ep, c, cmd, in := startChild(t)
+	require.NoError(t, ep.Send(1, fabric.Frame{}))
+	_, _ = in.Write([]byte("c"))
+	_ = cmd.Wait()
+	soon(t, func() bool { return errors.Is(ep.Send(1, fabric.Frame{}), fabric.ErrClosed) })
+	require.Empty(t, c.lost)
+}
+
+// A transfer between two processes, and another that the end of one cuts off.
+func TestTransfer(t *testing.T) {
+	ep, c, cmd, in := startChild(t)
+	dst := make([]byte, 1<<20)
+	ended := make(chan error, 100)
+	ep.Expect(1, 42, dst, func(err error) { ended <- err })
+	require.NoError(t, ep.Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{7, 42}}))
+	require.NoError(t, <-ended)
+	require.Equal(t, bytes.Repeat([]byte("p"), 1<<20), dst)
+	for k := range 20 {
+		key := uint64(100 + k)
+		ep.Expect(1, key, make([]byte, 1<<20), func(err error) { ended <- err })
+		require.NoError(t, ep.Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{7, key}}))
+	}
+	_, _ = in.Write([]byte("k"))
+	_ = cmd.Wait()
+	for range 20 {
+		<-ended // with or without error, but it ends
+	}
+	require.ErrorContains(t, <-c.lost, "has ended")
+}
+
+// Nobody is there: the process has ended before it was spoken to.
+func TestNobodyThere(t *testing.T) {
+	ep, c, cmd, in := startChild(t)
+	_, _ = in.Write([]byte("k"))
+	_ = cmd.Wait()
+	require.Error(t, ep.Send(1, fabric.Frame{}))
+	require.ErrorContains(t, <-c.lost, "rank 1")
+}
+
+// Addresses that are none, or another's, are refused.
+func TestBadAddress(t *testing.T) {
+	other, err := New(Config{Size: 3})
+	require.NoError(t, err)
+	defer func() { _ = other.Close() }()
+	for _, addr := range []string{"", "x", "1 2 3", "-1 0 0 00 0", fmt.Sprintf("%d 0 0 %032x 0", os.Getpid(), 0), other.Addr()} {
+		ep, err := New(Config{Size: 2, Lookup: func(int) (string, error) { return addr, nil }})
+		require.NoError(t, err)
+		c := &collector{lost: make(chan error, 1)}
+		ep.Bind(c)
+		require.Error(t, ep.Send(1, fabric.Frame{}), addr)
+		require.ErrorContains(t, <-c.lost, "rank 1", addr)
+		require.NoError(t, ep.Close())
+	}
+}
+
+// Frames and transfers of all sizes from several goroutines at each end, with a handler that answers and lookers that come and go:
+// nothing is lost, doubled or out of order.
+func TestHammer(t *testing.T) {
+	for _, noCopy := range []bool{false, true} {
+		const ranks, senders, per = 3, 2, 300
+		eps := openAll(t, ranks, func(c *Config) { c.NoCopy = noCopy })
+		var bad atomic.Int64
+		var answers, arrived sync.WaitGroup
+		arrived.Add(ranks * (ranks - 1) * senders * per)
+		answers.Add(ranks * (ranks - 1) * senders * per)
+		for r, e := range eps {
+			next := make([][senders]uint64, ranks)
+			e.Bind(&collector{lost: make(chan error, 10), each: func(src int, f fabric.Frame) {
+				if f.Head[5] == 1 { // an answer
+					answers.Done()
+					return
+				}
+				s := f.Head[0]
+				if f.Head[1] != next[src][s] {
+					bad.Add(1)
+				}
+				next[src][s]++
+				for _, b := range f.Data {
+					if b != byte(f.Head[1]) {
+						bad.Add(1)
+					}
+				}
+				f.Head[5] = 1
+				if e.Send(src, f) != nil {
+					bad.Add(1)
+				}
+				arrived.Done()
+			}})
+			_ = r
+		}
+		var wg sync.WaitGroup
+		for r, e := range eps {
+			for s := range senders {
+				wg.Go(func() {
+					rng := rand.New(rand.NewPCG(uint64(r), uint64(s)))
+					for i := range per {
+						for p := range ranks {
+							if p == r {
+								continue
+							}
+							size := rng.IntN(100)
+							if rng.IntN(10) == 0 {
+								size = rng.IntN(MaxFrame + 1)
+							}
+							f := fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(s), uint64(i)}, Data: bytes.Repeat([]byte{byte(i)}, size)}
+							if e.Send(p, f) != nil {
+								bad.Add(1)
+							}
+							if rng.IntN(5) == 0 {
+								key := uint64(r)<<40 | uint64(s)<<32 | uint64(i)<<8 | uint64(p)
+								data := bytes.Repeat([]byte{byte(i + 1)}, 1+rng.IntN(300<<10))
+								dst := make([]byte, len(data))
+								wg.Add(2)
+								eps[p].Expect(r, key, dst, func(err error) {
+									if err != nil || !bytes.Equal(data, dst) {
+										bad.Add(1)
+									}
+									wg.Done()
+								})
+								e.Push(p, key, data, func(err error) {
+									if err != nil {
+										bad.Add(1)
+									}
+									wg.Done()
+								})
+							}
+							if rng.IntN(20) == 0 {
+								woken := make(chan struct{}, 1)
+								time.AfterFunc(10*time.Microsecond, func() { woken <- struct{}{} })
+								e.Look(woken)
+							}
+						}
+					}
+				})
+			}
+		}
+		arrived.Wait()
+		answers.Wait()
+		wg.Wait()
+		require.Zero(t, bad.Load())
+	}
+}
