@@ -177,3 +177,13 @@ func (c *Comm) check(op string, buf *Buffer, peer, tag int, wildcard bool) error
 	}
 	return nil
 }
+
+// Poller returns a function that delivers what has come from other processes and reports whether there was anything, or nil if nothing comes in a
+// way that can be looked at. Nothing depends on its being called: it spares the time to wake a goroutine. Any goroutine may call
+// it; it runs the callbacks of what it completes.
+func (c *Comm) Poller() func() bool {
+	if c.proc.eyes == nil {
+		return nil
+	}
+	return c.proc.eyes.Poll
+}

@@ -16,8 +16,11 @@ import (
 // It is rt.Run with both sides bound to each other: when the ranks' run ends, so does this
 // one; and when a task of this rank fails, the other ranks learn of it at once. That matters
 // because a run that has failed still waits for what is bound to its tasks, which may be a message
-// that a peer will now never send.
+// that a peer will now never send. While it lasts, slots without work look for messages of other processes before they park.
 func Run(rt *task.Runtime, c *comm.Comm, main func(*task.Task) error) error {
+	if poll := c.Poller(); poll != nil {
+		defer rt.Poll(poll)()
+	}
 	return rt.Run(c.Context(), func(t *task.Task) error {
 		ctx := t.Context()
 		context.AfterFunc(ctx, func() {

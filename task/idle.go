@@ -72,7 +72,8 @@ func (s *slot) hunt() (t *Task, closed bool) {
 		i.hunting.Add(1) // H1
 	}
 	if s.hunting {
-		for round := 1; round <= rt.huntRounds; round++ {
+		for round := 1; round <= rt.polls.rounds(rt.huntRounds); round++ {
+			rt.polls.poll()
 			if t := s.look(); t != nil { // H2
 				return t, false
 			}

@@ -27,6 +27,7 @@ type Runtime struct {
 	}
 	holders holders
 	idle    idle
+	polls   polls
 	inject  inject
 	high    prioQueue // priority above zero: before everything else
 	low     prioQueue // below zero: when there is nothing else

@@ -79,4 +79,6 @@ type Endpoint interface {
 type Looker interface {
 	// Look delivers what comes until there is something in woken, or for a short time only.
 	Look(woken <-chan struct{})
+	// Poll delivers what is there and reports whether it was anything.
+	Poll() bool
 }

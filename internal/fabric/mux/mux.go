@@ -48,6 +48,9 @@ func (e *endpoint) Look(woken <-chan struct{}) {
 	}
 }
 
+// Poll polls there.
+func (e *endpoint) Poll() bool { return e.eyes != nil && e.eyes.Poll() }
+
 func (e *endpoint) Rank() int                       { return e.rank }
 func (e *endpoint) Size() int                       { return len(e.peers) }
 func (e *endpoint) Caps(peer int) fabric.Caps       { return e.peers[peer].Caps(peer) }

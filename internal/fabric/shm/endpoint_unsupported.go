@@ -29,5 +29,8 @@ func (*Endpoint) Addr() string { return "" }
 // Crowd does nothing.
 func (*Endpoint) Crowd(int) {}
 
+// Poll does nothing.
+func (*Endpoint) Poll() bool { return false }
+
 // Look does nothing.
 func (*Endpoint) Look(<-chan struct{}) {}

@@ -48,6 +48,17 @@ func (e *Endpoint) Look(woken <-chan struct{}) {
 	e.look(woken, lookFor)
 }
 
+// Poll delivers what is there and reports whether it was anything. Where somebody else looks, nothing is left to it.
+func (e *Endpoint) Poll() bool {
+	if !e.enter() {
+		return false
+	}
+	did := e.poll()
+	e.leave()
+	e.work()
+	return did
+}
+
 // look looks until there is something in woken, or nothing has come for a while. The caller has entered.
 func (e *Endpoint) look(woken <-chan struct{}, patience time.Duration) {
 	var until time.Time
