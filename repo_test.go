@@ -52,12 +52,13 @@ var public = []string{"deps", "task", "comm", "rma", "nam", "tampi", "trace", "o
 
 // testsMayAlsoImport lists what only the tests of a part need.
 var testsMayAlsoImport = map[string][]string{
-	"tampi":   {"deps", "rma", "internal/fabric"}, // what is bound, and what depends on it; ranks as if apart
-	"rma":     {"internal/fabric"},
-	"nam":     {"internal/fabric"},
-	"deps":    {"internal/explore"},
-	"task":    {"internal/explore"},
-	"observe": {"deps", "task", "tampi", "comm"}, // what is observed
+	"tampi":         {"deps", "rma", "internal/fabric"}, // what is bound, and what depends on it; ranks as if apart
+	"rma":           {"internal/fabric"},
+	"nam":           {"internal/fabric", "internal/launch"}, // and to start ranks as processes
+	"examples/heat": {"internal/launch"},
+	"deps":          {"internal/explore"},
+	"task":          {"internal/explore"},
+	"observe":       {"deps", "task", "tampi", "comm"}, // what is observed
 }
 
 // thirdParty is the list of modules that code may import: why, and which parts do. Another one has to be worth its

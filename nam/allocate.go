@@ -42,7 +42,7 @@ func (s *Store) Allocate(c *comm.Comm, size, unit int, opts ...Option) (*Win, er
 	if err := agree(c, "allocate", string(set.name), err); err != nil {
 		return nil, err
 	}
-	offers, err := exchange(c, size, unit, set)
+	offers, err := s.exchange(c, size, unit, set)
 	if err != nil {
 		return nil, fail("allocate", string(set.name), err)
 	}
@@ -60,21 +60,25 @@ type offer struct {
 	structure, consistency, sync int64
 	mode, nameHash               int64
 	manifestation                int64
+	place                        [2]uint64 // of the store
 }
 
 // exchange tells every rank what every rank brings, and finds ranks that differ where they must not. All ranks come to
 // the same verdict.
-func exchange(c *comm.Comm, size, unit int, set *settings) ([]offer, error) {
+func (s *Store) exchange(c *comm.Comm, size, unit int, set *settings) ([]offer, error) {
 	h := fnv.New64a()
 	h.Write([]byte(set.name))
 	mine := offer{size: int64(size), unit: int64(unit), structure: int64(set.structure), consistency: int64(set.consistency),
-		sync: int64(set.sync), mode: int64(set.mode), nameHash: int64(h.Sum64()), manifestation: int64(set.manifestation)}
+		sync: int64(set.sync), mode: int64(set.mode), nameHash: int64(h.Sum64()), manifestation: int64(set.manifestation), place: s.st.Place()}
 	offers := make([]offer, c.Size())
 	if err := c.Allgather(comm.Of([]offer{mine}), comm.Of(offers)); err != nil {
 		return nil, err
 	}
 	first := offers[0]
 	for r, o := range offers {
+		if o.place != first.place {
+			return nil, otherStore(r)
+		}
 		for _, same := range []struct {
 			what string
 			ok   bool
@@ -91,6 +95,25 @@ func exchange(c *comm.Comm, size, unit int, set *settings) ([]offer, error) {
 		}
 	}
 	return offers, nil
+}
+
+// sameStore finds ranks that have another directory open. All ranks come to the same verdict.
+func (s *Store) sameStore(c *comm.Comm) error {
+	mine := s.st.Place()
+	all := make([]uint64, len(mine)*c.Size())
+	if err := c.Allgather(comm.Of(mine[:]), comm.Of(all)); err != nil {
+		return err
+	}
+	for r := range c.Size() {
+		if all[2*r] != all[0] || all[2*r+1] != all[1] {
+			return otherStore(r)
+		}
+	}
+	return nil
+}
+
+func otherStore(rank int) error {
+	return fmt.Errorf("%w: the store of rank %d is not the store of rank 0; all ranks must open the same directory", ErrStore, rank)
 }
 
 // allocating is a collective allocation under way.

@@ -26,6 +26,9 @@ func (s *Store) Attach(c *comm.Comm, name string, opts ...Option) (*Win, error) 
 	if err := agree(c, "attach", name, err); err != nil {
 		return nil, err
 	}
+	if err := s.sameStore(c); err != nil {
+		return nil, fail("attach", name, err)
+	}
 	var h *store.Handle
 	var id store.ID
 	if c.Rank() == 0 {

@@ -68,6 +68,9 @@ func fail(op, name string, err error) error {
 	return &Error{Op: op, Name: name, Peer: NoPeer, Err: err}
 }
 
+// ErrStore: the ranks of a collective call have different stores open. Every rank gets it.
+var ErrStore = errors.New("different stores")
+
 // kinds numbers the errors that travel between ranks. 0 is no error; the last entry stands for all others.
 var kinds = []error{nil, ErrExist, ErrName, ErrNoSpace, ErrAccess, ErrCorrupt, ErrVersion, ErrBusy, ErrClosed, ErrUnsupported, ErrSize,
 	ErrInfo, ErrLost, errOther}

@@ -40,12 +40,18 @@ func TestMain(m *testing.M) {
 }
 
 func child(role, dir string) error {
-	s, err := nam.Open(dir, nam.Config{})
+	cfg := nam.Config{}
+	if step, ok := stepper(); ok {
+		nam.SetStep(&cfg, step)
+	}
+	s, err := nam.Open(dir, cfg)
 	if err != nil {
 		return err
 	}
 	ctx := context.Background()
 	switch role {
+	case "job":
+		return errors.Join(rankOfAJob(s), s.Close())
 	case "snapshots", "snapshots-epoch", "snapshots-distributed":
 		opt := map[string]nam.Option{"snapshots": nam.ManagedContiguous, "snapshots-epoch": nam.SyncEpoch,
 			"snapshots-distributed": nam.ManagedDistributed}[role]

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"weft/comm"
 	"weft/examples/heat/internal/conf"
 )
 
@@ -37,35 +38,46 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	err := program(ctx, args, stdout, stderr)
 	var usage *conf.UsageError
+	var elsewhere *toldElsewhere
+	status := exitFailed
+	if errors.As(err, &usage) {
+		status = exitUsage
+	}
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, conf.ErrHelp):
 		_, _ = io.WriteString(stdout, help)
 		return exitOK
-	case errors.As(err, &usage):
-		_, _ = fmt.Fprintln(stderr, "heat:", err)
-		return exitUsage
+	case errors.As(err, &elsewhere):
+		return status
 	default:
 		_, _ = fmt.Fprintln(stderr, "heat:", err)
-		return exitFailed
+		return status
 	}
 }
 
 // runCommand is the program without a subcommand.
 func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	cfg, err := conf.Parse(args)
+	rank, ranks, launched, err := comm.Launched()
 	if err != nil {
 		return err
 	}
-	for _, w := range cfg.Warnings {
-		_, _ = fmt.Fprintln(stderr, "heat: warning:", w)
+	cfg, err := conf.Parse(args, ranks)
+	if launched {
+		return runLaunched(ctx, rank, cfg, err, stdout, stderr)
+	}
+	if err != nil {
+		return err
 	}
 	return runHeat(ctx, cfg, stdout, stderr)
 }
 
 // viewCommand is heat view.
 func viewCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if rank, _, launched, err := comm.Launched(); err != nil || launched && rank != 0 {
+		return err // a movie needs one process
+	}
 	cfg, err := conf.ParseView(args)
 	if err != nil {
 		return err

@@ -105,7 +105,7 @@ func TestBareRun(t *testing.T) {
 	home, err := os.Getwd()
 	require.NoError(t, err)
 	dir := newTestDir(t)
-	cfg, err := conf.Parse(nil)
+	cfg, err := conf.Parse(nil, 0)
 	require.NoError(t, err)
 	require.True(t, cfg.Bare)
 	cfg.Timesteps, cfg.Layout = 500, grid.Round(64, 64, 2, 16, 16)

@@ -30,10 +30,12 @@ const cheapUpdates = 1 << 28
 // afterSolve is called on each rank between the last step and the check. Tests plant faults with it.
 var afterSolve = func(*grid.Grid) {}
 
-// heat is one run: what its ranks share.
+// heat is one run: what the ranks of a process share.
 type heat struct {
 	cfg     *conf.Run
+	root    bool          // rank 0 is in this process: it tells what there is to tell
 	runtime *task.Runtime // nil for the variant mpi
+	watch   *watch        // of the tasks of rank 0's process; nil: none
 	kernel  kernel.Func
 	step    func()     // progress; nil: none
 	store   *nam.Store // nil without snapshots
@@ -42,47 +44,77 @@ type heat struct {
 	elapsed time.Duration // written by rank 0
 }
 
-// runHeat is the first program.
-func runHeat(ctx context.Context, cfg *conf.Run, stdout, stderr io.Writer) (err error) {
-	for _, file := range []string{cfg.GIF, cfg.Output, cfg.CPUProfile, cfg.Watch.Profile, cfg.Watch.Graph} {
-		if err := checkOutput(file); err != nil {
+// runHeat is the first program, with all ranks in this process.
+func runHeat(ctx context.Context, cfg *conf.Run, stdout, stderr io.Writer) error {
+	h := &heat{cfg: cfg, root: true}
+	defer h.close()
+	if err := h.prepare(); err != nil {
+		return err
+	}
+	return h.run(ctx, stdout, stderr, h.rank)
+}
+
+// prepare gets what this process needs for the run, and finds the mistakes that it would be sad to find at its end.
+func (h *heat) prepare() (err error) {
+	cfg := h.cfg
+	if h.root {
+		for _, file := range []string{cfg.GIF, cfg.Output, cfg.CPUProfile, cfg.Watch.Profile, cfg.Watch.Graph} {
+			if err := checkOutput(file); err != nil {
+				return err
+			}
+		}
+		if h.watch, err = newWatch(&cfg.Watch); err != nil {
 			return err
 		}
 	}
-	h := &heat{cfg: cfg}
-	watch, err := newWatch(&cfg.Watch)
-	if err != nil {
-		return err
-	}
-	defer watch.close()
 	if h.kernel, err = kernel.ByName(cfg.Kernel); err != nil {
 		return err
 	}
-	threads := 1
 	if cfg.Variant != conf.MPI {
-		tc := task.Config{Workers: cfg.Workers}
-		watch.attach(&tc)
+		tc := task.Config{Workers: workers(cfg)}
+		h.watch.attach(&tc)
 		if h.runtime, err = task.Open(tc); err != nil {
 			return &conf.UsageError{Err: err}
 		}
-		defer func() { _ = h.runtime.Close() }()
-		threads = h.runtime.Workers()
 	}
 	if cfg.Snapshots {
 		if h.store, err = openStore(cfg.NamDir); err != nil {
 			return err
 		}
-		defer func() { _ = h.store.Close() }()
-		if h.window, err = chooseWindow(h.store, cfg.Window); err != nil {
-			return err
+		if h.root {
+			h.window, err = chooseWindow(h.store, cfg.Window)
 		}
 	}
+	return err
+}
+
+// close gives up what prepare has got.
+func (h *heat) close() {
+	if h.runtime != nil {
+		_ = h.runtime.Close()
+	}
+	if h.store != nil {
+		_ = h.store.Close()
+	}
+	h.watch.close()
+}
+
+// run runs the ranks of this process, and tells of it. Where rank 0 is not, nobody listens to stdout and stderr.
+func (h *heat) run(ctx context.Context, stdout, stderr io.Writer, body func(*comm.Comm) error) (err error) {
+	cfg := h.cfg
+	threads := 1
+	if h.runtime != nil {
+		threads = h.runtime.Workers()
+	}
+	for _, w := range cfg.Warnings {
+		_, _ = fmt.Fprintln(stderr, "heat: warning:", w)
+	}
 	say := newStory(cfg, stdout, stderr)
-	say.before(h, watch.page())
+	say.before(h, h.watch.page())
 	if cfg.Verbose {
 		printSettings(stdout, cfg)
 	}
-	if cfg.CPUProfile != "" {
+	if cfg.CPUProfile != "" && h.root {
 		stop, err := profile(cfg.CPUProfile)
 		if err != nil {
 			return err
@@ -95,15 +127,15 @@ func runHeat(ctx context.Context, cfg *conf.Run, stdout, stderr io.Writer) (err 
 	}
 	var end func()
 	h.step, end = newProgress(cfg.Progress, stderr, cfg.Timesteps, "steps")
-	err = comm.Main(ctx, comm.Config{Ranks: cfg.Layout.Ranks}, h.rank)
+	err = comm.Main(ctx, comm.Config{Ranks: cfg.Layout.Ranks}, body)
 	end()
 	if h.elapsed > 0 {
 		_, _ = fmt.Fprintln(stdout, resultLine(cfg, threads, h.elapsed))
-		if e := watch.report(stdout); err == nil {
+		if e := h.watch.report(stdout); err == nil {
 			err = e
 		}
 	}
-	if err != nil {
+	if err != nil || !h.root {
 		return err
 	}
 	if cfg.GIF != "" {

@@ -38,8 +38,12 @@ func (s *story) before(h *heat, page string) {
 		return
 	}
 	l := s.cfg.Layout
-	s.say("Warmth spreads over a plate of %d x %d cells: %d time steps, %d ranks, blocks of %d x %d, variant %s.",
-		l.Rows, l.Cols, s.cfg.Timesteps, l.Ranks, l.RowBlock, l.ColBlock, s.cfg.Variant)
+	where := ""
+	if s.cfg.Launched {
+		where = " in processes of their own"
+	}
+	s.say("Warmth spreads over a plate of %d x %d cells: %d time steps, %d ranks%s, blocks of %d x %d, variant %s.",
+		l.Rows, l.Cols, s.cfg.Timesteps, l.Ranks, where, l.RowBlock, l.ColBlock, s.cfg.Variant)
 }
 
 // after is told at the end of a run that went well.

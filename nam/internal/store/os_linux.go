@@ -30,6 +30,15 @@ func tryLock(f *os.File, exclusive bool) (bool, error) {
 	}
 }
 
+// placeOf tells files apart: two that are open are the same file if and only if they have the same place.
+func placeOf(f *os.File) (p [2]uint64, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return p, fmt.Errorf("stat %s: %w", f.Name(), err)
+	}
+	return [2]uint64{uint64(st.Dev), st.Ino}, nil
+}
+
 func unlock(f *os.File) error {
 	return unix.Flock(int(f.Fd()), unix.LOCK_UN)
 }

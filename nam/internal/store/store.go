@@ -50,8 +50,9 @@ var (
 // Store is an open store directory.
 type Store struct {
 	// constant after construction
-	dir string
-	cfg Config
+	dir   string
+	cfg   Config
+	place [2]uint64 // of the lock file
 
 	mu      sync.Mutex
 	lock    *os.File              // guarded by mu; nil when closed and unused
@@ -91,6 +92,10 @@ func Open(dir string, cfg Config) (*Store, error) {
 		return nil, accessError(fmt.Errorf("store directory: %w", err))
 	}
 	s := &Store{dir: dir, cfg: cfg, lock: lock, handles: make(map[handleKey]*Handle)}
+	if s.place, err = placeOf(lock); err != nil {
+		lock.Close()
+		return nil, err
+	}
 	if err := s.update(func(tx *txn) error { return s.recoverLocked(tx) }); err != nil {
 		lock.Close()
 		return nil, err
@@ -100,6 +105,9 @@ func Open(dir string, cfg Config) (*Store, error) {
 
 // Dir is the absolute path of the store's directory.
 func (s *Store) Dir() string { return s.dir }
+
+// Place tells stores of one machine apart, whatever path they were opened by.
+func (s *Store) Place() [2]uint64 { return s.place }
 
 // Capacity is the limit given to Open; 0 means none.
 func (s *Store) Capacity() uint64 { return s.cfg.Capacity }

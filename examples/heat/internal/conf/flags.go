@@ -125,15 +125,26 @@ func (v value) Set(s string) error { return v.set(s) }
 func (v value) String() string     { return "" }
 func (v value) IsBoolFlag() bool   { return v.isBool }
 
-// Parse reads the command line of a run. It returns ErrHelp or a *UsageError.
-func Parse(args []string) (*Run, error) {
+// Parse reads the command line of a run. started is the number of ranks that the process was started as one of, 0 if it is on
+// its own. It returns ErrHelp or a *UsageError.
+func Parse(args []string, started int) (*Run, error) {
 	fs := newFlagSet("heat")
 	f := &raw{given: fs.given}
 	f.define(fs)
 	if err := fs.parse(args); err != nil {
 		return nil, err
 	}
-	return f.resolve()
+	if started > 0 {
+		if f.given["ranks"] && f.ranks != started {
+			return nil, usage("-ranks is %d, but %d were started: leave it out, or start as many", f.ranks, started)
+		}
+		f.ranks = started
+	}
+	r, err := f.resolve()
+	if err == nil {
+		r.Launched = started > 0
+	}
+	return r, err
 }
 
 // define adds the flags of a run.

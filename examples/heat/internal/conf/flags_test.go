@@ -15,7 +15,7 @@ import (
 
 func parse(t *testing.T, line string) *Run {
 	t.Helper()
-	r, err := Parse(strings.Fields(line))
+	r, err := Parse(strings.Fields(line), 0)
 	require.NoError(t, err, line)
 	return r
 }
@@ -113,15 +113,15 @@ func TestUsageErrorsNameWhatIsLegal(t *testing.T) {
 		"run":                           `unexpected argument "run"; heat -h`,
 		"-rows 16777216 -cols 16777216": "cells are too many",
 	} {
-		_, err := Parse(strings.Fields(line))
+		_, err := Parse(strings.Fields(line), 0)
 		var u *UsageError
 		require.ErrorAs(t, err, &u, line)
 		require.ErrorContains(t, err, want, line)
 	}
-	_, err := Parse([]string{"-gif", ""})
+	_, err := Parse([]string{"-gif", ""}, 0)
 	require.ErrorContains(t, err, "legal is a file name")
 	for _, h := range []string{"-h", "-help", "--help"} {
-		_, err = Parse([]string{h})
+		_, err = Parse([]string{h}, 0)
 		require.ErrorIs(t, err, ErrHelp)
 		_, err = ParseView([]string{h})
 		require.ErrorIs(t, err, ErrHelp)

@@ -25,8 +25,9 @@ How it is cut (sizes are rounded up to whole blocks on every rank):
   -b, -bs N            rows and columns of a block (128, or less in a small matrix)
   -R, -rbs N           rows of a block
   -C, -cbs N           columns of a block
-      -ranks N         ranks, all in this process (2)
-      -workers N       tasks that run at once, over all ranks (number of cores)
+      -ranks N         ranks, all in this process (2); as many as "weft run" has started
+      -workers N       tasks that run at once in this process (number of cores; of ranks that
+                       were started, each has its share)
 
 How it is computed:
       -variant V       itampi    tasks; halos by Isend and Irecv, bound by Iwait (default)

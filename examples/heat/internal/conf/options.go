@@ -67,6 +67,7 @@ type Run struct {
 	CPUProfile string
 	Watch      Watch
 
+	Launched bool // the ranks are processes
 	Check    bool
 	Verbose  bool
 	Progress bool

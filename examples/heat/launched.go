@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+
+	"weft/comm"
+	"weft/examples/heat/internal/conf"
+)
+
+// A run whose ranks are processes. Rank 0 tells what there is to tell, so that it is told once: the settings, the result,
+// and mistakes, which all ranks find alike or one of them alone.
+
+// toldElsewhere is an error of which another process tells.
+type toldElsewhere struct{ err error }
+
+func (e *toldElsewhere) Error() string { return e.err.Error() }
+func (e *toldElsewhere) Unwrap() error { return e.err }
+
+// runLaunched is the first program as one rank of several. perr is what is wrong with its command line.
+func runLaunched(ctx context.Context, rank int, cfg *conf.Run, perr error, stdout, stderr io.Writer) error {
+	root := rank == 0
+	if !root {
+		stdout, stderr = io.Discard, io.Discard
+	}
+	if errors.Is(perr, conf.ErrHelp) {
+		if root {
+			return perr
+		}
+		return nil
+	}
+	h := &heat{cfg: cfg, root: root}
+	defer h.close()
+	if perr == nil {
+		perr = h.prepare()
+	}
+	var refused error
+	begin := func(c *comm.Comm) (bool, error) {
+		var err error
+		refused, err = h.begin(c, perr)
+		return err == nil && refused == nil, err
+	}
+	var err error
+	if perr != nil {
+		err = comm.Main(ctx, comm.Config{}, func(c *comm.Comm) error {
+			_, err := begin(c)
+			return err
+		})
+	} else {
+		err = h.run(ctx, stdout, stderr, func(c *comm.Comm) error {
+			if ok, err := begin(c); !ok {
+				return err
+			}
+			return h.rank(c)
+		})
+	}
+	if refused != nil {
+		if err = refused; !root {
+			err = &toldElsewhere{err}
+		}
+		return err
+	}
+	return tellOnce(rank, err)
+}
+
+// tellOnce decides which process tells of an error that ended the run: the one of the rank that has it or, if that rank is
+// lost, the first of the others; rank 0 if it is nobody's.
+func tellOnce(rank int, err error) error {
+	if err == nil {
+		return nil
+	}
+	teller := 0
+	var of *comm.RankError
+	if errors.As(err, &of) {
+		switch {
+		case !errors.Is(err, comm.ErrPeerLost):
+			teller = of.Rank
+		case of.Rank == 0:
+			teller = 1
+		}
+	}
+	if rank != teller {
+		return &toldElsewhere{err}
+	}
+	return err
+}
+
+// card is what each rank tells the others before they begin.
+type card struct {
+	verdict int64  // of this rank's preparations
+	flags   uint64 // what must be the same on all ranks
+	text    [1 << 10]byte
+}
+
+const (
+	fine = iota
+	failed
+	misused
+)
+
+// begin returns what is wrong with the preparations of any rank, the same on all of them; err is that the ranks cannot talk. If all
+// is well, all ranks have the name of the window.
+func (h *heat) begin(c *comm.Comm, mine error) (refused, err error) {
+	var me card
+	var usage *conf.UsageError
+	switch {
+	case errors.As(mine, &usage):
+		me.verdict = misused
+	case mine != nil:
+		me.verdict = failed
+	}
+	if mine != nil {
+		copy(me.text[:], mine.Error())
+	} else {
+		me.flags = flagsOf(h.cfg)
+		copy(me.text[:], h.window)
+	}
+	cards := make([]card, c.Size())
+	if err := c.Allgather(comm.Of([]card{me}), comm.Of(cards)); err != nil {
+		return nil, err
+	}
+	status := fine
+	var problems []string
+	for r := range cards {
+		k := &cards[r]
+		what := strings.TrimRight(string(k.text[:]), "\x00")
+		switch {
+		case k.verdict != fine:
+			status = max(status, int(k.verdict))
+		case cards[0].verdict == fine && k.flags != cards[0].flags:
+			status, what = misused, "its flags are not those of rank 0; all ranks of a run need the same"
+		default:
+			continue
+		}
+		problems = append(problems, fmt.Sprintf("rank %d: %s", r, what))
+	}
+	if len(problems) == 0 {
+		h.window = strings.TrimRight(string(cards[0].text[:]), "\x00")
+		return nil, nil
+	}
+	if len(problems) == len(cards) && sameText(cards) { // the usual mistake is everybody's
+		problems = []string{strings.TrimRight(string(cards[0].text[:]), "\x00")}
+	}
+	err = errors.New(strings.Join(problems, "; "))
+	if status == misused {
+		err = &conf.UsageError{Err: err}
+	}
+	return err, nil
+}
+
+func sameText(cards []card) bool {
+	for r := range cards {
+		if cards[r].text != cards[0].text {
+			return false
+		}
+	}
+	return true
+}
+
+// flagsOf sums up what the ranks must agree on.
+func flagsOf(cfg *conf.Run) uint64 {
+	k := *cfg
+	k.Workers, k.CPUProfile, k.Verbose, k.Progress, k.GIF, k.NamDir, k.Watch = 0, "", false, false, "", "", conf.Watch{}
+	f := fnv.New64a()
+	_, _ = fmt.Fprintf(f, "%+v", k)
+	return f.Sum64()
+}
+
+// workers is the number of slots for the task runtime; 0: it decides. The ranks of a job share the machine's cores.
+func workers(cfg *conf.Run) int {
+	if cfg.Workers > 0 || !cfg.Launched || os.Getenv(envWorkers) != "" {
+		return cfg.Workers
+	}
+	return max(1, runtime.GOMAXPROCS(0)/cfg.Layout.Ranks)
+}
+
+const envWorkers = "WEFT_WORKERS"

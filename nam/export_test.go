@@ -1,0 +1,7 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nam
+
+// SetStep has f called at each step of the store's protocols.
+func SetStep(cfg *Config, f func(string)) { cfg.step = f }
