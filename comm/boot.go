@@ -68,6 +68,6 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 func meetingOf(client *launch.Client) *meeting {
 	return &meeting{
 		rank: client.Rank(), size: client.Size(), node: client.Node(), secret: client.Secret()[:], segments: client.Segments(),
-		meet: client.Meet,
+		spread: client.Spread(), meet: client.Meet,
 	}
 }

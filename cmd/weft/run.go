@@ -30,6 +30,15 @@ Of the job, before the first program:
   -grace D         how long ranks have to end after SIGTERM before they are killed (5s)
   -h, -help        show this text
 
+Of a job on several machines, with a launcher on each:
+  -listen ADDR     take other launchers in at an address, HOST:PORT
+  -elsewhere N     how many ranks these bring; they come after this launcher's own
+  -join ADDR       bring the ranks to the job of the launcher that listens there
+  -first R         number of the first of them (any that is free)
+  -secret-file F   what the launchers know and others do not; the one that listens makes it if it is not there, and you
+                   take it to the other machines
+  -wait D          how long to wait for the others (1m)
+
 Of a part, before its program:
   -n, -np N        number of ranks, 1 to 4096 in all (1)
   -wdir DIR        working directory
@@ -43,7 +52,8 @@ When a rank fails, the others get SIGTERM and, after the time of -grace, SIGKILL
 group. The exit status is that of the first rank that failed: its own, or 128 and the signal that killed it; 126 or 127 if the
 program cannot be run or is not there, 2 for a mistake in the command line.
 
-It starts processes on this machine only: there are no options for hosts.`
+Where there are several launchers, the one that listens decides: all others end with the status of the job, and when their
+ranks have ended wait for the rest.`
 
 func newRun() *cobra.Command {
 	return &cobra.Command{
@@ -52,7 +62,9 @@ func newRun() *cobra.Command {
 		Long:  runHelp,
 		Example: `  weft run -n 4 ./prog -size 100
   weft run -n 2 ./a : -n 4 -env K=V ./b
-  weft run -l -n 3 hostname`,
+  weft run -l -n 3 hostname
+  weft run -listen 10.0.0.1:7000 -elsewhere 2 -secret-file ~/.weft-secret -n 2 ./prog
+  weft run -join 10.0.0.1:7000 -secret-file ~/.weft-secret -n 2 ./prog`,
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, help, err := parseRun(args)

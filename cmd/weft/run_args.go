@@ -67,7 +67,34 @@ var runOptions = []runOption{
 	}},
 	{[]string{"keep-going"}, "", true, func(s *job.Spec, _ *job.Part, _ string) error { s.KeepGoing = true; return nil }},
 	{[]string{"timeout"}, "a time", true, func(s *job.Spec, _ *job.Part, v string) (err error) { s.Timeout, err = parseTime(v); return err }},
+	{[]string{"listen"}, "HOST:PORT", true, func(s *job.Spec, _ *job.Part, v string) error { s.Listen = v; return nonEmpty(v, "HOST:PORT") }},
+	{[]string{"elsewhere"}, "a number of ranks", true, func(s *job.Spec, _ *job.Part, v string) (err error) {
+		s.Elsewhere, err = parseNumber(v, "ranks", launch.MaxRanks)
+		return err
+	}},
+	{[]string{"join"}, "HOST:PORT", true, func(s *job.Spec, _ *job.Part, v string) error { s.Join = v; return nonEmpty(v, "HOST:PORT") }},
+	{[]string{"first"}, "the number of a rank", true, func(s *job.Spec, _ *job.Part, v string) (err error) {
+		s.First, err = parseNumber(v, "the first rank", launch.MaxRanks-1)
+		return err
+	}},
+	{[]string{"secret-file"}, "a file", true, func(s *job.Spec, _ *job.Part, v string) error { s.SecretFile = v; return nonEmpty(v, "a file") }},
+	{[]string{"wait"}, "a time", true, func(s *job.Spec, _ *job.Part, v string) (err error) { s.Wait, err = parseTime(v); return err }},
 	{[]string{"grace"}, "a time", true, func(s *job.Spec, _ *job.Part, v string) (err error) { s.Grace, err = parseTime(v); return err }},
+}
+
+func nonEmpty(v, what string) error {
+	if v == "" {
+		return fmt.Errorf("it must be %s", what)
+	}
+	return nil
+}
+
+func parseNumber(v, what string, most int) (int, error) {
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 || n > most {
+		return 0, fmt.Errorf("it must be the number of %s, 1 to %d", what, most)
+	}
+	return n, nil
 }
 
 func parseTime(v string) (time.Duration, error) {
@@ -135,7 +162,7 @@ func parseRunOption(spec *job.Spec, part *job.Part, args []string, first bool) (
 	i := slices.IndexFunc(runOptions, func(o runOption) bool { return slices.Contains(o.names, name) })
 	if i < 0 {
 		if slices.Contains(clusterOptions, name) {
-			return nil, fmt.Errorf("-%s: weft run starts ranks on this machine only; it is no launcher for clusters and knows no hosts", name)
+			return nil, fmt.Errorf("-%s: weft run starts ranks on its own machine only, and is no launcher for clusters; on another one, start another weft run with -join", name)
 		}
 		return nil, fmt.Errorf("unknown option -%s; legal are %s", name, legalRunOptions())
 	}

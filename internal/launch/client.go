@@ -37,6 +37,7 @@ type Client struct {
 	id     string
 	part   int
 	segs   string
+	spread bool
 	secret Secret
 	node   NodeID
 	lost   chan struct{} // closed when the launcher is gone
@@ -121,12 +122,12 @@ func (p *Place) join(ctx context.Context) (_ *Client, err error) {
 	switch {
 	case f.kind == jobRefuses:
 		return nil, fmt.Errorf("%w: %s", ErrRefused, f.value)
-	case f.kind != jobWelcomes || f.key != jobID(p.Dir):
+	case f.kind != jobWelcomes || jobID(dirPrefix+f.key) == "":
 		return nil, fmt.Errorf("%w: the launcher answers with a frame of kind %d", ErrProtocol, f.kind)
 	case int(f.rank) != p.Ranks:
 		return nil, fmt.Errorf("%w: %s=%d in a job of %d ranks", ErrEnvironment, EnvRanks, p.Ranks, f.rank)
 	}
-	c.id, c.part, c.segs = f.key, int(f.code), string(f.value)
+	c.id, c.part, c.segs, c.spread = f.key, int(f.code), segmentsOf(p.Dir), f.id == 1
 	return c, nil
 }
 
@@ -152,6 +153,9 @@ func (c *Client) Dir() string { return c.place.Dir }
 // Segments returns a directory for shared segments, mode 0700, in memory where the machine has a file system for that. It
 // goes with the job.
 func (c *Client) Segments() string { return c.segs }
+
+// Spread reports whether the job has ranks on other machines.
+func (c *Client) Spread() bool { return c.spread }
 
 // Secret returns the secret of the job, for Handshake.
 func (c *Client) Secret() *Secret { return &c.secret }

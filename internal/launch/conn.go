@@ -6,6 +6,7 @@ package launch
 import (
 	"net"
 	"sync"
+	"time"
 )
 
 // conn is the launcher's connection to a rank. Frames are queued, so that a rank that does not read holds up nobody else.
@@ -17,6 +18,7 @@ type conn struct {
 	mu      sync.Mutex
 	changed *sync.Cond  // of mu
 	frames  net.Buffers // guarded by mu: encoded, to be written
+	writing bool        // guarded by mu: some are being written
 	stopped bool        // guarded by mu
 }
 
@@ -41,7 +43,7 @@ func (k *conn) queue(b []byte, ranks int) {
 		return
 	}
 	k.frames = append(k.frames, b)
-	k.changed.Signal()
+	k.changed.Broadcast()
 }
 
 // stop ends the connection: the reader and the writer come to their end.
@@ -55,7 +57,17 @@ func (k *conn) stop() {
 func (k *conn) stopLocked() {
 	k.stopped = true
 	_ = k.c.Close()
-	k.changed.Signal()
+	k.changed.Broadcast()
+}
+
+// flushed waits until what is queued is written, or for a time.
+func (k *conn) flushed(limit time.Duration) {
+	_ = k.c.SetWriteDeadline(time.Now().Add(limit))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for (len(k.frames) > 0 || k.writing) && !k.stopped {
+		k.changed.Wait()
+	}
 }
 
 // write is the writer.
@@ -67,6 +79,7 @@ func (k *conn) write() {
 		}
 		frames := k.frames
 		k.frames = nil
+		k.writing = true
 		stopped := k.stopped
 		k.mu.Unlock()
 		if stopped {
@@ -76,8 +89,13 @@ func (k *conn) write() {
 			// The rank has closed its end. What it said before that is still to be read: the connection is the reader's to close.
 			k.mu.Lock()
 			k.stopped = true
+			k.changed.Broadcast()
 			k.mu.Unlock()
 			return
 		}
+		k.mu.Lock()
+		k.writing = false
+		k.changed.Broadcast()
+		k.mu.Unlock()
 	}
 }

@@ -90,6 +90,16 @@ func makeSegments(dir, id string) (string, error) {
 	return s, os.Mkdir(s, 0o700)
 }
 
+// segmentsOf returns what makeSegments has made for a job directory.
+func segmentsOf(dir string) string {
+	if s := segmentsOutside(jobID(dir)); s != "" {
+		if st, err := os.Lstat(s); err == nil && st.IsDir() && private(st) {
+			return s
+		}
+	}
+	return filepath.Join(dir, segmentsInside)
+}
+
 // Remove removes all that a job has in the file system. Whoever notices that the launcher is gone calls it; it may be called
 // several times, and by several processes at once.
 func Remove(dir string) error {

@@ -29,7 +29,7 @@ const (
 	rankAborts                    // code, value: the reason
 	rankLeaves                    //
 
-	jobWelcomes // rank: how many; code: part; key: the job's name; value: directory of segments
+	jobWelcomes // rank: how many; code: part; id: 1 if there are ranks on other machines; key: the job's name
 	jobRefuses  // value: why
 	jobAnswers  // id, value
 	jobDenies   // id, rank: who has ended without a value
@@ -39,7 +39,15 @@ const (
 	jobMourns   // rank, code, id: 1 if clean; value: how
 	jobAborts   // rank, code, value: the reason
 
-	lastKind = jobAborts
+	// Between launchers.
+
+	hostEnded  // rank, code, value: how
+	jobAdmits  // rank: the first one given; code: how many in all; key: the job's name
+	jobSignals // code: the number of a signal for the ranks
+	jobKills   //
+	jobOver    // code: exit status of the job
+
+	lastKind = jobOver
 )
 
 // frame is the unit on the connection between a rank and its launcher. What a kind has no use for is zero.

@@ -53,8 +53,11 @@ func writeSecret(dir string, s *Secret) error {
 	return os.WriteFile(filepath.Join(dir, secretFile), []byte(hex.EncodeToString(s[:])), 0o600)
 }
 
-func readSecret(dir string) (s Secret, err error) {
-	f, err := os.Open(filepath.Join(dir, secretFile))
+func readSecret(dir string) (Secret, error) { return readSecretFile(filepath.Join(dir, secretFile)) }
+
+// readSecretFile reads a file that only its owner may be able to read.
+func readSecretFile(path string) (s Secret, err error) {
+	f, err := os.Open(path)
 	if err != nil {
 		return s, err
 	}
@@ -64,8 +67,11 @@ func readSecret(dir string) (s Secret, err error) {
 	} else if !private(st) {
 		return s, fmt.Errorf("%s: others may read it (mode %v)", f.Name(), st.Mode())
 	}
-	text := make([]byte, hex.EncodedLen(len(s))+1)
+	text := make([]byte, hex.EncodedLen(len(s))+2)
 	n, err := io.ReadFull(f, text)
+	if err == io.ErrUnexpectedEOF && n == hex.EncodedLen(len(s))+1 && text[n-1] == '\n' {
+		n--
+	}
 	if err != io.ErrUnexpectedEOF || n != hex.EncodedLen(len(s)) {
 		return s, fmt.Errorf("%s: %w: not %d digits", f.Name(), ErrProtocol, hex.EncodedLen(len(s)))
 	}

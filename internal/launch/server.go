@@ -33,6 +33,12 @@ type ServerConfig struct {
 	OnAbort func(*Abort)
 	// OnLost is called when a rank's connection has ended without its leaving, and Ended was not called for a while.
 	OnLost func(rank int, how string)
+	// Elsewhere is how many of the ranks, the last ones, are brought by launchers on other machines, which find this one at the address
+	// Listen and know Key. 0: none, and the rest means nothing.
+	Elsewhere int
+	Listen    string
+	Key       *Key
+	Hosts     HostEvents
 	// places for the job directory; tests. nil: homes().
 	places []string
 }
@@ -45,7 +51,8 @@ type Server struct {
 	dir, id, segs string
 	secret        Secret
 	l             *net.UnixListener
-	wg            sync.WaitGroup // the accepting goroutine and two per connection
+	wg            sync.WaitGroup // the accepting goroutines and two per connection
+	hosts         hosts          // has fields that mu guards
 
 	mu     sync.Mutex
 	space  *space              // guarded by mu
@@ -75,6 +82,10 @@ func NewServer(cfg ServerConfig) (_ *Server, err error) {
 	if s.dir, s.id, err = makeDir(cfg.places); err != nil {
 		return nil, err
 	}
+	if cfg.Elsewhere > 0 {
+		s.hosts.key, s.hosts.events = cfg.Key, cfg.Hosts
+		s.secret = cfg.Key.secret(s.id)
+	}
 	if s.segs, err = makeSegments(s.dir, s.id); err != nil {
 		return nil, err
 	}
@@ -88,6 +99,12 @@ func NewServer(cfg ServerConfig) (_ *Server, err error) {
 	if err := os.Chmod(path, 0o600); err != nil {
 		_ = s.l.Close()
 		return nil, err
+	}
+	if cfg.Elsewhere > 0 {
+		if err := s.listenHosts(); err != nil {
+			_ = s.l.Close()
+			return nil, err
+		}
 	}
 	s.wg.Go(s.accept)
 	return s, nil
@@ -122,7 +139,7 @@ func (s *Server) accept() {
 }
 
 // serve is the life of a connection, as its reader.
-func (s *Server) serve(c *net.UnixConn) {
+func (s *Server) serve(c net.Conn) {
 	defer c.Close()
 	rank, err := s.greet(c)
 	s.mu.Lock()
@@ -145,7 +162,7 @@ func (s *Server) serve(c *net.UnixConn) {
 	if s.cfg.Part != nil {
 		part = s.cfg.Part(rank)
 	}
-	k.send(&frame{kind: jobWelcomes, rank: int32(s.cfg.Ranks), code: int32(part), key: s.id, value: []byte(s.segs)})
+	k.send(&frame{kind: jobWelcomes, rank: int32(s.cfg.Ranks), code: int32(part), id: min(1, uint64(s.cfg.Elsewhere)), key: s.id})
 	s.postLocked(missed)
 	s.mu.Unlock()
 
@@ -289,6 +306,10 @@ func (s *Server) Abort(a *Abort) {
 	for r := range s.conns {
 		s.postLocked([]post{{r, f}})
 	}
+	s.hosts.ending = true
+	for _, h := range s.hosts.list {
+		h.k.send(&f)
+	}
 }
 
 // Close ends all connections and removes what the job has in the file system.
@@ -304,6 +325,9 @@ func (s *Server) Close() error {
 			k.stop()
 		}
 	}
+	for _, h := range s.hosts.list {
+		h.k.stop()
+	}
 	for _, t := range s.timers {
 		t.Stop()
 	}
@@ -312,6 +336,9 @@ func (s *Server) Close() error {
 		return nil
 	}
 	_ = s.l.Close()
+	if s.hosts.l != nil {
+		_ = s.hosts.l.Close()
+	}
 	s.wg.Wait()
 	return Remove(s.dir)
 }

@@ -35,6 +35,7 @@ const (
 var roles = map[string]func() int{
 	"launcher": launcherRole,
 	"fence":    fenceRole,
+	"meet":     meetRole,
 	"leave0":   func() int { return joined(func(c *launch.Client) int { return 0 }) },
 	"vanish":   func() int { return staying(0) },
 	"vanish3":  func() int { return staying(3) },
@@ -140,6 +141,21 @@ func wait(c *launch.Client) {
 	_, _ = c.Get(context.Background(), c.Rank(), "never")
 }
 
+// meetRole meets the others and says whom it has met.
+func meetRole() int {
+	return joined(func(c *launch.Client) int {
+		peers, err := c.Meet(context.Background(), map[string][]byte{"x": {byte(c.Rank())}})
+		check(err)
+		for r, p := range peers {
+			if p.Rank != r || p.Addrs["x"][0] != byte(r) {
+				return 9
+			}
+		}
+		fmt.Println("met", c.Rank(), len(peers), c.Spread(), c.Part())
+		return 0
+	})
+}
+
 // fenceRole makes fences until the launcher or a rank is gone.
 func fenceRole() int {
 	c := join()
@@ -206,6 +222,12 @@ type launcherSpec struct {
 	Parts   []Part
 	Grace   time.Duration
 	Janitor bool
+
+	Label                    bool
+	OutputDir                string
+	Listen, Join, SecretFile string
+	Elsewhere, First         int
+	Wait                     time.Duration
 }
 
 func launcherRole() int {
@@ -215,7 +237,8 @@ func launcherRole() int {
 	signal.Notify(signals, Forwarded()...)
 	ignorePipe := make(chan os.Signal, 1)
 	signal.Notify(ignorePipe, syscall.SIGPIPE)
-	status, err := Run(Spec{Parts: s.Parts, Grace: s.Grace, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Signals: signals, Janitor: s.Janitor})
+	status, err := Run(Spec{Parts: s.Parts, Grace: s.Grace, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Signals: signals, Janitor: s.Janitor,
+		Label: s.Label, OutputDir: s.OutputDir, Listen: s.Listen, Join: s.Join, SecretFile: s.SecretFile, Elsewhere: s.Elsewhere, First: s.First, Wait: s.Wait})
 	check(err)
 	return status
 }

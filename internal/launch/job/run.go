@@ -40,6 +40,8 @@ type process struct {
 	ended  bool
 	failed bool // it was reported
 	gone   bool // its group has no process any more
+	remote bool // another launcher's: there is no proc
+	joined bool // of a remote one: its launcher has joined
 }
 
 // event is what the goroutine of Run hears of.
@@ -49,6 +51,7 @@ type event struct {
 	abort *launch.Abort
 	lost  string // its connection has ended, and how
 	sink  *sink  // takes no output any more
+	far   *far   // of launchers on other machines
 }
 
 // class says how a rank has failed, the worst first.
@@ -77,7 +80,9 @@ type runner struct {
 	// Constant after construction.
 	spec   Spec
 	progs  []program
-	server *launch.Server
+	server hub
+	hosts  *launch.Server // where others join; nil: nowhere
+	guest  *launch.Relay  // if this launcher has joined another; nil: it has not
 	sinks  [2]*sink
 	words  chan string // what the launcher has to say; room for all
 	events chan event
@@ -100,6 +105,18 @@ type runner struct {
 	failures  []failure        // of ranks, until it is clear which was the first
 	blame     <-chan time.Time // when that is taken to be clear
 	janitor   *janitor
+	late      <-chan time.Time // when those who have not joined are too late
+	dismissed bool             // of a guest: the job is over, or its launcher is gone
+}
+
+// hub is what a launcher needs for its ranks: a launch.Server, or a launch.Relay to one.
+type hub interface {
+	Dir() string
+	Place(rank int) *launch.Place
+	Settle(rank int)
+	Ended(rank, code int, how string) (*launch.Death, bool)
+	Abort(a *launch.Abort)
+	Close() error
 }
 
 // Run runs a job and returns its exit status: 0, or that of the first failure. What there is to say of failures is
@@ -120,14 +137,8 @@ func Run(spec Spec) (int, error) {
 	r.words = make(chan string, 4*len(progs)+64)
 	adoptOrphans()
 	launch.Sweep()
-	r.server, err = launch.NewServer(launch.ServerConfig{
-		Ranks:   len(progs),
-		Part:    func(rank int) int { return progs[rank].part },
-		OnAbort: func(a *launch.Abort) { r.post(event{rank: a.Rank, abort: a}) },
-		OnLost:  func(rank int, how string) { r.post(event{rank: rank, lost: how}) },
-	})
-	if err != nil {
-		return 0, &Error{Status: StatusFailure, Err: err}
+	if err := r.open(); err != nil {
+		return 0, err
 	}
 	defer r.cleanUp()
 	if spec.Janitor {
@@ -137,11 +148,15 @@ func Run(spec Spec) (int, error) {
 	}
 	r.copying.Go(r.speak)
 	if err := r.start(); err != nil {
+		r.neverStarted(err)
 		r.endAll(&launch.Abort{Rank: -1, Code: err.Status, Reason: err.Error()})
 		r.loop()
+		r.dismiss(err.Status)
 		return 0, err
 	}
+	r.expect()
 	r.loop()
+	r.dismiss(r.status)
 	return r.status, nil
 }
 
@@ -181,9 +196,10 @@ func (r *runner) start() *Error {
 			return &Error{StatusUsage, fmt.Errorf("directory for output %s: %w", d, cause(err))}
 		}
 	}
-	width := len(strconv.Itoa(len(r.progs) - 1))
-	for rank := range r.progs {
-		label := ""
+	first, size := r.span()
+	width := len(strconv.Itoa(size - 1))
+	for i := range r.progs {
+		label, rank := "", first+i
 		if r.spec.Label {
 			label = fmt.Sprintf("[%*d]", width, rank)
 		}
@@ -200,7 +216,8 @@ func (r *runner) start() *Error {
 
 // startRank starts one rank.
 func (r *runner) startRank(rank int, label string, null *os.File) *Error {
-	p := &r.progs[rank]
+	first, _ := r.span()
+	p := &r.progs[rank-first]
 	var mine []*os.File // the child's ends
 	defer func() {
 		for _, f := range mine {
@@ -293,8 +310,10 @@ func (r *runner) loop() {
 		defer t.Stop()
 		limit = t.C
 	}
-	for r.live > 0 {
+	for r.live > 0 || r.guest != nil && !r.dismissed {
 		select {
+		case <-r.late:
+			r.tooLate()
 		case e := <-r.events:
 			r.handle(e)
 		case sig := <-r.spec.Signals:
@@ -324,8 +343,10 @@ func (r *runner) handle(e event) {
 		r.failRank(nil, StatusFailure, "output cannot be written: "+(*err).Error())
 	}
 	switch {
+	case e.far != nil:
+		r.farther(e.rank, e.far)
 	case e.ended != nil:
-		r.ended(r.procs[e.rank], e.ended)
+		r.ended(r.process(e.rank), e.ended)
 	case e.abort != nil:
 		if r.state != running {
 			return
@@ -338,7 +359,7 @@ func (r *runner) handle(e event) {
 		if r.state != running {
 			return
 		}
-		r.failed(failure{r.procs[e.rank], broken, StatusFailure, e.lost + ", without its leaving the job"})
+		r.failed(failure{r.process(e.rank), broken, StatusFailure, e.lost + ", without its leaving the job"})
 	}
 }
 
@@ -369,10 +390,18 @@ func (r *runner) report() {
 // ended records the end of a process.
 func (r *runner) ended(p *process, st *os.ProcessState) {
 	code, how := exitStatus(st)
+	r.endedSo(p, code, how)
+}
+
+// endedSo records it with its exit status.
+func (r *runner) endedSo(p *process, code int, how string) {
 	p.ended = true
 	r.live--
 	d, orderly := r.server.Ended(p.rank, code, how)
 	r.signalGroup(p, syscall.SIGTERM) // what it has left behind
+	if r.guest != nil {
+		return // what that means, the launcher of the job says
+	}
 	f := failure{p, broken, max(code, StatusFailure), d.How}
 	switch {
 	case d.Clean:
@@ -436,6 +465,7 @@ func (r *runner) endAll(a *launch.Abort) {
 		}
 	}
 	r.grace = time.After(r.spec.Grace)
+	r.giveUpLate()
 }
 
 // kill makes it a killing one.
@@ -443,10 +473,13 @@ func (r *runner) kill(when string) {
 	r.state, r.grace = killing, nil
 	var ranks []string
 	for _, p := range r.procs {
-		if !p.ended {
+		if !p.ended && !p.remote {
 			ranks = append(ranks, strconv.Itoa(p.rank))
 			r.signalGroup(p, syscall.SIGKILL)
 		}
+	}
+	if r.hosts != nil {
+		r.hosts.KillHosts()
 	}
 	if len(ranks) > 0 {
 		r.say("killing rank%s %s, %s", map[bool]string{true: "s"}[len(ranks) > 1], strings.Join(ranks, ", "), when)
@@ -461,6 +494,18 @@ func (r *runner) signal(sig os.Signal) {
 		return
 	}
 	r.insisted[sig] = sig == syscall.SIGINT || sig == syscall.SIGTERM
+	if r.hosts != nil {
+		r.hosts.SignalHosts(signalNumber(sig))
+	}
+	r.signalAll(sig)
+	if r.guest != nil && r.live == 0 && r.insisted[sig] {
+		r.fail(StatusSignalBase + signalNumber(sig)) // it only waits for the others
+		r.dismissed = true
+	}
+}
+
+// signalAll sends a signal to all ranks of this launcher.
+func (r *runner) signalAll(sig os.Signal) {
 	for _, p := range r.procs {
 		if !p.ended {
 			r.signalGroup(p, sig)
@@ -487,7 +532,7 @@ func (r *runner) wait(limit time.Duration) {
 		some := false
 		for _, p := range r.procs {
 			r.signalGroup(p, syscall.Signal(0))
-			some = some || !p.gone
+			some = some || !p.gone && !p.remote
 		}
 		if !some {
 			return
@@ -548,7 +593,7 @@ func (r *runner) cleanUp() {
 
 // signalGroup sends a signal to a rank's process group.
 func (r *runner) signalGroup(p *process, sig os.Signal) {
-	if p.gone {
+	if p.gone || p.remote {
 		return
 	}
 	if p.ended {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,7 +51,19 @@ type Spec struct {
 	Stderr    io.Writer
 	Signals   <-chan os.Signal // to be passed on; nil: none
 	Janitor   bool             // the program of this process calls Janitor: use one
+
+	// A job on several machines has a launcher on each. One has the address Listen, and Elsewhere ranks besides its own; the others Join
+	// it there, and bring these. All know SecretFile, which the one that listens makes if it is not there.
+	Listen     string
+	Elsewhere  int
+	Join       string
+	First      int           // with Join: number of this launcher's first rank; 0: does not matter
+	Wait       time.Duration // for others to join, or to listen; 0: DefaultWait
+	SecretFile string
 }
+
+// DefaultWait is the time for a person, or a script, to start the launcher on the other machine. A guess.
+const DefaultWait = time.Minute
 
 // DefaultGrace is the time from SIGTERM to SIGKILL. A guess at what a program needs to save what it has.
 const DefaultGrace = 5 * time.Second
@@ -90,7 +103,13 @@ func (s *Spec) check() ([]program, error) {
 	if s.Grace < 0 || s.Timeout < 0 {
 		return nil, usage("a time limit of %v and a grace of %v; they cannot be negative", s.Timeout, s.Grace)
 	}
-	total := 0
+	if s.Wait == 0 {
+		s.Wait = DefaultWait
+	}
+	if err := s.checkSpread(); err != nil {
+		return nil, err
+	}
+	total := s.Elsewhere
 	for _, p := range s.Parts {
 		if p.Ranks < 1 || p.Ranks > launch.MaxRanks {
 			return nil, usage("%d ranks of %s; 1 to %d are legal", p.Ranks, p.Program, launch.MaxRanks)
@@ -112,6 +131,31 @@ func (s *Spec) check() ([]program, error) {
 		}
 	}
 	return all, nil
+}
+
+// checkSpread validates what is said of other machines.
+func (s *Spec) checkSpread() error {
+	several := s.Listen != "" || s.Join != ""
+	switch {
+	case s.Listen != "" && s.Join != "":
+		return usage("a launcher either listens (%s) or joins one that does (%s)", s.Listen, s.Join)
+	case several && s.SecretFile == "":
+		return usage("launchers on several machines need a file with a secret that all of them know")
+	case !several && (s.SecretFile != "" || s.Elsewhere != 0 || s.First != 0):
+		return usage("the secret file, ranks elsewhere and the first rank are for launchers that listen or join")
+	case s.Listen != "" && (s.Elsewhere < 1 || s.Elsewhere > launch.MaxRanks):
+		return usage("%d ranks elsewhere; a launcher that listens waits for 1 to %d", s.Elsewhere, launch.MaxRanks)
+	case s.Listen == "" && s.Elsewhere != 0:
+		return usage("ranks elsewhere are those that the launcher which listens waits for; this one joins")
+	case s.First < 0 || s.First >= launch.MaxRanks || s.Join == "" && s.First != 0:
+		return usage("first rank %d; it is for a launcher that joins, and 1 to %d", s.First, launch.MaxRanks-1)
+	}
+	for _, addr := range []string{s.Listen, s.Join} {
+		if _, _, err := net.SplitHostPort(addr); addr != "" && err != nil {
+			return usage("address %q; it must be HOST:PORT", addr)
+		}
+	}
+	return nil
 }
 
 func (p *Part) check() (program, error) {

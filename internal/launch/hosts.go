@@ -1,0 +1,252 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	hostLabel = "weft launcher" // of handshakes between launchers
+	// What a connection to a listening launcher is, as its first byte.
+	aRank     = 'r'
+	aLauncher = 'l'
+	// hostDeadAfter is about how long a vanished machine goes unnoticed.
+	hostDeadAfter = 15 * time.Second
+	// maxGuests bounds the connections over TCP that have not proved themselves.
+	maxGuests = 256
+)
+
+// HostEvents are what a Server hears of launchers on other machines. They are called by the goroutine that reads from the launcher.
+type HostEvents struct {
+	Joined func(from string, first, ranks int)
+	Ended  func(rank, code int, how string) // the process of a rank has ended; all that it has said is heard
+	Lost   func(from string, first, ranks int, err error)
+}
+
+// host is a launcher on another machine.
+type host struct {
+	first, ranks int
+	from         string
+	k            *conn
+}
+
+// hosts is a Server's side of other launchers.
+type hosts struct {
+	key    *Key
+	events HostEvents
+	l      net.Listener
+
+	// Guarded by Server.mu.
+	list   []*host
+	taken  []bool // by rank less the Server's own
+	ending bool   // nobody is taken in any more
+}
+
+// listenHosts begins to take connections from other machines. The directory of the job is made.
+func (s *Server) listenHosts() (err error) {
+	h := &s.hosts
+	h.taken = make([]bool, s.cfg.Elsewhere)
+	if h.l, err = net.Listen("tcp", s.cfg.Listen); err != nil {
+		return err
+	}
+	s.wg.Go(s.acceptHosts)
+	return nil
+}
+
+// Addr returns the address at which launchers of other machines find the Server.
+func (s *Server) Addr() string { return s.hosts.l.Addr().String() }
+
+func (s *Server) acceptHosts() {
+	for {
+		c, err := s.hosts.l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(10 * time.Millisecond) // out of descriptors; others may end
+			continue
+		}
+		watchLink(c)
+		s.mu.Lock()
+		if s.closed || len(s.guests) >= maxGuests {
+			s.mu.Unlock()
+			_ = c.Close()
+			continue
+		}
+		s.guests[c] = true
+		s.wg.Go(func() { s.meetGuest(c) })
+		s.mu.Unlock()
+	}
+}
+
+// meetGuest finds out what has connected.
+func (s *Server) meetGuest(c net.Conn) {
+	_ = c.SetDeadline(time.Now().Add(handshakeTime))
+	var what [1]byte
+	_, err := c.Read(what[:])
+	switch {
+	case err == nil && what[0] == aRank:
+		s.serve(c)
+	case err == nil && what[0] == aLauncher:
+		s.serveHost(c)
+	default:
+		s.mu.Lock()
+		delete(s.guests, c)
+		s.mu.Unlock()
+		_ = c.Close()
+	}
+}
+
+// watchLink has the kernel notice a machine that is gone.
+func watchLink(c net.Conn) {
+	if t, ok := c.(*net.TCPConn); ok {
+		_ = t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: hostDeadAfter / 3, Interval: hostDeadAfter / 6, Count: 4})
+		limitUnacknowledged(t)
+	}
+}
+
+// serveHost is the life of a connection to a launcher, as its reader.
+func (s *Server) serveHost(c net.Conn) {
+	defer c.Close()
+	h, err := s.admitHost(c)
+	if err != nil {
+		return
+	}
+	if s.hosts.events.Joined != nil {
+		s.hosts.events.Joined(h.from, h.first, h.ranks)
+	}
+	err = s.readHost(h)
+	h.k.stop()
+	s.mu.Lock()
+	over := s.closed
+	s.mu.Unlock()
+	if !over && s.hosts.events.Lost != nil {
+		s.hosts.events.Lost(h.from, h.first, h.ranks, err)
+	}
+}
+
+// admitHost takes a launcher in, which says how many ranks it brings and, unless it does not care, which.
+func (s *Server) admitHost(c net.Conn) (*host, error) {
+	key := Secret(*s.hosts.key)
+	said, err := Handshake(c, &key, hostLabel, Acceptor, []byte(s.id))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.guests, c)
+	if err != nil {
+		return nil, err
+	}
+	h := &host{from: c.RemoteAddr().String()}
+	if err = s.placeLocked(h, said); err != nil {
+		refusal := frame{kind: jobRefuses, value: cut(err.Error())}
+		_, _ = c.Write(refusal.encode())
+		return nil, err
+	}
+	_ = c.SetDeadline(time.Time{})
+	h.k = newConn(c)
+	s.wg.Go(h.k.write)
+	s.hosts.list = append(s.hosts.list, h)
+	h.k.send(&frame{kind: jobAdmits, rank: int32(h.first), code: int32(s.cfg.Ranks), key: s.id})
+	return h, nil
+}
+
+// placeLocked gives a launcher its ranks.
+// +checklocks:s.mu
+func (s *Server) placeLocked(h *host, said []byte) error {
+	x := &s.hosts
+	if len(said) != 8 {
+		return fmt.Errorf("%w: a greeting of %d bytes", ErrProtocol, len(said))
+	}
+	h.ranks = int(int32(binary.BigEndian.Uint32(said)))
+	h.first = int(int32(binary.BigEndian.Uint32(said[4:])))
+	own := s.cfg.Ranks - len(x.taken)
+	left := 0
+	for _, t := range x.taken {
+		if !t {
+			left++
+		}
+	}
+	switch {
+	case s.closed || x.ending:
+		return fmt.Errorf("the job is being ended")
+	case h.ranks < 1 || h.ranks > left:
+		return fmt.Errorf("%d ranks are brought; %d of %d are still wanted", h.ranks, left, len(x.taken))
+	}
+	free := func(first int) bool {
+		if first < own || first+h.ranks > s.cfg.Ranks {
+			return false
+		}
+		for r := first; r < first+h.ranks; r++ {
+			if x.taken[r-own] {
+				return false
+			}
+		}
+		return true
+	}
+	if h.first < 0 {
+		for h.first = own; h.first < s.cfg.Ranks && !free(h.first); h.first++ {
+		}
+	}
+	if !free(h.first) {
+		return fmt.Errorf("ranks %d to %d are not free; those from other launchers are %d to %d", h.first, h.first+h.ranks-1, own, s.cfg.Ranks-1)
+	}
+	for r := h.first; r < h.first+h.ranks; r++ {
+		x.taken[r-own] = true
+	}
+	return nil
+}
+
+// readHost takes a launcher's frames until its connection ends.
+func (s *Server) readHost(h *host) error {
+	ended := make([]bool, h.ranks)
+	for {
+		f, err := readFrame(h.k.c)
+		if err != nil {
+			return err
+		}
+		i := int(f.rank) - h.first
+		if f.kind != hostEnded || i < 0 || i >= h.ranks || ended[i] {
+			return fmt.Errorf("%w: a frame of kind %d for rank %d from a launcher of ranks %d to %d", ErrProtocol, f.kind, f.rank, h.first, h.first+h.ranks-1)
+		}
+		ended[i] = true
+		s.Settle(int(f.rank))
+		if s.hosts.events.Ended != nil {
+			s.hosts.events.Ended(int(f.rank), int(f.code), string(f.value))
+		}
+	}
+}
+
+// tellHosts sends a frame to all launchers of other machines.
+func (s *Server) tellHosts(f *frame) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.hosts.list {
+		h.k.send(f)
+	}
+}
+
+// SignalHosts has a signal sent to the ranks on other machines.
+func (s *Server) SignalHosts(number int) { s.tellHosts(&frame{kind: jobSignals, code: int32(number)}) }
+
+// KillHosts has the ranks on other machines killed.
+func (s *Server) KillHosts() { s.tellHosts(&frame{kind: jobKills}) }
+
+// DismissHosts tells the launchers of other machines that the job is over, with its exit status, and waits a moment for them to go.
+func (s *Server) DismissHosts(status int) {
+	s.mu.Lock()
+	s.hosts.ending = true
+	list := s.hosts.list
+	s.mu.Unlock()
+	s.tellHosts(&frame{kind: jobOver, code: int32(status)})
+	var wg sync.WaitGroup
+	for _, h := range list {
+		wg.Go(func() { h.k.flushed(endNotice) })
+	}
+	wg.Wait()
+}

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// Key is what launchers on several machines have in common, and others do not. A person makes it, as a file, and takes it to each machine. It
+// may serve many jobs: the secret of a job is made from it and from the name of the job, so nothing secret is ever sent.
+type Key Secret
+
+// String hides the key from logs.
+func (k Key) String() string { return "(key)" }
+
+// GoString hides it likewise.
+func (k Key) GoString() string { return k.String() }
+
+// secret is that of a job.
+func (k *Key) secret(job string) (s Secret) {
+	m := hmac.New(sha256.New, k[:])
+	m.Write([]byte("weft secret of job "))
+	m.Write([]byte(job))
+	copy(s[:], m.Sum(nil))
+	return s
+}
+
+// LoadKey reads the key in a file: 64 hexadecimal digits, which nobody but its owner may be able to read. If there is no such file and
+// create is true, it is made.
+func LoadKey(path string, create bool) (*Key, error) {
+	if create {
+		k := Key(newSecret())
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		switch {
+		case errors.Is(err, fs.ErrExist):
+		case err != nil:
+			return nil, keyError(err)
+		default:
+			_, err := f.WriteString(hex.EncodeToString(k[:]) + "\n")
+			if err = errors.Join(err, f.Close()); err != nil {
+				return nil, keyError(err)
+			}
+			return &k, nil
+		}
+	}
+	s, err := readSecretFile(path)
+	if err != nil {
+		return nil, keyError(err)
+	}
+	k := Key(s)
+	return &k, nil
+}
+
+func keyError(err error) error {
+	return &Error{Op: "secret file", Rank: -1, Err: fmt.Errorf("%w (it has 64 hexadecimal digits, and mode 0600; a launcher that listens makes it)", err)}
+}

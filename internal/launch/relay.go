@@ -1,0 +1,336 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// relayNotice is how long what a rank has said last may take to the Server.
+const relayNotice = 2 * time.Second
+
+// RelayConfig says which job a Relay joins.
+type RelayConfig struct {
+	Addr  string // of the launcher that listens
+	Key   *Key
+	Ranks int // brought to the job
+	First int // number of the first of them; -1: does not matter
+	// Wait is how long to wait for somebody to listen.
+	Wait time.Duration
+	// What the launcher says. They are called by the goroutine that reads from it.
+	OnAbort  func(*Abort)
+	OnSignal func(number int)
+	OnKill   func()
+	OnOver   func(status int)
+	OnLost   func(error)
+	// places for the job directory; tests. nil: homes().
+	places []string
+}
+
+// Relay is a launcher's side of a job that another launcher, on another machine, has made: for its own ranks it is what a Server is,
+// a directory with a socket. What comes there it passes on, byte by byte, so that the ranks talk to the Server itself.
+type Relay struct {
+	// Constant after construction.
+	cfg         RelayConfig
+	dir, id     string
+	secret      Secret // of the job
+	first, size int
+	l           *net.UnixListener
+	up          net.Conn // to the launcher
+	wg          sync.WaitGroup
+
+	wmu sync.Mutex // held while a frame is written to up
+
+	mu     sync.Mutex
+	pipes  map[net.Conn]bool     // guarded by mu: both ends of what is passed on
+	ranks  map[int]chan struct{} // guarded by mu: by rank, closed when all that it has said is heard
+	closed bool                  // guarded by mu
+}
+
+// JoinJob brings ranks to a job.
+func JoinJob(ctx context.Context, cfg RelayConfig) (_ *Relay, err error) {
+	if cfg.places == nil {
+		cfg.places = homes()
+	}
+	r := &Relay{cfg: cfg, pipes: map[net.Conn]bool{}, ranks: map[int]chan struct{}{}}
+	defer func() {
+		if err != nil {
+			if r.up != nil {
+				_ = r.up.Close()
+			}
+			if r.dir != "" {
+				_ = Remove(r.dir)
+			}
+			err = &Error{Op: "join " + cfg.Addr, Rank: -1, Err: err}
+		}
+	}()
+	if err := r.connect(ctx); err != nil {
+		return nil, err
+	}
+	if r.dir, r.id, err = makeDir(cfg.places); err != nil {
+		return nil, err
+	}
+	if _, err = makeSegments(r.dir, r.id); err != nil {
+		return nil, err
+	}
+	if err := writeSecret(r.dir, &r.secret); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(r.dir, socketFile)
+	if r.l, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		_ = r.l.Close()
+		return nil, err
+	}
+	r.wg.Go(r.accept)
+	r.wg.Go(r.read)
+	return r, nil
+}
+
+// connect finds the launcher and is given ranks.
+func (r *Relay) connect(ctx context.Context) error {
+	c, err := dialPatiently(ctx, r.cfg.Addr, r.cfg.Wait)
+	if err != nil {
+		return err
+	}
+	r.up = c
+	_ = c.SetDeadline(time.Now().Add(handshakeTime))
+	if _, err := c.Write([]byte{aLauncher}); err != nil {
+		return err
+	}
+	mine := binary.BigEndian.AppendUint32(nil, uint32(int32(r.cfg.Ranks)))
+	mine = binary.BigEndian.AppendUint32(mine, uint32(int32(r.cfg.First)))
+	key := Secret(*r.cfg.Key)
+	job, err := Handshake(c, &key, hostLabel, Initiator, mine)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("it has ended the connection; the secret files may differ: %w", err)
+	}
+	if err != nil {
+		return fmt.Errorf("handshake: %w", err)
+	}
+	f, err := readFrame(c)
+	if err != nil {
+		return err
+	}
+	_ = c.SetDeadline(time.Time{})
+	switch {
+	case f.kind == jobRefuses:
+		return fmt.Errorf("%w: %s", ErrRefused, f.value)
+	case f.kind != jobAdmits || f.key != string(job) || f.key == "":
+		return fmt.Errorf("%w: the launcher answers with a frame of kind %d", ErrProtocol, f.kind)
+	case f.code < 1 || f.code > MaxRanks || f.rank < 0 || int(f.rank)+r.cfg.Ranks > int(f.code):
+		return fmt.Errorf("%w: it gives ranks from %d on, of %d", ErrProtocol, f.rank, f.code)
+	}
+	r.first, r.size = int(f.rank), int(f.code)
+	r.secret = r.cfg.Key.secret(f.key)
+	return nil
+}
+
+// dialPatiently connects to an address at which nobody may listen yet.
+func dialPatiently(ctx context.Context, addr string, wait time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	pause := 20 * time.Millisecond
+	var why error
+	for {
+		d := net.Dialer{Timeout: handshakeTime}
+		c, err := d.DialContext(ctx, "tcp", addr)
+		if err == nil {
+			watchLink(c)
+			return c, nil
+		}
+		var late net.Error
+		if why == nil || !errors.As(err, &late) || !late.Timeout() {
+			why = err // not that the time is over, if there is something better
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("within %v: %w", wait, why)
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, time.Second)
+	}
+}
+
+// First returns the number of the first rank that was brought.
+func (r *Relay) First() int { return r.first }
+
+// Dir returns the directory by which this launcher's ranks find the job.
+func (r *Relay) Dir() string { return r.dir }
+
+// Place returns the place of a rank.
+func (r *Relay) Place(rank int) *Place { return &Place{Rank: rank, Ranks: r.size, Dir: r.dir} }
+
+// Settle waits until the Server has heard all that the process of a rank has said, after it has ended. What Ended tells goes another
+// way, and would be there first.
+func (r *Relay) Settle(rank int) {
+	r.mu.Lock()
+	heard := r.ranks[rank]
+	r.mu.Unlock()
+	if heard == nil {
+		return
+	}
+	t := time.NewTimer(relayNotice) // for what inherited the connection, and for a network that does not answer
+	defer t.Stop()
+	select {
+	case <-heard:
+	case <-t.C:
+	}
+}
+
+// Ended tells the Server that the process of a rank has ended. What that means is for the Server to say.
+func (r *Relay) Ended(rank, code int, how string) (*Death, bool) {
+	r.send(&frame{kind: hostEnded, rank: int32(rank), code: int32(code), value: cut(how)})
+	return &Death{Rank: rank, Code: code, How: how, Clean: code == 0}, true
+}
+
+// Abort does nothing: the Server tells the ranks.
+func (r *Relay) Abort(*Abort) {}
+
+func (r *Relay) send(f *frame) {
+	b := f.encode()
+	r.wmu.Lock()
+	defer r.wmu.Unlock()
+	_ = r.up.SetWriteDeadline(time.Now().Add(handshakeTime))
+	_, _ = r.up.Write(b) // if it fails, so does reading
+}
+
+// read takes what the launcher says, until it says that the job is over or its connection ends.
+func (r *Relay) read() {
+	for {
+		f, err := readFrame(r.up)
+		if err == nil {
+			switch f.kind {
+			case jobAborts:
+				r.cfg.OnAbort(&Abort{Rank: int(f.rank), Code: int(f.code), Reason: string(f.value)})
+				continue
+			case jobSignals:
+				r.cfg.OnSignal(int(f.code))
+				continue
+			case jobKills:
+				r.cfg.OnKill()
+				continue
+			case jobOver:
+				r.cfg.OnOver(int(f.code))
+				return
+			}
+			err = fmt.Errorf("%w: a frame of kind %d from the launcher", ErrProtocol, f.kind)
+		}
+		r.mu.Lock()
+		closed := r.closed
+		r.mu.Unlock()
+		if !closed {
+			r.cfg.OnLost(err)
+		}
+		return
+	}
+}
+
+func (r *Relay) accept() {
+	for {
+		c, err := r.l.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(10 * time.Millisecond) // out of descriptors; others may end
+			continue
+		}
+		if !r.hold(c) {
+			return
+		}
+		r.wg.Go(func() { r.pass(c) })
+	}
+}
+
+// hold notes a connection for Close to end; if that was called, it ends it itself.
+func (r *Relay) hold(c net.Conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		_ = c.Close()
+		return false
+	}
+	r.pipes[c] = true
+	return true
+}
+
+func (r *Relay) release(c net.Conn) {
+	r.mu.Lock()
+	delete(r.pipes, c)
+	r.mu.Unlock()
+	_ = c.Close()
+}
+
+// pass connects a rank with the Server until one of them ends the connection. What the rank has said before it ended arrives.
+func (r *Relay) pass(c *net.UnixConn) {
+	defer r.release(c)
+	_ = c.SetDeadline(time.Now().Add(handshakeTime))
+	hello, err := readHello(c, Initiator)
+	if err != nil || len(hello) != helloSize+4 {
+		return
+	}
+	_ = c.SetDeadline(time.Time{})
+	heard := make(chan struct{})
+	defer close(heard)
+	r.mu.Lock()
+	r.ranks[int(int32(binary.BigEndian.Uint32(hello[helloSize:])))] = heard
+	r.mu.Unlock()
+	d := net.Dialer{Timeout: handshakeTime}
+	up, err := d.Dial("tcp", r.cfg.Addr)
+	if err != nil || !r.hold(up) {
+		return
+	}
+	defer r.release(up)
+	watchLink(up)
+	if _, err := up.Write(append([]byte{aRank}, hello...)); err != nil {
+		return
+	}
+	down := make(chan struct{})
+	r.wg.Go(func() {
+		defer close(down)
+		if _, err := io.Copy(c, up); err != nil {
+			// The rank has closed its end. What it said before that is still on its way: neither end may be closed, nor may what
+			// comes be left unread, or the kernel throws away what goes.
+			_, _ = io.Copy(io.Discard, up)
+			return
+		}
+		_ = c.Close()
+	})
+	_, _ = io.Copy(up, c)
+	_ = up.(*net.TCPConn).CloseWrite()
+	select { // the Server ends its side when it has read everything
+	case <-down:
+	case <-time.After(handshakeTime):
+	}
+}
+
+// Close ends all connections and removes what this launcher has in the file system.
+func (r *Relay) Close() error {
+	r.mu.Lock()
+	already := r.closed
+	r.closed = true
+	for c := range r.pipes {
+		_ = c.Close()
+	}
+	r.mu.Unlock()
+	if already {
+		return nil
+	}
+	_ = r.up.Close()
+	_ = r.l.Close()
+	r.wg.Wait()
+	return Remove(r.dir)
+}
