@@ -174,11 +174,15 @@ var tcpProvider = provider{
 		if err != nil {
 			return opened{}, err
 		}
+		secure, err := tcp.TLSFromEnv(os.Getenv)
+		if err != nil {
+			return opened{}, err
+		}
 		var peers []launch.Peer
 		served := make([]bool, m.size)
 		met := make(chan struct{})
 		ep, err := tcp.New(tcp.Config{
-			Rank: m.rank, Size: m.size, Secret: m.secret, Everywhere: m.spread, Networks: os.Getenv(tcp.EnvNetwork), Retry: retry,
+			Rank: m.rank, Size: m.size, Secret: m.secret, Everywhere: m.spread, Networks: os.Getenv(tcp.EnvNetwork), Retry: retry, TLS: secure,
 			Serves: func(rank int) bool { return served[rank] },
 			Lookup: func(ctx context.Context, rank int) (string, error) {
 				select {

@@ -53,6 +53,9 @@ var variables = []variable{
 	{mux.Env("mpi"), "priority of an MPI library", func() string { return "1" }, checkFabrics(mux.Env("mpi"))},
 	{mux.Env("tcp"), "priority of TCP", func() string { return "1" }, checkFabrics(mux.Env("tcp"))},
 	{tcp.EnvNetwork, "networks that TCP uses: interfaces, addresses or prefixes", none, tcp.CheckNetworks},
+	{tcp.EnvCert, "certificate for TLS between ranks", none, checkTLS},
+	{tcp.EnvKey, "its private key", none, checkTLS},
+	{tcp.EnvCA, "certificates of those who have signed the others'", none, checkTLS},
 	{tcp.EnvRetry, "how often a connection is tried again", func() string { return strconv.Itoa(tcp.DefaultRetry) }, atLeast(0)},
 	{launch.EnvRank, "the rank that a launcher has started this process as", none, checkStarted},
 	{launch.EnvJob, "directory of the job that a launcher has started this process in", none, checkStarted},
@@ -76,6 +79,11 @@ func onOff(value string) error {
 		return errors.New("must be 0 or 1")
 	}
 	return nil
+}
+
+func checkTLS(string) error {
+	_, err := tcp.TLSFromEnv(os.Getenv)
+	return err
 }
 
 func checkFabrics(name string) func(string) error {

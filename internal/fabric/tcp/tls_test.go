@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/fabric"
+)
+
+// authority makes a CA with one certificate that it has signed, as files.
+func authority(t *testing.T) (cert, key, ca string) {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, kind string, der []byte) string {
+		p := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(p, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+		return p
+	}
+	rootKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	root := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	rootDER, err := x509.CreateCertificate(rand.Reader, root, root, &rootKey.PublicKey, rootKey)
+	require.NoError(t, err)
+	ownKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	own := &x509.Certificate{SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature}
+	ownDER, err := x509.CreateCertificate(rand.Reader, own, root, &ownKey.PublicKey, rootKey)
+	require.NoError(t, err)
+	keyDER, err := x509.MarshalECPrivateKey(ownKey)
+	require.NoError(t, err)
+	return write("cert", "CERTIFICATE", ownDER), write("key", "EC PRIVATE KEY", keyDER), write("ca", "CERTIFICATE", rootDER)
+}
+
+func settings(cert, key, ca string) func(string) string {
+	return func(name string) string { return map[string]string{EnvCert: cert, EnvKey: key, EnvCA: ca}[name] }
+}
+
+func TestTLSFromEnv(t *testing.T) {
+	conf, err := TLSFromEnv(settings("", "", ""))
+	require.NoError(t, err)
+	require.Nil(t, conf)
+	cert, key, ca := authority(t)
+	for _, row := range [][4]string{
+		{cert, key, "", "it takes all three files, or none"},
+		{cert, "", ca, "it takes all three files, or none"},
+		{cert, ca, ca, "WEFT_TLS_KEY"},
+		{cert, key, ca + "x", "no such file"},
+		{cert, key, key, "there is no certificate in it"},
+	} {
+		_, err := TLSFromEnv(settings(row[0], row[1], row[2]))
+		require.ErrorIs(t, err, ErrTLS)
+		require.ErrorContains(t, err, row[3])
+	}
+	conf, err = TLSFromEnv(settings(cert, key, ca))
+	require.NoError(t, err)
+	_, _, strange := authority(t)
+	other, err := TLSFromEnv(settings(cert, key, strange)) // trusts somebody else
+	require.NoError(t, err)
+
+	eps := openAll(t, 2, func(c *Config) { c.TLS = conf })
+	cs := bindAll(eps)
+	require.NoError(t, eps[0].Send(1, fabric.Frame{Data: []byte("x")}))
+	eventually(t, func() bool { return cs[1].n.Load() == 1 })
+
+	eps = openAll(t, 2, func(c *Config) {
+		c.TLS = conf
+		if c.Rank == 0 {
+			c.TLS = other
+		}
+	})
+	cs = bindAll(eps)
+	require.NoError(t, eps[0].Send(1, fabric.Frame{Data: []byte("x")}))
+	require.Equal(t, 1, <-cs[0].lost)
+	require.Zero(t, cs[1].n.Load())
+}
