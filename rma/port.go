@@ -209,5 +209,10 @@ func (p *port) lose(l *lane, err error) {
 		err = e.Err // the operation that failed is none of the caller's
 	}
 	p.failed(fmt.Errorf("rank %d: %w", l.rank, err))
+	p.mu.Unlock()
+	if errors.Is(err, comm.ErrPeerLost) && !errors.Is(err, comm.ErrAborted) {
+		p.c.Revoke() // the run goes on, without this window
+	}
+	p.mu.Lock()
 	p.settle()
 }

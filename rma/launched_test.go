@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rma_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/comm"
+	"weft/internal/launch/job"
+	"weft/rma"
+)
+
+// The test binary is also the program of which it starts ranks.
+const envRole = "WEFT_TEST_RMA_ROLE"
+
+func TestMain(m *testing.M) {
+	role, ok := os.LookupEnv(envRole)
+	if !ok {
+		os.Exit(m.Run())
+	}
+	body := map[string]func(*comm.Comm) error{"exchange": exchange, "loss": surviveLoss, "rate": rate}[role]
+	if err := comm.Main(context.Background(), comm.Config{Survive: role == "loss"}, body); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func runJob(t *testing.T, ranks int, role string, keepGoing bool, env ...string) (status int, stderr string) {
+	t.Helper()
+	var errs bytes.Buffer
+	status, err := job.Run(job.Spec{Stderr: &errs, Timeout: time.Minute, KeepGoing: keepGoing, Parts: []job.Part{{Ranks: ranks, Program: os.Args[0],
+		Env: append(env, envRole+"="+role, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))}}})
+	require.NoError(t, err)
+	return status, errs.String()
+}
+
+// exchange is what several sizes of each operation do, in epochs that overlap.
+func exchange(c *comm.Comm) error {
+	me, n := c.Rank(), c.Size()
+	const part = 40_000
+	w, mine, err := rma.Allocate[int32](c, n*part)
+	if err != nil {
+		return err
+	}
+	right, left := (me+1)%n, (me+n-1)%n
+	src, got := make([]int32, part), make([]int32, part)
+	for e := range int32(20) {
+		for i := range src {
+			src[i] = e<<16 | int32(me<<12) | int32(i&0xfff)
+		}
+		opened := w.Ifence(0)
+		for at, size := 0, 1; at < part; at, size = at+size, size*3 {
+			size = min(size, part-at)
+			err = errors.Join(err, w.Put(comm.Of(src[at:at+size]), right, me*part+at))
+		}
+		put := w.Ifence(0)
+		err = errors.Join(err, w.Accumulate(comm.Of(src), right, me*part, comm.Sum))
+		err = errors.Join(err, w.Fence(0), w.Get(comm.Of(got), right, me*part), w.Fence(0), comm.WaitAll(c.Context(), opened, put))
+		if err != nil {
+			return err
+		}
+		for i, v := range got {
+			if v != 2*src[i] || mine[left*part+i] != 2*(e<<16|int32(left<<12)|int32(i&0xfff)) {
+				return fmt.Errorf("rank %d epoch %d element %d: got %x, have %x", me, e, i, v, mine[left*part+i])
+			}
+		}
+	}
+	return w.Free()
+}
+
+// Real processes, over each fabric that is here.
+func TestExchangeBetweenProcesses(t *testing.T) {
+	for _, f := range comm.Fabrics() {
+		if f.Name == "inproc" || f.Problem != "" || f.Name == "mpi" { // those need another launcher
+			continue
+		}
+		t.Run(f.Name, func(t *testing.T) {
+			for _, ranks := range []int{1, 2, 3} {
+				status, stderr := runJob(t, ranks, "exchange", false, "WEFT_FABRIC="+f.Name)
+				require.Zero(t, status, stderr)
+			}
+		})
+	}
+}
+
+// surviveLoss has rank 1 die with operations of all kinds under way. The fences of the others fail, for good; then they go on
+// with a window of their own.
+func surviveLoss(c *comm.Comm) error {
+	const n = 30_000
+	me := c.Rank()
+	w, _, err := rma.Allocate[int64](c, 4*n)
+	if err != nil {
+		return err
+	}
+	src, got := make([]int64, n), make([]int64, n)
+	for e := 0; err == nil; e++ {
+		if e > 100_000 {
+			return errors.New("nobody has died")
+		}
+		if me == 1 && e == 5 {
+			self, err := os.FindProcess(os.Getpid())
+			return errors.Join(err, self.Kill())
+		}
+		to := (me + 1 + e%2) % c.Size()
+		w.Ifence(0)
+		w.Put(comm.Of(src), to, me*n)
+		w.Put(comm.Of(src[:100]), to, me*n)
+		w.Get(comm.Of(got), to, 3*n)
+		w.Accumulate(comm.Of(src), to, me*n, comm.Sum)
+		err = w.Fence(0)
+	}
+	lost := func(err error) error { // by own knowledge, or by that of another rank
+		return expect(errors.Is(err, comm.ErrPeerLost) || errors.Is(err, comm.ErrRevoked), "got %v", err)
+	}
+	err = errors.Join(lost(err), lost(w.Fence(0)), lost(w.Free()))
+	rest, serr := c.Shrink(c.Context())
+	if err := errors.Join(err, serr); err != nil {
+		return err
+	}
+	return errors.Join(expect(rest.Size() == c.Size()-1, "%d ranks are left", rest.Size()), exchange(rest))
+}
+
+func TestLostRankFailsTheFences(t *testing.T) {
+	for range 3 {
+		status, stderr := runJob(t, 3, "loss", true)
+		require.Equal(t, 128+int(syscall.SIGKILL), status, stderr)
+		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr) // the launcher's
+	}
+}
