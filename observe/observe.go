@@ -17,6 +17,11 @@ type Config struct {
 	// then [Observer.Graph] is empty.
 	Graph int
 
+	// Sample is of how many tasks one is looked at, chosen by chance: the more, the less observing costs tasks that do very little. Numbers of
+	// tasks by label are exact all the same; times stand for the tasks that were not looked at as well. Main tasks and the tasks
+	// of recorded loops are always looked at. Zero and one look at all.
+	Sample int
+
 	// Ring is how many events each slot may be ahead of the observer, a power of two. Zero means 65536, which is 2 MiB for each
 	// slot. What has no room is lost, and every output says so.
 	Ring int
@@ -39,10 +44,13 @@ func New(cfg Config) (*Observer, error) {
 	if cfg.Graph < 0 || cfg.Graph > maxGraph {
 		return nil, fmt.Errorf("observe: Config.Graph is %d; legal are 0 to %d tasks", cfg.Graph, maxGraph)
 	}
+	if cfg.Sample > 1 && cfg.Graph > 0 {
+		return nil, fmt.Errorf("observe: Config.Sample is %d and Config.Graph %d: a graph needs all tasks", cfg.Sample, cfg.Graph)
+	}
 	c := collect.Config{Graph: cfg.Graph}
 	o := &Observer{cfg: cfg, collector: collect.New(c), start: time.Now()}
 	var err error
-	if o.recorder, err = event.New(event.Options{Ring: cfg.Ring, Wants: c.Wants(), Sinks: []event.Sink{o.collector}}); err != nil {
+	if o.recorder, err = event.New(event.Options{Ring: cfg.Ring, Sample: cfg.Sample, Wants: c.Wants(), Sinks: []event.Sink{o.collector}}); err != nil {
 		return nil, fmt.Errorf("observe: %w", err)
 	}
 	o.collector.Attach(o.recorder)

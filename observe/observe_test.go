@@ -449,3 +449,66 @@ func TestConfig(t *testing.T) {
 		require.ErrorContains(t, err, c.text)
 	}
 }
+
+// With sampling the numbers of tasks are exact, and the times are about those of all tasks.
+func TestSample(t *testing.T) {
+	x := new(int)
+	o, err := observed(t, observe.Config{Sample: 16}, 2, func(t *task.Task) error {
+		for i := range 20_000 {
+			label := "one"
+			if i%4 == 0 {
+				label = "two"
+			}
+			t.SpawnWith(task.Attrs{Label: label}, func(*task.Task) error { *x++; return nil }, deps.InOut(x))
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	s := o.Stats()
+	require.Equal(t, []string{"One task in 16 was looked at, by chance: numbers of tasks are exact, times are of these, multiplied."}, s.Notes)
+	one, two := s.Label("one"), s.Label("two")
+	require.Equal(t, int64(15_000), one.Tasks)
+	require.Equal(t, int64(5_000), two.Tasks)
+	require.Equal(t, int64(15_000), one.Run.Count)
+	require.Len(t, s.Labels, 3)
+	for _, l := range s.Labels {
+		if l.Label != "one" && l.Label != "two" {
+			require.Equal(t, int64(1), l.Tasks, "the main task stands for itself")
+		}
+	}
+	_, err = observe.New(observe.Config{Sample: 2, Graph: 1})
+	require.EqualError(t, err, "observe: Config.Sample is 2 and Config.Graph 1: a graph needs all tasks")
+}
+
+// All ways to live, sampled: nothing stays, whichever tasks are looked at.
+func TestHammerSampled(t *testing.T) {
+	for range 20 {
+		x := new(int)
+		o, err := observed(t, observe.Config{Sample: 3}, 4, func(t *task.Task) error {
+			for i := range 60 {
+				t.SpawnWith(task.Attrs{Label: "a", Wait: i%3 == 0, Undeferred: i%7 == 0, Priority: i % 2}, func(t *task.Task) error {
+					for range 3 {
+						t.SpawnWith(task.Attrs{Label: "b"}, func(t *task.Task) error {
+							done := t.Hold()
+							go done(nil)
+							return t.Await(func(done func()) { go done() })
+						})
+					}
+					if i%2 == 0 {
+						return t.Wait()
+					}
+					return nil
+				}, deps.InOut(x))
+			}
+			return nil
+		})
+		require.NoError(t, err)
+		s := o.Stats()
+		require.Equal(t, int64(60), s.Label("a").Tasks)
+		require.Equal(t, int64(180), s.Label("b").Tasks)
+		require.Len(t, s.Notes, 1)
+		for what, n := range liveState(t, o)["tasks"].(map[string]any) {
+			require.True(t, what == "over" || n == 0.0, "%v %s", n, what)
+		}
+	}
+}

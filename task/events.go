@@ -4,8 +4,6 @@
 package task
 
 import (
-	"reflect"
-
 	"weft/deps"
 	"weft/internal/event"
 )
@@ -22,6 +20,8 @@ type events struct {
 	by    uint64 // task whose end makes ready what comes out of the flow
 	ready uint64 // task that was said to be ready when it was spawned
 
+	sampler *event.Sampler // nil if all tasks are recorded
+
 	id, idEnd uint64 // numbers for tasks: the next one, and where they end
 }
 
@@ -37,7 +37,7 @@ func (rt *Runtime) observe(rec *event.Recorder) {
 	group := rec.Group()
 	rt.ev = rec.Shared(event.Place{Kind: event.OtherPlace, Group: group})
 	for _, s := range rt.slots.all {
-		s.ev = &events{rec: rec, ring: rec.Ring(event.Place{Kind: event.SlotPlace, Group: group, Index: s.id}), specs: event.NewSpecCache(rec.Names())}
+		s.ev = &events{rec: rec, ring: rec.Ring(event.Place{Kind: event.SlotPlace, Group: group, Index: s.id}), specs: event.NewSpecCache(rec.Names()), sampler: rec.Sampler()}
 	}
 }
 
@@ -55,7 +55,7 @@ func (rt *Runtime) unobserve() {
 
 // put records an event, now.
 func (e *events) put(k event.Kind, a, b, c uint64) {
-	if !e.ring.Wants.Has(k) {
+	if !e.ring.Wants.Has(k) || a == 0 && e.sampler != nil && ofTasks.Has(k) {
 		return
 	}
 	if !e.fresh {
@@ -87,8 +87,11 @@ func (e *events) newID() uint64 {
 // spawned gives c, which is complete but for its links, a number, and records it with its accesses. It comes before c is
 // registered: from then on others may make c ready.
 func (e *events) spawned(c *Task, accs []deps.Access, flags uint8) {
-	c.id = e.newID()
 	e.by, e.ready = 0, 0
+	if e.sampler != nil && e.skips(c, flags) {
+		return
+	}
+	c.id = e.newID()
 	if len(accs) == 0 && flags&event.SpawnedLoop == 0 {
 		flags |= event.SpawnedReady
 		e.ready = c.id
@@ -107,11 +110,11 @@ func (e *events) spawned(c *Task, accs []deps.Access, flags uint8) {
 
 // describe packs what Spawned says of c besides its number and its parent.
 func (c *Task) describe(specs interface{ Spec(event.Origin) uint32 }, flags uint8) uint64 {
-	o := event.Origin{Body: reflect.ValueOf(c.fn).Pointer()}
+	o := c.origin()
 	priority := int32(0)
 	if c.flags != 0 {
 		if c.flags&flagRare != 0 {
-			o.Label, o.Site, priority = c.label, c.pc, c.priority
+			priority = c.priority
 			if c.final {
 				flags |= event.SpawnedFinal
 			}
@@ -151,6 +154,9 @@ func (e *events) queued(t *Task) {
 
 // begins records that t's body begins, or is skipped.
 func (e *events) begins(t, outer *Task, k event.Kind) {
+	if t.id == 0 {
+		e.beginsUnseen(t, outer)
+	}
 	if outer != nil {
 		e.fresh = false
 		e.put(k, t.id, outer.id, 0)
@@ -166,6 +172,10 @@ func (e *events) ended(t *Task, failed bool) {
 	flags := uint64(0)
 	if failed {
 		flags = event.EndedFailed
+	}
+	if t.id == 0 {
+		e.by, e.fresh = 0, false
+		return
 	}
 	holds := t.holds.Load()
 	e.by = t.id

@@ -31,6 +31,9 @@ type Options struct {
 	// Ring is how many events of each source are kept until the sinks have taken them, a power of two. 0 means
 	// DefaultRing. An event takes 32 bytes.
 	Ring int
+	// Sample is of how many tasks one is recorded, by chance: the others are counted by where they come from, and have the number 0. Parts
+	// of recorded loops and main tasks are always recorded. 0 and 1 record all.
+	Sample int
 	// Wants are the kinds that are recorded. 0 means all.
 	Wants Set
 	// Sinks consume the recording.
@@ -46,6 +49,7 @@ const DefaultRing = 1 << 16
 const (
 	minRing   = 1 << 6
 	maxRing   = 1 << 26
+	maxSample = 1 << 20
 	drainTurn = 100 * time.Millisecond // guess: what a person who watches does not notice
 )
 
@@ -53,25 +57,27 @@ const (
 // goroutine may call its methods.
 type Recorder struct {
 	// Constant after construction.
-	ring  int
-	wants Set
-	sinks []Sink
-	clock *Clock
-	names Names
-	work  chan struct{} // capacity 1: a ring is half full
-	stop  chan struct{}
-	ended chan struct{} // closed when the reader has ended
+	ring   int
+	sample int
+	wants  Set
+	sinks  []Sink
+	clock  *Clock
+	names  Names
+	work   chan struct{} // capacity 1: a ring is half full
+	stop   chan struct{}
+	ended  chan struct{} // closed when the reader has ended
 
 	tasks  atomic.Uint64 // numbers of tasks given out
 	others atomic.Uint64 // numbers of requests, windows and so on
 	groups atomic.Int64
 	users  atomic.Int64 // parts of the program that record
 
-	mu     sync.Mutex
-	rings  []ring // +checklocks:mu
-	next   int    // number of the next source. +checklocks:mu
-	gone   uint64 // losses of rings that are gone. +checklocks:mu
-	closed bool   // +checklocks:mu
+	mu       sync.Mutex
+	rings    []ring     // +checklocks:mu
+	next     int        // number of the next source. +checklocks:mu
+	gone     uint64     // losses of rings that are gone. +checklocks:mu
+	samplers []*Sampler // +checklocks:mu
+	closed   bool       // +checklocks:mu
 
 	// drain orders the readers, and guards what sinks do. It is taken before mu.
 	drain sync.Mutex
@@ -87,6 +93,9 @@ func New(o Options) (*Recorder, error) {
 	if o.Ring < minRing || o.Ring > maxRing || bits.OnesCount(uint(o.Ring)) != 1 {
 		return nil, fmt.Errorf("event: a ring of %d events; legal are powers of two from %d to %d, and 0 for %d", o.Ring, minRing, maxRing, DefaultRing)
 	}
+	if o.Sample < 0 || o.Sample > maxSample {
+		return nil, fmt.Errorf("event: one task of %d is to be recorded; legal are 0 and 1, for all, to %d", o.Sample, maxSample)
+	}
 	if o.Wants == 0 {
 		o.Wants = All
 	}
@@ -96,7 +105,7 @@ func New(o Options) (*Recorder, error) {
 	if o.Every < 0 {
 		return nil, fmt.Errorf("event: sinks are to get events every %v; legal are positive times, and 0 for %v", o.Every, drainTurn)
 	}
-	r := &Recorder{ring: o.Ring, wants: o.Wants & All, sinks: o.Sinks, clock: newClock(),
+	r := &Recorder{ring: o.Ring, sample: o.Sample, wants: o.Wants & All, sinks: o.Sinks, clock: newClock(),
 		work: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
 	go r.read(o.Every)
 	return r, nil

@@ -23,6 +23,7 @@ package collect
 
 import (
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -62,6 +63,8 @@ type Kind struct {
 	Bound   dist.D
 	Failed  int64
 	Skipped int64
+
+	begun int64 // tasks whose spawn was recorded
 }
 
 // Collector is a sink. Its methods may be called by any goroutine, after Attach.
@@ -76,6 +79,7 @@ type Collector struct {
 	turn     int                // +checklocks:mu
 	free     []*live            // +checklocks:mu
 	ending   []ending           // tasks whose end has come before some of their other events. +checklocks:mu
+	passed   map[uint64]int64   // tasks that were counted without waiting for their Released. +checklocks:mu
 	broken   uint64             // tasks that events of were missing. +checklocks:mu
 	loops    map[uint64]origin  // of recorded tasks, which run again under other numbers. +checklocks:mu
 	kinds    map[uint32]*Kind   // by spec. +checklocks:mu
@@ -113,8 +117,44 @@ type request struct {
 func New(cfg Config) *Collector {
 	return &Collector{
 		cfg: cfg, live: map[uint64]*live{}, loops: map[uint64]origin{}, kinds: map[uint32]*Kind{}, slots: map[place]*slot{},
-		requests: map[uint64]request{}, ranks: map[uint64]int{}, graph: newKept(cfg.Graph),
+		requests: map[uint64]request{}, ranks: map[uint64]int{}, passed: map[uint64]int64{}, graph: newKept(cfg.Graph),
 	}
+}
+
+// scaled returns copies of what is known by origin, made to stand for the tasks that are not recorded as well. Of the tasks of an origin, the
+// number of those that are recorded and of those that are not is exact; what they have done is that of the recorded ones, in the
+// proportion of the two. So the sums are right on average, and main tasks, which are always recorded, stand for themselves. An origin of which no task
+// was recorded has a number and nothing else. +checklocks:c.mu
+func (c *Collector) scaled() map[uint32]*Kind {
+	m := make(map[uint32]*Kind, len(c.kinds))
+	for spec, k := range c.kinds {
+		x := *k
+		m[spec] = &x
+	}
+	for spec, n := range c.rec.Skipped() {
+		k := m[spec]
+		if k == nil {
+			k = new(Kind)
+			m[spec] = k
+		}
+		if k.begun == 0 {
+			k.Sum.Count = int64(n)
+			continue
+		}
+		k.multiply(1 + float64(n)/float64(k.begun))
+	}
+	return m
+}
+
+// multiply makes what is known stand for so many times the tasks.
+func (k *Kind) multiply(f float64) {
+	k.Sum.Count = int64(math.Round(float64(k.Sum.Count) * f))
+	k.Sum.Scale(f)
+	for _, d := range []*dist.D{&k.Run, &k.Deps, &k.Ready, &k.Blocked, &k.Bound} {
+		d.Multiply(f)
+	}
+	k.Failed = int64(math.Round(float64(k.Failed) * f))
+	k.Skipped = int64(math.Round(float64(k.Skipped) * f))
 }
 
 // Attach says which recording the collector is a sink of.
@@ -142,7 +182,7 @@ func (c *Collector) Events(s *event.Source, records []event.Record) {
 func (c *Collector) Flush(m event.Moment) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.endingsLocked(m.Ticks)
+	c.endingsLocked(m.Ticks, false)
 	c.end = m.Ticks
 	c.rate.add(c.seconds(m.Ticks), c.over)
 	for _, s := range c.slots {
@@ -156,6 +196,7 @@ func (c *Collector) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
+	c.endingsLocked(c.end, true)
 	return nil
 }
 
@@ -234,6 +275,15 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 	default:
 		return
 	}
+	if r.A == 0 { // one that is not recorded
+		return
+	}
+	if kind == event.Released && len(c.passed) > 0 {
+		if _, ok := c.passed[r.A]; ok {
+			delete(c.passed, r.A)
+			return
+		}
+	}
 	t := c.task(r.A)
 	if t == nil {
 		return
@@ -243,6 +293,7 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 	case event.Spawned:
 		t.seen |= sawSpawned
 		t.spawned, t.parent, t.spec, t.flags = when, r.B, uint32(r.C), uint8(r.C>>48)
+		c.kind(t.spec).begun++
 		if t.flags&event.SpawnedLoop != 0 {
 			c.loops[t.id] = origin{t.spec, t.parent}
 		}
@@ -257,6 +308,7 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 		o := c.loops[r.B]
 		t.seen |= sawSpawned
 		t.spawned, t.parent, t.spec = when, o.parent, o.spec
+		c.kind(t.spec).begun++
 	case event.Ready: // twice, if the task has an OnReady that has bound events
 		t.seen |= sawReady
 		t.ready, t.by = max(t.ready, when), r.B
@@ -340,27 +392,46 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 	}
 }
 
-// endingsLocked looks at the tasks whose lives had ended before some moment, of which all events have come now. What is still missing was
-// not recorded: the end of the last event, if it came at the very moment in which the body returned; or what was lost. +checklocks:c.mu
-func (c *Collector) endingsLocked(m int64) {
+// patience is how long an event may come after the end of its task, in ticks (some seconds). A writer may be held up between the look at the
+// clock and the record, and keeps its last records to itself for a while.
+const patience = 10e9
+
+// endingsLocked looks at the tasks whose lives had ended before some moment, and of which something is missing all the same. The end
+// of the last event is not recorded if it came at the very moment in which the body returned; should it come after all, it is passed over. What else is
+// missing is waited for, and then given up: it was lost. +checklocks:c.mu
+func (c *Collector) endingsLocked(m int64, last bool) {
 	left := c.ending[:0]
 	for _, e := range c.ending {
 		t := c.live[e.task]
-		if t == nil {
+		if t == nil || t.seen&sawOver == 0 {
 			continue
 		}
-		if e.at >= m {
+		if e.at >= m && !last {
 			left = append(left, e)
 			continue
 		}
+		before := t.seen
 		if t.seen |= sawReleased; t.settled() {
 			c.done(t)
+			c.passed[e.task] = e.at
 			continue
 		}
-		c.broken++
+		t.seen = before
+		if m-e.at < patience && !last {
+			left = append(left, e)
+			continue
+		}
+		if t.seen&sawSpawned != 0 || c.rec.Sample() == 1 { // else it was only recorded because it ran on top of another
+			c.broken++
+		}
 		c.forget(t)
 	}
 	c.ending = left
+	for task, at := range c.passed {
+		if m-at > patience {
+			delete(c.passed, task)
+		}
+	}
 }
 
 // access notes one for the graph. It follows the task's Spawned, at which the task may be found to be over already.
@@ -404,13 +475,19 @@ func (c *Collector) goesOn(id uint64) {
 	t.lastTop = 0
 }
 
-// done counts a task that is over, and forgets it. +checklocks:c.mu
-func (c *Collector) done(t *live) {
-	k := c.kinds[t.spec]
+// kind is what is known of the tasks of an origin. +checklocks:c.mu
+func (c *Collector) kind(spec uint32) *Kind {
+	k := c.kinds[spec]
 	if k == nil {
 		k = new(Kind)
-		c.kinds[t.spec] = k
+		c.kinds[spec] = k
 	}
+	return k
+}
+
+// done counts a task that is over, and forgets it. +checklocks:c.mu
+func (c *Collector) done(t *live) {
+	k := c.kind(t.spec)
 	x := t.times()
 	k.Sum.Add(&x)
 	k.Deps.Add(int64(x.Deps))
@@ -459,6 +536,9 @@ func (c *Collector) forget(t *live) {
 
 // notesLocked says what is missing. +checklocks:c.mu
 func (c *Collector) notesLocked() (notes []string) {
+	if n := c.rec.Sample(); n > 1 {
+		notes = append(notes, fmt.Sprintf("One task in %d was looked at, by chance: numbers of tasks are exact, times are of these, multiplied.", n))
+	}
 	if c.lost > 0 {
 		notes = append(notes, fmt.Sprintf("%d events were lost, since the ring for them was full: their tasks are missing, or stay for ever.", c.lost))
 	}

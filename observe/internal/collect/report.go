@@ -28,8 +28,12 @@ func (c *Collector) Groups() (groups []*Group, notes []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	by := map[string]*Group{}
-	for _, spec := range sortedSpecs(c.kinds) {
-		k := c.kinds[spec]
+	kinds := c.scaled()
+	for _, spec := range sortedSpecs(kinds) {
+		k := kinds[spec]
+		if k.Sum.Count == 0 {
+			continue
+		}
 		label, site := c.nameLocked(spec)
 		g := by[label]
 		if g == nil {
@@ -82,10 +86,14 @@ func sortedSpecs(m map[uint32]*Kind) []uint32 {
 func (c *Collector) Samples() (samples []taskprof.Sample, since time.Duration, notes []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, spec := range sortedSpecs(c.kinds) {
+	kinds := c.scaled()
+	for _, spec := range sortedSpecs(kinds) {
+		if kinds[spec].Sum.Count == 0 {
+			continue
+		}
 		o := c.rec.Names().Origin(spec)
 		label, _ := c.nameLocked(spec)
-		s := taskprof.Sample{Label: label, Times: c.kinds[spec].Sum}
+		s := taskprof.Sample{Label: label, Times: kinds[spec].Sum}
 		s.Times.Scale(c.rateLocked())
 		switch {
 		case o.Site != 0:
@@ -126,22 +134,27 @@ func (c *Collector) State() *page.State {
 	s := &page.State{Watched: c.watchedLocked(), Stopped: c.closed, Notes: c.notesLocked()}
 	c.slotsLocked(s, since)
 
+	one := int64(c.rec.Sample()) // for how many tasks one that is recorded stands
 	var old []*live
 	for _, t := range c.live {
 		if t.seen&sawSpawned == 0 {
 			continue
 		}
+		n := one
+		if t.flags&(event.SpawnedMain|event.SpawnedLoop) != 0 {
+			n = 1
+		}
 		switch state, _ := t.state(); state {
 		case "running":
-			s.Tasks.Running++
+			s.Tasks.Running += n
 		case "ready":
-			s.Tasks.Ready++
+			s.Tasks.Ready += n
 		case "waiting":
-			s.Tasks.Waiting++
+			s.Tasks.Waiting += n
 		case "bound":
-			s.Tasks.Bound++
+			s.Tasks.Bound += n
 		case "blocked":
-			s.Tasks.Blocked++
+			s.Tasks.Blocked += n
 		default:
 			continue
 		}
@@ -149,7 +162,9 @@ func (c *Collector) State() *page.State {
 			old = append(old, t)
 		}
 	}
-	s.Tasks.Over = c.over
+	for _, g := range groups {
+		s.Tasks.Over += g.Sum.Count
+	}
 	slices.SortFunc(old, func(a, b *live) int {
 		return cmp.Or(cmp.Compare(a.spawned, b.spawned), cmp.Compare(a.id, b.id))
 	})
@@ -161,7 +176,7 @@ func (c *Collector) State() *page.State {
 	for i, p := range c.rate.points {
 		if i > 0 {
 			q := c.rate.points[i-1]
-			s.Rate = append(s.Rate, page.Point{T: p.at, N: float64(p.over-q.over) / (p.at - q.at)})
+			s.Rate = append(s.Rate, page.Point{T: p.at, N: float64(one*(p.over-q.over)) / (p.at - q.at)})
 		}
 	}
 	s.To = s.Watched.Seconds()

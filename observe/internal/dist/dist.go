@@ -7,6 +7,7 @@
 package dist
 
 import (
+	"math"
 	"math/bits"
 	"time"
 )
@@ -22,7 +23,7 @@ type D struct {
 	Rate      float64 // nanoseconds per tick; 0 is 1
 	sum       int64
 	low, high int64
-	bins      [buckets]uint32
+	bins      [buckets]uint64
 }
 
 // Add notes one length of time. One below zero, which a clock that goes back can make, counts as zero.
@@ -50,6 +51,17 @@ func (d *D) Merge(o *D) {
 	d.sum += o.sum
 	for i, n := range &o.bins {
 		d.bins[i] += n
+	}
+}
+
+// Multiply makes d stand for f times as much as it has noted.
+func (d *D) Multiply(f float64) {
+	times := func(n uint64) uint64 { return uint64(math.Round(float64(n) * f)) }
+	d.N, d.sum = times(d.N), int64(float64(d.sum)*f)
+	for i, n := range &d.bins {
+		if n > 0 {
+			d.bins[i] = times(n)
+		}
 	}
 }
 
@@ -86,7 +98,7 @@ func (d *D) Quantile(q float64) time.Duration {
 	rank := uint64(q * float64(d.N))
 	var seen uint64
 	for i, n := range &d.bins {
-		if seen += uint64(n); seen > rank {
+		if seen += n; seen > rank {
 			return d.told(min(max(middle(i), d.low), d.high))
 		}
 	}
