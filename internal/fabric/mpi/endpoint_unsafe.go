@@ -1,0 +1,291 @@
+//go:build mpi
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mpi
+
+// #include "engine.h"
+import "C"
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"weft/internal/fabric"
+)
+
+// shared are the words that Go and C both use; weft_shared of engine.h has the same layout and says what they mean.
+type shared struct {
+	seat, bell, stop, turns, deep, waits atomic.Uint32
+}
+
+// Endpoint is one rank's end.
+type Endpoint struct {
+	// Constant after construction.
+	process    *Process
+	rank, size int
+	longest    time.Duration
+	c          *C.weft_engine
+	event      *C.weft_event
+	pin        runtime.Pinner // of s
+
+	handler fabric.Handler // set once by Bind, before frames are looked for
+
+	_ [64]byte
+	s shared
+	_ [64]byte
+
+	queue queue
+
+	// Owned by who has the seat.
+	tags    tags
+	table   []*op // transfers by number
+	free    []uint64
+	expects map[transfer]*op
+	others  map[transfer]int // tags of pushes that are not those of their keys
+	lost    []error          // by rank: nothing more to it or from it
+	gone    []bool           // by rank: it has said that nothing more comes
+	left    int              // peers that have not said so, nor are lost
+
+	inside  atomic.Bool // who has the seat calls what is not this package's
+	bound   atomic.Bool
+	closed  atomic.Bool
+	over    atomic.Bool   // nothing is done any more
+	faded   chan struct{} // closed when the watch has ended
+	orderly bool          // constant once faded is closed: all is given back to MPI
+
+	bind      sync.Once
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// transfer names a transfer: at its receiver by the sender's rank, at its sender by the receiver's.
+type transfer struct {
+	peer int
+	key  uint64
+}
+
+func newEndpoint(p *Process, rank, size int, span uint64, longest time.Duration) *Endpoint {
+	e := &Endpoint{process: p, rank: rank, size: size, longest: longest, tags: tags{span: span}, table: []*op{nil}, // number 0 is of frames
+		expects: map[transfer]*op{}, others: map[transfer]int{}, lost: make([]error, size), gone: make([]bool, size), left: size - 1, faded: make(chan struct{})}
+	e.pin.Pin(e)
+	return e
+}
+
+func (e *Endpoint) words() *C.weft_shared { return (*C.weft_shared)(unsafe.Pointer(&e.s)) }
+
+// Rank returns the endpoint's rank.
+func (e *Endpoint) Rank() int { return e.rank }
+
+// Size returns the number of ranks.
+func (e *Endpoint) Size() int { return e.size }
+
+// Caps returns the properties of the connection to a peer.
+func (e *Endpoint) Caps(int) fabric.Caps {
+	return fabric.Caps{Kind: "mpi", EagerLimit: EagerLimit, MaxFrame: MaxFrame, Ordered: true}
+}
+
+// Bind sets the handler and begins to look for frames.
+func (e *Endpoint) Bind(h fabric.Handler) {
+	e.bind.Do(func() {
+		e.handler = h
+		e.bound.Store(true)
+		go e.keepWatch() // until all ranks have closed; Process.Finalize waits for it
+	})
+}
+
+// Local returns the handler for the rank itself.
+func (e *Endpoint) Local(peer int) fabric.Handler {
+	if peer == e.rank {
+		return e.handler
+	}
+	return nil
+}
+
+func (e *Endpoint) check(dst int) error {
+	if uint(dst) >= uint(e.size) {
+		return fmt.Errorf("%w: %d of %d", fabric.ErrRank, dst, e.size)
+	}
+	if e.closed.Load() {
+		return fabric.ErrClosed
+	}
+	return nil
+}
+
+// Send moves one frame to a rank. A frame to a peer that is lost later is lost.
+func (e *Endpoint) Send(dst int, f fabric.Frame) error {
+	if err := e.check(dst); err != nil {
+		return err
+	}
+	if len(f.Data) > MaxFrame {
+		return fmt.Errorf("%w: a frame of %d bytes; the largest is %d", fabric.ErrUnsupported, len(f.Data), MaxFrame)
+	}
+	if dst == e.rank {
+		e.handler.Deliver(dst, f)
+		return nil
+	}
+	if e.sit() {
+		e.drain()
+		err := e.refusal(dst)
+		if err == nil {
+			err = e.sendNow(dst, kindFrame, &f.Head, f.Data)
+		}
+		e.touch()
+		e.rise()
+		return err
+	}
+	e.submit(&op{kind: opFrame, peer: dst, head: f.Head, data: bytes.Clone(f.Data)})
+	return nil
+}
+
+// Expect says where the bytes of a transfer are to be put.
+func (e *Endpoint) Expect(src int, key uint64, dst []byte, done func(error)) {
+	if err := e.check(src); err != nil {
+		done(err)
+		return
+	}
+	e.submit(newTransfer(opExpect, src, key, dst, done))
+}
+
+// Forget takes an expectation back. If MPI has already matched it, or this is called while a frame is being delivered, the
+// transfer ends a moment later, by done.
+func (e *Endpoint) Forget(src int, key uint64) bool {
+	if e.check(src) != nil {
+		return false
+	}
+	for !e.sit() {
+		if e.inside.Load() { // perhaps it is this goroutine that has the seat
+			e.submit(&op{kind: opForget, peer: src, key: key})
+			return false
+		}
+		e.s.bell.Store(1)
+		runtime.Gosched()
+	}
+	e.drain()
+	o := e.expects[transfer{src, key}]
+	ok := o != nil && !o.told && e.withdraw(o, fabric.ErrClosed)
+	e.rise()
+	return ok
+}
+
+// Push sends the bytes of a transfer.
+func (e *Endpoint) Push(dst int, key uint64, data []byte, done func(error)) {
+	if err := e.check(dst); err != nil {
+		done(err)
+		return
+	}
+	e.submit(newTransfer(opPush, dst, key, data, done))
+}
+
+// newTransfer returns an operation that has its memory pinned.
+func newTransfer(kind opKind, peer int, key uint64, data []byte, done func(error)) *op {
+	o := &op{kind: kind, peer: peer, key: key, data: data, done: done}
+	if len(data) > 0 {
+		o.pin.Pin(unsafe.SliceData(data))
+	}
+	return o
+}
+
+// Close ends the rank's part. It waits until what is being sent is sent, and tells the peers, all within Linger. The rest is done behind the
+// scenes: until the peers have closed too, what they send is taken and dropped.
+func (e *Endpoint) Close() error {
+	e.closeOnce.Do(func() { e.closeErr = e.close() })
+	return e.closeErr
+}
+
+func (e *Endpoint) close() error {
+	e.closed.Store(true)
+	e.Bind(nil) // if nobody has: there is a watch then
+	until := time.Now().Add(Linger)
+	// What is sent is on its way before this side says that nothing more comes: a peer that has heard so from all may go, and
+	// then nobody would take the rest.
+	sent := e.pollUntil(until, func() bool { return e.queue.top.Load() == nil && C.weft_sending(e.c) == 0 })
+	e.take()
+	for r := range e.size {
+		if r != e.rank && e.lost[r] == nil {
+			var none [fabric.HeadWords]uint64
+			_ = e.sendNow(r, kindBye, &none, nil)
+		}
+	}
+	for _, o := range e.table {
+		if o != nil && o.kind == opExpect && e.withdraw(o, fabric.ErrClosed) {
+			e.tell(o, fabric.ErrClosed)
+		}
+	}
+	e.rise()
+	sent = e.pollUntil(until, func() bool { return C.weft_sending(e.c) == 0 }) && sent
+	e.s.stop.Store(1)
+	C.weft_kick(e.c)
+	if !sent {
+		return &Error{Op: "close", Rank: -1, Err: fmt.Errorf("what was sent has not been taken within %v", Linger)}
+	}
+	return nil
+}
+
+// fade is the watch's last duty: to take what comes until nothing more can come, and to give everything back to MPI.
+func (e *Endpoint) fade() {
+	for n := time.Duration(0); ; n++ {
+		e.take()
+		for e.turn(0) {
+			n = 0
+		}
+		if e.left == 0 && C.weft_active(e.c) == 0 {
+			break
+		}
+		e.rise()
+		time.Sleep(min(n*10*time.Microsecond, time.Millisecond))
+	}
+	// The seat is kept for ever. Who comes from here on queues, and sees over.
+	e.over.Store(true)
+	e.refuseQueued()
+	e.orderly = true
+	for _, err := range e.lost {
+		e.orderly = e.orderly && err == nil
+	}
+	C.weft_close(e.c, cbool(e.orderly))
+	if e.orderly {
+		e.pin.Unpin()
+	}
+	close(e.faded)
+}
+
+// refuseQueued ends what was queued too late.
+func (e *Endpoint) refuseQueued() {
+	for o := e.queue.take(); o != nil; o = o.next {
+		if o.done != nil {
+			o.pin.Unpin()
+			o.done(fabric.ErrClosed)
+		}
+	}
+}
+
+func cbool(b bool) C.int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// pollUntil makes progress until over, which is called with the seat, or the time is up. It returns what over says last.
+func (e *Endpoint) pollUntil(until time.Time, over func() bool) bool {
+	for n := 0; ; n++ {
+		e.take()
+		e.turn(0)
+		ok := over()
+		e.rise()
+		switch {
+		case ok || time.Now().After(until):
+			return ok
+		case n < 1000:
+			runtime.Gosched()
+		default:
+			time.Sleep(min(time.Duration(n-999)*10*time.Microsecond, time.Millisecond))
+		}
+	}
+}

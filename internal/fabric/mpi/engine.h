@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What package mpi asks of the MPI library, so that each turn of the Go side is one call of C. README.md has the protocol.
+// All functions but weft_watch and weft_kick are called by whoever holds the seat.
+
+#ifndef WEFT_MPI_ENGINE_H
+#define WEFT_MPI_ENGINE_H
+
+#if defined(__has_include)
+#if !__has_include(<mpi.h>)
+#error "mpi.h was not found: build with the compiler of an MPI library, as in CC=mpicc go build -tags mpi"
+#endif
+#endif
+
+#include <mpi.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Kinds of events.
+enum {
+	WEFT_NONE,   // nothing has happened
+	WEFT_FRAME,  // a message on the frames' communicator: peer, tag, data, bytes
+	WEFT_BULK,   // a piece of a transfer has ended: id, peer, bytes, code
+	WEFT_FAILED, // a receive of frames has failed: peer (or -1), code
+	WEFT_BELL    // of weft_watch: work is queued
+};
+
+typedef struct {
+	int32_t kind;
+	int32_t peer;
+	int32_t tag;
+	int32_t code; // MPI_SUCCESS, or an error code
+	uint64_t id;
+	uint64_t bytes;
+	char *data; // valid until the next weft_poll
+} weft_event;
+
+// Words that both sides of the language border use, in Go's memory, pinned. The layout is that of Go's type shared.
+typedef struct {
+	uint32_t seat;  // 1: somebody talks to MPI
+	uint32_t bell;  // 1: there may be work in the queue
+	uint32_t stop;  // 1: weft_watch returns
+	uint32_t turns; // polls by others than the watch; written by who has the seat
+	uint32_t deep;  // 1: the watch sleeps long because nothing has happened; who begins something kicks it
+	uint32_t waits; // the watch's sleeps, for tests
+} weft_shared;
+
+typedef struct weft_engine weft_engine;
+
+// Process-wide.
+int weft_init(int *provided, int *rank, int *size, int *tag_ub, int *was);
+int weft_error_text(int code, char *text, int *cls); // text: MPI_MAX_ERROR_STRING
+
+// weft_open makes the communicators of the given ranks of the world, which all call it, with the same arguments. exchange
+// is size entries of 4 words each; the caller's own is filled in.
+int weft_open(weft_engine **out, weft_shared *shared, const int *ranks, int n, int slots, int frame, uint64_t *exchange);
+void weft_post(weft_engine *e);  // posts the receives of frames
+void weft_close(weft_engine *e, int orderly); // orderly: nothing is outstanding at any rank but receives of frames; else MPI keeps what it has
+void weft_free(weft_engine *e);              // after weft_close, when nobody can kick any more
+
+weft_event *weft_events(weft_engine *e); // where weft_poll and weft_watch say what has happened
+
+int weft_send(weft_engine *e, int dst, int tag, const char *head, int hn, const char *data, int dn);
+int weft_push(weft_engine *e, int dst, int tag, const char *data, uint64_t n, uint64_t id);
+int weft_expect(weft_engine *e, int src, int tag, char *data, uint64_t n, uint64_t id);
+int weft_take_back(weft_engine *e, uint64_t id, uint64_t pieces); // 1: all of an expectation is withdrawn, and no event comes; 0: events come
+int weft_sending(weft_engine *e);              // sends that are not complete
+int weft_active(weft_engine *e);               // entries of outstanding requests
+void weft_poll(weft_engine *e, int spins);
+
+// weft_watch sleeps and looks, and returns with the seat when something has happened; 0 if it was stopped, without the seat.
+int weft_watch(weft_engine *e, uint64_t longest_ns);
+void weft_kick(weft_engine *e);
+
+// pieces of a transfer of n bytes
+uint64_t weft_pieces(uint64_t n);
+
+#endif

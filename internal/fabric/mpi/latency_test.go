@@ -1,0 +1,59 @@
+//go:build mpi
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mpi
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weft/internal/fabric"
+)
+
+func init() {
+	roles["latency"] = func(p *Process) int {
+		ep, err := p.Open(world(p))
+		if err != nil {
+			println(err.Error())
+			return 1
+		}
+		e := ep.(*Endpoint)
+		c := &counter{}
+		e.Bind(c)
+		const n = 200000
+		f := fabric.Frame{Data: make([]byte, 8)}
+		want := int64(0)
+		for round := range 3 {
+			began := time.Now()
+			for range n {
+				if e.rank == 0 {
+					_ = e.Send(1, f)
+				}
+				for want++; c.n.Load() < want; {
+					e.Poll()
+				}
+				if e.rank == 1 {
+					_ = e.Send(0, f)
+				}
+			}
+			if e.rank == 0 {
+				fmt.Println(round, time.Since(began)/n/2)
+			}
+		}
+		_ = e.Close()
+		return 0
+	}
+}
+
+type counter struct{ n atomic.Int64 }
+
+func (c *counter) Deliver(int, fabric.Frame) { c.n.Add(1) }
+func (c *counter) Lost(r int, err error)     { println("lost", r, err.Error()) }
+
+func TestLatency(t *testing.T) { t.Log(succeed(t, 2, "latency")) }
+
+func suite(m *testing.M) int { return m.Run() }

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mpi
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+)
+
+// EnvUse says whether an MPI launcher counts. docs/environment.md explains the variables to users.
+const EnvUse = "WEFT_MPI"
+
+// EnvSleep is the longest time that the watch sleeps.
+const EnvSleep = "WEFT_MPI_SLEEP"
+
+// Launched is what the environment tells of an MPI launcher.
+type Launched struct {
+	By   string // who has started this process; empty: WEFT_MPI=1 says that somebody has
+	Rank int    // -1: not told
+	Size int    // -1: not told
+}
+
+// launchers have their variables for rank and size. Which of them has set both is not seen: PMI is spoken by MPICH's mpirun, by
+// that of its descendants, and by srun.
+var launchers = []struct{ by, rank, size string }{
+	{"the mpirun of Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+	{"a launcher that speaks PMI, as the mpirun of MPICH", "PMI_RANK", "PMI_SIZE"},
+	{"a launcher that speaks PMIx, as srun", "PMIX_RANK", ""},
+}
+
+// Detect returns what the environment tells of an MPI launcher, nil if there is none or it is not to count.
+func Detect() (*Launched, error) { return detect(os.Getenv) }
+
+func detect(getenv func(string) string) (*Launched, error) {
+	use := getenv(EnvUse)
+	if err := CheckUse(use); err != nil {
+		return nil, &Error{Op: "environment", Rank: -1, Err: err}
+	}
+	if use == "0" {
+		return nil, nil
+	}
+	for _, l := range launchers {
+		text := getenv(l.rank)
+		if text == "" {
+			continue
+		}
+		found := &Launched{By: l.by, Rank: -1, Size: -1}
+		if r, err := strconv.Atoi(text); err == nil && r >= 0 {
+			found.Rank = r
+		}
+		if n, err := strconv.Atoi(getenv(l.size)); l.size != "" && err == nil && n > 0 {
+			found.Size = n
+		}
+		return found, nil
+	}
+	if use == "1" {
+		return &Launched{Rank: -1, Size: -1}, nil
+	}
+	return nil, nil
+}
+
+// CheckUse says what is wrong with a value of WEFT_MPI.
+func CheckUse(value string) error {
+	if value != "" && value != "0" && value != "1" {
+		return fmt.Errorf("%s=%q; it is 0 (no MPI, whoever has started the program), 1 (MPI), or not set (MPI if an MPI launcher has started it)", EnvUse, value)
+	}
+	return nil
+}
+
+// Alone reports whether the launcher has started one process only, so that there is nothing to connect.
+func (l *Launched) Alone() bool { return l.Size == 1 }
+
+// agree compares what the launcher has told with what the library says.
+func (l *Launched) agree(library string, rank, size int) error {
+	if l.Size > 0 && size != l.Size || l.Rank >= 0 && rank != l.Rank && size == 1 {
+		of := ""
+		if l.Size > 0 {
+			of = fmt.Sprintf(" of %d", l.Size)
+		}
+		return fmt.Errorf("%s has started this process as rank %d%s, but the program's MPI library (%s) takes it for rank %d of %d: "+
+			"the launcher is probably another library's. Start the program by the mpirun that belongs to the mpicc it was built with", l.By, l.Rank, of, library, rank, size)
+	}
+	return nil
+}

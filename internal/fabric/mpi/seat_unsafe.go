@@ -1,0 +1,377 @@
+//go:build mpi
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mpi
+
+// #cgo noescape weft_send
+// #cgo nocallback weft_send
+// #cgo noescape weft_poll
+// #cgo nocallback weft_poll
+// #cgo noescape weft_push
+// #cgo nocallback weft_push
+// #cgo noescape weft_expect
+// #cgo nocallback weft_expect
+// #cgo noescape weft_watch
+// #cgo nocallback weft_watch
+// #cgo noescape weft_take_back
+// #cgo nocallback weft_take_back
+// #cgo noescape weft_kick
+// #cgo nocallback weft_kick
+// #include "engine.h"
+import "C"
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"weft/internal/fabric"
+)
+
+// spins is how often one Poll looks, if nothing happens: some 10 µs.
+const spins = 128
+
+// sit takes the seat if it is free. Who has it calls rise.
+func (e *Endpoint) sit() bool {
+	return e.s.seat.Load() == 0 && e.s.seat.CompareAndSwap(0, 1)
+}
+
+// take waits for the seat: whoever has it works for a short time.
+func (e *Endpoint) take() {
+	for !e.sit() {
+		runtime.Gosched()
+	}
+}
+
+// rise does what was queued meanwhile and gives the seat up. README.md, "The seat", has the reason for the order.
+func (e *Endpoint) rise() {
+	for {
+		e.drain()
+		e.s.seat.Store(0)
+		if e.s.bell.Load() == 0 || !e.sit() {
+			return
+		}
+	}
+}
+
+// submit queues an operation, which is done by this goroutine or by whoever has the seat.
+func (e *Endpoint) submit(o *op) {
+	e.queue.push(o)
+	e.s.bell.Store(1)
+	if e.sit() {
+		e.touch()
+		e.rise()
+	} else if e.over.Load() {
+		e.refuseQueued()
+	}
+}
+
+// touch says that something was begun: the watch will look soon. The caller has the seat.
+func (e *Endpoint) touch() {
+	e.s.turns.Store(e.s.turns.Load() + 1)
+	if e.s.deep.Load() != 0 {
+		C.weft_kick(e.c)
+	}
+}
+
+// Poll makes progress for at most some microseconds, and reports whether something has arrived or was completed. Who waits calls
+// it instead of sleeping.
+func (e *Endpoint) Poll() bool {
+	if !e.bound.Load() || !e.sit() {
+		return false
+	}
+	e.s.turns.Store(e.s.turns.Load() + 1)
+	e.drain()
+	got := e.turn(spins)
+	e.rise()
+	return got
+}
+
+// Parting says that who has polled will sleep now: the watch is to look from now on.
+func (e *Endpoint) Parting() { C.weft_kick(e.c) }
+
+// keepWatch looks when nobody else does, until the endpoint closes. Its thread is its own, as it is in C most of the time.
+func (e *Endpoint) keepWatch() {
+	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+	for C.weft_watch(e.c, C.uint64_t(e.longest)) != 0 {
+		e.s.seat.Load() // taken in C: what who had it before has written is seen from here on, and the race detector knows
+		if e.event.kind != C.WEFT_BELL {
+			e.handle()
+		}
+		for e.turn(spins) {
+		}
+		e.rise()
+	}
+	e.fade()
+}
+
+// turn looks for one event and handles it. The caller has the seat.
+func (e *Endpoint) turn(spins C.int) bool {
+	C.weft_poll(e.c, spins)
+	if e.event.kind == C.WEFT_NONE {
+		return false
+	}
+	e.handle()
+	return true
+}
+
+// handle deals with what weft_poll has found. The caller has the seat; what is called from here may not, and queues.
+func (e *Endpoint) handle() {
+	ev := e.event
+	peer := int(ev.peer)
+	e.inside.Store(true)
+	defer e.inside.Store(false)
+	switch ev.kind {
+	case C.WEFT_FRAME:
+		e.arrived(peer, int(ev.tag), unsafe.Slice((*byte)(unsafe.Pointer(ev.data)), int(ev.bytes)))
+	case C.WEFT_BULK:
+		e.ended(uint64(ev.id), peer, uint64(ev.bytes), ev.code)
+	case C.WEFT_FAILED:
+		err := check("receive", peer, ev.code)
+		if peer >= 0 {
+			e.lose(peer, err)
+			return
+		}
+		for r := range e.size {
+			e.lose(r, err)
+		}
+	}
+}
+
+// arrived deals with a message on the frames' communicator.
+func (e *Endpoint) arrived(src, tag int, b []byte) {
+	switch {
+	case e.lost[src] != nil:
+		return
+	case len(b) < headSize || e.gone[src]:
+		e.lose(src, &Error{Op: "receive", Rank: src, Err: fmt.Errorf("%w: %d bytes with tag %d; a head has %d, and nothing comes after the end", ErrFrame, len(b), tag, headSize)})
+		return
+	}
+	f := fabric.Frame{Data: b[headSize:]}
+	for i := range f.Head {
+		f.Head[i] = binary.LittleEndian.Uint64(b[8*i:])
+	}
+	switch tag {
+	case kindFrame:
+		if !e.closed.Load() {
+			e.handler.Deliver(src, f)
+		}
+	case kindBye:
+		e.gone[src] = true
+		e.left--
+	case kindTag:
+		if f.Head[1] >= e.tags.span {
+			e.lose(src, &Error{Op: "receive", Rank: src, Err: fmt.Errorf("%w: the tag %d; the largest is %d", ErrFrame, f.Head[1], e.tags.span-1)})
+			return
+		}
+		e.others[transfer{src, f.Head[0]}] = int(f.Head[1])
+	default:
+		e.lose(src, &Error{Op: "receive", Rank: src, Err: fmt.Errorf("%w: its tag is %d", ErrFrame, tag)})
+	}
+}
+
+// ended deals with the end of a piece of a transfer.
+func (e *Endpoint) ended(id uint64, peer int, n uint64, code C.int) {
+	var err error
+	cancelled := false
+	if code == C.MPI_ERR_PENDING {
+		cancelled = true
+		err = fabric.ErrClosed
+	} else {
+		err = check("transfer", peer, code)
+	}
+	if err != nil && !cancelled {
+		defer e.lose(peer, err)
+	}
+	if id == 0 {
+		return // a frame
+	}
+	o := e.table[id]
+	o.left--
+	o.here += n
+	if o.err == nil {
+		o.err = err
+	}
+	if o.left > 0 {
+		return
+	}
+	if o.kind == opExpect && o.err == nil && o.here != uint64(len(o.data)) {
+		o.err = &Error{Op: "transfer", Rank: peer, Err: fmt.Errorf("%w: %d bytes of the transfer %d, of which %d were expected", ErrFrame, o.here, o.key, len(o.data))}
+		defer e.lose(peer, o.err)
+	}
+	e.retire(o)
+	e.tell(o, o.err)
+}
+
+// retire takes a transfer that MPI is done with out of the books.
+func (e *Endpoint) retire(o *op) {
+	if o.kind == opExpect {
+		delete(e.expects, transfer{o.peer, o.key})
+		e.tags.give(o.peer, o.tag)
+	}
+	e.table[o.id] = nil
+	e.free = append(e.free, o.id)
+	o.pin.Unpin()
+}
+
+// tell calls done, once.
+func (e *Endpoint) tell(o *op, err error) {
+	if !o.told {
+		o.told = true
+		o.done(err)
+	}
+}
+
+// lose ends all with a peer. Memory that MPI may still use stays pinned.
+func (e *Endpoint) lose(peer int, err error) {
+	if peer == e.rank || e.lost[peer] != nil {
+		return
+	}
+	defer e.inside.Store(e.inside.Swap(true))
+	e.lost[peer] = err
+	if !e.gone[peer] {
+		e.left--
+	}
+	for _, o := range e.table {
+		if o == nil || o.peer != peer {
+			continue
+		}
+		if o.kind == opExpect {
+			if !e.withdraw(o, err) {
+				continue // told when MPI lets go of it
+			}
+		}
+		e.tell(o, err)
+	}
+	if !e.gone[peer] && !e.closed.Load() {
+		e.handler.Lost(peer, err)
+	}
+}
+
+// withdraw takes an expectation back from MPI. If that has matched it, the transfer ends with err later.
+func (e *Endpoint) withdraw(o *op, err error) bool {
+	if C.weft_take_back(e.c, C.uint64_t(o.id), C.uint64_t(o.left)) != 0 {
+		e.retire(o)
+		return true
+	}
+	if o.err == nil {
+		o.err = err
+	}
+	return false
+}
+
+// refusal returns why nothing can be begun with a peer.
+func (e *Endpoint) refusal(peer int) error {
+	switch {
+	case e.lost[peer] != nil:
+		return e.lost[peer]
+	case e.gone[peer]:
+		return fmt.Errorf("%w: by rank %d", fabric.ErrClosed, peer)
+	}
+	return nil
+}
+
+// drain does what is queued. The caller has the seat.
+func (e *Endpoint) drain() {
+	for e.s.bell.Load() != 0 {
+		e.s.bell.Store(0) // before the queue is taken: what comes after that rings again
+		for o := e.queue.take(); o != nil; {
+			next := o.next
+			o.next = nil
+			e.do(o)
+			o = next
+		}
+	}
+}
+
+func (e *Endpoint) do(o *op) {
+	err := e.refusal(o.peer)
+	e.inside.Store(true)
+	defer e.inside.Store(false)
+	switch o.kind {
+	case opFrame:
+		if err == nil {
+			_ = e.sendNow(o.peer, kindFrame, &o.head, o.data)
+		}
+	case opForget:
+		if t := e.expects[transfer{o.peer, o.key}]; t != nil && e.withdraw(t, fabric.ErrClosed) {
+			e.tell(t, fabric.ErrClosed)
+		}
+	default:
+		if err == nil && o.kind == opExpect {
+			err = e.expect(o)
+		} else if err == nil {
+			err = e.push(o)
+		}
+		if err != nil {
+			o.pin.Unpin()
+			e.tell(o, err)
+		}
+	}
+}
+
+// sendNow sends a message on the frames' communicator.
+func (e *Endpoint) sendNow(dst, tag int, head *[fabric.HeadWords]uint64, data []byte) error {
+	var h [headSize]byte
+	for i, w := range head {
+		binary.LittleEndian.PutUint64(h[8*i:], w)
+	}
+	code := C.weft_send(e.c, C.int(dst), C.int(tag), (*C.char)(unsafe.Pointer(&h)), headSize, (*C.char)(unsafe.Pointer(unsafe.SliceData(data))), C.int(len(data)))
+	if code == C.MPI_SUCCESS {
+		return nil
+	}
+	err := check("send", dst, code)
+	e.lose(dst, err)
+	return err
+}
+
+// number enters a transfer of n bytes in the table.
+func (e *Endpoint) number(o *op) {
+	if n := len(e.free); n > 0 {
+		o.id = e.free[n-1]
+		e.free = e.free[:n-1]
+		e.table[o.id] = o
+	} else {
+		o.id = uint64(len(e.table))
+		e.table = append(e.table, o)
+	}
+	o.left = uint64(C.weft_pieces(C.uint64_t(len(o.data))))
+}
+
+// expect posts the receives of a transfer. The peer hears of another tag by a frame that goes out before any that can
+// tell it the key.
+func (e *Endpoint) expect(o *op) error {
+	tag, other, ok := e.tags.take(o.peer, o.key)
+	if !ok {
+		return &Error{Op: "expect", Rank: o.peer, Err: fmt.Errorf("%d transfers from this rank are under way, and MPI has no more tags", e.tags.span)}
+	}
+	if other {
+		if err := e.sendNow(o.peer, kindTag, &[fabric.HeadWords]uint64{o.key, uint64(tag)}, nil); err != nil {
+			e.tags.give(o.peer, tag)
+			return err
+		}
+	}
+	o.tag = tag
+	e.number(o)
+	e.expects[transfer{o.peer, o.key}] = o
+	C.weft_expect(e.c, C.int(o.peer), C.int(tag), (*C.char)(unsafe.Pointer(unsafe.SliceData(o.data))), C.uint64_t(len(o.data)), C.uint64_t(o.id))
+	return nil
+}
+
+// push begins to send a transfer.
+func (e *Endpoint) push(o *op) error {
+	tag := e.tags.of(o.key)
+	if len(e.others) > 0 {
+		t := transfer{o.peer, o.key}
+		if other, ok := e.others[t]; ok {
+			delete(e.others, t)
+			tag = other
+		}
+	}
+	e.number(o)
+	C.weft_push(e.c, C.int(o.peer), C.int(tag), (*C.char)(unsafe.Pointer(unsafe.SliceData(o.data))), C.uint64_t(len(o.data)), C.uint64_t(o.id))
+	return nil
+}
