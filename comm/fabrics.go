@@ -8,6 +8,7 @@ import (
 
 	"weft/internal/fabric"
 	"weft/internal/fabric/inproc"
+	"weft/internal/fabric/mpi"
 	"weft/internal/fabric/mux"
 )
 
@@ -17,8 +18,9 @@ type Fabric struct {
 	Connects string `json:"connects"` // which ranks
 	// Problem is why it cannot be used here; empty if it can.
 	Problem      string `json:"problem,omitempty"`
-	EagerLimit   int    `json:"eager_limit"` // bytes; what Config.EagerLimit zero means
-	MaxFrame     int    `json:"max_frame"`   // bytes; 0: no limit
+	Library      string `json:"library,omitempty"` // what carries it, name and version
+	EagerLimit   int    `json:"eager_limit"`       // bytes; what Config.EagerLimit zero means
+	MaxFrame     int    `json:"max_frame"`         // bytes; 0: no limit
 	Ordered      bool   `json:"ordered"`
 	OneSided     bool   `json:"one_sided"`
 	SharedMemory bool   `json:"shared_memory"`
@@ -43,6 +45,9 @@ func Fabrics() []Fabric {
 			f.Problem = err.Error()
 		case wishes[p.name] == 0:
 			f.Problem = "switched off by " + mux.Env(p.name) + " or " + mux.EnvOrder
+		}
+		if p.name == mpiName {
+			f.Library = mpi.Version()
 		}
 		all = append(all, f)
 	}

@@ -22,9 +22,10 @@ import (
 type meeting struct {
 	rank, size int
 	node       launch.NodeID
-	secret     []byte // of the job
-	segments   string // directory for shared segments
-	spread     bool   // there are ranks on other machines
+	secret     []byte          // of the job
+	segments   string          // directory for shared segments
+	spread     bool            // there are ranks on other machines
+	mpi        fabric.Endpoint // connects all ranks, if MPI has started them; nil otherwise
 	// meet gives every rank what all say of themselves, by rank. All ranks call it once.
 	meet func(ctx context.Context, said map[string][]byte) ([]launch.Peer, error)
 }
@@ -49,7 +50,7 @@ type opened struct {
 }
 
 // providers are the fabrics of this build.
-var providers = []provider{shmProvider, tcpProvider}
+var providers = []provider{shmProvider, mpiProvider, tcpProvider}
 
 // statsName is the name under which ranks say what they count.
 const statsName = "statistics"

@@ -17,6 +17,7 @@ import (
 
 	"weft/internal/fabric"
 	"weft/internal/fabric/inproc"
+	"weft/internal/fabric/mpi"
 	"weft/internal/launch"
 )
 
@@ -47,7 +48,7 @@ const (
 
 // Main runs body on the ranks of the program. It is the entry for programs; what it returns is for the program to print. By
 // itself, a program has all its ranks as goroutines of its process: see Run. If the process was started as one of several
-// ranks, by "weft run", Main runs body once, as that rank; Ranks is then zero or the number that was started. A process
+// ranks, by "weft run" or by mpirun or srun (in a build with MPI), Main runs body once, as that rank; Ranks is then zero or the number that was started. A process
 // calls Main once then.
 func Main(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 	place, err := launch.Detect()
@@ -56,6 +57,14 @@ func Main(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 		return runError(err)
 	case place != nil:
 		return boot(ctx, cfg, place, body)
+	}
+	switch l, err := mpi.Detect(); {
+	case err != nil:
+		return runError(fmt.Errorf("%w: %w", ErrConfig, err))
+	case l != nil && l.Needed() != nil:
+		return runError(l.Needed())
+	case l != nil && mpi.Built && !l.Alone():
+		return bootMPI(ctx, cfg, l, body)
 	}
 	return Run(ctx, cfg, body)
 }

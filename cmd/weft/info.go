@@ -223,6 +223,9 @@ func printInfo(out io.Writer, a about, asJSON bool) error {
 		fmt.Fprintln(w, "FABRIC\tCONNECTS\tEAGER\tORDERED\tONE-SIDED\tSHARED\tHERE")
 		for _, f := range a.Fabrics {
 			here := "yes"
+			if f.Library != "" {
+				here += ", " + f.Library
+			}
 			if f.Problem != "" {
 				here = f.Problem
 			}

@@ -35,11 +35,25 @@ func (c *Client) Meet(ctx context.Context, addrs map[string][]byte) ([]Peer, err
 	if err != nil {
 		return nil, err
 	}
-	peers := make([]Peer, len(cards))
+	peers, err := ReadCards(cards)
+	if err != nil {
+		return nil, c.fail("meet", err)
+	}
+	return peers, nil
+}
+
+// MakeCard returns what this process says of itself where there is no launcher of ours to meet by. addrs are as in Meet.
+func MakeCard(node NodeID, addrs map[string][]byte) ([]byte, error) {
+	return makeCard(node, os.Getpid(), addrs)
+}
+
+// ReadCards returns what all ranks have said of themselves, by rank.
+func ReadCards(cards [][]byte) (peers []Peer, err error) {
+	peers = make([]Peer, len(cards))
 	sizes := map[NodeID]int{}
 	for r, b := range cards {
 		if peers[r], err = readCard(b); err != nil {
-			return nil, c.fail("meet", fmt.Errorf("card of rank %d: %w", r, err))
+			return nil, fmt.Errorf("card of rank %d: %w", r, err)
 		}
 		p := &peers[r]
 		p.Rank, p.LocalRank = r, sizes[p.Node]

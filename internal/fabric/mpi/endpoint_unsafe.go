@@ -53,6 +53,7 @@ type Endpoint struct {
 	gone    []bool           // by rank: it has said that nothing more comes
 	left    int              // peers that have not said so, nor are lost
 
+	looking atomic.Bool // a goroutine is in Look
 	inside  atomic.Bool // who has the seat calls what is not this package's
 	bound   atomic.Bool
 	closed  atomic.Bool
@@ -87,9 +88,7 @@ func (e *Endpoint) Rank() int { return e.rank }
 func (e *Endpoint) Size() int { return e.size }
 
 // Caps returns the properties of the connection to a peer.
-func (e *Endpoint) Caps(int) fabric.Caps {
-	return fabric.Caps{Kind: "mpi", EagerLimit: EagerLimit, MaxFrame: MaxFrame, Ordered: true}
-}
+func (e *Endpoint) Caps(int) fabric.Caps { return caps }
 
 // Bind sets the handler and begins to look for frames.
 func (e *Endpoint) Bind(h fabric.Handler) {

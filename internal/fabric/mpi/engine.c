@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #ifdef __linux__
 #include <sys/prctl.h>
@@ -29,7 +30,8 @@
 
 enum {
 	SMALL = 512,        // bytes of a small send buffer
-	YIELD_EVERY = 64,   // polls between two offers of the processor
+	ALONE = 512,        // polls between two offers of the processor, if each rank of this machine has one,
+	CROWDED = 8,        // and if not
 	BULK_EVERY = 8,     // events between two looks at the transfers while frames keep coming
 	STRAYS_EVERY = 16,  // idle polls between two looks for bytes that nobody expects
 	PIECE = 1 << 30     // bytes of one MPI message
@@ -84,6 +86,7 @@ struct weft_engine {
 
 	buffer *small, *large;
 	int turn;   // events since the last look at the transfers
+	unsigned polls, yield;
 	int idle;   // polls without an event
 	int failed; // code of a failure of none in particular
 	int strays; // something was cancelled: bytes may come that nobody expects
@@ -130,6 +133,12 @@ int weft_error_text(int code, char *text, int *cls) {
 	if (MPI_Error_class(code, cls) != MPI_SUCCESS || MPI_Error_string(code, text, &n) != MPI_SUCCESS)
 		return 0;
 	return n;
+}
+
+int weft_lengths(int mine, int *all) { return MPI_Allgather(&mine, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD); }
+
+int weft_gather(const char *mine, int n, char *all, const int *counts, const int *displacements) {
+	return MPI_Allgatherv(mine, n, MPI_BYTE, all, counts, displacements, MPI_BYTE, MPI_COMM_WORLD);
 }
 
 uint64_t weft_pieces(uint64_t n) { return (n + PIECE - 1) / PIECE; }
@@ -179,6 +188,17 @@ int weft_open(weft_engine **out, weft_shared *shared, const int *ranks, int n, i
 		MPI_Comm_rank(c, &e->rank);
 		MPI_Comm_size(c, &e->size);
 		code = MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, exchange, 4, MPI_UINT64_T, c);
+	}
+	if (code == MPI_SUCCESS) {
+		MPI_Comm near;
+		int local = 1;
+		e->yield = CROWDED;
+		if (MPI_Comm_split_type(c, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &near) == MPI_SUCCESS && near != MPI_COMM_NULL) {
+			MPI_Comm_size(near, &local);
+			MPI_Comm_free(&near);
+			if (local <= sysconf(_SC_NPROCESSORS_ONLN))
+				e->yield = ALONE;
+		}
 	}
 	if (world != MPI_GROUP_NULL)
 		MPI_Group_free(&world);
@@ -406,12 +426,13 @@ int weft_take_back(weft_engine *e, uint64_t id, uint64_t pieces) {
 	return 0;
 }
 
+void weft_strays(weft_engine *e) { e->strays = 1; }
 int weft_sending(weft_engine *e) { return e->sends; }
 int weft_active(weft_engine *e) { return e->n; }
 
 // ---- progress
 
-// test looks at all outstanding requests. It returns whether there are events.
+// test looks at all outstanding requests. It returns whether there is something to tell.
 static int test(weft_engine *e) {
 	int count = 0;
 	int code = MPI_Testsome(e->n, e->req, &count, e->index, e->status);
@@ -460,6 +481,31 @@ static int test(weft_engine *e) {
 	return e->over_n > 0;
 }
 
+// tell makes an event of an ended transfer, or of a failure, if there is one.
+static int tell(weft_engine *e) {
+	weft_event *ev = &e->event;
+	if (e->failed) {
+		ev->kind = WEFT_FAILED;
+		ev->peer = -1;
+		ev->code = e->failed;
+		e->failed = 0;
+		return 1;
+	}
+	if (e->over_at == e->over_n)
+		return 0;
+	ended *o = &e->over[e->over_at++];
+	ev->kind = WEFT_BULK;
+	ev->id = o->id;
+	ev->bytes = o->bytes;
+	ev->peer = o->peer;
+	ev->code = o->code;
+	if (e->over_at == e->over_n)
+		e->over_at = e->over_n = 0;
+	e->turn = 0;
+	e->idle = 0;
+	return 1;
+}
+
 // drop receives bytes that nobody expects any more, so that their sender is done with them.
 static void drop(weft_engine *e) {
 	MPI_Message m;
@@ -490,28 +536,12 @@ void weft_poll(weft_engine *e, int spins) {
 		}
 		e->head = e->head + 1 == e->slots ? 0 : e->head + 1;
 	}
+	// Frames come first, since somebody may be waiting for one; but the transfers have their turn while frames keep coming.
+	if (e->n > 0 && e->turn >= BULK_EVERY)
+		test(e);
 	for (int i = 0;; i++) {
-		if (e->over_at < e->over_n || (e->n > 0 && (i > 0 || e->turn >= BULK_EVERY || e->sends == 0) && test(e))) {
-			if (e->failed) {
-				ev->kind = WEFT_FAILED;
-				ev->peer = -1;
-				ev->code = e->failed;
-				e->failed = 0;
-				return;
-			}
-			ended *o = &e->over[e->over_at++];
-			ev->kind = WEFT_BULK;
-			ev->id = o->id;
-			ev->bytes = o->bytes;
-			ev->peer = o->peer;
-			ev->code = o->code;
-			if (e->over_at == e->over_n)
-				e->over_at = e->over_n = 0;
-			e->turn = 0;
-			e->idle = 0;
+		if (tell(e))
 			return;
-		}
-		e->turn = 0;
 		if (e->live) {
 			MPI_Status st;
 			int flag = 0;
@@ -537,13 +567,16 @@ void weft_poll(weft_engine *e, int spins) {
 				return;
 			}
 		}
+		e->turn = 0;
+		if (e->n > 0 && test(e))
+			continue;
 		if (++e->idle >= STRAYS_EVERY && e->strays) {
 			e->idle = 0;
 			drop(e);
 		}
 		if (i >= spins || LOAD(&e->shared->bell))
 			return;
-		if (i % YIELD_EVERY == YIELD_EVERY - 1)
+		if (++e->polls % e->yield == 0)
 			sched_yield();
 		else
 			RELAX();

@@ -50,6 +50,8 @@ typedef struct weft_engine weft_engine;
 
 // Process-wide.
 int weft_init(int *provided, int *rank, int *size, int *tag_ub, int *was);
+int weft_lengths(int mine, int *all);                                                             // of the world's shares
+int weft_gather(const char *mine, int n, char *all, const int *counts, const int *displacements); // the shares themselves
 int weft_error_text(int code, char *text, int *cls); // text: MPI_MAX_ERROR_STRING
 
 // weft_open makes the communicators of the given ranks of the world, which all call it, with the same arguments. exchange
@@ -65,6 +67,7 @@ int weft_send(weft_engine *e, int dst, int tag, const char *head, int hn, const 
 int weft_push(weft_engine *e, int dst, int tag, const char *data, uint64_t n, uint64_t id);
 int weft_expect(weft_engine *e, int src, int tag, char *data, uint64_t n, uint64_t id);
 int weft_take_back(weft_engine *e, uint64_t id, uint64_t pieces); // 1: all of an expectation is withdrawn, and no event comes; 0: events come
+void weft_strays(weft_engine *e);             // bytes may come that nobody expects
 int weft_sending(weft_engine *e);              // sends that are not complete
 int weft_active(weft_engine *e);               // entries of outstanding requests
 void weft_poll(weft_engine *e, int spins);

@@ -76,7 +76,7 @@ func job(t testing.TB, n int, role string, args []string, env ...string) (string
 	t.Helper()
 	line := append(mpirun(t, n), os.Args[0])
 	line = append(line, args...)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	cmd.Env = append(os.Environ(), envRole+"="+role)

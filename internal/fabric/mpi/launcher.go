@@ -27,7 +27,7 @@ type Launched struct {
 var launchers = []struct{ by, rank, size string }{
 	{"the mpirun of Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
 	{"a launcher that speaks PMI, as the mpirun of MPICH", "PMI_RANK", "PMI_SIZE"},
-	{"a launcher that speaks PMIx, as srun", "PMIX_RANK", ""},
+	{"a launcher that speaks PMIx, as srun", "PMIX_RANK", "SLURM_STEP_NUM_TASKS"},
 }
 
 // Detect returns what the environment tells of an MPI launcher, nil if there is none or it is not to count.
@@ -50,7 +50,7 @@ func detect(getenv func(string) string) (*Launched, error) {
 		if r, err := strconv.Atoi(text); err == nil && r >= 0 {
 			found.Rank = r
 		}
-		if n, err := strconv.Atoi(getenv(l.size)); l.size != "" && err == nil && n > 0 {
+		if n, err := strconv.Atoi(getenv(l.size)); err == nil && n > 0 {
 			found.Size = n
 		}
 		return found, nil
@@ -71,6 +71,18 @@ func CheckUse(value string) error {
 
 // Alone reports whether the launcher has started one process only, so that there is nothing to connect.
 func (l *Launched) Alone() bool { return l.Size == 1 }
+
+// Needed returns an error if the launcher has started several processes, and this build cannot connect them.
+func (l *Launched) Needed() error {
+	if Built || l.By != "" && l.Size <= 1 && l.Rank <= 0 {
+		return nil
+	}
+	err := ErrAbsent
+	if l.By != "" {
+		err = fmt.Errorf("%s has started it as rank %d of several, but %w; %s=0 has each process run by itself", l.By, l.Rank, ErrAbsent, EnvUse)
+	}
+	return &Error{Op: "init", Rank: -1, Err: err}
+}
 
 // agree compares what the launcher has told with what the library says.
 func (l *Launched) agree(library string, rank, size int) error {

@@ -28,6 +28,8 @@ const (
 	slots     = 64 // receives of frames that are posted
 
 	maxSleep = time.Second
+
+	maxShare, maxShares = 1 << 16, 1 << 30 // bytes of an exchange
 )
 
 // The tags of messages on the frames' communicator.

@@ -114,6 +114,33 @@ func (p *Process) settle(op string) error {
 	}
 }
 
+// Exchange gives all processes of the world what each has to say, by rank. All call it.
+func (p *Process) Exchange(share []byte) ([][]byte, error) {
+	counts, places := make([]C.int, p.Size), make([]C.int, p.Size)
+	if err := check("exchange", -1, C.weft_lengths(C.int(len(share)), &counts[0])); err != nil {
+		return nil, err
+	}
+	n := 0
+	for r, c := range counts {
+		if c < 0 || int(c) > maxShare || n > maxShares {
+			return nil, &Error{Op: "exchange", Rank: r, Err: fmt.Errorf("%w: %d bytes of %d in all", ErrFrame, c, n)}
+		}
+		places[r] = C.int(n)
+		n += int(c)
+	}
+	all := make([]byte, n+1) // one more, so that there is a first byte
+	mine := append(share[:len(share):len(share)], 0)
+	code := C.weft_gather((*C.char)(unsafe.Pointer(&mine[0])), C.int(len(share)), (*C.char)(unsafe.Pointer(&all[0])), &counts[0], &places[0])
+	if err := check("exchange", -1, code); err != nil {
+		return nil, err
+	}
+	shares := make([][]byte, p.Size)
+	for r, c := range counts {
+		shares[r] = all[places[r] : places[r]+c : places[r]+c]
+	}
+	return shares, nil
+}
+
 // Open connects ranks of the MPI world, which are numbered by their places in the list. All of them call Open with the same list.
 func (p *Process) Open(ranks []int) (fabric.Endpoint, error) {
 	e, err := p.open(ranks, p.span)

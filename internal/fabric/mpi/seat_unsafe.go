@@ -26,13 +26,21 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"time"
 	"unsafe"
 
 	"weft/internal/fabric"
 )
 
-// spins is how often one Poll looks, if nothing happens: some 10 µs.
-const spins = 128
+// spins is how often one call of C looks, if nothing happens: some microseconds.
+const spins = 64
+
+const (
+	// lookFor is how long Look looks before it leaves it to the watch.
+	lookFor = 50 * time.Microsecond
+	// lookTries is how often it tries to get the seat.
+	lookTries = 1000
+)
 
 // sit takes the seat if it is free. Who has it calls rise.
 func (e *Endpoint) sit() bool {
@@ -77,21 +85,54 @@ func (e *Endpoint) touch() {
 	}
 }
 
-// Poll makes progress for at most some microseconds, and reports whether something has arrived or was completed. Who waits calls
-// it instead of sleeping.
-func (e *Endpoint) Poll() bool {
-	if !e.bound.Load() || !e.sit() {
-		return false
+// Look delivers what comes until there is something in woken, or for a short time. It returns at once if another goroutine that waits
+// looks.
+func (e *Endpoint) Look(woken <-chan struct{}) {
+	if !e.bound.Load() || e.looking.Load() || !e.looking.CompareAndSwap(false, true) {
+		return
 	}
-	e.s.turns.Store(e.s.turns.Load() + 1)
-	e.drain()
-	got := e.turn(spins)
-	e.rise()
-	return got
+	e.look(woken)
+	e.looking.Store(false)
 }
 
-// Parting says that who has polled will sleep now: the watch is to look from now on.
-func (e *Endpoint) Parting() { C.weft_kick(e.c) }
+func (e *Endpoint) look(woken <-chan struct{}) {
+	for n := 0; !e.sit(); n++ {
+		switch {
+		case len(woken) > 0:
+			return
+		case n == lookTries:
+			C.weft_kick(e.c)
+			return
+		case n%16 == 15:
+			runtime.Gosched()
+		}
+	}
+	var until time.Time
+	for n := 1; len(woken) == 0; n++ {
+		e.s.turns.Store(e.s.turns.Load() + 1)
+		e.drain()
+		if e.turn(spins) {
+			n, until = 0, time.Time{}
+			continue
+		}
+		if e.s.bell.Load() != 0 {
+			continue
+		}
+		now := time.Now()
+		if until.IsZero() {
+			until = now.Add(lookFor)
+		} else if now.After(until) {
+			break
+		}
+		if n%4 == 0 {
+			runtime.Gosched()
+		}
+	}
+	e.rise()
+	if len(woken) == 0 {
+		C.weft_kick(e.c) // from here on the watch looks
+	}
+}
 
 // keepWatch looks when nobody else does, until the endpoint closes. Its thread is its own, as it is in C most of the time.
 func (e *Endpoint) keepWatch() {
@@ -346,6 +387,7 @@ func (e *Endpoint) number(o *op) {
 func (e *Endpoint) expect(o *op) error {
 	tag, other, ok := e.tags.take(o.peer, o.key)
 	if !ok {
+		C.weft_strays(e.c)
 		return &Error{Op: "expect", Rank: o.peer, Err: fmt.Errorf("%d transfers from this rank are under way, and MPI has no more tags", e.tags.span)}
 	}
 	if other {

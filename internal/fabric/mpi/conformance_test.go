@@ -1,0 +1,327 @@
+//go:build mpi
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mpi
+
+import (
+	"encoding/gob"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/fabric"
+	"weft/internal/fabric/fabrictest"
+)
+
+// The conformance suite holds all ends of a fabric in one hand. Here they are in several processes: rank 0 of a job runs
+// the suite, and has for each other rank a remote, which passes the calls on to that rank's endpoint, and what the endpoint
+// delivers and ends back.
+
+const (
+	suiteRanks = 4
+	envSuite   = "WEFT_TEST_MPI_SUITE" // the directory with the socket
+)
+
+// request is a call of an endpoint; reply is its result, or what the endpoint has called.
+type (
+	request struct {
+		What      string
+		Peer, N   int
+		Key       uint64
+		Head      [fabric.HeadWords]uint64
+		Data      []byte
+		Forgotten bool
+	}
+	reply struct {
+		What      string // "reply", "deliver", "lost", "done"
+		Peer      int
+		Key       uint64 // of the request that is done
+		Head      [fabric.HeadWords]uint64
+		Data      []byte
+		Err       string
+		Forgotten bool
+	}
+)
+
+var sentinels = []error{fabric.ErrClosed, fabric.ErrRank, fabric.ErrUnsupported}
+
+// wireError is an error that another process has had.
+type wireError struct {
+	text string
+	is   error
+}
+
+func (e *wireError) Error() string { return e.text }
+func (e *wireError) Unwrap() error { return e.is }
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	for i, s := range sentinels {
+		if errors.Is(err, s) {
+			return string(rune('0'+i)) + err.Error()
+		}
+	}
+	return "-" + err.Error()
+}
+
+func untext(s string) error {
+	switch {
+	case s == "":
+		return nil
+	case s[0] == '-':
+		return &wireError{text: s[1:]}
+	}
+	return &wireError{text: s[1:], is: sentinels[s[0]-'0']}
+}
+
+// TestConformance runs the suite as a job, and so do the ranks of that job: see suite.
+func TestConformance(t *testing.T) {
+	if process == nil {
+		out, err := job(t, suiteRanks, "suite", []string{"-test.run=^TestConformance$", "-test.v", "-test.timeout=50s"}, envSuite+"="+t.TempDir())
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, out, "--- PASS: TestConformance/")
+		return
+	}
+	remotes := meetRemotes(t)
+	fabrictest.Run(t, func(t *testing.T, n int) []fabric.Endpoint {
+		eps := make([]fabric.Endpoint, n)
+		for r := 1; r < n; r++ {
+			remotes[r].send(&request{What: "open", N: n})
+			eps[r] = remotes[r].reset(r, n)
+		}
+		var err error
+		eps[0], err = process.Open(world(process)[:n])
+		require.NoError(t, err)
+		for r := 1; r < n; r++ {
+			require.NoError(t, untext((<-remotes[r].replies).Err))
+		}
+		t.Cleanup(func() {
+			var wg sync.WaitGroup
+			for _, ep := range eps {
+				wg.Go(func() { _ = ep.Close() })
+			}
+			wg.Wait()
+			for r := 1; r < n; r++ {
+				remotes[r].events <- &reply{What: "over"}
+			}
+		})
+		return eps
+	})
+	for _, r := range remotes[1:] {
+		r.send(&request{What: "end"})
+	}
+}
+
+// suite is the role of the ranks of that job.
+func suite(m *testing.M) int {
+	if process.Rank == 0 {
+		return m.Run()
+	}
+	var c net.Conn
+	var err error
+	for range 1000 {
+		if c, err = net.Dial("unix", filepath.Join(os.Getenv(envSuite), "s")); err == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err != nil {
+		println(err.Error())
+		return 1
+	}
+	a := &agent{enc: gob.NewEncoder(c)}
+	a.say(&reply{Peer: process.Rank})
+	dec := gob.NewDecoder(c)
+	for {
+		var q request
+		if err := dec.Decode(&q); err != nil {
+			println(err.Error())
+			return 1
+		}
+		if q.What == "end" {
+			return 0
+		}
+		a.do(&q)
+	}
+}
+
+// agent does what rank 0 wants of another rank.
+type agent struct {
+	mu  sync.Mutex
+	enc *gob.Encoder
+	ep  fabric.Endpoint
+}
+
+func (a *agent) say(r *reply) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.enc.Encode(r); err != nil {
+		println(err.Error())
+	}
+}
+
+func (a *agent) Deliver(src int, f fabric.Frame) {
+	a.say(&reply{What: "deliver", Peer: src, Head: f.Head, Data: f.Data})
+}
+
+func (a *agent) Lost(src int, err error) { a.say(&reply{What: "lost", Peer: src, Err: text(err)}) }
+
+func (a *agent) do(q *request) {
+	r := &reply{What: "reply"}
+	switch q.What {
+	case "open":
+		ep, err := process.Open(world(process)[:q.N])
+		a.ep, r.Err = ep, text(err)
+		if err == nil {
+			ep.Bind(a)
+		}
+	case "send":
+		r.Err = text(a.ep.Send(q.Peer, fabric.Frame{Head: q.Head, Data: q.Data}))
+		clear(q.Data)
+	case "expect":
+		place := make([]byte, q.N)
+		a.ep.Expect(q.Peer, q.Head[0], place, func(err error) {
+			a.say(&reply{What: "done", Key: q.Key, Data: place, Err: text(err)})
+		})
+	case "push":
+		a.ep.Push(q.Peer, q.Head[0], q.Data, func(err error) {
+			clear(q.Data)
+			a.say(&reply{What: "done", Key: q.Key, Err: text(err)})
+		})
+	case "forget":
+		r.Forgotten = a.ep.Forget(q.Peer, q.Head[0])
+	case "close":
+		r.Err = text(a.ep.Close())
+	}
+	a.say(r)
+}
+
+// remote is an endpoint of another process.
+type remote struct {
+	enc     *gob.Encoder
+	replies chan *reply
+
+	mu      sync.Mutex // held while a call waits for its reply
+	ends    map[uint64]func(*reply)
+	endsMu  sync.Mutex
+	last    uint64
+	rank, n int
+	bound   chan fabric.Handler
+	events  chan *reply
+}
+
+// meetRemotes returns the remotes by rank.
+func meetRemotes(t *testing.T) []*remote {
+	ln, err := net.Listen("unix", filepath.Join(os.Getenv(envSuite), "s"))
+	require.NoError(t, err)
+	remotes := make([]*remote, process.Size)
+	for range process.Size - 1 {
+		c, err := ln.Accept()
+		require.NoError(t, err)
+		r := &remote{enc: gob.NewEncoder(c), replies: make(chan *reply, 1), ends: map[uint64]func(*reply){}}
+		dec := gob.NewDecoder(c)
+		var hello reply
+		require.NoError(t, dec.Decode(&hello))
+		remotes[hello.Peer] = r
+		r.events = make(chan *reply, 1<<16)
+		go r.read(dec)
+	}
+	return remotes
+}
+
+// read takes what comes. Events go through a queue: what they call waits for replies.
+func (r *remote) read(dec *gob.Decoder) {
+	for {
+		var m reply
+		if dec.Decode(&m) != nil {
+			return
+		}
+		if m.What == "reply" {
+			r.replies <- &m
+			continue
+		}
+		r.events <- &m
+	}
+}
+
+// reset makes it the end of a new fabric.
+func (r *remote) reset(rank, n int) *remote {
+	e := &remote{enc: r.enc, replies: r.replies, ends: map[uint64]func(*reply){}, last: r.last, rank: rank, n: n, bound: make(chan fabric.Handler, 1), events: r.events}
+	r.last += 1 << 32
+	go func() {
+		h := <-e.bound
+		for m := range e.events {
+			switch m.What {
+			case "over":
+				return
+			case "deliver":
+				h.Deliver(m.Peer, fabric.Frame{Head: m.Head, Data: m.Data})
+			case "lost":
+				h.Lost(m.Peer, untext(m.Err))
+			case "done":
+				e.endsMu.Lock()
+				end := e.ends[m.Key]
+				delete(e.ends, m.Key)
+				e.endsMu.Unlock()
+				end(m)
+			}
+		}
+	}()
+	return e
+}
+
+func (r *remote) send(q *request) { _ = r.enc.Encode(q) }
+
+func (r *remote) call(q *request, end func(*reply)) *reply {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if end != nil {
+		r.endsMu.Lock()
+		r.last++
+		q.Key = r.last
+		r.ends[q.Key] = end
+		r.endsMu.Unlock()
+	}
+	r.send(q)
+	return <-r.replies
+}
+
+func (r *remote) Rank() int                  { return r.rank }
+func (r *remote) Size() int                  { return r.n }
+func (r *remote) Caps(int) fabric.Caps       { return caps }
+func (r *remote) Bind(h fabric.Handler)      { r.bound <- h }
+func (r *remote) Local(int) fabric.Handler   { return nil }
+func (r *remote) key(k uint64) (h [6]uint64) { h[0] = k; return h }
+
+func (r *remote) Send(dst int, f fabric.Frame) error {
+	return untext(r.call(&request{What: "send", Peer: dst, Head: f.Head, Data: f.Data}, nil).Err)
+}
+
+func (r *remote) Expect(src int, key uint64, dst []byte, done func(error)) {
+	r.call(&request{What: "expect", Peer: src, Head: r.key(key), N: len(dst)}, func(m *reply) {
+		copy(dst, m.Data)
+		done(untext(m.Err))
+	})
+}
+
+func (r *remote) Push(dst int, key uint64, data []byte, done func(error)) {
+	r.call(&request{What: "push", Peer: dst, Head: r.key(key), Data: data}, func(m *reply) { done(untext(m.Err)) })
+}
+
+func (r *remote) Forget(src int, key uint64) bool {
+	return r.call(&request{What: "forget", Peer: src, Head: r.key(key)}, nil).Forgotten
+}
+
+func (r *remote) Close() error {
+	return untext(r.call(&request{What: "close"}, nil).Err)
+}
