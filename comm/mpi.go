@@ -47,7 +47,8 @@ func runMPI(ctx context.Context, cfg Config, process *mpi.Process, body func(c *
 	if err != nil {
 		return runError(errors.Join(fmt.Errorf("rank %d of %d: %w", process.Rank, process.Size, err), opened.Close()))
 	}
-	return newWorld(ctx, cfg, []fabric.Endpoint{ep}).run(ctx, body)
+	err = newWorld(ctx, cfg, []fabric.Endpoint{ep}).run(ctx, body)
+	return errors.Join(err, opened.Close()) // it is not among those of the run if it is not to be used
 }
 
 // connectMPI makes the endpoint of a rank that MPI has started.

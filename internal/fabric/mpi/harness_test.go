@@ -6,15 +6,12 @@
 package mpi
 
 import (
-	"context"
 	"os"
-	"os/exec"
-	"strconv"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"weft/internal/fabric/mpi/mpitest"
 )
 
 // envRole says what a test binary that mpirun has started is to be.
@@ -52,38 +49,10 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// mpirun returns the launcher that belongs to the library which this binary is linked with, or skips the test.
-func mpirun(t testing.TB, n int) []string {
-	t.Helper()
-	names, sign, options := []string{"mpirun.openmpi", "mpirun"}, "open", []string{"--oversubscribe", "--allow-run-as-root"}
-	if strings.HasPrefix(Version(), "MPICH") {
-		names, sign, options = []string{"mpirun.mpich", "mpirun"}, "hydra", nil
-	}
-	for _, name := range names {
-		if path, err := exec.LookPath(name); err == nil {
-			out, _ := exec.Command(path, "--version").CombinedOutput()
-			if strings.Contains(strings.ToLower(string(out)), sign) {
-				return append(append([]string{path}, options...), "-n", strconv.Itoa(n))
-			}
-		}
-	}
-	t.Skipf("no mpirun that belongs to %s is in PATH (tried %s)", Version(), strings.Join(names, ", "))
-	return nil
-}
-
 // job runs this test binary as n ranks, and returns what they have written and their exit status.
 func job(t testing.TB, n int, role string, args []string, env ...string) (string, error) {
 	t.Helper()
-	line := append(mpirun(t, n), os.Args[0])
-	line = append(line, args...)
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
-	cmd.Env = append(os.Environ(), envRole+"="+role)
-	cmd.Env = append(cmd.Env, env...)
-	cmd.WaitDelay = 5 * time.Second
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return mpitest.Run(t, Version(), n, append([]string{os.Args[0]}, args...), append(env, envRole+"="+role)...)
 }
 
 // succeed runs a role as a job that must succeed.

@@ -116,6 +116,17 @@ func (p *Process) settle(op string) error {
 
 // Exchange gives all processes of the world what each has to say, by rank. All call it.
 func (p *Process) Exchange(share []byte) ([][]byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return nil, &Error{Op: "exchange", Rank: -1, Err: errors.New("this process has ended MPI")}
+	}
+	if e := p.last; e != nil && !e.closed.Load() {
+		e.take()
+		defer e.rise()
+	} else if err := p.settle("exchange"); err != nil {
+		return nil, err
+	}
 	counts, places := make([]C.int, p.Size), make([]C.int, p.Size)
 	if err := check("exchange", -1, C.weft_lengths(C.int(len(share)), &counts[0])); err != nil {
 		return nil, err

@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mpi
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDetect(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		env  map[string]string
+		want *Launched
+		err  string
+	}{
+		{"nobody", nil, nil, ""},
+		{"Open MPI", map[string]string{"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4", "PMIX_RANK": "1"}, &Launched{By: launchers[0].by, Rank: 1, Size: 4}, ""},
+		{"MPICH", map[string]string{"PMI_RANK": "0", "PMI_SIZE": "2"}, &Launched{By: launchers[1].by, Rank: 0, Size: 2}, ""},
+		{"srun", map[string]string{"PMIX_RANK": "3", "SLURM_STEP_NUM_TASKS": "8"}, &Launched{By: launchers[2].by, Rank: 3, Size: 8}, ""},
+		{"PMIx without a size", map[string]string{"PMIX_RANK": "3"}, &Launched{By: launchers[2].by, Rank: 3, Size: -1}, ""},
+		{"no numbers", map[string]string{"PMI_RANK": "x", "PMI_SIZE": "-2"}, &Launched{By: launchers[1].by, Rank: -1, Size: -1}, ""},
+		{"switched off", map[string]string{EnvUse: "0", "PMI_RANK": "0", "PMI_SIZE": "2"}, nil, ""},
+		{"switched on", map[string]string{EnvUse: "1"}, &Launched{Rank: -1, Size: -1}, ""},
+		{"bad", map[string]string{EnvUse: "yes"}, nil, `WEFT_MPI="yes"; it is 0`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, err := detect(func(name string) string { return c.env[name] })
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.want, l)
+		})
+	}
+}
+
+func TestAgree(t *testing.T) {
+	l := &Launched{By: "mpirun", Rank: 1, Size: 2}
+	require.NoError(t, l.agree("lib", 1, 2))
+	require.ErrorContains(t, l.agree("lib", 0, 1), "mpirun has started this process as rank 1 of 2, but the program's MPI library (lib) takes it for rank 0 of 1")
+	require.NoError(t, (&Launched{Rank: -1, Size: -1}).agree("lib", 0, 1))
+	require.Error(t, (&Launched{Rank: 3, Size: -1}).agree("lib", 0, 1))
+}
+
+func TestNeeded(t *testing.T) {
+	if Built {
+		require.NoError(t, (&Launched{By: "mpirun", Rank: 1, Size: 2}).Needed())
+		return
+	}
+	require.NoError(t, (&Launched{By: "mpirun", Rank: 0, Size: 1}).Needed())
+	require.ErrorContains(t, (&Launched{By: "mpirun", Rank: 0, Size: 2}).Needed(), "mpirun has started it as rank 0 of several, but this program was built without MPI")
+	require.ErrorIs(t, (&Launched{By: "srun", Rank: 1, Size: -1}).Needed(), ErrAbsent)
+	require.ErrorIs(t, (&Launched{Rank: -1, Size: -1}).Needed(), ErrAbsent)
+}
+
+func TestSleep(t *testing.T) {
+	for text, ok := range map[string]bool{"0s": true, "4ms": true, "1s": true, "2s": false, "-1ms": false, "4": false} {
+		require.Equal(t, ok, CheckSleep(text) == nil, text)
+		t.Setenv(EnvSleep, text)
+		_, err := longestSleep()
+		require.Equal(t, ok, err == nil, text)
+	}
+	t.Setenv(EnvSleep, "")
+	d, err := longestSleep()
+	require.NoError(t, err)
+	require.Equal(t, DefaultSleep, d)
+}
+
+// Without MPI, all that needs it says so.
+func TestAbsent(t *testing.T) {
+	if Built {
+		t.Skip("this build has MPI")
+	}
+	_, err := Start(nil)
+	require.ErrorIs(t, err, ErrAbsent)
+	_, err = Sketch()
+	require.ErrorIs(t, err, ErrAbsent)
+	require.Empty(t, Version())
+}

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mpitest starts programs by the mpirun of the MPI library that a test is linked with.
+package mpitest
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// limit bounds a job.
+const limit = 100 * time.Second
+
+// launcher is how an MPI library's mpirun is found and called.
+type launcher struct {
+	names   []string // the first that says sign of itself
+	sign    string
+	options []string
+}
+
+func launcherOf(library string) launcher {
+	if strings.HasPrefix(library, "Open MPI") {
+		return launcher{[]string{"mpirun.openmpi", "mpirun"}, "open", []string{"--oversubscribe", "--allow-run-as-root"}}
+	}
+	return launcher{[]string{"mpirun.mpich", "mpirun"}, "hydra", nil}
+}
+
+// Run runs a program as n ranks, and returns what they have written, and how the job has ended. library is what mpi.Version says. The test is
+// skipped if that is nothing, so that this build has no MPI, or there is no mpirun that belongs to the library.
+func Run(t testing.TB, library string, n int, program []string, env ...string) (string, error) {
+	t.Helper()
+	if library == "" {
+		t.Skip("this test needs MPI: CC=mpicc go test -tags mpi")
+	}
+	l := launcherOf(library)
+	for _, name := range l.names {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		if out, _ := exec.Command(path, "--version").CombinedOutput(); !strings.Contains(strings.ToLower(string(out)), l.sign) {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		line := append(append([]string{}, l.options...), "-n", strconv.Itoa(n))
+		cmd := exec.CommandContext(ctx, path, append(line, program...)...)
+		cmd.Env = append(os.Environ(), env...)
+		cmd.WaitDelay = 5 * time.Second
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	t.Skipf("no mpirun of %s is in PATH (looked for %s)", library, strings.Join(l.names, ", "))
+	return "", nil
+}
