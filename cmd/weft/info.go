@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weft/comm"
+	"weft/internal/fabric/mpi"
 	"weft/internal/fabric/mux"
 	"weft/internal/fabric/tcp"
 	"weft/internal/histogram"
@@ -52,6 +53,8 @@ var variables = []variable{
 	{mux.Env("shm"), "priority of shared memory; 0: not to be used", func() string { return "1" }, checkFabrics(mux.Env("shm"))},
 	{mux.Env("mpi"), "priority of an MPI library", func() string { return "1" }, checkFabrics(mux.Env("mpi"))},
 	{mux.Env("tcp"), "priority of TCP", func() string { return "1" }, checkFabrics(mux.Env("tcp"))},
+	{mpi.EnvUse, "1: take part in an MPI job; 0: do not, even if an MPI launcher has started the program", none, mpi.CheckUse},
+	{mpi.EnvSleep, "longest sleep between two looks at an MPI library", mpi.DefaultSleep.String, mpi.CheckSleep},
 	{tcp.EnvNetwork, "networks that TCP uses: interfaces, addresses or prefixes", none, tcp.CheckNetworks},
 	{tcp.EnvCert, "certificate for TLS between ranks", none, checkTLS},
 	{tcp.EnvKey, "its private key", none, checkTLS},
