@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/comm"
+	"weft/internal/fabric/mpi"
 	"weft/nam"
 )
 

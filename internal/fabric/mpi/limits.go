@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"os"
 	"time"
-
-	"weft/internal/fabric"
 )
 
 // Limits and times.
@@ -22,21 +20,7 @@ const (
 	// Linger bounds how long Close waits for what is under way, and then for the peers to close.
 	Linger = 5 * time.Second
 
-	version   = 1
-	headSize  = 8 * fabric.HeadWords
-	frameSize = headSize + MaxFrame
-	slots     = 64 // receives of frames that are posted
-
 	maxSleep = time.Second
-
-	maxShare, maxShares = 1 << 16, 1 << 30 // bytes of an exchange
-)
-
-// The tags of messages on the frames' communicator.
-const (
-	kindFrame = 1 + iota // a frame: head, data
-	kindBye              // nothing comes behind this
-	kindTag              // the transfer of a key has another tag: head with key and tag
 )
 
 // longestSleep returns the bound of the watch's sleep.
@@ -45,11 +29,10 @@ func longestSleep() (time.Duration, error) {
 	if text == "" {
 		return DefaultSleep, nil
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 || d > maxSleep {
-		return 0, fmt.Errorf("%s=%q; it is a time from 0s (never sleep) to %v, such as 8ms", EnvSleep, text, maxSleep)
+	if err := CheckSleep(text); err != nil {
+		return 0, err
 	}
-	return d, nil
+	return time.ParseDuration(text)
 }
 
 // CheckSleep says what is wrong with a value of WEFT_MPI_SLEEP.

@@ -1,3 +1,5 @@
+//go:build mpi
+
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
@@ -14,7 +16,6 @@ type opKind uint8
 
 const (
 	opFrame opKind = iota
-	opBye
 	opPush
 	opExpect
 	opForget
