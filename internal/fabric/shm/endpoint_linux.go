@@ -32,7 +32,6 @@ type Endpoint struct {
 	addr  string
 
 	handler fabric.Handler // set once by Bind
-	turn    int            // set before: how many times one looks before another has its turn
 
 	expected fabric.Expected
 	bulk     bulk
@@ -44,6 +43,7 @@ type Endpoint struct {
 	// Of who looks.
 	joins  uint32  // producers that are known
 	active []*peer // those who have sent
+	turn   int     // how many times one looks before another process has its turn
 
 	pending atomic.Int32 // peers with frames that wait for room
 	deaths  atomic.Int32 // peers whose processes have ended, and whose rings are to be looked at for the last time
@@ -110,7 +110,7 @@ func fdOf(f *os.File) (fd uintptr) {
 // Crowd says how many ranks share the processors of this node; without it, all do. If they are more than the processors, those that wait soon
 // make room for others. It is called before Bind.
 func (e *Endpoint) Crowd(ranks int) {
-	e.turn = lookAlone
+	e.turn = lookLong
 	if ranks > runtime.NumCPU() {
 		e.turn = lookCrowded
 	}

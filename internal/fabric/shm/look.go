@@ -20,9 +20,10 @@ const (
 	// lookFor is how long Look looks before it leaves it to the sleeper, and sleepAfter how long the sleeper does when it is up.
 	lookFor    = 50 * time.Microsecond
 	sleepAfter = 20 * time.Microsecond
-	// One looks so many times until another process or goroutine gets its turn. As many ranks as processors need no turns, and lose by each that
-	// somebody else takes; with more ranks nothing goes on without.
-	lookAlone, lookCrowded = 1024, 16
+	// One looks so many times until another process or goroutine gets its turn. As many ranks as processors need no turns, and lose by each
+	// that somebody else takes; with more ranks nothing goes on without. But the processors may be busy with other things: so the number is
+	// halved when a message did not come before a turn, and doubled when it did, between these bounds.
+	lookCrowded, lookShort, lookLong = 16, 64, 1024
 	// batch is how many frames of one peer are taken before those of the next.
 	batch = 32
 )
@@ -62,6 +63,7 @@ func (e *Endpoint) Poll() bool {
 // look looks until there is something in woken, or nothing has come for a while. The caller has entered.
 func (e *Endpoint) look(woken <-chan struct{}, patience time.Duration) {
 	var until time.Time
+	turn, turns := e.turn, 0
 	for n := 1; len(woken) == 0; n++ {
 		if e.poll() {
 			n, until = 0, time.Time{}
@@ -77,7 +79,7 @@ func (e *Endpoint) look(woken <-chan struct{}, patience time.Duration) {
 		if woken == nil && e.wanted.Load() {
 			break
 		}
-		if n%e.turn != 0 {
+		if n%turn != 0 {
 			continue
 		}
 		switch now := time.Now(); {
@@ -87,7 +89,15 @@ func (e *Endpoint) look(woken <-chan struct{}, patience time.Duration) {
 			e.leave()
 			return
 		}
-		rest(n/e.turn%16 == 0)
+		turns++
+		rest(n/turn%16 == 0)
+	}
+	switch {
+	case woken == nil || turn == lookCrowded:
+	case turns > 0:
+		e.turn = max(turn/2, lookShort)
+	default:
+		e.turn = min(2*turn, lookLong)
 	}
 	e.leave()
 }
