@@ -101,15 +101,6 @@ func (c *Comm) newColl(k collKind, op Op, root int) *coll {
 	return x
 }
 
-// refused returns the request of a collective whose arguments are wrong.
-func (c *Comm) refused(k collKind, root int, err error) *Request {
-	peer := root
-	if root < 0 {
-		peer = NoPeer
-	}
-	return doneRequest(Status{}, c.fail(collNames[k], peer, NoPeer, err))
-}
-
 func (x *coll) start(step func(i int) (bool, error)) *Request {
 	x.step = step
 	x.pending.Store(1)

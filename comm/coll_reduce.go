@@ -32,31 +32,10 @@ func (p *partial) above() error {
 // below combines acc with what was received in tmp from lower ranks.
 func (p *partial) below() error { return p.op.apply(p.tmp, p.acc) }
 
-func (c *Comm) checkReduce(in, out Buffer, op Op, haveOut bool) error {
-	err := firstError(in.Err(), out.Err(), op.check(in))
-	if err == nil && haveOut {
-		err = checkShape(in, out, 1, "result buffer")
-	}
-	return err
-}
-
-// Reduce combines every rank's in, element by element, in the root's out. On other ranks out is not used. In place: in and
-// out may be the same memory.
-func (c *Comm) Reduce(in, out Buffer, op Op, root int) error {
-	return wait(c.Ireduce(in, out, op, root))
-}
-
-// Ireduce starts a Reduce. Binomial tree: rank v receives from v plus each bit below its lowest, then sends to v without
+// reduceTree: Binomial tree: rank v receives from v plus each bit below its lowest, then sends to v without
 // its lowest. v counts from the root, or from rank 0 if the operator does not commute; rank 0 then sends the
 // result on to the root.
-func (c *Comm) Ireduce(in, out Buffer, op Op, root int) *Request {
-	err := c.checkRoot(root)
-	if err == nil {
-		err = c.checkReduce(in, out, op, c.rank == root)
-	}
-	if err != nil {
-		return c.refused(reduce, root, err)
-	}
+func (c *Comm) reduceTree(in, out Buffer, op Op, root int) *Request {
 	x := c.newColl(reduce, op, root)
 	n, top := c.size, root
 	if !op.Commutes() {
@@ -116,16 +95,9 @@ func (c *Comm) Ireduce(in, out Buffer, op Op, root int) *Request {
 	})
 }
 
-// Allreduce combines every rank's in, element by element, in every rank's out; with the same bits everywhere. In place: in
-// and out may be the same memory.
-func (c *Comm) Allreduce(in, out Buffer, op Op) error { return wait(c.Iallreduce(in, out, op)) }
-
-// Iallreduce starts an Allreduce. Recursive doubling over the largest power of two that is not above Size: the ranks that
+// allreduceDoubling: Recursive doubling over the largest power of two that is not above Size: the ranks that
 // are too many first give their values to their upper neighbours, and get the result from them.
-func (c *Comm) Iallreduce(in, out Buffer, op Op) *Request {
-	if err := c.checkReduce(in, out, op, true); err != nil {
-		return c.refused(allreduce, -1, err)
-	}
+func (c *Comm) allreduceDoubling(in, out Buffer, op Op) *Request {
 	x := c.newColl(allreduce, op, -1)
 	acc := x.staged(out)
 	p := &partial{op: op, acc: acc, tmp: x.work(in, in.Len())}
@@ -219,15 +191,9 @@ func (c *Comm) Iallreduce(in, out Buffer, op Op) *Request {
 	})
 }
 
-// Scan combines, in rank r's out, the in of ranks 0 to r. In place: in and out may be the same memory.
-func (c *Comm) Scan(in, out Buffer, op Op) error { return wait(c.Iscan(in, out, op)) }
-
-// Iscan starts a Scan. In round k each rank has the result of the 2^k ranks up to itself, sends it 2^k ahead and puts what
+// scanDoubling: In round k each rank has the result of the 2^k ranks up to itself, sends it 2^k ahead and puts what
 // it gets before its own.
-func (c *Comm) Iscan(in, out Buffer, op Op) *Request {
-	if err := c.checkReduce(in, out, op, true); err != nil {
-		return c.refused(scan, -1, err)
-	}
+func (c *Comm) scanDoubling(in, out Buffer, op Op) *Request {
 	x := c.newColl(scan, op, -1)
 	acc := x.staged(out)
 	p := &partial{op: op, acc: acc, tmp: x.work(in, in.Len())}

@@ -36,6 +36,8 @@ type Comm struct {
 	peers []*proc // the ranks that are in this process, to be called directly; nil for others
 	tally *tally  // counts messages; nil: nobody does
 
+	hub *hub // where all ranks meet for collectives; nil if they are in several processes
+
 	collSeq atomic.Uint32 // collectives started; their tag
 
 	// line are the contexts of this communicator and of those that it was made of by Dup and Split: who revokes one of these revokes it.
@@ -124,6 +126,7 @@ func (c *Comm) sub(members []int, ctx uint64) *Comm {
 		}
 	}
 	c.proc.tally.attach(n)
+	n.hub = c.world.hub(n.ctx, n.group[0], n.size)
 	return n
 }
 

@@ -3,7 +3,10 @@
 
 package comm
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Op combines values in reductions. Sum, Min, Max and Prod know the number kinds; OpFunc makes others. The zero Op
 // is refused with ErrType.
@@ -18,6 +21,9 @@ type opImpl struct {
 }
 
 const userOp = 255
+
+// ErrOperator: an operator of the program panicked, at this rank or another one. The operation is lost, and mostly the run.
+var ErrOperator = errors.New("the operator of a reduction panicked")
 
 // The operators of this package. They are commutative. Min and Max of floats are NaN if either value is. Complex
 // numbers have Sum and Prod only; bools and opaque types have none.

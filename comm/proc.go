@@ -448,4 +448,5 @@ func (p *proc) kill(err error) {
 			msg.data.free()
 		}
 	}
+	p.world.hubs.look()
 }

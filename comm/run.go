@@ -241,6 +241,9 @@ type world struct {
 	contexts []atomic.Uint64 // communicators made, by rank
 	local    []*proc         // by rank: what the fabric lets us call directly
 
+	direct bool // collectives go from memory to memory where they can; not if messages are counted; constant
+	hubs   hubs
+
 	// aborted is nil while the run lives; the first to set it decides the run's outcome.
 	aborted atomic.Pointer[abortError]
 	// troubled is set before any rank of this process has a trouble.
@@ -286,7 +289,7 @@ func (d *deaths) joined() error {
 // newWorld returns the run of the ranks whose endpoints are given. The rest is elsewhere.
 func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
 	n := eps[0].Size()
-	w := &world{cfg: cfg, survive: cfg.Survive, size: n, apart: len(eps) < n, procs: make([]*proc, n), local: make([]*proc, n), contexts: make([]atomic.Uint64, n)}
+	w := &world{cfg: cfg, direct: !byMessages.Load() && cfg.stats == nil, survive: cfg.Survive, size: n, apart: len(eps) < n, procs: make([]*proc, n), local: make([]*proc, n), contexts: make([]atomic.Uint64, n)}
 	w.ctx, w.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	for _, ep := range eps {
 		r := ep.Rank()
@@ -305,7 +308,7 @@ func (w *world) comm(r int) *Comm {
 	if limit == 0 {
 		limit = p.ep.Caps(r).EagerLimit
 	}
-	return &Comm{world: w, proc: p, rank: r, size: w.size, eager: uint64(max(limit, 0)), peers: w.local}
+	return &Comm{world: w, proc: p, rank: r, size: w.size, eager: uint64(max(limit, 0)), peers: w.local, hub: w.hub(0, 0, w.size)}
 }
 
 // end ends the run, if it has not ended, with a cause: everything pending completes with it. It returns when that is

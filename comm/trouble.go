@@ -226,6 +226,7 @@ func (p *proc) change(edit func(t *trouble) bool, ps func(*recvOp) error, as fun
 			msg.data.free()
 		}
 	}
+	p.world.hubs.look()
 	return true
 }
 

@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import "context"
+
+// Every collective has a form that waits and one, with an I before its name, that returns a request. Where all ranks are in
+// this process they meet at the communicator's hub; otherwise they exchange messages, by an algorithm that chooser finds.
+
+// Barrier returns when all ranks have called it.
+func (c *Comm) Barrier() error { return c.collective(barrier, Buffer{}, Buffer{}, Op{}, -1) }
+
+// Ibarrier returns a request that completes when all ranks have called it.
+func (c *Comm) Ibarrier() *Request { return c.icollective(barrier, Buffer{}, Buffer{}, Op{}, -1) }
+
+// Bcast copies the root's buf to every rank's buf, which must be of equal size.
+func (c *Comm) Bcast(buf Buffer, root int) error { return c.collective(bcast, buf, buf, Op{}, root) }
+
+// Ibcast starts a Bcast.
+func (c *Comm) Ibcast(buf Buffer, root int) *Request {
+	return c.icollective(bcast, buf, buf, Op{}, root)
+}
+
+// Gather collects every rank's send, in rank order, in the root's recv, which must be Size times as long. On other
+// ranks recv is not used. In place: the root's send may be its own part of recv.
+func (c *Comm) Gather(send, recv Buffer, root int) error {
+	return c.collective(gather, send, recv, Op{}, root)
+}
+
+// Igather starts a Gather.
+func (c *Comm) Igather(send, recv Buffer, root int) *Request {
+	return c.icollective(gather, send, recv, Op{}, root)
+}
+
+// Scatter gives every rank its part, in rank order, of the root's send, which must be Size times as long as recv. On other
+// ranks send is not used. In place: the root's recv may be its own part of send.
+func (c *Comm) Scatter(send, recv Buffer, root int) error {
+	return c.collective(scatter, send, recv, Op{}, root)
+}
+
+// Iscatter starts a Scatter.
+func (c *Comm) Iscatter(send, recv Buffer, root int) *Request {
+	return c.icollective(scatter, send, recv, Op{}, root)
+}
+
+// Allgather collects every rank's send, in rank order, in every rank's recv, which must be Size times as long. In place:
+// send may be the rank's own part of recv.
+func (c *Comm) Allgather(send, recv Buffer) error {
+	return c.collective(allgather, send, recv, Op{}, -1)
+}
+
+// Iallgather starts an Allgather.
+func (c *Comm) Iallgather(send, recv Buffer) *Request {
+	return c.icollective(allgather, send, recv, Op{}, -1)
+}
+
+// Alltoall gives part j of rank i's send to rank j, as part i of its recv. Both buffers have Size parts of one length, the
+// same on all ranks. In place: send and recv may be the same memory.
+func (c *Comm) Alltoall(send, recv Buffer) error { return c.collective(alltoall, send, recv, Op{}, -1) }
+
+// Ialltoall starts an Alltoall.
+func (c *Comm) Ialltoall(send, recv Buffer) *Request {
+	return c.icollective(alltoall, send, recv, Op{}, -1)
+}
+
+// Reduce combines every rank's in, element by element, in the root's out. On other ranks out is not used. In place: in and
+// out may be the same memory.
+func (c *Comm) Reduce(in, out Buffer, op Op, root int) error {
+	return c.collective(reduce, in, out, op, root)
+}
+
+// Ireduce starts a Reduce.
+func (c *Comm) Ireduce(in, out Buffer, op Op, root int) *Request {
+	return c.icollective(reduce, in, out, op, root)
+}
+
+// Allreduce combines every rank's in, element by element, in every rank's out; with the same bits everywhere. In place: in
+// and out may be the same memory.
+func (c *Comm) Allreduce(in, out Buffer, op Op) error {
+	return c.collective(allreduce, in, out, op, -1)
+}
+
+// Iallreduce starts an Allreduce.
+func (c *Comm) Iallreduce(in, out Buffer, op Op) *Request {
+	return c.icollective(allreduce, in, out, op, -1)
+}
+
+// Scan combines, in rank r's out, the in of ranks 0 to r. In place: in and out may be the same memory.
+func (c *Comm) Scan(in, out Buffer, op Op) error { return c.collective(scan, in, out, op, -1) }
+
+// Iscan starts a Scan.
+func (c *Comm) Iscan(in, out Buffer, op Op) *Request { return c.icollective(scan, in, out, op, -1) }
+
+// wait is how blocking collectives wait: an abort completes the request, so no context is needed.
+func wait(r *Request) error {
+	if !r.Done() {
+		_ = r.park(context.Background()) // fails with its context only
+	}
+	return r.err
+}
+
+func (c *Comm) collective(k collKind, in, out Buffer, op Op, root int) error {
+	if c.hub == nil {
+		return wait(c.icollective(k, in, out, op, root))
+	}
+	d := collCall{kind: k, what: newCollective(k, op, root), in: in, out: out, op: op, root: root}
+	if err := c.checkColl(&d); err != nil {
+		return c.failColl(d.what, err)
+	}
+	if !c.direct(&d) {
+		return wait(c.byMessages(&d))
+	}
+	return c.meet(&d)
+}
+
+func (c *Comm) icollective(k collKind, in, out Buffer, op Op, root int) *Request {
+	d := collCall{kind: k, what: newCollective(k, op, root), in: in, out: out, op: op, root: root}
+	if err := c.checkColl(&d); err != nil {
+		return doneRequest(Status{}, c.failColl(d.what, err))
+	}
+	if c.direct(&d) {
+		return c.meetLater(&d)
+	}
+	return c.byMessages(&d)
+}
+
+// checkColl says what is wrong with the arguments of a collective. If nothing is, it notes how large it is, and forgets the
+// buffers that are not used at this rank.
+func (c *Comm) checkColl(d *collCall) error {
+	if d.kind == barrier {
+		return nil
+	}
+	if err := firstError(d.in.Err(), d.out.Err()); err != nil {
+		return err
+	}
+	atRoot := d.root == c.rank
+	switch d.kind {
+	case bcast, gather, scatter, reduce:
+		if err := c.checkRoot(d.root); err != nil {
+			return err
+		}
+	}
+	d.unit = d.in.Bytes()
+	switch d.kind {
+	case bcast:
+		if atRoot {
+			d.out = Buffer{}
+		} else {
+			d.in = Buffer{}
+		}
+	case gather:
+		if !atRoot {
+			d.out = Buffer{}
+			return nil
+		}
+		return checkShape(d.in, d.out, c.size, "receive buffer")
+	case allgather:
+		return checkShape(d.in, d.out, c.size, "receive buffer")
+	case scatter:
+		d.unit = d.out.Bytes()
+		if !atRoot {
+			d.in = Buffer{}
+			return nil
+		}
+		return checkShape(d.out, d.in, c.size, "send buffer")
+	case alltoall:
+		d.unit /= c.size
+		if err := checkShape(d.in, d.out, 1, "receive buffer"); err != nil {
+			return err
+		}
+		if d.in.Len()%c.size != 0 {
+			return errNotDivisible(d.in.Len(), c.size)
+		}
+	case reduce, allreduce, scan:
+		if err := d.op.check(d.in); err != nil {
+			return err
+		}
+		if d.kind == reduce && !atRoot {
+			d.out = Buffer{}
+			return nil
+		}
+		return checkShape(d.in, d.out, 1, "result buffer")
+	}
+	return nil
+}
+
+// byMessages starts a collective that is made of messages.
+func (c *Comm) byMessages(d *collCall) *Request {
+	switch d.kind {
+	case barrier:
+		return c.barrierByMessages()
+	case bcast:
+		if c.rank == d.root {
+			return c.bcastTree(d.in, d.root)
+		}
+		return c.bcastTree(d.out, d.root)
+	case gather:
+		return c.gatherDirect(d.in, d.out, d.root)
+	case scatter:
+		return c.scatterDirect(d.in, d.out, d.root)
+	case allgather:
+		return c.allgatherDirect(d.in, d.out)
+	case alltoall:
+		return c.alltoallDirect(d.in, d.out)
+	case reduce:
+		return c.reduceTree(d.in, d.out, d.op, d.root)
+	case allreduce:
+		return c.allreduceDoubling(d.in, d.out, d.op)
+	case scan:
+		return c.scanDoubling(d.in, d.out, d.op)
+	}
+	panic("comm: bug: " + d.what.String())
+}

@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"weak"
+)
+
+// byMessages makes runs that begin from now on do collectives by messages also in one process. For tests.
+var byMessages atomic.Bool
+
+// direct returns how this communicator's hub does a collective, if it does.
+func (c *Comm) direct(d *collCall) bool {
+	h := c.hub
+	if h == nil {
+		return false
+	}
+	d.large = d.inPlaces(h.size) > inlineMax
+	if !d.large && h.size > flatRanks {
+		return false
+	}
+	if d.large {
+		d.total = d.pieces(h.size)
+	}
+	return true
+}
+
+// inPlaces is how many bytes the fullest place would have in it; the same at all ranks.
+func (d *collCall) inPlaces(n int) int {
+	if d.kind == scatter || d.kind == alltoall {
+		return d.unit * n
+	}
+	return d.unit
+}
+
+// meet is a blocking collective at the hub.
+func (c *Comm) meet(d *collCall) error {
+	h := c.hub
+	if err := c.barredHere(); err != nil {
+		return c.failColl(d.what, err)
+	}
+	seq := h.enter(c, d, nil)
+	if seq == 0 {
+		return wait(c.meetLater(d))
+	}
+	_, err := h.run(c, d, seq, true)
+	return err
+}
+
+// barredHere returns why a collective cannot go on, nil if nothing is in its way.
+func (c *Comm) barredHere() error {
+	if !c.world.troubled.Load() {
+		return nil
+	}
+	return c.trouble(NoPeer, true)
+}
+
+// failColl is the error of a collective.
+func (c *Comm) failColl(what collective, err error) error {
+	peer := int(what>>32) - 1
+	if peer < 0 {
+		peer = NoPeer
+	}
+	return c.fail(collNames[what&0xff], peer, NoPeer, err)
+}
+
+// meetLater starts a collective at the hub.
+func (c *Comm) meetLater(d *collCall) *Request {
+	if err := c.barredHere(); err != nil {
+		return doneRequest(Status{}, c.failColl(d.what, err))
+	}
+	r := &Request{shard: c.proc.shard, owner: c.hub}
+	if seq := c.hub.enter(c, d, r); seq != 0 {
+		c.hub.run(c, d, seq, false)
+	}
+	return r
+}
+
+// cancel is of requests at the hub, which keep it alive: they cannot be withdrawn.
+func (h *hub) cancel() bool { return false }
+
+// hubKey names a communicator in a run: its context, and its first rank in the run, because all colours of a split share a
+// context.
+type hubKey struct {
+	ctx   uint64
+	first int32
+}
+
+// hubs finds the hub of a communicator for its ranks, and all hubs for the end of the run.
+type hubs struct {
+	mu    sync.Mutex
+	fresh map[hubKey]*freshHub // guarded by mu: not all of their ranks have asked yet
+	all   []weak.Pointer[hub]  // guarded by mu: those of communicators that nobody has any more are nil
+}
+
+type freshHub struct {
+	hub   *hub
+	asked int
+}
+
+// hub returns the hub of a communicator, or nil if its ranks are not all in this process, or there is one only. Each of its ranks
+// asks once.
+func (w *world) hub(ctx uint64, first int32, size int) *hub {
+	if w.apart || size == 1 || !w.direct {
+		return nil
+	}
+	w.hubs.mu.Lock()
+	defer w.hubs.mu.Unlock()
+	k := hubKey{ctx, first}
+	f := w.hubs.fresh[k]
+	if f == nil {
+		f = &freshHub{hub: newHub(w, size)}
+		if w.hubs.fresh == nil {
+			w.hubs.fresh = map[hubKey]*freshHub{}
+		}
+		w.hubs.fresh[k] = f
+		w.hubs.add(f.hub)
+	}
+	if f.asked++; f.asked == size {
+		delete(w.hubs.fresh, k)
+	}
+	return f.hub
+}
+
+// add remembers a hub. When the list is full it is swept first, so that it stays in proportion to what is alive.
+func (s *hubs) add(h *hub) {
+	if len(s.all) == cap(s.all) {
+		s.all = slices.DeleteFunc(s.all, func(p weak.Pointer[hub]) bool { return p.Value() == nil })
+		if 2*len(s.all) > cap(s.all) {
+			s.all = slices.Grow(s.all, len(s.all)+8)
+		}
+	}
+	s.all = append(s.all, weak.Make(h))
+}
+
+// look ends what waits at the hubs and has no more to wait for, after something has gone wrong.
+func (s *hubs) look() {
+	s.mu.Lock()
+	all := slices.Clone(s.all)
+	s.mu.Unlock()
+	for _, p := range all {
+		if h := p.Value(); h != nil {
+			h.look()
+		}
+	}
+}

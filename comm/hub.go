@@ -1,0 +1,568 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Ranks that share an address space need no messages for a collective: each publishes its part in a place that all can
+// see, and whoever sees that everything is there computes the result from the places, or copies straight from memory to
+// memory. README.md has the protocol and its argument.
+
+const (
+	hubWidth  = 16  // collectives of one communicator that may be under way at a rank; more wait for a place
+	inlineMax = 216 // bytes that a place has room for
+	flatRanks = 32  // up to here each rank looks at the places of all others; a guess: 32 lines cost what five messages do
+)
+
+// hub is where the ranks of a communicator meet. It exists if they are all in this process.
+type hub struct {
+	// Constant after construction.
+	world *world
+	size  int
+	procs int // processors that run Go code: where there are fewer than ranks, it does not pay to watch
+	ranks []hubRank
+	slots [hubWidth]hubSlot
+
+	late   atomic.Int32 // operations that wait for a place
+	drains atomic.Int32 // calls of drain under way; the first one works for all
+}
+
+// hubSlot is what the places of one collective share: the pieces of large ones. A word is seq<<pieceBits | count, and the
+// first who needs it for a new collective moves it there.
+type hubSlot struct {
+	next atomic.Uint64 // pieces that somebody has taken; allTaken if the collective is aborted
+	done atomic.Uint64 // pieces that are finished
+	err  atomic.Pointer[hubError]
+	_    [40]byte
+}
+
+type hubError struct {
+	seq uint64
+	err error
+}
+
+const (
+	pieceBits = 20
+	allTaken  = 1<<pieceBits - 1
+)
+
+// hubRank is a rank's part of the hub.
+type hubRank struct {
+	places atomic.Pointer[[hubWidth]place] // nil until the rank's first collective
+	known  atomic.Uint64                   // some number such that all ranks have finished all collectives up to it
+
+	mu    sync.Mutex
+	next  uint64    // guarded by mu: the rank's last collective
+	floor uint64    // guarded by mu: the rank has finished all up to this one
+	queue []lateOne // guarded by mu: what waits for a place, oldest first
+	_     [40]byte
+}
+
+type lateOne struct {
+	c   *Comm
+	d   collCall
+	req *Request
+}
+
+// hubPhase is what a place's owner is doing; with the number of the collective it makes the place's state.
+type hubPhase uint64
+
+const (
+	active  hubPhase = 1 + iota // its rank is at it, and ends it itself or makes it passive
+	passive                     // a request, or a caller that sleeps: whoever completes what it waits for claims and ends it
+	claimed                     // somebody else ends it
+)
+
+const phaseBits = 2
+
+func stateOf(seq uint64, p hubPhase) uint64 { return seq<<phaseBits | uint64(p) }
+
+// collCall is a collective as one rank calls it.
+type collCall struct {
+	what    collective
+	kind    collKind
+	root    int
+	unit    int // bytes of a rank's part, or of all if there are no parts
+	large   bool
+	total   int // pieces of a large one
+	op      Op
+	in, out Buffer
+}
+
+// place is what one rank says of one collective. Its owner fills it, publishes it by state, and may fill it anew when all
+// ranks have finished that collective.
+type place struct {
+	state  atomic.Uint64
+	what   collective
+	floor  uint64 // the owner has finished all up to this one
+	unit   int
+	elem   uint64 // kind and size
+	inline [inlineMax]byte
+
+	// Of interest to who ends it.
+	collCall
+	c        *Comm
+	req      *Request   // nil: a caller
+	waiter   *hubWaiter // of a caller that sleeps; set before it is passive
+	inMem    []byte     // of large ones: the memory, or a copy where buffers are strided
+	outMem   []byte
+	stageIn  *block
+	stageOut *block
+	finished atomic.Uint64 // the last collective in this place that the owner has finished
+	_        [24]byte
+}
+
+// hubWaiter is a sleeping caller.
+type hubWaiter struct {
+	ch  chan struct{} // capacity 1
+	err error         // written before the token that says that it is over
+}
+
+var hubWaiters = sync.Pool{New: func() any { return &hubWaiter{ch: make(chan struct{}, 1)} }}
+
+func newHub(w *world, size int) *hub {
+	return &hub{world: w, size: size, procs: runtime.GOMAXPROCS(0), ranks: make([]hubRank, size)}
+}
+
+func (h *hub) place(rank int, seq uint64) *place {
+	if p := h.ranks[rank].places.Load(); p != nil {
+		return &p[seq%hubWidth]
+	}
+	return nil
+}
+
+func (h *hub) slot(seq uint64) *hubSlot { return &h.slots[seq%hubWidth] }
+
+// room reports whether the rank's place for a collective is free: whether all ranks have finished the one before in it.
+func (h *hub) room(me int, seq uint64) bool {
+	if seq <= hubWidth {
+		return true
+	}
+	old := seq - hubWidth
+	if h.ranks[me].known.Load() >= old {
+		return true
+	}
+	for r := range h.ranks {
+		if p := h.place(r, seq); p == nil || p.finished.Load() < old {
+			return false
+		}
+	}
+	return true
+}
+
+// enter publishes a rank's part of its next collective and returns the number; 0 if there is no place, and the request, which
+// must then be one, waits for it.
+func (h *hub) enter(c *Comm, d *collCall, req *Request) uint64 {
+	r := &h.ranks[c.rank]
+	r.mu.Lock()
+	seq := r.next + 1
+	if len(r.queue) == 0 && h.room(c.rank, seq) {
+		h.publish(c, r, d, seq, req)
+		r.mu.Unlock()
+		return seq
+	}
+	if req == nil {
+		r.mu.Unlock()
+		return 0
+	}
+	r.queue = append(r.queue, lateOne{c, *d, req})
+	h.late.Add(1)
+	r.mu.Unlock()
+	if c.barredHere() != nil {
+		h.look() // it may have been here before
+	}
+	h.drain() // room may have been made before others saw that somebody waits
+	return 0
+}
+
+// publish fills the rank's place and shows it. The caller holds mu.
+func (h *hub) publish(c *Comm, r *hubRank, d *collCall, seq uint64, req *Request) {
+	ps := r.places.Load()
+	if ps == nil {
+		ps = new([hubWidth]place)
+		r.places.Store(ps)
+	}
+	r.next = seq
+	for r.floor+1 < seq && ps[(r.floor+1)%hubWidth].finished.Load() == r.floor+1 {
+		r.floor++
+	}
+	p := &ps[seq%hubWidth]
+	p.what, p.unit, p.floor = d.what, d.unit, r.floor
+	p.elem = elemOf(&d.in, &d.out)
+	p.collCall, p.c, p.req, p.waiter = *d, c, req, nil
+	if !d.large {
+		if n := d.published(c.rank, h.size); n > 0 {
+			if n == 8 && d.in.count == 1 {
+				*(*[8]byte)(p.inline[:]) = *(*[8]byte)(d.in.block(0))
+			} else {
+				d.in.CopyToBytes(p.inline[:n], 0)
+			}
+		}
+	} else {
+		p.stage()
+	}
+	p.state.Store(stateOf(seq, active))
+}
+
+func elemOf(in, out *Buffer) uint64 {
+	t := in.typ
+	if t == nil {
+		t = out.typ
+	}
+	if t == nil {
+		return 0
+	}
+	return uint64(t.kind)<<32 | uint64(t.size)
+}
+
+// published is how many bytes a rank shows in its place.
+func (d *collCall) published(me, n int) int {
+	switch d.kind {
+	case barrier:
+		return 0
+	case bcast:
+		if me != d.root {
+			return 0
+		}
+	case scatter:
+		if me != d.root {
+			return 0
+		}
+		return d.unit * n
+	case alltoall:
+		return d.unit * n
+	}
+	return d.unit
+}
+
+// here returns the first rank, from a given one on, whose part of a collective is not there yet; the size if all are.
+func (h *hub) here(seq uint64, from int) int {
+	for ; from < h.size; from++ {
+		if p := h.place(from, seq); p == nil || p.state.Load()>>phaseBits != seq {
+			break
+		}
+	}
+	return from
+}
+
+// ready reports whether a rank can go on with a collective. It looks at states only, so anybody may ask at any time.
+func (h *hub) ready(d *collCall, me int, seq uint64) bool {
+	if d.large {
+		return h.here(seq, 0) == h.size && (h.complete(d, seq) || !h.exhausted(d, seq))
+	}
+	switch d.kind {
+	case bcast, scatter:
+		if me == d.root {
+			return true
+		}
+		q := h.place(d.root, seq)
+		return q != nil && q.state.Load()>>phaseBits == seq
+	case reduce, gather:
+		if me != d.root {
+			return true
+		}
+	}
+	return h.here(seq, 0) == h.size
+}
+
+// told ends what others wait for, as far as it was me's part that they were waiting for. me is active.
+func (h *hub) told(d *collCall, me int, seq uint64) {
+	switch {
+	case d.large:
+	case d.kind == bcast || d.kind == scatter:
+		if me != d.root {
+			return
+		}
+	case d.kind == reduce || d.kind == gather:
+		if me != d.root {
+			if q := h.place(d.root, seq); q != nil && q.state.Load() == stateOf(seq, passive) {
+				h.serve(q, d.root, seq)
+			}
+			return
+		}
+	}
+	if !d.large && d.kind != bcast && d.kind != scatter && h.here(seq, 0) < h.size {
+		return
+	}
+	for i := 1; i < h.size; i++ {
+		r := (me + i) % h.size
+		if q := h.place(r, seq); q != nil && q.state.Load() == stateOf(seq, passive) {
+			h.serve(q, r, seq)
+		}
+	}
+}
+
+// serve ends a passive rank's collective, if that has what it needs. The caller is active in the same collective, so the
+// place stays what it is.
+func (h *hub) serve(q *place, r int, seq uint64) {
+	if !h.ready(&q.collCall, r, seq) {
+		return
+	}
+	if q.large && h.agreed(q, r, seq) == nil && !h.complete(&q.collCall, seq) {
+		return // there is work to do first; who does the last of it ends it
+	}
+	if q.state.CompareAndSwap(stateOf(seq, passive), stateOf(seq, claimed)) {
+		h.finishFor(q, r, seq)
+	}
+}
+
+// finishFor ends a claimed place with its result. If a user's operator panics, its rank is not to wait for ever.
+func (h *hub) finishFor(q *place, r int, seq uint64) {
+	if q.op.impl == nil || q.op.impl.user == nil {
+		h.finish(q, seq, h.result(q, r, seq), false)
+		return
+	}
+	err := error(ErrOperator)
+	defer func() { h.finish(q, seq, err, false) }()
+	err = h.result(q, r, seq)
+}
+
+// watchFlat and watchLarge are how often a caller looks before it sleeps: some microseconds, as long as it takes to be
+// woken; while others copy for us, longer. Guesses.
+const (
+	watchFlat  = 1000
+	watchLarge = 8000
+	yields     = 20 // where processors are scarce, others are let run instead
+)
+
+// run goes on with a collective that me has published, as its active caller, until it is over, or until it has to be ended
+// by somebody else. It returns whether it is over, and the error.
+func (h *hub) run(c *Comm, d *collCall, seq uint64, caller bool) (bool, error) {
+	me := c.rank
+	p := h.place(me, seq)
+	first := true
+	for {
+		// Me is active: all places of this collective stay what they are.
+		if first || d.large {
+			first = false
+			h.told(d, me, seq)
+		}
+		if h.ready(d, me, seq) {
+			err := h.agreed(p, me, seq)
+			if err == nil && d.large {
+				h.work(p, me, seq)
+			}
+			if err != nil || !d.large || h.complete(d, seq) {
+				if err == nil {
+					err = h.result(p, me, seq)
+				}
+				return true, h.finish(p, seq, err, true)
+			}
+		}
+		if caller && h.watch(d, me, seq) {
+			continue
+		}
+		if err := c.barredHere(); err != nil && (!d.large || h.close(seq)) {
+			return true, h.finish(p, seq, err, true)
+		}
+		var w *hubWaiter
+		if caller {
+			w = hubWaiters.Get().(*hubWaiter)
+			p.waiter = w
+		}
+		p.state.Store(stateOf(seq, passive))
+		// Whoever looked at the place before that has left it alone, so look again.
+		if h.ready(d, me, seq) || c.barredHere() != nil {
+			if p.state.CompareAndSwap(stateOf(seq, passive), stateOf(seq, active)) {
+				if w != nil {
+					hubWaiters.Put(w)
+				}
+				continue
+			}
+		}
+		if !caller {
+			return false, nil
+		}
+		<-w.ch
+		help := p.state.Load() == stateOf(seq, active)
+		err := w.err
+		w.err = nil
+		hubWaiters.Put(w)
+		if !help {
+			return true, err
+		}
+	}
+}
+
+// watch looks for a while whether it goes on.
+func (h *hub) watch(d *collCall, me int, seq uint64) bool {
+	if h.procs < h.size {
+		for range yields {
+			runtime.Gosched()
+			if h.ready(d, me, seq) {
+				return true
+			}
+		}
+		return false
+	}
+	n := watchFlat
+	if d.large {
+		n = watchLarge
+	}
+	for range n {
+		if h.ready(d, me, seq) {
+			return true
+		}
+	}
+	return false
+}
+
+// agreed checks that the ranks are in the same collective, as far as this one depends on them, and notes how far they are. The
+// place is active or claimed.
+func (h *hub) agreed(p *place, me int, seq uint64) error {
+	lo, hi := 0, h.size
+	if !p.large {
+		switch p.kind {
+		case bcast, scatter:
+			lo, hi = p.root, p.root+1
+		case reduce, gather:
+			if me != p.root {
+				return nil
+			}
+		}
+	}
+	least := p.floor
+	for r := lo; r < hi; r++ {
+		q := h.place(r, seq)
+		switch {
+		case q.what != p.what:
+			return fmt.Errorf("%w: rank %d is in %v where this rank is in %v", ErrMismatch, r, q.what, p.what)
+		case q.unit != p.unit:
+			return fmt.Errorf("%w: rank %d sends %d bytes where this rank expects %d", ErrMismatch, r, q.unit, p.unit)
+		case q.elem != p.elem && p.unit > 0 && (p.op.impl != nil || !fits(Kind(q.elem>>32), Kind(p.elem>>32), int(uint32(q.elem)), int(uint32(p.elem)))):
+			return typeMismatch(Kind(p.elem>>32), Kind(q.elem>>32), int(uint32(p.elem)), int(uint32(q.elem)))
+		}
+		least = min(least, q.floor)
+	}
+	if k := &h.ranks[me].known; hi-lo == h.size && k.Load() < least {
+		k.Store(least) // another goroutine may store less at the same time, which is true as well
+	}
+	return nil
+}
+
+// result computes what a place waits for, and writes it to its memory. The place is active or claimed, and ready; a large one is
+// complete.
+func (h *hub) result(p *place, me int, seq uint64) error {
+	if err := h.agreed(p, me, seq); err != nil {
+		return err
+	}
+	if !p.large {
+		return h.flat(p, me, seq)
+	}
+	if e := h.slot(seq).err.Load(); e != nil && e.seq == seq {
+		return e.err
+	}
+	return nil
+}
+
+// finish ends a collective at a rank. The caller has the right to: it has claimed the place, or it is the rank itself, active.
+func (h *hub) finish(p *place, seq uint64, err error, self bool) error {
+	p.unstage(err)
+	c, what, req, waiter := p.c, p.what, p.req, p.waiter
+	if err != nil {
+		err = c.failColl(what, err)
+	}
+	p.in.ptr, p.out.ptr, p.c, p.req = nil, nil, nil, nil // what the caller has need not be kept alive
+	p.finished.Store(seq)                                // from here on the place may be filled anew
+	if h.late.Load() != 0 {
+		h.drain()
+	}
+	switch {
+	case req != nil:
+		req.complete(Status{}, err)
+	case !self:
+		waiter.err = err
+		waiter.ch <- struct{}{}
+	}
+	return err
+}
+
+// drain finds places for what waits for one. The first call that comes works for those that come meanwhile.
+func (h *hub) drain() {
+	if h.drains.Add(1) > 1 {
+		return
+	}
+	for n := int32(1); n > 0; n = h.drains.Add(-n) {
+		for me := range h.ranks {
+			for h.drainOne(me) {
+			}
+		}
+	}
+}
+
+// drainOne starts the oldest waiting operation of a rank, if it has a place.
+func (h *hub) drainOne(me int) bool {
+	r := &h.ranks[me]
+	r.mu.Lock()
+	seq := r.next + 1
+	if len(r.queue) == 0 || !h.room(me, seq) {
+		r.mu.Unlock()
+		return false
+	}
+	one := r.queue[0]
+	r.queue[0] = lateOne{}
+	r.queue = r.queue[1:]
+	h.publish(one.c, r, &one.d, seq, one.req)
+	r.mu.Unlock()
+	h.late.Add(-1)
+	h.run(one.c, &one.d, seq, false)
+	return true
+}
+
+// look ends what waits and cannot go on, because of a trouble of its rank. What others already work on is completed by them.
+func (h *hub) look() {
+	for me := range h.ranks {
+		r := &h.ranks[me]
+		var ended []lateOne
+		r.mu.Lock()
+		r.queue = slices.DeleteFunc(r.queue, func(one lateOne) bool {
+			if one.c.barredHere() == nil {
+				return false
+			}
+			ended = append(ended, one)
+			return true
+		})
+		r.mu.Unlock()
+		h.late.Add(-int32(len(ended)))
+		for _, one := range ended {
+			one.req.complete(Status{}, one.c.failColl(one.d.what, one.c.barredHere()))
+		}
+		ps := r.places.Load()
+		for i := 0; ps != nil && i < hubWidth; i++ {
+			p := &ps[i]
+			s := p.state.Load()
+			if hubPhase(s&(1<<phaseBits-1)) == passive {
+				h.examine(p, me, s>>phaseBits)
+			}
+		}
+	}
+}
+
+// examine ends a passive place if its rank has a trouble. It has to claim the place to know that.
+func (h *hub) examine(p *place, me int, seq uint64) {
+	for p.state.CompareAndSwap(stateOf(seq, passive), stateOf(seq, claimed)) {
+		d := p.collCall
+		all := d.large && h.here(seq, 0) == h.size
+		err := p.c.barredHere()
+		switch {
+		case err != nil && (!d.large || h.close(seq)):
+			h.finish(p, seq, err, false)
+			return
+		case !d.large && h.ready(&d, me, seq), all && h.complete(&d, seq), all && h.agreed(p, me, seq) != nil:
+			h.finishFor(p, me, seq)
+			return
+		}
+		// Give it back, and look again: who could have ended it meanwhile has found it claimed.
+		p.state.Store(stateOf(seq, passive))
+		if d.large && (all || h.here(seq, 0) < h.size) && !h.complete(&d, seq) || !d.large && !h.ready(&d, me, seq) {
+			return
+		}
+	}
+}

@@ -1,0 +1,229 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import "sync"
+
+// maxDepth is the depth of the deepest tree of combinations: that of 2^31 ranks.
+const maxDepth = 31
+
+// executor does pieces of a large collective: copies and combinations from memory to memory. How the memory of another rank
+// is reached is memory's affair.
+type executor struct {
+	hub  *hub
+	seq  uint64
+	call *collCall
+
+	acc    *block // working memory
+	levels [maxDepth]*block
+}
+
+var executors = sync.Pool{New: func() any { return new(executor) }}
+
+func (e *executor) release() {
+	if e.acc != nil {
+		e.acc.free()
+	}
+	for _, b := range e.levels {
+		if b != nil {
+			b.free()
+		}
+	}
+	*e = executor{}
+	executors.Put(e)
+}
+
+func (e *executor) in(r int) []byte  { return e.hub.place(r, e.seq).inMem }
+func (e *executor) out(r int) []byte { return e.hub.place(r, e.seq).outMem }
+
+func scratch(b **block, n int) []byte {
+	if *b == nil || len((*b).b) < n {
+		if *b != nil {
+			(*b).free()
+		}
+		*b = newBlock(n)
+	}
+	return (*b).b[:n]
+}
+
+// do does piece i.
+func (e *executor) do(i int) error {
+	d, n := e.call, e.hub.size
+	cuts, size := d.cuts(n), d.pieceSize(n)
+	lo := i % cuts * size
+	hi := min(lo+size, d.unit)
+	which := i / cuts
+	switch d.kind {
+	case bcast:
+		from := e.in(d.root)[lo:hi]
+		for r := range n {
+			if r != d.root {
+				copy(e.out(r)[lo:hi], from)
+			}
+		}
+	case gather:
+		move(e.out(d.root)[which*d.unit+lo:which*d.unit+hi], e.in(which)[lo:hi])
+	case scatter:
+		move(e.out(which)[lo:hi], e.in(d.root)[which*d.unit+lo:which*d.unit+hi])
+	case allgather:
+		from := e.in(which)[lo:hi]
+		for r := range n {
+			move(e.out(r)[which*d.unit+lo:which*d.unit+hi], from)
+		}
+	case alltoall:
+		e.swap(which, lo, hi)
+	case reduce, allreduce:
+		return e.reduce(lo, hi)
+	case scan:
+		return e.scan(lo, hi)
+	}
+	return nil
+}
+
+// move copies, unless it is there already.
+func move(dst, src []byte) {
+	if len(src) > 0 && &dst[0] != &src[0] {
+		copy(dst, src)
+	}
+}
+
+// swap does what two ranks send each other in an alltoall, which may be the same memory as what they receive. Pairs are counted
+// (0,0), (0,1), (1,1), (0,2), …
+func (e *executor) swap(pair, lo, hi int) {
+	i, j := 0, 0
+	for pair > j {
+		pair -= j + 1
+		j++
+	}
+	i = pair
+	unit := e.call.unit
+	ij, ji := e.in(i)[j*unit+lo:j*unit+hi], e.in(j)[i*unit+lo:i*unit+hi]
+	toI, toJ := e.out(i)[j*unit+lo:j*unit+hi], e.out(j)[i*unit+lo:i*unit+hi]
+	if i == j {
+		move(toI, ij)
+		return
+	}
+	if len(ij) > 0 && &toI[0] == &ij[0] {
+		kept := scratch(&e.acc, hi-lo)
+		copy(kept, ij)
+		ij = kept
+	}
+	copy(toI, ji)
+	copy(toJ, ij)
+}
+
+// reduce combines all ranks' elements and gives the result to whom it belongs.
+func (e *executor) reduce(lo, hi int) error {
+	d, n := e.call, e.hub.size
+	t := treeOf(d, n)
+	t.leaf = func(r int) []byte { return e.in(r)[lo:hi] }
+	acc := scratch(&e.acc, hi-lo)
+	if err := t.eval(e, acc, 0, t.width, 0); err != nil {
+		return err
+	}
+	if d.kind == reduce {
+		copy(e.out(d.root)[lo:hi], acc)
+		return nil
+	}
+	for r := range n {
+		copy(e.out(r)[lo:hi], acc)
+	}
+	return nil
+}
+
+// scan gives each rank what the ranks up to it come to, in the order of scanDoubling.
+func (e *executor) scan(lo, hi int) error {
+	n := e.hub.size
+	for r := range n {
+		move(e.out(r)[lo:hi], e.in(r)[lo:hi])
+	}
+	for d := 1; d < n; d *= 2 {
+		for r := n - 1; r >= d; r-- {
+			if err := e.call.op.apply(e.call.in.over(e.out(r - d)[lo:hi]), e.call.in.over(e.out(r)[lo:hi])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tree is the order in which a reduction combines: the same, and so the same bits, as by messages.
+type tree struct {
+	op    Op
+	like  Buffer
+	n     int
+	width int // a power of two that is not less than the number of leaves
+	fold  int // leaves that are two ranks: those of allreduceDoubling, beyond a power of two
+	top   int // rank of leaf 0
+	leaf  func(r int) []byte
+}
+
+func treeOf(d *collCall, n int) tree {
+	t := tree{op: d.op, like: d.in, n: n, width: 1}
+	for 2*t.width <= n {
+		t.width *= 2
+	}
+	if d.kind == reduce {
+		if t.width < n {
+			t.width *= 2
+		}
+		if d.op.Commutes() {
+			t.top = d.root
+		}
+		return t
+	}
+	t.fold = n - t.width
+	return t
+}
+
+// single returns the memory of a leaf that is one rank, nil if it is two. It does not exist if it has no rank.
+func (t *tree) single(v int) (mem []byte, exists bool) {
+	switch {
+	case v < t.fold:
+		return nil, true
+	case v+t.fold >= t.n:
+		return nil, false
+	}
+	return t.leaf((v + t.fold + t.top) % t.n), true
+}
+
+// eval leaves the combination of the leaves from lo up to hi, a power of two of them, in dst. Leaf lo exists.
+func (t *tree) eval(e *executor, dst []byte, lo, hi, depth int) error {
+	if hi-lo == 1 {
+		if mem, _ := t.single(lo); mem != nil {
+			copy(dst, mem)
+			return nil
+		}
+		return t.op.combine(t.like.over(dst), t.like.over(t.leaf(2*lo)), t.like.over(t.leaf(2*lo+1)))
+	}
+	mid := (lo + hi) / 2
+	if _, exists := t.single(mid); !exists {
+		return t.eval(e, dst, lo, mid, depth)
+	}
+	// The lower half where it is, or in working memory; the upper half in dst.
+	var lower, upper []byte
+	if mid-lo == 1 {
+		lower, _ = t.single(lo)
+		upper, _ = t.single(mid)
+	}
+	if lower == nil {
+		lower = scratch(&e.levels[depth], len(dst))
+		if err := t.eval(e, lower, lo, mid, depth+1); err != nil {
+			return err
+		}
+	}
+	if upper != nil {
+		return t.op.combine(t.like.over(dst), t.like.over(lower), t.like.over(upper))
+	}
+	if err := t.eval(e, dst, mid, hi, depth+1); err != nil {
+		return err
+	}
+	return t.op.apply(t.like.over(lower), t.like.over(dst))
+}
+
+// combine sets dst to a combined with b.
+func (o Op) combine(dst, a, b Buffer) error {
+	copyPayload(dst, b)
+	return o.apply(a, dst)
+}
