@@ -62,7 +62,7 @@ type hubRank struct {
 	next  uint64    // guarded by mu: the rank's last collective
 	floor uint64    // guarded by mu: the rank has finished all up to this one
 	queue []lateOne // guarded by mu: what waits for a place, oldest first
-	_     [40]byte
+	_     [64]byte
 }
 
 type lateOne struct {
@@ -75,14 +75,27 @@ type lateOne struct {
 type hubPhase uint64
 
 const (
-	active  hubPhase = 1 + iota // its rank is at it, and ends it itself or makes it passive
-	passive                     // a request, or a caller that sleeps: whoever completes what it waits for claims and ends it
+	active  hubPhase = 1 + iota // its rank is at it, and ends it itself or lets it wait
+	passive                     // a request: whoever completes what it waits for claims and ends it
+	asleep                      // a caller that sleeps: likewise; or it is made active and woken, to help
 	claimed                     // somebody else ends it
 )
 
-const phaseBits = 2
+const phaseBits = 3
 
 func stateOf(seq uint64, p hubPhase) uint64 { return seq<<phaseBits | uint64(p) }
+
+// waits returns the state of a place whose rank is passive or asleep in a collective, if it is.
+func (p *place) waits(seq uint64) (uint64, bool) {
+	s := p.state.Load()
+	return s, s == stateOf(seq, passive) || s == stateOf(seq, asleep)
+}
+
+// claim makes somebody the one who ends what waits.
+func (p *place) claim(seq uint64) bool {
+	s, ok := p.waits(seq)
+	return ok && p.state.CompareAndSwap(s, stateOf(seq, claimed))
+}
 
 // collCall is a collective as one rank calls it.
 type collCall struct {
@@ -282,7 +295,7 @@ func (h *hub) told(d *collCall, me int, seq uint64) {
 		}
 	case d.kind == reduce || d.kind == gather:
 		if me != d.root {
-			if q := h.place(d.root, seq); q != nil && q.state.Load() == stateOf(seq, passive) {
+			if q := h.place(d.root, seq); q != nil {
 				h.serve(q, d.root, seq)
 			}
 			return
@@ -293,22 +306,22 @@ func (h *hub) told(d *collCall, me int, seq uint64) {
 	}
 	for i := 1; i < h.size; i++ {
 		r := (me + i) % h.size
-		if q := h.place(r, seq); q != nil && q.state.Load() == stateOf(seq, passive) {
+		if q := h.place(r, seq); q != nil {
 			h.serve(q, r, seq)
 		}
 	}
 }
 
-// serve ends a passive rank's collective, if that has what it needs. The caller is active in the same collective, so the
+// serve ends the collective of a rank that waits, if that has what it needs. The caller is active in the same collective, so the
 // place stays what it is.
 func (h *hub) serve(q *place, r int, seq uint64) {
-	if !h.ready(&q.collCall, r, seq) {
+	if _, ok := q.waits(seq); !ok || !h.ready(&q.collCall, r, seq) {
 		return
 	}
 	if q.large && h.agreed(q, r, seq) == nil && !h.complete(&q.collCall, seq) {
 		return // there is work to do first; who does the last of it ends it
 	}
-	if q.state.CompareAndSwap(stateOf(seq, passive), stateOf(seq, claimed)) {
+	if q.claim(seq) {
 		h.finishFor(q, r, seq)
 	}
 }
@@ -363,14 +376,15 @@ func (h *hub) run(c *Comm, d *collCall, seq uint64, caller bool) (bool, error) {
 			return true, h.finish(p, seq, err, true)
 		}
 		var w *hubWaiter
+		ph := passive
 		if caller {
-			w = hubWaiters.Get().(*hubWaiter)
+			w, ph = hubWaiters.Get().(*hubWaiter), asleep
 			p.waiter = w
 		}
-		p.state.Store(stateOf(seq, passive))
+		p.state.Store(stateOf(seq, ph))
 		// Whoever looked at the place before that has left it alone, so look again.
 		if h.ready(d, me, seq) || c.barredHere() != nil {
-			if p.state.CompareAndSwap(stateOf(seq, passive), stateOf(seq, active)) {
+			if p.state.CompareAndSwap(stateOf(seq, ph), stateOf(seq, active)) {
 				if w != nil {
 					hubWaiters.Put(w)
 				}
@@ -537,17 +551,18 @@ func (h *hub) look() {
 		ps := r.places.Load()
 		for i := 0; ps != nil && i < hubWidth; i++ {
 			p := &ps[i]
-			s := p.state.Load()
-			if hubPhase(s&(1<<phaseBits-1)) == passive {
-				h.examine(p, me, s>>phaseBits)
-			}
+			h.examine(p, me, p.state.Load()>>phaseBits)
 		}
 	}
 }
 
-// examine ends a passive place if its rank has a trouble. It has to claim the place to know that.
+// examine ends what waits at a place if its rank has a trouble. It has to claim the place to know that.
 func (h *hub) examine(p *place, me int, seq uint64) {
-	for p.state.CompareAndSwap(stateOf(seq, passive), stateOf(seq, claimed)) {
+	for {
+		was, ok := p.waits(seq)
+		if !ok || !p.state.CompareAndSwap(was, stateOf(seq, claimed)) {
+			return
+		}
 		d := p.collCall
 		all := d.large && h.here(seq, 0) == h.size
 		err := p.c.barredHere()
@@ -560,7 +575,7 @@ func (h *hub) examine(p *place, me int, seq uint64) {
 			return
 		}
 		// Give it back, and look again: who could have ended it meanwhile has found it claimed.
-		p.state.Store(stateOf(seq, passive))
+		p.state.Store(was)
 		if d.large && (all || h.here(seq, 0) < h.size) && !h.complete(&d, seq) || !d.large && !h.ready(&d, me, seq) {
 			return
 		}

@@ -221,9 +221,3 @@ func (t *tree) eval(e *executor, dst []byte, lo, hi, depth int) error {
 	}
 	return t.op.apply(t.like.over(lower), t.like.over(dst))
 }
-
-// combine sets dst to a combined with b.
-func (o Op) combine(dst, a, b Buffer) error {
-	copyPayload(dst, b)
-	return o.apply(a, dst)
-}

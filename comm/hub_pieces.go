@@ -203,17 +203,17 @@ func (s *hubSlot) fail(seq uint64, err error) {
 func (h *hub) wakeHelpers(me int, seq uint64) {
 	for r := range h.size {
 		q := h.place(r, seq)
-		if r != me && q.req == nil && q.state.CompareAndSwap(stateOf(seq, passive), stateOf(seq, active)) {
+		if r != me && q.state.CompareAndSwap(stateOf(seq, asleep), stateOf(seq, active)) {
 			q.waiter.ch <- struct{}{}
 		}
 	}
 }
 
-// tellAll ends the collective for all that are passive: the last piece is finished.
+// tellAll ends the collective for all that wait: the last piece is finished.
 func (h *hub) tellAll(me int, seq uint64) {
 	for r := range h.size {
-		if q := h.place(r, seq); r != me && q.state.CompareAndSwap(stateOf(seq, passive), stateOf(seq, claimed)) {
-			h.finish(q, seq, h.result(q, r, seq), false)
+		if q := h.place(r, seq); r != me && q.claim(seq) {
+			h.finishFor(q, r, seq)
 		}
 	}
 }

@@ -6,6 +6,8 @@ package comm
 import (
 	"errors"
 	"fmt"
+
+	"weft/internal/vec"
 )
 
 // Op combines values in reductions. Sum, Min, Max and Prod know the number kinds; OpFunc makes others. The zero Op
@@ -16,7 +18,7 @@ type opImpl struct {
 	name    string
 	id      uint8 // in the aux of collectives; all user operators share one
 	commute bool
-	kernels [numKinds]func(in, inout Buffer)     // by kind; nil: not for this kind
+	kernels kernelTable                          // by kind; nil: not for this kind. dst may be a or b
 	user    func(in, inout Buffer) (bool, error) // user operator
 }
 
@@ -112,52 +114,35 @@ func (o Op) apply(in, inout Buffer) error {
 		return err
 	}
 	if in.Len() > 0 {
-		o.impl.kernels[in.Kind()](in, inout)
+		o.impl.kernels[in.Kind()](inout, in, inout)
 	}
 	return nil
 }
 
-type ordered interface {
-	~uint8 | ~int8 | ~int16 | ~int32 | ~int64 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64
+func sumOf[T vec.Number](dst, a, b Buffer) { vec.Sum(elements[T](dst), elements[T](a), elements[T](b)) }
+func prodOf[T vec.Number](dst, a, b Buffer) {
+	vec.Prod(elements[T](dst), elements[T](a), elements[T](b))
+}
+func minOf[T vec.Ordered](dst, a, b Buffer) {
+	vec.Min(elements[T](dst), elements[T](a), elements[T](b))
+}
+func maxOf[T vec.Ordered](dst, a, b Buffer) {
+	vec.Max(elements[T](dst), elements[T](a), elements[T](b))
 }
 
-type number interface {
-	ordered | ~complex64 | ~complex128
-}
-
-func sumOf[T number](in, inout Buffer) {
-	a, b := elements[T](in), elements[T](inout)
-	b = b[:len(a)]
-	for i, v := range a {
-		b[i] += v
+// combine sets dst to a combined with b. All are contiguous, of one type and length; dst is not a or b, or the same memory.
+func (o Op) combine(dst, a, b Buffer) error {
+	if dst.typ != nil && o.impl.user == nil {
+		if dst.Len() > 0 {
+			o.impl.kernels[dst.Kind()](dst, a, b)
+		}
+		return nil
 	}
+	copyPayload(dst, b)
+	return o.apply(a, dst)
 }
 
-func prodOf[T number](in, inout Buffer) {
-	a, b := elements[T](in), elements[T](inout)
-	b = b[:len(a)]
-	for i, v := range a {
-		b[i] *= v
-	}
-}
-
-func minOf[T ordered](in, inout Buffer) {
-	a, b := elements[T](in), elements[T](inout)
-	b = b[:len(a)]
-	for i, v := range a {
-		b[i] = min(v, b[i])
-	}
-}
-
-func maxOf[T ordered](in, inout Buffer) {
-	a, b := elements[T](in), elements[T](inout)
-	b = b[:len(a)]
-	for i, v := range a {
-		b[i] = max(v, b[i])
-	}
-}
-
-type kernelTable = [numKinds]func(in, inout Buffer)
+type kernelTable = [numKinds]func(dst, a, b Buffer)
 
 var (
 	sumKernels = kernelTable{Byte: sumOf[uint8], Int8: sumOf[int8], Int16: sumOf[int16], Int32: sumOf[int32], Int64: sumOf[int64],

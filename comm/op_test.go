@@ -8,9 +8,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"weft/internal/vec"
 )
 
-func testOps[T ordered](t *testing.T) {
+func testOps[T vec.Ordered](t *testing.T) {
 	for _, x := range []struct {
 		op   Op
 		want []T

@@ -1,0 +1,271 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Sizes around what a place has room for, around a piece, and of several pieces.
+func TestHubSizes(t *testing.T) {
+	for _, ranks := range []int{2, 3, 5} {
+		for _, n := range []int{13, 14, 27, 28, pieceLeast/8 - 1, pieceLeast/8 + 1, 9000} {
+			require.NoError(t, Run(t.Context(), Config{Ranks: ranks}, func(c *Comm) error {
+				if c.hub == nil {
+					return errors.New("ranks of one process have no hub")
+				}
+				return checkCollectives(c, n)
+			}), "%d ranks, %d elements", ranks, n)
+		}
+	}
+}
+
+// floatBits are the results of reductions of floats, whose last bits depend on the order.
+func floatBits(t *testing.T, ranks, n int) [][]float64 {
+	t.Helper()
+	results := make([][]float64, ranks)
+	require.NoError(t, Run(t.Context(), Config{Ranks: ranks}, func(c *Comm) error {
+		rng := rand.New(rand.NewPCG(uint64(c.Rank()), 1))
+		in, out := make([]float64, n), make([]float64, n)
+		for i := range in {
+			in[i] = rng.NormFloat64() * 1e8
+		}
+		var all []float64
+		for root := range ranks {
+			if err := c.Reduce(Of(in), Of(out), Sum, root); err != nil {
+				return err
+			}
+			all = append(all, out...)
+		}
+		if err := c.Scan(Of(in), Of(out), Sum); err != nil {
+			return err
+		}
+		all = append(all, out...)
+		if err := c.Allreduce(Of(in), Of(in), Prod); err != nil { // in place
+			return err
+		}
+		results[c.Rank()] = append(all, in...)
+		return nil
+	}))
+	return results
+}
+
+func TestHubCombinesInTheOrderOfMessages(t *testing.T) {
+	for ranks := 2; ranks <= 9; ranks++ {
+		for _, n := range []int{1, 20, 3000} {
+			direct := floatBits(t, ranks, n)
+			byMessages.Store(true)
+			require.Equal(t, floatBits(t, ranks, n), direct, "%d ranks, %d elements", ranks, n)
+			byMessages.Store(false)
+		}
+	}
+}
+
+// One rank is far ahead of the others: what has no place waits for one, and nothing is lost or mixed up.
+func TestHubWaitsForPlaces(t *testing.T) {
+	const many = 5*hubWidth + 3
+	for _, ranks := range []int{2, 3, 4} {
+		for _, n := range []int{1, 100} {
+			var ahead sync.WaitGroup
+			ahead.Add(1)
+			require.NoError(t, Run(t.Context(), Config{Ranks: ranks}, func(c *Comm) error {
+				if c.Rank() != 0 {
+					ahead.Wait()
+				}
+				var reqs []*Request
+				sums, got := make([]int, many*n), make([]int, many*n)
+				for i := range many {
+					in := make([]int, n)
+					for k := range in {
+						in[k] = c.Rank() + i*k
+					}
+					part := slices.Clone(in)
+					reqs = append(reqs, c.Iallreduce(Of(in), Of(sums[i*n:(i+1)*n]), Sum), c.Ibarrier())
+					if c.Rank() == i%ranks {
+						copy(got[i*n:], part)
+					}
+					reqs = append(reqs, c.Ibcast(Of(got[i*n:(i+1)*n]), i%ranks))
+				}
+				if c.Rank() == 0 {
+					ahead.Done()
+				}
+				if err := WaitAll(t.Context(), reqs...); err != nil {
+					return err
+				}
+				for i := range many {
+					for k := range n {
+						if err := firstError(expect("sum", ranks*(ranks-1)/2+ranks*i*k, sums[i*n+k]), expect("bcast", i%ranks+i*k, got[i*n+k])); err != nil {
+							return err
+						}
+					}
+				}
+				return c.Barrier()
+			}))
+		}
+	}
+}
+
+// Blocking calls and requests of the same collectives, on several communicators, from several goroutines.
+func TestHammerHub(t *testing.T) {
+	for _, ranks := range []int{2, 3, 4} {
+		require.NoError(t, Run(t.Context(), Config{Ranks: ranks}, func(c *Comm) error {
+			errs := make(chan error, 3)
+			for g := range 3 {
+				d, err := c.Dup()
+				if err != nil {
+					return err
+				}
+				go func() { errs <- hammerHub(d, uint64(g)) }()
+			}
+			return firstError(<-errs, <-errs, <-errs)
+		}))
+	}
+}
+
+func hammerHub(c *Comm, seed uint64) error {
+	rng := rand.New(rand.NewPCG(seed, 7)) // the same at all ranks
+	mine := rand.New(rand.NewPCG(seed, uint64(c.Rank())))
+	for i := range 150 {
+		n := []int{1, 5, 40, 3000}[rng.IntN(4)]
+		root := rng.IntN(c.Size())
+		kind := rng.IntN(5)
+		wait := mine.IntN(2) == 0
+		in, out := make([]int, n), make([]int, n)
+		for k := range in {
+			in[k] = c.Rank()*k + i
+		}
+		sum := func(k int) int { return c.Size()*(c.Size()-1)/2*k + c.Size()*i }
+		var r *Request
+		var err error
+		do := func(blocking func() error, request func() *Request) {
+			if wait {
+				err = blocking()
+			} else {
+				r = request()
+			}
+		}
+		switch kind {
+		case 0:
+			do(func() error { return c.Allreduce(Of(in), Of(out), Sum) }, func() *Request { return c.Iallreduce(Of(in), Of(out), Sum) })
+		case 1:
+			do(func() error { return c.Reduce(Of(in), Of(out), Sum, root) }, func() *Request { return c.Ireduce(Of(in), Of(out), Sum, root) })
+		case 2:
+			do(func() error { return c.Bcast(Of(in), root) }, func() *Request { return c.Ibcast(Of(in), root) })
+		case 3:
+			do(c.Barrier, c.Ibarrier)
+		default:
+			do(func() error { return c.Allreduce(Of(in), Of(in), Sum) }, func() *Request { return c.Iallreduce(Of(in), Of(in), Sum) })
+			out = in
+		}
+		if r != nil {
+			_, err = r.Wait(context.Background())
+		}
+		if err != nil {
+			return err
+		}
+		for k := range n {
+			want, got := sum(k), out[k]
+			switch {
+			case kind == 3 || kind == 1 && c.Rank() != root:
+				continue
+			case kind == 2:
+				want, got = root*k+i, in[k]
+			}
+			if err := expect(fmt.Sprintf("round %d, kind %d, element %d", i, kind, k), want, got); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func TestHubOperatorThatPanics(t *testing.T) {
+	for _, n := range []int{1, 5000} {
+		for _, wait := range []bool{true, false} {
+			bad := OpFunc(true, func(in, inout []int) { panic("bad operator") })
+			err := Run(t.Context(), Config{Ranks: 3}, func(c *Comm) error {
+				in, out := make([]int, n), make([]int, n)
+				if wait {
+					return c.Allreduce(Of(in), Of(out), bad)
+				}
+				_, err := c.Iallreduce(Of(in), Of(out), bad).Wait(context.Background())
+				return err
+			})
+			require.Error(t, err)
+			requireNoRankGoroutines(t)
+		}
+	}
+}
+
+// A run that is aborted while ranks wait at the hub, in calls and with requests, with places and without.
+func TestHubAborted(t *testing.T) {
+	for _, n := range []int{1, 5000} {
+		var pending []*Request
+		err := Run(t.Context(), Config{Ranks: 3}, func(c *Comm) error {
+			in, out := make([]int, n), make([]int, n)
+			switch c.Rank() {
+			case 0:
+				for range 2 * hubWidth {
+					pending = append(pending, c.Iallreduce(Of(in), Of(out), Sum))
+				}
+				return c.Allreduce(Of(in), Of(out), Sum)
+			case 1:
+				return c.Allreduce(Of(in), Of(out), Sum)
+			}
+			return errTest
+		})
+		var of *RankError
+		require.ErrorAs(t, err, &of)
+		require.ErrorIs(t, err, errTest)
+		for _, r := range pending {
+			require.True(t, r.Done())
+			_, _, err := r.Test()
+			require.ErrorIs(t, err, ErrAborted)
+		}
+		requireNoRankGoroutines(t)
+	}
+}
+
+// Communicators that nobody has any more leave no hub behind, and those that live are found at an abort.
+func TestHubsAreForgotten(t *testing.T) {
+	require.NoError(t, Run(t.Context(), Config{Ranks: 2}, func(c *Comm) error {
+		for range 200 {
+			if _, err := c.Dup(); err != nil {
+				return err
+			}
+		}
+		if err := c.Barrier(); err != nil {
+			return err
+		}
+		c.world.hubs.mu.Lock()
+		defer c.world.hubs.mu.Unlock()
+		return expect("communicators that a rank has not got yet", 0, len(c.world.hubs.fresh))
+	}))
+}
+
+func TestPieces(t *testing.T) {
+	for _, n := range []int{2, 3, 64, 4096} {
+		for _, unit := range []int{217, 4096, 1 << 20, 1<<31 + 5, 1 << 38} {
+			for _, k := range []collKind{bcast, reduce, scan, allgather, alltoall} {
+				d := collCall{kind: k, unit: unit}
+				if n > 64 && k == alltoall {
+					continue // their pieces are pairs
+				}
+				pieces, size := d.pieces(n), d.pieceSize(n)
+				require.Positive(t, pieces)
+				require.Less(t, pieces, allTaken, "%d ranks, %d bytes, %v", n, unit, collNames[k])
+				require.GreaterOrEqual(t, size*d.cuts(n), unit)
+				require.Less(t, size*(d.cuts(n)-1), unit)
+			}
+		}
+	}
+}
