@@ -6,7 +6,7 @@ package comm
 import "context"
 
 // Every collective has a form that waits and one, with an I before its name, that returns a request. Where all ranks are in
-// this process they meet at the communicator's hub; otherwise they exchange messages, by an algorithm that chooser finds.
+// this process they meet at the communicator's hub; otherwise they exchange messages, by one of the algorithms in the table of coll_choose.go.
 
 // Barrier returns when all ranks have called it.
 func (c *Comm) Barrier() error { return c.collective(barrier, Buffer{}, Buffer{}, Op{}, -1) }
@@ -183,32 +183,4 @@ func (c *Comm) checkColl(d *collCall) error {
 		return checkShape(d.in, d.out, 1, "result buffer")
 	}
 	return nil
-}
-
-// byMessages starts a collective that is made of messages.
-func (c *Comm) byMessages(d *collCall) *Request {
-	switch d.kind {
-	case barrier:
-		return c.barrierByMessages()
-	case bcast:
-		if c.rank == d.root {
-			return c.bcastTree(d.in, d.root)
-		}
-		return c.bcastTree(d.out, d.root)
-	case gather:
-		return c.gatherDirect(d.in, d.out, d.root)
-	case scatter:
-		return c.scatterDirect(d.in, d.out, d.root)
-	case allgather:
-		return c.allgatherDirect(d.in, d.out)
-	case alltoall:
-		return c.alltoallDirect(d.in, d.out)
-	case reduce:
-		return c.reduceTree(d.in, d.out, d.op, d.root)
-	case allreduce:
-		return c.allreduceDoubling(d.in, d.out, d.op)
-	case scan:
-		return c.scanDoubling(d.in, d.out, d.op)
-	}
-	panic("comm: bug: " + d.what.String())
 }

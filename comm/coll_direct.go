@@ -10,8 +10,8 @@ import (
 	"weak"
 )
 
-// byMessages makes runs that begin from now on do collectives by messages also in one process. For tests.
-var byMessages atomic.Bool
+// onlyMessages makes runs that begin from now on do collectives by messages also in one process. For tests.
+var onlyMessages atomic.Bool
 
 // direct returns how this communicator's hub does a collective, if it does.
 func (c *Comm) direct(d *collCall) bool {

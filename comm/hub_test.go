@@ -63,9 +63,9 @@ func TestHubCombinesInTheOrderOfMessages(t *testing.T) {
 	for ranks := 2; ranks <= 9; ranks++ {
 		for _, n := range []int{1, 20, 3000} {
 			direct := floatBits(t, ranks, n)
-			byMessages.Store(true)
+			onlyMessages.Store(true)
 			require.Equal(t, floatBits(t, ranks, n), direct, "%d ranks, %d elements", ranks, n)
-			byMessages.Store(false)
+			onlyMessages.Store(false)
 		}
 	}
 }

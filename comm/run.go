@@ -37,6 +37,8 @@ type Config struct {
 	// Logger takes the few lines that a run has to say. nil: discard.
 	Logger *slog.Logger
 
+	chosen chosen // algorithms of collectives; set by validate
+
 	stats *statistics // what is to be counted; set by validate, nil: nothing
 }
 
@@ -200,6 +202,9 @@ func (cfg *Config) validate() (int, error) {
 	if cfg.stats, err = newStatistics(cfg, os.Getenv); err != nil {
 		return 0, err
 	}
+	if cfg.chosen, err = parseChosen(os.Getenv(EnvCollectives)); err != nil {
+		return 0, err
+	}
 	if s := os.Getenv(EnvSurvive); s != "" && !cfg.Survive {
 		if s != "0" && s != "1" {
 			return 0, fmt.Errorf("%w: %s=%q; it must be 0 or 1", ErrConfig, EnvSurvive, s)
@@ -289,7 +294,7 @@ func (d *deaths) joined() error {
 // newWorld returns the run of the ranks whose endpoints are given. The rest is elsewhere.
 func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
 	n := eps[0].Size()
-	w := &world{cfg: cfg, direct: !byMessages.Load() && cfg.stats == nil, survive: cfg.Survive, size: n, apart: len(eps) < n, procs: make([]*proc, n), local: make([]*proc, n), contexts: make([]atomic.Uint64, n)}
+	w := &world{cfg: cfg, direct: !onlyMessages.Load() && cfg.stats == nil, survive: cfg.Survive, size: n, apart: len(eps) < n, procs: make([]*proc, n), local: make([]*proc, n), contexts: make([]atomic.Uint64, n)}
 	w.ctx, w.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	for _, ep := range eps {
 		r := ep.Rank()

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// EnvCollectives is the environment variable that chooses algorithms of collectives by messages, for trials: such as
+// "allreduce=halves bcast=tree".
+const EnvCollectives = "WEFT_COLLECTIVES"
+
+// algorithm is a way to make a collective of messages.
+type algorithm struct {
+	name  string
+	start func(c *Comm, d *collCall) *Request
+	// better reports whether it is to be taken, by what all ranks know alike: the size of a part in bytes, and the number of ranks. The
+	// last of a collective's algorithms is taken if no other is better; its better is nil.
+	better func(unit, n int) bool
+}
+
+// The sizes at which algorithms change are from bench imb on two cores, between processes over shared memory and TCP.
+const (
+	smallPart = 2 << 10   // parts up to here are moved together with others: fewer messages, more copies
+	largeSum  = 32 << 10  // reductions from here on are worth two rounds of messages
+	largeCast = 256 << 10 // broadcasts from here on are worth a ring
+)
+
+var algorithms = [...][]algorithm{
+	barrier: {{name: "dissemination", start: func(c *Comm, _ *collCall) *Request { return c.barrierByMessages() }}},
+	bcast: {
+		{name: "ring", start: func(c *Comm, d *collCall) *Request { return c.bcastRing(d.buffer(c.rank), d.root) },
+			better: func(unit, n int) bool { return n > 2 && unit >= largeCast }},
+		{name: "tree", start: func(c *Comm, d *collCall) *Request { return c.bcastTree(d.buffer(c.rank), d.root) }},
+	},
+	reduce: {{name: "tree", start: func(c *Comm, d *collCall) *Request { return c.reduceTree(d.in, d.out, d.op, d.root) }}},
+	allreduce: {
+		{name: "halves", start: func(c *Comm, d *collCall) *Request { return c.allreduceHalves(d.in, d.out, d.op) },
+			better: func(unit, _ int) bool { return unit >= largeSum }},
+		{name: "doubling", start: func(c *Comm, d *collCall) *Request { return c.allreduceDoubling(d.in, d.out, d.op) }},
+	},
+	scan: {{name: "doubling", start: func(c *Comm, d *collCall) *Request { return c.scanDoubling(d.in, d.out, d.op) }}},
+	gather: {
+		{name: "tree", start: func(c *Comm, d *collCall) *Request { return c.gatherTree(d.in, d.out, d.root) },
+			better: func(unit, n int) bool { return n > 4 && unit <= smallPart }},
+		{name: "direct", start: func(c *Comm, d *collCall) *Request { return c.gatherDirect(d.in, d.out, d.root) }},
+	},
+	scatter: {
+		{name: "tree", start: func(c *Comm, d *collCall) *Request { return c.scatterTree(d.in, d.out, d.root) },
+			better: func(unit, n int) bool { return n > 4 && unit <= smallPart }},
+		{name: "direct", start: func(c *Comm, d *collCall) *Request { return c.scatterDirect(d.in, d.out, d.root) }},
+	},
+	allgather: {
+		{name: "doubling", start: func(c *Comm, d *collCall) *Request { return c.allgatherDoubling(d.in, d.out) },
+			better: func(unit, n int) bool { return n > 2 && unit <= smallPart }},
+		{name: "direct", start: func(c *Comm, d *collCall) *Request { return c.allgatherDirect(d.in, d.out) }},
+	},
+	alltoall: {
+		{name: "bits", start: func(c *Comm, d *collCall) *Request { return c.alltoallBits(d.in, d.out) },
+			better: func(unit, n int) bool { return n > 4 && unit <= smallPart/4 }},
+		{name: "direct", start: func(c *Comm, d *collCall) *Request { return c.alltoallDirect(d.in, d.out) }},
+	},
+}
+
+// buffer is the one buffer of a broadcast.
+func (d *collCall) buffer(me int) Buffer {
+	if me == d.root {
+		return d.in
+	}
+	return d.out
+}
+
+// chosen is which algorithms are to be taken whatever the sizes are, by collective: the place in its list, plus 1.
+type chosen [alltoall + 1]uint8
+
+// byMessages starts a collective that is made of messages.
+func (c *Comm) byMessages(d *collCall) *Request {
+	list := algorithms[d.kind]
+	i := int(c.world.cfg.chosen[d.kind]) - 1
+	if i < 0 {
+		i = slices.IndexFunc(list, func(a algorithm) bool { return a.better == nil || a.better(d.unit, c.size) })
+	}
+	return list[i].start(c, d)
+}
+
+// parseChosen reads the value of EnvCollectives.
+func parseChosen(text string) (chosen, error) {
+	var all chosen
+	for word := range strings.FieldsSeq(text) {
+		name, want, _ := strings.Cut(word, "=")
+		k := slices.Index(collNames[:], name)
+		if k < int(barrier) {
+			return all, fmt.Errorf("%w: %s=%q: %q is no collective; there are %s, each with = and its algorithm behind",
+				ErrConfig, EnvCollectives, text, name, strings.Join(collNames[barrier:], ", "))
+		}
+		i := slices.IndexFunc(algorithms[k], func(a algorithm) bool { return a.name == want })
+		if i < 0 {
+			var names []string
+			for _, a := range algorithms[k] {
+				names = append(names, a.name)
+			}
+			return all, fmt.Errorf("%w: %s=%q: %s has no algorithm %q; it has %s", ErrConfig, EnvCollectives, text, name, want, strings.Join(names, ", "))
+		}
+		all[k] = uint8(i + 1)
+	}
+	return all, nil
+}
