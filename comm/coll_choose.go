@@ -108,3 +108,9 @@ func parseChosen(text string) (chosen, error) {
 	}
 	return all, nil
 }
+
+// CheckCollectives says what is wrong with a value of EnvCollectives.
+func CheckCollectives(value string) error {
+	_, err := parseChosen(value)
+	return err
+}

@@ -43,6 +43,7 @@ var variables = []variable{
 	{task.EnvDebug, "1: look for accesses that are declared wrongly", func() string { return "0" }, onOff},
 	{task.EnvWatchdog, "report tasks that wait for so long", func() string { return "0" }, task.CheckWatchdog},
 	{nam.EnvDir, "directory of the store of network-attached memory", nam.DefaultDir, nil},
+	{comm.EnvCollectives, "algorithms of collectives between processes", none, comm.CheckCollectives},
 	{comm.EnvStats, "file for the counters of messages, by communicator and peer", none, nil},
 	{histogram.EnvOn, "1: print a histogram of messages at the end", func() string { return "0" }, checkHistogram(histogram.EnvOn)},
 	{histogram.EnvMin, "upper limit of its first bin, in bytes", func() string { return strconv.Itoa(histogram.DefaultMin) }, checkHistogram(histogram.EnvMin)},
