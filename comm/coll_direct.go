@@ -4,6 +4,7 @@
 package comm
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -73,15 +74,24 @@ func (c *Comm) meetLater(d *collCall) *Request {
 	if err := c.barredHere(); err != nil {
 		return doneRequest(Status{}, c.failColl(d.what, err))
 	}
-	r := &Request{shard: c.proc.shard, owner: c.hub}
-	if seq := c.hub.enter(c, d, r); seq != 0 {
+	x := &hubCall{c: c, what: d.what}
+	x.shard, x.owner = c.proc.shard, x
+	if seq := c.hub.enter(c, d, &x.Request); seq != 0 {
 		c.hub.run(c, d, seq, false)
 	}
-	return r
+	return &x.Request
 }
 
-// cancel is of requests at the hub, which keep it alive: they cannot be withdrawn.
-func (h *hub) cancel() bool { return false }
+// hubCall is a request at the hub, which it keeps alive. It cannot be withdrawn.
+type hubCall struct {
+	Request
+	c    *Comm
+	what collective
+}
+
+func (*hubCall) cancel() bool { return false }
+
+func (x *hubCall) String() string { return fmt.Sprintf("I%v at %s", x.what, x.c.place()) }
 
 // hubKey names a communicator in a run: its context, and its first rank in the run, because all colours of a split share a
 // context.
