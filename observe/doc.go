@@ -27,6 +27,8 @@
 //
 // # Limits
 //
+// A slot keeps its last few events to itself until it parks or ends: close the runtime before you ask for final numbers.
+//
 // Memory is bounded: rings, a million tasks that are live at a time, Config.Graph tasks for the graph, and some KiB for each kind of task.
 // Whatever is left out is said in Notes, and on every output.
 //

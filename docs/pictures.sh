@@ -1,0 +1,24 @@
+#!/bin/sh
+# SPDX-FileCopyrightText: The weft authors
+# SPDX-License-Identifier: Apache-2.0
+
+# Makes the pictures of docs/profiling.md again: sh docs/pictures.sh, in the root of the repository. The picture of the live page needs
+# chromium; without it, the other pictures are made.
+set -eu
+cd "$(dirname "$0")/.."
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+go build -o "$dir/heat" ./examples/heat
+images=docs/images
+
+"$dir/heat" -size 1024 -bs 512 -timesteps 8 -nam-freq 0 -no-warmup -graph "$images/graph-large-blocks.svg"
+"$dir/heat" -size 1024 -bs 256 -timesteps 2 -nam-freq 0 -no-warmup -graph "$images/graph-blocks.svg"
+"$dir/heat" -size 1024 -bs 64 -timesteps 200 -nam-freq 0 -no-warmup -graph "$images/graph-folded.svg"
+
+command -v chromium >/dev/null || exit 0
+"$dir/heat" -size 1024 -bs 128 -timesteps 1000000 -nam-freq 0 -http 127.0.0.1:16060 &
+heat=$!
+trap 'kill $heat; rm -rf "$dir"' EXIT
+sleep 6
+chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --virtual-time-budget=3000 --window-size=1200,960 \
+	--screenshot="$images/live.png" http://127.0.0.1:16060/
