@@ -53,7 +53,7 @@ var public = []string{"deps", "task", "comm", "rma", "nam", "tampi", "trace", "o
 
 // testsMayAlsoImport lists what only the tests of a part need.
 var testsMayAlsoImport = map[string][]string{
-	"tampi":         {"deps", "rma", "internal/fabric"}, // what is bound, and what depends on it; ranks as if apart
+	"tampi":         {"deps", "rma", "internal/fabric"},     // what is bound, and what depends on it; ranks as if apart
 	"rma":           {"internal/fabric", "internal/launch"}, // and to start ranks as processes
 	"nam":           {"internal/fabric", "internal/launch"},
 	"examples/heat": {"internal/launch"},
