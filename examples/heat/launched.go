@@ -15,6 +15,7 @@ import (
 
 	"weft/comm"
 	"weft/examples/heat/internal/conf"
+	"weft/nam"
 )
 
 // A run whose ranks are processes. Rank 0 tells what there is to tell, so that it is told once: the settings, the result,
@@ -60,7 +61,11 @@ func runLaunched(ctx context.Context, rank int, cfg *conf.Run, perr error, stdou
 			if ok, err := begin(c); !ok {
 				return err
 			}
-			return h.rank(c)
+			err := h.rank(c)
+			if of := (*nam.Error)(nil); !root && errors.As(err, &of) && !errors.Is(err, comm.ErrAborted) {
+				return nil // a collective call: rank 0 has the same error, and ends the run with it
+			}
+			return err
 		})
 	}
 	if refused != nil {

@@ -61,7 +61,11 @@ func TestRanksAsProcesses(t *testing.T) {
 		for ranks := 1; ranks <= 3; ranks++ {
 			t.Run(fmt.Sprintf("%s/%d", variant, ranks), func(t *testing.T) {
 				newTestDir(t)
-				status, stdout, stderr := launched(t, ranks, nil,
+				fabric := "shm"
+				if ranks == 3 {
+					fabric = "tcp,shm"
+				}
+				status, stdout, stderr := launched(t, ranks, []string{"WEFT_FABRIC=" + fabric},
 					"-variant "+variant+" -r 96 -c 80 -R 16 -C 20 -t 30 -nam-freq 10 -window w -check -gif w.gif -progress")
 				require.Zero(t, status, stderr)
 				require.Equal(t, 1, strings.Count(stdout, "\n"), stdout)
