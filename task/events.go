@@ -20,7 +20,8 @@ type events struct {
 	by    uint64 // task whose end makes ready what comes out of the flow
 	ready uint64 // task that was said to be ready when it was spawned
 
-	sampler *event.Sampler // nil if all tasks are recorded
+	annotator *annotator     // nil if Go's own tools are not to know tasks
+	sampler   *event.Sampler // nil if all tasks are recorded
 
 	id, idEnd uint64 // numbers for tasks: the next one, and where they end
 }
@@ -38,6 +39,9 @@ func (rt *Runtime) observe(rec *event.Recorder) {
 	rt.ev = rec.Shared(event.Place{Kind: event.OtherPlace, Group: group})
 	for _, s := range rt.slots.all {
 		s.ev = &events{rec: rec, ring: rec.Ring(event.Place{Kind: event.SlotPlace, Group: group, Index: s.id}), specs: event.NewSpecCache(rec.Names()), sampler: rec.Sampler()}
+		if rec.Annotate() {
+			s.ev.annotator = new(annotator)
+		}
 	}
 }
 

@@ -70,6 +70,9 @@ const turnMax = 64
 // slot that the goroutine starts with; a body that blocks comes back with another one.
 func (s *slot) loop() {
 	s.take()
+	if s.ev != nil {
+		s.ev.unlabel()
+	}
 	for {
 		t := s.nextTask()
 		if t == nil {
@@ -130,8 +133,10 @@ func (s *slot) execute(t *Task) *slot {
 	if !t.run.stopped.Load() {
 		if s.ev != nil {
 			s.ev.begins(t, outer, event.Started)
+			err = s.ev.call(t)
+		} else {
+			err = t.call()
 		}
-		err = t.call()
 	} else if s.ev != nil {
 		s.ev.begins(t, outer, event.Skipped)
 	}

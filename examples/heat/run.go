@@ -63,7 +63,7 @@ func (h *heat) prepare() (err error) {
 				return err
 			}
 		}
-		if h.watch, err = newWatch(&cfg.Watch); err != nil {
+		if h.watch, err = newWatch(&cfg.Watch, cfg.CPUProfile != ""); err != nil {
 			return err
 		}
 	}

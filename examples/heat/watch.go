@@ -28,7 +28,7 @@ type watch struct {
 }
 
 // newWatch begins to watch, if that is wanted.
-func newWatch(cfg *conf.Watch) (*watch, error) {
+func newWatch(cfg *conf.Watch, annotate bool) (*watch, error) {
 	if !cfg.Wanted() {
 		return nil, nil
 	}
@@ -36,7 +36,7 @@ func newWatch(cfg *conf.Watch) (*watch, error) {
 	if cfg.Graph != "" || cfg.HTTP != "" {
 		kept = graphTasks
 	}
-	o, err := observe.New(observe.Config{Graph: kept})
+	o, err := observe.New(observe.Config{Graph: kept, Annotate: annotate})
 	if err != nil {
 		return nil, err
 	}

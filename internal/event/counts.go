@@ -78,6 +78,9 @@ func (s *Sampler) change(c *countCell, o Origin) {
 	c.origin, c.spec = o, s.names.Spec(o)
 }
 
+// Annotate reports whether tasks are to be made known to Go's own tools.
+func (r *Recorder) Annotate() bool { return r.annotate }
+
 // Sample is of how many tasks one is recorded.
 func (r *Recorder) Sample() int { return max(1, r.sample) }
 

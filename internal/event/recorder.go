@@ -34,6 +34,8 @@ type Options struct {
 	// Sample is of how many tasks one is recorded, by chance: the others are counted by where they come from, and have the number 0. Parts
 	// of recorded loops and main tasks are always recorded. 0 and 1 record all.
 	Sample int
+	// Annotate asks runtimes to make tasks known to Go's own tools as well: labels of CPU samples, and regions of runtime/trace.
+	Annotate bool
 	// Wants are the kinds that are recorded. 0 means all.
 	Wants Set
 	// Sinks consume the recording.
@@ -57,15 +59,16 @@ const (
 // goroutine may call its methods.
 type Recorder struct {
 	// Constant after construction.
-	ring   int
-	sample int
-	wants  Set
-	sinks  []Sink
-	clock  *Clock
-	names  Names
-	work   chan struct{} // capacity 1: a ring is half full
-	stop   chan struct{}
-	ended  chan struct{} // closed when the reader has ended
+	ring     int
+	sample   int
+	annotate bool
+	wants    Set
+	sinks    []Sink
+	clock    *Clock
+	names    Names
+	work     chan struct{} // capacity 1: a ring is half full
+	stop     chan struct{}
+	ended    chan struct{} // closed when the reader has ended
 
 	tasks  atomic.Uint64 // numbers of tasks given out
 	others atomic.Uint64 // numbers of requests, windows and so on
@@ -105,7 +108,7 @@ func New(o Options) (*Recorder, error) {
 	if o.Every < 0 {
 		return nil, fmt.Errorf("event: sinks are to get events every %v; legal are positive times, and 0 for %v", o.Every, drainTurn)
 	}
-	r := &Recorder{ring: o.Ring, sample: o.Sample, wants: o.Wants & All, sinks: o.Sinks, clock: newClock(),
+	r := &Recorder{annotate: o.Annotate, ring: o.Ring, sample: o.Sample, wants: o.Wants & All, sinks: o.Sinks, clock: newClock(),
 		work: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
 	go r.read(o.Every)
 	return r, nil
