@@ -1,0 +1,131 @@
+//go:build mpi
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/fabric"
+	"weft/internal/fabric/mpi"
+	"weft/internal/fabric/mpi/mpitest"
+)
+
+// Tests of this package run as jobs of mpirun, too: each process runs the same tests in the same order, and is one of the ranks of
+// those runs that have as many. Only tests whose ranks need no common memory can do that.
+const (
+	envMPIJob   = "WEFT_TEST_MPI_JOB"
+	mpiJobRanks = 4
+	mpiJobTests = "^(TestCollectives|TestUserOperatorInRankOrder|TestStridedCollectives|TestManyCollectivesAtOnce|TestSplit|TestJobProgram)$"
+)
+
+var mpiJob *mpi.Process
+
+func TestMain(m *testing.M) {
+	if os.Getenv(envMPIJob) == "" {
+		os.Exit(m.Run())
+	}
+	l, err := mpi.Detect()
+	if err == nil {
+		mpiJob, err = mpi.Start(l)
+	}
+	if err != nil {
+		println(err.Error())
+		os.Exit(3)
+	}
+	clear(runners)
+	runners["mpi"], kinds["mpi"] = runMPIJob, "mpi"
+	status := m.Run()
+	if status == 0 && mpiJob.Finalize() != nil {
+		status = 4
+	}
+	os.Exit(status)
+}
+
+// runMPIJob is Run for the first ranks of a job.
+func runMPIJob(ctx context.Context, cfg Config, body func(c *Comm) error) error {
+	n, err := cfg.validate()
+	if err != nil {
+		return runError(err)
+	}
+	if mpiJob.Rank < min(n, mpiJob.Size) && n <= mpiJob.Size {
+		ranks := make([]int, n)
+		for r := range ranks {
+			ranks[r] = r
+		}
+		ep, err := mpiJob.Open(ranks)
+		if err != nil {
+			return err
+		}
+		if err := newWorld(ctx, cfg, []fabric.Endpoint{ep}).run(ctx, body); err != nil {
+			return err
+		}
+	}
+	_, err = mpiJob.Exchange(nil) // all are through
+	return err
+}
+
+func TestOverMPI(t *testing.T) {
+	if mpiJob != nil {
+		t.Skip("this is the job")
+	}
+	out, err := mpitest.Run(t, mpi.Version(), mpiJobRanks, []string{os.Args[0], "-test.run=" + mpiJobTests, "-test.v", "-test.failfast", "-test.timeout=90s"}, envMPIJob+"=1")
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, out, "--- PASS: TestCollectives")
+}
+
+// The large messages of this test go from memory to memory by MPI, in both directions at once and from strided memory.
+func TestJobProgram(t *testing.T) {
+	if mpiJob == nil {
+		t.Skip("TestOverMPI runs it")
+	}
+	for n := 2; n <= mpiJobRanks; n++ {
+		run(t, n, func(c *Comm) error {
+			right, left := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
+			for _, size := range []int{0, 1, 100, 1023, 1024, 1025, 8192, 100_000, 1 << 20} {
+				out, in := make([]int64, size), make([]int64, size)
+				for i := range out {
+					out[i] = int64(c.Rank()*size + i)
+				}
+				for range 5 {
+					clear(in)
+					r, s := c.Irecv(Of(in), left, size), c.Issend(Of(out), right, size)
+					if err := WaitAll(c.Context(), r, s); err != nil {
+						return err
+					}
+					for i := range in {
+						if in[i] != int64(left*size+i) {
+							return expect("an element", int64(left*size+i), in[i])
+						}
+					}
+				}
+			}
+			const rows, cols = 512, 300
+			m, halo := make([]float64, rows*cols), make([]float64, rows*cols)
+			for i := range m {
+				m[i] = float64(c.Rank()*len(m) + i)
+			}
+			for range 5 {
+				if _, err := c.Sendrecv(Vector(m, rows, cols/2, cols), right, 7, Vector(halo, rows, cols/2, cols), left, 7); err != nil {
+					return err
+				}
+			}
+			for i := range halo {
+				want := 0.0
+				if i%cols < cols/2 {
+					want = float64(left*len(m) + i)
+				}
+				if err := expect("a strided element", want, halo[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
