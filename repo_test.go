@@ -56,7 +56,7 @@ var testsMayAlsoImport = map[string][]string{
 	"tampi":         {"deps", "rma", "internal/fabric"},     // what is bound, and what depends on it; ranks as if apart
 	"rma":           {"internal/fabric", "internal/launch"}, // and to start ranks as processes
 	"nam":           {"internal/fabric", "internal/launch"},
-	"examples/heat": {"internal/launch"},
+	"examples/heat": {"internal/fabric", "internal/launch"},
 	"deps":          {"internal/explore"},
 	"task":          {"internal/explore"},
 	"observe":       {"deps", "task", "tampi", "comm"}, // what is observed

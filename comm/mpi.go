@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync"
 
 	"weft/internal/fabric"
 	"weft/internal/fabric/mpi"
@@ -16,9 +17,52 @@ import (
 
 const mpiName = "mpi"
 
+// detectMPI returns what the environment tells of an MPI launcher that has started several processes, nil if none has.
+func detectMPI() (*mpi.Launched, error) {
+	l, err := mpi.Detect()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	case l == nil || l.Alone():
+		return nil, nil
+	case l.Needed() != nil:
+		return nil, l.Needed()
+	case !mpi.Built:
+		return nil, nil
+	}
+	return l, nil
+}
+
+// startMPI begins MPI. That can be done once.
+var startMPI = sync.OnceValues(func() (*mpi.Process, error) {
+	l, err := mpi.Detect()
+	if err != nil {
+		return nil, err
+	}
+	return mpi.Start(l)
+})
+
+// launchedByMPI is the part of Launched for MPI launchers. Not all of them tell how many ranks there are, and then MPI has to.
+func launchedByMPI() (rank, ranks int, ok bool, err error) {
+	l, err := detectMPI()
+	switch {
+	case err != nil:
+		return 0, 0, false, runError(err)
+	case l == nil:
+		return 0, 0, false, nil
+	case l.Rank >= 0 && l.Size > 0:
+		return l.Rank, l.Size, true, nil
+	}
+	process, err := startMPI()
+	if err != nil {
+		return 0, 0, false, runError(err)
+	}
+	return process.Rank, process.Size, process.Size > 1, nil
+}
+
 // bootMPI runs body as the one rank that an MPI launcher has started this process as.
-func bootMPI(ctx context.Context, cfg Config, started *mpi.Launched, body func(c *Comm) error) error {
-	process, err := mpi.Start(started)
+func bootMPI(ctx context.Context, cfg Config, body func(c *Comm) error) error {
+	process, err := startMPI()
 	if err != nil {
 		return runError(err)
 	}

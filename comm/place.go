@@ -3,17 +3,12 @@
 
 package comm
 
-import (
-	"fmt"
-
-	"weft/internal/fabric/mpi"
-	"weft/internal/launch"
-)
+import "weft/internal/launch"
 
 // Launched says whether this process was started as one of the ranks of a job, by "weft run", or by mpirun or srun in a build with
 // MPI, and then as which of how many: what Main is going to run body as. A program asks if it has to know before, such as for its
-// defaults. An error is an environment that makes no sense; Main returns it too. What only the MPI library knows (WEFT_MPI=1 without a
-// launcher that tells) is not known here.
+// defaults. An error is an environment that makes no sense; Main returns it too. Where only the MPI library knows (WEFT_MPI=1 without a
+// launcher that tells), it begins MPI, and Main has to follow.
 func Launched() (rank, ranks int, ok bool, err error) {
 	place, err := launch.Detect()
 	switch {
@@ -22,15 +17,7 @@ func Launched() (rank, ranks int, ok bool, err error) {
 	case place != nil:
 		return place.Rank, place.Ranks, true, nil
 	}
-	switch l, err := mpi.Detect(); {
-	case err != nil:
-		return 0, 0, false, runError(fmt.Errorf("%w: %w", ErrConfig, err))
-	case l != nil && l.Needed() != nil:
-		return 0, 0, false, runError(l.Needed())
-	case l != nil && mpi.Built && !l.Alone() && l.Rank >= 0 && l.Size > 0:
-		return l.Rank, l.Size, true, nil
-	}
-	return 0, 0, false, nil
+	return launchedByMPI()
 }
 
 // Local reports whether a rank of this communicator is in this process, so that its memory can be reached. It panics if

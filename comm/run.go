@@ -17,7 +17,6 @@ import (
 
 	"weft/internal/fabric"
 	"weft/internal/fabric/inproc"
-	"weft/internal/fabric/mpi"
 	"weft/internal/launch"
 )
 
@@ -60,13 +59,11 @@ func Main(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 	case place != nil:
 		return boot(ctx, cfg, place, body)
 	}
-	switch l, err := mpi.Detect(); {
+	switch started, err := detectMPI(); {
 	case err != nil:
-		return runError(fmt.Errorf("%w: %w", ErrConfig, err))
-	case l != nil && l.Needed() != nil:
-		return runError(l.Needed())
-	case l != nil && mpi.Built && !l.Alone():
-		return bootMPI(ctx, cfg, l, body)
+		return runError(err)
+	case started != nil:
+		return bootMPI(ctx, cfg, body)
 	}
 	return Run(ctx, cfg, body)
 }
