@@ -195,7 +195,7 @@ func TestBallotExplorationFindsMistakes(t *testing.T) {
 }
 
 func FuzzBallotFrame(f *testing.F) {
-	m := &ballotMsg{phase: phaseJoin, by: -1, v: &vote{kind: voteShrink, flags: 3, ctx: 6, lost: newMembers(9), acked: newMembers(9)}}
+	m := &ballotMsg{phase: phaseJoin, by: -1, v: &vote{kind: voteShrink, flags: 3, ctx: 1<<32 | 6, lost: newMembers(9), acked: newMembers(9)}}
 	x := m.pack(2, 7)
 	f.Add(x.Head[1], x.Head[3], x.Data)
 	f.Add(uint64(1), uint64(0), []byte{1})

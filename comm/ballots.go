@@ -69,16 +69,30 @@ func (s *ballots) settle(ctx uint64, seq uint32, a *agreement) func(error) {
 	}
 	a.told = true
 	k := s.circles[ctx]
-	if seq > k.done {
-		for old := range k.open {
-			if old < seq {
-				delete(k.open, old)
+	if seq <= k.done {
+		return a.complete
+	}
+	k.done = seq
+	var passed []func(error)
+	for old, o := range k.open {
+		if old < seq {
+			delete(k.open, old)
+			if o.c != nil && !o.told {
+				o.told = true
+				passed = append(passed, o.complete)
 			}
 		}
-		k.done = seq
 	}
-	return a.complete
+	return func(err error) {
+		for _, complete := range passed {
+			complete(errPassed)
+		}
+		a.complete(err)
+	}
 }
+
+// errPassed is the error of an agreement that the others have given up waiting for.
+var errPassed = fmt.Errorf("%w: a later agreement was decided before this one", ErrMismatch)
 
 // agree takes part in the next agreement of c. The vote's sets are filled in. The result is in the agreement's b.out when the request is
 // complete.
@@ -286,6 +300,9 @@ func unpackBallot(n int, head *[fabric.HeadWords]uint64, data []byte) (m ballotM
 		return m, fmt.Errorf("it sends a vote of %d bytes, not %d", len(data), 2+2*set)
 	case data[0] < 1 || voteKind(data[0]) > lastVote || data[1] > 1:
 		return m, fmt.Errorf("it sends a vote of the unknown kind %d", data[0])
+	}
+	if voteKind(data[0]) == voteShrink && (head[5]&1 != 0 || head[5]>>32 == 0) {
+		return m, fmt.Errorf("it sends a vote for the communicator %#x, which is none", head[5])
 	}
 	m.decided = data[1] == 1
 	m.v = &vote{kind: voteKind(data[0]), flags: head[4], ctx: head[5]}

@@ -12,6 +12,9 @@ import (
 	"weft/internal/launch"
 )
 
+// wrapEndpoint lets tests have a started rank die at a frame of their choice.
+var wrapEndpoint func(fabric.Endpoint) fabric.Endpoint
+
 // boot runs body as the one rank that this process was started as.
 func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Comm) error) error {
 	if cfg.Ranks != 0 && cfg.Ranks != place.Ranks {
@@ -29,6 +32,9 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 	if err != nil {
 		// This rank has not left the job: the launcher ends the others when it ends.
 		return runError(fmt.Errorf("rank %d of %d: %w", place.Rank, place.Ranks, err))
+	}
+	if wrapEndpoint != nil {
+		ep = wrapEndpoint(ep)
 	}
 	w := newWorld(ctx, cfg, []fabric.Endpoint{ep})
 	over := make(chan struct{})

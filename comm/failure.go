@@ -118,7 +118,7 @@ func (p *proc) spreadRevocation(ctx uint64, group []byte) {
 	p.tellOthers(ranks, fabric.Frame{Head: [fabric.HeadWords]uint64{ctx, 0, 0, revoking.word()}, Data: group})
 }
 
-// tellOthers sends a frame to ranks of the run that are not lost.
+// tellOthers sends a frame to those of some ranks of the run that are not lost.
 func (p *proc) tellOthers(ranks []int, f fabric.Frame) {
 	t := p.trouble.Load()
 	for _, r := range ranks {
@@ -163,19 +163,25 @@ func (w *world) failed(r int, err error) {
 // die is the death of a rank of this process, which the others survive: its operations fail, and the others hear of it.
 func (w *world) die(r int, err error) {
 	p := w.procs[r]
-	w.deaths.add(r, err)
-	w.cfg.Logger.Warn("rank dies", "rank", r, "cause", err)
-	if w.apart {
-		lost := obituary(r, err)
-		if w.endHere(err) {
-			p.tellOthers(allRanks(w.size), lost)
-		}
+	if !p.kill(&abortError{cause: err}) {
 		return
 	}
-	p.kill(&abortError{cause: err})
-	for _, q := range w.procs {
-		if q != p {
-			q.lose(r, &LostError{Rank: r, Err: err})
+	w.deaths.add(r, err)
+	w.cfg.Logger.Warn("rank dies", "rank", r, "cause", err)
+	var far []int
+	lives := false
+	for i, q := range w.procs {
+		switch {
+		case q == nil:
+			far = append(far, i)
+		case q != p && q.lose(r, &LostError{Rank: r, Err: err}):
+			lives = true
+		}
+	}
+	if w.apart {
+		p.tellOthers(far, obituary(r, err))
+		if !lives {
+			w.endHere(err)
 		}
 	}
 }

@@ -419,14 +419,14 @@ func (op *recvOp) cancel() bool {
 	return ok
 }
 
-// kill ends everything that is queued at this rank with err, and whatever comes later.
-func (p *proc) kill(err error) {
+// kill ends everything that is queued at this rank with err, and whatever comes later. It returns false if that was so before.
+func (p *proc) kill(err error) bool {
 	p.world.troubled.Store(true)
 	p.mu.Lock()
 	t := p.trouble.Load()
 	if t != nil && t.dead != nil {
 		p.mu.Unlock()
-		return
+		return false
 	}
 	t = t.clone()
 	t.dead = err
@@ -449,4 +449,5 @@ func (p *proc) kill(err error) {
 		}
 	}
 	p.world.hubs.look()
+	return true
 }

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package comm
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/fabric"
+	"weft/internal/launch"
+	"weft/internal/launch/job"
+)
+
+// The processes of these tests are this test binary, with a role in the environment.
+const (
+	roleVariable = "COMM_TEST_ROLE"
+	killVariable = "COMM_TEST_KILL" // "RANK:FRAME"
+)
+
+// roles are what a started rank does. The result is its exit status.
+var roles = map[string]func() error{
+	"resilient": resilientRole,
+}
+
+func TestMain(m *testing.M) {
+	role := os.Getenv(roleVariable)
+	if role == "" {
+		// The race detector has a process wait for a second at its exit.
+		if err := os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")); err != nil {
+			panic(err)
+		}
+		os.Exit(m.Run())
+	}
+	if err := roles[role](); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// suicide is an endpoint that kills its process instead of sending a certain frame.
+type suicide struct {
+	fabric.Endpoint
+	at   int64
+	sent atomic.Int64
+}
+
+func (s *suicide) step() {
+	if s.sent.Add(1) == s.at {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+}
+
+func (s *suicide) Send(dst int, f fabric.Frame) error {
+	s.step()
+	return s.Endpoint.Send(dst, f)
+}
+
+func (s *suicide) Push(dst int, key uint64, data []byte, done func(error)) {
+	s.step()
+	s.Endpoint.Push(dst, key, data, done)
+}
+
+func resilientRole() error {
+	victim, frame, _ := strings.Cut(os.Getenv(killVariable), ":")
+	if os.Getenv(launch.EnvRank) == victim {
+		at, err := strconv.ParseInt(frame, 10, 64)
+		if err != nil {
+			return err
+		}
+		wrapEndpoint = func(ep fabric.Endpoint) fabric.Endpoint { return &suicide{Endpoint: ep, at: at} }
+	}
+	return Main(context.Background(), Config{}, func(c *Comm) error {
+		c, err := resilient(c, work)
+		if err == nil {
+			fmt.Printf("done with %d\n", c.Size())
+		}
+		return err
+	})
+}
+
+// start runs this binary as ranks with a role, and returns the exit status and what they wrote.
+func start(t *testing.T, role string, ranks int, spec job.Spec, env ...string) (status int, out, errOut string) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	var stdout, stderr bytes.Buffer
+	spec.Stdout, spec.Stderr, spec.Timeout = &stdout, &stderr, time.Minute
+	spec.Parts = []job.Part{{Ranks: ranks, Program: self, Env: append([]string{roleVariable + "=" + role}, env...)}}
+	status, err = job.Run(spec)
+	require.NoError(t, err)
+	return status, stdout.String(), stderr.String()
+}
+
+// A process that is killed, at whatever frame, is lost to the others, which do the work without it.
+func TestKillProcess(t *testing.T) {
+	const n = 4
+	for victim := range 2 {
+		frames := []int{4 - 3*victim, 8, 11, 14, 17, 20, 24}
+		if testing.Short() {
+			frames = []int{8, 24}
+		}
+		for _, frame := range frames {
+			t.Run(fmt.Sprintf("rank %d at frame %d", victim, frame), func(t *testing.T) {
+				status, out, errOut := start(t, "resilient", n, job.Spec{KeepGoing: true}, EnvSurvive+"=1", fmt.Sprintf("%s=%d:%d", killVariable, victim, frame))
+				require.Equal(t, job.StatusSignalBase+int(syscall.SIGKILL), status, errOut)
+				// It may have died when all had done the work, or one more time with all.
+				with3, with4 := strings.Count(out, "done with 3\n"), strings.Count(out, "done with 4\n")
+				require.True(t, with3 == 3 && with4 == 0 || with3 == 0 && with4 >= 3, "%s\n%s", out, errOut)
+			})
+		}
+	}
+}
+
+// Without Survive the launcher ends all.
+func TestKillProcessEndsTheJob(t *testing.T) {
+	status, out, errOut := start(t, "resilient", 3, job.Spec{}, killVariable+"=1:20")
+	require.Equal(t, job.StatusSignalBase+int(syscall.SIGKILL), status, errOut)
+	require.Empty(t, out)
+	require.Contains(t, errOut, "killed by signal 9")
+}
