@@ -40,6 +40,8 @@ var (
 	ErrPeerLost = errors.New("a rank is lost")
 	// ErrRevoked: a rank has called Revoke on the communicator. The communicator is lost, but for Agree and Shrink.
 	ErrRevoked = errors.New("the communicator is revoked")
+	// ErrDeadlock: all ranks wait for each other; see DeadlockError. The run has ended.
+	ErrDeadlock = errors.New("deadlock: all ranks wait, and nothing is under way")
 	// ErrNoFabric: the ranks are in processes that no fabric of this build connects. The run is lost.
 	ErrNoFabric = errors.New("no fabric connects the ranks")
 	// ErrConfig: Config or the environment is unusable.

@@ -30,6 +30,7 @@ type proc struct {
 	trouble atomic.Pointer[trouble] // written under mu; nil: nothing has gone wrong. Once it has dead, nothing is posted or filed
 
 	far     far
+	traffic traffic
 	ballots ballots
 }
 

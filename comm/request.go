@@ -271,6 +271,7 @@ func (r *Request) park(ctx context.Context) error {
 	if ctx == nil || ctx.Done() == nil {
 		<-n.ch
 	} else {
+		defer timed(ctx)()
 		select {
 		case <-n.ch:
 		case <-ctx.Done():
@@ -343,6 +344,7 @@ func WaitAny(ctx context.Context, reqs ...*Request) (int, Status, error) {
 		if ctx == nil {
 			<-ch
 		} else {
+			defer timed(ctx)()
 			select {
 			case <-ch:
 			case <-ctx.Done():

@@ -33,6 +33,9 @@ type Config struct {
 	// rank dies when its process does, and also when its body returns an error or panics. false: the environment's WEFT_SURVIVE, or
 	// that the run ends for all. The same on all ranks.
 	Survive bool
+	// DeadlockWarnings: when all ranks wait for each other, and nothing else can go on, the run ends with a *DeadlockError. Before that, so many
+	// warnings go to Logger, a second apart. 0: the environment's PSP_DEADLOCK_WARNINGS, or none. Negative: wait for ever.
+	DeadlockWarnings int
 	// Logger takes the few lines that a run has to say. nil: discard.
 	Logger *slog.Logger
 
@@ -102,6 +105,7 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 		defer close(fired)
 		w.cancelled(context.Cause(ctx))
 	})
+	quiet := w.watchStalls()
 	var wg sync.WaitGroup
 	for r, p := range w.procs {
 		if p == nil {
@@ -110,6 +114,8 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 		wg.Go(func() {
 			c := w.comm(r)
 			p.tally.attach(c)
+			w.bodies[r].begin()
+			defer w.bodies[r].over.Store(true)
 			err := runRank(c, body)
 			if err == nil && w.apart {
 				err = w.hand(r)
@@ -122,6 +128,7 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 		})
 	}
 	wg.Wait()
+	quiet()
 	if !stop() {
 		<-fired
 	}
@@ -202,6 +209,11 @@ func (cfg *Config) validate() (int, error) {
 	if cfg.chosen, err = parseChosen(os.Getenv(EnvCollectives)); err != nil {
 		return 0, err
 	}
+	if cfg.DeadlockWarnings == 0 {
+		if cfg.DeadlockWarnings, err = deadlockWarnings(); err != nil {
+			return 0, err
+		}
+	}
 	if s := os.Getenv(EnvSurvive); s != "" && !cfg.Survive {
 		if s != "0" && s != "1" {
 			return 0, fmt.Errorf("%w: %s=%q; it must be 0 or 1", ErrConfig, EnvSurvive, s)
@@ -251,6 +263,9 @@ type world struct {
 	// troubled is set before any rank of this process has a trouble.
 	troubled atomic.Bool
 	deaths   deaths
+
+	bodies []*body // by rank; nil for those of other processes
+	stalls *stalls // nil: nobody looks for deadlocks
 }
 
 // deaths are the ranks of this process that have died, where others survive that.
@@ -291,14 +306,18 @@ func (d *deaths) joined() error {
 // newWorld returns the run of the ranks whose endpoints are given. The rest is elsewhere.
 func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
 	n := eps[0].Size()
-	w := &world{cfg: cfg, direct: !onlyMessages.Load() && cfg.stats == nil, survive: cfg.Survive, size: n, apart: len(eps) < n, procs: make([]*proc, n), local: make([]*proc, n), contexts: make([]atomic.Uint64, n)}
+	w := &world{cfg: cfg, direct: !onlyMessages.Load() && cfg.stats == nil, survive: cfg.Survive, size: n, apart: len(eps) < n, procs: make([]*proc, n), local: make([]*proc, n), contexts: make([]atomic.Uint64, n), bodies: make([]*body, n)}
 	w.ctx, w.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	for _, ep := range eps {
 		r := ep.Rank()
 		w.procs[r] = newProc(w, r, ep)
+		w.bodies[r] = new(body)
 	}
 	for r := range n {
 		w.local[r], _ = eps[0].Local(r).(*proc)
+	}
+	if cfg.DeadlockWarnings >= 0 {
+		w.stalls = &stalls{w: w}
 	}
 	return w
 }
