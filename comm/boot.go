@@ -37,6 +37,9 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 		ep = wrapEndpoint(ep)
 	}
 	w := newWorld(ctx, cfg, []fabric.Endpoint{ep})
+	if w.stalls != nil {
+		w.stalls.tell(client)
+	}
 	over := make(chan struct{})
 	defer close(over)
 	go func() { // ends with this call
@@ -48,7 +51,10 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 	}()
 	client.Watch(func(news error) {
 		var d *launch.Death
+		var a *launch.Abort
 		switch {
+		case errors.As(news, &a) && a.Rank < 0 && a.Code == launch.StatusDeadlock:
+			w.end(&remoteDeadlock{a.Reason})
 		case !errors.As(news, &d):
 			w.end(news)
 		case d.Rank == place.Rank:

@@ -33,6 +33,7 @@ const (
 // roles are what a started rank does. The result is its exit status.
 var roles = map[string]func() error{
 	"resilient": resilientRole,
+	"stuck":     stuckRole,
 }
 
 func TestMain(m *testing.M) {
@@ -131,4 +132,29 @@ func TestKillProcessEndsTheJob(t *testing.T) {
 	require.Equal(t, job.StatusSignalBase+int(syscall.SIGKILL), status, errOut)
 	require.Empty(t, out)
 	require.Contains(t, errOut, "killed by signal 9")
+}
+
+// stuckRole is a deadlock of three ranks, one of which has returned.
+func stuckRole() error {
+	return Main(context.Background(), Config{}, func(c *Comm) error {
+		switch c.Rank() {
+		case 0:
+			_, err := c.Recv(Of(make([]int, 1)), 1, 5)
+			return err
+		case 1:
+			return c.Send(Of(make([]int, 1<<16)), 0, 6)
+		}
+		return nil
+	})
+}
+
+// A deadlock among processes is found by the launcher.
+func TestDeadlockOfProcesses(t *testing.T) {
+	status, out, errOut := start(t, "stuck", 3, job.Spec{})
+	require.Equal(t, launch.StatusDeadlock, status, errOut)
+	require.Empty(t, out)
+	require.Contains(t, errOut, "deadlock: all ranks wait")
+	require.Regexp(t, `rank 0 waits in Recv at \S*process_test\.go:\d+, for: Recv from rank 1, tag 5,`, errOut)
+	require.Regexp(t, `rank 1 waits in Send at \S*process_test\.go:\d+, for: Send of 524288 bytes to rank 0, tag 6,`, errOut)
+	require.Regexp(t, `rank 2 waits in the end of its function`, errOut)
 }

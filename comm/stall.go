@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"weft/internal/fabric"
+	"weft/internal/launch"
 )
 
 // EnvDeadlock is the environment variable that says what is done about a deadlock where Config does not. The name is ParaStation MPI's.
@@ -131,6 +132,26 @@ type stalls struct {
 	reported bool
 	asks     chan uint64 // of the launcher, whether what was reported still holds
 	answer   func(wave uint64, found *stall)
+}
+
+// tell has stalls of this process, which has one rank, go to the launcher. Calls that fail do because the job ends.
+func (s *stalls) tell(client *launch.Client) {
+	s.asks = make(chan uint64, 1)
+	client.OnAsk(func(question uint64) {
+		select {
+		case <-s.asks: // nobody waits for the answer to an earlier one
+		default:
+		}
+		s.asks <- question
+	})
+	s.answer = func(question uint64, found *stall) {
+		if found == nil {
+			_ = client.Moves(question)
+			return
+		}
+		_ = client.Stalls(question, found.sent, found.here, found.text())
+	}
+	s.report = func(found *stall) { s.answer(0, found) }
 }
 
 // watchStalls begins to look for deadlocks, and returns what ends that. Among several processes it takes the launcher to know.
@@ -263,7 +284,7 @@ func (s *stalls) look() *stall {
 	sites := map[uint64]string{}
 	for _, g := range strings.Split(allStacks(), "\n\n") {
 		id, state := goroutineHead(g)
-		rank := slices.IndexFunc(w.bodies, func(b *body) bool { return b.id.Load() == id && !b.over.Load() })
+		rank := slices.IndexFunc(w.bodies, func(b *body) bool { return b != nil && b.id.Load() == id && !b.over.Load() })
 		switch {
 		case rank >= 0:
 			site, waits := waitingIn(g, state)
@@ -400,7 +421,7 @@ func goroutineHead(g string) (id uint64, state string) {
 	if i := strings.IndexByte(rest, '['); i >= 0 {
 		state, _, _ = strings.Cut(rest[i+1:], "]")
 		state, _, _ = strings.Cut(state, ",")
-		state = strings.TrimSuffix(state, " (scan)")
+		state, _, _ = strings.Cut(state, " (") // "(scan)", "(durable)"
 	}
 	return id, state
 }

@@ -60,6 +60,7 @@ type Client struct {
 	abort    *Abort                 // guarded by mu: the job is being ended
 	err      error                  // guarded by mu: the connection is of no use any more
 	left     bool                   // guarded by mu
+	onAsk    func(uint64)           // guarded by mu
 }
 
 type answer struct {
@@ -520,6 +521,11 @@ func (c *Client) take(f *frame) (news, _ error) {
 		}
 		c.endExchangeLocked(answer{err: c.abort})
 		return c.abort, nil
+	case jobAsks:
+		if c.onAsk == nil {
+			return nil, bad()
+		}
+		c.onAsk(f.id)
 	default:
 		return nil, bad()
 	}

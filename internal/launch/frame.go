@@ -47,7 +47,13 @@ const (
 	jobKills   //
 	jobOver    // code: exit status of the job
 
-	lastKind = jobOver
+	// Of deadlocks.
+
+	rankStalls // id: the question that it answers, 0: none; value: frames sent and taken (8 bytes each), and who waits for what
+	rankMoves  // id: likewise
+	jobAsks    // id: of the question whether the rank still stalls
+
+	lastKind = jobAsks
 )
 
 // frame is the unit on the connection between a rank and its launcher. What a kind has no use for is zero.

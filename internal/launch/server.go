@@ -33,6 +33,8 @@ type ServerConfig struct {
 	OnAbort func(*Abort)
 	// OnLost is called when a rank's connection has ended without its leaving, and Ended was not called for a while.
 	OnLost func(rank int, how string)
+	// OnDeadlock is called when all ranks wait for each other, with what each waits for.
+	OnDeadlock func(waits []string)
 	// Elsewhere is how many of the ranks, the last ones, are brought by launchers on other machines, which find this one at the address
 	// Listen and know Key. 0: none, and the rest means nothing.
 	Elsewhere int
@@ -217,9 +219,14 @@ func (s *Server) read(rank int, k *conn) error {
 		s.mu.Lock()
 		out, err := s.space.handle(rank, &f)
 		s.postLocked(out)
+		deadlock := s.space.deadlock
+		s.space.deadlock = nil
 		s.mu.Unlock()
 		if err != nil {
 			return err
+		}
+		if deadlock != nil && s.cfg.OnDeadlock != nil {
+			s.cfg.OnDeadlock(deadlock)
 		}
 	}
 }

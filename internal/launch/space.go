@@ -10,6 +10,9 @@ import "fmt"
 type space struct {
 	members []member
 	round   exchange
+
+	question uint64   // asked last: whether all still stall
+	deadlock []string // what all wait for, by rank, once it is certain
 }
 
 // member is one rank.
@@ -23,6 +26,9 @@ type member struct {
 	bytes        int
 	waiting      map[string][]waiter // by key: who waits for a value of this member
 	waits        int                 // how many gets of this member wait
+
+	stall    *stall // nil: it moves
+	answered uint64 // the question to which it has said that it still does
 }
 
 type waiter struct {
@@ -99,6 +105,11 @@ func (s *space) handle(rank int, f *frame) ([]post, error) {
 		return s.get(rank, f)
 	case rankExchanges:
 		return s.exchange(rank, f)
+	case rankStalls:
+		return s.stalls(rank, f)
+	case rankMoves:
+		m.stall = nil
+		return nil, nil
 	case rankLeaves:
 		return s.leave(rank), nil
 	}

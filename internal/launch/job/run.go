@@ -49,9 +49,10 @@ type event struct {
 	rank  int
 	ended *os.ProcessState // the process has ended
 	abort *launch.Abort
-	lost  string // its connection has ended, and how
-	sink  *sink  // takes no output any more
-	far   *far   // of launchers on other machines
+	lost  string   // its connection has ended, and how
+	sink  *sink    // takes no output any more
+	far   *far     // of launchers on other machines
+	stuck []string // all ranks wait for each other: what for
 }
 
 // class says how a rank has failed, the worst first.
@@ -355,6 +356,14 @@ func (r *runner) handle(e event) {
 		r.fail(e.abort.Code)
 		r.endAll(e.abort)
 	case e.sink != nil: // seen above
+	case e.stuck != nil:
+		if r.state != running {
+			return
+		}
+		text := "deadlock: all ranks wait, and nothing is under way:\n" + strings.Join(e.stuck, "\n")
+		r.say("%s", text)
+		r.fail(launch.StatusDeadlock)
+		r.endAll(&launch.Abort{Rank: -1, Code: launch.StatusDeadlock, Reason: text})
 	default:
 		if r.state != running {
 			return

@@ -60,9 +60,10 @@ func (r *runner) open() error {
 			}
 			return len(s.Parts) // what others bring
 		},
-		OnAbort:   func(a *launch.Abort) { r.post(event{rank: a.Rank, abort: a}) },
-		OnLost:    func(rank int, how string) { r.post(event{rank: rank, lost: how}) },
-		Elsewhere: s.Elsewhere, Listen: s.Listen, Key: key,
+		OnAbort:    func(a *launch.Abort) { r.post(event{rank: a.Rank, abort: a}) },
+		OnLost:     func(rank int, how string) { r.post(event{rank: rank, lost: how}) },
+		OnDeadlock: func(waits []string) { r.post(event{stuck: waits}) },
+		Elsewhere:  s.Elsewhere, Listen: s.Listen, Key: key,
 		Hosts: launch.HostEvents{
 			Joined: func(from string, first, ranks int) { r.post(event{rank: first, far: &far{joined: ranks, from: from}}) },
 			Ended:  func(rank, code int, how string) { r.post(event{rank: rank, far: &far{exit: &exit{code, how}}}) },
