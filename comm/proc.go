@@ -258,10 +258,7 @@ func (p *proc) file(h *header, msg *message) {
 // refuse ends a send whose message is not taken.
 func refuse(h *header, from *sendOp, err error) {
 	if from != nil && h.proto == ready {
-		if err == ErrRevoked {
-			from.c.proc.revoke(h.ctx &^ 1) // who is told so has heard of it
-		}
-		from.done(from.fail(err))
+		from.refused(err)
 	}
 }
 
@@ -443,7 +440,7 @@ func (p *proc) kill(err error) bool {
 	for _, a := range as {
 		msg := a.msg
 		if msg.from != nil {
-			msg.from.done(msg.from.fail(p.sent(err)))
+			msg.from.refused(p.sent(err))
 		}
 		if msg.data != nil {
 			msg.data.free()

@@ -4,6 +4,7 @@
 package comm
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -166,6 +167,20 @@ func (p *proc) sent(err error) error {
 	return &LostError{Rank: p.rank, Err: err}
 }
 
+// refused ends a send to a rank of this process, which that rank does not take. Who is told so has heard of it: what
+// the program sees next agrees with the error.
+func (op *sendOp) refused(err error) {
+	p := op.c.proc
+	var lost *LostError
+	switch {
+	case err == ErrRevoked:
+		p.revoke(op.c.ctx)
+	case errors.As(err, &lost) && lost.Rank != p.rank && p.world.aborted.Load() == nil:
+		p.lose(lost.Rank, lost)
+	}
+	op.done(op.fail(err))
+}
+
 // refuses returns why a message is not taken, nil if it is. The caller holds mu.
 func (p *proc) refuses(t *trouble, h *header, from *sendOp) error {
 	switch {
@@ -175,6 +190,14 @@ func (p *proc) refuses(t *trouble, h *header, from *sendOp) error {
 		return ErrRevoked
 	case from != nil && from.c.revokedIn(t):
 		return ErrRevoked
+	case from != nil && h.ctx&1 != 0:
+		// Nobody here will come to this collective, and who sends may have looked before it knew.
+		for _, r := range t.order {
+			if from.c.memberRank(r) >= 0 {
+				return t.lost[r]
+			}
+		}
+		return nil
 	case from != nil:
 		// A rank of this process that has died and goes on sending: its memory is to be let go.
 		return t.lostRank(from.c.proc.rank)
@@ -220,7 +243,7 @@ func (p *proc) change(edit func(t *trouble) bool, ps func(*recvOp) error, as fun
 	for _, a := range arrivals {
 		msg := a.msg
 		if msg.from != nil {
-			msg.from.done(msg.from.fail(as(msg)))
+			msg.from.refused(as(msg))
 		}
 		if msg.data != nil {
 			msg.data.free()

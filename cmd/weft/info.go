@@ -45,6 +45,7 @@ var variables = []variable{
 	{nam.EnvDir, "directory of the store of network-attached memory", nam.DefaultDir, nil},
 	{comm.EnvCollectives, "algorithms of collectives between processes", none, comm.CheckCollectives},
 	{comm.EnvStats, "file for the counters of messages, by communicator and peer", none, nil},
+	{comm.EnvDeadlock, "warnings before a run ends in which all ranks wait for each other; -1: never ends", func() string { return "0" }, atLeast(-1)},
 	{histogram.EnvOn, "1: print a histogram of messages at the end", func() string { return "0" }, checkHistogram(histogram.EnvOn)},
 	{histogram.EnvMin, "upper limit of its first bin, in bytes", func() string { return strconv.Itoa(histogram.DefaultMin) }, checkHistogram(histogram.EnvMin)},
 	{histogram.EnvMax, "from where on messages are in its last bin, in bytes", func() string { return strconv.Itoa(histogram.DefaultMax) }, checkHistogram(histogram.EnvMax)},
