@@ -124,8 +124,7 @@ type stalls struct {
 	last     int64 // activity
 	since    time.Time
 	warnings int
-	looked   bool // closer, since the last activity
-	doubtful int  // looks that have found nothing for sure, since then
+	doubtful int // looks that have found nothing for sure, since then
 	next     time.Time
 	// report takes a stall of this process to the launcher, and nil when it is over; nil: all ranks are here.
 	report   func(*stall)
