@@ -258,13 +258,13 @@ func (s *stalls) look() *stall {
 	if timedWaits.Load() != 0 || runtime.NumGoroutine() > maxStallGoroutines {
 		return nil
 	}
-	pending := w.pending()
+	pending, atHub := w.pending(), w.hubs.waiting(nil)
 	found := &stall{}
 	for r, p := range w.procs {
 		if p == nil {
 			continue
 		}
-		if !w.bodies[r].over.Load() && (len(pending[r]) == 0 || w.bodies[r].id.Load() == 0) {
+		if !w.bodies[r].over.Load() && (len(pending[r]) == 0 && !atHub || w.bodies[r].id.Load() == 0) {
 			return nil
 		}
 		if p.traffic.pushes.Load() != 0 {
@@ -298,6 +298,8 @@ func (s *stalls) look() *stall {
 	if w.activity() != before || timedWaits.Load() != 0 {
 		return nil
 	}
+	// Nothing moves: the places are what they are.
+	w.hubs.waiting(func(r int, text string) { pending[r] = append(pending[r], text) })
 	for r, p := range w.procs {
 		if p == nil {
 			continue
@@ -308,7 +310,7 @@ func (s *stalls) look() *stall {
 			continue
 		}
 		site, ok := sites[b.id.Load()]
-		if !ok {
+		if !ok || len(pending[r]) == 0 {
 			return nil
 		}
 		found.waits = append(found.waits, fmt.Sprintf("rank %d waits in %s, for: %s", r, site, strings.Join(pending[r], "; ")))
@@ -362,6 +364,38 @@ func (w *world) pending() [][]string {
 		p.ballots.mu.Unlock()
 	}
 	return all
+}
+
+// waiting says whether somebody waits at a hub, and if f is not nil, who for what. The latter is for when nobody goes on.
+func (s *hubs) waiting(f func(rank int, text string)) (some bool) {
+	s.mu.Lock()
+	all := slices.Clone(s.all)
+	s.mu.Unlock()
+	for _, w := range all {
+		h := w.Value()
+		if h == nil {
+			continue
+		}
+		for r := range h.ranks {
+			places := h.ranks[r].places.Load()
+			if places == nil {
+				continue
+			}
+			for i := range places {
+				p := &places[i]
+				state := p.state.Load()
+				seq := state >> phaseBits
+				if _, waits := p.waits(seq); !waits {
+					continue
+				}
+				some = true
+				if f != nil {
+					f(p.c.proc.rank, fmt.Sprintf("rank %d in %v number %d, at %s", h.here(seq, 0), p.what, seq, p.c.place()))
+				}
+			}
+		}
+	}
+	return some
 }
 
 func (op *recvOp) describe() string {
@@ -426,7 +460,7 @@ func goroutineHead(g string) (id uint64, state string) {
 }
 
 // parked are the functions in which a goroutine waits for an operation of this package to be completed by another rank.
-var parked = []string{"(*proc).await", "(*Request).park", "WaitAny"}
+var parked = []string{"(*proc).await", "(*Request).park", "WaitAny", "(*hub).run"}
 
 const here = "weft/comm."
 

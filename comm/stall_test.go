@@ -34,7 +34,7 @@ func TestDeadlock(t *testing.T) {
 	require.Len(t, d.Ranks, 4)
 	require.Regexp(t, `^rank 0 waits in Recv at \S*stall_test\.go:22, for: Recv from rank 1, tag 5,`, d.Ranks[0])
 	require.Regexp(t, `^rank 1 waits in Send at \S*stall_test\.go:25, for: Send of 524288 bytes to rank 0, tag 6,`, d.Ranks[1])
-	require.Regexp(t, `^rank 2 waits in Barrier at \S*stall_test\.go:27, for: rank 1 in barrier number 1,`, d.Ranks[2])
+	require.Regexp(t, `^rank 2 waits in Barrier at \S*stall_test\.go:27, for: rank 0 in barrier number 1,`, d.Ranks[2])
 	require.Equal(t, "rank 3 has returned", d.Ranks[3])
 	requireNoRankGoroutines(t)
 }
