@@ -55,6 +55,7 @@ func (t *Task) await(x waiting, start func(done func())) error {
 // blockOn waits for unblock of the same word.
 func (t *Task) blockOn(w *xatomic.Uint32, x waiting) error {
 	if w.CompareAndSwap(blockToken, blockNone) {
+		acquire(w)
 		return t.run.cause()
 	}
 	over := t.waitsFor(x)
@@ -65,10 +66,12 @@ func (t *Task) blockOn(w *xatomic.Uint32, x waiting) error {
 		t.unprepare()
 	}
 	over()
+	acquire(w)
 	return t.run.cause()
 }
 
 func (t *Task) unblock(w *xatomic.Uint32) {
+	release(w)
 	for {
 		switch w.Load() {
 		case blockNone:

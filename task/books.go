@@ -6,14 +6,14 @@ package task
 import (
 	"fmt"
 	"slices"
-	"sync"
 
 	"weft/deps"
+	"weft/internal/xatomic"
 )
 
 // books is what debug mode knows of a run.
 type books struct {
-	mu     sync.Mutex
+	mu     xatomic.Mutex
 	live   map[uintptr][]*group // uses of objects that are not given up, by address. +checklocks:mu
 	slices []*use               // uses of ranges that are not given up. +checklocks:mu
 	said   map[uintptr]bool     // program counters that were warned of. +checklocks:mu

@@ -43,6 +43,12 @@ type Config struct {
 	// Trace records what tasks and slots do: see package weft/trace, which makes one. Nil means no recording.
 	Trace *event.Recorder
 
+	// Lint shows the race detector the order that accesses, spawns and waits declare, in place of the order in which tasks happen to run: a missing
+	// access is a race that is reported at the two lines, whatever the schedule. It needs a build with the race detector from which the
+	// runtime itself is left out, which the command "weft lint" makes; in another one it is an error. False means the environment variable
+	// WEFT_LINT, or no.
+	Lint bool
+
 	// Watchdog makes the runtime keep a list of its tasks, and report those that are stuck: that have waited for so long for something
 	// that no task gives, such as a message or the end of an event, and, at once, those that wait for each other. A report names
 	// each task, where it was spawned, its age and what it waits for. Tasks that run, however long, and those that wait for such are not
@@ -92,6 +98,16 @@ func (c Config) withDefaults() (Config, error) {
 		}
 		c.Debug = n == 1
 	}
+	if !c.Lint {
+		n, err := envInt(EnvLint, 0, 0, 1)
+		if err != nil {
+			return c, err
+		}
+		c.Lint = n == 1
+	}
+	if c.Lint && !lintBuild {
+		return c, errLint
+	}
 	if c.Watchdog == 0 {
 		d, err := envWatchdog()
 		if err != nil {
@@ -106,7 +122,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Reports == nil {
 		c.Reports = os.Stderr
 	}
-	c.TraceSpawns = c.TraceSpawns || c.Debug || c.Watchdog > 0
+	c.TraceSpawns = c.TraceSpawns || c.Debug || c.Lint || c.Watchdog > 0
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

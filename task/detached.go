@@ -16,6 +16,7 @@ type Detached struct {
 	unhook func() bool
 	done   chan struct{} // closed when it is over
 	main   *watched      // nil without a watchdog
+	lint   *linted       // nil without lint mode
 
 	mu    sync.Mutex
 	over  bool          // +checklocks:mu
@@ -63,7 +64,7 @@ func (rt *Runtime) spawn(ctx context.Context, pc uintptr, a *Attrs, main func(*T
 	t := r.main(pc, main)
 	t.dress(a)
 	rt.spawnedMain(t)
-	d.main = t.looksAtMain()
+	d.main, d.lint = t.looksAtMain(), t.linted()
 	rt.readyOff(t)
 	return d
 }
@@ -87,7 +88,7 @@ func (d *Detached) complete(err error) {
 	d.mu.Unlock()
 	close(d.done)
 	for _, f := range calls {
-		f(err)
+		d.call(f, err)
 	}
 }
 
@@ -103,7 +104,19 @@ func (d *Detached) OnDone(f func(error)) {
 	}
 	err := d.err
 	d.mu.Unlock()
-	f(err)
+	d.call(f, err)
+}
+
+// call calls f, which comes after all that the run has done.
+func (d *Detached) call(f func(error), err error) {
+	if d.lint == nil {
+		f(err)
+		return
+	}
+	apart(func() {
+		d.lint.over()
+		f(err)
+	}, func(bool) {})
 }
 
 // Done returns a channel that is closed when the run is over.
@@ -111,6 +124,7 @@ func (d *Detached) Done() <-chan struct{} { return d.done }
 
 // Err returns the error of the run: nil while it is not over.
 func (d *Detached) Err() error {
+	defer d.lint.over()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.err

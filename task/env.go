@@ -7,6 +7,7 @@ package task
 const (
 	EnvWorkers  = "WEFT_WORKERS"  // Config.Workers
 	EnvWindow   = "WEFT_WINDOW"   // Config.Window
+	EnvLint     = "WEFT_LINT"     // Config.Lint
 	EnvDebug    = "WEFT_DEBUG"    // Config.Debug
 	EnvWatchdog = "WEFT_WATCHDOG" // Config.Watchdog
 )

@@ -62,6 +62,7 @@ func (h *hold) release(err error) {
 		return
 	}
 	t := h.t
+	t.lintEvent()
 	if err != nil {
 		t.run.fail(t.wrap(err, nil, nil))
 	}
@@ -95,7 +96,9 @@ func (h *hold) release(err error) {
 		}
 		return
 	}
+	hide()
 	f := flows.Get().(*deps.Flow)
+	show()
 	if rt.ev != nil {
 		rt.ev.Put(event.Released, id, 0, 0)
 	}
@@ -107,7 +110,9 @@ func (h *hold) release(err error) {
 	}
 	for f.NextFree() != nil { // left to the garbage collector
 	}
+	hide()
 	flows.Put(f)
+	show()
 }
 
 // flows are for goroutines without a slot.

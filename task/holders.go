@@ -35,6 +35,8 @@ func (h *holders) set(g uintptr, s *slot) {
 	if h.find(g) == s || g == 0 {
 		return
 	}
+	hide()
+	defer show()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s.cell != nil {

@@ -155,6 +155,7 @@ func (t *Task) Critical(m *Mutex, f func() error) error {
 // taken notes that t has m. A Mutex counts as an event of t while its body runs, so
 // that a body that ends with one is found where events are looked for.
 func (m *Mutex) taken(t *Task) {
+	acquire(&m.queue)
 	r := t.rare()
 	m.next, r.held = r.held, m
 	t.holds.Add(1)
@@ -165,6 +166,7 @@ func (m *Mutex) taken(t *Task) {
 //
 // +checklocksrelease:m.mu
 func (m *Mutex) passAndUnlock() {
+	release(&m.queue)
 	w := m.queue.first
 	if w == nil {
 		m.holder = nil

@@ -82,7 +82,11 @@ func (s *slot) callOnReady(t, outer *Task) (err error) {
 			s.handOver()
 		}
 	}()
-	err = t.more.onReady(t)
+	if lintBuild && s.rt.lint != nil {
+		err = t.onReadyApart()
+	} else {
+		err = t.more.onReady(t)
+	}
 	returned = true
 	if err != nil {
 		err = t.wrap(err, nil, nil)
@@ -117,9 +121,13 @@ func (t *Task) startHeld() {
 		}
 		return
 	}
+	hide()
 	f := flows.Get().(*deps.Flow)
+	show()
 	if t.admit(f, rt) {
 		rt.readyOff(t)
 	}
+	hide()
 	flows.Put(f)
+	show()
 }

@@ -42,6 +42,8 @@ func (t *Task) local(s *slot, r *deps.Reduced) *deps.Copy {
 	}
 	if p.c == nil {
 		p.c = p.g.Take(s.id)
+		acquire(p.c)
+		acquire(r)
 	}
 	return p.c
 }
@@ -177,7 +179,7 @@ func (t *Task) combine(g *deps.Group) {
 	c.label, c.pc = "combine", r.Site()
 	c.flags |= flagRare
 	accs := [1]deps.Access{r.InOut()}
-	if s.rt.watch != nil {
+	if s.rt.watch != nil || s.rt.lint != nil {
 		t.looksAt(s, c, accs[:])
 	}
 	if t.run.rt.cfg.Debug {
@@ -220,6 +222,7 @@ func combine(t *Task, g *deps.Group) error {
 		}
 	}
 	g.Close()
+	release(g.Reduced())
 	return nil
 }
 

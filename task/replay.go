@@ -208,6 +208,7 @@ func (r *replay) link(c *deps.Cycle) {
 // start makes the parts children of the loop's task t, and queues those that wait for nothing.
 func (r *replay) start(t *Task) {
 	t.rare().replay = r
+	r.lintLoop(t)
 	if r.control >= 0 {
 		t.spawned++ // it is over after all others
 	} else {
@@ -346,7 +347,7 @@ func (p *part) renew(t *Task) *Task {
 	c := &Task{id: t.id, fn: t.fn, run: t.run, parent: t.parent, depth: t.depth, priority: t.priority, pc: t.pc, label: t.label, cost: t.cost, final: t.final}
 	c.Tag = t.Tag
 	if t.more != nil {
-		c.more = &more{onReady: t.more.onReady, record: t.more.record, watched: t.more.watched, shares: t.more.shares}
+		c.more = &more{onReady: t.more.onReady, record: t.more.record, watched: t.more.watched, linted: t.more.linted, shares: t.more.shares}
 	}
 	p.task = c
 	return c

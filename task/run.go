@@ -64,8 +64,10 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 	t := r.main(rt.traced(), main)
 	rt.spawnedMain(t)
 	t.looksAtMain()
+	lint := t.linted()
 	rt.readyOff(t)
 	<-r.done
+	lint.over()
 	return r.first.Load()
 }
 

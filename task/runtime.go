@@ -37,6 +37,7 @@ type Runtime struct {
 	life    life
 	ev      *event.Shared // what goroutines without a slot record with; nil if the runtime is not recorded
 	watch   *watchList    // nil without a watchdog
+	lint    *lint         // nil without lint mode
 }
 
 // New starts a runtime. It panics if the configuration or the environment is not legal;
@@ -94,6 +95,9 @@ func build(cfg Config, tune tuning) (*Runtime, error) {
 	rt.observe(cfg.Trace)
 	rt.slots.wg.Add(cfg.Workers)
 	rt.spares.rt = rt
+	if cfg.Lint {
+		rt.lint = new(lint)
+	}
 	if cfg.Watchdog > 0 {
 		rt.watch = &watchList{shards: make([]watchShard, cfg.Workers+1)}
 	}
@@ -186,8 +190,10 @@ const (
 
 // run runs s's loop on a spare goroutine.
 func (p *spares) run(s *slot) {
-	if xatomic.Driven() {
+	if xatomic.Driven() || p.rt.lint != nil { // the pool's own locks would be an order among bodies
+		hide()
 		xatomic.Go(s.loop)
+		show()
 		return
 	}
 	p.once.Do(func() {

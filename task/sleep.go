@@ -51,6 +51,7 @@ func (t *Task) BlockFor(d time.Duration) (bool, error) {
 	t.park(s, event.BlockedBlock)
 	timer.Stop()
 	awake()
+	acquire(w)
 	return !l.end(), t.run.cause()
 }
 

@@ -50,7 +50,7 @@ func (t *Task) spawnWith(s *slot, pc uintptr, a Attrs, fn func(*Task) error, acc
 		c.flags |= flagRare
 	}
 	c.dress(&a)
-	if s.rt.watch != nil {
+	if s.rt.watch != nil || s.rt.lint != nil {
 		t.looksAt(s, c, accs)
 	}
 	if c.flags&flagLongSpawn != 0 && s.rt.cfg.Debug {
@@ -205,12 +205,14 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []deps.Access) {
 		c.flags &^= flagUndeferred // nobody needs to be told
 		u.creator = nil
 		s.und = u
+		lc := c.linted()
 		s.execute(c).tellFor(t)
+		lc.bodyOver()
 		return
 	}
 	// Descendants do not run here, on top of t, as in Wait: t need not outlast
 	// them, and one of them may be blocked until t does something afterwards.
-	over := t.waitsFor(waiting{op: opChild, on: c.watched()})
+	over, lc := t.waitsFor(waiting{op: opChild, on: c.watched()}), c.linted()
 	t.prepare()
 	if u.state.wait() {
 		t.park(s, event.BlockedUndeferred)
@@ -218,4 +220,5 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []deps.Access) {
 		t.unprepare()
 	}
 	over()
+	lc.bodyOver()
 }

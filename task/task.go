@@ -130,6 +130,7 @@ type more struct {
 	held    *Mutex        // the newest one that the body has locked and not unlocked
 	record  *record       // in debug mode
 	watched *watched      // if there is a watchdog
+	linted  *linted       // in lint mode
 	replay  *replay       // the loop that the body has recorded
 	shares  []share       // reductions that the task takes part in
 	groups  []*deps.Group // reductions of its children that are open
@@ -174,6 +175,7 @@ func (t *Task) Release(accs ...deps.Access) error {
 			undo = t.run.books.release(t.record(), a)
 		}
 		t.gaveEarly(a)
+		t.lintRelease(a)
 		if err := t.Node.Release(a, &s.flow); err != nil {
 			undo()
 			if first == nil {

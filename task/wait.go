@@ -13,7 +13,14 @@ import (
 )
 
 // call runs t's body and turns its panic into an error.
-func (t *Task) call() (err error) {
+func (t *Task) call() error {
+	if lintBuild && t.run.rt.lint != nil {
+		return t.callApart()
+	}
+	return t.callHere()
+}
+
+func (t *Task) callHere() (err error) {
 	returned := false
 	defer func() {
 		if returned {
@@ -42,6 +49,9 @@ func (t *Task) call() (err error) {
 // goexit ends t when its body has ended the goroutine. The bodies beneath it on
 // the stack end in the same way, one after the other; the last one hands the slot on.
 func (t *Task) goexit() {
+	if r := t.linted(); r != nil {
+		r.end(t)
+	}
 	s := t.leave()
 	if s.ev != nil {
 		s.ev.ended(t, true)
@@ -99,6 +109,7 @@ func (t *Task) Wait() error {
 		over()
 		break
 	}
+	t.lintWaited()
 	return t.run.cause()
 }
 
@@ -120,7 +131,7 @@ func (t *Task) WaitOn(accs ...deps.Access) error {
 		}
 	}
 	c := s.newTask(t, func(*Task) error { return nil })
-	if s.rt.watch != nil {
+	if s.rt.watch != nil || s.rt.lint != nil {
 		c.label, c.pc = opWaitOn, s.rt.traced()
 		c.flags |= flagRare
 		t.looksAt(s, c, accs)
@@ -168,12 +179,18 @@ type parker struct {
 var parkers = sync.Pool{New: func() any { return &parker{wake: make(xatomic.Chan[*slot], 1), at: -1} }}
 
 // prepare makes t ready to be resumed. It comes before the announcement that t waits.
-func (t *Task) prepare() { t.parker = parkers.Get().(*parker) }
+func (t *Task) prepare() {
+	hide()
+	t.parker = parkers.Get().(*parker)
+	show()
+}
 
 // unprepare takes prepare back, when there is nothing to wait for.
 func (t *Task) unprepare() {
 	if !xatomic.Driven() { // else what a task waits on is new in each order, as in the last one
+		hide()
 		parkers.Put(t.parker)
+		show()
 	}
 	t.parker = nil
 }

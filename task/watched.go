@@ -6,11 +6,11 @@ package task
 import (
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"weft/deps"
+	"weft/internal/xatomic"
 )
 
 // watched is what the watchdog knows of a task. It is apart from the task, whose memory serves others later, and belongs
@@ -34,7 +34,7 @@ type watched struct {
 	children uint64
 	parts    []*watched // the tasks of the recorded loop that this task is
 
-	mu      sync.Mutex
+	mu      xatomic.Mutex
 	state   watchState    // +checklocks:mu
 	since   time.Time     // of state. +checklocks:mu
 	version uint64        // changes with all that mu guards. +checklocks:mu
@@ -78,7 +78,7 @@ type watchEvent struct {
 // watchShard is a part of the list of live tasks: the tasks that were spawned on one slot.
 type watchShard struct {
 	_     pad
-	mu    sync.Mutex
+	mu    xatomic.Mutex
 	first *watched // the newest. +checklocks:mu
 	made  uint64   // +checklocks:mu
 	_     pad
@@ -166,10 +166,16 @@ func (t *Task) looksAt(s *slot, c *Task, accs []deps.Access) {
 	if w := s.rt.watch; w != nil {
 		w.enter(t, c, s, accs)
 	}
+	if s.rt.lint != nil {
+		s.rt.lintNew(t, c, accs, false)
+	}
 }
 
 // looksAtMain is looksAt for a main task. It returns the record, if there is one.
 func (t *Task) looksAtMain() *watched {
+	if rt := t.run.rt; rt.lint != nil {
+		rt.lintNew(nil, t, nil, false)
+	}
 	if w := t.run.rt.watch; w != nil {
 		return w.enter(nil, t, nil, nil)
 	}
@@ -178,6 +184,9 @@ func (t *Task) looksAtMain() *watched {
 
 // watchPart is looksAt for c, a task of the recorded loop that t is.
 func (t *Task) watchPart(s *slot, c *Task, accs []deps.Access) {
+	if s.rt.lint != nil {
+		s.rt.lintNew(t, c, accs, true)
+	}
 	w := s.rt.watch
 	if w == nil {
 		return

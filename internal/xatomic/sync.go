@@ -1,4 +1,4 @@
-//go:build !explore
+//go:build !explore && (!weftlint || !race)
 
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0

@@ -1,0 +1,247 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+
+	"weft/deps"
+)
+
+// Lint mode shows the race detector the order that a program declares, in place of the order in which it happens to run. Each body runs on a
+// goroutine of its own that has seen nothing, and is told by hand what it may rely on: the spawn, the accesses, the waits. README.md, "Lint
+// mode", has the rules and why they are enough.
+
+// errLint says what lint mode needs.
+var errLint = errors.New("task: lint mode needs a build with the race detector from which weft's own runtime is left out; " +
+	"start the program by weft lint, as in: go run weft/cmd/weft lint go test ./...")
+
+// LintTag is the build tag of a build for lint mode. Such a build leaves LintPackages out of the race detector, by the flag -race=false of the
+// compiler for each; the command "weft lint" sees to both.
+const LintTag = "weftlint"
+
+// LintPackages are the packages that a build for lint mode leaves out of the race detector.
+var LintPackages = []string{"weft/deps", "weft/task", "weft/tampi", "weft/internal/xatomic", "weft/internal/event"}
+
+// clock is what the race detector keeps an order for: the value is not used. A goroutine that acquires it comes after all that
+// those have done who released it before.
+type clock uint64
+
+// lint is a runtime's lint mode.
+type lint struct {
+	mu sync.Mutex // of all chains; not seen by the race detector
+}
+
+func (l *lint) lock() {
+	hide()
+	l.mu.Lock()
+}
+
+func (l *lint) unlock() {
+	l.mu.Unlock()
+	show()
+}
+
+// linted is what lint mode knows of a task.
+type linted struct {
+	l      *lint
+	parent *linted // nil for a main task
+	wait   bool    // Attrs.Wait
+
+	born clock // released by the creator
+	done clock // by the body at its end, and by its events
+	kids clock // by all descendants at their ends
+
+	uses  []*lintUse
+	dom   *lintDomain // the children's chains. +checklocks:l.mu
+	preds []*linted   // of a task of a recorded loop: the tasks that its graph puts before it
+	loop  bool
+}
+
+// lintNew makes a record of c, a new child of t; t is nil for a main task. The caller is t's body, or who calls Run.
+func (rt *Runtime) lintNew(t, c *Task, accs []deps.Access, loop bool) {
+	r := &linted{l: rt.lint, wait: c.flags&flagWait != 0, loop: loop}
+	if t != nil {
+		r.parent = t.linted()
+	}
+	c.rare().linted = r
+	c.flags |= flagLongSpawn
+	r.declare(accs)
+	if r.parent != nil && !loop && len(r.uses) > 0 {
+		r.l.lock()
+		r.enter()
+		r.l.unlock()
+	}
+	release(&r.born)
+}
+
+// linted returns t's record; nil if there is none. Precondition: t is alive.
+func (t *Task) linted() *linted {
+	if !lintBuild || t.more == nil {
+		return nil
+	}
+	return t.more.linted
+}
+
+// callApart is call in lint mode: the body runs on a goroutine of its own, which holds the slot meanwhile.
+func (t *Task) callApart() (err error) {
+	outer := t.outer
+	t.slot.g.Store(0)
+	apart(func() {
+		t.slot.rt.holders.set(getg(), t.slot)
+		t.linted().start()
+		err = t.callHere()
+		t.linted().end(t)
+	}, func(returned bool) {
+		switch {
+		case returned:
+			t.slot.rt.holders.set(getg(), t.slot)
+		case outer != nil: // the body has ended its goroutine: so does this one, and with it the bodies beneath
+			outer.slot.rt.holders.set(getg(), outer.slot)
+		}
+	})
+	return err
+}
+
+// onReadyApart calls t's OnReady as a body is called, but for the slot.
+func (t *Task) onReadyApart() (err error) {
+	apart(func() {
+		t.linted().start()
+		err = t.more.onReady(t)
+		release(&t.linted().born)
+	}, func(bool) {})
+	return err
+}
+
+// apart runs f on a goroutine whose clock has seen nothing, and then back on the caller's. A panic passes on, and so does Goexit.
+func apart(f func(), back func(returned bool)) {
+	var value any
+	returned, panicked := false, false
+	done := make(chan struct{}, 1)
+	hide()
+	go func() {
+		defer func() {
+			if !returned {
+				value = recover()
+				panicked = value != nil
+			}
+			hide()
+			done <- struct{}{}
+			show()
+		}()
+		f()
+		returned = true
+	}()
+	<-done
+	show()
+	back(returned)
+	switch {
+	case panicked:
+		panic(value)
+	case !returned:
+		runtime.Goexit()
+	}
+}
+
+// start makes the caller, r's body, come after what r has declared to come after.
+func (r *linted) start() {
+	acquire(&r.born)
+	for _, p := range r.preds {
+		acquire(&p.done)
+		acquire(&p.kids)
+	}
+	if r.loop || len(r.uses) == 0 {
+		return
+	}
+	r.l.lock()
+	clocks := r.before()
+	r.l.unlock()
+	for _, c := range clocks {
+		acquire(c)
+	}
+	r.l.lock()
+	cut := r.cut()
+	r.l.unlock()
+	for _, c := range cut {
+		release(c)
+	}
+}
+
+// end makes what the caller, r's body or the end of one of its events, has done come before what waits for it.
+func (r *linted) end(t *Task) {
+	release(&r.done)
+	for p := r.parent; p != nil; p = p.parent {
+		release(&p.kids)
+	}
+	r.l.lock()
+	clocks := r.after()
+	r.l.unlock()
+	for _, c := range clocks {
+		release(c)
+	}
+	for i := range t.more.shares {
+		if c := t.more.shares[i].c; c != nil {
+			release(c)
+		}
+	}
+}
+
+// lintEvent notes that the caller ends an event of t.
+func (t *Task) lintEvent() {
+	if r := t.linted(); r != nil {
+		release(&r.born) // OnReady's events come before the body
+		r.end(t)
+	}
+}
+
+// lintWaited notes that the caller, t's body, has waited for all its children.
+func (t *Task) lintWaited() {
+	if r := t.linted(); r != nil {
+		acquire(&r.kids)
+	}
+}
+
+// bodyOver notes that the caller has waited for the body of r's task.
+func (r *linted) bodyOver() {
+	if r != nil {
+		acquire(&r.done)
+	}
+}
+
+// over notes that the caller has waited for r's task and all below it.
+func (r *linted) over() {
+	if r != nil {
+		acquire(&r.done)
+		acquire(&r.kids)
+	}
+}
+
+// lintLoop finds the order of the tasks of a recorded loop.
+func (r *replay) lintLoop(t *Task) {
+	if t.linted() == nil {
+		return
+	}
+	before := make([][]int32, len(r.parts))
+	for i := range r.parts {
+		p := &r.parts[i]
+		for _, to := range r.next[p.from:p.to] {
+			before[to] = append(before[to], int32(i))
+		}
+	}
+	for i := range r.tasks {
+		x := r.parts[i].task.linted()
+		x.preds = append(x.preds, x) // itself, in the round before
+		for _, k := range before[i] {
+			if r.parts[k].task != nil {
+				x.preds = append(x.preds, r.parts[k].task.linted())
+				continue
+			}
+			for _, j := range before[k] { // a joint
+				x.preds = append(x.preds, r.parts[j].task.linted())
+			}
+		}
+	}
+}
