@@ -14,9 +14,10 @@ import (
 // books is what debug mode knows of a run.
 type books struct {
 	mu     xatomic.Mutex
-	live   map[uintptr][]*group // uses of objects that are not given up, by address. +checklocks:mu
-	slices []*use               // uses of ranges that are not given up. +checklocks:mu
-	said   map[uintptr]bool     // program counters that were warned of. +checklocks:mu
+	live   addrMap // uses of objects that are not given up, by address. +checklocks:mu
+	slices []*use  // uses of ranges that are not given up. +checklocks:mu
+	said   addrMap // program counters that were warned of. +checklocks:mu
+	idle   addrMap // the same, of accesses that serve nothing. +checklocks:mu
 }
 
 // group is the uses of one object by the children of one task. The engine orders them.
@@ -36,8 +37,16 @@ type use struct {
 
 	live  bool   // not given up. +checklocks:books.mu
 	open  bool   // the task may run. +checklocks:books.mu
+	used  bool   // the body has said so, by Uses. +checklocks:books.mu
+	below bool   // a child names a part of it. +checklocks:books.mu
 	group *group // that it is in, if it is of an object. +checklocks:books.mu
 	at    int    // place in the group, or in books.slices. +checklocks:books.mu
+}
+
+// at returns the uses of the object at an address. +checklocks:b.mu
+func (b *books) at(lo uintptr) []*group {
+	l, _ := b.live.get(lo).([]*group)
+	return l
 }
 
 // add enters u. +checklocks:b.mu
@@ -49,17 +58,14 @@ func (b *books) add(u *use) {
 		return
 	}
 	var g *group
-	for _, x := range b.live[u.lo] {
+	for _, x := range b.at(u.lo) {
 		if x.parent == u.rec.parent {
 			g = x
 		}
 	}
 	if g == nil {
 		g = &group{parent: u.rec.parent}
-		if b.live == nil {
-			b.live = map[uintptr][]*group{}
-		}
-		b.live[u.lo] = append(b.live[u.lo], g)
+		b.live.set(u.lo, append(b.at(u.lo), g))
 	}
 	u.group, u.at = g, len(g.uses)
 	g.uses = append(g.uses, u)
@@ -81,16 +87,18 @@ func (b *books) dropUse(u *use) {
 	l[n] = nil
 	*list = l[:n]
 	if g := u.group; g != nil && n == 0 {
-		groups := slices.DeleteFunc(b.live[u.lo], func(x *group) bool { return x == g })
-		if b.live[u.lo] = groups; len(groups) == 0 {
-			delete(b.live, u.lo)
+		groups := slices.DeleteFunc(b.at(u.lo), func(x *group) bool { return x == g })
+		if len(groups) > 0 {
+			b.live.set(u.lo, groups)
+		} else {
+			b.live.remove(u.lo)
 		}
 	}
 }
 
 // others calls f for the live uses of memory that u uses too, by tasks with another parent, until it returns true. +checklocks:b.mu
 func (b *books) others(u *use, f func(o *use) bool) {
-	for _, g := range b.live[u.lo] {
+	for _, g := range b.at(u.lo) {
 		if u.slice || g.parent == u.rec.parent {
 			continue
 		}
@@ -106,13 +114,11 @@ func (b *books) others(u *use, f func(o *use) bool) {
 	if !u.slice {
 		return
 	}
-	for _, groups := range b.live { // a range asks all
-		for _, g := range groups {
-			if g.parent != u.rec.parent && u.meets(g.uses[0]) && slices.ContainsFunc(g.uses, func(o *use) bool { return u.meets(o) && f(o) }) {
-				return
-			}
-		}
-	}
+	b.live.all(func(v any) bool { // a range asks all
+		return !slices.ContainsFunc(v.([]*group), func(g *group) bool {
+			return g.parent != u.rec.parent && u.meets(g.uses[0]) && slices.ContainsFunc(g.uses, func(o *use) bool { return u.meets(o) && f(o) })
+		})
+	})
 }
 
 func (u *use) meets(o *use) bool { return u.lo < o.hi && o.lo < u.hi }

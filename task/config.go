@@ -56,10 +56,10 @@ type Config struct {
 	// states. Zero means the environment variable WEFT_WATCHDOG, or no watchdog; a negative value, none.
 	Watchdog time.Duration
 
-	// Reports is where the watchdog writes. It is called by one goroutine. Nil means the standard error.
+	// Reports is where the watchdog writes, by one goroutine, and debug mode if there is no Logger. Nil means the standard error.
 	Reports io.Writer
 
-	// Logger gets degraded operation, a line each. Nil means silence.
+	// Logger gets degraded operation, and what debug mode warns of, a line each. Nil means silence; in debug mode, Reports.
 	Logger *slog.Logger
 }
 
@@ -123,6 +123,9 @@ func (c Config) withDefaults() (Config, error) {
 		c.Reports = os.Stderr
 	}
 	c.TraceSpawns = c.TraceSpawns || c.Debug || c.Lint || c.Watchdog > 0
+	if c.Logger == nil && c.Debug {
+		c.Logger = slog.New(slog.NewTextHandler(c.Reports, nil))
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

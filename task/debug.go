@@ -37,6 +37,7 @@ type record struct {
 	depth  int32
 	label  string
 	pc     uintptr
+	says   bool   // the body calls Uses; guarded by books.mu
 	uses   []*use // one for each object or range; guarded by books.mu once others may see them
 }
 
@@ -110,7 +111,7 @@ func (t *Task) note(c *Task, accs []deps.Access) *record {
 	mixed := r.declare(accs)
 	b := &t.run.books
 	b.mu.Lock()
-	first := !b.said[c.pc]
+	first := b.said.get(c.pc) == nil
 	var bare, other *use
 	var gap string
 	for _, u := range r.uses {
@@ -120,12 +121,10 @@ func (t *Task) note(c *Task, accs []deps.Access) *record {
 			}
 		}
 		b.add(u)
+		parent.namedBelow(u)
 	}
 	if first && len(mixed) > 0 || bare != nil {
-		if b.said == nil {
-			b.said = map[uintptr]bool{}
-		}
-		b.said[c.pc] = true
+		b.said.set(c.pc, true)
 	}
 	b.mu.Unlock()
 
@@ -171,6 +170,7 @@ func (r *record) declare(accs []deps.Access) (mixed []string) {
 // forget is called before t gives up its accesses. Precondition: flagLongSpawn.
 func (t *Task) forget() {
 	if t.more != nil && t.more.record != nil {
+		t.warnIdle(t.more.record)
 		t.run.books.drop(t.more.record)
 	}
 }
@@ -184,6 +184,7 @@ func (t *Task) Uses(accs ...deps.Access) {
 	}
 	t.enter("Uses")
 	for _, a := range accs {
+		t.record().saysUse(&t.run.books, a)
 		if why := t.record().uncovered(&t.run.books, a); why != "" {
 			panic(fmt.Sprintf("task: %s uses %v, but %s", t.record().name(), a, why))
 		}

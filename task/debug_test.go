@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,12 +34,44 @@ func (w *warnings) Write(p []byte) (int, error) {
 
 func (w *warnings) logger() *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
+// take returns the lines, but for those of weak accesses that no child uses: TestDebugIdle is about them.
 func (w *warnings) take() []string {
+	return slices.DeleteFunc(w.takeAll(), func(s string) bool { return strings.Contains(s, "no child uses what it has declared") })
+}
+
+func (w *warnings) takeAll() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := w.lines
 	w.lines = nil
 	return l
+}
+
+// What is declared for nothing is warned of, once for each line that spawns, and nothing else is.
+func TestDebugIdle(t *testing.T) {
+	var w warnings
+	rt := newTestRuntime(t, Config{Workers: 2, Debug: true, Logger: w.logger()})
+	var x, y int
+	var v [8]int
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		for range 3 {
+			labelled(t, "weak", nothing, deps.In(&x).Weak())
+			labelled(t, "strong", func(t *Task) error { t.Uses(deps.In(&x)); return nil }, deps.In(&x), deps.InOut(&y))
+		}
+		labelled(t, "silent", nothing, deps.InOut(&x)) // says nothing of what it uses
+		labelled(t, "child", func(t *Task) error {
+			t.Uses(deps.In(&x))
+			labelled(t, "below", nothing, deps.InOut(&y), deps.Slice(v[2:3]).Out())
+			return nil
+		}, deps.In(&x), deps.InOut(&y), deps.Slice(v[0:4]).Out().Weak())
+		return nil
+	}))
+	lines := w.takeAll()
+	slices.Sort(lines)
+	text := strings.Join(lines, "")
+	require.Len(t, lines, 2, text)
+	require.Regexp(t, `a task never uses what it has declared: InOut\(0x[0-9a-f]+\)" task="task strong \(`, text)
+	require.Regexp(t, `no child uses what it has declared: In\(0x[0-9a-f]+\)\.Weak\(\)" task="task weak \(`, text)
 }
 
 // labelled spawns a task with a label, undeferred if it ends with a bang.
@@ -282,8 +315,8 @@ func TestDebugBooksEmpty(t *testing.T) {
 		}, deps.InOut(&x), deps.InOut(&y))
 		return nil
 	}))
-	require.NotNil(t, b.live)
-	require.Empty(t, b.live)
+	require.NotEmpty(t, b.live.tab)
+	require.Zero(t, b.live.n)
 	require.Empty(t, b.slices)
 }
 
@@ -328,7 +361,7 @@ func TestDebugOff(t *testing.T) {
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
 		x := 0
 		t.SpawnWith(Attrs{Undeferred: true}, func(t *Task) error {
-			if t.more != nil && t.more.record != nil || t.run.books.live != nil {
+			if t.more != nil && t.more.record != nil || t.run.books.live.tab != nil {
 				return errors.New("there are books")
 			}
 			return nil

@@ -33,6 +33,10 @@ type clock uint64
 // lint is a runtime's lint mode.
 type lint struct {
 	mu sync.Mutex // of all chains; not seen by the race detector
+
+	// world is released by all who spawn and all who end, and acquired by the goroutines that run slots: what
+	// these do for the runtime comes after everything. It is never acquired by a body.
+	world clock
 }
 
 func (l *lint) lock() {
@@ -76,6 +80,7 @@ func (rt *Runtime) lintNew(t, c *Task, accs []deps.Access, loop bool) {
 		r.l.unlock()
 	}
 	release(&r.born)
+	release(&r.l.world)
 }
 
 // linted returns t's record; nil if there is none. Precondition: t is alive.
@@ -88,14 +93,24 @@ func (t *Task) linted() *linted {
 
 // callApart is call in lint mode: the body runs on a goroutine of its own, which holds the slot meanwhile.
 func (t *Task) callApart() (err error) {
-	outer := t.outer
+	outer, l := t.outer, t.run.rt.lint
 	t.slot.g.Store(0)
 	apart(func() {
+		defer func() { // this goroutine's identity can be the next one's
+			if s := t.slot; s != nil {
+				s.g.Store(0)
+			} else if outer != nil {
+				outer.slot.g.Store(0)
+			}
+		}()
 		t.slot.rt.holders.set(getg(), t.slot)
 		t.linted().start()
 		err = t.callHere()
 		t.linted().end(t)
 	}, func(returned bool) {
+		if outer == nil {
+			acquire(&l.world)
+		}
 		switch {
 		case returned:
 			t.slot.rt.holders.set(getg(), t.slot)
@@ -173,6 +188,7 @@ func (r *linted) start() {
 // end makes what the caller, r's body or the end of one of its events, has done come before what waits for it.
 func (r *linted) end(t *Task) {
 	release(&r.done)
+	release(&r.l.world)
 	for p := r.parent; p != nil; p = p.parent {
 		release(&p.kids)
 	}
@@ -243,5 +259,12 @@ func (r *replay) lintLoop(t *Task) {
 				x.preds = append(x.preds, r.parts[j].task.linted())
 			}
 		}
+	}
+}
+
+// lintShow lets the watchdog see what the caller has done: it prints what tasks wait for.
+func (rt *Runtime) lintShow() {
+	if rt.lint != nil {
+		release(&rt.lint.world)
 	}
 }

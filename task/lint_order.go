@@ -33,8 +33,8 @@ type lintRun struct {
 // lintDomain is the chains of the children of one task. It has the rules of package deps: by addresses, until there is a range.
 type lintDomain struct {
 	ranges bool
-	tails  map[uintptr]*lintRun // by the objects' addresses
-	spans  []lintSpan           // in their order, apart
+	tails  addrMap    // by the objects' addresses
+	spans  []lintSpan // in their order, apart
 }
 
 // lintSpan is the end of the chain of some bytes.
@@ -71,7 +71,7 @@ func (u *lintUse) meets(lo, hi uintptr, ranges bool) bool {
 func (r *linted) enter() {
 	p := r.parent
 	if p.dom == nil {
-		p.dom = &lintDomain{tails: map[uintptr]*lintRun{}}
+		p.dom = new(lintDomain)
 		for _, u := range p.uses {
 			p.dom.ranges = p.dom.ranges || u.slice
 			for _, x := range u.runs {
@@ -89,8 +89,9 @@ func (r *linted) enter() {
 		if d.ranges {
 			d.addRange(u)
 		} else {
-			x := joinRun(d.tails[u.lo], u, u.lo, u.hi)
-			d.tails[u.lo] = x
+			tail, _ := d.tails.get(u.lo).(*lintRun)
+			x := joinRun(tail, u, u.lo, u.hi)
+			d.tails.set(u.lo, x)
 			u.runs = append(u.runs, x)
 		}
 		if r.wait {
@@ -150,14 +151,16 @@ func (d *lintDomain) addRange(u *lintUse) {
 // makeRanges makes the chains of objects those of their bytes. Where objects overlap, their chains are joined.
 func (d *lintDomain) makeRanges() {
 	d.ranges = true
-	for _, tail := range d.tails {
+	d.tails.all(func(v any) bool {
+		tail := v.(*lintRun)
 		u := &lintUse{lo: tail.lo, hi: tail.hi, mode: deps.ModeInOut}
 		d.addRange(u)
 		for _, x := range u.runs {
 			x.prevs = append(x.prevs, tail)
 		}
-	}
-	d.tails = nil
+		return true
+	})
+	d.tails = addrMap{}
 }
 
 // search collects the clocks that somebody has to acquire.
@@ -219,11 +222,12 @@ func (s *search) back(x *lintRun, reader bool) {
 // ends calls f for the ends of the chains that meet these bytes.
 func (d *lintDomain) ends(lo, hi uintptr, f func(*lintRun)) {
 	if !d.ranges {
-		for _, x := range d.tails { // a range's parent may have objects below it, and the other way round
-			if x.lo < hi && lo < x.hi {
+		d.tails.all(func(v any) bool {
+			if x := v.(*lintRun); x.lo < hi && lo < x.hi {
 				f(x)
 			}
-		}
+			return true
+		})
 		return
 	}
 	for _, x := range d.spans {

@@ -46,6 +46,9 @@ type behind struct {
 
 // snapshot looks at all live tasks.
 func (rt *Runtime) snapshot(limit time.Duration) *snapshot {
+	if rt.lint != nil {
+		acquire(&rt.lint.world) // what is printed
+	}
 	p := &snapshot{limit: limit, kids: map[*watched][]int{}, place: map[*watched]int{}}
 	for i := range rt.watch.shards {
 		sh := &rt.watch.shards[i]

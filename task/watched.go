@@ -259,6 +259,7 @@ func (t *Task) noteWait(x waiting) func() {
 	r.setLocked(stateWaiting)
 	r.waits = x
 	r.mu.Unlock()
+	t.run.rt.lintShow()
 	return func() { r.set(stateRunning) }
 }
 
@@ -293,6 +294,7 @@ func (t *Task) noteEvent(what any, release func(error)) func(error) {
 	r.events = append(r.events, e)
 	r.version++
 	r.mu.Unlock()
+	t.run.rt.lintShow()
 	var once atomic.Bool
 	return func(err error) {
 		if once.CompareAndSwap(false, true) {

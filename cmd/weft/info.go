@@ -41,6 +41,7 @@ var variables = []variable{
 	{task.EnvWorkers, "slots of a task runtime that does not say how many", func() string { return strconv.Itoa(runtime.GOMAXPROCS(0)) }, atLeast(1)},
 	{task.EnvWindow, "live tasks of a runtime before spawning waits", func() string { return strconv.Itoa(task.DefaultWindow) }, atLeast(2)},
 	{task.EnvDebug, "1: look for accesses that are declared wrongly", func() string { return "0" }, onOff},
+	{task.EnvLint, "1: show the race detector the declared order; weft lint sets it", func() string { return "0" }, onOff},
 	{task.EnvWatchdog, "report tasks that wait for so long", func() string { return "0" }, task.CheckWatchdog},
 	{nam.EnvDir, "directory of the store of network-attached memory", nam.DefaultDir, nil},
 	{comm.EnvCollectives, "algorithms of collectives between processes", none, comm.CheckCollectives},

@@ -1,0 +1,338 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build weftlint && race
+
+package linttest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/deps"
+	"weft/task"
+)
+
+// These are programs with one mistake each, of the seven classes of the linter of OmpSs-2. Each is run, by this test binary once more, and must be
+// found; what it must say is in wants: for a race, that both lines are named, which a comment marks; else a text. Each program has a twin without
+// the mistake, which must be clean.
+
+type mistake struct {
+	class string
+	name  string
+	wants []string // a word that begins with @ is a mark of a line in this file
+	body  func(t *task.Task, right bool) error
+}
+
+// seen keeps values in use.
+var seen [64]int
+
+// unless returns accs if right, and none otherwise.
+func unless(right bool, accs ...deps.Access) []deps.Access {
+	if right {
+		return accs
+	}
+	return nil
+}
+
+var mistakes = []mistake{
+	{"E1", "a missing In", []string{"DATA RACE", "@written", "@read"}, func(t *task.Task, right bool) error {
+		var x int
+		t.Spawn(func(*task.Task) error {
+			x = 1 // @written
+			return nil
+		}, deps.Out(&x))
+		t.Spawn(func(*task.Task) error {
+			seen[0] = x // @read
+			return nil
+		}, unless(right, deps.In(&x))...)
+		return nil
+	}},
+	{"E1", "a missing Out", []string{"DATA RACE", "@written", "@read"}, func(t *task.Task, right bool) error {
+		var x, y int
+		t.Spawn(func(*task.Task) error {
+			x = 1
+			y = 1 // @written
+			return nil
+		}, append(unless(right, deps.Out(&y)), deps.Out(&x))...)
+		t.Spawn(func(*task.Task) error {
+			seen[1] = y // @read
+			return nil
+		}, deps.In(&y))
+		return nil
+	}},
+	{"E1", "an In that writes", []string{"DATA RACE", "@written", "@read"}, func(t *task.Task, right bool) error {
+		var x int
+		a := deps.In(&x)
+		if right {
+			a = deps.InOut(&x)
+		}
+		t.Spawn(func(*task.Task) error {
+			x++ // @written
+			return nil
+		}, a)
+		t.Spawn(func(*task.Task) error {
+			seen[2] = x // @read
+			return nil
+		}, deps.In(&x))
+		return nil
+	}},
+	{"E1", "a Concurrent without a lock", []string{"DATA RACE", "@added"}, func(t *task.Task, right bool) error {
+		var x int
+		a := deps.Concurrent(&x)
+		if right {
+			a = deps.Commutative(&x)
+		}
+		for range 2 {
+			t.Spawn(func(*task.Task) error {
+				x++ // @added
+				return nil
+			}, a)
+		}
+		return nil
+	}},
+	{"E1", "a range that is too short", []string{"DATA RACE", "@filled", "@used"}, func(t *task.Task, right bool) error {
+		v := make([]int, 100)
+		end := 49
+		if right {
+			end = 50
+		}
+		t.Spawn(func(*task.Task) error {
+			for i := range 50 {
+				v[i] = i // @filled
+			}
+			return nil
+		}, deps.Slice(v[:end]).Out())
+		t.Spawn(func(*task.Task) error {
+			seen[3] = v[49] // @used
+			return nil
+		}, deps.Slice(v[49:]).In())
+		return nil
+	}},
+	{"E1", "in a recorded loop", []string{"DATA RACE", "@written", "@read"}, func(t *task.Task, right bool) error {
+		var x int
+		t.Iterate(3, func(it *task.Iteration) error {
+			it.Spawn(func(*task.Task) error {
+				x++ // @written
+				return nil
+			}, deps.InOut(&x))
+			it.Spawn(func(*task.Task) error {
+				seen[4] += x // @read
+				return nil
+			}, append(unless(right, deps.In(&x)), deps.InOut(&seen[4]))...)
+			return nil
+		}, deps.InOut(&x), deps.InOut(&seen[4]))
+		return nil
+	}},
+	{"E1", "behind the back of an event", []string{"DATA RACE", "@written", "@read"}, func(t *task.Task, right bool) error {
+		var x int
+		t.Spawn(func(t *task.Task) error {
+			end := t.Hold()
+			go func() {
+				x = 1 // @written
+				end(nil)
+			}()
+			return nil
+		}, deps.Out(&x))
+		t.Spawn(func(*task.Task) error {
+			seen[5] = x // @read
+			return nil
+		}, unless(right, deps.In(&x))...)
+		return nil
+	}},
+	{"E2", "declared and never used", []string{"never uses what it has declared: InOut(0x", "@idle"}, func(t *task.Task, right bool) error {
+		var x, y int
+		t.Spawn(func(t *task.Task) error { // @idle
+			t.Uses(deps.InOut(&x))
+			x++
+			if right {
+				t.Uses(deps.InOut(&y))
+				y++
+			}
+			return nil
+		}, deps.InOut(&x), deps.InOut(&y))
+		return nil
+	}},
+	{"E3", "a child that its parent does not cover", []string{"DATA RACE|conflicting accesses that nothing orders", "@written|has not declared it", "@read|In(0x"}, func(t *task.Task, right bool) error {
+		var x int
+		t.Spawn(func(t *task.Task) error {
+			t.Spawn(func(*task.Task) error {
+				x = 1 // @written
+				return nil
+			}, deps.Out(&x))
+			return nil
+		}, unless(right, deps.Out(&x).Weak())...)
+		t.Spawn(func(*task.Task) error {
+			seen[6] = x // @read
+			return nil
+		}, deps.In(&x))
+		return nil
+	}},
+	{"E4", "a weak access that no child uses", []string{"no child uses what it has declared: In(0x", "@weak"}, func(t *task.Task, right bool) error {
+		var x int
+		t.Spawn(func(t *task.Task) error { // @weak
+			if right {
+				t.Spawn(func(*task.Task) error { seen[7] = x; return nil }, deps.In(&x))
+			}
+			return nil
+		}, deps.In(&x).Weak())
+		return nil
+	}},
+	{"E5", "a missing Wait", []string{"DATA RACE", "@written", "@read"}, func(t *task.Task, right bool) error {
+		var x int
+		t.Spawn(func(*task.Task) error {
+			x = 1 // @written
+			return nil
+		}, deps.Out(&x))
+		if right {
+			if err := t.Wait(); err != nil {
+				return err
+			}
+		} else {
+			t.Blocking(runtime.Gosched)
+		}
+		seen[8] = x // @read
+		return nil
+	}},
+	{"E5", "a WaitOn for something else", []string{"DATA RACE", "@written", "@read"}, func(t *task.Task, right bool) error {
+		var x, y int
+		t.Spawn(func(*task.Task) error {
+			x = 1 // @written
+			return nil
+		}, deps.Out(&x))
+		on := &y
+		if right {
+			on = &x
+		}
+		if err := t.WaitOn(deps.In(on)); err != nil {
+			return err
+		}
+		seen[9] = x // @read
+		return nil
+	}},
+	{"E6", "a use after Release", []string{"DATA RACE", "@late", "@next"}, func(t *task.Task, right bool) error {
+		var x int
+		t.Spawn(func(t *task.Task) error {
+			x = 1
+			if err := t.Release(deps.InOut(&x)); err != nil {
+				return err
+			}
+			if !right {
+				x = 2 // @late
+			}
+			return nil
+		}, deps.InOut(&x))
+		t.Spawn(func(*task.Task) error {
+			seen[10] = x // @next
+			return nil
+		}, deps.In(&x))
+		return nil
+	}},
+	{"E7", "a Release of what is not declared", []string{"Release of InOut(0x", "the task has not declared", "@releases"}, func(t *task.Task, right bool) error {
+		var x, y int
+		t.Spawn(func(t *task.Task) error { // @releases
+			a := &y
+			if right {
+				a = &x
+			}
+			return t.Release(deps.InOut(a))
+		}, deps.InOut(&x))
+		return nil
+	}},
+}
+
+const program = "WEFT_TEST_MISTAKE"
+
+// TestMain runs one of the programs, if it is told to.
+func TestMain(m *testing.M) {
+	name, told := os.LookupEnv(program)
+	if !told {
+		os.Exit(m.Run())
+	}
+	name, right := strings.CutPrefix(name, "right ")
+	for _, x := range mistakes {
+		if x.name != name {
+			continue
+		}
+		for _, workers := range []int{1, 3} {
+			rt := task.New(task.Config{Workers: workers, Lint: true, Debug: true, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+			if err := rt.Run(context.Background(), func(t *task.Task) error { return x.body(t, right) }); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			_ = rt.Close()
+		}
+	}
+	os.Exit(0) // 66, if there was a race
+}
+
+// mark returns the first line from a place on that has a mark.
+func mark(t *testing.T, lines []string, from int, name string) string {
+	for i := from; i < len(lines); i++ {
+		if strings.HasSuffix(lines[i], "// "+name) {
+			return fmt.Sprintf("mistakes_test.go:%d", i+1)
+		}
+	}
+	t.Fatalf("no line is marked %s", name)
+	return ""
+}
+
+func TestMistakes(t *testing.T) {
+	text, err := os.ReadFile("mistakes_test.go")
+	require.NoError(t, err)
+	lines := strings.Split(string(text), "\n")
+	classes := map[string]bool{}
+	for _, x := range mistakes {
+		classes[x.class] = true
+		t.Run(x.class+" "+x.name, func(t *testing.T) {
+			t.Parallel()
+			out, err := run(t, x.name)
+			require.NotContains(t, out, "panic", out)
+			from := 0
+			for !strings.Contains(lines[from], `"`+x.name+`"`) {
+				from++
+			}
+			for _, want := range x.wants {
+				found := false
+				for w := range strings.SplitSeq(want, "|") {
+					if strings.HasPrefix(w, "@") {
+						w = mark(t, lines, from, w)
+					}
+					found = found || strings.Contains(out, w)
+				}
+				require.True(t, found, "%q is not in:\n%s", want, out)
+			}
+			if strings.HasPrefix(x.wants[0], "DATA") {
+				require.Error(t, err)
+			}
+			out, err = run(t, "right "+x.name)
+			require.NoError(t, err, out)
+			require.Empty(t, out)
+		})
+	}
+	require.Len(t, classes, 7)
+}
+
+func run(t *testing.T, name string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), program+"="+name)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+	return out.String(), err
+}
