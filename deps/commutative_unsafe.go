@@ -45,9 +45,9 @@ func (a Access) Held() Access {
 // Holds reports whether n's task, or one above it, holds the object of a for its Commutative accesses, so that n's
 // descendants have it. It is for the time in which n's body runs, or its accesses are kept.
 func (n *Node) Holds(a Access) bool {
-	if n.dom != nil && n.dom.ranges != nil && n.dom.ranges.own.owner == n {
+	if n.dom != nil && inRanges(n.dom) != nil && inRanges(n.dom).own.owner == n {
 		lo, hi := a.extent()
-		return n.dom.ranges.own.holds(lo, hi)
+		return inRanges(n.dom).own.holds(lo, hi)
 	}
 	x := n.find(a.object())
 	if x == nil {
@@ -64,7 +64,7 @@ func (n *Node) HoldsAny() bool {
 			return true
 		}
 	}
-	return n.dom != nil && n.dom.ranges != nil && n.dom.ranges.own.owner == n && n.dom.ranges.own.holds(0, ^uintptr(0))
+	return n.dom != nil && inRanges(n.dom) != nil && inRanges(n.dom).own.owner == n && inRanges(n.dom).own.holds(0, ^uintptr(0))
 }
 
 // commute is called for a node with Commutative accesses before they are linked. If one is strong,
@@ -122,9 +122,9 @@ func (n *Node) Acquire(f *Flow) bool {
 			l.keys = append(l.keys, a.ref)
 		}
 	}
-	if n.dom != nil && n.dom.ranges != nil {
-		for i := range n.dom.ranges.own.keys {
-			l.keys = append(l.keys, n.dom.ranges.own.keys[i].key)
+	if n.dom != nil && inRanges(n.dom) != nil {
+		for i := range inRanges(n.dom).own.keys {
+			l.keys = append(l.keys, inRanges(n.dom).own.keys[i].key)
 		}
 	}
 	set := uint64(0)

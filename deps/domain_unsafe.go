@@ -20,7 +20,7 @@ type domain struct {
 	shift uint8   // 64 - log2(len(tab))
 	n     int     // keys in use
 
-	ranges *ranges             // nil until a range is named; then the table is empty
+	ranges rangesRef           // none until a range is named; then the table is empty
 	big    map[uintptr]uintptr // sizes of large objects (extent_unsafe.go); nil if there are none
 }
 

@@ -92,7 +92,7 @@ func (p *Node) Register(n *Node, list []Access, f *Flow) bool {
 
 func (p *Node) register(n *Node, list []Access, f *Flow) bool {
 	d := p.domain(f)
-	if d.ranges != nil {
+	if inRanges(d) != nil {
 		return p.registerRanges(n, list, f)
 	}
 	strong := n.enter(p, d, list, f)
@@ -373,7 +373,7 @@ func (p *Node) domain(f *Flow) *domain {
 	if d.tab == nil {
 		d.alloc(domainMin)
 	}
-	if d.n == 0 && d.ranges == nil {
+	if d.n == 0 && inRanges(d) == nil {
 		for i := range p.accs {
 			a := &p.accs[i]
 			e := d.slot(a.ref, f)
@@ -398,7 +398,7 @@ func (n *Node) Finish(f *Flow) {
 
 func (n *Node) finish(f *Flow) {
 	f.cur, f.curRest = n, 0
-	if d := n.dom; d != nil && (d.n > 0 || d.ranges != nil) {
+	if d := n.dom; d != nil && (d.n > 0 || inRanges(d) != nil) {
 		n.closeDomain(d, f)
 	} else {
 		for i := range n.accs {
@@ -440,7 +440,7 @@ func (f *Flow) giveUp(a *access) {
 
 // closeDomain is Finish for a task whose children named objects.
 func (n *Node) closeDomain(d *domain, f *Flow) {
-	if d.ranges != nil {
+	if inRanges(d) != nil {
 		n.closeRanges(d, f)
 		return
 	}
@@ -491,8 +491,8 @@ func (n *Node) Release(x Access, f *Flow) error {
 }
 
 func (n *Node) release(x Access, f *Flow) error {
-	if n.dom != nil && n.dom.ranges != nil && n.dom.ranges.own.owner != nil {
-		return n.dom.ranges.release(x, f)
+	if n.dom != nil && inRanges(n.dom) != nil && inRanges(n.dom).own.owner != nil {
+		return inRanges(n.dom).release(x, f)
 	}
 	a := n.find(x.object())
 	if x.isRange() {
@@ -511,8 +511,8 @@ func (n *Node) release(x Access, f *Flow) error {
 	if a.given {
 		return fmt.Errorf("deps: Release of %v: the task has given it up before", x)
 	}
-	if n.dom != nil && n.dom.ranges != nil {
-		n.dom.ranges.releaseObject(a, f)
+	if n.dom != nil && inRanges(n.dom) != nil {
+		inRanges(n.dom).releaseObject(a, f)
 		return nil
 	}
 	if n.dom != nil && n.dom.n > 0 {
@@ -533,8 +533,8 @@ func (n *Node) find(key unsafe.Pointer) *access {
 	if n.dom != nil && n.dom.n > 0 {
 		return n.dom.probe(key).up
 	}
-	if n.dom != nil && n.dom.ranges != nil {
-		return n.dom.ranges.find(key)
+	if n.dom != nil && inRanges(n.dom) != nil {
+		return inRanges(n.dom).find(key)
 	}
 	for i := range n.accs {
 		if n.accs[i].ref == key {
@@ -566,8 +566,8 @@ func (n *Node) retire() bool {
 // Accesses returns how many objects n accesses; in a domain of ranges, how many pieces of memory that
 // it uses in different ways or that have others between them. It is for the creator, before the task can start.
 func (n *Node) Accesses() int {
-	if n.dom != nil && n.dom.ranges != nil {
-		return n.dom.ranges.own.count()
+	if n.dom != nil && inRanges(n.dom) != nil {
+		return inRanges(n.dom).own.count()
 	}
 	return len(n.accs)
 }

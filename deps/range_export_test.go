@@ -4,18 +4,18 @@
 package deps
 
 // HasRanges reports whether the domain of n's children is one of ranges.
-func HasRanges(n *Node) bool { return n.dom != nil && n.dom.ranges != nil }
+func HasRanges(n *Node) bool { return n.dom != nil && inRanges(n.dom) != nil }
 
 // RangeEntries returns the number of entries of the table of ranges of n's children.
 func RangeEntries(n *Node) int {
-	if !HasRanges(n) || n.dom.ranges.last == nil {
+	if !HasRanges(n) || inRanges(n.dom).last == nil {
 		return 0
 	}
-	return n.dom.ranges.last.n
+	return inRanges(n.dom).last.n
 }
 
 // Fragments returns the number of fragments of what n has declared in a domain of ranges.
-func Fragments(n *Node) int { return n.dom.ranges.own.count() }
+func Fragments(n *Node) int { return inRanges(n.dom).own.count() }
 
 // NoMessages reports whether f has never had a message of a domain of ranges.
 func NoMessages(f *Flow) bool { return f.msgs == nil && f.outs == nil }

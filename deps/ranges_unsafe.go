@@ -43,7 +43,7 @@ var gone = new(record)
 // registerRanges is register for a domain of ranges.
 func (p *Node) registerRanges(n *Node, list []Access, f *Flow) bool {
 	n.accs = n.accs[:0]
-	r := p.dom.ranges
+	r := inRanges(p.dom)
 	r.open()
 	for _, x := range list {
 		r.vet(x)
@@ -75,7 +75,7 @@ func (p *Node) registerRanges(n *Node, list []Access, f *Flow) bool {
 	if n.dom == nil {
 		n.dom = new(domain)
 	}
-	n.dom.ranges = own
+	setRanges(n.dom, own)
 	rec.owner = n
 
 	// From the first link on, others cut rec's fragments.
@@ -95,7 +95,7 @@ func (p *Node) registerRanges(n *Node, list []Access, f *Flow) bool {
 		r.last.walk(s.lo, s.hi, func(lo, hi uintptr, last **record) {
 			switch {
 			case last == nil:
-				f.emit(rec, lo, hi, hasW)
+				emit(f, rec, lo, hi, hasW)
 			case *last == &r.own:
 				r.own.adopt(lo, hi, rec, as, f)
 			default:
@@ -189,7 +189,7 @@ func (r *ranges) sweep() {
 // makeRanges makes the domain of p's children one of ranges. The chains of objects go on in a gate.
 func (p *Node) makeRanges(d *domain, f *Flow) {
 	r := &ranges{last: new(spans[*record])}
-	d.ranges = r
+	setRanges(d, r)
 	g := new(gate)
 	var ends []*access
 	var bridges []*bridge
@@ -254,11 +254,11 @@ func (r *ranges) giveBytes(lo, hi uintptr) {
 
 // closeRanges is Finish for a task with a domain of ranges.
 func (n *Node) closeRanges(d *domain, f *Flow) {
-	r := d.ranges
-	d.ranges = nil
+	r := inRanges(d)
+	setRanges(d, nil)
 	r.keep, r.more = nil, nil
 	if r.last == nil {
-		f.emit(&r.own, 0, ^uintptr(0), through)
+		emit(f, &r.own, 0, ^uintptr(0), through)
 	}
 	for _, c := range r.cover {
 		r.giveUp(c.lo, c.hi, f)
@@ -276,10 +276,10 @@ func (r *ranges) giveUp(lo, hi uintptr, f *Flow) {
 	r.last.walk(lo, hi, func(lo, hi uintptr, last **record) {
 		switch {
 		case last == nil: // the write token is there, and has gone through
-			f.emit(&r.own, lo, hi, outW)
+			emit(f, &r.own, lo, hi, outW)
 		case *last == gone:
 		case *last == &r.own:
-			f.emit(&r.own, lo, hi, through)
+			emit(f, &r.own, lo, hi, through)
 		default:
 			(*last).follow(lo, hi, &r.own, nextUp, f)
 		}
@@ -291,7 +291,7 @@ func (r *ranges) giveTop(t *top, f *Flow) {
 	r.last.walk(t.lo, t.hi, func(lo, hi uintptr, last **record) {
 		switch {
 		case last == nil:
-			f.emit(&r.sink.record, lo, hi, hasW)
+			emit(f, &r.sink.record, lo, hi, hasW)
 		case *last == gone: // by another object that overlaps
 		default:
 			(*last).follow(lo, hi, &r.sink.record, 0, f)

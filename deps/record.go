@@ -33,20 +33,20 @@ type frag struct {
 
 // message is bits for some bytes of a record.
 type message struct {
-	to     *record
+	to     recordRef
 	lo, hi uintptr
 	bits   uint32
 }
 
 // emit puts a message on the work list.
-func (f *Flow) emit(to *record, lo, hi uintptr, bits uint32) {
+func emit(f *Flow, to *record, lo, hi uintptr, bits uint32) {
 	if k := len(f.msgs); k > 0 {
-		if m := &f.msgs[k-1]; m.to == to && m.bits == bits && m.hi == lo {
+		if m := &f.msgs[k-1]; target(m.to) == to && m.bits == bits && m.hi == lo {
 			m.hi = hi
 			return
 		}
 	}
-	f.msgs = append(f.msgs, message{to, lo, hi, bits})
+	f.msgs = append(f.msgs, message{refer(to), lo, hi, bits})
 }
 
 // deliverNext takes a message from the work list and delivers it. What follows from it goes on
@@ -57,7 +57,7 @@ func (f *Flow) deliverNext() {
 	f.msgs[k] = message{} // keeps nothing alive
 	f.msgs = f.msgs[:k]
 
-	r := m.to
+	r := target(m.to)
 	r.mu.Lock()
 	starts := r.add(m.lo, m.hi, m.bits, f)
 	r.mu.Unlock()
@@ -117,7 +117,7 @@ func (r *record) carry(s *span[frag], e uint32, f *Flow) bool {
 			if e&childW != 0 {
 				b = hasW
 			}
-			f.emit(v.child, s.lo, s.hi, b)
+			emit(f, v.child, s.lo, s.hi, b)
 		}
 		if e&childW != 0 {
 			v.child = nil
@@ -134,7 +134,7 @@ func (r *record) carry(s *span[frag], e uint32, f *Flow) bool {
 		} else if e&sendG != 0 && b&hasW == 0 {
 			b |= hasG
 		}
-		f.emit(v.succ, s.lo, s.hi, b)
+		emit(f, v.succ, s.lo, s.hi, b)
 		if e&sendW != 0 {
 			v.succ = nil
 			v.state &^= hasNext | nextUp | nextGroup
@@ -167,7 +167,7 @@ func (r *record) follow(lo, hi uintptr, next *record, as uint32, f *Flow) {
 			if as == nextUp {
 				b = outW
 			}
-			f.emit(next, max(s.lo, lo), min(s.hi, hi), b)
+			emit(f, next, max(s.lo, lo), min(s.hi, hi), b)
 			continue
 		}
 		p = m.narrow(p, lo, hi)
@@ -195,7 +195,7 @@ func (r *record) adopt(lo, hi uintptr, child *record, as uint32, f *Flow) {
 	for p := m.seek(lo); m.has(p) && m.at(p).lo < hi; p = m.next(p) {
 		s := m.at(p)
 		if s.v.state&hasW != 0 {
-			f.emit(child, max(s.lo, lo), min(s.hi, hi), hasW)
+			emit(f, child, max(s.lo, lo), min(s.hi, hi), hasW)
 			continue
 		}
 		p = m.narrow(p, lo, hi)

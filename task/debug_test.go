@@ -56,7 +56,7 @@ func TestDebugIdle(t *testing.T) {
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
 		for range 3 {
 			labelled(t, "weak", nothing, deps.In(&x).Weak())
-			labelled(t, "strong", func(t *Task) error { t.Uses(deps.In(&x)); return nil }, deps.In(&x), deps.InOut(&y))
+			t.SpawnWith(Attrs{Label: "strong"}, func(t *Task) error { t.Uses(deps.In(&x)); return nil }, deps.In(&x), deps.InOut(&y))
 		}
 		labelled(t, "silent", nothing, deps.InOut(&x)) // says nothing of what it uses
 		labelled(t, "child", func(t *Task) error {

@@ -47,6 +47,9 @@ type lintSpan struct {
 func (r *linted) declare(accs []deps.Access) {
 	for _, a := range accs {
 		lo, hi, slice := a.Memory()
+		if slice {
+			panic("task: lint mode judges accesses to objects only, and this is " + a.String() + ": the race detector would see the runtime's own lists of ranges; use debug mode (WEFT_DEBUG=1) for this program")
+		}
 		if lo == hi {
 			continue
 		}

@@ -101,24 +101,6 @@ var mistakes = []mistake{
 		}
 		return nil
 	}},
-	{"E1", "a range that is too short", []string{"DATA RACE", "@filled", "@used"}, func(t *task.Task, right bool) error {
-		v := make([]int, 100)
-		end := 49
-		if right {
-			end = 50
-		}
-		t.Spawn(func(*task.Task) error {
-			for i := range 50 {
-				v[i] = i // @filled
-			}
-			return nil
-		}, deps.Slice(v[:end]).Out())
-		t.Spawn(func(*task.Task) error {
-			seen[3] = v[49] // @used
-			return nil
-		}, deps.Slice(v[49:]).In())
-		return nil
-	}},
 	{"E1", "in a recorded loop", []string{"DATA RACE", "@written", "@read"}, func(t *task.Task, right bool) error {
 		var x int
 		t.Iterate(3, func(it *task.Iteration) error {
