@@ -115,7 +115,7 @@ func TestUsage(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"frobnicate"}, `unknown command "frobnicate" for "weft"; legal are info, nam, run`},
+		{[]string{"frobnicate"}, `unknown command "frobnicate" for "weft"; legal are info, lint, nam, run`},
 		{[]string{"nam", "frobnicate"}, "legal are ls, rm, stat"},
 		{[]string{"nam", "ls", "x"}, "takes no arguments, not 1"},
 		{[]string{"nam", "rm"}, "takes the names of one or more windows"},
