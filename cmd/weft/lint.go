@@ -29,7 +29,7 @@ compiler. The exit status is that of the command: go test fails, and a program e
   weft lint go run ./examples/heat -timesteps 20 -size 128 -bs 32`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{errors.New("no command; as in: weft lint go test ./...")}
+				return usageError{errors.New("no command; give one, such as go test ./... in the module")}
 			}
 			return nil
 		},
