@@ -58,7 +58,7 @@ func (rt *Runtime) spawn(ctx context.Context, pc uintptr, a *Attrs, main func(*T
 		d.complete(context.Cause(ctx))
 		return d
 	}
-	r := &run{rt: rt, handle: d}
+	r := &run{rt: rt, handle: d, id: rt.newMain()}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	d.unhook = context.AfterFunc(ctx, func() { r.fail(context.Cause(ctx)) })
 	t := r.main(pc, main)

@@ -15,13 +15,14 @@ type events struct {
 	ring  *event.Ring
 	specs *event.SpecCache
 	now   int64 // the clock, when it was read last
-	fresh bool  // that was a moment ago: nothing has run since but the slot's own bookkeeping
+	fresh bool  // nothing has run since but the slot's own bookkeeping, and no task has come from elsewhere
 
 	by    uint64 // task whose end makes ready what comes out of the flow
 	ready uint64 // task that was said to be ready when it was spawned
 
 	annotator *annotator     // nil if Go's own tools are not to know tasks
 	sampler   *event.Sampler // nil if all tasks are recorded
+	linking   uint64         // task that is being registered
 
 	id, idEnd uint64 // numbers for tasks: the next one, and where they end
 }
@@ -62,9 +63,7 @@ func (e *events) put(k event.Kind, a, b, c uint64) {
 	if !e.ring.Wants.Has(k) || a == 0 && e.sampler != nil && ofTasks.Has(k) {
 		return
 	}
-	if !e.fresh {
-		e.now = event.Ticks()
-	}
+	e.now = event.Ticks()
 	e.ring.Put(e.now, k, a, b, c)
 }
 
@@ -91,16 +90,19 @@ func (e *events) newID() uint64 {
 // spawned gives c, which is complete but for its links, a number, and records it with its accesses. It comes before c is
 // registered: from then on others may make c ready.
 func (e *events) spawned(c *Task, accs []deps.Access, flags uint8) {
+	if e.linking != 0 {
+		e.refused()
+	}
 	e.by, e.ready = 0, 0
 	if e.sampler != nil && e.skips(c, flags) {
 		return
 	}
 	c.id = e.newID()
+	e.linking = c.id
 	if len(accs) == 0 && flags&event.SpawnedLoop == 0 {
 		flags |= event.SpawnedReady
 		e.ready = c.id
 	}
-	e.fresh = false
 	e.put(event.Spawned, c.id, c.parent.id, c.describe(e.specs, flags))
 	if len(accs) == 0 || !e.ring.Wants.Has(event.Access) {
 		return
@@ -133,14 +135,21 @@ func (c *Task) describe(specs interface{ Spec(event.Origin) uint32 }, flags uint
 	return event.SpawnedC(specs.Spec(o), priority, flags)
 }
 
+// newMain returns a number for the main task of a run; zero if it is not recorded.
+func (rt *Runtime) newMain() uint64 {
+	if rt.ev == nil {
+		return 0
+	}
+	return rt.cfg.Trace.TaskIDs(1)
+}
+
 // spawnedMain is spawned for the main task of a run, which has no slot.
 func (rt *Runtime) spawnedMain(t *Task) {
 	if rt.ev == nil {
 		return
 	}
 	rec := rt.cfg.Trace
-	t.id = rec.TaskIDs(1)
-	t.run.id = t.id
+	t.id = t.run.id
 	rt.ev.Put(event.Spawned, t.id, 0, t.describe(rec.Names(), event.SpawnedMain))
 }
 
@@ -161,11 +170,15 @@ func (e *events) begins(t, outer *Task, k event.Kind) {
 	if t.id == 0 {
 		e.beginsUnseen(t, outer)
 	}
+	o := uint64(0)
 	if outer != nil {
-		e.fresh = false
-		e.put(k, t.id, outer.id, 0)
-	} else {
-		e.put(k, t.id, 0, 0)
+		o = outer.id
+	}
+	if !e.fresh || outer != nil {
+		e.now = event.Ticks()
+	}
+	if e.ring.Wants.Has(k) && (t.id != 0 || e.sampler == nil) {
+		e.ring.Put(e.now, k, t.id, o, 0)
 	}
 	e.fresh = false
 	e.by = 0
@@ -176,6 +189,9 @@ func (e *events) ended(t *Task, failed bool) {
 	flags := uint64(0)
 	if failed {
 		flags = event.EndedFailed
+	}
+	if e.linking != 0 {
+		e.refused()
 	}
 	if t.id == 0 {
 		e.by, e.fresh = 0, false
@@ -188,9 +204,15 @@ func (e *events) ended(t *Task, failed bool) {
 		flags |= event.EndedCompleted
 		t.id = 0 // deepDone has nothing to say
 	}
-	e.now = event.Ticks()
-	e.fresh = true
 	e.put(event.Ended, id, uint64(holds), flags)
+	e.fresh = true
+}
+
+// refused records that the engine has refused, by a panic, the accesses of the task that was spawned last.
+func (e *events) refused() {
+	id := e.linking
+	e.linking = 0
+	e.put(event.Refused, id, 0, 0)
 }
 
 // completed records that t is over for good. s may be nil.
@@ -214,12 +236,6 @@ func (rt *Runtime) again(s *slot, t *Task, round int64) {
 		t.id = rt.cfg.Trace.TaskIDs(1)
 	}
 	rt.note(s, event.Again, t.id, old, uint64(round))
-}
-
-// pause lets others see what the slot has recorded, since it will record nothing for a time.
-func (e *events) pause() {
-	e.fresh = false
-	e.ring.Show()
 }
 
 // TraceID returns the number of the task in a recording of package trace; zero if it is not recorded. Any goroutine may

@@ -24,6 +24,7 @@ func (k *kept) Events(s *event.Source, recs []event.Record) {
 	}
 	k.recs[s.Place] = append(k.recs[s.Place], recs...)
 }
+func (k *kept) Begin(*event.Recorder)    {}
 func (k *kept) Flush(event.Moment) error { return nil }
 func (k *kept) Idle() error              { return nil }
 func (k *kept) Close() error             { return nil }

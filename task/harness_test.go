@@ -70,6 +70,9 @@ func settled(t testing.TB, base int) {
 func newTestRuntime(t testing.TB, cfg Config) *Runtime {
 	t.Helper()
 	watch(t)
+	if *recordAll && cfg.Trace == nil {
+		cfg = recorded(t, cfg)
+	}
 	base := runtime.NumGoroutine()
 	outermost := openRuntimes == 0 // closed last: the others may have got spare goroutines since
 	openRuntimes++

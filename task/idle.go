@@ -202,7 +202,6 @@ func (s *slot) sleep() (t *Task, closed bool) {
 	if s.ev != nil {
 		s.ev.fresh = false
 		s.ev.put(event.Parked, 0, 0, 0)
-		s.ev.pause()
 		s.sema.sleep() // S4
 		s.ev.put(event.Unparked, 0, 0, 0)
 		return nil, false

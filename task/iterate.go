@@ -165,6 +165,7 @@ func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error,
 	}
 	if s.ev != nil {
 		s.ev.spawned(c, declared, event.SpawnedLoop)
+		s.ev.linking = 0
 	}
 	t.watchPart(s, c, declared)
 	it.parts = append(it.parts, part{task: c, flags: c.flags, copy: int32(it.number)})

@@ -38,16 +38,16 @@ func (t *Task) addMore(a *Attrs) {
 // event will queue t. The task beneath, if there is one, is hidden meanwhile, so
 // that what would wait or spawn is refused.
 func (s *slot) onReady(t *Task) bool {
+	if s.ev != nil {
+		s.ev.put(event.Prepared, t.id, 0, 0)
+		s.ev.fresh = false
+	}
 	if t.run.stopped.Load() {
 		t.flags &^= flagOnReady
 		return true // to be skipped
 	}
 	s.tellFor(t.parent)
 	t.holds.Add(1)
-	if s.ev != nil {
-		s.ev.put(event.Prepared, t.id, 0, 0)
-		s.ev.fresh = false
-	}
 	outer := s.cur
 	s.cur = nil
 	err := s.callOnReady(t, outer)

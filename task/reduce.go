@@ -201,6 +201,9 @@ func (t *Task) combine(g *deps.Group) {
 	isReady := t.Node.Register(&c.Node, accs[:], &s.flow)
 	t.spawned++
 	s.recycle()
+	if s.ev != nil {
+		s.ev.linking = 0
+	}
 	if isReady {
 		if s.ev != nil {
 			s.ev.queued(c)

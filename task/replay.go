@@ -127,6 +127,7 @@ func (r *replay) addControl(loop *Task) {
 	c.final = loop.final
 	if s.ev != nil {
 		s.ev.spawned(c, nil, event.SpawnedLoop)
+		s.ev.linking = 0
 	}
 	loop.watchPart(s, c, nil)
 	r.control = r.tasks

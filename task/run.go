@@ -20,8 +20,8 @@ type run struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when the main task is over
 	handle *Detached     // nil for Run
+	id     uint64        // of the main task in a recording
 
-	id      uint64        // of the main task in a recording; constant once that is spawned
 	stopped xatomic.Bool  // bodies are skipped from now on
 	first   uatomic.Error // why; the first one stays
 
@@ -52,7 +52,7 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 	}
 	defer rt.life.leave()
 
-	r := &run{rt: rt, done: make(chan struct{})}
+	r := &run{rt: rt, done: make(chan struct{}), id: rt.newMain()}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
 	unhook := context.AfterFunc(ctx, func() { r.fail(context.Cause(ctx)) })

@@ -76,9 +76,6 @@ func (s *slot) loop() {
 	for {
 		t := s.nextTask()
 		if t == nil {
-			if s.ev != nil {
-				s.ev.pause()
-			}
 			s.g.Store(0) // another goroutine may get this identity
 			s.rt.slots.wg.Done()
 			return
@@ -111,7 +108,6 @@ func (s *slot) pass(t *Task) {
 	t.flags &^= flagResuming
 	if s.ev != nil {
 		s.ev.put(event.SlotGiven, t.id, 0, 0)
-		s.ev.pause()
 	}
 	s.g.Store(0)
 	t.parker.wake.Send(s)

@@ -92,6 +92,9 @@ func (t *Task) start(s *slot, c *Task, accs []deps.Access) (isReady bool) {
 		s.ev.spawned(c, accs, 0)
 	}
 	isReady = t.Node.Register(&c.Node, accs, &s.flow) && c.admit(&s.flow, s.rt)
+	if s.ev != nil {
+		s.ev.linking = 0
+	}
 	t.spawned++
 	if isReady {
 		s.ready(c)
@@ -193,11 +196,14 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []deps.Access) {
 		s.ev.spawned(c, accs, event.SpawnedUndeferred)
 	}
 	isReady := t.Node.Register(&c.Node, accs, &s.flow)
+	if s.ev != nil {
+		s.ev.linking = 0
+		if isReady && c.flags&flagOnReady != 0 {
+			s.ev.queued(c)
+		}
+	}
 	t.spawned++
 	s.recycle()
-	if isReady && s.ev != nil && c.flags&flagOnReady != 0 {
-		s.ev.queued(c)
-	}
 	if isReady && (c.flags&flagOnReady == 0 || s.onReady(c)) && c.admit(&s.flow, s.rt) {
 		if s.ev != nil {
 			s.ev.queued(c)

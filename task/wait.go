@@ -231,7 +231,6 @@ func (t *Task) awaitSlot() {
 func (s *slot) handOver() {
 	if s.ev != nil {
 		s.ev.put(event.SlotGiven, 0, 0, 0)
-		s.ev.pause()
 	}
 	s.g.Store(0)
 	s.rt.spares.run(s)

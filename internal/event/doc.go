@@ -27,7 +27,7 @@
 //
 // # Who may call what, and what blocks
 //
-// Ring.Put and Show belong to the writer; Shared.Put to anybody. None of them blocks, allocates or takes a lock.
+// Ring.Put belongs to the writer; Shared.Put to anybody. None of them blocks, allocates or takes a lock.
 // All else may be called by anybody. Flush, Detach and Close wait for the sinks.
 //
 // # Lock order

@@ -57,6 +57,9 @@ const (
 	// What ties the parts together.
 	RunOfRank
 
+	// More of tasks.
+	Refused
+
 	kinds // how many there are, plus one
 )
 

@@ -15,10 +15,13 @@ import (
 
 // A Sink consumes a recording. Its methods are called by one goroutine at a time.
 type Sink interface {
+	// Begin is called once, before the other methods.
+	Begin(r *Recorder)
 	// Events takes what one source has recorded since the last call, in its order. It must not keep records. Sources
 	// come one after the other, so that the order of events of different sources is that of their times, not of the calls.
 	Events(s *Source, records []Record)
-	// Flush is called when all that was recorded before some moment has come, with that moment.
+	// Flush is called when what was recorded before some moment has come, with that moment. A writer that is held up between the look at
+	// the clock and the record may still come with something older.
 	Flush(m Moment) error
 	// Idle is called after a Flush when, for now, nobody records any more: the program may end without a Close.
 	Idle() error
@@ -110,12 +113,18 @@ func New(o Options) (*Recorder, error) {
 	}
 	r := &Recorder{annotate: o.Annotate, ring: o.Ring, sample: o.Sample, wants: o.Wants & All, sinks: o.Sinks, clock: newClock(),
 		work: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
+	for _, k := range r.sinks {
+		k.Begin(r)
+	}
 	go r.read(o.Every)
 	return r, nil
 }
 
 // Clock returns the recording's clock.
 func (r *Recorder) Clock() *Clock { return r.clock }
+
+// Start returns the moment when the recording began.
+func (r *Recorder) Start() Moment { return r.clock.first }
 
 // Names returns the recording's texts.
 func (r *Recorder) Names() *Names { return &r.names }
@@ -250,7 +259,7 @@ func (r *Recorder) emptyLocked() {
 	}
 }
 
-// Flush gives the sinks all that their writers have shown, and has them write it. It returns the first error
+// Flush gives the sinks all that is recorded, and has them write it. It returns the first error
 // of a sink, ever.
 func (r *Recorder) Flush() error {
 	r.drain.Lock()

@@ -13,12 +13,9 @@ type Ring struct {
 	buf []Record // a power of two long
 
 	// Owned by the writer.
-	head  uint64 // records written
-	shown uint64 // of these, known to the reader
 	limit uint64 // head may go up to here without a look at the reader
 
-	_    [cacheLine]byte
-	pub  atomic.Uint64 // what the reader may read up to; written by the writer
+	head mark // records written; stored by the writer only
 	_    [cacheLine]byte
 	tail atomic.Uint64 // what the reader is done with; written by the reader
 	lost atomic.Uint64 // events for which there was no room
@@ -26,39 +23,23 @@ type Ring struct {
 
 const cacheLine = 64
 
-// showEvery is how many records a writer keeps to itself at most (a store that others see costs as much as writing
-// a record).
-const showEvery = 16
-
 // Put records an event at a time.
 func (r *Ring) Put(ticks int64, k Kind, a, b, c uint64) {
-	h := r.head
+	h := r.head.own()
 	if h == r.limit && !r.more() {
 		return
 	}
 	p := &r.buf[h&uint64(len(r.buf)-1)]
 	p.when = uint64(ticks)<<8 | uint64(k)
 	p.A, p.B, p.C = a, b, c
-	r.head = h + 1
-	if r.head-r.shown >= showEvery {
-		r.Show()
-	}
-}
-
-// Show lets the reader see all that is written. A writer calls it before it goes to do something else for a time.
-func (r *Ring) Show() {
-	if r.shown != r.head {
-		r.shown = r.head
-		r.pub.Store(r.head) // W2
-	}
+	r.head.show(h + 1) // W2
 }
 
 // more makes room, or counts the event as lost.
 func (r *Ring) more() bool {
-	r.Show()
 	size := uint64(len(r.buf))
 	tail := r.tail.Load() // W1
-	switch used := r.head - tail; {
+	switch used := r.head.own() - tail; {
 	case used >= size:
 		r.lost.Add(1)
 		r.wake()
@@ -74,7 +55,7 @@ func (r *Ring) more() bool {
 
 // take gives the records that are there to f, which must not keep them.
 func (r *Ring) take(f func([]Record)) {
-	tail, head := r.tail.Load(), r.pub.Load() // R1
+	tail, head := r.tail.Load(), r.head.load() // R1
 	size := uint64(len(r.buf))
 	for tail < head {
 		at := tail & (size - 1)

@@ -176,4 +176,6 @@ var table = [kinds - 1]Info{
 
 	{RunOfRank, "run-of-rank", groupAll, "the run of main task {main} is that of rank {rank}", []Field{
 		word(0, "main", Task), part(1, "rank", Rank, 0, 32)}},
+	{Refused, "refused", groupTask, "task {task} is not to be: its accesses are not legal", []Field{
+		word(0, "task", Task)}},
 }

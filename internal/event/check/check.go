@@ -1,0 +1,262 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"weft/internal/event"
+	"weft/internal/event/replay"
+)
+
+// Slack is how much the times of events of different sources may contradict their order. (The clocks of the processors of one
+// machine differ by less than a microsecond.)
+const Slack = 20 * time.Microsecond
+
+// Options set a checker up. The zero value is good.
+type Options struct {
+	// Slack is taken in the place of the constant if it is not zero: between machines, clocks differ by more.
+	Slack time.Duration
+	// Partial says that events are missing, so that what is unknown is no finding.
+	Partial bool
+	// Name tells where tasks come from, for messages; nil for no names.
+	Name func(process int, spec uint32) string
+	// Most is how many findings are kept. 0 means 20.
+	Most int
+}
+
+// A Checker has the states of all things that it has been told of.
+type Checker struct {
+	opt      Options
+	tasks    map[key]*task
+	gone     map[key]uint64 // numbers of tasks that are over, 64 to a word
+	failed   map[key]bool   // runs that have, by main task
+	slots    map[slotKey]*slot
+	requests map[key]*request
+	windows  map[windowKey]*window
+	late     []waiting // events that wait for another one to make them legal, oldest first
+	start    int64     // time of the first event
+	seen     int
+	found    []error
+	more     int // findings that were not kept
+}
+
+// key is a number that is unique in its process.
+type key struct {
+	process int
+	id      uint64
+}
+
+type waiting struct {
+	e   replay.Event
+	why error
+}
+
+// New returns a checker.
+func New(o Options) *Checker {
+	if o.Slack == 0 {
+		o.Slack = Slack
+	}
+	if o.Most == 0 {
+		o.Most = 20
+	}
+	return &Checker{opt: o, tasks: map[key]*task{}, gone: map[key]uint64{}, failed: map[key]bool{}, slots: map[slotKey]*slot{}, requests: map[key]*request{}, windows: map[windowKey]*window{}}
+}
+
+// Partial reports whether the checker knows that events are missing.
+func (c *Checker) Partial() bool { return c.opt.Partial }
+
+// Seen returns how many events there were.
+func (c *Checker) Seen() int { return c.seen }
+
+// Event takes the next event.
+func (c *Checker) Event(e *replay.Event) {
+	if c.seen++; c.seen == 1 {
+		c.start = e.Time
+	}
+	c.expire(e.Time)
+	if c.isLate(e, len(c.late)) {
+		c.late = append(c.late, waiting{*e, nil})
+		return
+	}
+	if why := c.step(e); why != nil {
+		c.late = append(c.late, waiting{*e, why})
+		return
+	}
+	c.retry()
+}
+
+// isLate reports whether something of e's source is among the first n that wait: then e waits, too, since the order
+// within a source is certain.
+func (c *Checker) isLate(e *replay.Event, n int) bool {
+	return slices.ContainsFunc(c.late[:n], func(w waiting) bool { return w.e.Process == e.Process && w.e.Source.ID == e.Source.ID })
+}
+
+// retry takes what waits, as far as it has become legal.
+func (c *Checker) retry() {
+	for i := 0; i < len(c.late); i++ {
+		w := &c.late[i]
+		if c.isLate(&w.e, i) {
+			continue
+		}
+		if w.why = c.step(&w.e); w.why == nil {
+			c.late = slices.Delete(c.late, i, i+1)
+			i = -1
+		}
+	}
+}
+
+// expire makes findings of what has waited too long.
+func (c *Checker) expire(now int64) {
+	for len(c.late) > 0 && now-c.late[0].e.Time > int64(c.opt.Slack) {
+		w := c.late[0]
+		c.late = c.late[1:]
+		c.find(&w.e, w.why)
+		c.retry()
+	}
+}
+
+// find keeps a finding.
+func (c *Checker) find(e *replay.Event, why error) {
+	if len(c.found) >= c.opt.Most {
+		c.more++
+		return
+	}
+	c.found = append(c.found, fmt.Errorf("at %v, %s %d%s: %s: %w", time.Duration(e.Time-c.start), e.Source.Place.Kind, e.Source.Place.Index,
+		of(e.Process), c.sentence(e), why))
+}
+
+func of(process int) string {
+	if process == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" of process %d", process)
+}
+
+func (c *Checker) sentence(e *replay.Event) string {
+	return event.Sentence(&e.Record, func(spec uint32) string {
+		if c.opt.Name == nil {
+			return fmt.Sprintf("origin %d", spec)
+		}
+		return c.opt.Name(e.Process, spec)
+	})
+}
+
+// errUnknown is why an event names something that was never heard of.
+var errUnknown = errors.New("never heard of")
+
+// step takes an event if it is legal, and otherwise says why not and changes nothing.
+func (c *Checker) step(e *replay.Event) error {
+	switch k := e.Kind(); {
+	case k == event.Lost:
+		c.opt.Partial = true
+		return nil
+	case c.opt.Partial:
+		return c.partially(e)
+	case k >= event.Spawned && k <= event.RunFailed, k == event.Refused:
+		return c.taskEvent(e)
+	case k >= event.SlotTaken && k <= event.Unparked:
+		return c.slotEvent(e)
+	case k >= event.SendPosted && k <= event.Bound:
+		return c.requestEvent(e)
+	case k >= event.EpochClosing && k <= event.Durable:
+		return c.windowEvent(e)
+	}
+	return nil
+}
+
+// partially is step where events are missing: what is over stays over, and a number is given once.
+func (c *Checker) partially(e *replay.Event) error {
+	if (e.Kind() < event.Spawned || e.Kind() > event.HoldDown) && e.Kind() != event.Refused {
+		return nil
+	}
+	id := key{e.Process, e.A}
+	t := c.task(id)
+	switch {
+	case t != nil && t.state == over:
+		return t.illegal("it is over")
+	case t != nil && (e.Kind() == event.Spawned || e.Kind() == event.Again):
+		return t.illegal("a number is given once")
+	case e.Kind() == event.Completed, e.Kind() == event.Refused, e.Kind() == event.Ended && e.C&event.EndedCompleted != 0:
+		c.forget(id)
+	case t == nil:
+		c.tasks[id] = &task{id: id}
+	}
+	return nil
+}
+
+// End says that there are no more events.
+func (c *Checker) End() {
+	for len(c.late) > 0 {
+		w := c.late[0]
+		c.late = c.late[1:]
+		c.find(&w.e, w.why)
+		c.retry()
+	}
+	if c.opt.Partial {
+		return
+	}
+	for _, why := range c.unfinished() {
+		if len(c.found) >= c.opt.Most {
+			c.more++
+			continue
+		}
+		c.found = append(c.found, fmt.Errorf("at the end: %w", why))
+	}
+}
+
+// Err returns the findings, joined; nil if there are none.
+func (c *Checker) Err() error {
+	err := errors.Join(c.found...)
+	if c.more > 0 {
+		err = errors.Join(err, fmt.Errorf("and %d more", c.more))
+	}
+	return err
+}
+
+// Sink returns a sink that checks a recording while it is made: its recorder's Close returns the findings. If events are lost, nothing
+// is found: what contradicts the rest may be due to that.
+func Sink(o Options) *replay.Sink {
+	c := New(o)
+	return &replay.Sink{Out: c.Event, Over: func() error {
+		if c.End(); c.opt.Partial {
+			return nil
+		}
+		return c.Err()
+	}}
+}
+
+// Files checks the traces of one run. It returns how many events there were, whether some are known to be missing, and the findings, or what is
+// wrong with a file.
+func Files(o Options, names ...string) (seen int, partial bool, err error) {
+	set, err := replay.Open(names...)
+	if err != nil {
+		return 0, false, err
+	}
+	defer set.Close()
+	if o.Name == nil {
+		o.Name = func(process int, spec uint32) string {
+			s := set.Origin(process, spec)
+			if s.Label != "" {
+				return fmt.Sprintf("%q at %s", s.Label, s.Where)
+			}
+			return s.Where
+		}
+	}
+	c := New(o)
+	for e, err := range set.Events() {
+		if err != nil {
+			return c.seen, o.Partial, errors.Join(c.Err(), err)
+		}
+		c.Event(e)
+	}
+	if c.End(); !o.Partial && (c.opt.Partial || set.Lost() > 0) {
+		o.Partial = true // from the beginning: what was found may be due to what is missing
+		return Files(o, names...)
+	}
+	return c.seen, o.Partial, c.Err()
+}

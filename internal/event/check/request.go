@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"weft/internal/event"
+	"weft/internal/event/replay"
+)
+
+// request is what is known of a request, until it is done.
+type request struct {
+	kind    event.Kind // that it was posted with
+	matched bool
+}
+
+func (c *Checker) requestEvent(e *replay.Event) error {
+	id := key{e.Process, e.A}
+	r := c.requests[id]
+	switch e.Kind() {
+	case event.SendPosted, event.RecvPosted, event.CollectiveBegun:
+		if e.A == 0 {
+			return nil // a blocking call that nobody can name
+		}
+		if r != nil {
+			return fmt.Errorf("request %d is pending: a number is given once", e.A)
+		}
+		c.requests[id] = &request{kind: e.Kind()}
+	case event.Matched:
+		switch {
+		case e.A == 0:
+		case r == nil:
+			return fmt.Errorf("%w: request %d is not pending", errUnknown, e.A)
+		case r.kind != event.RecvPosted:
+			return fmt.Errorf("request %d is not a receive", e.A)
+		case r.matched:
+			return fmt.Errorf("request %d has matched a message before", e.A)
+		default:
+			r.matched = true
+		}
+	case event.RequestDone:
+		if r == nil {
+			return fmt.Errorf("%w: request %d is not pending", errUnknown, e.A)
+		}
+		if r.kind == event.RecvPosted && !r.matched && e.B&event.EndedFailed == 0 {
+			return fmt.Errorf("request %d has not matched a message", e.A)
+		}
+		delete(c.requests, id)
+	case event.Bound:
+		t := c.task(key{e.Process, e.B})
+		if t == nil {
+			return fmt.Errorf("%w: task %d", errUnknown, e.B)
+		}
+		if t.state != running && t.state != prepared && t.holds == 0 {
+			return t.illegal("only a body, or OnReady, binds a request")
+		}
+	}
+	return nil
+}
+
+// pending lists requests that are not done.
+func (c *Checker) pending() (l []error) {
+	var ids []key
+	for id := range c.requests {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b key) int { return cmp.Or(cmp.Compare(a.process, b.process), cmp.Compare(a.id, b.id)) })
+	for _, id := range ids {
+		l = append(l, fmt.Errorf("request %d%s is never complete", id.id, of(id.process)))
+	}
+	return l
+}
+
+type windowKey struct {
+	process int
+	place   event.Place
+	id      uint64
+}
+
+// window is what is known of a rank's part of a window.
+type window struct {
+	closing, closed uint64 // epochs
+}
+
+func (c *Checker) windowEvent(e *replay.Event) error {
+	id := e.B
+	if e.Kind() == event.Durable {
+		id = e.A
+	}
+	k := windowKey{e.Process, e.Source.Place, id}
+	w := c.windows[k]
+	if w == nil {
+		w = &window{}
+		c.windows[k] = w
+	}
+	switch e.Kind() {
+	case event.EpochClosing:
+		if e.C != w.closing+1 {
+			return fmt.Errorf("window %d: epoch %d is closed after epoch %d", id, e.C, w.closing)
+		}
+		w.closing = e.C
+	case event.EpochClosed:
+		if e.C != w.closed+1 || e.C > w.closing {
+			return fmt.Errorf("window %d: epoch %d is closed, where %d are closed and %d fences have begun", id, e.C, w.closed, w.closing)
+		}
+		w.closed = e.C
+	case event.Durable:
+		if e.B > w.closing {
+			return fmt.Errorf("window %d: epoch %d is durable, where %d fences have begun", id, e.B, w.closing)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,287 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"weft/internal/event"
+	"weft/internal/event/replay"
+)
+
+// taskState is where a task is in its life.
+type taskState uint8
+
+const (
+	unready taskState = iota
+	ready
+	prepared
+	running
+	blocked
+	ended
+	over
+)
+
+var stateNames = [...]string{"waiting", "ready", "prepared", "running", "blocked", "ended", "over"}
+
+func (s taskState) String() string { return stateNames[s] }
+
+// task is what is known of a task.
+type task struct {
+	id       key
+	spec     uint32
+	state    taskState
+	parent   *task
+	main     *task // of its run
+	loop     bool  // part of a recorded loop: it counts as a child from ready to over
+	children int   // that are not over
+	holds    int   // events bound and not ended
+	outer    *task
+	woken    bool // unblocked has come, blocked or resumed not yet
+}
+
+// taskEvent is step for the events of tasks.
+func (c *Checker) taskEvent(e *replay.Event) error {
+	id := key{e.Process, e.A}
+	t := c.task(id)
+	switch e.Kind() {
+	case event.Spawned:
+		return c.spawned(e, id, t)
+	case event.Again:
+		return c.again(e, id, t)
+	case event.RunFailed:
+		c.failed[id] = true // perhaps before it is spawned
+		return nil
+	}
+	if t == nil {
+		return fmt.Errorf("%w: task %d", errUnknown, e.A)
+	}
+	if t.state == over {
+		return t.illegal("it is over")
+	}
+	switch e.Kind() {
+	case event.Access:
+		if t.state != unready && t.state != ready {
+			return t.illegal("accesses are declared when it is spawned")
+		}
+	case event.Ready:
+		return t.toReady()
+	case event.Refused:
+		if t.state != unready {
+			return t.illegal("it has been registered")
+		}
+		t.toOver(c)
+	case event.Prepared:
+		if t.state != ready {
+			return t.illegal("OnReady is called when it is ready")
+		}
+		t.state = prepared
+	case event.Started, event.Skipped:
+		return c.begins(e, t)
+	case event.Ended:
+		return c.ends(e, t)
+	case event.Released:
+		if t.state != ended {
+			return t.illegal("its body is not over")
+		}
+		if t.holds != 0 {
+			return t.illegal("%d events are pending", t.holds)
+		}
+	case event.Completed:
+		return c.completed(t)
+	case event.Blocked:
+		s := c.slotOf(e)
+		if t.state != running || s.cur != t {
+			return t.illegal("%s", s.runs())
+		}
+		s.cur = nil
+		t.state = blocked
+	case event.Unblocked:
+		if t.woken || t.state != running && t.state != blocked {
+			return t.illegal("nothing blocks it")
+		}
+		t.woken = true
+	case event.Resumed:
+		s := c.slotOf(e)
+		switch {
+		case t.state != blocked:
+			return t.illegal("it has not given up a slot")
+		case !t.woken:
+			return t.illegal("nothing has unblocked it")
+		case s.state != held || s.cur != nil:
+			return t.illegal("%s", s.runs())
+		}
+		t.state, t.woken, s.cur = running, false, t
+	case event.HoldUp:
+		if t.state == unready {
+			return t.illegal("only the body, or OnReady, binds the first event")
+		}
+		t.holds++
+	case event.HoldDown:
+		if t.holds == 0 {
+			return t.illegal("no event is pending")
+		}
+		t.holds--
+	}
+	return nil
+}
+
+// illegal says why an event is not legal for t.
+func (t *task) illegal(format string, args ...any) error {
+	return fmt.Errorf("task %d is %v: %s", t.id.id, t.state, fmt.Sprintf(format, args...))
+}
+
+func (c *Checker) spawned(e *replay.Event, id key, t *task) error {
+	if t != nil {
+		return t.illegal("a number is given once")
+	}
+	flags := e.C >> 48
+	n := &task{id: id, spec: uint32(e.C), loop: flags&event.SpawnedLoop != 0}
+	if flags&event.SpawnedReady != 0 {
+		n.state = ready
+	}
+	switch p := c.task(key{e.Process, e.B}); {
+	case flags&event.SpawnedMain != 0:
+		n.main = n
+	case p == nil:
+		return fmt.Errorf("%w: its parent, task %d", errUnknown, e.B)
+	case p.state == over || p.state == unready:
+		return p.illegal("it cannot spawn")
+	default:
+		n.parent, n.main = p, p.main
+		if !n.loop {
+			p.children++
+		}
+	}
+	c.tasks[id] = n
+	return nil
+}
+
+// again makes a task of the one that was recorded: it is over, and its parent has one child less and one more.
+func (c *Checker) again(e *replay.Event, id key, t *task) error {
+	if t != nil {
+		return t.illegal("a number is given once")
+	}
+	old := c.task(key{e.Process, e.B})
+	if old == nil {
+		return fmt.Errorf("%w: task %d", errUnknown, e.B)
+	}
+	if !old.loop || old.state != over {
+		return old.illegal("only what was recorded in a loop, and is over, is run again")
+	}
+	c.tasks[id] = &task{id: id, spec: old.spec, loop: true, parent: old.parent, main: old.main}
+	c.forget(old.id)
+	return nil
+}
+
+func (t *task) toReady() error {
+	if t.state != unready && t.state != prepared {
+		return t.illegal("it becomes ready once")
+	}
+	if t.state == prepared && t.holds != 0 {
+		return t.illegal("%d events are pending", t.holds)
+	}
+	if t.loop && t.state == unready && t.parent != nil {
+		t.parent.children++ // before, it may be that it is not run again
+	}
+	t.state = ready
+	return nil
+}
+
+func (c *Checker) begins(e *replay.Event, t *task) error {
+	s := c.slotOf(e)
+	outer := c.tasks[key{e.Process, e.B}] // nil for none
+	switch {
+	case t.state != ready && t.state != prepared:
+		return t.illegal("only a ready task begins")
+	case t.state == prepared && t.holds != 0:
+		return t.illegal("%d events of its OnReady are pending", t.holds)
+	case s.state != held:
+		return t.illegal("the slot is %v", s.state)
+	case s.cur != outer:
+		return t.illegal("%s", s.runs())
+	case e.Kind() == event.Skipped && t.main != nil && !c.failed[t.main.id]:
+		return t.illegal("its run has not failed")
+	}
+	t.state, t.outer, s.cur = running, outer, t
+	return nil
+}
+
+func (c *Checker) ends(e *replay.Event, t *task) error {
+	s := c.slotOf(e)
+	done := e.C&event.EndedCompleted != 0
+	switch {
+	case t.state != running || s.cur != t:
+		return t.illegal("%s", s.runs())
+	case done && t.holds != 0:
+		return t.illegal("it cannot be complete: %d events are pending", t.holds)
+	case done && t.children != 0:
+		return t.illegal("it cannot be complete: %d children are not over", t.children)
+	}
+	t.state, s.cur = ended, t.outer
+	t.outer = nil
+	if done {
+		t.toOver(c)
+	}
+	return nil
+}
+
+func (c *Checker) completed(t *task) error {
+	switch {
+	case t.state != ended:
+		return t.illegal("its body is not over")
+	case t.holds != 0:
+		return t.illegal("%d events are pending", t.holds)
+	case t.children != 0:
+		return t.illegal("%d children are not over", t.children)
+	}
+	t.toOver(c)
+	return nil
+}
+
+// toOver ends t. What is over is forgotten after a time, so that memory is that of the live tasks.
+func (t *task) toOver(c *Checker) {
+	t.state = over
+	if t.parent != nil {
+		t.parent.children--
+	}
+	if !t.loop {
+		c.forget(t.id)
+	}
+}
+
+// forget drops a task that is over; that its number is used stays known.
+func (c *Checker) forget(id key) {
+	delete(c.tasks, id)
+	c.gone[key{id.process, id.id >> 6}] |= 1 << (id.id & 63)
+}
+
+// task returns what is known of a task; nil if nothing is.
+func (c *Checker) task(id key) *task {
+	if t := c.tasks[id]; t != nil {
+		return t
+	}
+	if c.gone[key{id.process, id.id >> 6}]>>(id.id&63)&1 != 0 {
+		return &task{id: id, state: over}
+	}
+	return nil
+}
+
+// unfinished lists what has begun and not ended.
+func (c *Checker) unfinished() []error {
+	var left []*task
+	for _, t := range c.tasks {
+		if t.state != over && !(t.loop && t.state == unready) {
+			left = append(left, t)
+		}
+	}
+	slices.SortFunc(left, func(a, b *task) int { return cmp.Compare(a.id.id, b.id.id) })
+	var l []error
+	for _, t := range left {
+		l = append(l, t.illegal("it never ends"))
+	}
+	return append(l, c.pending()...)
+}

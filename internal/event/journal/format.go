@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+
+	"weft/internal/event"
+)
+
+// Version is that of the trace format. A reader takes this one only.
+const Version = 1
+
+// magic begins a file. The version follows, in four bytes.
+const magic = "wefttrace\r\n\x00"
+
+const (
+	preface    = len(magic) + 4
+	blockHead  = 12 // kind, length of the payload, checksum of both and of the payload: four bytes each, the lowest first
+	recordSize = 32
+	maxBlock   = 1 << 24 // longest payload
+)
+
+// Kinds of blocks.
+const (
+	headBlock    = 1 // JSON: Head
+	sourceBlock  = 2 // JSON: a source, before its first records
+	specBlock    = 3 // JSON: a Spec, before the first record with its number
+	momentBlock  = 4 // ticks and wall clock: eight bytes each
+	recordsBlock = 5 // number of the source in eight bytes, then records
+	endBlock     = 6 // events lost so far, in eight bytes
+)
+
+// Head says what a file is a recording of.
+type Head struct {
+	Program string // as it was started
+	Process int    // its number at the operating system
+	Host    string
+	Boot    string // identifies the machine from its start to its end; empty if not known
+	Clock   string // which clock ticks are of
+	Rank    int    // of the process in its job; -1 if it is not one of several
+	Ranks   int    // processes of the job
+	Start   event.Moment
+}
+
+// Spec is an origin of tasks, with its number.
+type Spec struct {
+	ID    uint32
+	Label string
+	Where string // file:line (function)
+}
+
+// Errors of readers. They come wrapped, with the place in the file.
+var (
+	ErrFormat  = errors.New("not a weft trace")
+	ErrVersion = errors.New("a trace format of another version")
+	ErrDamaged = errors.New("damaged")
+	ErrCut     = errors.New("cut short: there is no end mark, so the program did not come to its end, or part of the file is missing")
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+var le = binary.LittleEndian
+
+// appendRecord appends a record as it is in files.
+func appendRecord(b []byte, r *event.Record) []byte {
+	b = le.AppendUint64(b, uint64(r.Ticks())<<8|uint64(r.Kind()))
+	b = le.AppendUint64(b, r.A)
+	b = le.AppendUint64(b, r.B)
+	return le.AppendUint64(b, r.C)
+}
+
+// record reads one back.
+func record(b []byte) event.Record {
+	when := le.Uint64(b)
+	return event.Make(int64(when>>8), event.Kind(when), le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint64(b[24:]))
+}

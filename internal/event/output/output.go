@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package output opens the files of recordings: those that a program asks for, and the one that the environment names.
+package output
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"weft/internal/event"
+	"weft/internal/event/journal"
+	"weft/internal/event/timeline"
+)
+
+// EnvFile names the file of the recording of a program that does not make one itself.
+const EnvFile = "WEFT_TRACE"
+
+// Open begins a recording to a file: a timeline if its name ends in .json, with the recording itself beside it, under the same name with
+// .weft; otherwise the recording. ring is as in event.Options. In a process that is one of several ranks, the name gets the rank.
+func Open(file string, ring int) (*event.Recorder, error) {
+	rank, ranks := place()
+	json := ""
+	if strings.HasSuffix(file, ".json") {
+		json = part(file, rank)
+		file += ".weft"
+	}
+	j, err := journal.Create(part(file, rank), journal.Head{Rank: rank, Ranks: ranks})
+	if err != nil {
+		return nil, fmt.Errorf("trace: %w", err)
+	}
+	rec, err := event.New(event.Options{Ring: ring, Sinks: []event.Sink{&sink{j, json}}})
+	if err != nil {
+		return nil, fmt.Errorf("trace: %w", err)
+	}
+	return rec, nil
+}
+
+// part returns the name of one process's file: run.rank3.weft for run.weft.
+func part(file string, rank int) string {
+	if rank < 0 {
+		return file
+	}
+	dir, base := filepath.Split(file)
+	stem, ext, found := strings.Cut(base, ".")
+	if found {
+		ext = "." + ext
+	}
+	return fmt.Sprintf("%s%s.rank%d%s", dir, stem, rank, ext)
+}
+
+// place returns the rank of this process and how many there are; -1 and 1 if it is on its own.
+func place() (rank, ranks int) {
+	for _, name := range [][2]string{{"WEFT_RANK", "WEFT_RANKS"}, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}} {
+		r, err := strconv.Atoi(os.Getenv(name[0]))
+		n, err2 := strconv.Atoi(os.Getenv(name[1]))
+		if err == nil && err2 == nil && n > 0 {
+			return r, n
+		}
+	}
+	return -1, 1
+}
+
+// sink is a journal, of which a timeline is made when it is whole.
+type sink struct {
+	*journal.Writer
+	json string // empty for none
+}
+
+// Idle makes the files whole.
+func (s *sink) Idle() error {
+	if err := s.Writer.Idle(); err != nil || s.json == "" {
+		return err
+	}
+	return write(s.json, s.Name())
+}
+
+// Close makes the files whole.
+func (s *sink) Close() error {
+	if err := s.Writer.Close(); err != nil || s.json == "" {
+		return err
+	}
+	return write(s.json, s.Name())
+}
+
+// write makes a timeline. Who looks at the file while that lasts sees the one before.
+func write(json, from string) error {
+	f, err := os.Create(json + ".part")
+	if err != nil {
+		return err
+	}
+	err = convert(f, from)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), json)
+	}
+	return err
+}
+
+func convert(w io.Writer, from string) error { return timeline.Write(w, from) }
+
+var fromEnvironment = sync.OnceValues(func() (*event.Recorder, error) {
+	file := os.Getenv(EnvFile)
+	if file == "" {
+		return nil, nil
+	}
+	rec, err := Open(file, 0)
+	if err != nil {
+		return nil, fmt.Errorf("environment variable %s is %q: %w; legal are names of files that can be written", EnvFile, file, err)
+	}
+	return rec, nil
+})
+
+// FromEnvironment returns the recording that the environment asks for, one for the process; nil if it does not.
+func FromEnvironment() (*event.Recorder, error) { return fromEnvironment() }

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"weft/internal/event"
+)
+
+// Horizon is how much later than another event one may come in a recording that happened before it. A writer may be held up
+// between its look at the clock and its record, for as long as the operating system gives the processor to others.
+const Horizon = 200 * time.Millisecond
+
+// Event is an event in its place.
+type Event struct {
+	event.Record
+	Source  event.Source
+	Process int   // number of the recording, in the order of Open
+	Time    int64 // nanoseconds since 1970, by the clock of the first recording
+}
+
+// order sorts the events of one recording.
+type order struct {
+	start   event.Moment
+	rate    float64 // nanoseconds per tick
+	held    []Event
+	process int
+	shift   int64 // to be added to times
+	last    int64 // time of the event that came out last
+}
+
+// add takes records.
+func (o *order) add(s event.Source, recs []event.Record) {
+	for i := range recs {
+		o.held = append(o.held, Event{Record: recs[i], Source: s, Process: o.process})
+	}
+}
+
+// moment takes a pair of clock readings and calls out with what is older by the horizon, in order.
+func (o *order) moment(m event.Moment, out func(*Event)) {
+	if m.Ticks > o.start.Ticks {
+		o.rate = float64(m.Wall-o.start.Wall) / float64(m.Ticks-o.start.Ticks)
+	}
+	if o.rate > 0 {
+		o.release(m.Ticks-int64(float64(Horizon)/o.rate), out)
+	}
+}
+
+// release calls out with what happened before some tick, in order. Events of one source with the same time stay in their order.
+func (o *order) release(before int64, out func(*Event)) {
+	if o.rate == 0 {
+		o.rate = 1 // there was no moment: the clock is in nanoseconds, or the trace too short to tell
+	}
+	slices.SortStableFunc(o.held, func(a, b Event) int { return cmp.Compare(a.Ticks(), b.Ticks()) })
+	n, _ := slices.BinarySearchFunc(o.held, before, func(e Event, t int64) int { return cmp.Compare(e.Ticks(), t) })
+	for i := range o.held[:n] {
+		e := &o.held[i]
+		e.Time = max(o.last, o.start.Wall+int64(float64(e.Ticks()-o.start.Ticks)*o.rate)+o.shift)
+		o.last = e.Time
+		out(e)
+	}
+	o.held = o.held[:copy(o.held, o.held[n:])]
+}
+
+// Sink calls Out with the events of a recording in their order, while it is made.
+type Sink struct {
+	Out func(*Event)
+	// Over is called at the end.
+	Over func() error
+	order
+}
+
+// Begin is a sink's.
+func (s *Sink) Begin(r *event.Recorder) { s.start = r.Start() }
+
+// Events is a sink's.
+func (s *Sink) Events(src *event.Source, recs []event.Record) { s.add(*src, recs) }
+
+// Flush is a sink's.
+func (s *Sink) Flush(m event.Moment) error {
+	s.moment(m, s.Out)
+	return nil
+}
+
+// Idle is a sink's.
+func (s *Sink) Idle() error { return nil }
+
+// Close is a sink's.
+func (s *Sink) Close() error {
+	s.release(1<<62, s.Out)
+	if s.Over != nil {
+		return s.Over()
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+
+	"weft/internal/event"
+	"weft/internal/event/journal"
+)
+
+// Set is the files of one run.
+type Set struct {
+	names  []string
+	traces []*trace
+}
+
+// trace is one file that is read.
+type trace struct {
+	*journal.Reader
+	name  string
+	file  *os.File
+	order order
+	ready []Event
+	at    int
+	err   error // io.EOF after a whole file
+}
+
+// Open opens the files of one run, a file for each process. The error names the file.
+func Open(names ...string) (*Set, error) {
+	s := &Set{names: names}
+	for i, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			s.Close()
+			return nil, err
+		}
+		r, err := journal.NewReader(f)
+		if err != nil {
+			_ = f.Close() // err says what is wrong
+			s.Close()
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		s.traces = append(s.traces, &trace{Reader: r, name: name, file: f, order: order{start: r.Head.Start, process: i}})
+	}
+	return s, nil
+}
+
+// Close closes the files.
+func (s *Set) Close() {
+	for _, t := range s.traces {
+		_ = t.file.Close() // only read
+	}
+}
+
+// Head returns what the file of a process says of itself.
+func (s *Set) Head(process int) journal.Head { return s.traces[process].Head }
+
+// Processes returns the number of files.
+func (s *Set) Processes() int { return len(s.traces) }
+
+// Origin returns where tasks of an origin come from, as far as that has been read.
+func (s *Set) Origin(process int, spec uint32) journal.Spec { return s.traces[process].Specs[spec] }
+
+// Lost returns how many events had no room, as far as that has been read.
+func (s *Set) Lost() uint64 {
+	n := uint64(0)
+	for _, t := range s.traces {
+		n += t.Lost
+	}
+	return n
+}
+
+// Events returns the events in the order of their times. An event is valid until the next one. The sequence ends with an
+// error if a file is damaged or cut: ErrCut comes after all events that are there.
+func (s *Set) Events() iter.Seq2[*Event, error] {
+	return func(yield func(*Event, error) bool) {
+		for {
+			var first *trace
+			for _, t := range s.traces {
+				t.fill()
+				if t.at < len(t.ready) && (first == nil || t.ready[t.at].Time < first.ready[first.at].Time) {
+					first = t
+				}
+				if t.at == len(t.ready) && !errors.Is(t.err, io.EOF) && !errors.Is(t.err, journal.ErrCut) {
+					yield(nil, fmt.Errorf("%s: %w", t.name, t.err))
+					return
+				}
+			}
+			if first == nil {
+				break
+			}
+			first.at++
+			if !yield(&first.ready[first.at-1], nil) {
+				return
+			}
+		}
+		for _, t := range s.traces {
+			if !errors.Is(t.err, io.EOF) {
+				yield(nil, fmt.Errorf("%s: %w", t.name, t.err))
+				return
+			}
+		}
+	}
+}
+
+// fill reads on until there is an event, or an error.
+func (t *trace) fill() {
+	if t.at < len(t.ready) {
+		return
+	}
+	t.ready, t.at = t.ready[:0], 0
+	keep := func(e *Event) { t.ready = append(t.ready, *e) }
+	for len(t.ready) == 0 && t.err == nil {
+		b, err := t.Next()
+		switch {
+		case err != nil:
+			t.err = err
+			if errors.Is(err, io.EOF) || errors.Is(err, journal.ErrCut) {
+				t.order.release(1<<62, keep)
+			}
+		case b.Records != nil:
+			t.order.add(b.Source, b.Records)
+		default:
+			t.order.moment(b.Moment, keep)
+		}
+	}
+}
+
+// Describe writes an event as a sentence, with what is known of the numbers in it.
+func (s *Set) Describe(e *Event) string {
+	return event.Sentence(&e.Record, func(spec uint32) string {
+		o := s.Origin(e.Process, spec)
+		if o.Label != "" {
+			return fmt.Sprintf("%q at %s", o.Label, o.Where)
+		}
+		return o.Where
+	})
+}

@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"fmt"
+
+	"weft/internal/event"
+	"weft/internal/event/replay"
+)
+
+// message names those that match in the order in which they are sent.
+type message struct {
+	group    int // run of ranks
+	comm     uint64
+	from, to int
+	tag      int32
+}
+
+// arrival is one end of a message whose other end has not been seen. The arrival may be seen first, as clocks have it.
+type arrival struct {
+	at micros
+	p  *place
+}
+
+// request is one that is not done.
+type request struct {
+	name string
+	p    *place
+}
+
+func (t *writer) messageEvent(e *replay.Event) {
+	p := t.place(e)
+	id := key{e.Process, e.A}
+	peer, tag := int(int32(uint32(e.B))), int32(uint32(e.B>>32))
+	bytes, comm := e.C&(1<<40-1), e.C>>40
+	here := e.Source.Place.Index
+	switch e.Kind() {
+	case event.SendPosted:
+		name := fmt.Sprintf("send to %d", peer)
+		at := t.mark(p, name, map[string]any{"tag": tag, "bytes": bytes, "communicator": comm})
+		t.begin(id, p, name)
+		t.send(message{e.Source.Place.Group, comm, here, peer, tag}, at, p)
+	case event.RecvPosted:
+		name := fmt.Sprintf("receive from %d", peer)
+		if peer < 0 {
+			name = "receive from any"
+		}
+		t.begin(id, p, name)
+	case event.Matched:
+		at := t.mark(p, fmt.Sprintf("from %d", peer), map[string]any{"tag": tag, "bytes": bytes, "communicator": comm})
+		t.match(message{e.Source.Place.Group, comm, peer, here, tag}, at, p)
+	case event.CollectiveBegun:
+		kind := int(e.B >> 32 & 0xff)
+		name := "collective"
+		if kind < len(event.Collectives) {
+			name = event.Collectives[kind]
+		}
+		t.begin(id, p, name)
+	case event.EpochClosing:
+		t.begin(id, p, fmt.Sprintf("fence of window %d, epoch %d", e.B, e.C))
+	case event.RequestDone, event.EpochClosed:
+		t.finish(id)
+	case event.Bound:
+		if r := t.requests[id]; r != nil {
+			t.put(&entry{Name: r.name, Cat: "request", Phase: "n", Time: t.now, Pid: r.p.pid, Tid: r.p.tid, ID: id.text(), Args: map[string]any{"bound to task": e.B}})
+		}
+	case event.Put, event.Get, event.Accumulate:
+		t.mark(p, fmt.Sprintf("%v, rank %d", e.Kind(), int32(uint32(e.A))), map[string]any{"window": e.B, "bytes": e.C})
+	case event.Durable:
+		t.put(&entry{Name: fmt.Sprintf("epoch %d of window %d is durable", e.B, e.A), Cat: "window", Phase: "i", Scope: "t", Time: t.now, Pid: p.pid, Tid: p.tid})
+	}
+}
+
+func (k key) text() string { return fmt.Sprintf("request %d.%d", k.process, k.id) }
+
+// mark writes the shortest slice that an arrow can be bound to, and returns its time.
+func (t *writer) mark(p *place, name string, args map[string]any) micros {
+	at := max(t.now, p.mark+2)
+	p.mark = at
+	d := micros(1)
+	t.put(&entry{Name: name, Cat: "message", Phase: "X", Time: at, Dur: &d, Pid: p.pid, Tid: p.tid, Args: args})
+	return at
+}
+
+// begin opens the asynchronous slice of a request; number 0 has none.
+func (t *writer) begin(id key, p *place, name string) {
+	if id.id == 0 {
+		return
+	}
+	t.requests[id] = &request{name, p}
+	t.put(&entry{Name: name, Cat: "request", Phase: "b", Time: t.now, Pid: p.pid, Tid: p.tid, ID: id.text()})
+}
+
+func (t *writer) finish(id key) {
+	r := t.requests[id]
+	if r == nil {
+		return
+	}
+	delete(t.requests, id)
+	t.put(&entry{Name: r.name, Cat: "request", Phase: "e", Time: t.now, Pid: r.p.pid, Tid: r.p.tid, ID: id.text()})
+}
+
+// send begins the arrow of a message. Messages between two ranks with one tag match in their order, so the n-th that is sent is the n-th that
+// is matched.
+func (t *writer) send(m message, at micros, p *place) {
+	if l := t.came[m]; len(l) > 0 {
+		// Its arrival was seen first: the clocks of two processors, or machines.
+		if t.came[m] = l[1:]; len(l) == 1 {
+			delete(t.came, m)
+		}
+		t.arrow("message", ending{at: at, pid: p.pid, tid: p.tid}, l[0].at, l[0].p)
+		return
+	}
+	t.sent[m] = append(t.sent[m], arrival{at, p})
+}
+
+func (t *writer) match(m message, at micros, p *place) {
+	l := t.sent[m]
+	if len(l) == 0 {
+		t.came[m] = append(t.came[m], arrival{at, p})
+		return
+	}
+	if t.sent[m] = l[1:]; len(l) == 1 {
+		delete(t.sent, m)
+	}
+	t.arrow("message", ending{at: l[0].at, pid: l[0].p.pid, tid: l[0].p.tid}, at, p)
+}
+
+// shutMessages ends what is open at the end.
+func (t *writer) shutMessages() {
+	for id := range t.requests {
+		t.finish(id)
+	}
+}
