@@ -56,10 +56,11 @@ var testsMayAlsoImport = map[string][]string{
 	"tampi":         {"deps", "rma", "internal/fabric"},     // what is bound, and what depends on it; ranks as if apart
 	"rma":           {"internal/fabric", "internal/launch"}, // and to start ranks as processes
 	"nam":           {"internal/fabric", "internal/launch"},
-	"examples/heat": {"internal/fabric", "internal/launch"},
+	"examples/heat": {"internal/fabric", "internal/launch", "internal/event"},
 	"deps":          {"internal/explore"},
 	"task":          {"internal/explore"},
 	"observe":       {"deps", "task", "tampi", "comm"}, // what is observed
+	"trace":         {"deps", "task", "tampi", "comm"}, // what is recorded
 }
 
 // thirdParty is the list of modules that code may import: why, and which parts do. Another one has to be worth its

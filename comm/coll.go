@@ -103,6 +103,9 @@ func (c *Comm) newColl(k collKind, op Op, root int) *coll {
 
 func (x *coll) start(step func(i int) (bool, error)) *Request {
 	x.step = step
+	if ev := x.c.proc.ev; ev != nil {
+		x.begins(ev)
+	}
 	x.pending.Store(1)
 	x.advance()
 	return &x.Request

@@ -120,6 +120,9 @@ func (op *recvOp) pull(p *proc, h *header, src int, id uint64) bool {
 	if t := op.c.tally; t != nil {
 		t.receive(h)
 	}
+	if ev := p.ev; ev != nil {
+		op.matched(ev, h)
+	}
 	want := h.length
 	if err := op.check(h); err != nil {
 		op.err, want = op.fail(err), 0

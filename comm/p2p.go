@@ -117,6 +117,9 @@ func (c *Comm) transmit(name string, h *header, data []byte, from *sendOp, dst i
 	if t := c.tally; t != nil {
 		t.send(dst, h.length)
 	}
+	if ev := c.proc.ev; ev != nil {
+		c.sends(ev, h, from, dst)
+	}
 	if c.world.troubled.Load() {
 		if err := c.trouble(dst, h.ctx&1 != 0); err != nil {
 			return false, c.fail(name, dst, int(h.tag), err)
@@ -144,6 +147,9 @@ func (c *Comm) Recv(buf Buffer, src, tag int) (Status, error) {
 		if src == ProcNull {
 			return nullStatus, nil
 		}
+	}
+	if ev := c.proc.ev; ev != nil {
+		c.receives(ev, nil, &buf, src, tag)
 	}
 	return c.proc.recv(c, &buf, src, tag)
 }
@@ -173,6 +179,9 @@ func (c *Comm) Irecv(buf Buffer, src, tag int) *Request {
 	op := new(recvOp)
 	op.init(c, "irecv", aRequest, c.ctx, &buf, src, tag)
 	op.owner = op
+	if ev := c.proc.ev; ev != nil {
+		c.receives(ev, op, &buf, src, tag)
+	}
 	if c.proc.post(op) {
 		op.done()
 	}

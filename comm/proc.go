@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"weft/internal/event"
 	"weft/internal/fabric"
 )
 
@@ -19,7 +20,8 @@ type proc struct {
 	ep    fabric.Endpoint
 	eyes  fabric.Looker // the endpoint, if it is one
 	shard uint8
-	tally *rankTally // nil: nothing is counted
+	tally *rankTally    // nil: nothing is counted
+	ev    *event.Shared // nil: nothing is recorded
 
 	// own is the operation of a blocking receive, for ranks that have one of these at a time. It is taken, under mu, when
 	// freed equals taken. It spares them the pool: one atomic operation instead of four.
@@ -352,6 +354,9 @@ func (op *recvOp) transfer(h *header, data []byte, from *sendOp, side blockedSid
 	op.err = nil
 	if t := op.c.tally; t != nil {
 		t.receive(h)
+	}
+	if ev := op.c.proc.ev; ev != nil {
+		op.matched(ev, h)
 	}
 	if from == nil && op.expect == h.aux && op.buf.takes(h, data) {
 		return

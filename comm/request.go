@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"weft/internal/event"
 	"weft/internal/fabric"
 )
 
@@ -50,6 +51,8 @@ type Request struct {
 	owner canceler      // nil: cannot be cancelled
 	shard uint8         // which trampoline runs the callbacks
 	eyes  fabric.Looker // nil, or where frames come that will complete it
+	ev    *event.Shared // nil: it is not recorded
+	id    uint64        // its number there
 }
 
 // canceler is the operation behind a request.
@@ -122,6 +125,9 @@ func (r *Request) complete(st Status, err error) bool {
 	}
 	shard := r.shard
 	r.st, r.err = st, err
+	if r.ev != nil {
+		r.ends(err)
+	}
 	r.state.Store(&doneNode)
 	list.tell(shard, err)
 	return true
@@ -130,6 +136,9 @@ func (r *Request) complete(st Status, err error) bool {
 // settle is complete for the one who alone has the right to end the request, and has written its result.
 func (r *Request) settle() {
 	shard, err := r.shard, r.err
+	if r.ev != nil {
+		r.ends(err)
+	}
 	for {
 		list := r.state.Load()
 		if list == &lockedNode {

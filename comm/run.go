@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"weft/internal/event"
+	"weft/internal/event/output"
 	"weft/internal/fabric"
 	"weft/internal/fabric/inproc"
 	"weft/internal/launch"
@@ -36,6 +38,9 @@ type Config struct {
 	// DeadlockWarnings: when all ranks wait for each other, and nothing else can go on, the run ends with a *DeadlockError. Before that, so many
 	// warnings go to Logger, a second apart. 0: the environment's PSP_DEADLOCK_WARNINGS, or none. Negative: wait for ever.
 	DeadlockWarnings int
+	// Trace records messages and collectives: see package weft/trace, which makes one. nil: the recording that the environment's WEFT_TRACE
+	// asks for, if it does.
+	Trace *event.Recorder
 	// Logger takes the few lines that a run has to say. nil: discard.
 	Logger *slog.Logger
 
@@ -139,6 +144,7 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 			err = errors.Join(err, p.ep.Close())
 		}
 	}
+	w.unobserve()
 	switch cause := w.aborted.Load().cause.(type) {
 	case *RankError:
 		return cause
@@ -219,6 +225,11 @@ func (cfg *Config) validate() (int, error) {
 			return 0, fmt.Errorf("%w: %s=%q; it must be 0 or 1", ErrConfig, EnvSurvive, s)
 		}
 		cfg.Survive = s == "1"
+	}
+	if cfg.Trace == nil {
+		if cfg.Trace, err = output.FromEnvironment(); err != nil {
+			return 0, fmt.Errorf("%w: %w", ErrConfig, err)
+		}
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -319,6 +330,7 @@ func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
 	if cfg.DeadlockWarnings >= 0 {
 		w.stalls = &stalls{w: w}
 	}
+	w.observe(cfg.Trace)
 	return w
 }
 

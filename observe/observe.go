@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weft/internal/event"
+	"weft/internal/event/output"
 	"weft/observe/internal/collect"
 )
 
@@ -30,6 +31,9 @@ type Config struct {
 	// Ring is how many events each slot may be ahead of the observer, a power of two. Zero means 65536, which is 2 MiB for each
 	// slot. What has no room is lost, and every output says so.
 	Ring int
+
+	// File, if it is not empty, gets the recording, too, with all events: see trace.Options.File.
+	File string
 }
 
 // maxGraph bounds Config.Graph: its memory is some 8 GiB.
@@ -54,11 +58,18 @@ func New(cfg Config) (*Observer, error) {
 	}
 	c := collect.Config{Graph: cfg.Graph}
 	o := &Observer{cfg: cfg, collector: collect.New(c), start: time.Now()}
+	opt := event.Options{Ring: cfg.Ring, Sample: cfg.Sample, Annotate: cfg.Annotate, Wants: c.Wants(), Sinks: []event.Sink{o.collector}}
+	if cfg.File != "" {
+		file, err := output.Create(cfg.File)
+		if err != nil {
+			return nil, fmt.Errorf("observe: %w", err)
+		}
+		opt.Wants, opt.Sinks = event.All, append(opt.Sinks, file)
+	}
 	var err error
-	if o.recorder, err = event.New(event.Options{Ring: cfg.Ring, Sample: cfg.Sample, Annotate: cfg.Annotate, Wants: c.Wants(), Sinks: []event.Sink{o.collector}}); err != nil {
+	if o.recorder, err = event.New(opt); err != nil {
 		return nil, fmt.Errorf("observe: %w", err)
 	}
-	o.collector.Attach(o.recorder)
 	return o, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"weft/comm"
+	"weft/internal/event"
 	"weft/task"
 )
 
@@ -14,6 +15,7 @@ import (
 // error of the run if that ends early; r is then cancelled if it is a receive that has not matched.
 func Wait(t *task.Task, r *comm.Request) (comm.Status, error) {
 	if !r.Done() {
+		bind(t, r, event.WaitedFor)
 		err := t.AwaitFor(r, func(done func()) { r.OnDone(func(error) { done() }) })
 		if err != nil && !r.Done() {
 			r.Cancel()

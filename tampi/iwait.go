@@ -6,6 +6,8 @@ package tampi
 import (
 	"errors"
 
+	"weft/comm"
+	"weft/internal/event"
 	"weft/internal/xatomic"
 	"weft/task"
 )
@@ -22,6 +24,7 @@ type Completion interface {
 //
 // Iwait is called by t's body, or by any goroutine while an event of t is pending.
 func Iwait(t *task.Task, c Completion) error {
+	bind(t, c, event.BoundTo)
 	b := &binding{}
 	c.OnDone(b.complete)
 	if b.state.Load() != 0 {
@@ -33,6 +36,13 @@ func Iwait(t *task.Task, c Completion) error {
 		return b.err
 	}
 	return nil
+}
+
+// bind records that c is bound to t, or waited for by it, if both are recorded.
+func bind(t *task.Task, c Completion, how uint64) {
+	if r, ok := c.(*comm.Request); ok && r.TraceID() != 0 && t.TraceID() != 0 {
+		r.EventSource().Put(event.Bound, r.TraceID(), t.TraceID(), how)
+	}
 }
 
 // IwaitAll is Iwait for each of cs; nil ones are left out. It returns the errors of those

@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"weft/comm"
+	"weft/internal/event"
 	"weft/task"
 )
 
@@ -22,6 +23,9 @@ func Run(rt *task.Runtime, c *comm.Comm, main func(*task.Task) error) error {
 		defer rt.Poll(poll)()
 	}
 	return rt.Run(c.Context(), func(t *task.Task) error {
+		if ev := c.EventSource(); ev != nil && t.TraceID() != 0 {
+			ev.Put(event.RunOfRank, t.TraceID(), uint64(uint32(c.Rank())), 0)
+		}
 		ctx := t.Context()
 		context.AfterFunc(ctx, func() {
 			// A run that has come to its end cancels its context without a cause of its own.

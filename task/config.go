@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weft/internal/event"
+	"weft/internal/event/output"
 )
 
 // Config sets up a [Runtime]. The zero value is good for most programs. It is
@@ -40,7 +41,8 @@ type Config struct {
 	// little memory per task. False means the environment variable WEFT_DEBUG, or no.
 	Debug bool
 
-	// Trace records what tasks and slots do: see package weft/trace, which makes one. Nil means no recording.
+	// Trace records what tasks and slots do: see package weft/trace, which makes one. Nil means the recording that the environment
+	// variable WEFT_TRACE asks for, or none.
 	Trace *event.Recorder
 
 	// Lint shows the race detector the order that accesses, spawns and waits declare, in place of the order in which tasks happen to run: a missing
@@ -119,6 +121,13 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("task: Config.Watchdog is %v; legal are %v to %v, 0 for the environment's and a negative value for none", c.Watchdog, watchLeast, watchMost)
 	}
 	c.Watchdog = max(c.Watchdog, 0)
+	if c.Trace == nil {
+		rec, err := output.FromEnvironment()
+		if err != nil {
+			return c, fmt.Errorf("task: %w", err)
+		}
+		c.Trace = rec
+	}
 	if c.Reports == nil {
 		c.Reports = os.Stderr
 	}

@@ -174,7 +174,7 @@ func (e *events) begins(t, outer *Task, k event.Kind) {
 	if outer != nil {
 		o = outer.id
 	}
-	if !e.fresh || outer != nil {
+	if !e.fresh || outer != nil || k == event.Skipped { // what has failed the run may be later than the last look
 		e.now = event.Ticks()
 	}
 	if e.ring.Wants.Has(k) && (t.id != 0 || e.sampler == nil) {

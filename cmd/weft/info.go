@@ -25,6 +25,7 @@ import (
 	"weft/internal/launch"
 	"weft/nam"
 	"weft/task"
+	"weft/trace"
 )
 
 // variable is an environment variable of weft.
@@ -43,6 +44,7 @@ var variables = []variable{
 	{task.EnvDebug, "1: look for accesses that are declared wrongly", func() string { return "0" }, onOff},
 	{task.EnvLint, "1: show the race detector the declared order; weft lint sets it", func() string { return "0" }, onOff},
 	{task.EnvWatchdog, "report tasks that wait for so long", func() string { return "0" }, task.CheckWatchdog},
+	{trace.EnvFile, "file for a recording of tasks and messages; a timeline if it ends in .json", none, nil},
 	{nam.EnvDir, "directory of the store of network-attached memory", nam.DefaultDir, nil},
 	{comm.EnvCollectives, "algorithms of collectives between processes", none, comm.CheckCollectives},
 	{comm.EnvStats, "file for the counters of messages, by communicator and peer", none, nil},

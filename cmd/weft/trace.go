@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"weft/internal/event"
 	"weft/internal/event/check"
 	"weft/internal/event/replay"
+	"weft/internal/event/timeline"
 )
 
 // newTrace returns the command for recorded traces.
@@ -26,7 +28,18 @@ The files of the processes of one run are given together.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	files := arguments(cobra.MinimumNArgs(1), "the traces of one run, one or more files")
-	c.AddCommand(&cobra.Command{
+	file := ""
+	view := &cobra.Command{
+		Use:   "timeline FILE...",
+		Short: "Make a timeline of traces, for ui.perfetto.dev or chrome://tracing",
+		Long: `timeline makes one timeline of the traces of one run, a file for each process. Times of processes on one machine are
+compared by its clock.`,
+		Example: "  weft trace timeline -o run.json run.rank*.weft",
+		Args:    files,
+		RunE:    func(cmd *cobra.Command, args []string) error { return writeTimeline(cmd.OutOrStdout(), file, args) },
+	}
+	view.Flags().StringVarP(&file, "output", "o", "", "the file to be written; standard output if not given")
+	c.AddCommand(view, &cobra.Command{
 		Use:     "check FILE...",
 		Short:   "Replay traces through the legal states of tasks, slots and requests",
 		Example: "  WEFT_TRACE=run.weft ./prog && weft trace check run.weft",
@@ -87,4 +100,20 @@ func printTrace(out io.Writer, names []string) error {
 		}
 	}
 	return nil
+}
+
+// writeTimeline makes a timeline in a file, or on standard output.
+func writeTimeline(out io.Writer, file string, names []string) error {
+	if file == "" || file == "-" {
+		return timeline.Write(out, names...)
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	err = timeline.Write(f, names...)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
 }

@@ -28,7 +28,7 @@ func (e *toldElsewhere) Error() string { return e.err.Error() }
 func (e *toldElsewhere) Unwrap() error { return e.err }
 
 // runLaunched is the first program as one rank of several. perr is what is wrong with its command line.
-func runLaunched(ctx context.Context, rank int, cfg *conf.Run, perr error, stdout, stderr io.Writer) error {
+func runLaunched(ctx context.Context, rank int, cfg *conf.Run, perr error, stdout, stderr io.Writer) (err error) {
 	root := rank == 0
 	if !root {
 		stdout, stderr = io.Discard, io.Discard
@@ -40,7 +40,7 @@ func runLaunched(ctx context.Context, rank int, cfg *conf.Run, perr error, stdou
 		return nil
 	}
 	h := &heat{cfg: cfg, root: root}
-	defer h.close()
+	defer h.close(&err)
 	if perr == nil {
 		perr = h.prepare()
 	}
@@ -50,7 +50,6 @@ func runLaunched(ctx context.Context, rank int, cfg *conf.Run, perr error, stdou
 		refused, err = h.begin(c, perr)
 		return err == nil && refused == nil, err
 	}
-	var err error
 	if perr != nil {
 		err = comm.Main(ctx, comm.Config{}, func(c *comm.Comm) error {
 			_, err := begin(c)

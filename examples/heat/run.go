@@ -35,7 +35,7 @@ type heat struct {
 	cfg     *conf.Run
 	root    bool          // rank 0 is in this process: it tells what there is to tell
 	runtime *task.Runtime // nil for the variant mpi
-	watch   *watch        // of the tasks of rank 0's process; nil: none
+	watch   *watch        // of this process; nil: none
 	kernel  kernel.Func
 	step    func()     // progress; nil: none
 	store   *nam.Store // nil without snapshots
@@ -45,9 +45,9 @@ type heat struct {
 }
 
 // runHeat is the first program, with all ranks in this process.
-func runHeat(ctx context.Context, cfg *conf.Run, stdout, stderr io.Writer) error {
+func runHeat(ctx context.Context, cfg *conf.Run, stdout, stderr io.Writer) (err error) {
 	h := &heat{cfg: cfg, root: true}
-	defer h.close()
+	defer h.close(&err)
 	if err := h.prepare(); err != nil {
 		return err
 	}
@@ -63,16 +63,19 @@ func (h *heat) prepare() (err error) {
 				return err
 			}
 		}
-		if h.watch, err = newWatch(&cfg.Watch, cfg.CPUProfile != ""); err != nil {
-			return err
-		}
+	}
+	wanted := cfg.Watch
+	if !h.root {
+		wanted = conf.Watch{Trace: wanted.Trace} // each process records itself
+	}
+	if h.watch, err = newWatch(&wanted, cfg.CPUProfile != "" && h.root); err != nil {
+		return err
 	}
 	if h.kernel, err = kernel.ByName(cfg.Kernel); err != nil {
 		return err
 	}
 	if cfg.Variant != conf.MPI {
-		tc := task.Config{Workers: workers(cfg)}
-		h.watch.attach(&tc)
+		tc := task.Config{Workers: workers(cfg), Trace: h.watch.source()}
 		if h.runtime, err = task.Open(tc); err != nil {
 			return &conf.UsageError{Err: err}
 		}
@@ -88,15 +91,17 @@ func (h *heat) prepare() (err error) {
 	return err
 }
 
-// close gives up what prepare has got.
-func (h *heat) close() {
+// close gives up what prepare has got. A trace that could not be written is an error.
+func (h *heat) close(err *error) {
 	if h.runtime != nil {
 		_ = h.runtime.Close()
 	}
 	if h.store != nil {
 		_ = h.store.Close()
 	}
-	h.watch.close()
+	if e := h.watch.close(); *err == nil {
+		*err = e
+	}
 }
 
 // run runs the ranks of this process, and tells of it. Where rank 0 is not, nobody listens to stdout and stderr.
@@ -127,7 +132,7 @@ func (h *heat) run(ctx context.Context, stdout, stderr io.Writer, body func(*com
 	}
 	var end func()
 	h.step, end = newProgress(cfg.Progress, stderr, cfg.Timesteps, "steps")
-	err = comm.Main(ctx, comm.Config{Ranks: cfg.Layout.Ranks}, body)
+	err = comm.Main(ctx, comm.Config{Ranks: cfg.Layout.Ranks, Trace: h.watch.source()}, body)
 	end()
 	if h.elapsed > 0 {
 		_, _ = fmt.Fprintln(stdout, resultLine(cfg, threads, h.elapsed))

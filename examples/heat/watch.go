@@ -13,7 +13,7 @@ import (
 
 	"weft/examples/heat/internal/conf"
 	"weft/observe"
-	"weft/task"
+	"weft/trace"
 )
 
 // graphTasks is how many tasks are kept for -graph (about 100 MB).
@@ -22,7 +22,8 @@ const graphTasks = 200_000
 // watch is what shows the tasks of a run; nil if nothing is to be seen.
 type watch struct {
 	cfg      *conf.Watch
-	observer *observe.Observer
+	recorder *trace.Recorder
+	observer *observe.Observer // nil if only a trace is wanted
 	server   *http.Server
 	address  string
 }
@@ -36,11 +37,18 @@ func newWatch(cfg *conf.Watch, annotate bool) (*watch, error) {
 	if cfg.Graph != "" || cfg.HTTP != "" {
 		kept = graphTasks
 	}
-	o, err := observe.New(observe.Config{Graph: kept, Annotate: annotate})
-	if err != nil {
-		return nil, err
+	if !cfg.Tasks() && !annotate {
+		rec, err := trace.New(trace.Options{File: cfg.Trace})
+		if err != nil {
+			return nil, &conf.UsageError{Err: err}
+		}
+		return &watch{cfg: cfg, recorder: rec}, nil
 	}
-	w := &watch{cfg: cfg, observer: o}
+	o, err := observe.New(observe.Config{Graph: kept, Annotate: annotate, File: cfg.Trace})
+	if err != nil {
+		return nil, &conf.UsageError{Err: err}
+	}
+	w := &watch{cfg: cfg, observer: o, recorder: o.Recorder()}
 	if cfg.HTTP == "" {
 		return w, nil
 	}
@@ -63,16 +71,17 @@ func (w *watch) page() string {
 	return w.address
 }
 
-// attach makes the runtime be watched.
-func (w *watch) attach(cfg *task.Config) {
-	if w != nil {
-		cfg.Trace = w.observer.Recorder()
+// source is what the runtime and the ranks record with; nil if they do not.
+func (w *watch) source() *trace.Recorder {
+	if w == nil {
+		return nil
 	}
+	return w.recorder
 }
 
 // report writes what was seen. The tasks are over.
 func (w *watch) report(stdout io.Writer) error {
-	if w == nil {
+	if w == nil || w.observer == nil {
 		return nil
 	}
 	if w.cfg.Stats {
@@ -97,12 +106,12 @@ func (w *watch) report(stdout io.Writer) error {
 }
 
 // close ends it. The runtime is closed.
-func (w *watch) close() {
+func (w *watch) close() error {
 	if w == nil {
-		return
+		return nil
 	}
 	if w.server != nil {
 		_ = w.server.Close()
 	}
-	_ = w.observer.Close()
+	return w.recorder.Close()
 }

@@ -10,6 +10,9 @@ import (
 
 	taskprofile "github.com/google/pprof/profile"
 	"github.com/stretchr/testify/require"
+
+	"weft/internal/event/check"
+	"weft/internal/event/timeline"
 )
 
 // What a run shows of its tasks agrees with what it did: so many blocks, halos and steps.
@@ -60,4 +63,24 @@ func TestWatchFlags(t *testing.T) {
 		require.Equal(t, exitUsage, status, line)
 		require.Contains(t, stderr, text)
 	}
+}
+
+// A trace of a run is legal from its beginning to its end, and so is the timeline.
+func TestTrace(t *testing.T) {
+	newTestDir(t)
+	for _, line := range []string{"-variant tampirma", "-variant itampi -stats", "-variant mpi"} {
+		status, stdout, stderr := heatCommand(line + " -size 64 -bs 16 -ranks 2 -timesteps 5 -nam-freq 2 -trace run.json")
+		require.Equal(t, exitOK, status, stderr)
+		require.Equal(t, strings.Contains(line, "-stats"), strings.Contains(stdout, "block"))
+		_, partial, err := check.Files(check.Options{}, "run.json.weft")
+		require.NoError(t, err, line)
+		require.False(t, partial)
+		f, err := os.Open("run.json")
+		require.NoError(t, err)
+		require.NoError(t, timeline.Verify(f), line)
+		require.NoError(t, f.Close())
+	}
+	status, _, stderr := heatCommand("-size 64 -t 2 -nam-freq 0 -trace no/such/run.json")
+	require.Equal(t, exitUsage, status)
+	require.Contains(t, stderr, "no/such/run.json")
 }

@@ -21,9 +21,9 @@ import (
 // EnvFile names the file of the recording of a program that does not make one itself.
 const EnvFile = "WEFT_TRACE"
 
-// Open begins a recording to a file: a timeline if its name ends in .json, with the recording itself beside it, under the same name with
-// .weft; otherwise the recording. ring is as in event.Options. In a process that is one of several ranks, the name gets the rank.
-func Open(file string, ring int) (*event.Recorder, error) {
+// Create returns a sink that writes a file: a timeline if its name ends in .json, with the recording itself beside it, under the same name with
+// .weft; otherwise the recording. In a process that is one of several ranks, the name gets the rank.
+func Create(file string) (event.Sink, error) {
 	rank, ranks := place()
 	json := ""
 	if strings.HasSuffix(file, ".json") {
@@ -32,9 +32,18 @@ func Open(file string, ring int) (*event.Recorder, error) {
 	}
 	j, err := journal.Create(part(file, rank), journal.Head{Rank: rank, Ranks: ranks})
 	if err != nil {
+		return nil, err
+	}
+	return &sink{j, json}, nil
+}
+
+// Open begins a recording to a file, as by Create. ring is as in event.Options.
+func Open(file string, ring int) (*event.Recorder, error) {
+	s, err := Create(file)
+	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
-	rec, err := event.New(event.Options{Ring: ring, Sinks: []event.Sink{&sink{j, json}}})
+	rec, err := event.New(event.Options{Ring: ring, Sinks: []event.Sink{s}})
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}

@@ -132,7 +132,7 @@ func (t *writer) place(e *replay.Event) *place {
 	h := t.places[home]
 	if h == nil {
 		t.pids++
-		h = &place{pid: t.pids}
+		h = &place{pid: t.pids, parked: -1}
 		t.places[home] = h
 		t.put(&entry{Name: "process_name", Phase: "M", Pid: h.pid, Args: map[string]any{"name": name}})
 		t.put(&entry{Name: "process_sort_index", Phase: "M", Pid: h.pid, Args: map[string]any{"sort_index": h.pid}})

@@ -113,7 +113,7 @@ type request struct {
 	b, c uint64
 }
 
-// New returns a collector. Attach comes before its first event.
+// New returns a collector. Begin comes before its first event.
 func New(cfg Config) *Collector {
 	return &Collector{
 		cfg: cfg, live: map[uint64]*live{}, loops: map[uint64]origin{}, kinds: map[uint32]*Kind{}, slots: map[place]*slot{},
@@ -157,8 +157,8 @@ func (k *Kind) multiply(f float64) {
 	k.Skipped = int64(math.Round(float64(k.Skipped) * f))
 }
 
-// Attach says which recording the collector is a sink of.
-func (c *Collector) Attach(r *event.Recorder) {
+// Begin implements event.Sink: it says which recording the collector is a sink of.
+func (c *Collector) Begin(r *event.Recorder) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rec, c.begun = r, event.Ticks()

@@ -58,6 +58,7 @@ Output:
       -stats           after the result, a table of what the tasks have done, by label
       -taskprofile FILE
                        write a profile of the tasks, for go tool pprof (-sample_index=comm, …)
+      -trace FILE      record all events: a timeline for ui.perfetto.dev (.json), or for weft trace (others)
       -graph FILE      draw the graph of the tasks, with the critical path (.svg, or .dot for Graphviz)
       -http ADDRESS    serve a page that shows the tasks while they run, such as localhost:6060
   -h                   this text

@@ -16,15 +16,20 @@ type Watch struct {
 	Profile string // file of the task profile; empty: none
 	Graph   string // file of the graph, SVG or DOT; empty: none
 	HTTP    string // address of the live page; empty: none
+	Trace   string // file of the timeline or recording; empty: none
 }
 
 // Wanted reports whether anything is to be seen.
 func (w *Watch) Wanted() bool { return *w != Watch{} }
 
+// Tasks reports whether what is to be seen is of tasks, and of those only.
+func (w *Watch) Tasks() bool { return w.Stats || w.Profile != "" || w.Graph != "" || w.HTTP != "" }
+
 // define adds the flags.
 func (w *Watch) define(fs *flagSet) {
 	fs.toggle(&w.Stats, "stats", "")
 	fs.text(&w.Profile, "taskprofile", "", "a file name")
+	fs.text(&w.Trace, "trace", "", "a file name")
 	fs.add("graph", "", false, func(s string) error {
 		if e := filepath.Ext(s); e != ".svg" && e != ".dot" {
 			return errors.New("legal is the name of a file that ends in .svg or .dot")

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import "weft/internal/event"
+
+// What a recorded run says of messages: each send and receive between two ranks, where it is matched, when a request is complete; of
+// collectives, the whole. proc.ev is nil in a run that is not recorded, and then nothing else is looked at.
+
+// observe makes the ranks of this process record.
+func (w *world) observe(rec *event.Recorder) {
+	if rec == nil {
+		return
+	}
+	rec.Attach()
+	group := rec.Group()
+	for r, p := range w.procs {
+		if p != nil {
+			p.ev = rec.Shared(event.Place{Kind: event.RankPlace, Group: group, Index: r})
+		}
+	}
+}
+
+// unobserve ends that. The run is over.
+func (w *world) unobserve() {
+	if w.cfg.Trace == nil {
+		return
+	}
+	for _, p := range w.procs {
+		if p != nil {
+			p.ev.Retire()
+		}
+	}
+	w.cfg.Trace.Detach()
+}
+
+// commNumber makes of a context what fits into a record: who made it, and which of those it is.
+func commNumber(ctx uint64) uint64 { return (ctx>>32<<12 | ctx>>1&0xfff) & (1<<24 - 1) }
+
+func sizeAndComm(bytes, ctx uint64) uint64 { return min(bytes, 1<<40-1) | commNumber(ctx)<<40 }
+
+// isPlain reports whether a message is one between two ranks, and not part of a collective.
+func isPlain(ctx uint64) bool { return ctx&1 == 0 && ctx != leaving }
+
+// named gives a request that is recorded its number.
+func (r *Request) named(ev *event.Shared) { r.ev, r.id = ev, ev.Recorder().ID() }
+
+// sends records a message that is about to be sent to a rank of c. from is nil if nobody waits for it.
+func (c *Comm) sends(ev *event.Shared, h *header, from *sendOp, dst int) {
+	if !isPlain(h.ctx) {
+		return
+	}
+	id := uint64(0)
+	if from != nil && from.waiter == aRequest {
+		from.named(ev)
+		id = from.id
+	}
+	ev.Put(event.SendPosted, id, event.PeerB(c.worldRank(dst), int(h.tag)), sizeAndComm(h.length, h.ctx))
+}
+
+// receives records a receive that is about to be posted. op is nil if somebody is blocked in it.
+func (c *Comm) receives(ev *event.Shared, op *recvOp, buf *Buffer, src, tag int) {
+	id := uint64(0)
+	if op != nil {
+		op.named(ev)
+		id = op.id
+	}
+	if src >= 0 {
+		src = c.worldRank(src)
+	}
+	ev.Put(event.RecvPosted, id, event.PeerB(src, tag), sizeAndComm(uint64(buf.Bytes()), c.ctx))
+}
+
+// matched records that op has matched a message.
+func (op *recvOp) matched(ev *event.Shared, h *header) {
+	if isPlain(h.ctx) {
+		ev.Put(event.Matched, op.id, event.PeerB(op.c.worldRank(int(h.src)), int(h.tag)), sizeAndComm(h.length, h.ctx))
+	}
+}
+
+// begins records a collective.
+func (x *coll) begins(ev *event.Shared) {
+	x.named(ev)
+	root := uint64(uint32(int32(x.what>>32) - 1))
+	if int32(root) >= 0 {
+		root = uint64(uint32(x.c.worldRank(int(root))))
+	}
+	ev.Put(event.CollectiveBegun, x.id, root|uint64(x.what&0xff)<<32, sizeAndComm(uint64(x.tag), x.c.ctx))
+}
+
+// ends records that r is complete. It comes before anybody can know.
+func (r *Request) ends(err error) {
+	flags := uint64(event.EndedCompleted)
+	if err != nil {
+		flags |= event.EndedFailed
+	}
+	r.ev.Put(event.RequestDone, r.id, flags, 0)
+}
+
+// TraceID returns the number of the request in a recording of package trace; zero if it is not recorded, or was complete from the start.
+func (r *Request) TraceID() uint64 { return r.id }
+
+// EventSource is where the packages of this module that build on comm record what they do for this rank: nil if the run is not
+// recorded.
+func (c *Comm) EventSource() *event.Shared { return c.proc.ev }
+
+// EventSource is where the request is recorded; nil if it is not.
+func (r *Request) EventSource() *event.Shared { return r.ev }

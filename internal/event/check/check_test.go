@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/event"
+	"weft/internal/event/replay"
+)
+
+// line is an event of a script: its source's place, kind and words.
+type line struct {
+	at    event.Place
+	kind  event.Kind
+	words [3]uint64
+}
+
+var (
+	slot0 = event.Place{Kind: event.SlotPlace, Group: 1}
+	slot1 = event.Place{Kind: event.SlotPlace, Group: 1, Index: 1}
+	out   = event.Place{Kind: event.OtherPlace, Group: 1}
+	rank0 = event.Place{Kind: event.RankPlace, Group: 1}
+)
+
+func on(p event.Place, k event.Kind, words ...uint64) line {
+	l := line{at: p, kind: k}
+	copy(l.words[:], words)
+	return l
+}
+
+// play gives the lines to a checker, a millisecond apart, and returns the findings.
+func play(lines []line, apart time.Duration) string {
+	c := New(Options{})
+	ids := map[event.Place]int{}
+	for i, l := range lines {
+		if _, ok := ids[l.at]; !ok {
+			ids[l.at] = len(ids)
+		}
+		c.Event(&replay.Event{Record: event.Make(int64(i), l.kind, l.words[0], l.words[1], l.words[2]),
+			Source: event.Source{ID: ids[l.at], Place: l.at}, Time: int64(i) * int64(apart)})
+	}
+	c.End()
+	if err := c.Err(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+const mainTask = event.SpawnedMain << 48
+
+// good is a legal program: a main task that blocks, with a child that binds an event, another one that runs on top of it, a request and a window.
+func good() []line {
+	return []line{
+		on(slot0, event.SlotTaken), on(slot1, event.SlotTaken), on(slot1, event.Parked),
+		on(out, event.Spawned, 1, 0, mainTask), on(out, event.Ready, 1),
+		on(slot0, event.Started, 1),
+		on(slot0, event.Spawned, 2, 1, event.SpawnedReady<<48), on(slot0, event.Spawned, 3, 1), on(slot0, event.Access, 3),
+		on(slot1, event.Unparked), on(slot1, event.Stolen, 2, 0, 1), on(slot1, event.Started, 2), on(slot1, event.HoldUp, 2),
+		on(rank0, event.RecvPosted, 9), on(rank0, event.Bound, 9, 2), on(slot1, event.Ended, 2, 1),
+		on(slot0, event.Spawned, 4, 1, event.SpawnedReady<<48), on(slot0, event.Started, 4, 1), on(slot0, event.Ended, 4, 0, event.EndedCompleted),
+		on(slot0, event.Blocked, 1), on(slot0, event.SlotGiven), on(slot0, event.SlotTaken),
+		on(rank0, event.Matched, 9), on(rank0, event.RequestDone, 9), on(out, event.HoldDown, 2), on(out, event.Released, 2),
+		on(out, event.Completed, 2), on(out, event.Ready, 3, 2),
+		on(slot1, event.Started, 3), on(slot1, event.Ended, 3, 0, event.EndedCompleted), on(slot1, event.Unblocked, 1), on(slot1, event.Parked),
+		on(slot0, event.Resumed, 1), on(slot0, event.Ended, 1), on(slot0, event.Completed, 1),
+		on(rank0, event.EpochClosing, 0, 5, 1), on(rank0, event.Durable, 5, 1), on(rank0, event.EpochClosed, 0, 5, 1),
+	}
+}
+
+func TestLegal(t *testing.T) { require.Empty(t, play(good(), time.Millisecond)) }
+
+// Each damage to the good program is found, by its message.
+func TestDamages(t *testing.T) {
+	// without drops the n-th event of a kind; the others put something in.
+	drop := func(k event.Kind, n int) func([]line) []line {
+		return func(l []line) []line {
+			for i := range l {
+				if l[i].kind == k {
+					if n--; n == 0 {
+						return append(l[:i:i], l[i+1:]...)
+					}
+				}
+			}
+			panic("no such event")
+		}
+	}
+	end := func(more ...line) func([]line) []line { return func(l []line) []line { return append(l, more...) } }
+	for _, c := range []struct {
+		name   string
+		damage func([]line) []line
+		want   string
+	}{
+		{"a task that nobody spawned", drop(event.Spawned, 1), "never heard of: task 1"},
+		{"a child of nobody", end(on(slot0, event.Spawned, 8, 7)), "never heard of: its parent, task 7"},
+		{"a child of what is over", end(on(slot0, event.Spawned, 8, 3)), "task 3 is over: it cannot spawn"},
+		{"a number given twice", end(on(slot0, event.Spawned, 3, 1)), "task 3 is over: a number is given once"},
+		{"never ready", drop(event.Ready, 2), "task 3 is waiting: only a ready task begins"},
+		{"ready twice", func(l []line) []line { return append(l[:5:5], append([]line{on(out, event.Ready, 1)}, l[5:]...)...) }, "task 1 is ready: it becomes ready once"},
+		{"ready when over", end(on(slot0, event.Ready, 3)), "task 3 is over: it is over"},
+		{"never started", drop(event.Started, 2), "task 2 is ready: the slot is held and runs nothing"},
+		{"started twice", end(on(slot0, event.Started, 4)), "task 4 is over: it is over"},
+		{"skipped for no reason", func(l []line) []line { l[5].kind = event.Skipped; return l }, "task 1 is ready: its run has not failed"},
+		{"never ended", drop(event.Ended, 2), "task 1 is running: the slot runs task 4"},
+		{"on top of another one", func(l []line) []line { l[17].words[1] = 3; return l }, "task 4 is ready: the slot runs task 1"},
+		{"complete too early", func(l []line) []line { l[15].words[2] = event.EndedCompleted; return l }, "task 2 is running: it cannot be complete: 1 events are pending"},
+		{"an event that never ends", drop(event.HoldDown, 1), "task 2 is ended: 1 events are pending"},
+		{"an event that ends twice", func(l []line) []line {
+			return append(l[:25:25], append([]line{on(out, event.HoldDown, 2)}, l[25:]...)...)
+		}, "task 2 is ended: no event is pending"},
+		{"children alive", func(l []line) []line { l[33].words[2] = event.EndedCompleted; return append(l[:28:28], l[30:]...) }, "task 1 is running: it cannot be complete: 1 children are not over"},
+		{"never complete", drop(event.Completed, 2), "at the end: task 1 is ended: it never ends"},
+		{"resumed without a reason", drop(event.Unblocked, 1), "task 1 is blocked: nothing has unblocked it"},
+		{"resumed from nothing", drop(event.Blocked, 1), "the slot runs task 1: it cannot be given up"},
+		{"unblocked twice", func(l []line) []line {
+			return append(l[:31:31], append([]line{on(slot1, event.Unblocked, 1)}, l[31:]...)...)
+		}, "task 1 is blocked: nothing blocks it"},
+		{"a slot taken twice", end(on(slot0, event.SlotTaken)), "the slot is held: somebody has it"},
+		{"given by nobody", end(on(slot0, event.SlotGiven), on(slot0, event.SlotGiven)), "the slot is free and runs nothing: it cannot be given up"},
+		{"parked while it runs", func(l []line) []line { return append(l[:6:6], append([]line{on(slot0, event.Parked)}, l[6:]...)...) }, "the slot runs task 1: it cannot park"},
+		{"woken and not asleep", end(on(slot0, event.Unparked)), "the slot is held, not parked"},
+		{"a parked thief", end(on(slot1, event.Stolen, 2, 0, 1)), "the slot is parked and runs nothing: it cannot steal"},
+		{"a request that nobody posted", drop(event.RecvPosted, 1), "never heard of: request 9 is not pending"},
+		{"posted twice", func(l []line) []line {
+			return append(l[:15:15], append([]line{on(rank0, event.RecvPosted, 9)}, l[15:]...)...)
+		}, "request 9 is pending: a number is given once"},
+		{"done and not matched", drop(event.Matched, 1), "request 9 has not matched a message"},
+		{"never done", drop(event.RequestDone, 1), "at the end: request 9 is never complete"},
+		{"bound to what is over", end(on(rank0, event.Bound, 9, 3)), "task 3 is over: only a body, or OnReady, binds a request"},
+		{"an epoch left out", func(l []line) []line { l[35].words[2] = 2; return l }, "window 5: epoch 2 is closed after epoch 0"},
+		{"an epoch closed without a fence", drop(event.EpochClosing, 1), "window 5: epoch 1 is durable, where 0 fences have begun"},
+	} {
+		got := play(c.damage(good()), time.Millisecond)
+		assert.Contains(t, got, c.want, c.name)
+	}
+}
+
+// What two clocks exchange is no finding, if it is not more than they differ by.
+func TestSlack(t *testing.T) {
+	lines := good()
+	lines[27], lines[28] = lines[28], lines[27] // started before it is ready
+	require.Empty(t, play(lines, time.Microsecond))
+	require.Contains(t, play(lines, time.Millisecond), "only a ready task begins")
+}
+
+// Where events are missing, only what contradicts the rest is a finding.
+func TestPartial(t *testing.T) {
+	lines := append([]line{on(slot0, event.Lost, 3)}, good()[10:]...)
+	require.Empty(t, play(lines, time.Millisecond))
+	require.Contains(t, play(append(lines, on(slot0, event.Started, 3)), time.Millisecond), "task 3 is over: it is over")
+}
+
+// There is no end of findings, but of messages.
+func TestMost(t *testing.T) {
+	var lines []line
+	for i := range 30 {
+		lines = append(lines, on(slot0, event.Ended, uint64(i+1)))
+	}
+	got := play(lines, time.Millisecond)
+	require.Equal(t, 20, strings.Count(got, "never heard of"))
+	require.Contains(t, got, "and 10 more")
+}

@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package event
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// kept is a sink that keeps everything.
+type kept struct {
+	recs   map[int][]Record
+	closed int
+}
+
+func (k *kept) Begin(*Recorder) { k.recs = map[int][]Record{} }
+func (k *kept) Events(s *Source, recs []Record) {
+	k.recs[s.ID] = append(k.recs[s.ID], recs...)
+}
+func (k *kept) Flush(Moment) error { return nil }
+func (k *kept) Idle() error        { return nil }
+func (k *kept) Close() error       { k.closed++; return nil }
+
+func newKept(t *testing.T, ring int) (*Recorder, *kept) {
+	k := &kept{}
+	rec, err := New(Options{Ring: ring, Sinks: []Sink{k}, Every: 1 << 40})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, rec.Close())
+		require.NoError(t, rec.Close())
+		require.Equal(t, 1, k.closed)
+	})
+	return rec, k
+}
+
+// A full ring keeps what is there and counts what comes; the count is in the stream.
+func TestFullRing(t *testing.T) {
+	rec, k := newKept(t, minRing)
+	rec.drain.Lock() // no reader
+	r := rec.Ring(Place{Kind: SlotPlace})
+	s := rec.Shared(Place{Kind: RankPlace})
+	for i := range uint64(100) {
+		r.Put(int64(i), Started, i, 0, 0)
+		s.Put(Matched, i, 0, 0)
+	}
+	rec.drain.Unlock()
+	require.NoError(t, rec.Flush())
+	require.Equal(t, uint64(72), rec.Lost())
+	for id := range 2 {
+		l := k.recs[id]
+		require.Len(t, l, minRing+1)
+		for i := range uint64(minRing) {
+			require.Equal(t, i, l[i].A)
+		}
+		require.Equal(t, Lost, l[minRing].Kind())
+		require.Equal(t, uint64(36), l[minRing].A)
+	}
+	r.Put(200, Ended, 7, 0, 0) // there is room again
+	require.NoError(t, rec.Flush())
+	require.Equal(t, uint64(7), k.recs[0][minRing+1].A)
+}
+
+// Rings that are retired are read and forgotten; their losses are not.
+func TestRetire(t *testing.T) {
+	rec, k := newKept(t, minRing)
+	for i := range 100 {
+		r := rec.Ring(Place{Kind: SlotPlace, Index: i})
+		for range minRing + i%2 {
+			r.Put(1, Started, 0, 0, 0)
+		}
+		r.Retire()
+		require.NoError(t, rec.Flush())
+	}
+	require.Empty(t, rec.rings)
+	require.Len(t, k.recs, 100)
+	require.LessOrEqual(t, rec.Lost(), uint64(50)) // the reader may come in between
+}
+
+// What a writer puts comes once, in order, whole, or is counted as lost, whenever the reader looks.
+func TestRingHammer(t *testing.T) {
+	rec, k := newKept(t, minRing)
+	const n = 20_000
+	var wg sync.WaitGroup
+	for range 3 {
+		r := rec.Ring(Place{Kind: SlotPlace})
+		wg.Go(func() {
+			for i := range uint64(n) {
+				r.Put(int64(i), Started, i, ^i, i*3)
+				if i%64 == 0 {
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+	stop := make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = rec.Flush()
+			}
+		}
+	})
+	wg.Wait()
+	close(stop)
+	reader.Wait()
+	require.NoError(t, rec.Flush())
+	lost := uint64(0)
+	for _, l := range k.recs {
+		next, here := uint64(0), uint64(0)
+		for _, x := range l {
+			if x.Kind() == Lost {
+				here += x.A
+				continue
+			}
+			require.GreaterOrEqual(t, x.A, next)
+			require.Equal(t, Record{x.A<<8 | uint64(Started), x.A, ^x.A, x.A * 3}, x)
+			next = x.A + 1
+			here++
+		}
+		require.Equal(t, uint64(n), here)
+	}
+	for _, l := range k.recs {
+		for _, x := range l {
+			if x.Kind() == Lost {
+				lost += x.A
+			}
+		}
+	}
+	require.Equal(t, rec.Lost(), lost)
+}
+
+// The same for a ring with many writers: each writer's records keep their order.
+func TestSharedHammer(t *testing.T) {
+	rec, k := newKept(t, minRing)
+	const writers, n = 4, 5_000
+	s := rec.Shared(Place{Kind: RankPlace})
+	var wg sync.WaitGroup
+	for w := range uint64(writers) {
+		wg.Go(func() {
+			for i := range uint64(n) {
+				s.Put(Matched, w, i, w^i)
+				if i%16 == 0 {
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.NoError(t, rec.Flush())
+	var next [writers]uint64
+	total := uint64(0)
+	for _, x := range k.recs[0] {
+		if x.Kind() == Lost {
+			total += x.A
+			continue
+		}
+		require.Equal(t, x.A^x.B, x.C)
+		require.GreaterOrEqual(t, x.B, next[x.A])
+		next[x.A] = x.B + 1
+		total++
+	}
+	require.Equal(t, uint64(writers*n), total)
+}
+
+// A ring that nobody made takes nothing.
+func TestNilShared(*testing.T) {
+	var s *Shared
+	s.Put(Matched, 1, 2, 3)
+}
+
+func TestIllegalOptions(t *testing.T) {
+	_, err := New(Options{Ring: 100})
+	require.EqualError(t, err, "event: a ring of 100 events; legal are powers of two from 64 to 67108864, and 0 for 65536")
+	_, err = New(Options{Every: -1})
+	require.EqualError(t, err, "event: sinks are to get events every -1ns; legal are positive times, and 0 for 100ms")
+}
+
+// Of the kinds that are not wanted nothing is recorded by a shared ring; slots look themselves.
+func TestWants(t *testing.T) {
+	k := &kept{}
+	rec, err := New(Options{Sinks: []Sink{k}, Wants: Of(Matched)})
+	require.NoError(t, err)
+	s := rec.Shared(Place{Kind: RankPlace})
+	s.Put(SendPosted, 1, 0, 0)
+	s.Put(Matched, 2, 0, 0)
+	require.NoError(t, rec.Close())
+	require.Len(t, k.recs[0], 1)
+}

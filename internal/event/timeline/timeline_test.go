@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/event"
+	"weft/internal/event/journal"
+	"weft/internal/event/timeline"
+)
+
+// write records a little program, of two slots and two ranks, and returns the file.
+func write(t *testing.T) string {
+	file := filepath.Join(t.TempDir(), "small.weft")
+	j, err := journal.Create(file, journal.Head{Rank: -1, Ranks: 1})
+	require.NoError(t, err)
+	rec, err := event.New(event.Options{Sinks: []event.Sink{j}})
+	require.NoError(t, err)
+	group := rec.Group()
+	a := rec.Ring(event.Place{Kind: event.SlotPlace, Group: group, Index: 0})
+	b := rec.Ring(event.Place{Kind: event.SlotPlace, Group: group, Index: 1})
+	other := rec.Shared(event.Place{Kind: event.OtherPlace, Group: group})
+	r0 := rec.Shared(event.Place{Kind: event.RankPlace, Group: 1, Index: 0})
+	r1 := rec.Shared(event.Place{Kind: event.RankPlace, Group: 1, Index: 1})
+	spec := rec.Names().Spec(event.Origin{Label: "solve"})
+	put := func(r *event.Ring, k event.Kind, words ...uint64) {
+		w := append(words, 0, 0, 0)
+		r.Put(event.Ticks(), k, w[0], w[1], w[2])
+	}
+	put(a, event.SlotTaken)
+	put(b, event.SlotTaken)
+	put(b, event.Parked)
+	other.Put(event.Spawned, 1, 0, event.SpawnedC(spec, 0, event.SpawnedMain))
+	other.Put(event.Ready, 1, 0, 0)
+	put(a, event.Started, 1)
+	other.Put(event.RunOfRank, 1, 1, 0)
+	put(a, event.Spawned, 2, 1, event.SpawnedC(spec, 0, event.SpawnedReady))
+	put(a, event.Spawned, 3, 1, event.SpawnedC(spec, 0, 0))
+	put(b, event.Unparked)
+	put(b, event.Stolen, 2, 0, 1)
+	put(b, event.Started, 2)
+	put(a, event.Blocked, 1, event.BlockedWait)
+	put(a, event.SlotGiven)
+	r0.Put(event.RecvPosted, 1, event.PeerB(-1, 7), 8)
+	r1.Put(event.SendPosted, 0, event.PeerB(0, 7), 8)
+	r0.Put(event.Matched, 1, event.PeerB(1, 7), 8)
+	r0.Put(event.Bound, 1, 2, event.BoundTo)
+	r0.Put(event.RequestDone, 1, 0, 0)
+	put(b, event.Ended, 2, 0, event.EndedCompleted)
+	put(b, event.Ready, 3, 2)
+	put(b, event.Started, 3)
+	put(b, event.Ended, 3, 0, event.EndedCompleted)
+	put(b, event.Unblocked, 1)
+	put(b, event.SlotGiven, 1)
+	put(b, event.SlotTaken)
+	put(b, event.Resumed, 1)
+	put(b, event.Ended, 1, 0, 0)
+	put(b, event.Completed, 1)
+	put(b, event.Parked)
+	require.NoError(t, rec.Close())
+	return file
+}
+
+func TestWrite(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, timeline.Write(&out, write(t)))
+	text := out.String()
+	require.NoError(t, timeline.Verify(strings.NewReader(text)), text)
+	for _, want := range []string{
+		`"name":"runtime 1"`, `"name":"slot 1"`, `"name":"other goroutines"`, `"name":"rank 0: messages"`,
+		`"name":"solve","cat":"task","ph":"X"`, `"rank":1`, `"name":"steal"`, `"name":"parked"`, `"name":"blocked: wait","cat":"blocked","ph":"b"`,
+		`"name":"dependency","cat":"dependency","ph":"s"`, `"name":"message","cat":"message","ph":"f"`, `"bound to task":2`,
+		`"name":"receive from any","cat":"request","ph":"e"`, `"events lost":0`,
+	} {
+		require.Contains(t, text, want)
+	}
+}
+
+// A trace that is cut gives a timeline of what is there, and an error.
+func TestWriteOfACutTrace(t *testing.T) {
+	file := write(t)
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, b[:len(b)-20], 0o600)) // the end mark
+	var out bytes.Buffer
+	require.ErrorIs(t, timeline.Write(&out, file), journal.ErrCut)
+	require.NoError(t, timeline.Verify(&out))
+}
+
+// Each damage to a timeline is found, and named.
+func TestVerify(t *testing.T) {
+	const names = `{"name":"process_name","ph":"M","pid":1,"tid":0},{"name":"thread_name","ph":"M","pid":1,"tid":1},`
+	for _, c := range []struct{ doc, want string }{
+		{`[]`, "not a JSON object"},
+		{`{"traceEvents":[`, "not a JSON object"},
+		{`{}`, "there is no array traceEvents"},
+		{`{"ph":"X","pid":1,"tid":1}`, "element 0: it lacks name, pid or tid"},
+		{`{"name":"a","ph":"X","ts":1,"dur":1,"pid":1,"tid":1}`, "on thread 1 of process 1, which has no name"},
+		{names + `{"name":"a","ph":"X","dur":1,"pid":1,"tid":1}`, `element 2: "a" has no time`},
+		{names + `{"name":"a","ph":"X","ts":1,"pid":1,"tid":1}`, `slice "a" has no duration`},
+		{names + `{"name":"a","ph":"B","ts":1,"pid":1,"tid":1}`, `phase "B"`},
+		{names + `{"name":"a","ph":"i","ts":1,"pid":1,"tid":1}`, `mark "a" has the scope ""`},
+		{names + `{"name":"a","ph":"X","ts":1,"dur":2,"pid":1,"tid":1},{"name":"b","ph":"X","ts":2,"dur":2,"pid":1,"tid":1}`, `slice "b" from 2000 to 4000 ns ends after "a"`},
+		{names + `{"name":"a","cat":"c","id":"1","ph":"b","ts":1,"pid":1,"tid":1}`, "c 1 begins and does not end"},
+		{names + `{"name":"a","cat":"c","id":"1","ph":"e","ts":1,"pid":1,"tid":1}`, `"a" of c 1 has not begun`},
+		{names + `{"name":"a","cat":"c","id":"1","ph":"b","ts":2,"pid":1,"tid":1},{"name":"a","cat":"c","id":"1","ph":"e","ts":1,"pid":1,"tid":1}`, "is before its beginning"},
+		{names + `{"name":"a","cat":"c","ph":"b","ts":2,"pid":1,"tid":1}`, "lacks an id or a category"},
+		{names + `{"name":"a","cat":"c","id":"1","ph":"s","ts":2,"pid":1,"tid":1}`, "arrow c 1 has one end"},
+		{names + `{"name":"a","cat":"c","id":"1","ph":"f","ts":2,"pid":1,"tid":1}`, "is not bound to the slice around it"},
+		{names + `{"name":"a","cat":"c","id":"1","ph":"s","ts":2,"pid":1,"tid":1},{"name":"a","cat":"c","id":"1","ph":"s","ts":2,"pid":1,"tid":1}`, "two ends of one kind"},
+		{names + `{"name":"a","cat":"c","id":"1","ph":"s","ts":2,"pid":1,"tid":1},{"name":"a","cat":"c","id":"1","ph":"f","bp":"e","ts":1,"pid":1,"tid":1}`, "ends before it begins"},
+		{names + `{"name":"a","cat":"c","id":"1","ph":"s","ts":2,"pid":1,"tid":1},{"name":"a","cat":"c","id":"1","ph":"f","bp":"e","ts":3,"pid":1,"tid":1}`, "where there is no slice"},
+	} {
+		doc := c.doc
+		if strings.HasPrefix(doc, `{"name"`) || strings.HasPrefix(doc, `{"ph"`) {
+			doc = `{"traceEvents":[` + doc + "]}"
+		}
+		err := timeline.Verify(strings.NewReader(doc))
+		require.ErrorContains(t, err, c.want, doc)
+	}
+}
