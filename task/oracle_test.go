@@ -4,11 +4,13 @@
 package task
 
 import (
+	"errors"
 	"flag"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"weft/deps"
 	"weft/internal/event"
 	"weft/internal/event/check"
 )
@@ -37,5 +39,73 @@ func where(cfg *Config) func(int, uint32) string {
 	return func(_ int, spec uint32) string {
 		o := cfg.Trace.Names().Origin(spec)
 		return o.Label + " " + o.Where()
+	}
+}
+
+// Random programs with nested tasks, events, waits, blocking, loops and priorities, under all worker counts: their events are legal. Half of
+// the runs fail somewhere.
+func TestRecordedHammer(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		rt := newTestRuntime(t, recorded(t, Config{Workers: workers, Window: 32}))
+		for round := range 12 {
+			var objects [7]int
+			var body func(depth int) func(*Task) error
+			body = func(depth int) func(*Task) error {
+				return func(t *Task) error {
+					for i := range 40 / (depth*depth*depth + 1) {
+						a, b := &objects[(i*3+depth)%7], &objects[(i*5+round)%7]
+						switch i % 8 {
+						case 0:
+							t.Spawn(body(depth+1), deps.InOut(a).Weak())
+						case 1:
+							t.SpawnWith(Attrs{Priority: i%3 - 1}, func(t *Task) error {
+								end := t.Hold()
+								go end(nil)
+								return nil
+							}, deps.In(a), deps.InOut(b))
+						case 2:
+							t.SpawnWith(Attrs{Undeferred: true}, func(*Task) error { return nil }, deps.InOut(a))
+						case 3:
+							t.Spawn(func(t *Task) error {
+								go t.Unblock()
+								return t.Block()
+							}, deps.In(b))
+						case 4:
+							t.SpawnWith(Attrs{Wait: true}, body(depth+2), deps.InOut(a))
+						case 5:
+							t.SpawnWith(Attrs{OnReady: func(t *Task) error {
+								end := t.Hold()
+								go end(nil)
+								return nil
+							}}, func(*Task) error { return nil }, deps.Commutative(b))
+						case 6:
+							t.Iterate(3, func(it *Iteration) error {
+								it.Spawn(func(*Task) error { return nil }, deps.InOut(a))
+								it.Spawn(func(t *Task) error { t.Spawn(func(*Task) error { return nil }); return nil }, deps.In(a))
+								return nil
+							}, deps.InOut(a))
+						case 7:
+							if err := t.WaitOn(deps.In(a)); err != nil {
+								return err
+							}
+							t.Blocking(func() {})
+						}
+					}
+					if round%2 == 1 && depth == 1 {
+						return errors.New("on purpose")
+					}
+					return t.Wait()
+				}
+			}
+			err := rt.Run(t.Context(), body(0))
+			require.Equal(t, round%2 == 1, err != nil, "%v", err)
+		}
+	}
+}
+
+// The names of the table are those of the engine.
+func TestModesOfEvents(t *testing.T) {
+	for i, name := range event.Modes {
+		require.Equal(t, name, deps.Mode(i).String())
 	}
 }

@@ -88,6 +88,9 @@ func (s *slot) loop() {
 			if !s.onReady(t) || !t.admit(&s.flow, s.rt) {
 				continue
 			}
+			if s.ev != nil {
+				s.ev.queued(t)
+			}
 		}
 		s = s.execute(t)
 	}

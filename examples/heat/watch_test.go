@@ -11,7 +11,7 @@ import (
 	taskprofile "github.com/google/pprof/profile"
 	"github.com/stretchr/testify/require"
 
-	"weft/internal/event/check"
+	eventcheck "weft/internal/event/check"
 	"weft/internal/event/timeline"
 )
 
@@ -72,7 +72,7 @@ func TestTrace(t *testing.T) {
 		status, stdout, stderr := heatCommand(line + " -size 64 -bs 16 -ranks 2 -timesteps 5 -nam-freq 2 -trace run.json")
 		require.Equal(t, exitOK, status, stderr)
 		require.Equal(t, strings.Contains(line, "-stats"), strings.Contains(stdout, "block"))
-		_, partial, err := check.Files(check.Options{}, "run.json.weft")
+		_, partial, err := eventcheck.Files(eventcheck.Options{}, "run.json.weft")
 		require.NoError(t, err, line)
 		require.False(t, partial)
 		f, err := os.Open("run.json")

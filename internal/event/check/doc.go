@@ -13,7 +13,7 @@
 //
 //	waiting   spawned, again                 until ready
 //	ready     ready, or spawned as such      until prepared, started, skipped
-//	prepared  its OnReady has been called    until ready, started, skipped
+//	prepared  its OnReady has been called    until ready
 //	running   it is what its slot runs       until blocked, ended, or another one starts on top of it
 //	blocked   it has no slot                 until both unblocked and resumed; unblocked may come first
 //	ended     its body is over               until completed, which needs all events and children over

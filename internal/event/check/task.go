@@ -195,10 +195,8 @@ func (c *Checker) begins(e *replay.Event, t *task) error {
 	s := c.slotOf(e)
 	outer := c.tasks[key{e.Process, e.B}] // nil for none
 	switch {
-	case t.state != ready && t.state != prepared:
+	case t.state != ready:
 		return t.illegal("only a ready task begins")
-	case t.state == prepared && t.holds != 0:
-		return t.illegal("%d events of its OnReady are pending", t.holds)
 	case s.state != held:
 		return t.illegal("the slot is %v", s.state)
 	case s.cur != outer:
