@@ -38,5 +38,5 @@ func TestTracing(t *testing.T) {
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Contains(t, string(b), `"traceEvents"`)
-	require.Contains(t, string(b), `"barrier"`)
+	require.Contains(t, string(b), `"rank":1`)
 }

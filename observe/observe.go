@@ -56,6 +56,9 @@ func New(cfg Config) (*Observer, error) {
 	if cfg.Sample > 1 && cfg.Graph > 0 {
 		return nil, fmt.Errorf("observe: Config.Sample is %d and Config.Graph %d: a graph needs all tasks", cfg.Sample, cfg.Graph)
 	}
+	if cfg.Sample > 1 && cfg.File != "" {
+		return nil, fmt.Errorf("observe: Config.Sample is %d and Config.File %q: a trace needs all tasks", cfg.Sample, cfg.File)
+	}
 	c := collect.Config{Graph: cfg.Graph}
 	o := &Observer{cfg: cfg, collector: collect.New(c), start: time.Now()}
 	opt := event.Options{Ring: cfg.Ring, Sample: cfg.Sample, Annotate: cfg.Annotate, Wants: c.Wants(), Sinks: []event.Sink{o.collector}}
