@@ -136,7 +136,7 @@ func (h *heat) run(ctx context.Context, stdout, stderr io.Writer, body func(*com
 	end()
 	if h.elapsed > 0 {
 		_, _ = fmt.Fprintln(stdout, resultLine(cfg, threads, h.elapsed))
-		if h.watch != nil {
+		if h.watch != nil && h.runtime != nil {
 			_ = h.runtime.Close() // so that all has been told
 		}
 		if e := h.watch.report(stdout); err == nil {
