@@ -153,7 +153,7 @@ func (c *Comm) agree(kind voteKind, flags uint64) (*agreement, *Request) {
 		done(nil)
 	}
 	for _, e := range bad {
-		p.Lost(e.src, fmt.Errorf("%w: it sends to an agreement of others", errFrame))
+		p.gone(e.src, fmt.Errorf("%w: it sends to an agreement of others", errFrame))
 	}
 	return a, r
 }

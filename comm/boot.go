@@ -59,7 +59,7 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 			w.end(news)
 		case d.Rank == place.Rank:
 		case !d.Clean:
-			w.procs[place.Rank].Lost(d.Rank, d)
+			w.procs[place.Rank].gone(d.Rank, d)
 		case w.survive:
 			// It could leave because all that live have come to leave, so nobody needs to hear more.
 			w.procs[place.Rank].ballots.finish(leaving, nil)

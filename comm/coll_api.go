@@ -94,15 +94,25 @@ func (c *Comm) Iscan(in, out Buffer, op Op) *Request { return c.icollective(scan
 
 // wait is how blocking collectives wait: an abort completes the request, so no context is needed.
 func wait(r *Request) error {
+	entered := false
+	return waitEntered(r, &entered)
+}
+
+// waitEntered is wait for one who looks already, if entered; then the waiting ends that.
+func waitEntered(r *Request, entered *bool) error {
 	if !r.Done() {
-		_ = r.park(context.Background()) // fails with its context only
+		looks := *entered
+		*entered = false
+		_ = r.park(context.Background(), looks) // fails with its context only
 	}
 	return r.err
 }
 
 func (c *Comm) collective(k collKind, in, out Buffer, op Op, root int) error {
 	if c.hub == nil {
-		return wait(c.icollective(k, in, out, op, root))
+		entered := c.proc.enter()
+		defer c.proc.leave(&entered)
+		return waitEntered(c.icollective(k, in, out, op, root), &entered)
 	}
 	d := collCall{kind: k, what: newCollective(k, op, root), in: in, out: out, op: op, root: root}
 	if err := c.checkColl(&d); err != nil {

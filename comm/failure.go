@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"weft/internal/fabric"
 )
@@ -128,8 +129,21 @@ func (p *proc) tellOthers(ranks []int, f fabric.Frame) {
 	}
 }
 
-// Lost says that a rank of another process is gone, or cannot be trusted any more.
+// lossGrace is how long the loss of a rank that a fabric reports may stay without consequence: a rank that ends the run tells so, and closes its end,
+// and to those who were not connected with it the end may look like a loss, before they are told.
+const lossGrace = 100 * time.Millisecond
+
+// Lost is what a fabric says of a rank of another process that is gone.
 func (p *proc) Lost(src int, err error) {
+	if p.world.survive {
+		p.gone(src, err)
+		return
+	}
+	time.AfterFunc(lossGrace, func() { p.gone(src, err) }) // which does nothing if the run has ended
+}
+
+// gone says that a rank of another process is gone, or cannot be trusted any more.
+func (p *proc) gone(src int, err error) {
 	var known *LostError
 	if !errors.As(err, &known) || known.Rank != src {
 		err = &LostError{Rank: src, Err: err}
@@ -209,7 +223,7 @@ func (p *proc) mourned(src int, f *fabric.Frame) error {
 	if r == p.rank {
 		why = fmt.Errorf("%w: rank %d takes this rank for lost: %w", ErrPeerLost, src, why)
 	}
-	p.Lost(r, why)
+	p.gone(r, why)
 	return nil
 }
 

@@ -275,7 +275,7 @@ func (p *proc) Deliver(src int, f fabric.Frame) {
 		defer p.traffic.here.Add(1) // when it has had its effect
 	}
 	if err := p.deliver(src, &f); err != nil {
-		p.Lost(src, fmt.Errorf("%w: %w", errFrame, err))
+		p.gone(src, fmt.Errorf("%w: %w", errFrame, err))
 	}
 }
 

@@ -47,10 +47,20 @@ func newProc(w *world, rank int, ep fabric.Endpoint) *proc {
 	return p
 }
 
+// enter says that the caller is about to wait for messages, and reports whether it is now the one who looks for them.
+func (p *proc) enter() bool { return p.eyes != nil && p.eyes.Enter() }
+
+// leave ends that, if it has not ended.
+func (p *proc) leave(entered *bool) {
+	if *entered {
+		p.eyes.Leave()
+	}
+}
+
 // await takes the token of ch, which ends a blocking call.
 func (p *proc) await(ch <-chan struct{}) {
 	if p.eyes != nil {
-		p.eyes.Look(ch)
+		p.eyes.Look(ch, false)
 	}
 	<-ch
 }

@@ -257,7 +257,7 @@ func (r *Request) Wait(ctx context.Context) (Status, error) {
 	if r.Done() {
 		return r.st, r.err
 	}
-	if err := r.park(ctx); err != nil {
+	if err := r.park(ctx, false); err != nil {
 		return Status{}, err
 	}
 	return r.st, r.err
@@ -266,16 +266,19 @@ func (r *Request) Wait(ctx context.Context) (Status, error) {
 // waiters holds nodes with channels that are empty and registered nowhere.
 var waiters = sync.Pool{New: func() any { return &node{ch: make(chan struct{}, 1)} }}
 
-// park blocks until the request is done or ctx ends.
-func (r *Request) park(ctx context.Context) error {
+// park blocks until the request is done or ctx ends. entered: the caller looks already.
+func (r *Request) park(ctx context.Context, entered bool) error {
 	n := waiters.Get().(*node)
 	if !r.push(n) {
 		n.next = nil
 		waiters.Put(n)
+		if entered {
+			r.eyes.Leave()
+		}
 		return nil
 	}
 	if r.eyes != nil {
-		r.eyes.Look(n.ch)
+		r.eyes.Look(n.ch, entered)
 	}
 	if ctx == nil || ctx.Done() == nil {
 		<-n.ch
@@ -309,7 +312,7 @@ func WaitAll(ctx context.Context, reqs ...*Request) error {
 		if r == nil || r.Done() {
 			continue
 		}
-		if err := r.park(ctx); err != nil {
+		if err := r.park(ctx, false); err != nil {
 			return err
 		}
 	}

@@ -77,8 +77,13 @@ type Endpoint interface {
 
 // Looker is an endpoint whose frames come sooner if a goroutine that waits for one looks for it itself. Nothing depends on it.
 type Looker interface {
+	// Enter says that the caller will look soon, so that nobody needs to be woken for what comes meanwhile. It reports whether the caller is now
+	// the one who looks; if so, it calls Look with entered, or Leave.
+	Enter() bool
+	// Leave takes that back.
+	Leave()
 	// Look delivers what comes until there is something in woken, or for a short time only.
-	Look(woken <-chan struct{})
+	Look(woken <-chan struct{}, entered bool)
 	// Poll delivers what is there and reports whether it was anything.
 	Poll() bool
 }

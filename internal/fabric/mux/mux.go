@@ -42,11 +42,17 @@ func New(rank int, peers []fabric.Endpoint) fabric.Endpoint {
 }
 
 // Look looks where that is worth it. Frames of the other fabrics come without.
-func (e *endpoint) Look(woken <-chan struct{}) {
+func (e *endpoint) Look(woken <-chan struct{}, entered bool) {
 	if e.eyes != nil {
-		e.eyes.Look(woken)
+		e.eyes.Look(woken, entered)
 	}
 }
+
+// Enter says that the caller will look there.
+func (e *endpoint) Enter() bool { return e.eyes != nil && e.eyes.Enter() }
+
+// Leave takes that back.
+func (e *endpoint) Leave() { e.eyes.Leave() }
 
 // Poll polls there.
 func (e *endpoint) Poll() bool { return e.eyes != nil && e.eyes.Poll() }

@@ -32,5 +32,11 @@ func (*Endpoint) Crowd(int) {}
 // Poll does nothing.
 func (*Endpoint) Poll() bool { return false }
 
+// Enter does nothing.
+func (*Endpoint) Enter() bool { return false }
+
+// Leave does nothing.
+func (*Endpoint) Leave() {}
+
 // Look does nothing.
-func (*Endpoint) Look(<-chan struct{}) {}
+func (*Endpoint) Look(<-chan struct{}, bool) {}

@@ -274,7 +274,7 @@ func TestHammer(t *testing.T) {
 							if rng.IntN(20) == 0 {
 								woken := make(chan struct{}, 1)
 								time.AfterFunc(10*time.Microsecond, func() { woken <- struct{}{} })
-								e.Look(woken)
+								e.Look(woken, e.Enter())
 							}
 						}
 					}

@@ -264,7 +264,12 @@ func (p *peer) written(it item, err error) {
 
 // knock wakes the peer's sleeper if nobody looks there.
 func (p *peer) knock() {
-	if p.look.Load() == 0 && p.look.CompareAndSwap(0, 1) {
+	for range knockSpin {
+		if p.look.Load() != 0 {
+			return
+		}
+	}
+	if p.look.CompareAndSwap(0, 1) {
 		_, _ = unix.Write(p.bell, []byte{0})
 	}
 }
