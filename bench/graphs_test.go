@@ -86,7 +86,7 @@ func TestGraphUsageErrorsSayWhatIsLegal(t *testing.T) {
 		{[]string{"metg", "-grain", "1s", "-maxgrain", "1ms"}, "at least as much"},
 		{[]string{"metg", "-grain", "-1s"}, "more than 0"},
 		{[]string{"metg", "-iter", "5"}, "-h"},
-		{[]string{"metgs"}, "commands taskbench and metg"},
+		{[]string{"metgs"}, "commands taskbench, metg, imb"},
 	} {
 		status, stdout, stderr := runBench(t, nil, c.args...)
 		require.Equal(t, exitUsage, status, c.args)

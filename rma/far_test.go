@@ -235,7 +235,7 @@ func TestAbortWithOperationsUnderWay(t *testing.T) {
 					w.Put(comm.Of(buf[i:i+1]), 2, c.Rank()*800+k*100+i)
 				}
 				w.Put(comm.Of(buf[:large]), 2, (1+c.Rank()*8+k)*large)
-				w.Get(comm.Of(in[k*large:][:large]), 2, 1<<15)
+				w.Get(comm.Of(in[k*large:][:large]), 2, 1<<15+2*large)
 				w.Accumulate(comm.Of(buf[:large]), 2, 1<<15+large, comm.Sum)
 			}
 			err = w.Fence(0)

@@ -25,6 +25,8 @@ type shared struct {
 	seat, bell, stop, turns, deep, waits atomic.Uint32
 }
 
+var _ fabric.Looker = (*Endpoint)(nil)
+
 // Endpoint is one rank's end.
 type Endpoint struct {
 	// Constant after construction.

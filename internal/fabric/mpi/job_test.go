@@ -118,7 +118,7 @@ func storm(p *Process) int {
 		wg.Go(func() {
 			woken := make(chan struct{}, 1)
 			for here.Load() < total || ended.Load() < total {
-				e.Look(woken)
+				e.Look(woken, e.Enter())
 				time.Sleep(50 * time.Microsecond)
 			}
 		})

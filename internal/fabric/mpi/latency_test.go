@@ -34,7 +34,7 @@ func init() {
 					_ = e.Send(1, f)
 				}
 				for want++; c.n.Load() < want; {
-					e.Look(c.woken)
+					e.Look(c.woken, e.Enter())
 					select {
 					case <-c.woken:
 					default:

@@ -87,12 +87,28 @@ func (e *Endpoint) touch() {
 
 // Look delivers what comes until there is something in woken, or for a short time. It returns at once if another goroutine that waits
 // looks.
-func (e *Endpoint) Look(woken <-chan struct{}) {
+func (e *Endpoint) Look(woken <-chan struct{}, _ bool) {
 	if !e.bound.Load() || e.looking.Load() || !e.looking.CompareAndSwap(false, true) {
 		return
 	}
 	e.look(woken)
 	e.looking.Store(false)
+}
+
+// Enter does nothing: nobody is woken for a message, since the watch looks.
+func (e *Endpoint) Enter() bool { return false }
+
+// Leave does nothing.
+func (e *Endpoint) Leave() {}
+
+// Poll delivers a message or ends a transfer, if there is one, and reports whether there was.
+func (e *Endpoint) Poll() bool {
+	if !e.bound.Load() || !e.sit() {
+		return false
+	}
+	did := e.turn(1)
+	e.rise()
+	return did
 }
 
 func (e *Endpoint) look(woken <-chan struct{}) {
