@@ -61,6 +61,9 @@ func connect(ctx context.Context, m *meeting, stats *statistics) (_ fabric.Endpo
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
+	if err := CheckSingleCopy(os.Getenv(EnvSingleCopy)); err != nil {
+		return nil, err
+	}
 	if m.size == 1 {
 		eps, err := inproc.New(1)
 		if err != nil {

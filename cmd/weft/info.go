@@ -60,6 +60,7 @@ var variables = []variable{
 	{mux.Env("tcp"), "priority of TCP", func() string { return "1" }, checkFabrics(mux.Env("tcp"))},
 	{mpi.EnvUse, "1: take part in an MPI job; 0: do not, even if an MPI launcher has started the program", none, mpi.CheckUse},
 	{mpi.EnvSleep, "longest sleep between two looks at an MPI library", mpi.DefaultSleep.String, mpi.CheckSleep},
+	{comm.EnvSingleCopy, "from how many bytes on a message within a node is one copy by the kernel", func() string { return strconv.Itoa(comm.DefaultSingleCopy) }, comm.CheckSingleCopy},
 	{tcp.EnvNetwork, "networks that TCP uses: interfaces, addresses or prefixes", none, tcp.CheckNetworks},
 	{tcp.EnvCert, "certificate for TLS between ranks", none, checkTLS},
 	{tcp.EnvKey, "its private key", none, checkTLS},

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shm is the fabric between the processes of one node: frames go through rings in memory that two processes have mapped, large
-// transfers by one copy from process to process. It works on Linux; elsewhere New returns [fabric.ErrUnsupported].
+// Package shm is the fabric between the processes of one node: frames go through rings in memory that two processes have mapped. It works on Linux; elsewhere New returns [fabric.ErrUnsupported].
 //
 //	ep, _ := shm.New(shm.Config{Rank: 1, Size: 4, Lookup: address}) // address(rank) is what ep.Addr() of that rank has said
 //	ep.Bind(handler)
@@ -44,13 +43,13 @@
 //
 // # Large transfers
 //
-// Where the kernel lets a process read the other's memory (process_vm_readv; tried when the two connect), Push sends an offer with the address. The receiver
-// copies from there; if it is more than one chunk, it first invites the sender to help: a counter in the inbox deals out the chunks to both sides.
+// A transfer goes through the ring in pieces, so that both sides copy at once. A very large one (Config.SingleCopy) is copied once, where the kernel
+// lets a process read the other's memory (process_vm_readv; tried when the two connect): Push sends an offer with the address. The receiver copies from
+// there; if it is more than one chunk, it first invites the sender to help: a counter in the inbox deals out the chunks to both sides.
 // Whoever ends the last chunk says so to the other. So a transfer does not wait for a side that gets no processor. A counter is used again for
 // later transfers, and so carries a generation: a helper that comes late finds another one, and takes nothing.
-// Elsewhere, Push sends pieces through the ring.
 //
-// Copies are made by whoever looks, but outside of looking, so that others can look meanwhile.
+// These copies are made by whoever looks, but outside of looking, so that others can look meanwhile.
 //
 // # Loss
 //

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"sync"
@@ -71,9 +72,13 @@ func New(cfg Config) (*Endpoint, error) {
 		return nil, errors.Join(fmt.Errorf("shm: a pipe: %w", err), e.release())
 	}
 	e.bell, e.rope = os.NewFile(uintptr(fds[0]), "weft bell"), os.NewFile(uintptr(fds[1]), "weft bell")
-	if !cfg.NoCopy {
-		// Where a process may be read by its descendants only, this one lets all of its user read it. Elsewhere the call is not known.
-		_ = unix.Prctl(unix.PR_SET_PTRACER, ^uintptr(0), 0, 0, 0)
+	// Where a process may be read by its descendants only, this one lets all of its user read it. Elsewhere the call is not known.
+	_ = unix.Prctl(unix.PR_SET_PTRACER, ^uintptr(0), 0, 0, 0)
+	switch {
+	case cfg.SingleCopy == 0:
+		e.cfg.SingleCopy = DefaultSingleCopy
+	case cfg.SingleCopy < 0:
+		e.cfg.SingleCopy = math.MaxInt
 	}
 	e.peers = make([]*peer, cfg.Size)
 	for r := range e.peers {

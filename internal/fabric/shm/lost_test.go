@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 
 // child is rank 1. It tells its address, and does what its input says.
 func child(parent string) {
-	ep, err := New(Config{Rank: 1, Size: 2, Lookup: func(int) (string, error) { return parent, nil }})
+	ep, err := New(Config{Rank: 1, Size: 2, SingleCopy: 512 << 10, Lookup: func(int) (string, error) { return parent, nil }})
 	if err != nil {
 		panic(err)
 	}
@@ -203,9 +203,9 @@ func TestBadAddress(t *testing.T) {
 // Frames and transfers of all sizes from several goroutines at each end, with a handler that answers and lookers that come and go:
 // nothing is lost, doubled or out of order.
 func TestHammer(t *testing.T) {
-	for _, noCopy := range []bool{false, true} {
-		const ranks, senders, per = 3, 2, 300
-		eps := openAll(t, ranks, func(c *Config) { c.NoCopy = noCopy })
+	for _, single := range []int{1, -1, 100 << 10} {
+		const ranks, senders, per = 3, 2, 200
+		eps := openAll(t, ranks, func(c *Config) { c.SingleCopy = single })
 		var bad atomic.Int64
 		var answers, arrived sync.WaitGroup
 		arrived.Add(ranks * (ranks - 1) * senders * per)

@@ -97,10 +97,8 @@ func (p *peer) connect() error {
 		box.unmap()
 		return fmt.Errorf("shm: opening %s: %w", bell, err)
 	}
-	if !p.e.cfg.NoCopy {
-		var found [16]byte
-		p.copy = readPeer(p.pid, found[:], tokenAt) == nil && found == token
-	}
+	var found [16]byte
+	p.copy = readPeer(p.pid, found[:], tokenAt) == nil && found == token
 	p.box, p.look = box, &box.head.look
 	p.out = box.outgoing(p.e.cfg.Rank)
 	p.state = open

@@ -46,10 +46,10 @@ func asFabric(eps []*Endpoint) []fabric.Endpoint {
 }
 
 func TestConformance(t *testing.T) {
-	for name, noCopy := range map[string]bool{"copying": false, "pieces": true} {
+	for name, single := range map[string]int{"one copy": 1, "pieces": -1} {
 		t.Run(name, func(t *testing.T) {
 			fabrictest.Run(t, func(t *testing.T, n int) []fabric.Endpoint {
-				return asFabric(openAll(t, n, func(c *Config) { c.NoCopy = noCopy }))
+				return asFabric(openAll(t, n, func(c *Config) { c.SingleCopy = single }))
 			})
 		})
 	}
