@@ -22,7 +22,7 @@ type algorithm struct {
 	better func(unit, n int) bool
 }
 
-// The sizes at which algorithms change are from bench imb on two cores, between processes over shared memory and TCP.
+// The sizes at which algorithms change are guesses, by what is copied and sent; bench imb with WEFT_COLLECTIVES compares them.
 const (
 	smallPart = 2 << 10   // parts up to here are moved together with others: fewer messages, more copies
 	largeSum  = 32 << 10  // reductions from here on are worth two rounds of messages

@@ -41,7 +41,7 @@ func (p *place) unstage(err error) {
 }
 
 // Sizes of pieces in bytes: small enough to stay in the nearest caches with what is combined, and to end together; large
-// enough that to take one costs nothing. From the benchmark of 1 MiB reductions.
+// enough that to take one costs nothing. Guesses.
 const (
 	pieceLeast = 4 << 10
 	pieceMost  = 32 << 10
