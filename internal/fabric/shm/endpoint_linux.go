@@ -226,8 +226,15 @@ func (e *Endpoint) Close() error {
 			p.unwatch()
 		}
 		e.wg.Wait()
+		expired.Reset(linger)
 		for !e.looking.CompareAndSwap(false, true) { // for ever: nobody looks behind this
-			time.Sleep(10 * time.Microsecond)
+			select {
+			case <-expired.C:
+				// A handler that does not return, or has ended its goroutine. What it may use stays mapped.
+				e.closeErr = errors.New("shm: somebody still looks at what has come")
+				return
+			case <-time.After(10 * time.Microsecond):
+			}
 		}
 		e.work()
 		for _, p := range e.peers {
