@@ -132,8 +132,8 @@ var plantedBugs = []explore.Bug{
 	// Recorded loops.
 	{
 		Name: "E2 after E4", File: "replay.go", Test: "TestExploreReplay",
-		Old: "\tif !last {\n\t\tp.round++\n\t\tr.again(p, t)\n\t}\n",
-		New: "\tif !last {\n\t\tdefer func() {\n\t\t\tt.holds.Add(0) // a step that the next run sees\n\t\t\tp.round++\n\t\t\tr.again(p, t)\n\t\t}()\n\t}\n",
+		Old: "\tif !last {\n\t\tp.round++\n\t\tr.again(p, t, s)\n\t}\n",
+		New: "\tif !last {\n\t\tdefer func() {\n\t\t\tt.holds.Add(0) // a step that the next run sees\n\t\t\tp.round++\n\t\t\tr.again(p, t, s)\n\t\t}()\n\t}\n",
 	}, {
 		Name: "E4 does not see the cut", File: "replay.go", Test: "TestExploreReplay",
 		Old: "\tswitch v := p.state.Add(p.own); {\n\tcase v == 0:\n\t\tf.MakeReady(&p.task.Node)\n\tcase v&cutOff != 0:\n\t\treturn loop\n\t}\n",

@@ -114,7 +114,7 @@ func (p *replayProgram) setup(run *explore.Run) {
 	run.End(w.verify)
 }
 
-func (w *replayWorld) newRun() *run { return &run{ctx: context.Background()} }
+func (w *replayWorld) newRun() *run { return &run{rt: new(Runtime), ctx: context.Background()} }
 
 func (w *replayWorld) part(k int) part {
 	t := &Task{parent: w.loop, run: w.loop.run, flags: flagWait}
