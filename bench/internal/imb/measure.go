@@ -102,6 +102,9 @@ func (r *rank) repetitions(b *benchmark, o *Options) (int64, error) {
 	}
 	few := min(max(3, n/10), 50)
 	each, err := r.timed(b, 2, o.Sync)
+	if err == nil {
+		_, each, _, err = r.statistics(each) // what is decided by it must be decided alike at all ranks
+	}
 	if err == nil && each*float64(few) < o.Time.Seconds() {
 		each, err = r.timed(b, few, o.Sync)
 	}

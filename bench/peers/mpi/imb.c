@@ -295,6 +295,8 @@ static void row(const struct benchmark *b, long size) {
 	/* Warm up, and see how many fit into the time. */
 	long few = n / 10 < 3 ? 3 : n / 10 > 50 ? 50 : n / 10;
 	double each = timed(b, size, 2), guess;
+	/* What is decided by it must be decided alike at all ranks. */
+	MPI_Allreduce(MPI_IN_PLACE, &each, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
 	if (each * (double)few < limit)
 		each = timed(b, size, few);
 	MPI_Allreduce(&each, &guess, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);

@@ -32,6 +32,10 @@
 //	W2 it loads the word; if zero: 0 → 1, and it        R2 if that makes it zero, it looks at the rings once more;
 //	   writes a byte to the pipe                           if there is a frame, it does what W2 does
 //
+//	S1 the sleeper, up, makes the word even; S2 it becomes the looker, but if there is one that has not done R1, it sleeps again
+//
+// S2 must not count on one that has done R1: it has seen the word odd, and leaves to the sleeper what came meanwhile.
+//
 // No frame is forgotten: either W2 sees a word that is not zero, and then R1 comes after it, so that R2 sees the frame; or it
 // sees zero and wakes. While somebody looks, a frame costs its producer one load.
 //

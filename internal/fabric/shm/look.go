@@ -161,13 +161,19 @@ func (e *Endpoint) wake() {
 // sleeper looks when nobody else does. It ends when the endpoint is closed.
 func (e *Endpoint) sleeper() {
 	var one [1]byte
+read:
 	for {
 		if _, err := e.bell.Read(one[:]); err != nil || e.closed.Load() {
 			return
 		}
-		e.box.head.look.And(^uint32(1))
-		if !e.enter() {
-			continue // who looks now will see, when leaving, that the word is even
+		look := &e.box.head.look
+		look.And(^uint32(1))
+		for !e.enter() {
+			if look.Load() >= 2 {
+				continue read // who looks now will see, when leaving, that the word is even
+			}
+			// Who looked has taken its 2 back while the word was odd, so has left to this goroutine what came meanwhile, and is about to make way.
+			runtime.Gosched()
 		}
 		e.up.Store(true)
 		e.wanted.Store(false)
