@@ -115,7 +115,7 @@ func fdOf(f *os.File) (fd uintptr) {
 // Crowd says how many ranks share the processors of this node; without it, all do. If they are more than the processors, those that wait soon
 // make room for others. It is called before Bind.
 func (e *Endpoint) Crowd(ranks int) {
-	e.turn = lookLong
+	e.turn = lookAlone
 	if ranks > runtime.NumCPU() {
 		e.turn = lookCrowded
 	}

@@ -20,10 +20,9 @@ const (
 	// lookFor is how long Look looks before it leaves it to the sleeper, and sleepAfter how long the sleeper does when it is up.
 	lookFor    = 50 * time.Microsecond
 	sleepAfter = 20 * time.Microsecond
-	// One looks so many times until another process or goroutine gets its turn. As many ranks as processors need no turns, and lose by each
-	// that somebody else takes; with more ranks nothing goes on without. But the processors may be busy with other things: so the number is
-	// halved when a message did not come before a turn, and doubled when it did, between these bounds.
-	lookCrowded, lookShort, lookLong = 16, 64, 1024
+	// One looks so many times until another process or goroutine gets its turn. As many ranks as processors need few turns: two processes that
+	// yield to each other quickly stay on one processor, since Linux does not move what has run just now. With more ranks nothing goes on without.
+	lookCrowded, lookAlone = 16, 2048
 	// batch is how many frames of one peer are taken before those of the next.
 	batch = 32
 	// leaveAfter is how many times what has come meanwhile is delivered by one who ends looking.
@@ -78,7 +77,7 @@ func (e *Endpoint) Poll() bool {
 // look looks until there is something in woken, or nothing has come for a while. The caller has entered.
 func (e *Endpoint) look(woken <-chan struct{}, patience time.Duration) {
 	var until time.Time
-	turn, turns := e.turn, 0
+	turn := e.turn
 	for n := 1; len(woken) == 0; n++ {
 		if e.poll() {
 			n, until = 0, time.Time{}
@@ -104,15 +103,7 @@ func (e *Endpoint) look(woken <-chan struct{}, patience time.Duration) {
 			e.leave()
 			return
 		}
-		turns++
 		rest(n/turn%16 == 0)
-	}
-	switch {
-	case woken == nil || turn == lookCrowded:
-	case turns > 0:
-		e.turn = max(turn/2, lookShort)
-	default:
-		e.turn = min(2*turn, lookLong)
 	}
 	e.leave()
 }
