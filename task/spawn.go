@@ -195,6 +195,7 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []deps.Access) {
 	if s.ev != nil {
 		s.ev.spawned(c, accs, event.SpawnedUndeferred)
 	}
+	wc, lc := c.watched(), c.linted() // once registered c may run elsewhere, and get its more there
 	isReady := t.Node.Register(&c.Node, accs, &s.flow)
 	if s.ev != nil {
 		s.ev.linking = 0
@@ -211,14 +212,13 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []deps.Access) {
 		c.flags &^= flagUndeferred // nobody needs to be told
 		u.creator = nil
 		s.und = u
-		lc := c.linted()
 		s.execute(c).tellFor(t)
 		lc.bodyOver()
 		return
 	}
 	// Descendants do not run here, on top of t, as in Wait: t need not outlast
 	// them, and one of them may be blocked until t does something afterwards.
-	over, lc := t.waitsFor(waiting{op: opChild, on: c.watched()}), c.linted()
+	over := t.waitsFor(waiting{op: opChild, on: wc})
 	t.prepare()
 	if u.state.wait() {
 		t.park(s, event.BlockedUndeferred)
