@@ -119,7 +119,7 @@ func (c *Comm) collective(k collKind, in, out Buffer, op Op, root int) error {
 		return c.failColl(d.what, err)
 	}
 	if !c.direct(&d) {
-		return wait(c.byMessages(&d))
+		return wait(c.byMessages(d))
 	}
 	return c.meet(&d)
 }
@@ -132,7 +132,7 @@ func (c *Comm) icollective(k collKind, in, out Buffer, op Op, root int) *Request
 	if c.direct(&d) {
 		return c.meetLater(&d)
 	}
-	return c.byMessages(&d)
+	return c.byMessages(d)
 }
 
 // checkColl says what is wrong with the arguments of a collective. If nothing is, it notes how large it is, and forgets the

@@ -76,14 +76,14 @@ func (d *collCall) buffer(me int) Buffer {
 // chosen is which algorithms are to be taken whatever the sizes are, by collective: the place in its list, plus 1.
 type chosen [alltoall + 1]uint8
 
-// byMessages starts a collective that is made of messages.
-func (c *Comm) byMessages(d *collCall) *Request {
+// byMessages starts a collective that is made of messages. It takes a copy, so that calls that do not come here keep theirs on the stack.
+func (c *Comm) byMessages(d collCall) *Request {
 	list := algorithms[d.kind]
 	i := int(c.world.cfg.chosen[d.kind]) - 1
 	if i < 0 {
 		i = slices.IndexFunc(list, func(a algorithm) bool { return a.better == nil || a.better(d.unit, c.size) })
 	}
-	return list[i].start(c, d)
+	return list[i].start(c, &d)
 }
 
 // parseChosen reads the value of EnvCollectives.

@@ -57,6 +57,7 @@ const (
 type hubRank struct {
 	places atomic.Pointer[[hubWidth]place] // nil until the rank's first collective
 	known  atomic.Uint64                   // some number such that all ranks have finished all collectives up to it
+	woke   atomic.Bool                     // the rank's last collective has woken a sleeping caller
 
 	mu    sync.Mutex
 	next  uint64    // guarded by mu: the rank's last collective
@@ -285,45 +286,48 @@ func (h *hub) ready(d *collCall, me int, seq uint64) bool {
 	return h.here(seq, 0) == h.size
 }
 
-// told ends what others wait for, as far as it was me's part that they were waiting for. me is active.
-func (h *hub) told(d *collCall, me int, seq uint64) {
+// told ends what others wait for, as far as it was me's part that they were waiting for, and reports whether it has woken a caller. me
+// is active.
+func (h *hub) told(d *collCall, me int, seq uint64) (woke bool) {
 	switch {
 	case d.large:
 	case d.kind == bcast || d.kind == scatter:
 		if me != d.root {
-			return
+			return false
 		}
 	case d.kind == reduce || d.kind == gather:
 		if me != d.root {
-			if q := h.place(d.root, seq); q != nil {
-				h.serve(q, d.root, seq)
-			}
-			return
+			q := h.place(d.root, seq)
+			return q != nil && h.serve(q, d.root, seq)
 		}
 	}
 	if !d.large && d.kind != bcast && d.kind != scatter && h.here(seq, 0) < h.size {
-		return
+		return false
 	}
 	for i := 1; i < h.size; i++ {
 		r := (me + i) % h.size
-		if q := h.place(r, seq); q != nil {
-			h.serve(q, r, seq)
+		if q := h.place(r, seq); q != nil && h.serve(q, r, seq) {
+			woke = true
 		}
 	}
+	return woke
 }
 
-// serve ends the collective of a rank that waits, if that has what it needs. The caller is active in the same collective, so the
-// place stays what it is.
-func (h *hub) serve(q *place, r int, seq uint64) {
+// serve ends the collective of a rank that waits, if that has what it needs, and reports whether it has woken a caller. The caller of
+// serve is active in the same collective, so the place stays what it is.
+func (h *hub) serve(q *place, r int, seq uint64) (woke bool) {
 	if _, ok := q.waits(seq); !ok || !h.ready(&q.collCall, r, seq) {
-		return
+		return false
 	}
 	if q.large && h.agreed(q, r, seq) == nil && !h.complete(&q.collCall, seq) {
-		return // there is work to do first; who does the last of it ends it
+		return false // there is work to do first; who does the last of it ends it
 	}
-	if q.claim(seq) {
-		h.finishFor(q, r, seq)
+	if !q.claim(seq) {
+		return false
 	}
+	woke = q.req == nil
+	h.finishFor(q, r, seq)
+	return woke
 }
 
 // finishFor ends a claimed place with its result. If a user's operator panics, its rank is not to wait for ever.
@@ -355,7 +359,9 @@ func (h *hub) run(c *Comm, d *collCall, seq uint64, caller bool) (bool, error) {
 		// Me is active: all places of this collective stay what they are.
 		if first || d.large {
 			first = false
-			h.told(d, me, seq)
+			if h.told(d, me, seq) && caller && !d.large {
+				h.ranks[me].woke.Store(true)
+			}
 		}
 		if h.ready(d, me, seq) {
 			err := h.agreed(p, me, seq)
@@ -405,8 +411,13 @@ func (h *hub) run(c *Comm, d *collCall, seq uint64, caller bool) (bool, error) {
 	}
 }
 
-// watch looks for a while whether it goes on.
+// watch looks for a while whether it goes on. A caller whom me has just woken is not running yet, but next in line at me's processor: it goes
+// on when me sleeps, at once, and to look would only keep it from that, until another processor comes to take it, which takes longer.
 func (h *hub) watch(d *collCall, me int, seq uint64) bool {
+	if r := &h.ranks[me]; r.woke.Load() {
+		r.woke.Store(false)
+		return false
+	}
 	if h.procs < h.size {
 		for range yields {
 			runtime.Gosched()
