@@ -63,7 +63,7 @@ type hubRank struct {
 	next  uint64    // guarded by mu: the rank's last collective
 	floor uint64    // guarded by mu: the rank has finished all up to this one
 	queue []lateOne // guarded by mu: what waits for a place, oldest first
-	_     [64]byte
+	_     [56]byte
 }
 
 type lateOne struct {
