@@ -27,6 +27,17 @@
 // data). What is left over goes on the peer's queue, and the peer's writer goroutine, which may block, writes it; until it has, all
 // further frames are queued behind. So Send and Push never wait for the receiver, and Deliver may call them.
 //
+// # Transfers
+//
+// A transfer (Push) is written from the sender's memory in pieces of at most MaxFrame bytes, and read by the receiver's reader straight
+// into the memory of Expect, but for what came along with its head. Frames go before pieces, and transfers to one peer take turns; so behind a transfer, of whatever size, nobody waits for more
+// than a piece and what the kernel has taken. The sender's memory is used until the last piece is written or dropped, whichever the writer and
+// a loss agree on: each holds the transfer, and who lets go last calls done.
+//
+// Who forgets a transfer while a piece of it is being read sets the connection's read deadline, under peer.mu and only while the reader
+// says that it is at that piece; the reader then takes the deadline back, lets go of the memory, and drops the rest of the piece.
+// Without that, a peer that was stopped in the middle of a piece would keep the memory, and with it the receive, of a run that has ended.
+//
 // # Invariants
 //
 //   - peer.mu is the only lock; it is not held while something blocks, nor while the handler is called.

@@ -101,7 +101,13 @@ func (e *Endpoint) Expect(src int, key uint64, dst []byte, done func(error)) {
 }
 
 // Forget takes an expectation back.
-func (e *Endpoint) Forget(src int, key uint64) bool { return e.expected.Forget(src, key) }
+func (e *Endpoint) Forget(src int, key uint64) bool {
+	if e.expected.Forget(src, key) {
+		return true
+	}
+	e.peers[src].stir(key)
+	return false
+}
 
 // Push sends the bytes of a transfer, in pieces that frames may go between.
 func (e *Endpoint) Push(dst int, key uint64, data []byte, done func(error)) {

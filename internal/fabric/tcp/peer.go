@@ -37,7 +37,13 @@ type peer struct {
 	taken   bool     // guarded by mu: a connection that came is being made this peer's
 	conn    net.Conn // guarded by mu until open, then constant
 	direct  *direct  // likewise: writes without waiting; nil where that is not possible
-	queue   []*item  // guarded by mu
+	queue   []*item  // guarded by mu: frames, and the rest of what was written in part
+	bulk    []*push  // guarded by mu: transfers, in the order of their turns
+	closing bool     // guarded by mu: the closing frame is to follow
+	over    bool     // guarded by mu: close has ended, and nothing is written any more
+	placing bool     // guarded by mu: the reader reads the piece of transfer place into the user's memory
+	place   uint64   // guarded by mu
+	stirred bool     // guarded by mu: and is to stop that
 	writing bool     // guarded by mu: somebody writes to conn
 	bye     bool     // guarded by mu: the peer has sent its closing frame
 	err     error    // guarded by mu: why it is lost
@@ -80,17 +86,6 @@ func (p *peer) send(kind uint32, f *fabric.Frame, done func(error)) error {
 	p.enqueue(newItem(kind, f, 0, done))
 	p.mu.Unlock()
 	return nil
-}
-
-// push sends a transfer as pieces, and calls done when the last one is written.
-func (p *peer) push(key uint64, data []byte, done func(error)) {
-	done = fabric.Last((len(data)+MaxFrame-1)/MaxFrame, done)
-	for off := 0; off < len(data); off += MaxFrame {
-		f := fabric.Frame{Head: [fabric.HeadWords]uint64{key, uint64(off)}, Data: data[off:min(off+MaxFrame, len(data))]}
-		if err := p.send(kindPiece, &f, done); err != nil {
-			done(err)
-		}
-	}
 }
 
 // newItem returns what is left of a frame when n bytes of it are written.
@@ -136,11 +131,11 @@ func (p *peer) writeNow(kind uint32, f *fabric.Frame, done func(error)) error {
 	all := n == headSize+len(f.Data)
 	p.mu.Lock()
 	p.writing = false
-	gone := p.state != open
+	gone := p.state == lost || p.over
 	if !all && !gone {
 		p.queue = append([]*item{newItem(kind, f, n, done)}, p.queue...)
 	}
-	if len(p.queue) > 0 {
+	if !p.idleLocked() {
 		p.rouse()
 	}
 	err = p.err
@@ -182,7 +177,7 @@ func (p *peer) establish(c net.Conn) {
 	}
 	p.state = open
 	p.conn, p.direct = c, newDirect(c)
-	if len(p.queue) > 0 {
+	if !p.idleLocked() {
 		p.rouse()
 	}
 	p.e.wg.Go(p.read)
@@ -200,12 +195,11 @@ func (p *peer) write() {
 			return
 		}
 		p.mu.Lock()
-		if p.writing || len(p.queue) == 0 {
+		if p.writing || p.idleLocked() {
 			p.mu.Unlock() // whoever is writing wakes again
 			continue
 		}
-		batch := p.queue
-		p.queue = nil
+		batch := p.batchLocked()
 		p.writing = true
 		p.mu.Unlock()
 
@@ -232,7 +226,7 @@ func (p *peer) write() {
 		}
 		p.mu.Lock()
 		p.writing = false
-		if len(p.queue) > 0 {
+		if !p.idleLocked() {
 			p.rouse()
 		}
 		p.mu.Unlock()
@@ -256,8 +250,8 @@ func (p *peer) lose(err error) {
 		p.err = fmt.Errorf("%w: by rank %d", fabric.ErrClosed, p.rank)
 		err = p.err
 	}
-	queue := p.queue
-	p.queue = nil
+	queue, bulk := p.queue, p.bulk
+	p.queue, p.bulk = nil, nil
 	if was != open {
 		close(p.opened)
 	} else {
@@ -265,6 +259,7 @@ func (p *peer) lose(err error) {
 	}
 	p.mu.Unlock()
 	drop(queue, err)
+	dropBulk(bulk, err)
 	p.e.expected.Lose(p.rank, err)
 	if !bye {
 		p.e.handler.Lost(p.rank, err)
@@ -293,7 +288,10 @@ func (p *peer) close(expired <-chan struct{}) {
 	}
 	was := p.state
 	if was == open {
-		p.enqueue(&item{head: appendHead(nil, kindClose, &fabric.Frame{}), last: true})
+		p.closing = true
+		if !p.writing {
+			p.rouse()
+		}
 	}
 	if was <= open {
 		p.state = closed
@@ -316,8 +314,10 @@ func (p *peer) close(expired <-chan struct{}) {
 		<-p.ended
 	}
 	p.mu.Lock()
-	queue := p.queue
-	p.queue = nil
+	queue, bulk := p.queue, p.bulk
+	p.queue, p.bulk = nil, nil
+	p.over = true
 	p.mu.Unlock()
 	drop(queue, fabric.ErrClosed)
+	dropBulk(bulk, fabric.ErrClosed)
 }

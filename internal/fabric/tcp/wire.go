@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"weft/internal/fabric"
 )
@@ -49,6 +50,9 @@ func parseHead(b []byte, f *fabric.Frame) (kind uint32, n int, err error) {
 // readBuffer is how much is read at once. A larger frame is gathered in memory of its own.
 const readBuffer = 64 << 10
 
+// shyBuffer is how much is read at once behind the head of what follows a large piece.
+const shyBuffer = 1 << 10
+
 var errNoGoodbye = errors.New("the connection has ended without a closing frame")
 
 // read is the reader: it delivers what comes until the connection ends.
@@ -68,6 +72,7 @@ func (p *peer) readAll() error {
 		big  []byte
 		r, w int // what is read and not delivered is buf[r:w]
 		f    fabric.Frame
+		shy  bool // a large piece is likely to follow: leave it where it can be read to its place
 	)
 	// fill reads until at least n bytes are there, which fit.
 	fill := func(n int) error {
@@ -78,7 +83,11 @@ func (p *peer) readAll() error {
 			w = copy(buf, buf[r:w])
 			r = 0
 		}
-		m, err := io.ReadAtLeast(p.conn, buf[w:], n-(w-r))
+		room := buf[w:]
+		if shy {
+			room = room[:min(len(room), n-(w-r)+shyBuffer)]
+		}
+		m, err := io.ReadAtLeast(p.conn, room, n-(w-r))
 		w += m
 		return err
 	}
@@ -104,6 +113,14 @@ func (p *peer) readAll() error {
 			}
 			return err
 		}
+		if kind == kindPiece {
+			if r, w, err = p.readPiece(&f, n, buf, r, w, &big); err != nil {
+				return err
+			}
+			shy = n > len(buf)
+			continue
+		}
+		shy = false
 		if n <= len(buf)-headSize {
 			if err := fill(n); err != nil {
 				return err
@@ -121,17 +138,68 @@ func (p *peer) readAll() error {
 			}
 			f.Data = big[:n]
 		}
-		if kind == kindFrame {
-			p.e.handler.Deliver(p.rank, f)
-			continue
-		}
-		place, err := p.e.expected.Begin(p.rank, f.Head[0], f.Head[1], n)
-		if err != nil {
-			return err
-		}
+		p.e.handler.Deliver(p.rank, f)
+	}
+}
+
+// readPiece takes a piece of n bytes, of which buf[r:w] may be the beginning, to the memory that is expected to be filled by it, or to
+// nowhere. It returns what is left in buf.
+func (p *peer) readPiece(f *fabric.Frame, n int, buf []byte, r, w int, scratch *[]byte) (int, int, error) {
+	key := f.Head[0]
+	m := min(n, w-r)
+	if m < n {
+		// Before Begin: whoever forgets the transfer after that finds the reader at it.
+		p.mu.Lock()
+		p.placing, p.place = true, key
+		p.mu.Unlock()
+	}
+	place, err := p.e.expected.Begin(p.rank, key, f.Head[1], n)
+	if place != nil {
+		copy(place, buf[r:r+m])
+	}
+	r += m
+	if m < n {
 		if place != nil {
-			copy(place, f.Data)
-			p.e.expected.End(p.rank, f.Head[0], n, nil)
+			var k int
+			k, err = io.ReadFull(p.conn, place[m:])
+			m += k
 		}
+		p.mu.Lock()
+		stirred := p.stirred
+		p.placing, p.stirred = false, false
+		if stirred {
+			_ = p.conn.SetReadDeadline(time.Time{})
+		}
+		p.mu.Unlock()
+		if stirred && m < n && place != nil {
+			p.e.expected.End(p.rank, key, n, fabric.ErrClosed)
+			place, err = nil, nil // the rest is to be dropped
+		}
+	}
+	if place != nil {
+		if err != nil {
+			p.e.expected.End(p.rank, key, n, p.broken(err))
+		} else {
+			p.e.expected.End(p.rank, key, n, nil)
+		}
+	}
+	if err != nil || m == n {
+		return r, w, err
+	}
+	if *scratch == nil {
+		*scratch = make([]byte, MaxFrame)
+	}
+	_, err = io.ReadFull(p.conn, (*scratch)[:n-m])
+	return r, w, err
+}
+
+// stir has the reader let go of the memory of a transfer that nobody wants any more, though the peer may take its time to send the rest of a
+// piece. The deadline is taken back under the same lock by the reader when it is through, so it meets no other read.
+func (p *peer) stir(key uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.placing && p.place == key {
+		p.stirred = true
+		_ = p.conn.SetReadDeadline(time.Unix(1, 0))
 	}
 }
