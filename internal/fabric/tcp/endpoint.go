@@ -221,7 +221,7 @@ func (e *Endpoint) dial(p *peer) {
 		}
 	}
 	if err != nil {
-		p.lose(fmt.Errorf("tcp: connecting to rank %d: %w", p.rank, err))
+		p.unreachable(fmt.Errorf("tcp: connecting to rank %d: %w", p.rank, err))
 	}
 }
 
@@ -278,6 +278,9 @@ func (e *Endpoint) try(ctx context.Context, p *peer, addr string, others bool) e
 	if err := greet(c, e.cfg.Secret, e.cfg.Rank, p.rank, e.cfg.Size); err != nil {
 		_ = c.Close()
 		return fmt.Errorf("%s: %w", addr, err)
+	}
+	if !stop() { // what ended is about to close c
+		return fmt.Errorf("%s: %w", addr, context.Cause(ctx))
 	}
 	_ = c.SetDeadline(time.Time{})
 	p.establish(c)

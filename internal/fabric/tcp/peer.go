@@ -236,6 +236,17 @@ func (p *peer) write() {
 	}
 }
 
+// unreachable says that this side's attempt to connect has failed. Where the peer's own connection is used, or about to be, that matters to
+// nobody: a peer that closes soon after its frames have come leaves the attempt without an answer.
+func (p *peer) unreachable(err error) {
+	p.mu.Lock()
+	if p.state != connecting || p.taken {
+		p.mu.Unlock()
+		return
+	}
+	p.loseLocked(err)
+}
+
 // lose ends everything with the peer. The handler is told, unless the peer has said that it closes, or this side has closed.
 func (p *peer) lose(err error) {
 	p.mu.Lock()
@@ -243,6 +254,12 @@ func (p *peer) lose(err error) {
 		p.mu.Unlock()
 		return
 	}
+	p.loseLocked(err)
+}
+
+// loseLocked is lose for a peer that is neither lost nor closed. The caller holds mu; loseLocked releases it.
+// +checklocks:p.mu
+func (p *peer) loseLocked(err error) {
 	was := p.state
 	p.state, p.err = lost, err
 	bye := p.bye

@@ -13,6 +13,7 @@ import (
 	"crypto/x509"
 	"math/big"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,7 +31,9 @@ var testSecret = []byte("0123456789abcdef0123456789abcdef")
 func openAll(t testing.TB, n int, change func(*Config)) []*Endpoint {
 	eps := make([]*Endpoint, n)
 	for r := range eps {
-		cfg := Config{Rank: r, Size: n, Secret: testSecret, Lookup: func(_ context.Context, peer int) (string, error) { return eps[peer].Addr(), nil }}
+		// The times are such that a machine which is busy with other things does not make a difference.
+		cfg := Config{Rank: r, Size: n, Secret: testSecret, Lookup: func(_ context.Context, peer int) (string, error) { return eps[peer].Addr(), nil },
+			DialTimeout: time.Minute, Linger: 30 * time.Second}
 		if change != nil {
 			change(&cfg)
 		}
@@ -115,6 +118,12 @@ func (c *collect) Lost(src int, err error) {
 	c.lost <- src
 }
 
+func (c *collect) errors() []error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.errs)
+}
+
 func bindAll(eps []*Endpoint) []*collect {
 	cs := make([]*collect, len(eps))
 	for i, e := range eps {
@@ -149,16 +158,16 @@ func TestBothDial(t *testing.T) {
 		}
 		wg.Wait()
 		for _, c := range cs {
-			eventually(t, func() bool { return c.n.Load() == (n-1)*frames })
+			eventually(t, func() bool { return c.n.Load() == (n-1)*frames || len(c.lost) > 0 })
+			require.Empty(t, c.errors())
 			require.Zero(t, c.bad.Load())
-			require.Empty(t, c.lost)
 		}
 		for _, e := range eps {
 			wg.Go(func() { _ = e.Close() })
 		}
 		wg.Wait()
 		for _, c := range cs {
-			require.Empty(t, c.lost, "closing is no loss")
+			require.Empty(t, c.errors(), "closing is no loss")
 		}
 	}
 }
