@@ -31,6 +31,7 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 	ep, err := connect(ctx, meetingOf(client), cfg.stats)
 	if err != nil {
 		// This rank has not left the job: the launcher ends the others when it ends.
+		blame(client, err, true)
 		return runError(fmt.Errorf("rank %d of %d: %w", place.Rank, place.Ranks, err))
 	}
 	if wrapEndpoint != nil {
@@ -40,6 +41,7 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 	if w.stalls != nil {
 		w.stalls.tell(client)
 	}
+	w.blame = func(cause error, certain bool) { blame(client, cause, certain) }
 	over := make(chan struct{})
 	defer close(over)
 	go func() { // ends with this call
@@ -82,4 +84,23 @@ func meetingOf(client *launch.Client) *meeting {
 		rank: client.Rank(), size: client.Size(), node: client.Node(), secret: client.Secret()[:], segments: client.Segments(),
 		spread: client.Spread(), meet: client.Meet,
 	}
+}
+
+// blame tells the launcher whose failure ends this rank, or may, if that is another one's.
+func blame(client *launch.Client, cause error, certain bool) {
+	var of *RankError
+	var lost *LostError
+	var dead *launch.Death
+	whose := -1
+	switch {
+	case errors.As(cause, &lost) && lost.Rank != client.Rank():
+		whose = lost.Rank
+	case errors.As(cause, &of) && of.Rank != client.Rank():
+		whose = of.Rank
+	case errors.As(cause, &dead) && dead.Rank != client.Rank():
+		whose = dead.Rank
+	case !errors.Is(cause, ErrPeerLost):
+		return
+	}
+	_ = client.Blame(launch.Blame{Rank: whose, Certain: certain}) // if the launcher is gone, or ends the job, it does not matter any more
 }

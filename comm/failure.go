@@ -153,6 +153,9 @@ func (p *proc) gone(src int, err error) {
 
 // lost ends the run because of the loss of a rank, or has the run survive it. p has heard of it.
 func (w *world) lost(p *proc, r int, err error) {
+	if t := p.trouble.Load(); w.survive && w.blame != nil && w.procs[r] == nil && t.lostRank(r) == nil && (t == nil || t.dead == nil) {
+		w.blame(err, false) // before anybody can fail with it
+	}
 	switch {
 	case !w.survive:
 		w.end(&RankError{Rank: r, Err: err})
@@ -177,6 +180,9 @@ func (w *world) failed(r int, err error) {
 // die is the death of a rank of this process, which the others survive: its operations fail, and the others hear of it.
 func (w *world) die(r int, err error) {
 	p := w.procs[r]
+	if w.blame != nil {
+		w.blame(err, true)
+	}
 	if !p.kill(&abortError{cause: err}) {
 		return
 	}

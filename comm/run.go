@@ -274,6 +274,7 @@ type world struct {
 	// troubled is set before any rank of this process has a trouble.
 	troubled atomic.Bool
 	deaths   deaths
+	blame    func(cause error, certain bool) // constant once bodies run; tells the launcher whose failure ends this process, or may; nil: nobody to tell
 
 	bodies []*body // by rank; nil for those of other processes
 	stalls *stalls // nil: nobody looks for deadlocks
@@ -361,6 +362,9 @@ func (w *world) endHere(cause error) bool {
 	w.troubled.Store(true)
 	if cause != ErrEnded {
 		w.cfg.Logger.Error("run aborted", "cause", cause)
+	}
+	if w.blame != nil {
+		w.blame(cause, true) // before anybody here can fail with it
 	}
 	w.cancel(a)
 	for _, p := range w.procs {

@@ -51,6 +51,9 @@ func TestMain(m *testing.M) {
 
 // program is a weft program: it says who it is, and fails if it is told to.
 func program(role string) error {
+	if role == "late" || role == "late, others exit" {
+		return lateProgram(role != "late")
+	}
 	var cfg comm.Config
 	if role == "three" {
 		cfg.Ranks = 3

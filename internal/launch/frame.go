@@ -53,7 +53,11 @@ const (
 	rankMoves  // id: likewise
 	jobAsks    // id: of the question whether the rank still stalls
 
-	lastKind = jobAsks
+	// Of failures.
+
+	rankBlames // rank: whose failure has this one fail, -1: it is not known whose; code: 1 if it fails of that, 0 if it may
+
+	lastKind = rankBlames
 )
 
 // frame is the unit on the connection between a rank and its launcher. What a kind has no use for is zero.

@@ -196,6 +196,9 @@ func (r *Relay) Ended(rank, code int, how string) (*Death, bool) {
 	return &Death{Rank: rank, Code: code, How: how, Clean: code == 0}, true
 }
 
+// Blames returns nothing: what ranks say, the Server hears.
+func (r *Relay) Blames(int) *Blame { return nil }
+
 // Abort does nothing: the Server tells the ranks.
 func (r *Relay) Abort(*Abort) {}
 

@@ -27,6 +27,8 @@ type member struct {
 	waiting      map[string][]waiter // by key: who waits for a value of this member
 	waits        int                 // how many gets of this member wait
 
+	blames *Blame // nil: nobody; immutable
+
 	stall    *stall // nil: it moves
 	answered uint64 // the question to which it has said that it still does
 }
@@ -110,6 +112,8 @@ func (s *space) handle(rank int, f *frame) ([]post, error) {
 	case rankMoves:
 		m.stall = nil
 		return nil, nil
+	case rankBlames:
+		return nil, s.blame(rank, f)
 	case rankLeaves:
 		return s.leave(rank), nil
 	}

@@ -23,6 +23,24 @@ func adoptOrphans() {
 	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0)
 }
 
+// dying reports whether a process is ending, or has ended. What others can notice of that, such as the end of its connections, comes after
+// the kernel has marked it so.
+func dying(pid int) bool {
+	const exiting = 0x4 // PF_EXITING, in the flags of a task
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		_, none := os.Stat("/proc/self/stat")
+		return none == nil // it has been waited for, and the news is on its way
+	}
+	// After the name, which may have anything in it: state, five numbers, flags.
+	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	if len(f) < 7 {
+		return false
+	}
+	flags, err := strconv.ParseUint(string(f[6]), 10, 64)
+	return err == nil && flags&exiting != 0 || f[0][0] == 'Z' || f[0][0] == 'X'
+}
+
 // killMarked kills all processes of this user that have a variable in the environment that they were started with, and
 // returns how many.
 func killMarked(variable string) (n int) {

@@ -27,6 +27,8 @@ func reapGroup(int) {}
 
 func adoptOrphans() {}
 
+func dying(int) bool { return false }
+
 func exitStatus(st *os.ProcessState) (int, string) { return st.ExitCode(), st.String() }
 
 func signalNumber(os.Signal) int { return 0 }

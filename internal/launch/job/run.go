@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,27 +54,6 @@ type event struct {
 	stuck []string // all ranks wait for each other: what for
 }
 
-// class says how a rank has failed, the worst first.
-type class uint8
-
-const (
-	killed class = iota // by a signal
-	broken              // it took part, and has not left the job
-	left                // in order, with a failure as its exit status
-)
-
-// blameTime is how long a rank's failure waits for a worse one, which it may be due to. A guess, above what it takes a kernel
-// to end a process.
-const blameTime = 100 * time.Millisecond
-
-// failure is how a rank has failed.
-type failure struct {
-	p      *process
-	class  class
-	status int
-	how    string
-}
-
 // runner is a job. The goroutine of Run owns what has no other note.
 type runner struct {
 	// Constant after construction.
@@ -104,7 +82,8 @@ type runner struct {
 	unwritten bool             // noSpace was reported
 	insisted  map[os.Signal]bool
 	failures  []failure        // of ranks, until it is clear which was the first
-	blame     <-chan time.Time // when that is taken to be clear
+	blame     <-chan time.Time // when that is looked at
+	firstAt   time.Time        // when the first of failures came
 	janitor   *janitor
 	late      <-chan time.Time // when those who have not joined are too late
 	dismissed bool             // of a guest: the job is over, or its launcher is gone
@@ -115,6 +94,7 @@ type hub interface {
 	Dir() string
 	Place(rank int) *launch.Place
 	Settle(rank int)
+	Blames(rank int) *launch.Blame
 	Ended(rank, code int, how string) (*launch.Death, bool)
 	Abort(a *launch.Abort)
 	Close() error
@@ -327,7 +307,7 @@ func (r *runner) loop() {
 			r.fail(StatusTimeout)
 			r.endAll(&launch.Abort{Rank: -1, Code: StatusTimeout, Reason: "the time limit is over"})
 		case <-r.blame:
-			r.report()
+			r.judge()
 		case <-r.grace:
 			r.kill(fmt.Sprintf("%v after SIGTERM", r.spec.Grace))
 		}
@@ -368,32 +348,8 @@ func (r *runner) handle(e event) {
 		if r.state != running {
 			return
 		}
-		r.failed(failure{r.process(e.rank), broken, StatusFailure, e.lost + ", without its leaving the job"})
+		r.failed(failure{p: r.process(e.rank), class: broken, status: StatusFailure, how: e.lost + ", without its leaving the job"})
 	}
-}
-
-// failed takes a failure of a rank. A rank's death has others fail, whose end may be heard of first; so one that may be
-// of that kind is kept for a while, and counts after those that are worse.
-func (r *runner) failed(f failure) {
-	r.failures = append(r.failures, f)
-	if r.state != running || f.class == killed || r.live == 0 {
-		r.report()
-	} else if r.blame == nil {
-		r.blame = time.After(blameTime)
-	}
-}
-
-// report reports the failures that are kept.
-func (r *runner) report() {
-	slices.SortStableFunc(r.failures, func(a, b failure) int { return int(a.class) - int(b.class) })
-	for _, f := range r.failures {
-		if r.state == running {
-			r.failRank(f.p, f.status, f.how)
-		} else {
-			r.fail(f.status)
-		}
-	}
-	r.failures, r.blame = nil, nil
 }
 
 // ended records the end of a process.
@@ -411,19 +367,13 @@ func (r *runner) endedSo(p *process, code int, how string) {
 	if r.guest != nil {
 		return // what that means, the launcher of the job says
 	}
-	f := failure{p, broken, max(code, StatusFailure), d.How}
-	switch {
-	case d.Clean:
+	if d.Clean {
 		if r.live == 0 {
 			r.report()
 		}
 		return
-	case code > StatusSignalBase:
-		f.class = killed
-	case orderly:
-		f.class = left
 	}
-	r.failed(f)
+	r.failed(r.failureOf(p, code, d.How, orderly))
 }
 
 // fail records the first failure's status.
