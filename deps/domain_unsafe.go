@@ -38,14 +38,21 @@ const (
 
 // slot returns the entry of key, adding it if it is absent.
 func (d *domain) slot(key unsafe.Pointer, f *Flow) *entry {
+	e := d.probe(key)
+	if e.key == key {
+		return e
+	}
+	return d.add(e, key, f)
+}
+
+// add makes e, an empty entry where key would be, that of key; or another one, if the table had to grow.
+func (d *domain) add(e *entry, key unsafe.Pointer, f *Flow) *entry {
 	if d.n*4 >= len(d.tab)*3 {
 		d.grow(f)
+		e = d.probe(key)
 	}
-	e := d.probe(key)
-	if e.key == nil {
-		e.key = key
-		d.n++
-	}
+	e.key = key
+	d.n++
 	return e
 }
 

@@ -16,7 +16,7 @@ func TestPlantedBugs(t *testing.T) { explorer.FindBugs(t, "deps", plantedBugs) }
 
 var plantedBugs = []explorer.Bug{
 	{
-		Name: "rule 1: ready before the deliveries", File: "flow.go", Test: "TestExploreAllSketches/two_objects",
+		Name: "rule 1: ready before the deliveries", File: "flow.go", Test: "TestExploreAllSketches/two_objects,_opening",
 		Decl: "var late bool",
 		Old:  "\tlate := s&lingers != 0\n",
 		New:  "\tlate = s&lingers != 0\n\tif e&ready != 0 && s&isWeak == 0 {\n\t\tf.granted(a.owner, s)\n\t\te &^= ready\n\t}\n",
@@ -56,5 +56,29 @@ var plantedBugs = []explorer.Bug{
 		Name: "a reader keeps the read token", File: "flow.go", Test: "TestExploreAll/three_tasks",
 		Old: "\tif bits == hasR && s&(through|hasChild|isReader|outR|outW) == 0 {\n\t\treturn // a writer keeps the read token until it is over\n\t}\n",
 		New: "\tif bits == hasR && s&hasChild == 0 {\n\t\treturn\n\t}\n",
+	}, {
+		Name: "the last word before the link", File: "state.go", Test: "TestExploreAll/three_tasks",
+		Old: lastWordIs, New: "\treturn s&(others|s>>posReader&1*hasR) == 0\n",
+	}, {
+		Name: "the last word for a reader that runs", File: "state.go", Test: "TestExploreAll/three_tasks",
+		Old: lastWordIs, New: "\treturn s&(hasNext|others) == hasNext\n",
+	}, {
+		Name: "the last word for a weak access", File: "state.go", Test: "TestExploreAll/three_tasks",
+		Old: lastWordIs, New: "\treturn s&(hasNext|others&^isWeak|s>>posReader&1*hasR) == hasNext\n",
+	}, {
+		Name: "the last word for a group", File: "state.go", Test: "TestExploreAll/three_tasks",
+		Old: lastWordIs, New: "\treturn s&(hasNext|others&^isGroup|s>>posReader&1*hasR) == hasNext\n",
+	}, {
+		Name: "an end that nobody hears of", File: "node_unsafe.go", Test: "TestExploreAll/three_tasks",
+		Decl: "var s uint32",
+		Old:  "\ts := a.state.Add(through)\n",
+		New:  "\tif a.state.Load()&^noMatter == hasW {\n\t\treturn\n\t}\n\ts = a.state.Add(through)\n",
+	}, {
+		Name: "rule 1: a reader starts before it has passed the token on", File: "pass.go", Test: "TestExploreAllSketches/two_objects",
+		Decl: "var n uint32",
+		Old:  "\t\tn := next.state.Load()\n",
+		New:  "\t\tf.granted(owner, s)\n\t\ta.touch()\n\t\tf.push(a.succ, hasR)\n\t\treturn\n",
 	},
 }
+
+const lastWordIs = "\treturn s&(hasNext|others|s>>posReader&1*hasR) == hasNext\n"

@@ -76,31 +76,6 @@ func (f *Flow) push(a *access, bits uint32) {
 	}
 }
 
-// grant is push(a, hasW) with the two common cases done at once: a task that waits
-// for just this, and readers that are over already.
-func (f *Flow) grant(a *access) {
-	const over = isReader | through
-	for {
-		s := a.state.Add(hasW)
-		switch {
-		case onlyReady(s):
-			if s&isWeak == 0 && !startable(s-hasW) {
-				f.granted(a.owner, s)
-			}
-			return
-		case s&over == over && readerOver(s) == hasW|hasNext:
-			next := a.succ
-			f.atRest(a.owner)
-			a = next
-		default:
-			if e := effects(s) &^ effects(s-hasW); e != 0 {
-				f.work = append(f.work, step{a, s, s - hasW, e})
-			}
-			return
-		}
-	}
-}
-
 // granted counts one access of n, in state s, as open.
 func (f *Flow) granted(n *Node, s uint32) {
 	if s&isSolo != 0 || n.pending.Add(-1) == 0 {

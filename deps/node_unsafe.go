@@ -141,7 +141,8 @@ func (p *Node) register(n *Node, list []Access, f *Flow) bool {
 // moment. It returns the number of strong accesses, or, if there is a range in the list, -1 and
 // leaves the table as it was but for keys without accesses.
 func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
-	n.accs = n.room(len(list))
+	accs := n.room(len(list))
+	n.accs = accs
 	k := 0
 	modes := uint32(0)
 	for _, x := range list {
@@ -168,8 +169,9 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
 			}
 		}
 		e := d.slot(key, f)
-		if last := e.last; last != nil {
-			if last.owner == n {
+		last := e.last
+		if last != nil {
+			if last.within(accs, k) {
 				if why := clash(last, x, list); why != "" {
 					n.undo(d, k)
 					panic(why)
@@ -178,32 +180,38 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
 				last.cover(x)
 				continue
 			}
-			if last.owner == p && last.given {
+			if last == e.up && last.given {
 				n.undo(d, k)
 				panic(fmt.Sprintf("deps: a child accesses object %p, which its parent has given up by Release", key))
 			}
 		}
-		a := &n.accs[k]
+		a := &accs[k]
 		s := x.bits()
 		modes |= s
+		if s&isWeak == 0 {
+			strong++
+		}
 		a.state.Init(s)
 		a.given = false
 		a.setSmall(size)
 		a.ref = key
 		a.owner = n
-		if a.succ = e.last; a.succ != nil {
-			xatomic.PrefetchW(unsafe.Pointer(a.succ)) // the links will write them
+		if a.succ = last; last != nil {
+			xatomic.PrefetchW(unsafe.Pointer(last)) // the links will write them
 		}
 		e.last = a
 		k++
 	}
-	n.accs = n.accs[:k]
+	n.accs = accs[:k]
 	if modes&isCommut != 0 {
 		n.commute()
 	}
-	for i := range n.accs {
-		if n.accs[i].state.Load()&isWeak == 0 {
-			strong++
+	if modes&(isCommut|isWeak) != 0 { // the accesses may be others than those of the list
+		strong = 0
+		for i := range n.accs {
+			if n.accs[i].state.Load()&isWeak == 0 {
+				strong++
+			}
 		}
 	}
 	return strong
@@ -416,16 +424,18 @@ func (n *Node) finish(f *Flow) {
 // cases done at once: a strong access that holds the write token, and a strong
 // reader that does not.
 func (f *Flow) giveUp(a *access) {
+	const noMatter = isReader | isGroup | isSolo | isHeld | hasR | hasG | nextGroup
+	if a.state.Load()&^noMatter == hasW|hasNext {
+		f.passW(a) // everybody else has spoken: the bit would be for nobody
+		return
+	}
 	s := a.state.Add(through)
-	switch s &^ (isReader | isGroup | isSolo | isHeld | hasR | hasG | nextGroup) {
+	switch s &^ noMatter {
 	case through | hasW:
 		// Nobody follows yet; whoever links a successor sees that a is over.
 		return
 	case through | hasW | hasNext:
-		// Earlier messages of a strong access are delivered by now.
-		f.grant(a.succ)
-		f.atRest(a.owner)
-		f.drain()
+		f.passW(a)
 		return
 	case through, through | hasNext:
 		if s&isReader != 0 {

@@ -178,6 +178,14 @@ func onlyReady(s uint32) bool {
 		(s&hasNext == 0 || s&(isReader|isGroup) == 0)
 }
 
+// lastWord reports whether who brings the next token is the only one who may still change s, the state of an access, as
+// long as no message to its in-port is late: the task is one of those that cannot have started without the token, so that it neither gives the access up nor
+// has children, and there is a successor, so that the creator is done with it (README.md, "The last to speak").
+func lastWord(s uint32) bool {
+	const others = hasW | through | outR | outW | hasChild | closed | lingers | isGroup | isWeak | isBridge | isReduce
+	return s&(hasNext|others|s>>posReader&1*hasR) == hasNext
+}
+
 // readerOver is what s is for a strong reader that is given up and has no children, without
 // the bits that do not matter then.
 func readerOver(s uint32) uint32 {
