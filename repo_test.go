@@ -73,7 +73,7 @@ var thirdParty = map[string]struct {
 	"go.uber.org/atomic":                  {"atomic values that sync/atomic lacks: Float64, Duration, Error, String", []string{"task", "comm", "nam"}},
 	"go.etcd.io/bbolt":                    {"metadata of network-attached memory", []string{"nam"}},
 	"golang.org/x/sync":                   {"errgroup, a peer of the benchmarks", []string{"bench"}},
-	"golang.org/x/sys":                    {"calls of the operating system that syscall lacks; what the processor can do", []string{"nam", "examples/heat", "bench", "task", "internal/fabric", "internal/vec"}},
+	"golang.org/x/sys":                    {"calls of the operating system that syscall lacks; what the processor can do", []string{"nam", "examples/heat", "bench", "task", "internal/fabric", "internal/launch", "internal/vec"}},
 	"golang.org/x/term":                   {"whether the output is a terminal", []string{"examples/heat", "bench", "cmd/weft"}},
 	"github.com/schollz/progressbar/v3":   {"progress of programs on a terminal", []string{"examples/heat", "bench", "cmd/weft"}},
 	"github.com/spf13/cobra":              {"command lines with subcommands", []string{"cmd/weft"}},

@@ -71,7 +71,7 @@ func connect(ctx context.Context, m *meeting, stats *statistics) (_ fabric.Endpo
 		}
 		return eps[0], nil
 	}
-	said := map[string][]byte{statsName: stats.text()}
+	said := map[string][]byte{statsName: stats.text(), processorsName: ownProcessors()}
 	links := map[string]opened{}
 	defer func() {
 		for _, l := range links { // those that nobody has taken over

@@ -65,7 +65,7 @@ var shmProvider = provider{
 			addr: []byte(ep.Addr()),
 			use: func(_ context.Context, all []launch.Peer, mine []int) (fabric.Endpoint, error) {
 				peers = all
-				ep.Crowd(all[m.rank].LocalSize)
+				ep.Crowd(all[m.rank].LocalSize, nodeProcessors(all, m.rank))
 				return ep, nil
 			},
 			drop: ep.Close,

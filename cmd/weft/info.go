@@ -23,6 +23,7 @@ import (
 	"weft/internal/fabric/tcp"
 	"weft/internal/histogram"
 	"weft/internal/launch"
+	"weft/internal/launch/bind"
 	"weft/nam"
 	"weft/task"
 	"weft/trace"
@@ -66,6 +67,8 @@ var variables = []variable{
 	{tcp.EnvKey, "its private key", none, checkTLS},
 	{tcp.EnvCA, "certificates of those who have signed the others'", none, checkTLS},
 	{tcp.EnvRetry, "how often a connection is tried again", func() string { return strconv.Itoa(tcp.DefaultRetry) }, atLeast(0)},
+	{bind.Env, "what weft run binds ranks to", func() string { return "auto" }, checkBind},
+	{launch.EnvBound, "processors that a launcher has bound this process to", none, nil},
 	{launch.EnvRank, "the rank that a launcher has started this process as", none, checkStarted},
 	{launch.EnvJob, "directory of the job that a launcher has started this process in", none, checkStarted},
 	{launch.EnvNode, "number of the emulated node; ranks with different ones behave as on different nodes", none, launch.CheckNode},
@@ -101,6 +104,11 @@ func checkFabrics(name string) func(string) error {
 
 func checkHistogram(name string) func(string) error {
 	return func(string) error { return histogram.Check(name, os.Getenv) }
+}
+
+func checkBind(value string) error {
+	_, err := bind.Parse(value)
+	return err
 }
 
 func checkStarted(string) error {

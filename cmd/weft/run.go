@@ -25,6 +25,8 @@ counted through. Options end where the program's name begins.
 Of the job, before the first program:
   -l, -label       begin each line of output with the rank
   -o, -output DIR  write the output of rank R to DIR/rank.R.out and DIR/rank.R.err
+  -bind WHAT       bind ranks to processors: auto, none, core, or a set for each rank, as in 0-3,4-7 or 0+2,1+3 (auto)
+  -v, -verbose     say how ranks are bound
   -keep-going      when a rank fails, leave the others
   -timeout D       end the job after a time such as 90s or 2h, with exit status 124
   -grace D         how long ranks have to end after SIGTERM before they are killed (5s)
@@ -47,6 +49,11 @@ Of a part, before its program:
 The program is looked for in PATH or, if its name has a slash, where it says, from the current directory or else from
 that of -wdir. Rank 0 gets the standard input. Lines of output up to 64 KiB are kept whole. SIGINT, SIGTERM, SIGHUP, SIGQUIT,
 SIGUSR1 and SIGUSR2 are passed on; a second SIGINT or SIGTERM kills.
+
+With -bind auto, if there is a processor for each rank among those that the launcher may use, each rank gets an equal part of
+them, of whole cores as long as there are enough. Otherwise ranks are not bound. Launchers know nothing of each other: several at
+one time would bind their ranks to the same processors; give them parts of the machine (taskset, or sets), or -bind none. The
+environment variable WEFT_BIND stands for the option where it is not given.
 
 When a rank fails, the others get SIGTERM and, after the time of -grace, SIGKILL; each with all that is in its process
 group. The exit status is that of the first rank that failed: its own, or 128 and the signal that killed it; 126 or 127 if the

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"weft/comm"
 	"weft/internal/launch"
+	"weft/internal/launch/bind"
 	"weft/internal/launch/job"
 )
 
@@ -65,6 +67,12 @@ var runOptions = []runOption{
 		s.OutputDir = v
 		return nil
 	}},
+	{[]string{"bind"}, "what ranks are bound to", true, func(s *job.Spec, _ *job.Part, v string) error {
+		p, err := bind.Parse(v)
+		s.Bind = &p
+		return err
+	}},
+	{[]string{"v", "verbose"}, "", true, func(s *job.Spec, _ *job.Part, _ string) error { s.Verbose = true; return nil }},
 	{[]string{"keep-going"}, "", true, func(s *job.Spec, _ *job.Part, _ string) error { s.KeepGoing = true; return nil }},
 	{[]string{"timeout"}, "a time", true, func(s *job.Spec, _ *job.Part, v string) (err error) { s.Timeout, err = parseTime(v); return err }},
 	{[]string{"listen"}, "HOST:PORT", true, func(s *job.Spec, _ *job.Part, v string) error { s.Listen = v; return nonEmpty(v, "HOST:PORT") }},
@@ -146,6 +154,13 @@ func parseRun(args []string) (spec job.Spec, help bool, err error) {
 	}
 	if spec.Label && spec.OutputDir != "" {
 		return spec, false, fmt.Errorf("-label and -output are two ways to tell ranks apart; choose one")
+	}
+	if spec.Bind == nil {
+		p, err := bind.Parse(cmp.Or(os.Getenv(bind.Env), "auto"))
+		if err != nil {
+			return spec, false, fmt.Errorf("environment variable %s is %q; %w", bind.Env, os.Getenv(bind.Env), err)
+		}
+		spec.Bind = &p
 	}
 	if _, set := os.LookupEnv(comm.EnvSurvive); spec.KeepGoing && !set {
 		for i := range spec.Parts {

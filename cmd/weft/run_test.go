@@ -218,7 +218,7 @@ func TestRunArguments(t *testing.T) {
 		{"-n 4097 a", "1 to 4096"},
 		{"-np x a", "-np x: it must be a number of ranks"},
 		{"-n=-1 a", "-n -1: it must be"},
-		{"-frob a", "unknown option -frob; legal are -elsewhere, -env, -first, -grace, -join, -keep-going, -l, -label, -listen, -n, -np, -o, -output, -secret-file, -timeout, -wait, -wdir, -x, -h"},
+		{"-frob a", "unknown option -frob; legal are -bind, -elsewhere, -env, -first, -grace, -join, -keep-going, -l, -label, -listen, -n, -np, -o, -output, -secret-file, -timeout, -v, -verbose, -wait, -wdir, -x, -h"},
 		{"--host a b", "-host: weft run starts ranks on its own machine only, and is no launcher for clusters; on another one, start another weft run with -join"},
 		{"-hostfile f a", "start another weft run with -join"},
 		{"-elsewhere 0 a", "-elsewhere 0: it must be the number of ranks, 1 to 4096"},

@@ -181,10 +181,13 @@ func flagsOf(cfg *conf.Run) uint64 {
 
 // workers is the number of slots for the task runtime; 0: it decides. The ranks of a job share the machine's cores.
 func workers(cfg *conf.Run) int {
-	if cfg.Workers > 0 || !cfg.Launched || os.Getenv(envWorkers) != "" {
-		return cfg.Workers
+	if cfg.Workers > 0 || !cfg.Launched || os.Getenv(envWorkers) != "" || os.Getenv(envBound) != "" {
+		return cfg.Workers // if it is bound to processors, they are its own
 	}
 	return max(1, runtime.GOMAXPROCS(0)/cfg.Layout.Ranks)
 }
 
-const envWorkers = "WEFT_WORKERS"
+const (
+	envWorkers = "WEFT_WORKERS"
+	envBound   = "WEFT_BOUND"
+)

@@ -15,6 +15,8 @@ const (
 	EnvRank  = "WEFT_RANK"  // this process's rank
 	EnvRanks = "WEFT_RANKS" // the number of ranks
 	EnvJob   = "WEFT_JOB"   // the job directory
+	// EnvBound is the list of processors that the launcher has bound this process to; empty if it has not.
+	EnvBound = "WEFT_BOUND"
 	// EnvNode, if set, is a number that stands for the node: ranks with different numbers behave as on different nodes.
 	EnvNode = "PSP_SMP_NODE_ID"
 )
@@ -65,5 +67,5 @@ func (p *Place) Environ() []string {
 
 // Reserved reports whether a variable's value is the launcher's alone.
 func Reserved(name string) bool {
-	return strings.EqualFold(name, EnvRank) || strings.EqualFold(name, EnvRanks) || strings.EqualFold(name, EnvJob)
+	return strings.EqualFold(name, EnvRank) || strings.EqualFold(name, EnvRanks) || strings.EqualFold(name, EnvJob) || strings.EqualFold(name, EnvBound)
 }

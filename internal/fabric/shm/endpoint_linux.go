@@ -62,7 +62,7 @@ func New(cfg Config) (*Endpoint, error) {
 		return nil, err
 	}
 	e := &Endpoint{cfg: cfg}
-	e.Crowd(cfg.Size)
+	e.Crowd(cfg.Size, 0)
 	var err error
 	if e.box, e.file, err = makeInbox(cfg.Size); err != nil {
 		return nil, err
@@ -112,11 +112,15 @@ func fdOf(f *os.File) (fd uintptr) {
 	return fd
 }
 
-// Crowd says how many ranks share the processors of this node; without it, all do. If they are more than the processors, those that wait soon
-// make room for others. It is called before Bind.
-func (e *Endpoint) Crowd(ranks int) {
+// Crowd says how many ranks share how many processors of this node; without it, all do those of this process. If they are more than the processors,
+// those that wait soon make room for others. A rank that is bound to processors has fewer than all ranks have together; 0 processors are those of this
+// process. It is called before Bind.
+func (e *Endpoint) Crowd(ranks, processors int) {
+	if processors == 0 {
+		processors = runtime.NumCPU()
+	}
 	e.turn = lookAlone
-	if ranks > runtime.NumCPU() {
+	if ranks > processors {
 		e.turn = lookCrowded
 	}
 }

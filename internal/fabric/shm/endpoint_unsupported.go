@@ -27,7 +27,7 @@ func New(cfg Config) (*Endpoint, error) {
 func (*Endpoint) Addr() string { return "" }
 
 // Crowd does nothing.
-func (*Endpoint) Crowd(int) {}
+func (*Endpoint) Crowd(int, int) {}
 
 // Poll does nothing.
 func (*Endpoint) Poll() bool { return false }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"weft/internal/launch"
+	"weft/internal/launch/bind"
 )
 
 // state is that of a job; see the package comment.
@@ -86,6 +87,7 @@ type runner struct {
 	firstAt   time.Time        // when the first of failures came
 	janitor   *janitor
 	late      <-chan time.Time // when those who have not joined are too late
+	sets      []bind.Set       // processors of this launcher's ranks; nil: they are not bound
 	dismissed bool             // of a guest: the job is over, or its launcher is gone
 }
 
@@ -177,6 +179,9 @@ func (r *runner) start() *Error {
 			return &Error{StatusUsage, fmt.Errorf("directory for output %s: %w", d, cause(err))}
 		}
 	}
+	if err := r.divide(); err != nil {
+		return err
+	}
 	first, size := r.span()
 	width := len(strconv.Itoa(size - 1))
 	for i := range r.progs {
@@ -230,9 +235,14 @@ func (r *runner) startRank(rank int, label string, null *os.File) *Error {
 	if p.dir != "" {
 		env = environ(env, []string{"PWD=" + p.dir})
 	}
+	place, restore, failed := r.bound(rank, rank-first)
+	if failed != nil {
+		return failed
+	}
 	proc, err := os.StartProcess(p.path, p.args, &os.ProcAttr{
-		Dir: p.dir, Env: environ(env, r.server.Place(rank).Environ()), Files: files, Sys: rankAttr(),
+		Dir: p.dir, Env: environ(env, append(place, r.server.Place(rank).Environ()...)), Files: files, Sys: rankAttr(),
 	})
+	restore()
 	if err != nil {
 		return &Error{StatusCannotRun, fmt.Errorf("rank %d: %s: cannot be run: %w", rank, p.name, cause(err))}
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"weft/internal/launch"
+	"weft/internal/launch/bind"
 )
 
 // Exit statuses of the launcher's own, as shells and timeout(1) have them.
@@ -50,6 +51,8 @@ type Spec struct {
 	Stdout    io.Writer
 	Stderr    io.Writer
 	Signals   <-chan os.Signal // to be passed on; nil: none
+	Bind      *bind.Policy     // which processors ranks are bound to; nil: none
+	Verbose   bool             // say how ranks are bound
 	Janitor   bool             // the program of this process calls Janitor: use one
 
 	// A job on several machines has a launcher on each. One has the address Listen, and Elsewhere ranks besides its own; the others Join

@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bind
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Env is the environment variable that says how ranks are bound where the command line does not.
+const Env = "WEFT_BIND"
+
+// Legal says what Parse takes.
+const Legal = "auto, none, core, or sets of processors, one for each rank, with commas between, as in 0-3,4-7 or 0+2,1+3"
+
+// Policy says which processors the ranks get. The zero value is auto.
+type Policy struct {
+	kind kind
+	sets []Set // of kind listed
+}
+
+type kind uint8
+
+const (
+	auto kind = iota
+	none
+	core
+	listed
+)
+
+// Auto reports whether the policy leaves the choice to the machine, so that what cannot be is no mistake.
+func (p Policy) Auto() bool { return p.kind == auto }
+
+// None reports whether nothing is to be bound.
+func (p Policy) None() bool { return p.kind == none }
+
+// Parse reads a policy.
+func Parse(text string) (Policy, error) {
+	switch text {
+	case "auto":
+		return Policy{}, nil
+	case "none":
+		return Policy{kind: none}, nil
+	case "core":
+		return Policy{kind: core}, nil
+	}
+	p := Policy{kind: listed}
+	for part := range strings.SplitSeq(text, ",") {
+		s, err := parseSet(part, "+")
+		if err != nil {
+			return Policy{}, fmt.Errorf("legal are %s; %w", Legal, err)
+		}
+		p.sets = append(p.sets, s)
+	}
+	return p, nil
+}
+
+// Divide returns the processors of each of so many ranks. Without sets, ranks are not to be bound; why says why not, if that may surprise. The
+// error is a policy that this machine cannot follow.
+func (p Policy) Divide(m *Machine, ranks int) (sets []Set, why string, err error) {
+	cores := m.cores()
+	switch p.kind {
+	case none:
+		return nil, "", nil
+	case auto:
+		switch room := m.room(); {
+		case ranks == 1:
+			return nil, "", nil // it has all
+		case ranks > room && room < len(m.Processors):
+			return nil, fmt.Sprintf("%d ranks have the time of %.3g processors", ranks, m.Quota), nil
+		case ranks > room:
+			return nil, fmt.Sprintf("%d ranks share %d processors", ranks, room), nil
+		case ranks > len(cores):
+			var threads [][]Processor
+			for i := range m.Processors {
+				threads = append(threads, m.Processors[i:i+1])
+			}
+			return divide(threads, ranks), "", nil
+		}
+		return divide(cores, ranks), "", nil
+	case core:
+		if ranks > len(cores) {
+			return nil, "", fmt.Errorf("%d ranks, and %d cores that this launcher may use", ranks, len(cores))
+		}
+		for _, c := range cores[:ranks] {
+			sets = append(sets, setOf(c))
+		}
+		return sets, "", nil
+	}
+	may := setOf(m.Processors)
+	for i, s := range p.sets {
+		for _, cpu := range s {
+			if _, ok := slices.BinarySearch(may, cpu); !ok {
+				return nil, "", fmt.Errorf("set %d has processor %d; this launcher may use %v", i, cpu, may)
+			}
+		}
+	}
+	if len(p.sets) < ranks {
+		return nil, "", fmt.Errorf("there are %d sets for %d ranks; a set for each is needed", len(p.sets), ranks)
+	}
+	return p.sets[:ranks], "", nil
+}
+
+// divide gives each rank a contiguous part, the first ones one more if it does not come out even.
+func divide(units [][]Processor, ranks int) (sets []Set) {
+	n, more := len(units)/ranks, len(units)%ranks
+	for r := range ranks {
+		k := n
+		if r < more {
+			k++
+		}
+		sets = append(sets, setOf(units[:k]...))
+		units = units[k:]
+	}
+	return sets
+}

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package job
+
+import (
+	"fmt"
+
+	"weft/internal/launch"
+	"weft/internal/launch/bind"
+)
+
+// divide says which processors the ranks of this launcher get, if they are bound.
+func (r *runner) divide() *Error {
+	p := r.spec.Bind
+	if p == nil || p.None() {
+		return nil
+	}
+	sets, why, err := divide(*p, len(r.progs))
+	switch {
+	case err != nil && !p.Auto():
+		return &Error{StatusUsage, fmt.Errorf("ranks cannot be bound: %w", err)}
+	case err != nil:
+		why = err.Error()
+	}
+	r.sets = sets
+	if why != "" {
+		r.detail("ranks are not bound to processors: %s", why)
+	}
+	return nil
+}
+
+func divide(p bind.Policy, ranks int) ([]bind.Set, string, error) {
+	m, err := bind.Here()
+	if err != nil {
+		return nil, "", err
+	}
+	return p.Divide(m, ranks)
+}
+
+// detail says what only some want to know.
+func (r *runner) detail(format string, args ...any) {
+	if r.spec.Verbose {
+		r.say(format, args...)
+	}
+}
+
+// bound binds the thread that is about to start the i-th rank of this launcher. It returns what the rank has to be told, and the function that
+// gives the thread its processors back.
+func (r *runner) bound(rank, i int) (env []string, restore func(), _ *Error) {
+	if r.sets == nil {
+		return []string{launch.EnvBound + "="}, func() {}, nil
+	}
+	s := r.sets[i]
+	back, err := bind.Thread(s)
+	if err != nil {
+		// Somebody has changed what this process may use, a moment ago.
+		if !r.spec.Bind.Auto() {
+			return nil, nil, &Error{StatusUsage, fmt.Errorf("rank %d cannot be bound to %w", rank, err)}
+		}
+		r.say("rank %d is not bound to processors: %v", rank, err)
+		return []string{launch.EnvBound + "="}, func() {}, nil
+	}
+	r.detail("rank %d is bound to processors %v", rank, s)
+	return []string{launch.EnvBound + "=" + s.String()}, func() {
+		if err := back(); err != nil {
+			r.say("the launcher stays bound to processors %v: %v", s, err)
+		}
+	}, nil
+}
