@@ -28,10 +28,13 @@ const (
 	blameTime = 100 * time.Millisecond
 	// blameAgain is how often it is looked whether what is known to come has come.
 	blameAgain = 10 * time.Millisecond
-	// causeTime is how long that may take: the end of a rank that another one blames, or that the kernel has begun to end. A guess at what
-	// a loaded machine needs, or a program that puts its affairs in order.
-	causeTime = 5 * time.Second
+	// dyingTime is how long the kernel may take to end a process. It comes to it for certain, if it finds the time.
+	dyingTime = time.Minute
 )
+
+// causeTime is how long the end of a rank is waited for that another one blames. A guess at what a program needs to put its affairs in order. Tests
+// have another.
+var causeTime = 10 * time.Second
 
 // failure is how a rank has failed.
 type failure struct {
@@ -82,7 +85,7 @@ func (r *runner) failed(f failure) {
 
 // judge reports the failures that are kept, unless a worse one is known to come.
 func (r *runner) judge() {
-	if r.state == running && r.worseToCome() && time.Since(r.firstAt) < causeTime {
+	if r.state == running && r.worseToCome() {
 		r.blame = time.After(blameAgain)
 		return
 	}
@@ -91,16 +94,20 @@ func (r *runner) judge() {
 
 // worseToCome says whether a failure is to come that may be the cause of those that are kept.
 func (r *runner) worseToCome() bool {
+	waited := time.Since(r.firstAt)
+	for _, p := range r.procs {
+		if !p.ended && !p.remote && waited < dyingTime && dying(p.proc.Pid) {
+			return true
+		}
+	}
+	if waited >= causeTime {
+		return false
+	}
 	own := false // one of the failures that are kept is due to no other rank
 	for _, f := range r.failures {
 		own = own || f.class != led
 		if f.p.remote && !f.p.ended {
 			return true // its connection has ended, and its launcher is still to say how the process did
-		}
-	}
-	for _, p := range r.procs {
-		if !p.ended && !p.remote && dying(p.proc.Pid) {
-			return true
 		}
 	}
 	return !own && slices.ContainsFunc(r.failures, func(f failure) bool { return f.cause >= 0 && !r.process(f.cause).ended })
