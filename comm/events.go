@@ -14,7 +14,10 @@ func (w *world) observe(rec *event.Recorder) {
 		return
 	}
 	rec.Attach()
-	group := rec.Group()
+	group := 0 // of the run that processes make together; see replay.JobGroup
+	if !w.apart {
+		group = rec.Group()
+	}
 	for r, p := range w.procs {
 		if p != nil {
 			p.ev = rec.Shared(event.Place{Kind: event.RankPlace, Group: group, Index: r})

@@ -15,6 +15,11 @@ import (
 	"weft/comm"
 )
 
+func init() {
+	programs["late"] = func() error { return lateProgram(false) }
+	programs["late, others exit"] = func() error { return lateProgram(true) }
+}
+
 // lateProgram is a weft program whose rank 1 fails, and then takes its time to end. The others end as soon as they hear of it: in order, or
 // in the middle of what they do.
 func lateProgram(exit bool) error {

@@ -6,6 +6,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 
@@ -27,6 +28,8 @@ Of the job, before the first program:
   -o, -output DIR  write the output of rank R to DIR/rank.R.out and DIR/rank.R.err
   -bind WHAT       bind ranks to processors: auto, none, core, or a set for each rank, as in 0-3,4-7 or 0+2,1+3 (auto)
   -v, -verbose     say how ranks are bound
+  -trace FILE      record what all ranks do (WEFT_TRACE). FILE.json: make one timeline of it at the end, also when a rank has
+                   failed, and leave the recordings beside it, FILE.rankR.json.weft; another name: recordings only
   -keep-going      when a rank fails, leave the others
   -timeout D       end the job after a time such as 90s or 2h, with exit status 124
   -grace D         how long ranks have to end after SIGTERM before they are killed (5s)
@@ -81,7 +84,7 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			return runJob(spec)
+			return runTraced(cmd.ErrOrStderr(), spec)
 		},
 	}
 }
@@ -90,6 +93,27 @@ func newRun() *cobra.Command {
 type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// runTraced runs a job and, if that is wanted, makes a timeline of it, however it has ended.
+func runTraced(errOut io.Writer, spec runSpec) error {
+	if spec.trace == "" {
+		return runJob(spec.Spec)
+	}
+	traced, err := traceJob(&spec.Spec, spec.trace)
+	if err != nil {
+		return err
+	}
+	err = runJob(spec.Spec)
+	if status := exitStatus(0); err != nil && !errors.As(err, &status) {
+		return err // it was not started
+	}
+	if e := traced.merge(errOut); e != nil && err != nil {
+		fmt.Fprintf(errOut, "weft run: %v\n", e) // the job's own failure counts
+	} else if e != nil {
+		return e
+	}
+	return err
+}
 
 // runJob runs a job with this process's descriptors and signals.
 func runJob(spec job.Spec) error {

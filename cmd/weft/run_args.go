@@ -18,36 +18,42 @@ import (
 	"weft/internal/launch/job"
 )
 
+// runSpec is a job, with what is to be done besides running it.
+type runSpec struct {
+	job.Spec
+	trace string // what -trace says; "": nothing
+}
+
 // runOption is an option of "weft run".
 type runOption struct {
 	names []string
 	value string // what it takes; "": nothing
 	job   bool   // of the job, and so before the first program only
-	set   func(spec *job.Spec, part *job.Part, value string) error
+	set   func(spec *runSpec, part *job.Part, value string) error
 }
 
 var runOptions = []runOption{
-	{[]string{"n", "np"}, "a number of ranks", false, func(_ *job.Spec, p *job.Part, v string) (err error) {
+	{[]string{"n", "np"}, "a number of ranks", false, func(_ *runSpec, p *job.Part, v string) (err error) {
 		if p.Ranks, err = strconv.Atoi(v); err != nil || p.Ranks < 1 || p.Ranks > launch.MaxRanks {
 			return fmt.Errorf("it must be a number of ranks, 1 to %d", launch.MaxRanks)
 		}
 		return nil
 	}},
-	{[]string{"wdir"}, "a directory", false, func(_ *job.Spec, p *job.Part, v string) error {
+	{[]string{"wdir"}, "a directory", false, func(_ *runSpec, p *job.Part, v string) error {
 		if v == "" {
 			return fmt.Errorf("it must be a directory")
 		}
 		p.Dir = v
 		return nil
 	}},
-	{[]string{"env"}, "NAME=VALUE", false, func(_ *job.Spec, p *job.Part, v string) error {
+	{[]string{"env"}, "NAME=VALUE", false, func(_ *runSpec, p *job.Part, v string) error {
 		if name, _, ok := strings.Cut(v, "="); !ok || name == "" {
 			return fmt.Errorf("it must be NAME=VALUE")
 		}
 		p.Env = append(p.Env, v)
 		return nil
 	}},
-	{[]string{"x"}, "NAME=VALUE or NAME", false, func(_ *job.Spec, p *job.Part, v string) error {
+	{[]string{"x"}, "NAME=VALUE or NAME", false, func(_ *runSpec, p *job.Part, v string) error {
 		name, _, ok := strings.Cut(v, "=")
 		switch {
 		case name == "":
@@ -59,35 +65,36 @@ var runOptions = []runOption{
 		}
 		return nil
 	}},
-	{[]string{"l", "label"}, "", true, func(s *job.Spec, _ *job.Part, _ string) error { s.Label = true; return nil }},
-	{[]string{"o", "output"}, "a directory", true, func(s *job.Spec, _ *job.Part, v string) error {
+	{[]string{"l", "label"}, "", true, func(s *runSpec, _ *job.Part, _ string) error { s.Label = true; return nil }},
+	{[]string{"o", "output"}, "a directory", true, func(s *runSpec, _ *job.Part, v string) error {
 		if v == "" {
 			return fmt.Errorf("it must be a directory")
 		}
 		s.OutputDir = v
 		return nil
 	}},
-	{[]string{"bind"}, "what ranks are bound to", true, func(s *job.Spec, _ *job.Part, v string) error {
+	{[]string{"bind"}, "what ranks are bound to", true, func(s *runSpec, _ *job.Part, v string) error {
 		p, err := bind.Parse(v)
 		s.Bind = &p
 		return err
 	}},
-	{[]string{"v", "verbose"}, "", true, func(s *job.Spec, _ *job.Part, _ string) error { s.Verbose = true; return nil }},
-	{[]string{"keep-going"}, "", true, func(s *job.Spec, _ *job.Part, _ string) error { s.KeepGoing = true; return nil }},
-	{[]string{"timeout"}, "a time", true, func(s *job.Spec, _ *job.Part, v string) (err error) { s.Timeout, err = parseTime(v); return err }},
-	{[]string{"listen"}, "HOST:PORT", true, func(s *job.Spec, _ *job.Part, v string) error { s.Listen = v; return nonEmpty(v, "HOST:PORT") }},
-	{[]string{"elsewhere"}, "a number of ranks", true, func(s *job.Spec, _ *job.Part, v string) (err error) {
+	{[]string{"v", "verbose"}, "", true, func(s *runSpec, _ *job.Part, _ string) error { s.Verbose = true; return nil }},
+	{[]string{"trace"}, "a file", true, func(s *runSpec, _ *job.Part, v string) error { s.trace = v; return nonEmpty(v, "a file") }},
+	{[]string{"keep-going"}, "", true, func(s *runSpec, _ *job.Part, _ string) error { s.KeepGoing = true; return nil }},
+	{[]string{"timeout"}, "a time", true, func(s *runSpec, _ *job.Part, v string) (err error) { s.Timeout, err = parseTime(v); return err }},
+	{[]string{"listen"}, "HOST:PORT", true, func(s *runSpec, _ *job.Part, v string) error { s.Listen = v; return nonEmpty(v, "HOST:PORT") }},
+	{[]string{"elsewhere"}, "a number of ranks", true, func(s *runSpec, _ *job.Part, v string) (err error) {
 		s.Elsewhere, err = parseNumber(v, "ranks", launch.MaxRanks)
 		return err
 	}},
-	{[]string{"join"}, "HOST:PORT", true, func(s *job.Spec, _ *job.Part, v string) error { s.Join = v; return nonEmpty(v, "HOST:PORT") }},
-	{[]string{"first"}, "the number of a rank", true, func(s *job.Spec, _ *job.Part, v string) (err error) {
+	{[]string{"join"}, "HOST:PORT", true, func(s *runSpec, _ *job.Part, v string) error { s.Join = v; return nonEmpty(v, "HOST:PORT") }},
+	{[]string{"first"}, "the number of a rank", true, func(s *runSpec, _ *job.Part, v string) (err error) {
 		s.First, err = parseNumber(v, "the first rank", launch.MaxRanks-1)
 		return err
 	}},
-	{[]string{"secret-file"}, "a file", true, func(s *job.Spec, _ *job.Part, v string) error { s.SecretFile = v; return nonEmpty(v, "a file") }},
-	{[]string{"wait"}, "a time", true, func(s *job.Spec, _ *job.Part, v string) (err error) { s.Wait, err = parseTime(v); return err }},
-	{[]string{"grace"}, "a time", true, func(s *job.Spec, _ *job.Part, v string) (err error) { s.Grace, err = parseTime(v); return err }},
+	{[]string{"secret-file"}, "a file", true, func(s *runSpec, _ *job.Part, v string) error { s.SecretFile = v; return nonEmpty(v, "a file") }},
+	{[]string{"wait"}, "a time", true, func(s *runSpec, _ *job.Part, v string) (err error) { s.Wait, err = parseTime(v); return err }},
+	{[]string{"grace"}, "a time", true, func(s *runSpec, _ *job.Part, v string) (err error) { s.Grace, err = parseTime(v); return err }},
 }
 
 func nonEmpty(v, what string) error {
@@ -117,7 +124,7 @@ func parseTime(v string) (time.Duration, error) {
 var clusterOptions = []string{"H", "host", "hosts", "hostfile", "f", "machinefile", "ppn", "N", "npernode"}
 
 // parseRun reads a command line. help: it asks for help.
-func parseRun(args []string) (spec job.Spec, help bool, err error) {
+func parseRun(args []string) (spec runSpec, help bool, err error) {
 	for first := true; ; first = false {
 		part := job.Part{Ranks: 1}
 		for len(args) > 0 && len(args[0]) > 1 && args[0][0] == '-' {
@@ -172,7 +179,7 @@ func parseRun(args []string) (spec job.Spec, help bool, err error) {
 }
 
 // parseRunOption reads the option that args begin with, and returns the arguments after it.
-func parseRunOption(spec *job.Spec, part *job.Part, args []string, first bool) ([]string, error) {
+func parseRunOption(spec *runSpec, part *job.Part, args []string, first bool) ([]string, error) {
 	name, value, has := strings.Cut(strings.TrimPrefix(args[0][1:], "-"), "=")
 	i := slices.IndexFunc(runOptions, func(o runOption) bool { return slices.Contains(o.names, name) })
 	if i < 0 {

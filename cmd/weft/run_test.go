@@ -50,10 +50,13 @@ func TestMain(m *testing.M) {
 	}
 }
 
+// programs are those of other files, by role.
+var programs = map[string]func() error{}
+
 // program is a weft program: it says who it is, and fails if it is told to.
 func program(role string) error {
-	if role == "late" || role == "late, others exit" {
-		return lateProgram(role != "late")
+	if f := programs[role]; f != nil {
+		return f()
 	}
 	var cfg comm.Config
 	if role == "three" {
@@ -218,7 +221,7 @@ func TestRunArguments(t *testing.T) {
 		{"-n 4097 a", "1 to 4096"},
 		{"-np x a", "-np x: it must be a number of ranks"},
 		{"-n=-1 a", "-n -1: it must be"},
-		{"-frob a", "unknown option -frob; legal are -bind, -elsewhere, -env, -first, -grace, -join, -keep-going, -l, -label, -listen, -n, -np, -o, -output, -secret-file, -timeout, -v, -verbose, -wait, -wdir, -x, -h"},
+		{"-frob a", "unknown option -frob; legal are -bind, -elsewhere, -env, -first, -grace, -join, -keep-going, -l, -label, -listen, -n, -np, -o, -output, -secret-file, -timeout, -trace, -v, -verbose, -wait, -wdir, -x, -h"},
 		{"--host a b", "-host: weft run starts ranks on its own machine only, and is no launcher for clusters; on another one, start another weft run with -join"},
 		{"-hostfile f a", "start another weft run with -join"},
 		{"-elsewhere 0 a", "-elsewhere 0: it must be the number of ranks, 1 to 4096"},

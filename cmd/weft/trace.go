@@ -4,15 +4,19 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"weft/internal/event"
 	"weft/internal/event/check"
+	"weft/internal/event/journal"
 	"weft/internal/event/replay"
 	"weft/internal/event/timeline"
 )
@@ -23,20 +27,28 @@ func newTrace() *cobra.Command {
 		Use:   "trace",
 		Short: "Read, check and convert recorded traces",
 		Long: `trace reads what programs record of themselves: started with WEFT_TRACE=FILE, a weft program writes its events to FILE.
-The files of the processes of one run are given together.`,
+The files of the processes of one run are given together: by name, as a pattern, or as the directory where they are.`,
 		Args: legalCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	files := arguments(cobra.MinimumNArgs(1), "the traces of one run, one or more files")
+	files := arguments(cobra.MinimumNArgs(1), "the traces of one run, one or more files or directories")
 	file := ""
 	view := &cobra.Command{
 		Use:   "timeline FILE...",
 		Short: "Make a timeline of traces, for ui.perfetto.dev or chrome://tracing",
 		Long: `timeline makes one timeline of the traces of one run, a file for each process. Times of processes on one machine are
-compared by its clock.`,
-		Example: "  weft trace timeline -o run.json run.rank*.weft",
-		Args:    files,
-		RunE:    func(cmd *cobra.Command, args []string) error { return writeTimeline(cmd.OutOrStdout(), file, args) },
+compared by its clock. The clocks of several machines are compared by the messages between them, as no message arrives before
+it is sent; by how much they were moved, and what doubt is left, is said on standard error and in the timeline.`,
+		Example: `  weft trace timeline -o run.json run.rank*.weft
+  weft trace timeline -o run.json traces`,
+		Args: files,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			names, err := recordings(args)
+			if err != nil {
+				return err
+			}
+			return writeTimeline(cmd.OutOrStdout(), cmd.ErrOrStderr(), file, names)
+		},
 	}
 	view.Flags().StringVarP(&file, "output", "o", "", "the file to be written; standard output if not given")
 	c.AddCommand(view, &cobra.Command{
@@ -44,12 +56,24 @@ compared by its clock.`,
 		Short:   "Replay traces through the legal states of tasks, slots and requests",
 		Example: "  WEFT_TRACE=run.weft ./prog && weft trace check run.weft",
 		Args:    files,
-		RunE:    func(cmd *cobra.Command, args []string) error { return checkTrace(cmd.OutOrStdout(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			names, err := recordings(args)
+			if err != nil {
+				return err
+			}
+			return checkTrace(cmd.OutOrStdout(), names)
+		},
 	}, &cobra.Command{
 		Use:   "print FILE...",
 		Short: "Print the events of traces, a line each, in the order of their times",
 		Args:  files,
-		RunE:  func(cmd *cobra.Command, args []string) error { return printTrace(cmd.OutOrStdout(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			names, err := recordings(args)
+			if err != nil {
+				return err
+			}
+			return printTrace(cmd.OutOrStdout(), names)
+		},
 	}, &cobra.Command{
 		Use:   "events",
 		Short: "Print the page of the documentation that lists the events",
@@ -102,12 +126,20 @@ func printTrace(out io.Writer, names []string) error {
 	return nil
 }
 
-// writeTimeline makes a timeline in a file, or on standard output.
-func writeTimeline(out io.Writer, file string, names []string) error {
+// writeTimeline makes a timeline in a file, or on standard output, and says what is to be known of it. Who looks at a file while it is made
+// sees the one before.
+func writeTimeline(out, errOut io.Writer, file string, names []string) error {
+	notes, err := timelineNotes(names)
+	if err != nil {
+		return err
+	}
+	for _, n := range notes {
+		fmt.Fprintf(errOut, "weft trace: %s\n", n)
+	}
 	if file == "" || file == "-" {
 		return timeline.Write(out, names...)
 	}
-	f, err := os.Create(file)
+	f, err := os.Create(file + ".part")
 	if err != nil {
 		return err
 	}
@@ -115,5 +147,62 @@ func writeTimeline(out io.Writer, file string, names []string) error {
 	if e := f.Close(); err == nil {
 		err = e
 	}
+	if err == nil || errors.Is(err, journal.ErrCut) {
+		err = errors.Join(err, os.Rename(f.Name(), file))
+	} else {
+		_ = os.Remove(f.Name()) // err says why there is none
+	}
 	return err
+}
+
+// timelineNotes says how the times of several machines were compared, and which ranks are missing.
+func timelineNotes(names []string) ([]string, error) {
+	set, err := replay.Open(names...)
+	if err != nil {
+		return nil, err
+	}
+	defer set.Close()
+	notes := set.Clocks()
+	if missing := set.Missing(); len(missing) > 0 {
+		notes = append(notes, fmt.Sprintf("there is no recording of rank %s of %d", strings.Trim(strings.ReplaceAll(fmt.Sprint(missing), " ", ", "), "[]"), set.Head(0).Ranks))
+	}
+	return notes, nil
+}
+
+// recordings returns the files that arguments name: files, directories with all their recordings, and patterns that no shell has replaced.
+func recordings(args []string) (names []string, err error) {
+	for _, arg := range args {
+		st, err := os.Stat(arg)
+		switch {
+		case err == nil && st.IsDir():
+			found, err := filepath.Glob(filepath.Join(escapePattern(arg), "*"+recordingSuffix))
+			if err == nil && len(found) == 0 {
+				err = fmt.Errorf("directory %s has no recordings, which are files *%s", arg, recordingSuffix)
+			}
+			if err != nil {
+				return nil, err
+			}
+			names = append(names, found...)
+		case err != nil && strings.ContainsAny(arg, "*?["):
+			found, err := filepath.Glob(arg)
+			if err == nil && len(found) == 0 {
+				err = errors.New("no file has such a name")
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", arg, err)
+			}
+			names = append(names, found...)
+		default:
+			names = append(names, arg) // opening it says what is wrong with it
+		}
+	}
+	return names, nil
+}
+
+// recordingSuffix ends the names of recordings in a directory.
+const recordingSuffix = ".weft"
+
+// escapePattern makes a name a pattern that is just that name.
+func escapePattern(name string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
 }

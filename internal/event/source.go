@@ -8,7 +8,7 @@ import "sync/atomic"
 // Place says whose events a source has.
 type Place struct {
 	Kind PlaceKind
-	// Group tells apart runtimes, or runs of ranks, of one process: 1, 2, …
+	// Group tells apart runtimes, or runs of ranks, of one process: 1, 2, … The run that the processes of a job make together has 0 in each.
 	Group int
 	// Index is the slot or the rank.
 	Index int

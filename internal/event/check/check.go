@@ -25,6 +25,9 @@ type Options struct {
 	Partial bool
 	// Name tells where tasks come from, for messages; nil for no names.
 	Name func(process int, spec uint32) string
+	// Has says whether the recording of a rank of the job is among those that are checked; nil: it is not known. Only then a message that such a
+	// rank is said to have sent, and has not, is a finding. Ranks of one process are always there.
+	Has func(rank int) bool
 	// Most is how many findings are kept. 0 means 20.
 	Most int
 }
@@ -37,6 +40,7 @@ type Checker struct {
 	failed   map[key]bool   // runs that have, by main task
 	slots    map[slotKey]*slot
 	requests map[key]*request
+	under    map[replay.Message]int // messages that were sent and are not matched
 	windows  map[windowKey]*window
 	late     []waiting // events that wait for another one to make them legal, oldest first
 	start    int64     // time of the first event
@@ -64,7 +68,7 @@ func New(o Options) *Checker {
 	if o.Most == 0 {
 		o.Most = 20
 	}
-	return &Checker{opt: o, tasks: map[key]*task{}, gone: map[key]uint64{}, failed: map[key]bool{}, slots: map[slotKey]*slot{}, requests: map[key]*request{}, windows: map[windowKey]*window{}}
+	return &Checker{opt: o, tasks: map[key]*task{}, gone: map[key]uint64{}, failed: map[key]bool{}, slots: map[slotKey]*slot{}, requests: map[key]*request{}, under: map[replay.Message]int{}, windows: map[windowKey]*window{}}
 }
 
 // Partial reports whether the checker knows that events are missing.
@@ -246,6 +250,16 @@ func Files(o Options, names ...string) (seen int, partial bool, err error) {
 			}
 			return s.Where
 		}
+	}
+	if doubt, ok := set.Doubt(); ok {
+		if o.Slack == 0 {
+			o.Slack = Slack + 2*doubt
+		}
+		there := map[int]bool{}
+		for i := range set.Processes() {
+			there[set.Head(i).Rank] = true
+		}
+		o.Has = func(rank int) bool { return there[rank] }
 	}
 	c := New(o)
 	for e, err := range set.Events() {

@@ -27,6 +27,7 @@ var (
 	slot1 = event.Place{Kind: event.SlotPlace, Group: 1, Index: 1}
 	out   = event.Place{Kind: event.OtherPlace, Group: 1}
 	rank0 = event.Place{Kind: event.RankPlace, Group: 1}
+	rank1 = event.Place{Kind: event.RankPlace, Group: 1, Index: 1}
 )
 
 func on(p event.Place, k event.Kind, words ...uint64) line {
@@ -38,6 +39,7 @@ func on(p event.Place, k event.Kind, words ...uint64) line {
 // play gives the lines to a checker, a millisecond apart, and returns the findings.
 func play(lines []line, apart time.Duration) string {
 	c := New(Options{})
+	lines = append([]line{on(rank1, event.SendPosted, 0, event.PeerB(0, 7))}, lines...) // what request 9 of the good program matches
 	ids := map[event.Place]int{}
 	for i, l := range lines {
 		if _, ok := ids[l.at]; !ok {
@@ -66,7 +68,7 @@ func good() []line {
 		on(rank0, event.RecvPosted, 9), on(rank0, event.Bound, 9, 2), on(slot1, event.Ended, 2, 1),
 		on(slot0, event.Spawned, 4, 1, event.SpawnedReady<<48), on(slot0, event.Started, 4, 1), on(slot0, event.Ended, 4, 0, event.EndedCompleted),
 		on(slot0, event.Blocked, 1), on(slot0, event.SlotGiven), on(slot0, event.SlotTaken),
-		on(rank0, event.Matched, 9), on(rank0, event.RequestDone, 9), on(out, event.HoldDown, 2), on(out, event.Released, 2),
+		on(rank0, event.Matched, 9, event.PeerB(1, 7)), on(rank0, event.RequestDone, 9), on(out, event.HoldDown, 2), on(out, event.Released, 2),
 		on(out, event.Completed, 2), on(out, event.Ready, 3, 2),
 		on(slot1, event.Started, 3), on(slot1, event.Ended, 3, 0, event.EndedCompleted), on(slot1, event.Unblocked, 1), on(slot1, event.Parked),
 		on(slot0, event.Resumed, 1), on(slot0, event.Ended, 1), on(slot0, event.Completed, 1),
@@ -131,6 +133,8 @@ func TestDamages(t *testing.T) {
 			return append(l[:15:15], append([]line{on(rank0, event.RecvPosted, 9)}, l[15:]...)...)
 		}, "request 9 is pending: a number is given once"},
 		{"done and not matched", drop(event.Matched, 1), "request 9 has not matched a message"},
+		{"nobody has sent it", func(l []line) []line { l[22].words[1] = event.PeerB(1, 8); return l }, "rank 1 has sent rank 0 no such message: all with tag 8 of communicator 0 are matched"},
+		{"sent once, matched twice", end(on(rank0, event.Matched, 0, event.PeerB(1, 7))), "rank 1 has sent rank 0 no such message"},
 		{"never done", drop(event.RequestDone, 1), "at the end: request 9 is never complete"},
 		{"bound to what is over", end(on(rank0, event.Bound, 9, 3)), "task 3 is over: only a body, or OnReady, binds a request"},
 		{"an epoch left out", func(l []line) []line { l[35].words[2] = 2; return l }, "window 5: epoch 2 is closed after epoch 0"},

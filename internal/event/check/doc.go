@@ -30,6 +30,9 @@
 //	posted    until matched, if it receives, or done
 //	done
 //
+// A message that is matched has been sent, by whichever process: of those with one communicator, sender, receiver and tag, never more are matched than
+// were sent. Where the file of the sender is missing, or how its clock stands is not known, that is not checked.
+//
 // # Windows
 //
 // The fences of a window close epochs 1, 2, … at each rank; what is durable has been closed.

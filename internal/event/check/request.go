@@ -23,15 +23,21 @@ func (c *Checker) requestEvent(e *replay.Event) error {
 	r := c.requests[id]
 	switch e.Kind() {
 	case event.SendPosted, event.RecvPosted, event.CollectiveBegun:
+		if r != nil && e.A != 0 {
+			return fmt.Errorf("request %d is pending: a number is given once", e.A)
+		}
+		if e.Kind() == event.SendPosted {
+			c.under[replay.MessageOf(e)]++
+		}
 		if e.A == 0 {
 			return nil // a blocking call that nobody can name
 		}
-		if r != nil {
-			return fmt.Errorf("request %d is pending: a number is given once", e.A)
-		}
 		c.requests[id] = &request{kind: e.Kind()}
 	case event.Matched:
+		m := replay.MessageOf(e)
 		switch {
+		case c.under[m] == 0 && c.has(m):
+			return fmt.Errorf("rank %d has sent rank %d no such message: all with tag %d of communicator %d are matched", m.From, m.To, m.Tag, m.Comm)
 		case e.A == 0:
 		case r == nil:
 			return fmt.Errorf("%w: request %d is not pending", errUnknown, e.A)
@@ -41,6 +47,9 @@ func (c *Checker) requestEvent(e *replay.Event) error {
 			return fmt.Errorf("request %d has matched a message before", e.A)
 		default:
 			r.matched = true
+		}
+		if c.under[m]--; c.under[m] <= 0 {
+			delete(c.under, m)
 		}
 	case event.RequestDone:
 		if r == nil {
@@ -60,6 +69,11 @@ func (c *Checker) requestEvent(e *replay.Event) error {
 		}
 	}
 	return nil
+}
+
+// has says whether all sendings of such messages are in what is checked.
+func (c *Checker) has(m replay.Message) bool {
+	return m.Process >= 0 || c.opt.Has != nil && c.opt.Has(m.From)
 }
 
 // pending lists requests that are not done.

@@ -27,10 +27,10 @@ func Create(file string) (event.Sink, error) {
 	rank, ranks := place()
 	json := ""
 	if strings.HasSuffix(file, ".json") {
-		json = part(file, rank)
+		json = Part(file, rank)
 		file += ".weft"
 	}
-	j, err := journal.Create(part(file, rank), journal.Head{Rank: rank, Ranks: ranks})
+	j, err := journal.Create(Part(file, rank), journal.Head{Rank: rank, Ranks: ranks})
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +50,8 @@ func Open(file string, ring int) (*event.Recorder, error) {
 	return rec, nil
 }
 
-// part returns the name of one process's file: run.rank3.weft for run.weft.
-func part(file string, rank int) string {
+// Part returns the name of one process's file: run.rank3.weft for run.weft.
+func Part(file string, rank int) string {
 	if rank < 0 {
 		return file
 	}

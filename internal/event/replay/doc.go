@@ -10,7 +10,7 @@
 // Memory is bounded: of each recording, what happened in the last Horizon before the place that is read is kept, to be
 // sorted.
 //
-// Times of one machine are compared by its clock; those of several machines by their clocks of the day, as far apart as these may be.
+// Times of one machine are compared by its clock; those of several machines by the messages between them: README.md.
 //
 // All of it belongs to one goroutine.
 package replay

@@ -27,6 +27,7 @@ type Event struct {
 type order struct {
 	start   event.Moment
 	rate    float64 // nanoseconds per tick
+	fixed   bool    // start and rate are known, and stay
 	held    []Event
 	process int
 	shift   int64 // to be added to times
@@ -42,12 +43,17 @@ func (o *order) add(s event.Source, recs []event.Record) {
 
 // moment takes a pair of clock readings and calls out with what is older by the horizon, in order.
 func (o *order) moment(m event.Moment, out func(*Event)) {
-	if m.Ticks > o.start.Ticks {
+	if m.Ticks > o.start.Ticks && !o.fixed {
 		o.rate = float64(m.Wall-o.start.Wall) / float64(m.Ticks-o.start.Ticks)
 	}
 	if o.rate > 0 {
 		o.release(m.Ticks-int64(float64(Horizon)/o.rate), out)
 	}
+}
+
+// time returns the time at a tick.
+func (o *order) time(ticks int64) int64 {
+	return o.start.Wall + int64(float64(ticks-o.start.Ticks)*o.rate) + o.shift
 }
 
 // release calls out with what happened before some tick, in order. Events of one source with the same time stay in their order.
@@ -59,7 +65,7 @@ func (o *order) release(before int64, out func(*Event)) {
 	n, _ := slices.BinarySearchFunc(o.held, before, func(e Event, t int64) int { return cmp.Compare(e.Ticks(), t) })
 	for i := range o.held[:n] {
 		e := &o.held[i]
-		e.Time = max(o.last, o.start.Wall+int64(float64(e.Ticks()-o.start.Ticks)*o.rate)+o.shift)
+		e.Time = max(o.last, o.time(e.Ticks()))
 		o.last = e.Time
 		out(e)
 	}

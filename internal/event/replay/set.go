@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"slices"
 
 	"weft/internal/event"
 	"weft/internal/event/journal"
@@ -16,8 +17,8 @@ import (
 
 // Set is the files of one run.
 type Set struct {
-	names  []string
-	traces []*trace
+	traces   []*trace   // by rank
+	machines []*machine // of several traces
 }
 
 // trace is one file that is read.
@@ -31,10 +32,10 @@ type trace struct {
 	err   error // io.EOF after a whole file
 }
 
-// Open opens the files of one run, a file for each process. The error names the file.
+// Open opens the files of one run, a file for each process. The error names the file. Processes are numbered by rank.
 func Open(names ...string) (*Set, error) {
-	s := &Set{names: names}
-	for i, name := range names {
+	s := &Set{}
+	for _, name := range names {
 		f, err := os.Open(name)
 		if err != nil {
 			s.Close()
@@ -46,9 +47,53 @@ func Open(names ...string) (*Set, error) {
 			s.Close()
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		s.traces = append(s.traces, &trace{Reader: r, name: name, file: f, order: order{start: r.Head.Start, process: i}})
+		s.traces = append(s.traces, &trace{Reader: r, name: name, file: f, order: order{start: r.Head.Start}})
 	}
+	slices.SortStableFunc(s.traces, func(a, b *trace) int { return a.Head.Rank - b.Head.Rank })
+	for i, t := range s.traces {
+		t.order.process = i
+		if err := s.fits(i); err != nil {
+			s.Close()
+			return nil, fmt.Errorf("%s: %w", t.name, err)
+		}
+	}
+	s.align()
 	return s, nil
+}
+
+// fits says whether a file can be of the same run as those before it.
+func (s *Set) fits(i int) error {
+	if i == 0 {
+		return nil
+	}
+	t, before := s.traces[i], s.traces[i-1]
+	switch {
+	case before.Head.Rank < 0:
+		return nil // not one of several; who gives them together wants them so
+	case t.Head.Ranks != before.Head.Ranks:
+		return fmt.Errorf("it is of a run of %d ranks, and %s of one of %d; the files of one run belong together", t.Head.Ranks, before.name, before.Head.Ranks)
+	case t.Head.Rank == before.Head.Rank:
+		return fmt.Errorf("it is of rank %d, and so is %s; the files of one run belong together, one for each rank", t.Head.Rank, before.name)
+	}
+	return nil
+}
+
+// Missing returns the ranks of the run of which there is no file.
+func (s *Set) Missing() (ranks []int) {
+	next, all := 0, 0
+	for _, t := range s.traces {
+		if t.Head.Rank < 0 {
+			return nil
+		}
+		for ; next < t.Head.Rank; next++ {
+			ranks = append(ranks, next)
+		}
+		next, all = t.Head.Rank+1, t.Head.Ranks
+	}
+	for ; next < all; next++ {
+		ranks = append(ranks, next)
+	}
+	return ranks
 }
 
 // Close closes the files.
@@ -100,11 +145,14 @@ func (s *Set) Events() iter.Seq2[*Event, error] {
 				return
 			}
 		}
+		var cut []error
 		for _, t := range s.traces {
 			if !errors.Is(t.err, io.EOF) {
-				yield(nil, fmt.Errorf("%s: %w", t.name, t.err))
-				return
+				cut = append(cut, fmt.Errorf("%s: %w", t.name, t.err))
 			}
+		}
+		if err := errors.Join(cut...); err != nil {
+			yield(nil, err)
 		}
 	}
 }

@@ -10,14 +10,6 @@ import (
 	"weft/internal/event/replay"
 )
 
-// message names those that match in the order in which they are sent.
-type message struct {
-	group    int // run of ranks
-	comm     uint64
-	from, to int
-	tag      int32
-}
-
 // arrival is one end of a message whose other end has not been seen. The arrival may be seen first, as clocks have it.
 type arrival struct {
 	at micros
@@ -35,13 +27,12 @@ func (t *writer) messageEvent(e *replay.Event) {
 	id := key{e.Process, e.A}
 	peer, tag := int(int32(uint32(e.B))), int32(uint32(e.B>>32))
 	bytes, comm := e.C&(1<<40-1), e.C>>40
-	here := e.Source.Place.Index
 	switch e.Kind() {
 	case event.SendPosted:
 		name := fmt.Sprintf("send to %d", peer)
 		at := t.mark(p, name, map[string]any{"tag": tag, "bytes": bytes, "communicator": comm})
 		t.begin(id, p, name)
-		t.send(message{e.Source.Place.Group, comm, here, peer, tag}, at, p)
+		t.send(replay.MessageOf(e), at, p)
 	case event.RecvPosted:
 		name := fmt.Sprintf("receive from %d", peer)
 		if peer < 0 {
@@ -50,7 +41,7 @@ func (t *writer) messageEvent(e *replay.Event) {
 		t.begin(id, p, name)
 	case event.Matched:
 		at := t.mark(p, fmt.Sprintf("from %d", peer), map[string]any{"tag": tag, "bytes": bytes, "communicator": comm})
-		t.match(message{e.Source.Place.Group, comm, peer, here, tag}, at, p)
+		t.match(replay.MessageOf(e), at, p)
 	case event.CollectiveBegun:
 		kind := int(e.B >> 32 & 0xff)
 		name := "collective"
@@ -104,7 +95,7 @@ func (t *writer) finish(id key) {
 
 // send begins the arrow of a message. Messages between two ranks with one tag match in their order, so the n-th that is sent is the n-th that
 // is matched.
-func (t *writer) send(m message, at micros, p *place) {
+func (t *writer) send(m replay.Message, at micros, p *place) {
 	if l := t.came[m]; len(l) > 0 {
 		// Its arrival was seen first: the clocks of two processors, or machines.
 		if t.came[m] = l[1:]; len(l) == 1 {
@@ -116,7 +107,7 @@ func (t *writer) send(m message, at micros, p *place) {
 	t.sent[m] = append(t.sent[m], arrival{at, p})
 }
 
-func (t *writer) match(m message, at micros, p *place) {
+func (t *writer) match(m replay.Message, at micros, p *place) {
 	l := t.sent[m]
 	if len(l) == 0 {
 		t.came[m] = append(t.came[m], arrival{at, p})

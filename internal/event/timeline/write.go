@@ -21,7 +21,7 @@ func Write(w io.Writer, names ...string) error {
 	}
 	defer set.Close()
 	t := &writer{emitter: newEmitter(w), set: set, places: map[placeKey]*place{}, tasks: map[key]*task{}, requests: map[key]*request{},
-		sent: map[message][]arrival{}, came: map[message][]arrival{}, ranks: map[key]int{}}
+		sent: map[replay.Message][]arrival{}, came: map[replay.Message][]arrival{}, ranks: map[key]int{}}
 	var cut error
 	for e, err := range set.Events() {
 		if err != nil {
@@ -39,6 +39,12 @@ func Write(w io.Writer, names ...string) error {
 	}
 	t.shut()
 	other := map[string]any{"made by": "weft trace", "events lost": set.Lost(), "program": set.Head(0).Program}
+	if c := set.Clocks(); c != nil {
+		other["clocks"] = c
+	}
+	if r := set.Missing(); r != nil {
+		other["ranks without a recording"] = r
+	}
 	if cut != nil {
 		other["cut"] = cut.Error()
 	}
@@ -65,8 +71,8 @@ type writer struct {
 	tasks    map[key]*task
 	requests map[key]*request
 	ranks    map[key]int // of runs, by main task
-	sent     map[message][]arrival
-	came     map[message][]arrival
+	sent     map[replay.Message][]arrival
+	came     map[replay.Message][]arrival
 }
 
 type placeKey struct {

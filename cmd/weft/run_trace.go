@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"weft/internal/event/journal"
+	"weft/internal/event/output"
+	"weft/internal/event/replay"
+	"weft/internal/launch/job"
+	"weft/trace"
+)
+
+// timelineSuffix ends the names of timelines, as opposed to recordings.
+const timelineSuffix = ".json"
+
+// jobTrace is what "weft run -trace" is to make of a job.
+type jobTrace struct {
+	timeline string   // absolute; "": recordings only
+	parts    []string // of the ranks of this launcher, by rank
+}
+
+// traceJob has all ranks of a job record themselves. What an earlier job has left under the same names goes, so that it is not taken for
+// this one's.
+func traceJob(spec *job.Spec, file string) (*jobTrace, error) {
+	abs, err := filepath.Abs(file) // ranks may have other working directories
+	if err != nil {
+		return nil, usageError{fmt.Errorf("-trace %s: %w", file, err)}
+	}
+	if st, err := os.Stat(filepath.Dir(abs)); err != nil || !st.IsDir() {
+		return nil, usageError{fmt.Errorf("-trace %s: there is no directory %s", file, filepath.Dir(abs))}
+	}
+	j, recording := &jobTrace{}, abs
+	if strings.HasSuffix(abs, timelineSuffix) {
+		j.timeline = abs
+		recording += ".weft"
+	}
+	n := 0
+	for i := range spec.Parts {
+		p := &spec.Parts[i]
+		p.Env = append([]string{trace.EnvFile + "=" + recording}, p.Env...) // what the user gives a part counts more
+		n += p.Ranks
+	}
+	if spec.Join != "" {
+		return &jobTrace{}, nil // which ranks they are, the launcher of the job says
+	}
+	for r := range n {
+		j.parts = append(j.parts, output.Part(recording, r))
+	}
+	for _, name := range append(j.parts, j.timeline) {
+		if name == "" {
+			continue
+		}
+		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, usageError{fmt.Errorf("-trace %s: %w", file, err)}
+		}
+	}
+	return j, nil
+}
+
+// merge makes the timeline of what the ranks have recorded, also where some have not come to their end, and says what is missing.
+func (j *jobTrace) merge(errOut io.Writer) error {
+	if j.timeline == "" {
+		return nil
+	}
+	var good []string
+	for rank, name := range j.parts {
+		set, err := replay.Open(name)
+		if err == nil {
+			set.Close()
+			good = append(good, name)
+			continue
+		}
+		why := err.Error()
+		if st, statErr := os.Stat(name); errors.Is(statErr, os.ErrNotExist) {
+			why = name + " is not there: the program records nothing, or has not come so far"
+		} else if statErr == nil && st.Size() == 0 {
+			why = name + " is empty: the process ended before anything was written to it"
+		}
+		fmt.Fprintf(errOut, "weft run: rank %d is not in the timeline: %s\n", rank, why)
+	}
+	if len(good) == 0 {
+		return fmt.Errorf("-trace: no rank has recorded anything, so there is no timeline %s", j.timeline)
+	}
+	err := writeTimeline(io.Discard, errOut, j.timeline, good)
+	if errors.Is(err, journal.ErrCut) {
+		fmt.Fprintf(errOut, "weft run: the timeline has what there is of %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+		err = nil
+	}
+	return err
+}
