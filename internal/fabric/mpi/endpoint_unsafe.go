@@ -34,7 +34,7 @@ type Endpoint struct {
 	rank, size int
 	longest    time.Duration
 	c          *C.weft_engine
-	event      *C.weft_event
+	desk       *C.weft_desk
 	pin        runtime.Pinner // of s
 
 	handler fabric.Handler // set once by Bind, before frames are looked for
@@ -55,8 +55,6 @@ type Endpoint struct {
 	gone    []bool           // by rank: it has said that nothing more comes
 	left    int              // peers that have not said so, nor are lost
 
-	looking atomic.Bool // a goroutine is in Look
-	inside  atomic.Bool // who has the seat calls what is not this package's
 	bound   atomic.Bool
 	closed  atomic.Bool
 	over    atomic.Bool   // nothing is done any more
@@ -97,7 +95,7 @@ func (e *Endpoint) Bind(h fabric.Handler) {
 	e.bind.Do(func() {
 		e.handler = h
 		e.bound.Store(true)
-		go e.keepWatch() // until all ranks have closed; Process.Finalize waits for it
+		e.startWatch() // it ends when the endpoint is closed, and begins to fade; Process.Finalize waits for that
 	})
 }
 
@@ -137,7 +135,6 @@ func (e *Endpoint) Send(dst int, f fabric.Frame) error {
 		if err == nil {
 			err = e.sendNow(dst, kindFrame, &f.Head, f.Data)
 		}
-		e.touch()
 		e.rise()
 		return err
 	}
@@ -154,25 +151,30 @@ func (e *Endpoint) Expect(src int, key uint64, dst []byte, done func(error)) {
 	e.submit(newTransfer(opExpect, src, key, dst, done))
 }
 
-// Forget takes an expectation back. If MPI has already matched it, or this is called while a frame is being delivered, the
-// transfer ends a moment later, by done.
+// Forget takes an expectation back. If MPI has already matched it, the transfer ends a moment later, by done.
 func (e *Endpoint) Forget(src int, key uint64) bool {
 	if e.check(src) != nil {
 		return false
 	}
-	for !e.sit() {
-		if e.inside.Load() { // perhaps it is this goroutine that has the seat
-			e.submit(&op{kind: opForget, peer: src, key: key})
-			return false
+	if !e.sit() {
+		if inside() {
+			return e.forget(src, key) // it is this goroutine that has the seat
 		}
-		e.s.bell.Store(1)
-		runtime.Gosched()
+		for !e.sit() {
+			e.s.bell.Store(1)
+			runtime.Gosched()
+		}
 	}
 	e.drain()
-	o := e.expects[transfer{src, key}]
-	ok := o != nil && !o.told && e.withdraw(o, fabric.ErrClosed)
+	ok := e.forget(src, key)
 	e.rise()
 	return ok
+}
+
+// forget is Forget for who has the seat.
+func (e *Endpoint) forget(src int, key uint64) bool {
+	o := e.expects[transfer{src, key}]
+	return o != nil && !o.told && e.withdraw(o, fabric.ErrClosed)
 }
 
 // Push sends the bytes of a transfer.

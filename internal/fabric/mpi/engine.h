@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What package mpi asks of the MPI library, so that each turn of the Go side is one call of C. README.md has the protocol.
-// All functions but weft_watch and weft_kick are called by whoever holds the seat.
+// All functions but weft_kick are called by whoever holds the seat.
 
 #ifndef WEFT_MPI_ENGINE_H
 #define WEFT_MPI_ENGINE_H
@@ -19,11 +19,14 @@
 
 // Kinds of events.
 enum {
-	WEFT_NONE,   // nothing has happened
 	WEFT_FRAME,  // a message on the frames' communicator: peer, tag, data, bytes
 	WEFT_BULK,   // a piece of a transfer has ended: id, peer, bytes, code
-	WEFT_FAILED, // a receive of frames has failed: peer (or -1), code
-	WEFT_BELL    // of weft_watch: work is queued
+	WEFT_FAILED  // a receive of frames has failed: peer (or -1), code
+};
+
+enum {
+	WEFT_SMALL = 512, // bytes of a small frame, with its head
+	WEFT_BATCH = 16   // events of one turn at most
 };
 
 typedef struct {
@@ -36,12 +39,20 @@ typedef struct {
 	char *data; // valid until the next weft_poll
 } weft_event;
 
+// What the two sides of the language border hand to each other, in C's memory. It belongs to who has the seat.
+typedef struct {
+	int32_t n;         // events of the last weft_poll
+	int32_t under_way; // pieces of transfers that have not ended
+	char *out;         // where the head of the next frame is to be written, and its data if both fit in WEFT_SMALL bytes; NULL: no memory
+	weft_event ev[WEFT_BATCH];
+} weft_desk;
+
 // Words that both sides of the language border use, in Go's memory, pinned. The layout is that of Go's type shared.
 typedef struct {
-	uint32_t seat;  // 1: somebody talks to MPI
+	uint32_t seat;  // 0: free; 1: somebody talks to MPI; 2: somebody looks, and kicks the watch if he gives up
 	uint32_t bell;  // 1: there may be work in the queue
-	uint32_t stop;  // 1: weft_watch returns
-	uint32_t turns; // polls by others than the watch; written by who has the seat
+	uint32_t stop;  // 1: the watch ends
+	uint32_t turns; // what others than the watch have begun, and their looks; written by who has the seat
 	uint32_t deep;  // 1: the watch sleeps long because nothing has happened; who begins something kicks it
 	uint32_t waits; // the watch's sleeps, for tests
 } weft_shared;
@@ -61,9 +72,11 @@ void weft_post(weft_engine *e);  // posts the receives of frames
 void weft_close(weft_engine *e, int orderly); // orderly: nothing is outstanding at any rank but receives of frames; else MPI keeps what it has
 void weft_free(weft_engine *e);              // after weft_close, when nobody can kick any more
 
-weft_event *weft_events(weft_engine *e); // where weft_poll and weft_watch say what has happened
+weft_desk *weft_desk_of(weft_engine *e);
 
-int weft_send(weft_engine *e, int dst, int tag, const char *head, int hn, const char *data, int dn);
+int weft_send(weft_engine *e, int dst, int tag, int n);                                      // a small frame: n bytes at out
+int weft_send_large(weft_engine *e, int dst, int tag, int hn, const char *data, int dn); // hn bytes at out, then data
+void weft_refill(weft_engine *e);                                                             // tries to make room at out
 int weft_push(weft_engine *e, int dst, int tag, const char *data, uint64_t n, uint64_t id);
 int weft_expect(weft_engine *e, int src, int tag, char *data, uint64_t n, uint64_t id);
 int weft_take_back(weft_engine *e, uint64_t id, uint64_t pieces); // 1: all of an expectation is withdrawn, and no event comes; 0: events come
@@ -71,10 +84,16 @@ void weft_strays(weft_engine *e);             // bytes may come that nobody expe
 int weft_sending(weft_engine *e);              // sends that are not complete
 int weft_active(weft_engine *e);               // entries of outstanding requests
 void weft_poll(weft_engine *e, int spins);
+void weft_look(weft_engine *e, int spins); // weft_poll of one who is not the watch
 
-// weft_watch sleeps and looks, and returns with the seat when something has happened; 0 if it was stopped, without the seat.
-int weft_watch(weft_engine *e, uint64_t longest_ns);
+// weft_watch starts the watch: a thread that sleeps and looks, and calls weftWatched with the seat when there are events, or work is queued, and
+// weftFaded as the last thing, when it is stopped, without the seat. Returns an error number.
+int weft_watch(weft_engine *e, uintptr_t handle, uint64_t longest_ns);
 void weft_kick(weft_engine *e);
+
+// In Go.
+void weftWatched(uintptr_t handle);
+void weftFaded(uintptr_t handle);
 
 // pieces of a transfer of n bytes
 uint64_t weft_pieces(uint64_t n);

@@ -18,7 +18,6 @@ const (
 	opFrame opKind = iota
 	opPush
 	opExpect
-	opForget
 )
 
 // op is something that is to be done by who has the seat, or a transfer that is being made.

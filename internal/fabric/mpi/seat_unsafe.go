@@ -7,18 +7,22 @@ package mpi
 
 // #cgo noescape weft_send
 // #cgo nocallback weft_send
-// #cgo noescape weft_poll
-// #cgo nocallback weft_poll
+// #cgo noescape weft_send_large
+// #cgo nocallback weft_send_large
+// #cgo noescape weft_refill
+// #cgo nocallback weft_refill
+// #cgo noescape weft_look
+// #cgo nocallback weft_look
 // #cgo noescape weft_push
 // #cgo nocallback weft_push
 // #cgo noescape weft_expect
 // #cgo nocallback weft_expect
-// #cgo noescape weft_watch
-// #cgo nocallback weft_watch
 // #cgo noescape weft_take_back
 // #cgo nocallback weft_take_back
 // #cgo noescape weft_kick
 // #cgo nocallback weft_kick
+// #cgo noescape weft_strays
+// #cgo nocallback weft_strays
 // #include "engine.h"
 import "C"
 
@@ -36,15 +40,27 @@ import (
 const spins = 64
 
 const (
-	// lookFor is how long Look looks before it leaves it to the watch.
-	lookFor = 50 * time.Microsecond
+	// lookFor is how long Look looks before it leaves it to the watch, and lookOn how much longer if a transfer is under way. It must be
+	// well over the time of a message that the watch brings, 20 to 100 µs: see README.md.
+	lookFor = 300 * time.Microsecond
+	lookOn  = 2 * time.Millisecond
 	// lookTries is how often it tries to get the seat.
 	lookTries = 1000
+	// gosched is how many calls of C it makes before other goroutines get its processor: rarely, since that wakes a thread each time where Go
+	// has another one.
+	gosched = 64
+)
+
+// What the seat's word says.
+const (
+	seatFree = iota
+	seatTaken
+	seatLook // by one who looks for a while
 )
 
 // sit takes the seat if it is free. Who has it calls rise.
 func (e *Endpoint) sit() bool {
-	return e.s.seat.Load() == 0 && e.s.seat.CompareAndSwap(0, 1)
+	return e.s.seat.Load() == seatFree && e.s.seat.CompareAndSwap(seatFree, seatTaken)
 }
 
 // take waits for the seat: whoever has it works for a short time.
@@ -58,7 +74,7 @@ func (e *Endpoint) take() {
 func (e *Endpoint) rise() {
 	for {
 		e.drain()
-		e.s.seat.Store(0)
+		e.s.seat.Store(seatFree)
 		if e.s.bell.Load() == 0 || !e.sit() {
 			return
 		}
@@ -70,29 +86,30 @@ func (e *Endpoint) submit(o *op) {
 	e.queue.push(o)
 	e.s.bell.Store(1)
 	if e.sit() {
-		e.touch()
 		e.rise()
 	} else if e.over.Load() {
 		e.refuseQueued()
 	}
 }
 
-// touch says that something was begun: the watch will look soon. The caller has the seat.
-func (e *Endpoint) touch() {
-	e.s.turns.Store(e.s.turns.Load() + 1)
-	if e.s.deep.Load() != 0 {
-		C.weft_kick(e.c)
-	}
-}
-
 // Look delivers what comes until there is something in woken, or for a short time. It returns at once if another goroutine that waits
 // looks.
 func (e *Endpoint) Look(woken <-chan struct{}, _ bool) {
-	if !e.bound.Load() || e.looking.Load() || !e.looking.CompareAndSwap(false, true) {
+	if !e.bound.Load() {
 		return
 	}
+	for n := 0; !e.s.seat.CompareAndSwap(seatFree, seatLook); n++ {
+		switch {
+		case len(woken) > 0 || e.s.seat.Load() == seatLook:
+			return
+		case n == lookTries:
+			C.weft_kick(e.c)
+			return
+		case n%64 == 63:
+			runtime.Gosched()
+		}
+	}
 	e.look(woken)
-	e.looking.Store(false)
 }
 
 // Enter does nothing: nobody is woken for a message, since the watch looks.
@@ -101,7 +118,7 @@ func (e *Endpoint) Enter() bool { return false }
 // Leave does nothing.
 func (e *Endpoint) Leave() {}
 
-// Poll delivers a message or ends a transfer, if there is one, and reports whether there was.
+// Poll delivers messages and ends transfers, if there are any, and reports whether there were.
 func (e *Endpoint) Poll() bool {
 	if !e.bound.Load() || !e.sit() {
 		return false
@@ -111,21 +128,10 @@ func (e *Endpoint) Poll() bool {
 	return did
 }
 
+// look is Look for who has the seat.
 func (e *Endpoint) look(woken <-chan struct{}) {
-	for n := 0; !e.sit(); n++ {
-		switch {
-		case len(woken) > 0:
-			return
-		case n == lookTries:
-			C.weft_kick(e.c)
-			return
-		case n%16 == 15:
-			runtime.Gosched()
-		}
-	}
 	var until time.Time
 	for n := 1; len(woken) == 0; n++ {
-		e.s.turns.Store(e.s.turns.Load() + 1)
 		e.drain()
 		if e.turn(spins) {
 			n, until = 0, time.Time{}
@@ -137,10 +143,10 @@ func (e *Endpoint) look(woken <-chan struct{}) {
 		now := time.Now()
 		if until.IsZero() {
 			until = now.Add(lookFor)
-		} else if now.After(until) {
+		} else if now.After(until) && (e.desk.under_way == 0 || now.After(until.Add(lookOn))) {
 			break
 		}
-		if n%4 == 0 {
+		if n%gosched == 0 {
 			runtime.Gosched()
 		}
 	}
@@ -150,51 +156,39 @@ func (e *Endpoint) look(woken <-chan struct{}) {
 	}
 }
 
-// keepWatch looks when nobody else does, until the endpoint closes. Its thread is its own, as it is in C most of the time.
-func (e *Endpoint) keepWatch() {
-	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-	for C.weft_watch(e.c, C.uint64_t(e.longest)) != 0 {
-		e.s.seat.Load() // taken in C: what who had it before has written is seen from here on, and the race detector knows
-		if e.event.kind != C.WEFT_BELL {
-			e.handle()
-		}
-		for e.turn(spins) {
-		}
-		e.rise()
-	}
-	e.fade()
-}
-
-// turn looks for one event and handles it. The caller has the seat.
+// turn looks for events and handles them. The caller has the seat.
 func (e *Endpoint) turn(spins C.int) bool {
-	C.weft_poll(e.c, spins)
-	if e.event.kind == C.WEFT_NONE {
-		return false
-	}
-	e.handle()
-	return true
+	C.weft_look(e.c, spins)
+	return e.handle()
 }
 
-// handle deals with what weft_poll has found. The caller has the seat; what is called from here may not, and queues.
-func (e *Endpoint) handle() {
-	ev := e.event
-	peer := int(ev.peer)
-	e.inside.Store(true)
-	defer e.inside.Store(false)
-	switch ev.kind {
-	case C.WEFT_FRAME:
-		e.arrived(peer, int(ev.tag), unsafe.Slice((*byte)(unsafe.Pointer(ev.data)), int(ev.bytes)))
-	case C.WEFT_BULK:
-		e.ended(uint64(ev.id), peer, uint64(ev.bytes), ev.code)
-	case C.WEFT_FAILED:
-		err := check("receive", peer, ev.code)
-		if peer >= 0 {
-			e.lose(peer, err)
-			return
+// handle deals with the events on the desk, and reports whether there are any. The caller has the seat; what is called from here may not,
+// and queues.
+func (e *Endpoint) handle() bool {
+	n := int(e.desk.n)
+	for i := range e.desk.ev[:n] {
+		ev := &e.desk.ev[i]
+		peer := int(ev.peer)
+		switch ev.kind {
+		case C.WEFT_FRAME:
+			e.arrived(peer, int(ev.tag), unsafe.Slice((*byte)(unsafe.Pointer(ev.data)), int(ev.bytes)))
+		case C.WEFT_BULK:
+			e.ended(uint64(ev.id), peer, uint64(ev.bytes), ev.code)
+		case C.WEFT_FAILED:
+			e.failed(peer, check("receive", peer, ev.code))
 		}
-		for r := range e.size {
-			e.lose(r, err)
-		}
+	}
+	return n > 0
+}
+
+// failed is a failure to receive, from one rank or, if that is -1, from all.
+func (e *Endpoint) failed(peer int, err error) {
+	if peer >= 0 {
+		e.lose(peer, err)
+		return
+	}
+	for r := range e.size {
+		e.lose(r, err)
 	}
 }
 
@@ -287,7 +281,6 @@ func (e *Endpoint) lose(peer int, err error) {
 	if peer == e.rank || e.lost[peer] != nil {
 		return
 	}
-	defer e.inside.Store(e.inside.Swap(true))
 	e.lost[peer] = err
 	if !e.gone[peer] {
 		e.left--
@@ -346,16 +339,10 @@ func (e *Endpoint) drain() {
 
 func (e *Endpoint) do(o *op) {
 	err := e.refusal(o.peer)
-	e.inside.Store(true)
-	defer e.inside.Store(false)
 	switch o.kind {
 	case opFrame:
 		if err == nil {
 			_ = e.sendNow(o.peer, kindFrame, &o.head, o.data)
-		}
-	case opForget:
-		if t := e.expects[transfer{o.peer, o.key}]; t != nil && e.withdraw(t, fabric.ErrClosed) {
-			e.tell(t, fabric.ErrClosed)
 		}
 	default:
 		if err == nil && o.kind == opExpect {
@@ -372,11 +359,23 @@ func (e *Endpoint) do(o *op) {
 
 // sendNow sends a message on the frames' communicator.
 func (e *Endpoint) sendNow(dst, tag int, head *[fabric.HeadWords]uint64, data []byte) error {
-	var h [headSize]byte
-	for i, w := range head {
-		binary.LittleEndian.PutUint64(h[8*i:], w)
+	d := e.desk
+	if d.out == nil {
+		if C.weft_refill(e.c); d.out == nil {
+			return &Error{Op: "send", Rank: dst, Err: errMemory}
+		}
 	}
-	code := C.weft_send(e.c, C.int(dst), C.int(tag), (*C.char)(unsafe.Pointer(&h)), headSize, (*C.char)(unsafe.Pointer(unsafe.SliceData(data))), C.int(len(data)))
+	b := (*[C.WEFT_SMALL]byte)(unsafe.Pointer(d.out))
+	for i, w := range head {
+		binary.LittleEndian.PutUint64(b[8*i:], w)
+	}
+	var code C.int
+	if n := len(data); n <= len(b)-headSize {
+		copy(b[headSize:], data)
+		code = C.weft_send(e.c, C.int(dst), C.int(tag), C.int(headSize+n))
+	} else {
+		code = C.weft_send_large(e.c, C.int(dst), C.int(tag), headSize, (*C.char)(unsafe.Pointer(unsafe.SliceData(data))), C.int(n))
+	}
 	if code == C.MPI_SUCCESS {
 		return nil
 	}
