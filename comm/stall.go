@@ -98,6 +98,12 @@ func (c counted) Send(dst int, f fabric.Frame) error {
 	return err
 }
 
+func (c counted) Drop(peer int, err error) {
+	if d, ok := c.Endpoint.(fabric.Dropper); ok {
+		d.Drop(peer, err)
+	}
+}
+
 func (c counted) Push(dst int, key uint64, data []byte, done func(error)) {
 	c.p.traffic.pushes.Add(1)
 	c.Endpoint.Push(dst, key, data, func(err error) {

@@ -94,11 +94,19 @@ type rankTally struct {
 	bins []atomic.Uint64
 }
 
+// Uncounted leaves the messages of a communicator out of the histogram, which counts what a program sends, and not what carries its windows. It is for
+// packages that build on communicators; all ranks call it before they send by it. Stats has these messages.
+func (c *Comm) Uncounted() {
+	if t := c.tally; t != nil {
+		t.bin = nil
+	}
+}
+
 // tally counts for one rank of one communicator.
 type tally struct {
 	of    *rankTally
 	kinds []string // by peer: the connection
-	// bin is, by peer, whether the histogram counts it; nil if there is no histogram.
+	// bin is, by peer, whether the histogram counts it; nil if there is no histogram, or the communicator is not in it.
 	bin            []bool
 	sent, received []counter // by peer; nil if not wanted
 }

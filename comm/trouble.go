@@ -299,6 +299,7 @@ func (p *proc) lose(r int, err error) bool {
 			return nil
 		})
 		p.ballots.lose(p, r)
+		p.drop(r, err)
 	}
 	return news
 }

@@ -38,6 +38,7 @@ func newPort(c *comm.Comm, mem []byte, lock *sync.Mutex, regions []Region) (*por
 	if err != nil {
 		return nil, err
 	}
+	own.Uncounted()
 	p := &port{c: own, mem: mem, lock: lock, regions: regions, lanes: make([]*lane, own.Size())}
 	for r := range p.lanes {
 		if !own.Local(r) {

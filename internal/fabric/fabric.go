@@ -87,3 +87,17 @@ type Looker interface {
 	// Poll delivers what is there and reports whether it was anything.
 	Poll() bool
 }
+
+// Beside is a Looker that looks for others as well, so that who waits for messages of several fabrics can look at all of them. Nothing depends on it.
+type Beside interface {
+	// Beside has poll, which is Poll of another endpoint, called now and then in Look. It is called before Bind.
+	Beside(poll func() bool)
+}
+
+// Dropper is an endpoint that need not find out by itself that a rank is lost.
+type Dropper interface {
+	// Drop says that a peer takes nothing any more, and that nothing of it will be taken: what is queued for it is dropped, transfers with it end
+	// with err, and what was kept for it is let go. Handler.Lost may be called. It does nothing if the peer is lost already, or the endpoint is
+	// closed.
+	Drop(peer int, err error)
+}

@@ -36,6 +36,7 @@ func Run(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 		require.ErrorIs(t, eps[0].Send(2, fabric.Frame{}), fabric.ErrRank)
 		require.ErrorIs(t, eps[0].Send(-1, fabric.Frame{}), fabric.ErrRank)
 	})
+	t.Run("drop", func(t *testing.T) { drop(t, open(t, 3)) })
 	t.Run("close", func(t *testing.T) {
 		eps := open(t, 2)
 		bindAll(eps)

@@ -186,6 +186,13 @@ func (e *Endpoint) Push(dst int, key uint64, data []byte, done func(error)) {
 	e.submit(newTransfer(opPush, dst, key, data, done))
 }
 
+// Drop ends everything with a peer, which the layer above knows to be lost. What MPI has begun to send to it, MPI keeps.
+func (e *Endpoint) Drop(peer int, err error) {
+	if e.check(peer) == nil && peer != e.rank {
+		e.submit(&op{kind: opDrop, peer: peer, err: &Error{Op: "drop", Rank: peer, Err: err}})
+	}
+}
+
 // newTransfer returns an operation that has its memory pinned.
 func newTransfer(kind opKind, peer int, key uint64, data []byte, done func(error)) *op {
 	o := &op{kind: kind, peer: peer, key: key, data: data, done: done}

@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -191,6 +192,41 @@ func bad(p *Process) int {
 	return 0
 }
 
+// drop has rank 0 take rank 1 for lost, with all that is under way; rank 2 is not concerned.
+func drop(p *Process) int {
+	e, err := p.open(world(p), 1000)
+	must(err)
+	got := make(chan int, 4)
+	lost := make(chan int, 4)
+	e.Bind(&handler{deliver: func(src int, _ fabric.Frame) { got <- src }, lost: func(src int, _ error) { lost <- src }})
+	switch p.Rank {
+	case 0:
+		ended := make(chan error, 2)
+		e.Expect(1, 1, make([]byte, 10), func(err error) { ended <- err })
+		e.Push(1, 1, make([]byte, 1<<20), func(err error) { ended <- err }) // which nobody expects
+		e.Drop(1, errors.New("the reason"))
+		e.Drop(9, nil)
+		for range 2 {
+			if err := <-ended; err == nil || !strings.Contains(err.Error(), "the reason") {
+				must(fmt.Errorf("a transfer with a rank that is dropped ends with %w", err))
+			}
+		}
+		for <-lost != 1 {
+		}
+		if e.Send(1, fabric.Frame{}) == nil {
+			must(errors.New("a rank that is dropped takes frames"))
+		}
+		must(e.Send(2, fabric.Frame{}))
+	case 2:
+		if src := <-got; src != 0 {
+			must(fmt.Errorf("a frame of rank %d", src))
+		}
+		fmt.Println("the others go on")
+	}
+	_ = e.Close() // of rank 0: what was pushed is not taken
+	return 0
+}
+
 // alone is a list of ranks that is refused.
 func lists(p *Process) int {
 	for _, l := range [][]int{{}, {p.Rank, p.Rank}, {-1, p.Rank}, {p.Size, p.Rank}, {(p.Rank + 1) % p.Size}} {
@@ -225,7 +261,7 @@ func lists(p *Process) int {
 }
 
 func init() {
-	roles["storm"], roles["faults"], roles["idle"], roles["bad"], roles["lists"] = storm, faults, idle, bad, lists
+	roles["storm"], roles["faults"], roles["idle"], roles["bad"], roles["lists"], roles["drop"] = storm, faults, idle, bad, lists, drop
 }
 
 func TestStorm(t *testing.T) {
@@ -244,6 +280,12 @@ func TestIdle(t *testing.T) { t.Log(succeed(t, 2, "idle")) }
 func TestBadMessage(t *testing.T) {
 	out, _ := job(t, 2, "bad", nil) // a rank that is lost leaves without MPI_Finalize, and its launcher may complain
 	require.Contains(t, out, "lost: mpi: receive, rank 0: bad message: its tag is 99")
+}
+
+func TestDrop(t *testing.T) {
+	out, _ := job(t, 3, "drop", nil) // as above
+	require.Contains(t, out, "the others go on")
+	require.NotContains(t, out, "dropped", "%s", out)
 }
 
 func TestLists(t *testing.T) { require.Contains(t, succeed(t, 2, "lists"), "lists over") }

@@ -18,6 +18,7 @@ const (
 	opFrame opKind = iota
 	opPush
 	opExpect
+	opDrop
 )
 
 // op is something that is to be done by who has the seat, or a transfer that is being made.

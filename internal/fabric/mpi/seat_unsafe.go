@@ -340,6 +340,8 @@ func (e *Endpoint) drain() {
 func (e *Endpoint) do(o *op) {
 	err := e.refusal(o.peer)
 	switch o.kind {
+	case opDrop:
+		e.lose(o.peer, o.err)
 	case opFrame:
 		if err == nil {
 			_ = e.sendNow(o.peer, kindFrame, &o.head, o.data)

@@ -17,7 +17,8 @@ type endpoint struct {
 	rank  int
 	peers []fabric.Endpoint // by rank: what reaches it
 	all   []fabric.Endpoint // each once
-	eyes  fabric.Looker     // the first of these that is one; nil
+	eyes  fabric.Looker     // the one of these that is looked at first; nil
+	sides []fabric.Looker   // the others
 }
 
 // New returns the endpoint of a rank that reaches each peer, and itself, by the given endpoint. If that is one and the same, New
@@ -30,21 +31,57 @@ func New(rank int, peers []fabric.Endpoint) fabric.Endpoint {
 		}
 		if !slices.Contains(e.all, p) {
 			e.all = append(e.all, p)
-			if l, ok := p.(fabric.Looker); ok && e.eyes == nil {
-				e.eyes = l
-			}
 		}
 	}
 	if len(e.all) == 1 {
 		return e.all[0]
 	}
+	e.open()
 	return e
 }
 
-// Look looks where that is worth it. Frames of the other fabrics come without.
+// open finds the fabrics that can be looked at. The first is one that can look for the others too, if there is one.
+func (e *endpoint) open() {
+	for _, p := range e.all {
+		l, ok := p.(fabric.Looker)
+		if !ok {
+			continue
+		}
+		if _, beside := p.(fabric.Beside); beside && e.eyes == nil {
+			e.eyes = l
+		} else {
+			e.sides = append(e.sides, l)
+		}
+	}
+	if len(e.sides) == 0 {
+		return
+	}
+	if b, ok := e.eyes.(fabric.Beside); ok {
+		b.Beside(e.aside)
+		return
+	}
+	e.eyes, e.sides = e.sides[0], e.sides[1:]
+}
+
+// aside polls all but the first.
+func (e *endpoint) aside() (did bool) {
+	for _, l := range e.sides {
+		did = l.Poll() || did
+	}
+	return did
+}
+
+// Look looks at the first of the fabrics, which looks at the others now and then, and then at each of them. Those that are not looked at wake somebody.
 func (e *endpoint) Look(woken <-chan struct{}, entered bool) {
-	if e.eyes != nil {
-		e.eyes.Look(woken, entered)
+	if e.eyes == nil {
+		return
+	}
+	e.eyes.Look(woken, entered)
+	for _, l := range e.sides {
+		if len(woken) > 0 {
+			return
+		}
+		l.Look(woken, false)
 	}
 }
 
@@ -54,8 +91,24 @@ func (e *endpoint) Enter() bool { return e.eyes != nil && e.eyes.Enter() }
 // Leave takes that back.
 func (e *endpoint) Leave() { e.eyes.Leave() }
 
-// Poll polls there.
-func (e *endpoint) Poll() bool { return e.eyes != nil && e.eyes.Poll() }
+// Poll polls all.
+func (e *endpoint) Poll() bool {
+	if e.eyes == nil {
+		return false
+	}
+	did := e.eyes.Poll()
+	return e.aside() || did
+}
+
+// Drop passes on the loss of a peer.
+func (e *endpoint) Drop(peer int, err error) {
+	if uint(peer) >= uint(len(e.peers)) {
+		return
+	}
+	if d, ok := e.peers[peer].(fabric.Dropper); ok {
+		d.Drop(peer, err)
+	}
+}
 
 func (e *endpoint) Rank() int                       { return e.rank }
 func (e *endpoint) Size() int                       { return len(e.peers) }

@@ -34,6 +34,8 @@ type Endpoint struct {
 
 	handler fabric.Handler // set once by Bind
 
+	aside func() bool // set by Beside, before Bind; nil if nobody has
+
 	expected fabric.Expected
 	bulk     bulk
 

@@ -23,6 +23,8 @@ const (
 	// One looks so many times until another process or goroutine gets its turn. As many ranks as processors need few turns: two processes that
 	// yield to each other quickly stay on one processor, since Linux does not move what has run just now. With more ranks nothing goes on without.
 	lookCrowded, lookAlone = 16, 2048
+	// asideEvery is how many times one looks here until once somewhere else.
+	asideEvery = 16
 	// batch is how many frames of one peer are taken before those of the next.
 	batch = 32
 	// leaveAfter is how many times what has come meanwhile is delivered by one who ends looking.
@@ -79,7 +81,7 @@ func (e *Endpoint) look(woken <-chan struct{}, patience time.Duration) {
 	var until time.Time
 	turn := e.turn
 	for n := 1; len(woken) == 0; n++ {
-		if e.poll() {
+		if e.poll() || n%asideEvery == 0 && e.aside != nil && woken != nil && e.aside() {
 			n, until = 0, time.Time{}
 			if e.bulk.waits.Load() > 0 {
 				e.leave()

@@ -298,6 +298,13 @@ func tune(c net.Conn) {
 	limitUnacknowledged(t)
 }
 
+// Drop ends everything with a peer, which the layer above knows to be lost.
+func (e *Endpoint) Drop(peer int, err error) {
+	if uint(peer) < uint(len(e.peers)) && peer != e.cfg.Rank {
+		e.peers[peer].lose(e.peers[peer].broken(err))
+	}
+}
+
 // Close ends the rank's part: what is queued is written, the peers are told, and theirs is waited for, all within Linger.
 func (e *Endpoint) Close() error {
 	e.closeOnce.Do(func() {
