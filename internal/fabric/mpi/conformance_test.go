@@ -88,7 +88,7 @@ func untext(s string) error {
 // TestConformance runs the suite as a job, and so do the ranks of that job: see suite.
 func TestConformance(t *testing.T) {
 	if process == nil {
-		out, err := job(t, suiteRanks, "suite", []string{"-test.run=^TestConformance$", "-test.v", "-test.timeout=50s"}, envSuite+"="+t.TempDir())
+		out, err := job(t, suiteRanks, "suite", []string{"-test.run=^TestConformance$", "-test.v", "-test.timeout=90s"}, envSuite+"="+t.TempDir())
 		require.NoError(t, err, "%s", out)
 		require.Contains(t, out, "--- PASS: TestConformance/")
 		return

@@ -16,7 +16,7 @@ const (
 	// MaxFrame is the largest payload of a frame in bytes.
 	MaxFrame = 16 << 10
 	// DefaultSleep is the longest time that the watch sleeps, unless WEFT_MPI_SLEEP says something else.
-	DefaultSleep = 8 * time.Millisecond
+	DefaultSleep = 16 * time.Millisecond
 	// Linger bounds how long Close waits for what is under way, and then for the peers to close.
 	Linger = 5 * time.Second
 
@@ -39,7 +39,7 @@ func longestSleep() (time.Duration, error) {
 func CheckSleep(text string) error {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 || d > maxSleep {
-		return fmt.Errorf("%s=%q; it is a time from 0s (never sleep) to %v, such as 8ms", EnvSleep, text, maxSleep)
+		return fmt.Errorf("%s=%q; it is a time from 0s (never sleep) to %v, such as 16ms", EnvSleep, text, maxSleep)
 	}
 	return nil
 }

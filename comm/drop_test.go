@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/fabric"
+	"weft/internal/histogram"
+)
+
+// dropper is an endpoint that is told of lost ranks.
+type dropper struct {
+	fabric.Endpoint
+	dropped chan int
+}
+
+func (d *dropper) Drop(peer int, _ error) { d.dropped <- peer }
+
+// The fabric hears of a lost rank of another process, when that rank has had time to hear of it; not of one of this process.
+func TestFabricHearsOfLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &dropper{dropped: make(chan int, 2)}
+		p := &proc{ep: d, world: &world{procs: make([]*proc, 3)}}
+		p.world.procs[0] = p
+		p.drop(0, errors.New("x"))
+		p.drop(2, errors.New("x"))
+		p.ep = counted{d, p}
+		p.drop(1, errors.New("x"))
+		time.Sleep(dropAfter - 1)
+		synctest.Wait()
+		require.Empty(t, d.dropped)
+		time.Sleep(1)
+		synctest.Wait()
+		require.Len(t, d.dropped, 2)
+		require.Equal(t, 3, <-d.dropped+<-d.dropped)
+		p.ep = counted{struct{ fabric.Endpoint }{d}, p} // which cannot be told
+		p.drop(1, errors.New("x"))
+		time.Sleep(dropAfter)
+		synctest.Wait()
+		require.Empty(t, d.dropped)
+	})
+}
+
+// What carries windows is not in the histogram, but in the counters of its communicator.
+func TestUncounted(t *testing.T) {
+	for how, run := range runners {
+		out := counting(t, histogram.EnvOn+"=1", histogram.EnvMax+"=256", histogram.EnvShift+"=2")
+		require.NoError(t, run(context.Background(), Config{Ranks: 2, Stats: true}, func(c *Comm) error {
+			own, err := c.Dup() // two messages of each rank, or one
+			if err != nil {
+				return err
+			}
+			own.Uncounted()
+			next := 1 - c.Rank()
+			for _, d := range []*Comm{own, own, c} {
+				if _, err := d.Sendrecv(Of(make([]byte, 256)), next, 0, Of(make([]byte, 256)), next, 0); err != nil {
+					return err
+				}
+			}
+			if s := own.Stats().Peers[next]; s.SentMessages != 2 || s.ReceivedMessages != 2 {
+				return errors.New("the counters have not seen them")
+			}
+			return nil
+		}), how)
+		require.Contains(t, out.String(), "256  2\n", how)
+	}
+}
