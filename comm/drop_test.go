@@ -34,10 +34,10 @@ func TestFabricHearsOfLoss(t *testing.T) {
 		p.drop(2, errors.New("x"))
 		p.ep = counted{d, p}
 		p.drop(1, errors.New("x"))
-		time.Sleep(dropAfter - 1)
+		time.Sleep(dropAfter - time.Nanosecond)
 		synctest.Wait()
 		require.Empty(t, d.dropped)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		require.Len(t, d.dropped, 2)
 		require.Equal(t, 3, <-d.dropped+<-d.dropped)

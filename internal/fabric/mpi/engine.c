@@ -112,6 +112,8 @@ int weft_open(weft_engine **out, weft_shared *shared, const int *ranks, int n, i
 			MPI_Comm_free(&near);
 			if (local <= sysconf(_SC_NPROCESSORS_ONLN))
 				e->yield = ALONE;
+			else
+				e->desk.crowded = 1;
 		}
 	}
 	if (world != MPI_GROUP_NULL)

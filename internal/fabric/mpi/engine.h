@@ -43,6 +43,7 @@ typedef struct {
 typedef struct {
 	int32_t n;         // events of the last weft_poll
 	int32_t under_way; // pieces of transfers that have not ended
+	int32_t crowded;   // constant: there are more ranks on this machine than processors
 	char *out;         // where the head of the next frame is to be written, and its data if both fit in WEFT_SMALL bytes; NULL: no memory
 	weft_event ev[WEFT_BATCH];
 } weft_desk;

@@ -88,7 +88,7 @@ func Start(what *Launched) (*Process, error) {
 func (p *Process) Finalize() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	err := p.settle("finalize")
+	err := p.settle("finalize", Linger)
 	if err != nil || p.over || p.dirty {
 		p.over = true
 		return err
@@ -98,7 +98,7 @@ func (p *Process) Finalize() error {
 }
 
 // settle waits until the endpoint that was opened last has given back all that it had of MPI. The caller holds mu.
-func (p *Process) settle(op string) error {
+func (p *Process) settle(op string, limit time.Duration) error {
 	e := p.last
 	switch {
 	case e == nil:
@@ -111,9 +111,9 @@ func (p *Process) settle(op string) error {
 		p.last = nil
 		p.dirty = p.dirty || !e.orderly
 		return nil
-	case <-time.After(Linger):
+	case <-time.After(limit):
 		p.dirty = true
-		return &Error{Op: op, Rank: -1, Err: fmt.Errorf("other ranks have not closed within %v", Linger)}
+		return &Error{Op: op, Rank: -1, Err: fmt.Errorf("other ranks have not closed within %v", limit)}
 	}
 }
 
@@ -127,7 +127,7 @@ func (p *Process) Exchange(share []byte) ([][]byte, error) {
 	if e := p.last; e != nil && !e.closed.Load() {
 		e.take()
 		defer e.rise()
-	} else if err := p.settle("exchange"); err != nil {
+	} else if err := p.settle("exchange", Gather); err != nil {
 		return nil, err
 	}
 	counts, places := make([]C.int, p.Size), make([]C.int, p.Size)
@@ -188,7 +188,7 @@ func (p *Process) open(ranks []int, span uint64) (*Endpoint, error) {
 	if p.over {
 		return nil, &Error{Op: "open", Rank: -1, Err: errors.New("this process has ended MPI")}
 	}
-	if err := p.settle("open"); err != nil {
+	if err := p.settle("open", Gather); err != nil {
 		return nil, err
 	}
 	e := newEndpoint(p, me, len(ranks), span, longest)

@@ -42,8 +42,11 @@ const spins = 64
 const (
 	// lookFor is how long Look looks before it leaves it to the watch, and lookOn how much longer if a transfer is under way. It must be
 	// well over the time of a message that the watch brings, 20 to 100 µs: see README.md.
-	lookFor = 300 * time.Microsecond
-	lookOn  = 2 * time.Millisecond
+	// With more ranks than processors, patience takes the processor from the one that is waited for: others may be in scheduling groups of their own,
+	// which offers of the processor do not reach.
+	lookFor     = 300 * time.Microsecond
+	lookOn      = 2 * time.Millisecond
+	lookCrowded = 50 * time.Microsecond
 	// lookTries is how often it tries to get the seat.
 	lookTries = 1000
 	// gosched is how many calls of C it makes before other goroutines get its processor: rarely, since that wakes a thread each time where Go
@@ -130,6 +133,10 @@ func (e *Endpoint) Poll() bool {
 
 // look is Look for who has the seat.
 func (e *Endpoint) look(woken <-chan struct{}) {
+	patience, more := lookFor, lookOn
+	if e.desk.crowded != 0 {
+		patience, more = lookCrowded, 0
+	}
 	var until time.Time
 	for n := 1; len(woken) == 0; n++ {
 		e.drain()
@@ -142,8 +149,8 @@ func (e *Endpoint) look(woken <-chan struct{}) {
 		}
 		now := time.Now()
 		if until.IsZero() {
-			until = now.Add(lookFor)
-		} else if now.After(until) && (e.desk.under_way == 0 || now.After(until.Add(lookOn))) {
+			until = now.Add(patience)
+		} else if now.After(until) && (e.desk.under_way == 0 || now.After(until.Add(more))) {
 			break
 		}
 		if n%gosched == 0 {
