@@ -218,10 +218,13 @@ func drop(p *Process) int {
 			runtime.Gosched()
 		}
 		must(e.Send(2, fabric.Frame{}))
+	case 1:
+		<-got // so that it has not closed before
 	case 2:
 		if src := <-got; src != 0 {
 			must(fmt.Errorf("a frame of rank %d", src))
 		}
+		must(e.Send(1, fabric.Frame{}))
 		fmt.Println("the others go on")
 	}
 	must(e.Close())
