@@ -31,9 +31,10 @@ func init() {
 			}
 			heard := make(chan struct{}, 8)
 			c.Watch(func(error) { heard <- struct{}{} })
-			<-heard
-			<-heard
-			time.Sleep(3 * blameTime) // the launcher knows of both, and is to wait for more
+			for range c.Size() - 1 {
+				<-heard
+			}
+			time.Sleep(3 * blameTime) // the launcher knows of all others, and is to wait for more
 			return 3
 		})
 	}
@@ -106,6 +107,20 @@ func TestBlame(t *testing.T) {
 	require.NoError(t, o.err)
 	require.Equal(t, 4, o.status, o.errOut)
 	require.Regexp(t, `^weft run: rank 0 \(.*\): exit status 4, because of rank 1\n$`, o.errOut)
+}
+
+// The rank that another one blames is of another launcher.
+func TestBlameElsewhere(t *testing.T) {
+	dir := isolate(t)
+	a, other := startTwo(t, launcherSpec{Parts: parts(role("led", 1))}, 1)
+	other.Parts = parts(role("led", 1))
+	b := startMachine(t, other)
+	status, text := a.end()
+	require.Equal(t, 3, status, text)
+	require.Equal(t, "weft run: rank 1 (of another launcher): exit status 3\n", text)
+	status, text = b.end()
+	require.Equal(t, 3, status, text)
+	requireClean(t, dir)
 }
 
 // blames is a hub that knows who blames whom, and nothing else.

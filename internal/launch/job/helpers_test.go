@@ -233,6 +233,7 @@ type launcherSpec struct {
 func launcherRole() int {
 	var s launcherSpec
 	check(json.Unmarshal([]byte(os.Getenv(specVariable)), &s))
+	causeTime = time.Minute // on a loaded machine, a rank may take long for what it does at once
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, Forwarded()...)
 	ignorePipe := make(chan os.Signal, 1)

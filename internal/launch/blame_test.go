@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What a rank says of its failure is known before its end is.
+func TestBlameIsKnown(t *testing.T) {
+	s := newTestServer(t, ServerConfig{Ranks: 3})
+	cs := joinAll(t, s)
+	require.Nil(t, s.Blames(0))
+	for i, row := range []struct{ say, want Blame }{
+		{Blame{Rank: 1}, Blame{Rank: 1}},
+		{Blame{Rank: 2}, Blame{Rank: 2}},                               // what it has learned last
+		{Blame{Rank: 1, Certain: true}, Blame{Rank: 1, Certain: true}}, // until it is certain
+		{Blame{Rank: 2, Certain: true}, Blame{Rank: 1, Certain: true}},
+		{Blame{Rank: -1}, Blame{Rank: 1, Certain: true}},
+	} {
+		require.NoError(t, cs[0].Blame(row.say))
+		// Frames are taken in their order: who has the answer to a later one knows that this one was taken.
+		key := fmt.Sprint(i)
+		require.NoError(t, cs[0].Put(key, nil))
+		_, err := cs[0].Get(t.Context(), 0, key)
+		require.NoError(t, err)
+		require.Equal(t, &row.want, s.Blames(0))
+	}
+	require.NoError(t, cs[1].Blame(Blame{Rank: 0, Certain: true}))
+	require.NoError(t, cs[1].Leave())
+	s.Settle(1)
+	require.Equal(t, &Blame{Rank: 0, Certain: true}, s.Blames(1))
+	require.Nil(t, s.Blames(2))
+	require.ErrorIs(t, cs[1].Blame(Blame{Rank: 0}), ErrLeft)
+	for _, rank := range []int{2, 3, -2} {
+		require.ErrorIs(t, cs[2].Blame(Blame{Rank: rank}), ErrLimit)
+	}
+}
+
+// A rank that blames whom there is not, or itself, does not keep to the protocol.
+func TestBlameOfNobody(t *testing.T) {
+	sp := newSpace(2)
+	_, err := sp.join(0)
+	require.NoError(t, err)
+	for _, f := range []frame{{rank: 0}, {rank: 2}, {rank: -2}, {rank: 1, code: 2}, {rank: 1, code: -1}} {
+		f.kind = rankBlames
+		_, err := sp.handle(0, &f)
+		require.ErrorIs(t, err, ErrProtocol)
+	}
+	require.Nil(t, sp.members[0].blames)
+}
