@@ -209,6 +209,7 @@ var tcpProvider = provider{
 					served[r] = true
 				}
 				close(met)
+				ep.Crowd(all[m.rank].LocalSize)
 				return ep, nil
 			},
 			drop: ep.Close,

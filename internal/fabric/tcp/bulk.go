@@ -72,7 +72,13 @@ func (p *peer) push(key uint64, data []byte, done func(error)) {
 			p.state = connecting
 			p.e.wg.Go(func() { p.e.dial(p) })
 		}
-		if p.state != open || p.direct == nil || p.writing || len(p.queue) > 0 || len(p.bulk) > 0 {
+		if p.mute != nil {
+			err := p.mute
+			p.mu.Unlock()
+			t.release(err)
+			return
+		}
+		if p.state != open || p.sock == nil || p.writing || len(p.queue) > 0 || len(p.bulk) > 0 {
 			p.bulk = append(p.bulk, t)
 			if !p.writing {
 				p.rouse()

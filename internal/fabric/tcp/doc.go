@@ -24,23 +24,58 @@
 // # Writing
 //
 // The sender writes on its own goroutine as long as the socket takes it at once (one system call for head and
-// data). What is left over goes on the peer's queue, and the peer's writer goroutine, which may block, writes it; until it has, all
-// further frames are queued behind. So Send and Push never wait for the receiver, and Deliver may call them.
+// data). What is left over goes on the peer's queue, in front, and all further frames behind it, until whoever looks finds that the socket takes more. So Send
+// and Push never wait for the receiver, and Deliver may call them. One goroutine at a time writes (peer.writing); who finds somebody writing queues, and
+// who ends writing looks at the queue once more, under the same lock; so nothing is left in it that nobody will write.
+//
+// A socket that takes no more for good (mute) is shut, but not lost before what has come is read: the peer may have said goodbye, and
+// ended the connection while this side was writing.
 //
 // # Transfers
 //
-// A transfer (Push) is written from the sender's memory in pieces of at most MaxFrame bytes, and read by the receiver's reader straight
-// into the memory of Expect, but for what came along with its head. Frames go before pieces, and transfers to one peer take turns; so behind a transfer, of whatever size, nobody waits for more
-// than a piece and what the kernel has taken. The sender's memory is used until the last piece is written or dropped, whichever the writer and
-// a loss agree on: each holds the transfer, and who lets go last calls done.
+// A transfer (Push) is written from the sender's memory in pieces of at most MaxFrame bytes, and read straight
+// into the memory of Expect, but for what came along with its head. Frames go before pieces, and transfers to one peer take turns; so behind a transfer, of
+// whatever size, nobody waits for more than a piece and what the kernel has taken. The sender's memory is used until the last piece is written or dropped,
+// whichever the writer and a loss agree on: each holds the transfer, and who lets go last calls done.
 //
-// Who forgets a transfer while a piece of it is being read sets the connection's read deadline, under peer.mu and only while the reader
-// says that it is at that piece; the reader then takes the deadline back, lets go of the memory, and drops the rest of the piece.
-// Without that, a peer that was stopped in the middle of a piece would keep the memory, and with it the receive, of a run that has ended.
+// Who forgets a transfer while a piece of it is half here says so under peer.mu, and has whoever reads let go of the memory; the rest of the piece is then
+// dropped. Without that, a peer that was stopped in the middle of a piece would keep the memory, and with it the receive, of a run that has ended.
+//
+// # Who looks
+//
+// On Linux an endpoint has no goroutine for each connection. Its sockets are in a set of epoll of their own (inner), unknown to Go's poller, which would wake
+// a thread for each message though somebody waits for it with open eyes. One goroutine at a time looks at them, reads, and writes what is queued: the
+// one that has set the bit "looking" of eyes.word. That is a rank that waits (Look, for some time), an idle worker (Poll), or else the sleeper, a goroutine of
+// the endpoint. The sleeper waits, in Go's poller, for a second set (outer), which has only inner in it, and that one-shot: armed, outer speaks once
+// and is then silent until it is armed again. Arming it when inner is ready makes it speak at once.
+//
+//	L1 who leaves arms, unless it is armed         S1 the sleeper, up, sets fired     C1 who wants something done
+//	L2 he takes "looking" back, if "called" is     S2 it sets "called" (C1), and         sets "called"
+//	   not set                                        looks if nobody does            C2 if nobody looked, he enters,
+//	L3 else he clears "called", serves (takes                                            and leaves: L1
+//	   note of fired, of memory to let go of),
+//	   and goes to L1
+//
+// Nothing that comes is left lying. If outer is armed behind L2, it speaks for what has come, and for what comes. If the one who leaves only believes so,
+// because outer has spoken to a sleeper that has not got to S2: then the sleeper either finds nobody at S2, and looks, or sets "called" before L2, which
+// then fails, and L3 takes note. The two bits are in one word for this: with two, who leaves could see no call and the caller somebody who looks. The same holds
+// for a socket that was full: what is to be written is announced to inner before C1.
+//
+// A rank in a ping-pong would arm and disarm with each message, for a system call each. So there is an exception to L1: who has found what he waited for, as
+// he has less than rapid ago, leaves without arming, and sees to it that a timer runs, the guard. When it comes and somebody looks, it comes again; else it
+// looks and arms, or somebody has just left, and it comes again. So what comes behind the last of many rapid looks may lie for guardAfter, once. There is no
+// such exception while a socket is full, or when somebody has given up looking lately, and may be asleep until somebody else delivers what he waits for.
+//
+// Who looks makes room for others: for goroutines of this process now and then, for other processes at every look if there are more ranks than processors, and
+// else only after longer than an answer takes. The sleeper makes way for a rank (wanted), and looks on only where the rest of a piece is to come.
+//
+// Connections under TLS, and all of them on other systems, have a reader and a writer goroutine each, and Go's poller wakes them.
 //
 // # Invariants
 //
-//   - peer.mu is the only lock; it is not held while something blocks, nor while the handler is called.
+//   - "looking" comes before peer.mu. peer.mu is not held while something blocks, and no lock but looking while the handler is called.
+//   - A socket's read side belongs to who looks, its write side to who has set peer.writing. It is closed when neither can be: Close looks for good, and
+//     the last writer closes what it finds dead.
 //   - One goroutine at a time writes to a connection: who holds peer.writing.
 //   - Each posted frame's done is called once: by the write that completes it, or when the peer is lost or closed.
 //   - Every length from the wire is checked before memory is taken for it.

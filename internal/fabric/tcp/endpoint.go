@@ -29,6 +29,8 @@ type Endpoint struct {
 	ctx    context.Context // ends when the endpoint closes
 	cancel context.CancelFunc
 
+	eyes *eyes // nil: each connection has a reader and a writer
+
 	expected fabric.Expected
 
 	handler fabric.Handler // set once by Bind, before the first connection
@@ -53,6 +55,10 @@ func New(cfg Config) (*Endpoint, error) {
 	for r := range e.peers {
 		e.peers[r] = newPeer(e, r)
 	}
+	if e.eyes, err = openEyes(e); err != nil {
+		return nil, errors.Join(fmt.Errorf("tcp: %w", err), ln.Close())
+	}
+	e.Crowd(cfg.Size)
 	return e, nil
 }
 
@@ -75,6 +81,9 @@ func (e *Endpoint) Bind(h fabric.Handler) {
 	e.bind.Do(func() {
 		e.handler = h
 		e.wg.Go(e.accept)
+		if e.eyes != nil {
+			e.wg.Go(e.eyes.sleeper)
+		}
 	})
 }
 
@@ -326,6 +335,9 @@ func (e *Endpoint) Close() error {
 		wg.Wait()
 		close(stop)
 		e.cancel()
+		if e.eyes != nil {
+			e.closeErr = errors.Join(e.closeErr, e.eyes.end(e.cfg.Linger))
+		}
 		e.wg.Wait()
 		e.expected.Close()
 	})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"weft/internal/fabric"
 )
@@ -32,11 +33,14 @@ type peer struct {
 	flushed chan struct{} // closed when the closing frame is written, or never will be
 	ended   chan struct{} // closed when the reader has ended
 
+	looked atomic.Pointer[socket] // sock, for who looks
+
 	mu      sync.Mutex
 	state   state    // guarded by mu
 	taken   bool     // guarded by mu: a connection that came is being made this peer's
-	conn    net.Conn // guarded by mu until open, then constant
-	direct  *direct  // likewise: writes without waiting; nil where that is not possible
+	conn    net.Conn // guarded by mu until open, then constant: the connection, if a reader and a writer serve it
+	sock    *socket  // likewise: the connection, if it is looked at and written without waiting
+	mute    error    // guarded by mu: why nothing is written to sock any more; what is here is still read
 	queue   []*item  // guarded by mu: frames, and the rest of what was written in part
 	bulk    []*push  // guarded by mu: transfers, in the order of their turns
 	closing bool     // guarded by mu: the closing frame is to follow
@@ -77,7 +81,12 @@ func (p *peer) send(kind uint32, f *fabric.Frame, done func(error)) error {
 		p.state = connecting
 		p.e.wg.Go(func() { p.e.dial(p) })
 	case open:
-		if p.direct != nil && !p.writing && len(p.queue) == 0 {
+		if p.mute != nil {
+			err := p.mute
+			p.mu.Unlock()
+			return err
+		}
+		if p.sock != nil && !p.writing && len(p.queue) == 0 {
 			p.writing = true
 			p.mu.Unlock()
 			return p.writeNow(kind, f, done)
@@ -119,37 +128,156 @@ func (p *peer) rouse() {
 
 // writeNow writes as much of a frame as the socket takes. The caller has set writing.
 func (p *peer) writeNow(kind uint32, f *fabric.Frame, done func(error)) error {
-	n, err := p.direct.write(kind, f)
-	if err != nil {
-		err = p.broken(err)
-		p.mu.Lock()
-		p.writing = false
-		p.mu.Unlock()
-		p.lose(err)
-		return err
-	}
-	all := n == headSize+len(f.Data)
+	n, err := p.sock.write(kind, f)
+	all := err == nil && n == headSize+len(f.Data)
 	p.mu.Lock()
-	p.writing = false
-	gone := p.state == lost || p.over
-	if !all && !gone {
-		p.queue = append([]*item{newItem(kind, f, n, done)}, p.queue...)
+	var dropped waste
+	if err != nil {
+		dropped = p.muteLocked(err)
 	}
-	if !p.idleLocked() {
-		p.rouse()
-	}
-	err = p.err
-	p.mu.Unlock()
 	switch {
-	case all && done != nil:
-		done(nil)
-	case !all && gone:
-		if err == nil {
-			err = fabric.ErrClosed
-		}
-		return err
+	case all:
+	case p.mute != nil:
+		err = p.mute
+	case p.over:
+		err = fabric.ErrClosed
+	case p.state == lost:
+		err = p.err
+	default:
+		p.queue = append([]*item{newItem(kind, f, n, done)}, p.queue...)
+		p.sock.wait(true)
 	}
-	return nil
+	more := p.wroteLocked()
+	p.mu.Unlock()
+	dropped.drop(err)
+	if all && done != nil {
+		done(nil)
+	}
+	if more {
+		p.flush()
+	} else if !all && err == nil {
+		p.e.eyes.call() // somebody is to be there when the socket takes more
+	}
+	return err
+}
+
+// wroteLocked ends the writing to the socket. It reports whether the caller is to flush: nobody else will do so when the socket takes more.
+// +checklocks:p.mu
+func (p *peer) wroteLocked() bool {
+	p.writing = false
+	if p.sock.dead {
+		p.sock.close()
+		return false
+	}
+	return !p.idleLocked() && !p.sock.full && p.mute == nil
+}
+
+// waste is what will not be written.
+type waste struct {
+	queue []*item
+	bulk  []*push
+}
+
+// wasteLocked takes it out.
+// +checklocks:p.mu
+func (p *peer) wasteLocked() (w waste) {
+	w.queue, w.bulk = p.queue, p.bulk
+	p.queue, p.bulk = nil, nil
+	return w
+}
+
+func (w waste) drop(err error) {
+	drop(w.queue, err)
+	dropBulk(w.bulk, err)
+}
+
+// muteLocked ends the writing to a socket that takes no more. The connection is not lost before everything that is here is read: among it may be
+// the peer's closing frame.
+// +checklocks:p.mu
+func (p *peer) muteLocked(err error) waste {
+	if p.mute == nil {
+		p.mute = p.broken(err)
+	}
+	p.sock.wait(false)
+	p.sock.shut(both)
+	return p.wasteLocked()
+}
+
+// flush writes what is queued for a socket, as far as it takes that, and reports whether it did. Whoever writes already goes on.
+func (p *peer) flush() (did bool) {
+	for {
+		p.mu.Lock()
+		if p.sock == nil || p.writing || p.sock.dead {
+			p.mu.Unlock()
+			return did
+		}
+		if p.mute != nil || p.idleLocked() {
+			p.sock.wait(false)
+			p.mu.Unlock()
+			return did
+		}
+		items := p.batchLocked()
+		p.writing = true
+		p.mu.Unlock()
+
+		n, err := p.sock.gather(items)
+		did = did || n > 0
+		written := 0
+		for written < len(items) && items[written].cut(&n) {
+			written++
+		}
+		rest := items[written:]
+
+		p.mu.Lock()
+		var dropped waste
+		switch {
+		case err != nil:
+			p.queue = append(rest, p.queue...)
+			dropped = p.muteLocked(err)
+			err = p.mute
+		case p.over || p.state == lost:
+			if err = p.err; err == nil {
+				err = fabric.ErrClosed
+			}
+			dropped.queue = rest
+		case len(rest) > 0:
+			p.queue = append(rest, p.queue...)
+			p.sock.wait(true)
+		}
+		more := p.wroteLocked()
+		full := p.sock.full
+		p.mu.Unlock()
+
+		for _, it := range items[:written] {
+			p.wrote(it, nil)
+		}
+		dropped.drop(err)
+		if !more {
+			if full {
+				p.e.eyes.call()
+			}
+			return did
+		}
+	}
+}
+
+func (p *peer) wrote(it *item, err error) {
+	if it.done != nil {
+		it.done(err)
+	}
+	if it.last {
+		close(p.flushed)
+	}
+}
+
+// cut takes up to n bytes away from an item, and from n, and reports whether nothing is left.
+func (it *item) cut(n *int) bool {
+	for _, part := range [2]*[]byte{&it.head, &it.data} {
+		m := min(*n, len(*part))
+		*part = (*part)[m:]
+		*n -= m
+	}
+	return len(it.head)+len(it.data) == 0
 }
 
 func (p *peer) broken(err error) error { return fmt.Errorf("tcp: rank %d: %w", p.rank, err) }
@@ -176,14 +304,19 @@ func (p *peer) establish(c net.Conn) {
 		return
 	}
 	p.state = open
-	p.conn, p.direct = c, newDirect(c)
-	if !p.idleLocked() {
-		p.rouse()
+	if p.sock = newSocket(p, c); p.sock == nil {
+		p.conn = c
+		if !p.idleLocked() {
+			p.rouse()
+		}
+		p.e.wg.Go(p.read)
+		p.e.wg.Go(p.write)
+	} else {
+		p.sock.watch()
 	}
-	p.e.wg.Go(p.read)
-	p.e.wg.Go(p.write)
 	close(p.opened)
 	p.mu.Unlock()
+	p.flush()
 }
 
 // write is the writer: it writes what is queued, and may block.
@@ -217,12 +350,7 @@ func (p *peer) write() {
 			err = p.broken(err)
 		}
 		for _, it := range batch {
-			if it.done != nil {
-				it.done(err)
-			}
-			if it.last {
-				close(p.flushed)
-			}
+			p.wrote(it, err)
 		}
 		p.mu.Lock()
 		p.writing = false
@@ -267,16 +395,18 @@ func (p *peer) loseLocked(err error) {
 		p.err = fmt.Errorf("%w: by rank %d", fabric.ErrClosed, p.rank)
 		err = p.err
 	}
-	queue, bulk := p.queue, p.bulk
-	p.queue, p.bulk = nil, nil
-	if was != open {
+	dropped := p.wasteLocked()
+	switch {
+	case was != open:
 		close(p.opened)
-	} else {
+	case p.sock != nil:
+		p.sock.wait(false)
+		p.sock.shut(both)
+	default:
 		_ = p.conn.Close()
 	}
 	p.mu.Unlock()
-	drop(queue, err)
-	dropBulk(bulk, err)
+	dropped.drop(err)
 	p.e.expected.Lose(p.rank, err)
 	if !bye {
 		p.e.handler.Lost(p.rank, err)
@@ -315,11 +445,10 @@ func (p *peer) close(expired <-chan struct{}) {
 	}
 	p.mu.Unlock()
 	if was == open {
+		p.flush()
 		select {
 		case <-p.flushed:
-			if c, ok := p.conn.(interface{ CloseWrite() error }); ok {
-				_ = c.CloseWrite()
-			}
+			p.hang(ownSide)
 			select {
 			case <-p.ended:
 			case <-expired:
@@ -327,14 +456,33 @@ func (p *peer) close(expired <-chan struct{}) {
 		case <-p.ended:
 		case <-expired:
 		}
-		_ = p.conn.Close()
+		p.hang(both)
 		<-p.ended
 	}
 	p.mu.Lock()
-	queue, bulk := p.queue, p.bulk
-	p.queue, p.bulk = nil, nil
+	dropped := p.wasteLocked()
 	p.over = true
 	p.mu.Unlock()
-	drop(queue, fabric.ErrClosed)
-	dropBulk(bulk, fabric.ErrClosed)
+	dropped.drop(fabric.ErrClosed)
 }
+
+// hang ends an open connection, or this side of it.
+func (p *peer) hang(how int) {
+	if p.sock != nil {
+		p.mu.Lock()
+		p.sock.shut(how)
+		p.mu.Unlock()
+		return
+	}
+	if how == both {
+		_ = p.conn.Close()
+	} else if c, ok := p.conn.(interface{ CloseWrite() error }); ok {
+		_ = c.CloseWrite()
+	}
+}
+
+// What hang ends.
+const (
+	ownSide = 1 // SHUT_WR
+	both    = 2 // SHUT_RDWR
+)

@@ -218,7 +218,7 @@ func TestLost(t *testing.T) {
 	}
 	<-eps[0].peers[1].opened
 	<-eps[1].peers[0].opened
-	_ = eps[0].peers[1].conn.Close()
+	eps[0].peers[1].hang(both)
 	require.Equal(t, 1, <-cs[0].lost)
 	close(block)
 	require.Equal(t, 0, <-cs[1].lost)

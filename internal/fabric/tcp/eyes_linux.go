@@ -1,0 +1,380 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// How long Look looks before it leaves it to the sleeper. To be woken takes some 30 µs, more on a busy machine, so that two ranks that take turns, and
+	// both have been woken once, would be for ever if they waited for little more than that.
+	lookForCrowded, lookForAlone = 50 * time.Microsecond, 200 * time.Microsecond
+	// sleepAfter is how long the sleeper looks where there is more to come.
+	sleepAfter = 20 * time.Microsecond
+	// One looks so many times, of about 0.2 µs, until another process gets its turn. Where each rank has a processor of its own that is longer than an
+	// answer takes: on a busy machine, who gives up its processor to somebody else's program gets it back too late. But it must come: Linux may have put both
+	// ranks on one.
+	turnCrowded, turnAlone = 1, 160
+	// And so many times until other goroutines get theirs, and the time is looked at.
+	turnHere, turnTime = 256, 32
+	// rapid is how soon one who looks is expected to come again if he did so before, and guardAfter what happens otherwise: package comment, "Who looks".
+	// It is long, since while ranks look rapidly the guard costs them a moment each time.
+	rapid      = 50 * time.Microsecond
+	guardAfter = time.Millisecond
+	// othersWait is for how long one that has given up looking, and so sleeps, is thought to do so.
+	othersWait = 10 * time.Millisecond
+	// batch is how much is read from one peer before the next one has its turn: so many system calls.
+	batch = 8
+)
+
+// The bits of eyes.word.
+const (
+	looking = 1 << iota // somebody looks
+	called              // and has something else to do, before ending that
+)
+
+// eyes is how an endpoint reads its sockets without a goroutine for each.
+type eyes struct {
+	// Constant after construction.
+	e     *Endpoint
+	inner int // a set of epoll with all sockets
+	outer int // another one, with inner in it, which speaks once when it is armed: the descriptor of bell
+	bell  *os.File
+	raw   syscall.RawConn
+	epoch time.Time
+	guard *time.Timer
+
+	word   atomic.Uint32
+	up     atomic.Bool  // it is the sleeper who looks
+	wanted atomic.Bool  // and another goroutine would rather
+	fired  atomic.Bool  // outer has spoken, and was heard
+	gaveUp atomic.Int64 // when somebody did, who sleeps since
+	full   atomic.Int32 // sockets that are to take more when they can
+	ended  atomic.Bool
+
+	// Of who looks.
+	armed    bool          // outer will speak, or has
+	guarded  bool          // the guard will come
+	left     time.Duration // when somebody left, since epoch
+	turn     int           // constant after Crowd
+	lookFor  time.Duration // likewise
+	arrivals [32]unix.EpollEvent
+}
+
+// openEyes returns the eyes of an endpoint: nil where connections are read in the ordinary way.
+func openEyes(e *Endpoint) (*eyes, error) {
+	if e.cfg.TLS != nil {
+		return nil, nil
+	}
+	y := &eyes{e: e, epoch: time.Now()}
+	var err error
+	if y.inner, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("epoll_create: %w", err)
+	}
+	if y.outer, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return nil, errors.Join(fmt.Errorf("epoll_create: %w", err), unix.Close(y.inner))
+	}
+	err = unix.EpollCtl(y.outer, unix.EPOLL_CTL_ADD, y.inner, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT})
+	y.armed = true
+	if err == nil {
+		err = unix.SetNonblock(y.outer, true) // so that Go's poller takes it
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("epoll: %w", err), unix.Close(y.inner), unix.Close(y.outer))
+	}
+	y.guard = time.AfterFunc(time.Hour, y.watch)
+	y.guard.Stop()
+	y.bell = os.NewFile(uintptr(y.outer), "weft bell")
+	if y.raw, err = y.bell.SyscallConn(); err != nil {
+		return nil, errors.Join(err, unix.Close(y.inner), y.bell.Close())
+	}
+	return y, nil
+}
+
+// Crowd says how many ranks share the processors of this node; without it, all do. If they are more than the processors, those that wait soon
+// make room for others. It is called before Bind.
+func (e *Endpoint) Crowd(ranks int) {
+	if e.eyes == nil {
+		return
+	}
+	e.eyes.turn, e.eyes.lookFor = turnAlone, lookForAlone
+	if ranks > runtime.NumCPU() {
+		e.eyes.turn, e.eyes.lookFor = turnCrowded, lookForCrowded
+	}
+}
+
+func (y *eyes) now() time.Duration { return time.Since(y.epoch) }
+
+// enter makes the caller the one who looks, unless somebody is.
+func (y *eyes) enter() bool {
+	for {
+		v := y.word.Load()
+		if v&looking != 0 {
+			return false
+		}
+		if y.word.CompareAndSwap(v, v|looking) {
+			return true
+		}
+	}
+}
+
+// leave ends that. found: it was worth it. (L1 to L3 of the package comment.)
+func (y *eyes) leave(found bool) {
+	for {
+		y.settle(found)
+		if y.word.CompareAndSwap(looking, 0) {
+			return
+		}
+		y.word.And(^uint32(called))
+		y.serve()
+		found = false
+	}
+}
+
+// call has something done by who looks, or else by the caller.
+func (y *eyes) call() {
+	if y.word.Or(called)&looking == 0 && y.enter() {
+		y.leave(false)
+	}
+}
+
+// settle sees to it that somebody is there for what comes when the caller has left.
+func (y *eyes) settle(found bool) {
+	now := y.now()
+	soon := found && now-y.left < rapid && now-time.Duration(y.gaveUp.Load()) > othersWait && y.full.Load() == 0
+	y.left = now
+	switch {
+	case y.armed || y.ended.Load():
+	case !soon:
+		y.arm(true)
+	case !y.guarded:
+		y.guarded = true
+		y.guard.Reset(guardAfter)
+	}
+}
+
+// arm has the sleeper woken by what comes, or has come, or not any more.
+func (y *eyes) arm(on bool) {
+	ev := unix.EpollEvent{Events: unix.EPOLLONESHOT}
+	if on {
+		ev.Events |= unix.EPOLLIN
+	}
+	_ = unix.EpollCtl(y.outer, unix.EPOLL_CTL_MOD, y.inner, &ev)
+	y.armed = on
+}
+
+// watch is the guard: it comes when somebody has left without arming. Unless somebody has just looked, it arms.
+func (y *eyes) watch() {
+	switch {
+	case y.ended.Load():
+	case !y.enter():
+		y.guard.Reset(guardAfter)
+	default:
+		y.up.Store(true)
+		y.guarded = false
+		y.poll()
+		y.leave(true)
+		y.up.Store(false)
+	}
+}
+
+// serve does what who looks was called for.
+func (y *eyes) serve() {
+	if y.fired.Swap(false) {
+		y.armed = false
+	}
+	for _, p := range y.e.peers {
+		if s := p.looked.Load(); s != nil {
+			s.in.stirred()
+		}
+	}
+}
+
+// Look delivers what comes until there is something in woken, or for a short time. It returns at once if another goroutine looks that waits
+// too.
+func (e *Endpoint) Look(woken <-chan struct{}, entered bool) {
+	y := e.eyes
+	if y == nil {
+		return
+	}
+	if !entered && !y.enter() && !y.insist(woken) {
+		if len(woken) == 0 {
+			y.gaveUp.Store(int64(y.now()))
+		}
+		return
+	}
+	if y.armed && len(woken) == 0 {
+		y.arm(false)
+	}
+	y.look(woken, y.lookFor)
+	found := len(woken) > 0
+	if !found {
+		y.gaveUp.Store(int64(y.now()))
+	}
+	y.leave(found)
+}
+
+// insist has the sleeper make way: a goroutine that it would have to wake would go on later. It reports whether the caller looks now.
+func (y *eyes) insist(woken <-chan struct{}) bool {
+	if !y.up.Load() {
+		return false
+	}
+	y.wanted.Store(true)
+	for n := 0; !y.enter(); n++ {
+		if len(woken) > 0 || n > 1000 {
+			return false
+		}
+		if n%100 == 99 {
+			runtime.Gosched()
+		}
+	}
+	return true
+}
+
+// Enter makes the caller the one who looks, if nobody does.
+func (e *Endpoint) Enter() bool {
+	y := e.eyes
+	if y == nil || !y.enter() {
+		return false
+	}
+	if y.armed {
+		y.arm(false)
+	}
+	return true
+}
+
+// Leave ends that.
+func (e *Endpoint) Leave() { e.eyes.leave(true) }
+
+// Poll delivers what is there and reports whether it was anything. Where somebody else looks, nothing is left to it.
+func (e *Endpoint) Poll() bool {
+	y := e.eyes
+	if y == nil || !y.enter() {
+		return false
+	}
+	did := y.poll()
+	y.leave(did)
+	return did
+}
+
+// look looks until there is something in woken, or nothing has come for a while. The caller has entered.
+func (y *eyes) look(woken <-chan struct{}, patience time.Duration) {
+	var until time.Duration
+	for n := 1; len(woken) == 0; n++ {
+		if y.poll() {
+			n, until = 0, 0
+			continue
+		}
+		if woken == nil && (y.wanted.Load() || !y.busy()) {
+			return
+		}
+		if n%turnHere == 0 {
+			runtime.Gosched()
+		}
+		if n%y.turn == 0 {
+			_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		} else if n%turnTime != 0 {
+			continue
+		}
+		switch now := y.now(); {
+		case until == 0:
+			until = now + patience
+		case now > until:
+			return
+		}
+	}
+}
+
+// busy reports whether more is to come soon: the rest of a piece, or room for one.
+func (y *eyes) busy() bool {
+	if y.full.Load() > 0 {
+		return true
+	}
+	for _, p := range y.e.peers {
+		if s := p.looked.Load(); s != nil && s.in.kind != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// sleeper looks when nobody else does. It ends when the endpoint is closed.
+func (y *eyes) sleeper() {
+	var one [1]unix.EpollEvent
+	for {
+		err := y.raw.Read(func(fd uintptr) bool {
+			return epollNow(int(fd), one[:]) > 0
+		})
+		if err != nil || y.ended.Load() {
+			return
+		}
+		y.fired.Store(true)
+		if y.word.Or(called)&looking != 0 || !y.enter() {
+			continue // who looks serves before he leaves, and arms, or says who is there
+		}
+		y.wanted.Store(false)
+		y.up.Store(true)
+		y.serve()
+		y.look(nil, sleepAfter)
+		y.leave(false)
+		y.up.Store(false)
+	}
+}
+
+// poll delivers what is there and reports whether it was anything. The caller looks.
+func (y *eyes) poll() (did bool) {
+	for i := range epollNow(y.inner, y.arrivals[:]) {
+		ev := &y.arrivals[i]
+		p := y.e.peers[ev.Fd]
+		s := p.looked.Load()
+		if s == nil {
+			continue
+		}
+		if ev.Events&unix.EPOLLOUT != 0 {
+			did = p.flush() || did
+		}
+		if ev.Events&^unix.EPOLLOUT != 0 {
+			did = s.take() || did
+		}
+	}
+	return did
+}
+
+// end ends the eyes, when the peers are closed: nobody looks behind this.
+func (y *eyes) end(limit time.Duration) error {
+	y.ended.Store(true)
+	for until := time.Now().Add(limit); !y.enter(); {
+		if time.Now().After(until) {
+			// A handler that does not return, or has ended its goroutine. What it may use stays open.
+			return errors.Join(errors.New("tcp: somebody still looks at what has come"), y.bell.Close())
+		}
+		time.Sleep(10 * time.Microsecond)
+	}
+	y.guard.Stop()
+	for _, p := range y.e.peers {
+		p.drop()
+	}
+	return errors.Join(y.bell.Close(), unix.Close(y.inner)) // the sleeper ends
+}
+
+// drop closes the socket of a peer that is closed or lost, at once or when nobody writes to it any more.
+func (p *peer) drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.sock; s != nil {
+		s.dead = true
+		if !p.writing {
+			s.close()
+		}
+	}
+}

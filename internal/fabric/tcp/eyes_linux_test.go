@@ -1,0 +1,278 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp
+
+import (
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"weft/internal/fabric"
+	"weft/internal/fabric/fabrictest"
+)
+
+// The conformance suite, with goroutines that look, poll, enter and leave all the while, so that the reading changes hands in the middle of everything.
+func TestConformanceLooking(t *testing.T) {
+	fabrictest.Run(t, func(t *testing.T, n int) []fabric.Endpoint {
+		eps := openAll(t, n, nil)
+		var stop sync.WaitGroup
+		over := make(chan struct{})
+		for _, e := range eps {
+			for k := range 2 {
+				stop.Go(func() {
+					woken := make(chan struct{}, 1)
+					for i := k; ; i++ {
+						select {
+						case <-over:
+							return
+						default:
+						}
+						switch i % 4 {
+						case 0:
+							e.Look(woken, false)
+						case 1:
+							e.Poll()
+						case 2:
+							if e.Enter() {
+								e.Leave()
+							}
+						case 3:
+							runtime.Gosched()
+						}
+					}
+				})
+			}
+		}
+		t.Cleanup(func() { close(over); stop.Wait() })
+		return asFabric(eps)
+	})
+}
+
+// Two ranks take turns. Who waits looks, or polls, or leaves it to others, at random and for random times, so that frames come at every moment of
+// entering, leaving, arming and being woken. A frame that nobody is there for ends the test.
+func TestHandOverHammer(t *testing.T) {
+	rounds := 3000
+	if testing.Short() {
+		rounds = 300
+	}
+	eps := openAll(t, 2, nil)
+	cs := bindAll(eps)
+	var token [2]chan struct{}
+	for i := range eps {
+		token[i] = make(chan struct{}, 1)
+		cs[i].each = func(int, fabric.Frame) { token[i] <- struct{}{} }
+	}
+	seed := rand.Uint64()
+	turn := func(i int, r *rand.Rand) {
+		e, woken := eps[i], token[i]
+		switch r.IntN(5) {
+		case 0: // nobody looks
+		case 1:
+			for range r.IntN(20) {
+				e.Poll()
+			}
+		case 2:
+			if e.Enter() {
+				for range r.IntN(200) {
+					runtime.Gosched()
+				}
+				e.Leave()
+			}
+		case 3:
+			e.Look(woken, e.Enter())
+		default:
+			e.Look(woken, false)
+		}
+		select {
+		case <-woken:
+		case <-time.After(20 * time.Second):
+			t.Errorf("seed %d: rank %d waits for a frame that nobody has read: word %d, armed %v, guarded %v, fired %v", seed, i, e.eyes.word.Load(),
+				e.eyes.armed, e.eyes.guarded, e.eyes.fired.Load())
+		}
+	}
+	var both sync.WaitGroup
+	for i := range 2 {
+		both.Go(func() {
+			r := rand.New(rand.NewPCG(seed, uint64(i)))
+			for k := range rounds {
+				if i == 1 {
+					turn(i, r)
+				}
+				_ = eps[i].Send(1-i, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(k)}})
+				if i == 0 {
+					turn(i, r)
+				}
+				if t.Failed() {
+					return
+				}
+			}
+		})
+	}
+	both.Wait()
+	require.Zero(t, cs[0].bad.Load()+cs[1].bad.Load())
+}
+
+// Somebody who looks rapidly leaves without arming, and never comes back: the guard has what comes behind him delivered.
+func TestGuard(t *testing.T) {
+	eps := openAll(t, 2, nil)
+	cs := bindAll(eps)
+	require.NoError(t, eps[0].Send(1, fabric.Frame{}))
+	eventually(t, func() bool { return cs[1].n.Load() == 1 })
+	y := eps[1].eyes
+	eventually(t, eps[1].Enter)
+	require.False(t, y.armed)
+	y.left = y.now() + time.Hour // as if he had left just now, however long this takes
+	y.leave(true)
+	require.NoError(t, eps[0].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{1}}))
+	eventually(t, func() bool { return cs[1].n.Load() == 2 })
+}
+
+// A sleeper that is woken while somebody looks leaves what it was woken for to him; he arms again, or looks, before he leaves.
+func TestWokenWhileSomebodyLooks(t *testing.T) {
+	eps := openAll(t, 2, nil)
+	cs := bindAll(eps)
+	require.NoError(t, eps[0].Send(1, fabric.Frame{}))
+	eventually(t, func() bool { return cs[1].n.Load() == 1 })
+	y := eps[1].eyes
+	eventually(t, y.enter) // and he leaves the bell armed
+	if !y.armed {
+		y.arm(true)
+	}
+	require.NoError(t, eps[0].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{1}}))
+	eventually(t, func() bool { return y.word.Load() == looking|called })
+	require.EqualValues(t, 1, cs[1].n.Load())
+	y.leave(true)
+	eventually(t, func() bool { return cs[1].n.Load() == 2 })
+}
+
+// As TestForgottenInTheMiddleOfAPiece, over a socket that nobody reads at the moment.
+func TestForgottenWhileNobodyReads(t *testing.T) {
+	eps := openAll(t, 2, nil)
+	cs := bindAll(eps)
+	require.NoError(t, eps[0].Send(1, fabric.Frame{}))
+	eventually(t, func() bool { return cs[1].n.Load() == 1 })
+	fd := eps[0].peers[1].sock.fd
+	const n = 100 << 10
+	done := make(chan error, 2)
+	eps[1].Expect(0, 7, make([]byte, 2*n), func(err error) { done <- err })
+	eps[1].Expect(0, 8, make([]byte, 4), func(err error) { done <- err })
+	piece := fabric.Frame{Head: [fabric.HeadWords]uint64{7}, Data: make([]byte, n)}
+	write := func(b []byte) {
+		for len(b) > 0 {
+			m, err := unix.Write(fd, b)
+			if err != unix.EAGAIN {
+				require.NoError(t, err)
+				b = b[m:]
+			}
+		}
+	}
+	write(append(appendHead(nil, kindPiece, &piece), piece.Data[:n-1000]...))
+	p := eps[1].peers[0]
+	eventually(t, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.placing
+	})
+	eventually(t, func() bool {
+		if eps[1].Forget(0, 7) {
+			t.Fatal("a piece of it is here")
+		}
+		return len(done) == 1
+	})
+	require.ErrorIs(t, <-done, fabric.ErrClosed)
+	write(piece.Data[:1000])
+	small := fabric.Frame{Head: [fabric.HeadWords]uint64{8}, Data: []byte("abcd")}
+	write(append(appendHead(nil, kindPiece, &small), small.Data...))
+	require.NoError(t, <-done)
+	require.NoError(t, eps[0].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{1}}))
+	eventually(t, func() bool { return cs[1].n.Load() == 2 })
+	require.Zero(t, cs[1].bad.Load())
+}
+
+// A rank that sends to one that closes is told that it has closed, and does not lose it, whether its frames meet the end of the connection or not.
+func TestSendToOneThatCloses(t *testing.T) {
+	for range 20 {
+		eps := openAll(t, 2, nil)
+		cs := bindAll(eps)
+		require.NoError(t, eps[0].Send(1, fabric.Frame{}))
+		eventually(t, func() bool { return cs[1].n.Load() == 1 })
+		closed := make(chan struct{})
+		go func() { _ = eps[1].Close(); close(closed) }()
+		var err error
+		for err == nil {
+			err = eps[0].Send(1, fabric.Frame{Data: make([]byte, 100)})
+		}
+		<-closed
+		eventually(t, func() bool { return eps[0].Send(1, fabric.Frame{}) != nil })
+		eventually(t, func() bool {
+			eps[0].peers[1].mu.Lock()
+			defer eps[0].peers[1].mu.Unlock()
+			return eps[0].peers[1].state == lost
+		})
+		require.ErrorIs(t, eps[0].Send(1, fabric.Frame{}), fabric.ErrClosed)
+		require.Empty(t, cs[0].errors())
+	}
+}
+
+// What an endpoint has opened is closed behind Close, of lost peers too.
+func TestDescriptors(t *testing.T) {
+	count := func() int {
+		names, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		return len(names)
+	}
+	use := func() {
+		eps := openAll(t, 3, nil)
+		cs := bindAll(eps)
+		for _, e := range eps[1:] {
+			require.NoError(t, e.Send(0, fabric.Frame{}))
+		}
+		eventually(t, func() bool { return cs[0].n.Load() == 2 })
+		eps[0].peers[1].hang(both)
+		require.Equal(t, 1, <-cs[0].lost)
+		for _, e := range eps {
+			require.NoError(t, e.Close())
+		}
+	}
+	use() // what the first run opens, Go keeps
+	before := count()
+	use()
+	eventually(t, func() bool { return count() <= before })
+}
+
+// BenchmarkPingPongLooking is BenchmarkPingPong by goroutines that look themselves.
+func BenchmarkPingPongLooking(b *testing.B) {
+	eps := openAll(b, 2, nil)
+	cs := bindAll(eps)
+	var woken [2]chan struct{}
+	for i := range eps {
+		woken[i] = make(chan struct{}, 1)
+		cs[i].each = func(int, fabric.Frame) { woken[i] <- struct{}{} }
+	}
+	wait := func(i int) {
+		eps[i].Look(woken[i], false)
+		<-woken[i]
+	}
+	data := make([]byte, 8)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for i := range b.N {
+			wait(1)
+			_ = eps[1].Send(0, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(i)}, Data: data})
+		}
+	}()
+	for i := range b.N {
+		_ = eps[0].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(i)}, Data: data})
+		wait(0)
+	}
+	<-over
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(2*b.N), "ns/way")
+}

@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp
+
+import (
+	"net"
+
+	"golang.org/x/sys/unix"
+
+	"weft/internal/fabric"
+)
+
+// socket is a connection of which Go's poller knows nothing: it is read by who looks, and written by who sends, both without waiting.
+type socket struct {
+	// Constant after construction.
+	p  *peer
+	fd int
+	in *intake // of who looks
+
+	over bool // of who looks: it has ended, and is not read any more
+
+	dead   bool // guarded by peer.mu: to be closed
+	closed bool // guarded by peer.mu: fd is another file now, perhaps
+	full   bool // guarded by peer.mu: there is more to be written when it can take it
+
+	// Of who has set peer.writing.
+	small [headSize + directCopy]byte
+	bufs  [][]byte
+}
+
+const (
+	// directCopy is the largest payload that is copied behind its head, rather than gathered by the system call.
+	directCopy = 1 << 10
+	// maxGather bounds the parts that one system call gathers; the kernel's limit is 1024.
+	maxGather = 256
+)
+
+// newSocket takes a connection away from Go's poller, which would wake a thread for all that comes. It returns nil if that does not work here; c
+// is closed if it does.
+func newSocket(p *peer, c net.Conn) *socket {
+	t, ok := c.(*net.TCPConn)
+	if !ok || p.e.eyes == nil {
+		return nil
+	}
+	raw, err := t.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	fd := -1
+	if raw.Control(func(n uintptr) { fd, err = unix.FcntlInt(n, unix.F_DUPFD_CLOEXEC, 0) }) != nil || err != nil {
+		return nil
+	}
+	_ = c.Close() // fd keeps the connection
+	return &socket{p: p, fd: fd, in: newIntake(p)}
+}
+
+// watch has the socket looked at.
+func (s *socket) watch() {
+	s.p.looked.Store(s)
+	_ = unix.EpollCtl(s.p.e.eyes.inner, unix.EPOLL_CTL_ADD, s.fd, s.events(unix.EPOLLIN))
+}
+
+func (s *socket) events(which uint32) *unix.EpollEvent {
+	return &unix.EpollEvent{Events: which, Fd: int32(s.p.rank)}
+}
+
+// wait says whether there is more to be written when the socket can take it. The caller holds peer.mu.
+func (s *socket) wait(full bool) {
+	if s.full == full || s.closed {
+		return
+	}
+	s.full = full
+	which, n := uint32(unix.EPOLLIN), int32(-1)
+	if full {
+		which, n = unix.EPOLLIN|unix.EPOLLOUT, 1
+	}
+	s.p.e.eyes.full.Add(n)
+	_ = unix.EpollCtl(s.p.e.eyes.inner, unix.EPOLL_CTL_MOD, s.fd, s.events(which))
+}
+
+// take reads what is there, and reports whether it was anything. The caller looks.
+func (s *socket) take() (did bool) {
+	if s.over {
+		return false
+	}
+	for range batch {
+		room := s.in.room()
+		n, err := unix.Read(s.fd, room)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.EAGAIN:
+			return did
+		case err == nil && n == 0:
+			err = errNoGoodbye
+		case err == nil:
+			err = s.in.took(n)
+		}
+		did = true
+		if err != nil {
+			s.end(err)
+			return true
+		}
+		if n < len(room) {
+			return true
+		}
+	}
+	return did
+}
+
+// end ends the reading. The caller looks.
+func (s *socket) end(err error) {
+	p := s.p
+	s.over = true
+	_ = unix.EpollCtl(p.e.eyes.inner, unix.EPOLL_CTL_DEL, s.fd, nil)
+	p.mu.Lock()
+	if p.mute != nil {
+		err = p.mute
+	} else {
+		err = p.broken(err)
+	}
+	p.mu.Unlock()
+	s.in.broken(err)
+	close(p.ended)
+	p.lose(err)
+}
+
+// shut ends the connection. What is here is still read. The caller holds peer.mu.
+func (s *socket) shut(how int) {
+	if !s.closed {
+		_ = unix.Shutdown(s.fd, how)
+	}
+}
+
+// close closes the descriptor: nobody reads or writes. The caller holds peer.mu.
+func (s *socket) close() {
+	if !s.closed {
+		s.wait(false)
+		s.closed = true
+		_ = unix.Close(s.fd)
+	}
+}
+
+// write returns how much of the frame, with its head, the socket has taken at once. The caller has set peer.writing.
+func (s *socket) write(kind uint32, f *fabric.Frame) (int, error) {
+	head := appendHead(s.small[:0], kind, f)
+	if len(f.Data) <= directCopy {
+		return s.once(append(head, f.Data...))
+	}
+	return s.once(head, f.Data)
+}
+
+// gather is write for what is queued.
+func (s *socket) gather(items []*item) (int, error) {
+	s.bufs = s.bufs[:0]
+	for _, it := range items {
+		for _, b := range [2][]byte{it.head, it.data} {
+			if len(b) > 0 && len(s.bufs) < maxGather {
+				s.bufs = append(s.bufs, b)
+			}
+		}
+	}
+	n, err := s.once(s.bufs...)
+	clear(s.bufs)
+	return n, err
+}
+
+func (s *socket) once(bufs ...[]byte) (n int, err error) {
+	for {
+		if len(bufs) == 1 {
+			n, err = unix.Write(s.fd, bufs[0])
+		} else {
+			n, err = unix.Writev(s.fd, bufs)
+		}
+		switch err {
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+			return 0, nil
+		case nil:
+			return n, nil
+		}
+		return 0, err
+	}
+}

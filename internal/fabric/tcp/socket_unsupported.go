@@ -1,0 +1,24 @@
+//go:build !linux
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp
+
+import (
+	"net"
+
+	"weft/internal/fabric"
+)
+
+// socket is not used on this system: each connection has a reader and a writer.
+type socket struct{ dead, full bool }
+
+func newSocket(*peer, net.Conn) *socket { return nil }
+
+func (*socket) watch()                                   {}
+func (*socket) wait(bool)                                {}
+func (*socket) shut(int)                                 {}
+func (*socket) close()                                   {}
+func (*socket) write(uint32, *fabric.Frame) (int, error) { return 0, nil }
+func (*socket) gather([]*item) (int, error)              { return 0, nil }
