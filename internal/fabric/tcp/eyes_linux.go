@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weft/internal/fabric"
 )
 
 const (
@@ -362,6 +364,9 @@ func (y *eyes) end(limit time.Duration) error {
 	}
 	y.guard.Stop()
 	for _, p := range y.e.peers {
+		if s := p.looked.Load(); s != nil && !s.over {
+			s.end(fabric.ErrClosed) // lost, and its end not read: what is half here ends
+		}
 		p.drop()
 	}
 	return errors.Join(y.bell.Close(), unix.Close(y.inner)) // the sleeper ends

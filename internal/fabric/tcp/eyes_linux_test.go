@@ -4,6 +4,7 @@
 package tcp
 
 import (
+	"errors"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -219,6 +220,29 @@ func TestSendToOneThatCloses(t *testing.T) {
 		require.ErrorIs(t, eps[0].Send(1, fabric.Frame{}), fabric.ErrClosed)
 		require.Empty(t, cs[0].errors())
 	}
+}
+
+// A peer is dropped while a piece from it is half here, and the endpoint closed before anybody has looked: the transfer ends.
+func TestDroppedInTheMiddleOfAPiece(t *testing.T) {
+	eps := openAll(t, 2, nil)
+	cs := bindAll(eps)
+	require.NoError(t, eps[0].Send(1, fabric.Frame{}))
+	eventually(t, func() bool { return cs[1].n.Load() == 1 })
+	done := make(chan error, 1)
+	const n = 100 << 10
+	eps[1].Expect(0, 7, make([]byte, n), func(err error) { done <- err })
+	piece := fabric.Frame{Head: [fabric.HeadWords]uint64{7}, Data: make([]byte, n)}
+	_, err := unix.Write(eps[0].peers[1].sock.fd, append(appendHead(nil, kindPiece, &piece), piece.Data[:1000]...))
+	require.NoError(t, err)
+	p := eps[1].peers[0]
+	eventually(t, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.placing
+	})
+	eps[1].Drop(0, errors.New("it is said to be gone"))
+	require.NoError(t, eps[1].Close())
+	require.Error(t, <-done)
 }
 
 // What an endpoint has opened is closed behind Close, of lost peers too.
