@@ -28,7 +28,8 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 	if err != nil {
 		return runError(err)
 	}
-	ep, err := connect(ctx, meetingOf(client), cfg.stats)
+	m := meetingOf(client)
+	ep, err := connect(ctx, m, cfg.stats)
 	if err != nil {
 		// This rank has not left the job: the launcher ends the others when it ends.
 		blame(client, err, true)
@@ -38,6 +39,7 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 		ep = wrapEndpoint(ep)
 	}
 	w := newWorld(ctx, cfg, []fabric.Endpoint{ep})
+	w.together = m.together
 	if w.stalls != nil {
 		w.stalls.tell(client)
 	}

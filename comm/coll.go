@@ -92,9 +92,9 @@ type coll struct {
 	blocks []*block // working memory, freed at the end
 }
 
-// newColl numbers a collective. The caller sets step and calls start.
-func (c *Comm) newColl(k collKind, op Op, root int) *coll {
-	x := &coll{c: c, what: newCollective(k, op, root), tag: int(c.collSeq.Add(1) & TagUB)}
+// newColl returns the collective of a number. The caller calls start.
+func (c *Comm) newColl(seq uint64, k collKind, op Op, root int) *coll {
+	x := &coll{c: c, what: newCollective(k, op, root), tag: int(seq & TagUB)}
 	x.shard, x.eyes = c.proc.shard, c.proc.eyes
 	x.owner = x // for its name
 	x.cb = x.transferred

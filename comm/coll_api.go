@@ -109,14 +109,21 @@ func waitEntered(r *Request, entered *bool) error {
 }
 
 func (c *Comm) collective(k collKind, in, out Buffer, op Op, root int) error {
-	if c.hub == nil {
-		entered := c.proc.enter()
-		defer c.proc.leave(&entered)
-		return waitEntered(c.icollective(k, in, out, op, root), &entered)
-	}
 	d := collCall{kind: k, what: newCollective(k, op, root), in: in, out: out, op: op, root: root}
 	if err := c.checkColl(&d); err != nil {
 		return c.failColl(d.what, err)
+	}
+	if c.board != nil && d.onBoard(c) {
+		seq, done, err := c.board.meetFar(&d)
+		if done {
+			return err
+		}
+		d.seq = seq
+	}
+	if c.hub == nil {
+		entered := c.proc.enter()
+		defer c.proc.leave(&entered)
+		return waitEntered(c.byMessages(d), &entered)
 	}
 	if !c.direct(&d) {
 		return wait(c.byMessages(d))

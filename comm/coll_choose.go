@@ -30,38 +30,38 @@ const (
 )
 
 var algorithms = [...][]algorithm{
-	barrier: {{name: "dissemination", start: func(c *Comm, _ *collCall) *Request { return c.barrierByMessages() }}},
+	barrier: {{name: "dissemination", start: func(c *Comm, d *collCall) *Request { return c.barrierByMessages(d.seq) }}},
 	bcast: {
-		{name: "ring", start: func(c *Comm, d *collCall) *Request { return c.bcastRing(d.buffer(c.rank), d.root) },
+		{name: "ring", start: func(c *Comm, d *collCall) *Request { return c.bcastRing(d.buffer(c.rank), d.root, d.seq) },
 			better: func(unit, n int) bool { return n > 2 && unit >= largeCast }},
-		{name: "tree", start: func(c *Comm, d *collCall) *Request { return c.bcastTree(d.buffer(c.rank), d.root) }},
+		{name: "tree", start: func(c *Comm, d *collCall) *Request { return c.bcastTree(d.buffer(c.rank), d.root, d.seq) }},
 	},
-	reduce: {{name: "tree", start: func(c *Comm, d *collCall) *Request { return c.reduceTree(d.in, d.out, d.op, d.root) }}},
+	reduce: {{name: "tree", start: func(c *Comm, d *collCall) *Request { return c.reduceTree(d.in, d.out, d.op, d.root, d.seq) }}},
 	allreduce: {
-		{name: "halves", start: func(c *Comm, d *collCall) *Request { return c.allreduceHalves(d.in, d.out, d.op) },
+		{name: "halves", start: func(c *Comm, d *collCall) *Request { return c.allreduceHalves(d.in, d.out, d.op, d.seq) },
 			better: func(unit, _ int) bool { return unit >= largeSum }},
-		{name: "doubling", start: func(c *Comm, d *collCall) *Request { return c.allreduceDoubling(d.in, d.out, d.op) }},
+		{name: "doubling", start: func(c *Comm, d *collCall) *Request { return c.allreduceDoubling(d.in, d.out, d.op, d.seq) }},
 	},
-	scan: {{name: "doubling", start: func(c *Comm, d *collCall) *Request { return c.scanDoubling(d.in, d.out, d.op) }}},
+	scan: {{name: "doubling", start: func(c *Comm, d *collCall) *Request { return c.scanDoubling(d.in, d.out, d.op, d.seq) }}},
 	gather: {
-		{name: "tree", start: func(c *Comm, d *collCall) *Request { return c.gatherTree(d.in, d.out, d.root) },
+		{name: "tree", start: func(c *Comm, d *collCall) *Request { return c.gatherTree(d.in, d.out, d.root, d.seq) },
 			better: func(unit, n int) bool { return n > 4 && unit <= smallPart }},
-		{name: "direct", start: func(c *Comm, d *collCall) *Request { return c.gatherDirect(d.in, d.out, d.root) }},
+		{name: "direct", start: func(c *Comm, d *collCall) *Request { return c.gatherDirect(d.in, d.out, d.root, d.seq) }},
 	},
 	scatter: {
-		{name: "tree", start: func(c *Comm, d *collCall) *Request { return c.scatterTree(d.in, d.out, d.root) },
+		{name: "tree", start: func(c *Comm, d *collCall) *Request { return c.scatterTree(d.in, d.out, d.root, d.seq) },
 			better: func(unit, n int) bool { return n > 4 && unit <= smallPart }},
-		{name: "direct", start: func(c *Comm, d *collCall) *Request { return c.scatterDirect(d.in, d.out, d.root) }},
+		{name: "direct", start: func(c *Comm, d *collCall) *Request { return c.scatterDirect(d.in, d.out, d.root, d.seq) }},
 	},
 	allgather: {
-		{name: "doubling", start: func(c *Comm, d *collCall) *Request { return c.allgatherDoubling(d.in, d.out) },
+		{name: "doubling", start: func(c *Comm, d *collCall) *Request { return c.allgatherDoubling(d.in, d.out, d.seq) },
 			better: func(unit, n int) bool { return n > 2 && unit <= smallPart }},
-		{name: "direct", start: func(c *Comm, d *collCall) *Request { return c.allgatherDirect(d.in, d.out) }},
+		{name: "direct", start: func(c *Comm, d *collCall) *Request { return c.allgatherDirect(d.in, d.out, d.seq) }},
 	},
 	alltoall: {
-		{name: "bits", start: func(c *Comm, d *collCall) *Request { return c.alltoallBits(d.in, d.out) },
+		{name: "bits", start: func(c *Comm, d *collCall) *Request { return c.alltoallBits(d.in, d.out, d.seq) },
 			better: func(unit, n int) bool { return n > 4 && unit <= smallPart/4 }},
-		{name: "direct", start: func(c *Comm, d *collCall) *Request { return c.alltoallDirect(d.in, d.out) }},
+		{name: "direct", start: func(c *Comm, d *collCall) *Request { return c.alltoallDirect(d.in, d.out, d.seq) }},
 	},
 }
 
@@ -78,6 +78,9 @@ type chosen [alltoall + 1]uint8
 
 // byMessages starts a collective that is made of messages. It takes a copy, so that calls that do not come here keep theirs on the stack.
 func (c *Comm) byMessages(d collCall) *Request {
+	if d.seq == 0 {
+		d.seq = c.number()
+	}
 	list := algorithms[d.kind]
 	i := int(c.world.cfg.chosen[d.kind]) - 1
 	if i < 0 {

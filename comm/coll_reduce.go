@@ -35,8 +35,8 @@ func (p *partial) below() error { return p.op.apply(p.tmp, p.acc) }
 // reduceTree: Binomial tree: rank v receives from v plus each bit below its lowest, then sends to v without
 // its lowest. v counts from the root, or from rank 0 if the operator does not commute; rank 0 then sends the
 // result on to the root.
-func (c *Comm) reduceTree(in, out Buffer, op Op, root int) *Request {
-	x := c.newColl(reduce, op, root)
+func (c *Comm) reduceTree(in, out Buffer, op Op, root int, seq uint64) *Request {
+	x := c.newColl(seq, reduce, op, root)
 	n, top := c.size, root
 	if !op.Commutes() {
 		top = 0
@@ -97,8 +97,8 @@ func (c *Comm) reduceTree(in, out Buffer, op Op, root int) *Request {
 
 // allreduceDoubling: Recursive doubling over the largest power of two that is not above Size: the ranks that
 // are too many first give their values to their upper neighbours, and get the result from them.
-func (c *Comm) allreduceDoubling(in, out Buffer, op Op) *Request {
-	x := c.newColl(allreduce, op, -1)
+func (c *Comm) allreduceDoubling(in, out Buffer, op Op, seq uint64) *Request {
+	x := c.newColl(seq, allreduce, op, -1)
 	acc := x.staged(out)
 	p := &partial{op: op, acc: acc, tmp: x.work(in, in.Len())}
 	if !sameMemory(in, acc) {
@@ -193,8 +193,8 @@ func (c *Comm) allreduceDoubling(in, out Buffer, op Op) *Request {
 
 // scanDoubling: In round k each rank has the result of the 2^k ranks up to itself, sends it 2^k ahead and puts what
 // it gets before its own.
-func (c *Comm) scanDoubling(in, out Buffer, op Op) *Request {
-	x := c.newColl(scan, op, -1)
+func (c *Comm) scanDoubling(in, out Buffer, op Op, seq uint64) *Request {
+	x := c.newColl(seq, scan, op, -1)
 	acc := x.staged(out)
 	p := &partial{op: op, acc: acc, tmp: x.work(in, in.Len())}
 	if !sameMemory(in, acc) {

@@ -38,7 +38,8 @@ type Comm struct {
 
 	hub *hub // where all ranks meet for collectives; nil if they are in several processes
 
-	collSeq atomic.Uint32 // collectives started; their tag
+	board   *board        // where its ranks meet for small collectives if they are processes of one node; nil: nowhere
+	collSeq atomic.Uint64 // collectives started, for their numbers; with a board, written under its lock
 
 	// line are the contexts of this communicator and of those that it was made of by Dup and Split: who revokes one of these revokes it.
 	// nil: its own only.
@@ -86,22 +87,27 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 }
 
 func (c *Comm) split(name string, color, key int) (*Comm, error) {
-	type vote struct{ color, key, ctx int64 }
-	mine := []vote{{color: int64(color), key: int64(key)}}
+	type vote struct{ color, key, ctx, boards int64 }
+	offer := c.proc.boards.offered(c.world)
+	mine := []vote{{color: int64(color), key: int64(key), boards: int64(offer)}}
 	if c.rank == 0 {
 		mine[0].ctx = int64(c.world.newContext(c.proc))
 	}
 	votes := make([]vote, c.size)
 	if err := c.Allgather(Of(mine), Of(votes)); err != nil {
+		c.proc.boards.giveBack(offer)
 		return nil, c.fail(name, NoPeer, NoPeer, err)
 	}
 	if color == Undefined {
+		c.proc.boards.giveBack(offer)
 		return nil, nil
 	}
 	var members []int
+	common := offer
 	for r, v := range votes {
 		if v.color == int64(color) {
 			members = append(members, r)
+			common &= uint64(v.boards)
 		}
 	}
 	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(votes[a].key, votes[b].key) })
@@ -110,6 +116,7 @@ func (c *Comm) split(name string, color, key int) (*Comm, error) {
 		n.line = []uint64{c.ctx}
 	}
 	n.line = append(slices.Clone(n.line), n.ctx)
+	c.proc.boards.settle(n, common, offer)
 	return n, nil
 }
 

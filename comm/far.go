@@ -301,6 +301,9 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 	case ending:
 		p.world.end(&RankError{Rank: src, Err: &RemoteError{Text: string(f.Data[:min(len(f.Data), maxReason)])}})
 		return nil
+	case nudging:
+		p.nudged(f.Head[0])
+		return nil
 	case mourning:
 		return p.mourned(src, f)
 	case revoking:

@@ -18,6 +18,7 @@ const (
 	//
 	//	wanted    number of the send, key of the transfer, –, kind, bytes
 	//	ending    –, –, –, kind; the data says why
+	//	nudging   context, –, –, kind
 
 	wanted // a receive has matched a ready message and wants its payload
 	ending // the sender's rank ends the run
@@ -31,6 +32,8 @@ const (
 	mourning // a rank is lost
 	revoking // a communicator is revoked
 	agreeing // a message of an agreement
+
+	nudging // something is new at a communicator's board
 )
 
 // word returns the word of a frame's head that has the protocol, where nothing else is in it.

@@ -80,6 +80,9 @@ func runOver(ctx context.Context, cfg Config, eps []fabric.Endpoint, body func(c
 	worlds := make([]*world, len(eps))
 	for r, ep := range eps {
 		worlds[r] = newWorld(ctx, cfg, []fabric.Endpoint{ep})
+		if _, ok := ep.(fabric.Sharer); ok {
+			worlds[r].together = func([]int32, int) bool { return true }
+		}
 	}
 	errs := make([]error, len(eps))
 	var wg sync.WaitGroup

@@ -102,6 +102,7 @@ func (p *place) claim(seq uint64) bool {
 type collCall struct {
 	what    collective
 	kind    collKind
+	seq     uint64 // its number, if it has one already
 	root    int
 	unit    int // bytes of a rank's part, or of all if there are no parts
 	large   bool
@@ -479,7 +480,7 @@ func (h *hub) result(p *place, me int, seq uint64) error {
 		return err
 	}
 	if !p.large {
-		return h.flat(p, me, seq)
+		return flat(&p.collCall, me, h.size, hubParts{h, seq})
 	}
 	if e := h.slot(seq).err.Load(); e != nil && e.seq == seq {
 		return e.err

@@ -3,86 +3,96 @@
 
 package comm
 
-// flat computes a small collective of one rank from what the places have in them. The place is active or claimed.
-func (h *hub) flat(p *place, me int, seq uint64) error {
-	u := p.unit
+// parts are what ranks show of a small collective, at the hub or at the board.
+type parts interface{ part(r int) []byte }
+
+// hubParts are the places of one collective. They are active or claimed.
+type hubParts struct {
+	h   *hub
+	seq uint64
+}
+
+func (s hubParts) part(r int) []byte { return s.h.place(r, s.seq).inline[:] }
+
+// flat computes a small collective of n ranks, for one of them, from what all show.
+func flat[P parts](d *collCall, me, n int, all P) error {
+	u := d.unit
 	if u == 0 {
 		return nil
 	}
-	at := func(r int) []byte { return h.place(r, seq).inline[:] }
-	switch p.kind {
+	switch d.kind {
 	case bcast:
-		if me != p.root {
-			p.out.CopyFromBytes(at(p.root)[:u], 0)
+		if me != d.root {
+			d.out.CopyFromBytes(all.part(d.root)[:u], 0)
 		}
 	case scatter:
-		p.out.CopyFromBytes(at(p.root)[me*u:(me+1)*u], 0)
+		d.out.CopyFromBytes(all.part(d.root)[me*u:(me+1)*u], 0)
 	case gather:
-		if me == p.root {
-			h.collect(p, seq)
+		if me == d.root {
+			collect(d, n, all)
 		}
 	case allgather:
-		h.collect(p, seq)
+		collect(d, n, all)
 	case alltoall:
-		for r := range h.size {
-			p.out.CopyFromBytes(at(r)[me*u:(me+1)*u], r*u)
+		for r := range n {
+			d.out.CopyFromBytes(all.part(r)[me*u:(me+1)*u], r*u)
 		}
 	case reduce:
-		if me == p.root {
-			return h.combine(p, seq)
+		if me == d.root {
+			return combine(d, n, all)
 		}
 	case allreduce:
-		return h.combine(p, seq)
+		return combine(d, n, all)
 	case scan:
-		return h.scan(p, me, seq)
+		return scanFlat(d, me, all)
 	}
 	return nil
 }
 
 // collect puts all parts side by side.
-func (h *hub) collect(p *place, seq uint64) {
-	for r := range h.size {
-		p.out.CopyFromBytes(h.place(r, seq).inline[:p.unit], r*p.unit)
+func collect[P parts](d *collCall, n int, all P) {
+	for r := range n {
+		d.out.CopyFromBytes(all.part(r)[:d.unit], r*d.unit)
 	}
 }
 
 // combine combines all parts, in the order of the tree.
-func (h *hub) combine(p *place, seq uint64) error {
-	mem, ok := p.out.Contiguous()
-	if ok && h.size == 2 {
-		copy(mem, h.place(1, seq).inline[:p.unit])
-		return p.op.apply(p.out.over(h.place(0, seq).inline[:p.unit]), p.out)
+func combine[P parts](d *collCall, n int, all P) error {
+	mem, ok := d.out.Contiguous()
+	if ok && n == 2 {
+		copy(mem, all.part(1)[:d.unit])
+		return d.op.apply(d.out.over(all.part(0)[:d.unit]), d.out)
 	}
 	e := executors.Get().(*executor)
 	defer e.release()
 	if !ok {
-		mem = scratch(&e.acc, p.unit)
+		mem = scratch(&e.acc, d.unit)
 	}
-	t := treeOf(&p.collCall, h.size)
-	t.leaf = func(r int) []byte { return h.place(r, seq).inline[:p.unit] }
+	t, u := treeOf(d, n), d.unit // who calls keeps d on its stack
+	t.leaf = func(r int) []byte { return all.part(r)[:u] }
 	err := t.eval(e, mem, 0, t.width, 0)
 	if !ok && err == nil {
-		p.out.CopyFromBytes(mem, 0)
+		d.out.CopyFromBytes(mem, 0)
 	}
 	return err
 }
 
-// scan is what scanDoubling computes at a rank: in round k, what the rank 2^k below has is put before what this one has.
-func (h *hub) scan(p *place, me int, seq uint64) error {
-	u := p.unit
-	all := newBlock((me + 1) * u)
-	defer all.free()
-	at := func(r int) []byte { return all.b[r*u : (r+1)*u] }
+// scanFlat is what scanDoubling computes at a rank: in round k, what the rank 2^k below has is put before what this one has.
+func scanFlat[P parts](d *collCall, me int, all P) error {
+	u := d.unit
+	tmp := newBlock((me + 1) * u)
+	defer tmp.free()
+	at := func(r int) []byte { return tmp.b[r*u : (r+1)*u] }
 	for r := range me + 1 {
-		copy(at(r), h.place(r, seq).inline[:u])
+		copy(at(r), all.part(r)[:u])
 	}
-	for d := 1; d <= me; d *= 2 {
-		for r := me; r >= d; r-- {
-			if err := p.op.apply(p.in.over(at(r-d)), p.in.over(at(r))); err != nil {
+	for k := 1; k <= me; k *= 2 {
+		for r := me; r >= k; r-- {
+			if err := d.op.apply(d.in.over(at(r-k)), d.in.over(at(r))); err != nil {
 				return err
 			}
 		}
 	}
-	p.out.CopyFromBytes(at(me), 0)
+	d.out.CopyFromBytes(at(me), 0)
 	return nil
 }

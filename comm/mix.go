@@ -28,6 +28,8 @@ type meeting struct {
 	mpi        fabric.Endpoint // connects all ranks, if MPI has started them; nil otherwise
 	// meet gives every rank what all say of themselves, by rank. All ranks call it once.
 	meet func(ctx context.Context, said map[string][]byte) ([]launch.Peer, error)
+
+	together func(group []int32, n int) bool // set by connect, for the world
 }
 
 // provider makes one rank's end of a fabric between processes. Its name is one of mux.Names.
@@ -98,7 +100,12 @@ func connect(ctx context.Context, m *meeting, stats *statistics) (_ fabric.Endpo
 	if err := agreeStatistics(m.rank, stats.text(), func(rank int) []byte { return peers[rank].Addrs[statsName] }, m.size); err != nil {
 		return nil, err
 	}
-	names, err := choose(m.rank, peers)
+	sides, err := sidesOf(peers)
+	if err != nil {
+		return nil, err
+	}
+	m.together = func(group []int32, n int) bool { return together(sides, group, n) }
+	names, err := choose(m.rank, sides)
 	if err != nil {
 		return nil, err
 	}
@@ -131,8 +138,8 @@ func connect(ctx context.Context, m *meeting, stats *statistics) (_ fabric.Endpo
 	return mux.New(m.rank, byRank), nil
 }
 
-// choose returns the name of the fabric to each rank. To itself a rank uses one of those that it uses for others.
-func choose(self int, peers []launch.Peer) ([]string, error) {
+// sidesOf returns what all ranks have said of their fabrics.
+func sidesOf(peers []launch.Peer) ([]mux.Side, error) {
 	sides := make([]mux.Side, len(peers))
 	for r, p := range peers {
 		sides[r] = mux.Side{Rank: r, Offer: mux.Offer{}, Node: string(p.Node)}
@@ -148,8 +155,31 @@ func choose(self int, peers []launch.Peer) ([]string, error) {
 			sides[r].Offer[name] = a
 		}
 	}
-	names := make([]string, len(peers))
-	for r := range peers {
+	return sides, nil
+}
+
+// together reports whether some ranks are pairwise connected by shared memory.
+func together(sides []mux.Side, group []int32, n int) bool {
+	at := func(i int) mux.Side {
+		if group != nil {
+			i = int(group[i])
+		}
+		return sides[i]
+	}
+	for i := range n {
+		for j := range i {
+			if name, err := mux.Choose(at(i), at(j)); err != nil || name != shmName {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// choose returns the name of the fabric to each rank. To itself a rank uses one of those that it uses for others.
+func choose(self int, sides []mux.Side) ([]string, error) {
+	names := make([]string, len(sides))
+	for r := range sides {
 		if r == self {
 			continue
 		}

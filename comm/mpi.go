@@ -87,36 +87,38 @@ func runMPI(ctx context.Context, cfg Config, process *mpi.Process, body func(c *
 	if err != nil {
 		return runError(err)
 	}
-	ep, err := connectMPI(ctx, &cfg, process, opened)
+	ep, together, err := connectMPI(ctx, &cfg, process, opened)
 	if err != nil {
 		return runError(errors.Join(fmt.Errorf("rank %d of %d: %w", process.Rank, process.Size, err), opened.Close()))
 	}
-	err = newWorld(ctx, cfg, []fabric.Endpoint{ep}).run(ctx, body)
+	w := newWorld(ctx, cfg, []fabric.Endpoint{ep})
+	w.together = together
+	err = w.run(ctx, body)
 	return errors.Join(err, opened.Close()) // it is not among those of the run if it is not to be used
 }
 
 // connectMPI makes the endpoint of a rank that MPI has started.
-func connectMPI(ctx context.Context, cfg *Config, process *mpi.Process, opened fabric.Endpoint) (fabric.Endpoint, error) {
+func connectMPI(ctx context.Context, cfg *Config, process *mpi.Process, opened fabric.Endpoint) (_ fabric.Endpoint, together func(group []int32, n int) bool, err error) {
 	if cfg.Ranks != 0 && cfg.Ranks != process.Size {
-		return nil, fmt.Errorf("%w: the program wants %d ranks, and is one of %d that were started", ErrConfig, cfg.Ranks, process.Size)
+		return nil, nil, fmt.Errorf("%w: the program wants %d ranks, and is one of %d that were started", ErrConfig, cfg.Ranks, process.Size)
 	}
 	cfg.Ranks = process.Size
 	if _, err := cfg.validate(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	node, err := launch.Node()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // it cannot fail
 	secrets, err := process.Exchange(secret)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	nodes, err := process.Exchange([]byte(node))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	m := &meeting{
 		rank: process.Rank, size: process.Size, node: node, secret: secrets[0], mpi: opened,
@@ -135,7 +137,8 @@ func connectMPI(ctx context.Context, cfg *Config, process *mpi.Process, opened f
 	for _, n := range nodes {
 		m.spread = m.spread || string(n) != string(node)
 	}
-	return connect(ctx, m, cfg.stats)
+	ep, err := connect(ctx, m, cfg.stats)
+	return ep, m.together, err
 }
 
 var mpiProvider = provider{

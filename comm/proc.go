@@ -18,7 +18,8 @@ type proc struct {
 	world *world
 	rank  int // in the run
 	ep    fabric.Endpoint
-	eyes  fabric.Looker // the endpoint, if it is one
+	eyes   fabric.Looker // the endpoint, if it is one
+	sharer fabric.Sharer // likewise
 	shard uint8
 	tally *rankTally    // nil: nothing is counted
 	ev    *event.Shared // nil: nothing is recorded
@@ -34,6 +35,7 @@ type proc struct {
 	far     far
 	traffic traffic
 	ballots ballots
+	boards  boards
 }
 
 func newProc(w *world, rank int, ep fabric.Endpoint) *proc {
@@ -43,6 +45,8 @@ func newProc(w *world, rank int, ep fabric.Endpoint) *proc {
 	if p.eyes, _ = ep.(fabric.Looker); p.eyes != nil {
 		eyes.Store(&p.eyes)
 	}
+	p.sharer, _ = ep.(fabric.Sharer)
+	p.boards.free = ^uint64(1 << worldBoard)
 	ep.Bind(p)
 	return p
 }
@@ -462,5 +466,6 @@ func (p *proc) kill(err error) bool {
 		}
 	}
 	p.world.hubs.look()
+	p.boards.look()
 	return true
 }

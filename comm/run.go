@@ -119,6 +119,7 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 		wg.Go(func() {
 			c := w.comm(r)
 			p.tally.attach(c)
+			c.makeBoard(worldBoard)
 			w.bodies[r].begin()
 			defer w.bodies[r].over.Store(true)
 			err := runRank(c, body)
@@ -141,6 +142,7 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 	w.end(ErrEnded)
 	for _, p := range w.procs {
 		if p != nil {
+			p.boards.close()
 			err = errors.Join(err, p.ep.Close())
 		}
 	}
@@ -265,6 +267,10 @@ type world struct {
 	survive  bool            // cfg.Survive
 	contexts []atomic.Uint64 // communicators made, by rank
 	local    []*proc         // by rank: what the fabric lets us call directly
+
+	// together reports whether some ranks of the run, nil: the first n, are pairwise connected by memory that they share. All ranks come to the same answer. nil:
+	// none are.
+	together func(group []int32, n int) bool
 
 	direct bool // collectives go from memory to memory where they can; not if messages are counted; constant
 	hubs   hubs

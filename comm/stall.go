@@ -355,6 +355,15 @@ func (w *world) pending() [][]string {
 			add(r, op.describe())
 		}
 		p.far.mu.Unlock()
+		p.boards.mu.Lock()
+		for _, b := range p.boards.all {
+			b.mu.Lock()
+			if b.waits != "" {
+				add(r, b.waits)
+			}
+			b.mu.Unlock()
+		}
+		p.boards.mu.Unlock()
 		p.ballots.mu.Lock()
 		for _, k := range p.ballots.circles {
 			for _, a := range k.open {

@@ -250,6 +250,7 @@ func (p *proc) change(edit func(t *trouble) bool, ps func(*recvOp) error, as fun
 		}
 	}
 	p.world.hubs.look()
+	p.boards.look()
 	return true
 }
 

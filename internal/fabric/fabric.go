@@ -75,6 +75,15 @@ type Endpoint interface {
 	Close() error
 }
 
+// Sharer is an endpoint that has memory in common with some peers.
+type Sharer interface {
+	// Shared returns the memory that a rank shares with all whom this fabric connects it with; its own, too. It begins at a cache line, has the same size
+	// at all ranks, is zero at first, and is there until this endpoint is closed. The fabric does not use it.
+	Shared(rank int) ([]byte, error)
+	// Watch delivers what comes, as Look, until ready returns true, or for a short time only. It calls ready often.
+	Watch(ready func() bool, entered bool)
+}
+
 // Looker is an endpoint whose frames come sooner if a goroutine that waits for one looks for it itself. Nothing depends on it.
 type Looker interface {
 	// Enter says that the caller will look soon, so that nobody needs to be woken for what comes meanwhile. It reports whether the caller is now

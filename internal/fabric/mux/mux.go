@@ -110,6 +110,29 @@ func (e *endpoint) Drop(peer int, err error) {
 	}
 }
 
+// Shared returns the memory that a rank shares, if the fabric to it has such.
+func (e *endpoint) Shared(rank int) ([]byte, error) {
+	if uint(rank) < uint(len(e.peers)) {
+		if s, ok := e.peers[rank].(fabric.Sharer); ok {
+			return s.Shared(rank)
+		}
+	}
+	return nil, fabric.ErrUnsupported
+}
+
+// Watch watches with the fabric that has it.
+func (e *endpoint) Watch(ready func() bool, entered bool) {
+	for _, p := range e.all {
+		if s, ok := p.(fabric.Sharer); ok {
+			s.Watch(ready, entered)
+			return
+		}
+	}
+	if entered {
+		e.eyes.Leave()
+	}
+}
+
 func (e *endpoint) Rank() int                       { return e.rank }
 func (e *endpoint) Size() int                       { return len(e.peers) }
 func (e *endpoint) Caps(peer int) fabric.Caps       { return e.peers[peer].Caps(peer) }

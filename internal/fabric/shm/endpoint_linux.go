@@ -19,7 +19,10 @@ import (
 	"weft/internal/fabric"
 )
 
-var _ fabric.Looker = (*Endpoint)(nil)
+var (
+	_ fabric.Looker = (*Endpoint)(nil)
+	_ fabric.Sharer = (*Endpoint)(nil)
+)
 
 // Endpoint is one rank's end.
 type Endpoint struct {
@@ -200,6 +203,23 @@ func (e *Endpoint) Push(dst int, key uint64, data []byte, done func(error)) {
 		}
 		done(err)
 	}
+}
+
+// Shared returns the memory that a rank shares.
+func (e *Endpoint) Shared(rank int) ([]byte, error) {
+	if rank == e.cfg.Rank {
+		return e.box.shared(), nil
+	}
+	if uint(rank) >= uint(len(e.peers)) {
+		return nil, fmt.Errorf("%w: %d of %d", fabric.ErrRank, rank, len(e.peers))
+	}
+	p := e.peers[rank]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.open(); err != nil {
+		return nil, err
+	}
+	return p.box.shared(), nil
 }
 
 // linger is how long Close waits for peers to take what is queued.

@@ -19,7 +19,7 @@ import (
 const (
 	pageSize = 4096
 
-	version = 1
+	version = 2
 	magic   = 0x7766747368_0000 | version // "wftsh"
 )
 
@@ -39,9 +39,12 @@ const controlSize = (unsafe.Sizeof(ringControl{}) + lineSize - 1) &^ (lineSize -
 
 func align(n uintptr) uintptr { return (n + pageSize - 1) &^ (pageSize - 1) }
 
-// place returns where in an inbox of n ranks the controls begin, and the rings, and where it ends.
+// sharedSize is the memory of a rank for the layers above. Pages that nobody uses cost nothing.
+const sharedSize = 128 << 10
+
+// place returns where in an inbox of n ranks the controls begin, behind the memory for others, and the rings, and where it ends.
 func place(n int) (controls, rings, end uintptr) {
-	controls = pageSize
+	controls = pageSize + sharedSize
 	rings = align(controls + uintptr(n)*controlSize)
 	return controls, rings, rings + uintptr(n)*ringSize
 }
@@ -130,6 +133,9 @@ func (b *inbox) unmap() {
 		_ = unix.Munmap(b.ring)
 	}
 }
+
+// shared is the memory for others.
+func (b *inbox) shared() []byte { return b.mem[pageSize : pageSize+sharedSize : pageSize+sharedSize] }
 
 func (b *inbox) control(src int) *ringControl {
 	controls, _, _ := place(0)

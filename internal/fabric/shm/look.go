@@ -37,23 +37,51 @@ const (
 // Look delivers what comes until there is something in woken, or for a short time. It returns at once if another goroutine looks that waits
 // too.
 func (e *Endpoint) Look(woken <-chan struct{}, entered bool) {
-	if !entered && !e.enter() {
-		if !e.up.Load() {
-			return
-		}
-		// The sleeper makes way: a goroutine that it would have to wake would go on later.
-		e.wanted.Store(true)
-		for n := 0; !e.enter(); n++ {
-			if len(woken) > 0 || n > 1000 {
+	if !entered && !e.claim(woken) {
+		return
+	}
+	e.look(woken, nil, lookFor)
+	e.work()
+}
+
+// Watch is Look until ready returns true. Where another goroutine looks, it only waits for that.
+func (e *Endpoint) Watch(ready func() bool, entered bool) {
+	if entered || e.claim(nil) {
+		e.look(nil, ready, lookFor)
+		e.work()
+		return
+	}
+	turn := e.turn
+	until := time.Now().Add(lookFor)
+	for n := 1; !ready(); n++ {
+		if n%turn == 0 {
+			if time.Now().After(until) {
 				return
 			}
-			if n%100 == 99 {
-				runtime.Gosched()
-			}
+			rest(n/turn%16 == 0)
 		}
 	}
-	e.look(woken, lookFor)
-	e.work()
+}
+
+// claim makes the caller the one who looks, unless another goroutine does that waits too.
+func (e *Endpoint) claim(woken <-chan struct{}) bool {
+	if e.enter() {
+		return true
+	}
+	if !e.up.Load() {
+		return false
+	}
+	// The sleeper makes way: a goroutine that it would have to wake would go on later.
+	e.wanted.Store(true)
+	for n := 0; !e.enter(); n++ {
+		if len(woken) > 0 || n > 1000 {
+			return false
+		}
+		if n%100 == 99 {
+			runtime.Gosched()
+		}
+	}
+	return true
 }
 
 // Enter makes the caller the one who looks, if nobody does.
@@ -76,12 +104,12 @@ func (e *Endpoint) Poll() bool {
 	return did
 }
 
-// look looks until there is something in woken, or nothing has come for a while. The caller has entered.
-func (e *Endpoint) look(woken <-chan struct{}, patience time.Duration) {
+// look looks until there is something in woken, or ready returns true, or nothing has come for a while; either may be nil. The caller has entered.
+func (e *Endpoint) look(woken <-chan struct{}, ready func() bool, patience time.Duration) {
 	var until time.Time
 	turn := e.turn
-	for n := 1; len(woken) == 0; n++ {
-		if e.poll() || n%asideEvery == 0 && e.aside != nil && woken != nil && e.aside() {
+	for n := 1; len(woken) == 0 && (ready == nil || !ready()); n++ {
+		if e.poll() || n%asideEvery == 0 && e.aside != nil && (woken != nil || ready != nil) && e.aside() {
 			n, until = 0, time.Time{}
 			if e.bulk.waits.Load() > 0 {
 				e.leave()
@@ -92,7 +120,7 @@ func (e *Endpoint) look(woken <-chan struct{}, patience time.Duration) {
 			}
 			continue
 		}
-		if woken == nil && e.wanted.Load() {
+		if woken == nil && ready == nil && e.wanted.Load() {
 			break
 		}
 		if n%turn != 0 {
@@ -170,7 +198,7 @@ read:
 		}
 		e.up.Store(true)
 		e.wanted.Store(false)
-		e.look(nil, sleepAfter)
+		e.look(nil, nil, sleepAfter)
 		e.work()
 		e.up.Store(false)
 	}

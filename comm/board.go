@@ -1,0 +1,398 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"fmt"
+	"math/bits"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"weft/internal/fabric"
+)
+
+// board is where the ranks of a communicator that are processes of one node meet for small collectives that need all of them: each shows its part in
+// memory that all have mapped, and computes the result from all parts. README.md, "The board", has the protocol and its argument.
+type board struct {
+	// Constant after construction.
+	c      *Comm
+	index  int
+	mine   *boardPart
+	isReady func() bool   // ready, made once
+	token  chan struct{} // capacity 1; wakes the caller that sleeps
+
+	mu     sync.Mutex
+	parts  []*boardPart // guarded by mu until all are there, constant then: by rank; nil before the first use
+	broken bool         // guarded by mu: some rank's memory cannot be mapped
+	shut   bool         // guarded by mu: the run has ended
+	shown  [2]uint64    // guarded by mu: what is in mine's places
+	turn   int          // guarded by mu: which of them is next
+	safe   uint64       // guarded by mu: all ranks are done with what mine has shown up to this
+	waits  string       // guarded by mu: what the sleeping caller waits for; for reports
+
+	// busy is set, under mu, by the one caller that is at the board, and cleared by it. It owns the fields below.
+	busy   atomic.Bool
+	seq    uint64
+	at     []*boardPlace // by rank, of those before next: its place; nil if it makes the collective of messages
+	next   int           // the ranks before this one are here
+	mixed  bool          // one of them makes the collective of messages
+	seen   *trouble // that is no reason to give up
+	barred error    // the reason to give up
+}
+
+// boards are those of one rank.
+type boards struct {
+	mu   sync.Mutex
+	free uint64            // guarded by mu: indices that no communicator has, nor may get
+	all  map[uint64]*board // guarded by mu: by context
+}
+
+// worldBoard is the index of the communicator of all ranks.
+const worldBoard = 0
+
+// offered are indices for a communicator about to be made, as a set: nobody else is offered them until they are given back.
+func (s *boards) offered(w *world) uint64 {
+	if w.together == nil {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	const few = 4 // so that other communicators can be made at the same time
+	var offer uint64
+	for range few {
+		offer |= s.free &^ offer & -(s.free &^ offer)
+	}
+	s.free &^= offer
+	return offer
+}
+
+func (s *boards) giveBack(offer uint64) {
+	s.mu.Lock()
+	s.free |= offer
+	s.mu.Unlock()
+}
+
+// settle makes the board of a new communicator, if all its members can have one: common are the indices that all have been offered, mine those that this
+// rank has.
+func (s *boards) settle(c *Comm, common, mine uint64) {
+	if common != 0 {
+		index := common & -common
+		mine &^= index
+		c.makeBoard(bits.TrailingZeros64(index))
+	}
+	s.giveBack(mine)
+}
+
+// makeBoard gives c a board if its ranks can have one. All of them come to the same answer, or are lost to each other.
+func (c *Comm) makeBoard(index int) {
+	w, p := c.world, c.proc
+	if c.hub != nil || w.together == nil || !w.direct || c.size < 2 || c.size > flatRanks || p.sharer == nil || !w.together(c.group, c.size) {
+		return
+	}
+	mem, err := p.sharer.Shared(p.rank)
+	if err != nil {
+		return
+	}
+	b := &board{c: c, index: index, mine: boardPartAt(mem, index), token: make(chan struct{}, 1)}
+	if b.mine == nil {
+		return
+	}
+	b.isReady = b.ready
+	c.board = b
+	p.boards.mu.Lock()
+	defer p.boards.mu.Unlock()
+	if p.boards.all == nil {
+		p.boards.all = map[uint64]*board{}
+	}
+	p.boards.all[c.ctx] = b
+}
+
+// onBoard reports whether the ranks meet at the board for a collective, if they all call it and wait.
+func (d *collCall) onBoard(c *Comm) bool {
+	switch d.kind {
+	case barrier:
+	case allreduce, allgather:
+		if d.unit > boardData {
+			return false
+		}
+	case alltoall:
+		if d.unit*c.size > boardData {
+			return false
+		}
+	default:
+		return false
+	}
+	return c.world.cfg.chosen[d.kind] == 0
+}
+
+// number numbers a collective, and tells the other ranks that this one makes it of messages.
+func (c *Comm) number() uint64 {
+	if b := c.board; b != nil {
+		seq, _ := b.begin(nil)
+		return seq
+	}
+	return c.collSeq.Add(1)
+}
+
+// begin numbers a collective and shows the others this rank's part, or without d, or if that is not possible, that it makes it of messages: then it returns
+// false.
+func (b *board) begin(d *collCall) (seq uint64, shown bool) {
+	b.mu.Lock()
+	seq = b.c.collSeq.Add(1)
+	if b.shut {
+		b.mu.Unlock()
+		return seq, false
+	}
+	if d != nil && !b.busy.Load() && b.connected() && b.room() {
+		shown = true
+		b.busy.Store(true)
+		b.seq, b.next, b.mixed, b.barred = seq, 0, false, nil
+		p := &b.mine.places[b.turn]
+		b.shown[b.turn] = seq
+		b.turn ^= 1
+		p.what, p.shape = d.what, d.shape()
+		if n := d.published(b.c.rank, b.c.size); n > 0 {
+			if n == 8 && d.in.count == 1 {
+				*(*[8]byte)(p.data[:]) = *(*[8]byte)(d.in.block(0))
+			} else {
+				d.in.CopyToBytes(p.data[:n], 0)
+			}
+		}
+		p.state.Store(seq)
+	} else {
+		if !b.busy.Load() {
+			b.mine.floor.Store(seq)
+		}
+		b.mine.past[seq%boardPast].Store(seq)
+	}
+	var asleep uint32 // as a set; flatRanks bounds it
+	for r, q := range b.parts {
+		if q.sleeps.Load() != 0 && r != b.c.rank {
+			asleep |= 1 << r
+		}
+	}
+	b.mu.Unlock()
+	for ; asleep != 0; asleep &= asleep - 1 {
+		b.nudge(bits.TrailingZeros32(asleep))
+	}
+	return seq, shown
+}
+
+// shape is what ranks must agree on, beside the collective.
+func (d *collCall) shape() uint64 {
+	if d.kind == barrier {
+		return 0
+	}
+	return elemOf(&d.in, &d.out)<<16 | uint64(d.unit)
+}
+
+// connected finds the memory of all ranks. The caller holds mu.
+func (b *board) connected() bool {
+	if b.parts != nil || b.broken {
+		return !b.broken
+	}
+	parts := make([]*boardPart, b.c.size)
+	for r := range parts {
+		mem, err := b.c.proc.sharer.Shared(b.c.worldRank(r))
+		if err == nil {
+			parts[r] = boardPartAt(mem, b.index)
+		}
+		if parts[r] == nil {
+			b.broken = true // what is sent there will say why
+			return false
+		}
+	}
+	b.parts, b.at = parts, make([]*boardPlace, b.c.size)
+	return true
+}
+
+// room reports whether the next place is free: whether all ranks are done with what is in it. The caller holds mu.
+func (b *board) room() bool {
+	old := b.shown[b.turn]
+	if old <= b.safe {
+		return true
+	}
+	least := old
+	for r, q := range b.parts {
+		if r != b.c.rank {
+			// Who shows its part of a later collective here is done with all before.
+			newest := max(q.places[0].state.Load(), q.places[1].state.Load(), 1)
+			least = min(least, max(q.floor.Load(), newest-1))
+		}
+	}
+	b.safe = max(b.safe, least)
+	return old <= b.safe
+}
+
+// nudge has a rank's sleeping caller look.
+func (b *board) nudge(r int) {
+	p := b.c.proc
+	err := p.ep.Send(b.c.worldRank(r), fabric.Frame{Head: [fabric.HeadWords]uint64{b.c.ctx, 0, 0, nudging.word()}})
+	p.stranded(b.c.worldRank(r), err, nil) // who cannot be reached is lost, which others will say
+}
+
+// nudged is the arrival of a nudge.
+func (p *proc) nudged(ctx uint64) {
+	p.boards.mu.Lock()
+	b := p.boards.all[ctx]
+	p.boards.mu.Unlock()
+	if b != nil {
+		b.wake()
+	}
+}
+
+func (b *board) wake() {
+	select {
+	case b.token <- struct{}{}:
+	default:
+	}
+}
+
+// look has all sleeping callers look: something has gone wrong.
+func (s *boards) look() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.all {
+		b.wake()
+	}
+}
+
+// close returns when nobody is at a board any more, and nobody will be. The run has ended: whoever is there gives up soon.
+func (s *boards) close() {
+	s.mu.Lock()
+	all := s.all
+	s.all = nil
+	s.mu.Unlock()
+	for _, b := range all {
+		b.mu.Lock()
+		b.shut = true
+		b.mu.Unlock()
+		for b.busy.Load() {
+			b.wake()
+			runtime.Gosched()
+		}
+	}
+}
+
+// place returns what a rank has shown for the collective under way, nil if it has not. mixed: it makes it of messages.
+func (b *board) place(q *boardPart) (p *boardPlace, mixed bool) {
+	for range 2 {
+		for i := range q.places {
+			if p := &q.places[i]; p.state.Load() == b.seq {
+				return p, false
+			}
+		}
+		if past := q.past[b.seq%boardPast].Load(); past < b.seq {
+			return nil, false
+		}
+		// Either it is this one, or a later one that has come in its place. In the second case the rank may have shown its part of this one between the
+		// looks above.
+	}
+	return nil, true
+}
+
+// ready reports whether all ranks are here, or there is a reason to give up. The caller is at the board.
+func (b *board) ready() bool {
+	if b.c.world.troubled.Load() {
+		if t := b.c.proc.trouble.Load(); t != b.seen {
+			b.seen = t
+			if b.barred = b.c.barredHere(); b.barred != nil {
+				return true
+			}
+		}
+	}
+	for ; b.next < len(b.parts); b.next++ {
+		p, mixed := b.place(b.parts[b.next])
+		if p == nil && !mixed {
+			return false
+		}
+		b.at[b.next] = p
+		b.mixed = b.mixed || mixed
+	}
+	return true
+}
+
+// boardSpin is how many times a caller looks before it looks for frames, too: in about this time a sender hopes that somebody looks.
+const boardSpin = 100
+
+// meetFar is a blocking collective at the board. Without done it is to be made of messages, under the number seq.
+func (b *board) meetFar(d *collCall) (seq uint64, done bool, err error) {
+	seq, shown := b.begin(d)
+	if !shown {
+		return seq, false, nil
+	}
+	defer b.leave()
+	b.await(d)
+	switch {
+	case b.barred != nil:
+		return seq, true, b.c.failColl(d.what, b.barred)
+	case b.mixed:
+		return seq, false, nil
+	}
+	if err = b.agreed(d); err == nil {
+		err = flat(d, b.c.rank, b.c.size, b)
+	}
+	if err != nil {
+		err = b.c.failColl(d.what, err)
+	}
+	b.mu.Lock()
+	b.safe = max(b.safe, seq-1) // all are here, so are done with what was before
+	b.mu.Unlock()
+	return seq, true, err
+}
+
+// leave ends the caller's time at the board.
+func (b *board) leave() {
+	b.seen = nil
+	b.busy.Store(false)
+}
+
+// await returns when the caller is ready.
+func (b *board) await(d *collCall) {
+	for range boardSpin {
+		if b.ready() {
+			return
+		}
+	}
+	p := b.c.proc
+	p.sharer.Watch(b.isReady, p.enter())
+	for !b.ready() {
+		b.mu.Lock()
+		b.waits = fmt.Sprintf("rank %d in %v number %d, at %s", b.next, d.what, b.seq, b.c.place())
+		b.mu.Unlock()
+		b.mine.sleeps.Store(1)
+		if !b.ready() { // who came before would not have known
+			<-b.token
+		}
+		b.mine.sleeps.Store(0)
+		b.mu.Lock()
+		b.waits = ""
+		b.mu.Unlock()
+	}
+}
+
+// agreed checks that all ranks are in the same collective.
+func (b *board) agreed(d *collCall) error {
+	shape := d.shape()
+	for r, p := range b.at {
+		what, theirs := p.what, p.shape // once: another process can write there
+		if what == d.what && theirs == shape {
+			continue
+		}
+		unit, elem, mine := int(theirs&(1<<16-1)), theirs>>16, shape>>16
+		switch {
+		case what != d.what:
+			return fmt.Errorf("%w: rank %d is in %v where this rank is in %v", ErrMismatch, r, what, d.what)
+		case unit != d.unit:
+			return fmt.Errorf("%w: rank %d sends %d bytes where this rank expects %d", ErrMismatch, r, unit, d.unit)
+		case d.unit > 0 && (d.op.impl != nil || !fits(Kind(elem>>32), Kind(mine>>32), int(uint32(elem)), int(uint32(mine)))):
+			return typeMismatch(Kind(mine>>32), Kind(elem>>32), int(uint32(mine)), int(uint32(elem)))
+		}
+	}
+	return nil
+}
+
+// part returns what a rank shows. For flat.
+func (b *board) part(r int) []byte { return b.at[r].data[:] }
