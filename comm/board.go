@@ -297,10 +297,10 @@ func (b *board) place(q *boardPart) (p *boardPlace, mixed bool) {
 func (b *board) ready() bool {
 	if b.c.world.troubled.Load() {
 		if t := b.c.proc.trouble.Load(); t != b.seen {
-			b.seen = t
-			if b.barred = b.c.barredHere(); b.barred != nil {
-				return true
-			}
+			b.seen, b.barred = t, b.c.barredHere()
+		}
+		if b.barred != nil {
+			return true
 		}
 	}
 	for ; b.next < len(b.parts); b.next++ {

@@ -131,7 +131,7 @@ type place struct {
 	stageIn  *block
 	stageOut *block
 	finished atomic.Uint64 // the last collective in this place that the owner has finished
-	_        [24]byte
+	_        [16]byte
 }
 
 // hubWaiter is a sleeping caller.

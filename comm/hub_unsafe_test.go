@@ -15,5 +15,8 @@ func TestHubLayout(t *testing.T) {
 	require.Zero(t, unsafe.Sizeof(place{})%64, "%d", unsafe.Sizeof(place{}))
 	require.EqualValues(t, 40, unsafe.Offsetof(place{}.inline), "8 bytes are in the first line, and aligned")
 	require.Zero(t, unsafe.Sizeof(hubSlot{})%64)
+	require.Zero(t, unsafe.Sizeof(boardPart{})%64, "%d", unsafe.Sizeof(boardPart{}))
+	require.Zero(t, unsafe.Sizeof(boardPlace{})%64, "%d", unsafe.Sizeof(boardPlace{}))
+	require.Zero(t, unsafe.Offsetof(boardPart{}.places)%64)
 	require.Zero(t, unsafe.Sizeof(hubRank{})%64, "%d", unsafe.Sizeof(hubRank{}))
 }

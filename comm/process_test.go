@@ -75,6 +75,12 @@ func (s *suicide) Push(dst int, key uint64, data []byte, done func(error)) {
 	s.Endpoint.Push(dst, key, data, done)
 }
 
+func (s *suicide) Shared(rank int) ([]byte, error) { return s.Endpoint.(fabric.Sharer).Shared(rank) }
+
+func (s *suicide) Watch(ready func() bool, entered bool) {
+	s.Endpoint.(fabric.Sharer).Watch(ready, entered)
+}
+
 func resilientRole() error {
 	victim, frame, _ := strings.Cut(os.Getenv(killVariable), ":")
 	if os.Getenv(launch.EnvRank) == victim {
