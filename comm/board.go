@@ -17,11 +17,11 @@ import (
 // memory that all have mapped, and computes the result from all parts. README.md, "The board", has the protocol and its argument.
 type board struct {
 	// Constant after construction.
-	c      *Comm
-	index  int
-	mine   *boardPart
+	c       *Comm
+	index   int
+	mine    *boardPart
 	isReady func() bool   // ready, made once
-	token  chan struct{} // capacity 1; wakes the caller that sleeps
+	token   chan struct{} // capacity 1; wakes the caller that sleeps
 
 	mu     sync.Mutex
 	parts  []*boardPart // guarded by mu until all are there, constant then: by rank; nil before the first use
@@ -38,8 +38,8 @@ type board struct {
 	at     []*boardPlace // by rank, of those before next: its place; nil if it makes the collective of messages
 	next   int           // the ranks before this one are here
 	mixed  bool          // one of them makes the collective of messages
-	seen   *trouble // that is no reason to give up
-	barred error    // the reason to give up
+	seen   *trouble      // that is no reason to give up
+	barred error         // the reason to give up
 }
 
 // boards are those of one rank.
@@ -145,7 +145,8 @@ func (b *board) begin(d *collCall) (seq uint64, shown bool) {
 		b.mu.Unlock()
 		return seq, false
 	}
-	if d != nil && !b.busy.Load() && b.connected() && b.room() {
+	connected := b.connected()
+	if d != nil && connected && !b.busy.Load() && b.room() {
 		shown = true
 		b.busy.Store(true)
 		b.seq, b.next, b.mixed, b.barred = seq, 0, false, nil
@@ -168,8 +169,8 @@ func (b *board) begin(d *collCall) (seq uint64, shown bool) {
 		b.mine.past[seq%boardPast].Store(seq)
 	}
 	var asleep uint32 // as a set; flatRanks bounds it
-	for r, q := range b.parts {
-		if q.sleeps.Load() != 0 && r != b.c.rank {
+	for r := range b.c.size {
+		if r != b.c.rank && (!connected || b.parts[r].sleeps.Load() != 0) { // who cannot see whether others sleep wakes them all
 			asleep |= 1 << r
 		}
 	}

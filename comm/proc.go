@@ -15,14 +15,14 @@ import (
 // proc is one rank of the run as a receiver: it owns the matcher into which other ranks deliver.
 type proc struct {
 	// Constant after construction.
-	world *world
-	rank  int // in the run
-	ep    fabric.Endpoint
+	world  *world
+	rank   int // in the run
+	ep     fabric.Endpoint
 	eyes   fabric.Looker // the endpoint, if it is one
 	sharer fabric.Sharer // likewise
-	shard uint8
-	tally *rankTally    // nil: nothing is counted
-	ev    *event.Shared // nil: nothing is recorded
+	shard  uint8
+	tally  *rankTally    // nil: nothing is counted
+	ev     *event.Shared // nil: nothing is recorded
 
 	// own is the operation of a blocking receive, for ranks that have one of these at a time. It is taken, under mu, when
 	// freed equals taken. It spares them the pool: one atomic operation instead of four.

@@ -34,6 +34,7 @@ const (
 var roles = map[string]func() error{
 	"resilient": resilientRole,
 	"stuck":     stuckRole,
+	"meeting":   meetingRole,
 }
 
 func TestMain(m *testing.M) {
@@ -99,6 +100,46 @@ func resilientRole() error {
 	})
 }
 
+// meetingRole is resilient work that mostly sends no frames. The victim dies some time after it has begun.
+func meetingRole() error {
+	victim, micros, _ := strings.Cut(os.Getenv(killVariable), ":")
+	n, err := strconv.Atoi(micros)
+	if err != nil {
+		return err
+	}
+	return Main(context.Background(), Config{}, func(c *Comm) error {
+		dies := strconv.Itoa(c.Rank()) == victim
+		if dies {
+			time.AfterFunc(time.Duration(n)*time.Microsecond, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
+		}
+		c, err := resilient(c, meet)
+		if err == nil {
+			fmt.Printf("done with %d\n", c.Size())
+		}
+		if dies {
+			select {} // the others have done all with it
+		}
+		return err
+	})
+}
+
+// meet does small collectives.
+func meet(c *Comm) error {
+	n := c.Size()
+	sum, all := make([]int, 1), make([]int, n)
+	for i := range 400 {
+		err := firstError(c.Barrier(),
+			c.Allreduce(Of([]int{i + c.Rank()}), Of(sum), Sum), c.Allgather(Of([]int{i * c.Rank()}), Of(all)))
+		if err == nil {
+			err = firstError(expect("the sum", n*i+n*(n-1)/2, sum[0]), expect("the last part", i*(n-1), all[n-1]))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // start runs this binary as ranks with a role, and returns the exit status and what they wrote.
 func start(t *testing.T, role string, ranks int, spec job.Spec, env ...string) (status int, out, errOut string) {
 	t.Helper()
@@ -112,6 +153,26 @@ func start(t *testing.T, role string, ranks int, spec job.Spec, env ...string) (
 	return status, stdout.String(), stderr.String()
 }
 
+// byMessages has all collectives send frames, which are counted.
+const byMessages = EnvCollectives + "=barrier=dissemination allreduce=doubling allgather=direct alltoall=direct"
+
+// A process that is killed between small collectives, at whatever time, is lost to the others.
+func TestKillProcessAtTheBoard(t *testing.T) {
+	const n = 4
+	times := []int{0, 100, 300, 700, 1000, 1500, 2000, 3000, 5000, 8000}
+	if testing.Short() {
+		times = []int{300, 1500}
+	}
+	for i, micros := range times {
+		t.Run(fmt.Sprintf("after %d µs", micros), func(t *testing.T) {
+			status, out, errOut := start(t, "meeting", n, job.Spec{KeepGoing: true}, EnvSurvive+"=1", fmt.Sprintf("%s=%d:%d", killVariable, i%n, micros))
+			require.Equal(t, job.StatusSignalBase+int(syscall.SIGKILL), status, errOut)
+			with3, with4 := strings.Count(out, "done with 3\n"), strings.Count(out, "done with 4\n")
+			require.True(t, with3 == 3 && with4 == 0 || with3 == 0 && with4 >= 3, "%s\n%s", out, errOut)
+		})
+	}
+}
+
 // A process that is killed, at whatever frame, is lost to the others, which do the work without it.
 func TestKillProcess(t *testing.T) {
 	const n = 4
@@ -122,7 +183,7 @@ func TestKillProcess(t *testing.T) {
 		}
 		for _, frame := range frames {
 			t.Run(fmt.Sprintf("rank %d at frame %d", victim, frame), func(t *testing.T) {
-				status, out, errOut := start(t, "resilient", n, job.Spec{KeepGoing: true}, EnvSurvive+"=1", fmt.Sprintf("%s=%d:%d", killVariable, victim, frame))
+				status, out, errOut := start(t, "resilient", n, job.Spec{KeepGoing: true}, EnvSurvive+"=1", fmt.Sprintf("%s=%d:%d", killVariable, victim, frame), byMessages)
 				require.Equal(t, job.StatusSignalBase+int(syscall.SIGKILL), status, errOut)
 				// It may have died when all had done the work, or one more time with all.
 				with3, with4 := strings.Count(out, "done with 3\n"), strings.Count(out, "done with 4\n")
@@ -134,7 +195,7 @@ func TestKillProcess(t *testing.T) {
 
 // Without Survive the launcher ends all.
 func TestKillProcessEndsTheJob(t *testing.T) {
-	status, out, errOut := start(t, "resilient", 3, job.Spec{}, killVariable+"=1:20")
+	status, out, errOut := start(t, "resilient", 3, job.Spec{}, killVariable+"=1:20", byMessages)
 	require.Equal(t, job.StatusSignalBase+int(syscall.SIGKILL), status, errOut)
 	require.Empty(t, out)
 	require.Contains(t, errOut, "killed by signal 9")

@@ -1,0 +1,290 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// runBoard runs ranks that can have boards.
+func runBoard(t *testing.T, n int, body func(c *Comm) error) {
+	t.Helper()
+	run := runners["apart, shm"]
+	if run == nil {
+		t.Skip("no shared memory here")
+	}
+	require.NoError(t, run(context.Background(), Config{Ranks: n}, func(c *Comm) error {
+		if c.size > 1 && c.board == nil {
+			return fmt.Errorf("rank %d of %d has no board", c.rank, c.size)
+		}
+		return body(c)
+	}))
+	requireNoRankGoroutines(t)
+}
+
+// either makes a collective by a call that waits, or by a request.
+func either(request bool, call func() error, start func() *Request) error {
+	if request {
+		_, err := start().Wait(context.Background())
+		return err
+	}
+	return call()
+}
+
+// round is one collective of a random program, the same for all ranks but for what they choose by mine.
+func round(c *Comm, all, mine *rand.Rand, i int) error {
+	n, me := c.size, c.rank
+	m := 1 + all.IntN(4)
+	if all.IntN(8) == 0 {
+		m = boardData/8 + 1 // too large
+	}
+	request := all.IntN(3) == 0 && mine.IntN(2) == 0 // only some rounds are mixed
+	if mine.IntN(16) == 0 {
+		time.Sleep(time.Duration(mine.IntN(300)) * time.Microsecond)
+	}
+	in := make([]int, m)
+	for k := range in {
+		in[k] = me*i + k
+	}
+	switch all.IntN(8) {
+	case 0, 1:
+		return either(request, c.Barrier, c.Ibarrier)
+	case 2, 3:
+		out, want := make([]int, m), make([]int, m)
+		for k := range want {
+			want[k] = n*(n-1)/2*i + n*k
+		}
+		err := either(request, func() error { return c.Allreduce(Of(in), Of(out), Sum) }, func() *Request { return c.Iallreduce(Of(in), Of(out), Sum) })
+		return firstError(err, expectSlice("sum", want, out))
+	case 4:
+		all, want := make([]int, 2*n), make([]int, 0, 2*n) // every other element, on odd ranks
+		for r := range n {
+			want = append(want, r*i)
+		}
+		buf := Of(all[:n])
+		if me%2 == 1 {
+			buf = Vector(all, n, 1, 2)
+		}
+		err := either(request, func() error { return c.Allgather(Of(in[:1]), buf) }, func() *Request { return c.Iallgather(Of(in[:1]), buf) })
+		got := all[:n]
+		if me%2 == 1 {
+			got = nil
+			for r := range n {
+				got = append(got, all[2*r])
+			}
+		}
+		return firstError(err, expectSlice("gathered", want, got))
+	case 5:
+		send, recv, want := make([]int, n), make([]int, n), make([]int, n)
+		for r := range n {
+			send[r], want[r] = me*100+r*i, r*100+me*i
+		}
+		err := either(request, func() error { return c.Alltoall(Of(send), Of(recv)) }, func() *Request { return c.Ialltoall(Of(send), Of(recv)) })
+		return firstError(err, expectSlice("exchanged", want, recv))
+	case 6: // many that return at once at the root
+		for range all.IntN(2 * boardPast) {
+			x := []int{i}
+			if me != 0 {
+				x[0] = -1
+			}
+			if err := firstError(c.Bcast(Of(x), 0), expectSlice("broadcast", []int{i}, x)); err != nil {
+				return err
+			}
+		}
+		return nil
+	default:
+		x, y := []int{me}, []int{0}
+		root := i % n
+		err := c.Reduce(Of(x), Of(y), Max, root)
+		if me == root {
+			err = firstError(err, expect("the largest", n-1, y[0]))
+		}
+		return err
+	}
+}
+
+// Random programs of collectives, of which each rank makes some by requests, on several communicators.
+func TestBoard(t *testing.T) {
+	rounds := 200
+	if testing.Short() {
+		rounds = 60
+	}
+	seed := uint64(time.Now().UnixNano())
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for _, procs := range []int{1, 4} {
+		runtime.GOMAXPROCS(procs)
+		for _, n := range []int{2, 3, 4, 7} {
+			runBoard(t, n, func(c *Comm) error {
+				all, mine := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, uint64(c.rank+1)))
+				comms := []*Comm{c}
+				for i := range rounds {
+					if i%40 == 20 {
+						d, err := comms[0].Dup()
+						if err != nil {
+							return err
+						}
+						comms = append(comms, d)
+					}
+					if err := round(comms[all.IntN(len(comms))], all, mine, i); err != nil {
+						return fmt.Errorf("seed %d, procs %d, round %d: %w", seed, procs, i, err)
+					}
+				}
+				return nil
+			})
+		}
+	}
+}
+
+// Several goroutines of a rank at one board: one is there at a time, the others make their collectives of messages.
+func TestBoardOfManyGoroutines(t *testing.T) {
+	const goroutines, rounds = 4, 50
+	runBoard(t, 3, func(c *Comm) error {
+		errs := make(chan error, goroutines)
+		for range goroutines {
+			go func() {
+				var err error
+				for i := range rounds {
+					if i%5 == 0 {
+						_, e := c.Ibarrier().Wait(context.Background())
+						err = firstError(err, e)
+					}
+					err = firstError(err, c.Barrier())
+				}
+				errs <- err
+			}()
+		}
+		var err error
+		for range goroutines {
+			err = firstError(err, <-errs)
+		}
+		return err
+	})
+}
+
+// Ranks that are in different collectives learn so, and those that are in the same one but differ.
+func TestBoardMismatch(t *testing.T) {
+	for what, call := range map[string]func(c *Comm) error{
+		"in barrier where this rank is in allreduce|in allreduce \\(sum\\) where this rank is in barrier": func(c *Comm) error {
+			if c.rank == 0 {
+				return c.Barrier()
+			}
+			return c.Allreduce(Of([]int{1}), Of([]int{1}), Sum)
+		},
+		"sum.* where this rank is in .*max|max.* where this rank is in .*sum": func(c *Comm) error {
+			return c.Allreduce(Of([]int{1}), Of([]int{1}), []Op{Sum, Max}[c.rank])
+		},
+		"rank [01] sends (8|16) bytes where this rank expects (8|16)": func(c *Comm) error {
+			return c.Allreduce(Of(make([]int, 1+c.rank)), Of(make([]int, 1+c.rank)), Sum)
+		},
+		"float64|int64": func(c *Comm) error {
+			if c.rank == 0 {
+				return c.Allreduce(Of([]float64{1}), Of([]float64{1}), Sum)
+			}
+			return c.Allreduce(Of([]int64{1}), Of([]int64{1}), Sum)
+		},
+	} {
+		runBoard(t, 2, func(c *Comm) error {
+			err := call(c)
+			if err == nil {
+				return fmt.Errorf("%s: no error at rank %d", what, c.rank)
+			}
+			require.Regexp(t, what, err.Error())
+			return c.Barrier() // the board is as before
+		})
+	}
+}
+
+// Who sleeps is woken, also when it is about to sleep.
+func TestBoardWakesSleepers(t *testing.T) {
+	runBoard(t, 2, func(c *Comm) error {
+		for i := range 300 {
+			if (i+c.rank)%2 == 0 {
+				time.Sleep(time.Duration(40+i%40) * time.Microsecond)
+			}
+			if err := c.Barrier(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// More communicators than boards: the others work without.
+func TestBoardsRunOut(t *testing.T) {
+	runBoard(t, 2, func(c *Comm) error {
+		with := 0
+		for i := range 2 * maxBoards {
+			d, err := c.Split(0, []int{c.rank, -c.rank}[i%2])
+			if err != nil {
+				return err
+			}
+			if d.board != nil {
+				with++
+			}
+			if err := d.Barrier(); err != nil {
+				return err
+			}
+		}
+		return expect("communicators with a board", maxBoards-1, with)
+	})
+}
+
+// Colours of a split have boards of their own, of whatever ranks.
+func TestBoardOfSplit(t *testing.T) {
+	runBoard(t, 7, func(c *Comm) error {
+		for i := range 5 {
+			d, err := c.Split(c.rank%(i+1), -c.rank)
+			if err != nil {
+				return err
+			}
+			var want []int
+			for r := range c.size {
+				if r%(i+1) == c.rank%(i+1) {
+					want = append(want, r)
+				}
+			}
+			slices.Reverse(want)
+			got := make([]int, d.size)
+			if err := d.Allgather(Of([]int{c.rank}), Of(got)); err != nil {
+				return err
+			}
+			if err := expectSlice("members", want, got); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// A blocking collective at the board allocates nothing.
+func TestBoardAllocates(t *testing.T) {
+	runBoard(t, 2, func(c *Comm) error {
+		in, out := []int{1}, []int{0}
+		const runs = 100
+		each := func() {
+			_ = c.Allreduce(Of(in), Of(out), Sum)
+			_ = c.Barrier()
+		}
+		if c.rank == 1 {
+			for range runs + 1 { // AllocsPerRun calls once more
+				each()
+			}
+			return nil
+		}
+		// It counts those of all goroutines, and a caller that sleeps says in a string what for.
+		allocs := testing.AllocsPerRun(runs, each)
+		if allocs > 20 {
+			return fmt.Errorf("%v allocations", allocs)
+		}
+		return nil
+	})
+}
