@@ -30,7 +30,7 @@ type board struct {
 	shown  [2]uint64    // guarded by mu: what is in mine's places
 	turn   int          // guarded by mu: which of them is next
 	safe   uint64       // guarded by mu: all ranks are done with what mine has shown up to this
-	waits  string       // guarded by mu: what the sleeping caller waits for; for reports
+	sleeps sleeper      // guarded by mu
 
 	// busy is set, under mu, by the one caller that is at the board, and cleared by it. It owns the fields below.
 	busy   atomic.Bool
@@ -40,6 +40,13 @@ type board struct {
 	mixed  bool          // one of them makes the collective of messages
 	seen   *trouble      // that is no reason to give up
 	barred error         // the reason to give up
+}
+
+// sleeper is what the sleeping caller waits for, for reports. Without one it is zero.
+type sleeper struct {
+	seq  uint64
+	rank int
+	what collective
 }
 
 // boards are those of one rank.
@@ -361,7 +368,7 @@ func (b *board) await(d *collCall) {
 	p.sharer.Watch(b.isReady, p.enter())
 	for !b.ready() {
 		b.mu.Lock()
-		b.waits = fmt.Sprintf("rank %d in %v number %d, at %s", b.next, d.what, b.seq, b.c.place())
+		b.sleeps = sleeper{b.seq, b.next, d.what}
 		b.mu.Unlock()
 		b.mine.sleeps.Store(1)
 		if !b.ready() { // who came before would not have known
@@ -369,9 +376,20 @@ func (b *board) await(d *collCall) {
 		}
 		b.mine.sleeps.Store(0)
 		b.mu.Lock()
-		b.waits = ""
+		b.sleeps = sleeper{}
 		b.mu.Unlock()
 	}
+}
+
+// waits says what the sleeping caller waits for, nothing if there is none.
+func (b *board) waits() string {
+	b.mu.Lock()
+	s := b.sleeps
+	b.mu.Unlock()
+	if s.seq == 0 {
+		return ""
+	}
+	return fmt.Sprintf("rank %d in %v number %d, at %s", s.rank, s.what, s.seq, b.c.place())
 }
 
 // agreed checks that all ranks are in the same collective.

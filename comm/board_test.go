@@ -280,11 +280,7 @@ func TestBoardAllocates(t *testing.T) {
 			}
 			return nil
 		}
-		// It counts those of all goroutines, and a caller that sleeps says in a string what for.
-		allocs := testing.AllocsPerRun(runs, each)
-		if allocs > 20 {
-			return fmt.Errorf("%v allocations", allocs)
-		}
-		return nil
+		// It counts those of all goroutines, some of which allocate now and then.
+		return expect("allocations", 0, int(testing.AllocsPerRun(runs, each)/2))
 	})
 }

@@ -92,8 +92,16 @@ var nextShard atomic.Uint32
 // there, which is a hint: the request is completed all the same.
 var eyes atomic.Pointer[fabric.Looker]
 
+// over is the request of everything that was over at once, with nothing to tell. A complete request does not change.
+var over Request
+
+func init() { over.state.Store(&doneNode) }
+
 // doneRequest returns a request that is complete.
 func doneRequest(st Status, err error) *Request {
+	if st == (Status{}) && err == nil {
+		return &over
+	}
 	r := &Request{st: st, err: err}
 	r.state.Store(&doneNode)
 	return r

@@ -357,11 +357,9 @@ func (w *world) pending() [][]string {
 		p.far.mu.Unlock()
 		p.boards.mu.Lock()
 		for _, b := range p.boards.all {
-			b.mu.Lock()
-			if b.waits != "" {
-				add(r, b.waits)
+			if waits := b.waits(); waits != "" {
+				add(r, waits)
 			}
-			b.mu.Unlock()
 		}
 		p.boards.mu.Unlock()
 		p.ballots.mu.Lock()
