@@ -120,15 +120,11 @@ func (e *endpoint) Shared(rank int) ([]byte, error) {
 	return nil, fabric.ErrUnsupported
 }
 
-// Watch watches with the fabric that has it.
+// Watch watches where Look looks first.
 func (e *endpoint) Watch(ready func() bool, entered bool) {
-	for _, p := range e.all {
-		if s, ok := p.(fabric.Sharer); ok {
-			s.Watch(ready, entered)
-			return
-		}
-	}
-	if entered {
+	if s, ok := e.eyes.(fabric.Sharer); ok {
+		s.Watch(ready, entered)
+	} else if entered {
 		e.eyes.Leave()
 	}
 }
