@@ -184,7 +184,7 @@ func TestThread(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, m.Processors)
 	all := setOf(m.Processors)
-	for _, cpu := range all {
+	for _, cpu := range all[:min(len(all), 8)] { // enough, on a large machine
 		restore, err := Thread(Set{cpu})
 		require.NoError(t, err)
 		cmd := exec.Command(os.Args[0], "-test.run=^TestThread$", "-test.v")
