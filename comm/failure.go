@@ -153,8 +153,8 @@ func (p *proc) gone(src int, err error) {
 
 // lost ends the run because of the loss of a rank, or has the run survive it. p has heard of it.
 func (w *world) lost(p *proc, r int, err error) {
-	if t := p.trouble.Load(); w.survive && w.blame != nil && w.procs[r] == nil && t.lostRank(r) == nil && (t == nil || t.dead == nil) {
-		w.blame(err, false) // before anybody can fail with it
+	if w.procs[r] == nil && p.trouble.Load().lostRank(r) == nil {
+		w.suspects(p, err)
 	}
 	switch {
 	case !w.survive:
@@ -165,6 +165,13 @@ func (w *world) lost(p *proc, r int, err error) {
 		w.cfg.Logger.Warn("rank lost", "rank", r, "at", p.rank, "cause", err)
 		// Another rank may have no way of its own to notice it, or may not have noticed yet.
 		p.tellOthers(allRanks(w.size), obituary(r, err))
+	}
+}
+
+// suspects is called before anybody here can fail with the loss of another rank, where the run survives that. The end of the run tells by itself.
+func (w *world) suspects(p *proc, err error) {
+	if t := p.trouble.Load(); w.survive && w.blame != nil && (t == nil || t.dead == nil) {
+		w.blame(err, false)
 	}
 }
 

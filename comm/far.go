@@ -51,7 +51,7 @@ func (f *far) transmit(p *proc, h *header, data []byte, from *sendOp, dst int) e
 		if p.stranded(dst, err, nil) {
 			return nil // as if it had arrived, and had not been received
 		}
-		return p.sendError(err)
+		return p.sendError(dst, err)
 	}
 	from.far = dst
 	c, peer, collective := from.c, from.dst, from.waiter == schedule // from may be another's when it has been sent
@@ -65,7 +65,7 @@ func (f *far) transmit(p *proc, h *header, data []byte, from *sendOp, dst int) e
 	if p.stranded(dst, err, nil) {
 		return nil // it is announced, so that kill finds it
 	}
-	if err = p.sendError(err); err == nil {
+	if err = p.sendError(dst, err); err == nil {
 		err = p.interrupted(c, peer, collective)
 	}
 	if err != nil && f.withdraw(id) {
@@ -74,8 +74,8 @@ func (f *far) transmit(p *proc, h *header, data []byte, from *sendOp, dst int) e
 	return nil
 }
 
-// sendError makes a fabric's error one of this package's.
-func (p *proc) sendError(err error) error {
+// sendError makes a fabric's error, of a transfer with rank dst of the run, one of this package's.
+func (p *proc) sendError(dst int, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -85,7 +85,9 @@ func (p *proc) sendError(err error) error {
 	if errors.Is(err, ErrPeerLost) || errors.Is(err, ErrRevoked) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", ErrPeerLost, err)
+	lost := &LostError{Rank: dst, Err: err}
+	p.world.suspects(p, lost)
+	return lost
 }
 
 func (f *far) announce(op *sendOp) (uint64, error) {
@@ -182,7 +184,7 @@ func (f *far) arrived(p *proc, number uint64, t *transfer, err error) {
 	case err != nil && dead != nil:
 		op.err = op.fail(dead)
 	case err != nil:
-		op.err = op.fail(p.sendError(err))
+		op.err = op.fail(p.sendError(t.src, err))
 	}
 	if t.blk != nil {
 		t.blk.free()
@@ -232,7 +234,7 @@ func (f *far) cleared(p *proc, src int, id, number, n uint64) error {
 			return
 		}
 		if err != nil {
-			err = op.fail(p.sendError(err))
+			err = op.fail(p.sendError(src, err))
 		}
 		op.done(err)
 	})

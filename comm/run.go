@@ -275,8 +275,10 @@ type world struct {
 	direct bool // collectives go from memory to memory where they can; not if messages are counted; constant
 	hubs   hubs
 
-	// aborted is nil while the run lives; the first to set it decides the run's outcome.
+	// aborted is nil while the run lives; the first to set it decides the run's outcome. It is set under endMu, which is held from the look at it until
+	// it is set: whose failure that is, the launcher is told in between.
 	aborted atomic.Pointer[abortError]
+	endMu   sync.Mutex
 	// troubled is set before any rank of this process has a trouble.
 	troubled atomic.Bool
 	deaths   deaths
@@ -362,15 +364,19 @@ func (w *world) end(cause error) {
 // endHere ends the run for the ranks of this process. It returns false if it has ended before.
 func (w *world) endHere(cause error) bool {
 	a := &abortError{cause: cause}
-	if !w.aborted.CompareAndSwap(nil, a) {
+	w.endMu.Lock()
+	if w.aborted.Load() != nil {
+		w.endMu.Unlock()
 		return false
-	}
-	w.troubled.Store(true)
-	if cause != ErrEnded {
-		w.cfg.Logger.Error("run aborted", "cause", cause)
 	}
 	if w.blame != nil {
 		w.blame(cause, true) // before anybody here can fail with it
+	}
+	w.aborted.Store(a)
+	w.endMu.Unlock()
+	w.troubled.Store(true)
+	if cause != ErrEnded {
+		w.cfg.Logger.Error("run aborted", "cause", cause)
 	}
 	w.cancel(a)
 	for _, p := range w.procs {
