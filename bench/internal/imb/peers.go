@@ -74,13 +74,14 @@ type library struct {
 	launcher string
 	says     string // what the launcher's version has in it, to know it by where it has no name of its own
 	options  []string
+	unbound  []string // what a program in Go gets besides, so that it has more than one processor
 	env      []string
 	packages string
 }
 
 var (
 	openMPI = &library{name: "openmpi", compiler: "mpicc.openmpi", launcher: "mpirun.openmpi", says: "open-mpi.org",
-		options: []string{"--oversubscribe"}, packages: "openmpi-bin and libopenmpi-dev",
+		options: []string{"--oversubscribe"}, unbound: []string{"--bind-to", "none"}, packages: "openmpi-bin and libopenmpi-dev",
 		env: []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}}
 	mpich = &library{name: "mpich", compiler: "mpicc.mpich", launcher: "mpirun.mpich", says: "HYDRA", packages: "mpich and libmpich-dev"}
 )
@@ -147,7 +148,7 @@ func (l *library) overMPI(ctx context.Context, r *Runner, n int, bench string, o
 		return nil, err
 	}
 	program := slices.Concat([]string{path}, r.Self[1:], arguments(bench, o))
-	return l.run(ctx, launcher, n, nil, program...), nil
+	return l.run(ctx, launcher, n, l.unbound, program...), nil
 }
 
 // SelfPath returns the path of this program, for others to start.

@@ -34,6 +34,7 @@ type Endpoint struct {
 	rank, size int
 	longest    time.Duration
 	c          *C.weft_engine
+	number     C.weft_number // c
 	desk       *C.weft_desk
 	pin        runtime.Pinner // of s
 

@@ -75,7 +75,10 @@ void weft_free(weft_engine *e);              // after weft_close, when nobody ca
 
 weft_desk *weft_desk_of(weft_engine *e);
 
-int weft_send(weft_engine *e, int dst, int tag, int n);                                      // a small frame: n bytes at out
+// An engine as a number, for what is called for each message: Go looks each time where a pointer leads.
+typedef uintptr_t weft_number;
+
+int weft_send(weft_number engine, int dst, int tag, int n);                                      // a small frame: n bytes at out
 int weft_send_large(weft_engine *e, int dst, int tag, int hn, const char *data, int dn); // hn bytes at out, then data
 void weft_refill(weft_engine *e);                                                             // tries to make room at out
 int weft_push(weft_engine *e, int dst, int tag, const char *data, uint64_t n, uint64_t id);
@@ -85,7 +88,7 @@ void weft_strays(weft_engine *e);             // bytes may come that nobody expe
 int weft_sending(weft_engine *e);              // sends that are not complete
 int weft_active(weft_engine *e);               // entries of outstanding requests
 void weft_poll(weft_engine *e, int spins);
-void weft_look(weft_engine *e, int spins); // weft_poll of one who is not the watch
+void weft_look(weft_number engine, int spins); // weft_poll of one who is not the watch
 
 // weft_watch starts the watch: a thread that sleeps and looks, and calls weftWatched with the seat when there are events, or work is queued, and
 // weftFaded as the last thing, when it is stopped, without the seat. Returns an error number.

@@ -206,7 +206,7 @@ func (p *Process) open(ranks []int, span uint64) (*Endpoint, error) {
 			return nil, &Error{Op: "open", Rank: r, Err: fmt.Errorf("%w: it is another version of weft, or on another kind of machine (%x, this one %x)", ErrFrame, c, cards[me])}
 		}
 	}
-	e.desk = C.weft_desk_of(e.c)
+	e.desk, e.number = C.weft_desk_of(e.c), C.weft_number(uintptr(unsafe.Pointer(e.c)))
 	C.weft_post(e.c)
 	p.last = e
 	runtime.AddCleanup(e, func(c *C.weft_engine) { C.weft_free(c) }, e.c)

@@ -172,7 +172,8 @@ void weft_poll(weft_engine *e, int spins) {
 	e->idle = 0;
 }
 
-void weft_look(weft_engine *e, int spins) {
+void weft_look(weft_number engine, int spins) {
+	weft_engine *e = (weft_engine *)engine;
 	__atomic_store_n(&e->shared->turns, e->shared->turns + 1, __ATOMIC_RELAXED);
 	weft_poll(e, spins);
 }

@@ -165,7 +165,7 @@ func (e *Endpoint) look(woken <-chan struct{}) {
 
 // turn looks for events and handles them. The caller has the seat.
 func (e *Endpoint) turn(spins C.int) bool {
-	C.weft_look(e.c, spins)
+	C.weft_look(e.number, spins)
 	return e.handle()
 }
 
@@ -381,7 +381,7 @@ func (e *Endpoint) sendNow(dst, tag int, head *[fabric.HeadWords]uint64, data []
 	var code C.int
 	if n := len(data); n <= len(b)-headSize {
 		copy(b[headSize:], data)
-		code = C.weft_send(e.c, C.int(dst), C.int(tag), C.int(headSize+n))
+		code = C.weft_send(e.number, C.int(dst), C.int(tag), C.int(headSize+n))
 	} else {
 		code = C.weft_send_large(e.c, C.int(dst), C.int(tag), headSize, (*C.char)(unsafe.Pointer(unsafe.SliceData(data))), C.int(n))
 	}
@@ -393,8 +393,8 @@ func (e *Endpoint) sendNow(dst, tag int, head *[fabric.HeadWords]uint64, data []
 	return err
 }
 
-// number enters a transfer of n bytes in the table.
-func (e *Endpoint) number(o *op) {
+// enter puts a transfer of n bytes in the table.
+func (e *Endpoint) enter(o *op) {
 	if n := len(e.free); n > 0 {
 		o.id = e.free[n-1]
 		e.free = e.free[:n-1]
@@ -421,7 +421,7 @@ func (e *Endpoint) expect(o *op) error {
 		}
 	}
 	o.tag = tag
-	e.number(o)
+	e.enter(o)
 	e.expects[transfer{o.peer, o.key}] = o
 	C.weft_expect(e.c, C.int(o.peer), C.int(tag), (*C.char)(unsafe.Pointer(unsafe.SliceData(o.data))), C.uint64_t(len(o.data)), C.uint64_t(o.id))
 	return nil
@@ -437,7 +437,7 @@ func (e *Endpoint) push(o *op) error {
 			tag = other
 		}
 	}
-	e.number(o)
+	e.enter(o)
 	C.weft_push(e.c, C.int(o.peer), C.int(tag), (*C.char)(unsafe.Pointer(unsafe.SliceData(o.data))), C.uint64_t(len(o.data)), C.uint64_t(o.id))
 	return nil
 }

@@ -86,7 +86,8 @@ static int begin(weft_engine *e, int dst, int tag, buffer *b, int n, int *done) 
 	return MPI_SUCCESS;
 }
 
-int weft_send(weft_engine *e, int dst, int tag, int n) {
+int weft_send(weft_number engine, int dst, int tag, int n) {
+	weft_engine *e = (weft_engine *)engine;
 	int done;
 	int code = begin(e, dst, tag, e->next, n, &done);
 	if (!done) {
