@@ -120,6 +120,7 @@ type traffic struct {
 
 // stall is what one look at the ranks of this process has found.
 type stall struct {
+	doubts     []string // goroutines that may act, though they wait: it is a stall only if none does
 	waits      []string // by rank here; nil: some rank does not wait, or may not
 	sent, here int64
 }
@@ -130,7 +131,8 @@ type stalls struct {
 	last     int64 // activity
 	since    time.Time
 	warnings int
-	doubtful int // looks that have found nothing for sure, since then
+	doubtful int  // looks that have found nothing for sure, since then
+	doubted  bool // and that was logged
 	next     time.Time
 	// report takes a stall of this process to the launcher, and nil when it is over; nil: all ranks are here.
 	report   func(*stall)
@@ -206,16 +208,21 @@ func (s *stalls) watch(stop <-chan struct{}) {
 
 func (s *stalls) tick(now time.Time) {
 	if a := s.w.activity(); a != s.last || s.since.IsZero() {
-		s.last, s.since, s.warnings, s.doubtful, s.next = a, now, 0, 0, time.Time{}
+		s.last, s.since, s.warnings, s.doubtful, s.doubted, s.next = a, now, 0, 0, false, time.Time{}
 		s.retract()
 		return
 	}
 	if now.Before(s.next) {
 		return
 	}
-	found := s.look()
-	if found == nil {
+	found := s.survey()
+	if found.certain() == nil {
 		s.retract()
+		if found != nil && s.doubtful >= doubtsUntil && !s.doubted {
+			s.doubted = true
+			s.w.cfg.Logger.Warn("all ranks wait, and nothing is under way: a deadlock, unless one of these goroutines of the program acts",
+				"for", now.Sub(s.since).Round(100*time.Millisecond), "ranks", strings.Join(found.waits, "\n"), "goroutines", strings.Join(found.doubts, "\n"))
+		}
 		// What is in the way mostly stays: look less often.
 		s.doubtful++
 		s.next = now.Add(stallPeriod << min(s.doubtful, 6))
@@ -257,9 +264,9 @@ func (w *world) activity() (n int64) {
 	return n
 }
 
-// look says whether all ranks of this process wait, in calls of this package, for something that nothing else in this process can bring: nil if it is not certain. The
+// survey says whether all ranks of this process wait, in calls of this package, for something that nothing else in this process can bring, or nothing but the goroutines that are its doubts: nil if it is not so. The
 // state of all goroutines is taken at one moment, in which the program stands still. README.md, "Deadlocks", has the argument.
-func (s *stalls) look() *stall {
+func (s *stalls) survey() *stall {
 	w := s.w
 	if timedWaits.Load() != 0 || runtime.NumGoroutine() > maxStallGoroutines {
 		return nil
@@ -297,8 +304,11 @@ func (s *stalls) look() *stall {
 				return nil
 			}
 			sites[id] = site
-		case !harmless(g, state):
+		case harmless(g, state):
+		case !idle(state):
 			return nil
+		default:
+			found.doubt(g)
 		}
 	}
 	if w.activity() != before || timedWaits.Load() != 0 {
