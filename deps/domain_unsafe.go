@@ -60,7 +60,7 @@ func (d *domain) add(e *entry, key unsafe.Pointer, f *Flow) *entry {
 // Precondition: the table has an empty entry.
 func (d *domain) probe(key unsafe.Pointer) *entry {
 	mask := uint(len(d.tab) - 1)
-	i := uint(uint64(uintptr(key)) * 0x9E3779B97F4A7C15 >> (d.shift & 63))
+	i := home(key, d.shift)
 	for {
 		e := &d.tab[i&mask]
 		if e.key == key || e.key == nil {
@@ -68,6 +68,11 @@ func (d *domain) probe(key unsafe.Pointer) *entry {
 		}
 		i++
 	}
+}
+
+// home returns where key is in a table with shift, or would be if nothing else were there.
+func home(key unsafe.Pointer, shift uint8) uint {
+	return uint(uint64(uintptr(key)) * 0x9E3779B97F4A7C15 >> (shift & 63))
 }
 
 // grow makes room. Chains that are over are dropped first, so that a domain which

@@ -70,14 +70,13 @@ var plantedBugs = []explorer.Bug{
 		Old: lastWordIs, New: "\treturn s&(hasNext|others&^isGroup|s>>posReader&1*hasR) == hasNext\n",
 	}, {
 		Name: "an end that nobody hears of", File: "node_unsafe.go", Test: "TestExploreAll/three_tasks",
-		Decl: "var s uint32",
-		Old:  "\ts := a.state.Add(through)\n",
-		New:  "\tif a.state.Load()&^noMatter == hasW {\n\t\treturn\n\t}\n\ts = a.state.Add(through)\n",
+		Old: "\ts = a.state.Add(through)\n",
+		New: "\tif s&^noMatter == hasW {\n\t\ta.state.Keep(s)\n\t\treturn\n\t}\n\ts = a.state.Add(through)\n",
 	}, {
 		Name: "rule 1: a reader starts before it has passed the token on", File: "pass.go", Test: "TestExploreAllSketches/two_objects",
 		Decl: "var n uint32",
-		Old:  "\t\tn := next.state.Load()\n",
-		New:  "\t\tf.granted(owner, s)\n\t\ta.touch()\n\t\tf.push(a.succ, hasR)\n\t\treturn\n",
+		Old:  "\t\tn := next.state.Look()\n",
+		New:  "\t\tn = 0\n\t\tf.granted(owner, s)\n\t\ta.touch()\n\t\tf.push(a.succ, hasR)\n\t\treturn\n",
 	},
 }
 

@@ -143,9 +143,10 @@ func (p *Node) register(n *Node, list []Access, f *Flow) bool {
 func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
 	accs := n.room(len(list))
 	n.accs = accs
-	k := 0
+	k := n.enterPlain(d, list, f)
+	strong = k
 	modes := uint32(0)
-	for _, x := range list {
+	for _, x := range list[k:] {
 		key, size := x.ptr, x.sizeLo
 		if x.sizeHi != 0 || size >= bigSize {
 			if x.isRange() {
@@ -338,6 +339,9 @@ func (f *Flow) linkNext(prev, a *access, ps uint32) bool {
 	a.state.Init(as | given)
 	open := startable(as | given)
 	s := prev.state.Add(b)
+	if s == ps|b && ps&(isGroup|through|outR|outW) == 0 {
+		return open // nothing has come since the look: what it passes on is given
+	}
 	t := passes(s)
 	if t == hasW && s&lingers == 0 {
 		// prev finished between the look and the link. An earlier read token went
@@ -425,11 +429,13 @@ func (n *Node) finish(f *Flow) {
 // reader that does not.
 func (f *Flow) giveUp(a *access) {
 	const noMatter = isReader | isGroup | isSolo | isHeld | hasR | hasG | nextGroup
-	if a.state.Load()&^noMatter == hasW|hasNext {
+	s := a.state.Look()
+	if s&^noMatter == hasW|hasNext {
+		a.state.Keep(s)
 		f.passW(a) // everybody else has spoken: the bit would be for nobody
 		return
 	}
-	s := a.state.Add(through)
+	s = a.state.Add(through)
 	switch s &^ noMatter {
 	case through | hasW:
 		// Nobody follows yet; whoever links a successor sees that a is over.

@@ -23,15 +23,16 @@ func (f *Flow) passW(a *access) {
 func (f *Flow) grant(a *access) {
 	const over = isReader | through
 	for {
-		s := a.state.Load()
+		s := a.state.Look()
 		switch {
 		case lastWord(s):
-			a.state.Init(s | hasW)
+			a.state.Settle(s, s|hasW)
 			if s&(isReader|nextUp) == isReader {
 				f.passR(a, s|hasW)
 				return
 			}
 		case s&over == over && readerOver(s) == hasNext:
+			a.state.Keep(s)
 			a.touch()
 			next := a.succ
 			f.atRest(a.owner)
@@ -70,10 +71,10 @@ func (f *Flow) passR(a *access, s uint32) {
 	for {
 		a.touch()
 		next, owner := a.succ, a.owner
-		n := next.state.Load()
+		n := next.state.Look()
 		if lastWord(n) {
+			next.state.Settle(n, n|hasR)
 			n |= hasR
-			next.state.Init(n)
 		} else {
 			n = next.state.Add(hasR)
 		}

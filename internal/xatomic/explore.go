@@ -30,6 +30,40 @@ func (x *Uint32) Load() uint32 {
 	return v
 }
 
+// looked is the word of the Look that is not over. Under Before one goroutine runs at a time, and none
+// goes on between a Look and what follows it.
+var looked *Uint32
+
+// Look is Load for who decides by the value whether an atomic operation is needed. What follows at once is Add, or, if nobody else
+// changes the word any more, Settle or Keep.
+//
+// A Look and its Add are one step: the Add goes by what it finds. A Look and its Settle are two, between which an explorer lets others go on.
+func (x *Uint32) Look() uint32 {
+	if Before == nil {
+		return x.Load()
+	}
+	before(Add, x, nil)
+	looked = x
+	return atomic.LoadUint32(&x.v)
+}
+
+// Settle is a plain store to a word that held old when Look was called. Precondition: nobody else changes it; who
+// reads it later comes after this by other means.
+func (x *Uint32) Settle(old, v uint32) {
+	x.Keep(old)
+	before(Store, x, nil)
+	atomic.StoreUint32(&x.v, v)
+	after(int64(v), true)
+}
+
+// Keep says that the word stays old, as Look has found it. Precondition: as for Settle.
+func (x *Uint32) Keep(old uint32) {
+	if looked == x {
+		looked = nil
+		after(int64(old), false)
+	}
+}
+
 // Store sets the word.
 func (x *Uint32) Store(v uint32) {
 	before(Store, x, nil)
@@ -39,7 +73,11 @@ func (x *Uint32) Store(v uint32) {
 
 // Add adds d and returns the new value.
 func (x *Uint32) Add(d uint32) uint32 {
-	before(Add, x, nil)
+	if looked == x {
+		looked = nil
+	} else {
+		before(Add, x, nil)
+	}
 	v := atomic.AddUint32(&x.v, d)
 	after(int64(v), true)
 	return v

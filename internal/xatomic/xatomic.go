@@ -35,6 +35,17 @@ func (x *Uint32) Init(v uint32) { x.v = v }
 // Load returns the word.
 func (x *Uint32) Load() uint32 { return atomic.LoadUint32(&x.v) }
 
+// Look is Load for who decides by the value whether an atomic operation is needed. What follows at once is Add, or, if nobody else
+// changes the word any more, Settle or Keep.
+func (x *Uint32) Look() uint32 { return atomic.LoadUint32(&x.v) }
+
+// Settle is a plain store to a word that held old when Look was called. Precondition: nobody else changes it; who
+// reads it later comes after this by other means.
+func (x *Uint32) Settle(old, v uint32) { x.v = v }
+
+// Keep says that the word stays old, as Look has found it. Precondition: as for Settle.
+func (x *Uint32) Keep(old uint32) {}
+
 // Store sets the word.
 func (x *Uint32) Store(v uint32) { atomic.StoreUint32(&x.v, v) }
 
