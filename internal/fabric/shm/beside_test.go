@@ -1,0 +1,41 @@
+//go:build linux
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/fabric"
+)
+
+type mute struct{}
+
+func (mute) Deliver(int, fabric.Frame) {}
+func (mute) Lost(int, error)           {}
+
+// Who waits has others' messages looked for, too; the sleeper has not.
+func TestBeside(t *testing.T) {
+	eps := openAll(t, 2, nil)
+	woken := make(chan struct{}, 1)
+	n := 0
+	eps[0].Beside(func() bool {
+		if n++; n == 5 {
+			woken <- struct{}{} // a message of another fabric
+		}
+		return n == 3
+	})
+	eps[0].Bind(mute{})
+	eps[1].Bind(mute{})
+	for len(woken) == 0 { // Look looks for a short time only
+		eps[0].Look(woken, false)
+	}
+	require.Equal(t, 5, n)
+	require.True(t, eps[0].enter())
+	eps[0].look(nil, nil, 0) // as the sleeper does
+	require.Equal(t, 5, n)
+}
