@@ -127,5 +127,5 @@ pull_cable() { ip -n "$b" link set cable down; }
 
 dies killed 10 kill_b
 if [ "${1:-}" = --vanish ]; then
-	dies vanished 30 pull_cable
+	dies vanished 25 pull_cable
 fi

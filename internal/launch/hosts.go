@@ -17,8 +17,12 @@ const (
 	// What a connection to a listening launcher is, as its first byte.
 	aRank     = 'r'
 	aLauncher = 'l'
-	// hostDeadAfter is about how long a vanished machine goes unnoticed.
-	hostDeadAfter = 15 * time.Second
+	// A vanished machine goes unnoticed for 15 s at most: data may go unacknowledged for hostSilence, which the kernel looks at when it sends again, so up to
+	// a second or two later; where nothing goes on, probes begin after hostIdle and come every hostProbe, hostProbes times.
+	hostSilence = 12 * time.Second
+	hostIdle    = 5 * time.Second
+	hostProbe   = 2 * time.Second
+	hostProbes  = 4
 	// maxGuests bounds the connections over TCP that have not proved themselves.
 	maxGuests = 256
 )
@@ -107,7 +111,7 @@ func (s *Server) meetGuest(c net.Conn) {
 // watchLink has the kernel notice a machine that is gone.
 func watchLink(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
-		_ = t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: hostDeadAfter / 3, Interval: hostDeadAfter / 6, Count: 4})
+		_ = t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: hostIdle, Interval: hostProbe, Count: hostProbes})
 		limitUnacknowledged(t)
 	}
 }

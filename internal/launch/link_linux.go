@@ -17,6 +17,6 @@ func limitUnacknowledged(t *net.TCPConn) {
 		return
 	}
 	_ = raw.Control(func(fd uintptr) {
-		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(hostDeadAfter.Milliseconds()))
+		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(hostSilence.Milliseconds()))
 	})
 }

@@ -18,8 +18,14 @@ const (
 	EagerLimit = 64 << 10
 	// MaxFrame is the largest payload of a frame in bytes. Larger messages are cut, so that frames of others get between.
 	MaxFrame = 256 << 10
-	// DeadAfter is about how long a vanished machine goes unnoticed.
-	DeadAfter = 15 * time.Second
+	// DeadAfter is how long a vanished machine goes unnoticed at most. Of that, data may go unacknowledged for silence: the kernel looks at this when it
+	// sends again, so up to a second or two later. A connection on which nothing goes on is probed after keepIdle, and then every keepInterval; it ends when
+	// silence is over (Linux), or keepCount probes were not answered: at 13 s both.
+	DeadAfter    = 15 * time.Second
+	silence      = 12 * time.Second
+	keepIdle     = 5 * time.Second
+	keepInterval = 2 * time.Second
+	keepCount    = 4
 
 	defaultDial   = 10 * time.Second
 	defaultLinger = 2 * time.Second

@@ -84,6 +84,7 @@
 // # What bounds the wait for a dead peer
 //
 // A process that ends has its connections ended by its kernel, which is noticed at once. A machine or a link that vanishes is noticed by
-// keep-alive probes, and by the time limit of unacknowledged data where the kernel has one: after about
-// DeadAfter. A peer with which there is no connection is not watched here.
+// keep-alive probes, and by the time limit of unacknowledged data where the kernel has one: within DeadAfter (config.go has the arithmetic).
+// Close does not wait for a peer that has been silent for long where it should have answered. A peer with which there is no
+// connection is not watched here.
 package tcp

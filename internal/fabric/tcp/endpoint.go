@@ -303,7 +303,7 @@ func tune(c net.Conn) {
 		return
 	}
 	_ = t.SetNoDelay(true)
-	_ = t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: DeadAfter / 3, Interval: DeadAfter / 6, Count: 4})
+	_ = t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: keepIdle, Interval: keepInterval, Count: keepCount})
 	limitUnacknowledged(t)
 }
 

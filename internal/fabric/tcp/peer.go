@@ -434,6 +434,11 @@ func (p *peer) close(expired <-chan struct{}) {
 		p.mu.Lock()
 	}
 	was := p.state
+	if was == open && p.sock != nil && p.sock.silent() {
+		now := make(chan struct{}) // there is nobody to wait for
+		close(now)
+		expired = now
+	}
 	if was == open {
 		p.closing = true
 		if !p.writing {

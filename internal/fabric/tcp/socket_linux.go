@@ -5,6 +5,7 @@ package tcp
 
 import (
 	"net"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -131,6 +132,16 @@ func (s *socket) shut(how int) {
 	if !s.closed {
 		_ = unix.Shutdown(s.fd, how)
 	}
+}
+
+// silent reports whether the peer should have answered for long, and has not: probably its machine has vanished, though the kernel has not given
+// up yet. The caller holds peer.mu.
+func (s *socket) silent() bool {
+	if s.closed {
+		return false
+	}
+	info, err := unix.GetsockoptTCPInfo(s.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	return err == nil && (info.Probes > 1 || info.Unacked > 0 && time.Duration(info.Last_ack_recv)*time.Millisecond > keepIdle)
 }
 
 // close closes the descriptor: nobody reads or writes. The caller holds peer.mu.

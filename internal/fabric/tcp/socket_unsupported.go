@@ -19,6 +19,7 @@ func newSocket(*peer, net.Conn) *socket { return nil }
 func (*socket) watch()                                   {}
 func (*socket) wait(bool)                                {}
 func (*socket) shut(int)                                 {}
+func (*socket) silent() bool                             { return false }
 func (*socket) close()                                   {}
 func (*socket) write(uint32, *fabric.Frame) (int, error) { return 0, nil }
 func (*socket) gather([]*item) (int, error)              { return 0, nil }
