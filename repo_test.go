@@ -29,7 +29,7 @@ var law = map[string][]string{
 	"internal/xatomic":   {},
 	"internal/explore":   {"internal/xatomic"}, // only tests use it
 	"internal/event":     {},
-	"internal/fabric":    {},
+	"internal/fabric":    {"internal/xatomic"}, // in builds for exploration
 	"internal/launch":    {},
 	"internal/histogram": {},
 	"internal/vec":       {},
@@ -53,14 +53,15 @@ var public = []string{"deps", "task", "comm", "rma", "nam", "tampi", "trace", "o
 
 // testsMayAlsoImport lists what only the tests of a part need.
 var testsMayAlsoImport = map[string][]string{
-	"tampi":         {"deps", "rma", "internal/fabric"},     // what is bound, and what depends on it; ranks as if apart
-	"rma":           {"internal/fabric", "internal/launch"}, // and to start ranks as processes
-	"nam":           {"internal/fabric", "internal/launch"},
-	"examples/heat": {"internal/fabric", "internal/launch", "internal/event"},
-	"deps":          {"internal/explore"},
-	"task":          {"internal/explore"},
-	"observe":       {"deps", "task", "tampi", "comm"}, // what is observed
-	"trace":         {"deps", "task", "tampi", "comm"}, // what is recorded
+	"tampi":           {"deps", "rma", "internal/fabric"},     // what is bound, and what depends on it; ranks as if apart
+	"rma":             {"internal/fabric", "internal/launch"}, // and to start ranks as processes
+	"nam":             {"internal/fabric", "internal/launch"},
+	"examples/heat":   {"internal/fabric", "internal/launch", "internal/event"},
+	"deps":            {"internal/explore"},
+	"task":            {"internal/explore"},
+	"internal/fabric": {"internal/explore"},
+	"observe":         {"deps", "task", "tampi", "comm"}, // what is observed
+	"trace":           {"deps", "task", "tampi", "comm"}, // what is recorded
 }
 
 // thirdParty is the list of modules that code may import: why, and which parts do. Another one has to be worth its

@@ -100,10 +100,10 @@ func (o *object) rivals(out []int, k xatomic.Kind, wrote bool) []int {
 		return out
 	case xatomic.Send:
 		one(o.sent)
-		return out
+		return append(out, o.reads...) // of who has looked whether there is something
 	case xatomic.Recv:
 		one(o.received)
-		return out
+		return append(out, o.reads...)
 	}
 	if wrote && len(o.reads) > 0 {
 		return append(out, o.reads...)

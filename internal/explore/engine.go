@@ -32,6 +32,10 @@ type proc struct {
 	x    any
 	can  func() bool
 
+	mortal bool // ends before a step
+	left   int  // if mortal: steps until then
+	whole  bool // several steps that count as one
+
 	paused bool // waits for a step of somebody else
 	done   bool
 }
@@ -185,6 +189,9 @@ func (e *engine) body(p *proc) {
 	e.goTo = e.pick()
 }
 
+// killed is what unwinds the stack of one who ends before a step.
+type killed struct{}
+
 // dismissed is what unwinds the stacks of those who are in the middle of something when a run is over.
 type dismissed struct{}
 
@@ -213,6 +220,7 @@ func (e *engine) close() {
 // before is called by the goroutine whose turn it is, before each operation.
 func (e *engine) before(k xatomic.Kind, x any, can func() bool) {
 	p := e.cur
+	p.age()
 	p.kind, p.x, p.can = k, x, can
 	p.paused = k == xatomic.Yield
 	e.turn(p)
@@ -298,7 +306,7 @@ func (e *engine) pick() *proc {
 		}
 		return e.procs[prefer(can, last)]
 	case e.random != nil:
-		if can.has(last) && e.random.IntN(4) != 0 {
+		if last >= 0 && can.has(last) && e.random.IntN(4) != 0 {
 			return e.procs[last]
 		}
 		return e.procs[nth(can, e.random.IntN(bits.OnesCount32(uint32(can))))]

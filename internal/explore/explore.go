@@ -70,6 +70,48 @@ func (r *Run) Go(name string, f func()) { r.e.add(name, f) }
 // Daemon adds a goroutine that may be left waiting when nobody can go on.
 func (r *Run) Daemon(name string, f func()) { r.e.add(name, f).daemon = true }
 
+// Mortal adds a goroutine that ends after so many steps, as if its process were killed: nothing that it was about to do is done, and locks stay locked.
+// Behind that, or when f has returned, what comes after it is up to then, which is called in its place. In the setup only.
+func (r *Run) Mortal(name string, steps int, f, then func()) {
+	var p *proc
+	p = r.e.add(name, func() {
+		p.live(f)
+		p.mortal = false
+		then()
+	})
+	p.mortal, p.left = true, steps
+}
+
+// Whole runs f, before or behind which the goroutine may end (Mortal), but not within. The others see its steps one by one, as always.
+func (r *Run) Whole(f func()) {
+	p := r.e.cur
+	p.age()
+	p.whole = true
+	f()
+	p.whole = false
+}
+
+// age counts a step of p.
+func (p *proc) age() {
+	if !p.mortal || p.whole {
+		return
+	}
+	if p.left == 0 {
+		panic(killed{})
+	}
+	p.left--
+}
+
+// live runs f as long as p lives.
+func (p *proc) live(f func()) {
+	defer func() {
+		if x := recover(); x != nil && x != any(killed{}) {
+			panic(x)
+		}
+	}()
+	f()
+}
+
 // End adds a check of the state in which nobody can go on.
 func (r *Run) End(f func() error) { r.ends = append(r.ends, f) }
 

@@ -260,6 +260,28 @@ func TestNotDeterministic(t *testing.T) {
 	require.Contains(t, res.Failure.Why, "not deterministic")
 }
 
+// A mortal goroutine ends before each of its steps, and what comes behind it sees the steps before, and none after.
+func TestMortal(t *testing.T) {
+	for life := range 5 {
+		seen := map[int32]bool{}
+		res := explore.Explore(explore.Config{}, func(r *explore.Run) {
+			var x, over xatomic.Int32
+			r.Mortal("a", life, func() {
+				defer x.Add(10)
+				x.Add(1)
+				x.Add(1)
+			}, func() { over.Store(x.Load()) })
+			r.Go("b", func() { x.Load() })
+			r.End(func() error {
+				seen[over.Load()] = true
+				return nil
+			})
+		})
+		require.Nil(t, res.Failure)
+		require.Equal(t, map[int32]bool{[]int32{0, 1, 2, 12, 12}[life]: true}, seen, life)
+	}
+}
+
 // A random program: a few goroutines, each with a list of operations on words, locks and channels. Its
 // outcome is what each operation gave.
 type action struct{ kind, obj, arg int }
@@ -269,7 +291,7 @@ func randomProgram(rng *rand.Rand) [][]action {
 	for i := range procs {
 		locked := -1
 		for range 1 + rng.IntN(9/len(procs)-1) {
-			a := action{rng.IntN(9), rng.IntN(2), rng.IntN(3)}
+			a := action{rng.IntN(10), rng.IntN(2), rng.IntN(3)}
 			if a.kind == 5 { // a section
 				if locked >= 0 {
 					a = action{6, locked, 0}
@@ -320,6 +342,8 @@ func outcomes(cfg explore.Config, procs [][]action) (map[string]int, explore.Res
 						note("sent")
 					case 8:
 						note(chans[a.obj].Recv())
+					case 9:
+						note(xatomic.Len(chans[a.obj]))
 					}
 				}
 			})

@@ -99,6 +99,14 @@ func (x *Uint32) Swap(v uint32) uint32 {
 	return old
 }
 
+// And keeps the bits of mask, and returns the value before.
+func (x *Uint32) And(mask uint32) uint32 {
+	before(And, x, nil)
+	old := atomic.AndUint32(&x.v, mask)
+	after(int64(old&mask), true)
+	return old
+}
+
 // Int32 is an atomic signed 32-bit word.
 type Int32 struct {
 	_ noCopy
@@ -248,6 +256,14 @@ func (x *Bool) CompareAndSwap(old, new bool) bool {
 	ok := x.v.CompareAndSwap(old, new)
 	after(number(new), ok)
 	return ok
+}
+
+// Swap stores v and returns the value before.
+func (x *Bool) Swap(v bool) bool {
+	before(Swap, x, nil)
+	old := x.v.Swap(v)
+	after(number(old), true)
+	return old
 }
 
 // Pointer is an atomic pointer.

@@ -20,9 +20,10 @@ const (
 	Send
 	Recv
 	Yield
+	And
 )
 
-var kindNames = [...]string{"load", "store", "add", "swap", "cas", "lock", "unlock", "trylock", "send", "recv", "yield"}
+var kindNames = [...]string{"load", "store", "add", "swap", "cas", "lock", "unlock", "trylock", "send", "recv", "yield", "and"}
 
 func (k Kind) String() string { return kindNames[k] }
 

@@ -59,6 +59,9 @@ func (c Chan[T]) Recv() T {
 	return <-c
 }
 
+// Len returns how many elements there are in c.
+func Len[T any](c <-chan T) int { return len(c) }
+
 // Go runs f on a goroutine of its own.
 func Go(f func()) { go f() }
 

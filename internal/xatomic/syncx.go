@@ -87,6 +87,17 @@ func (c Chan[T]) Recv() T {
 	return v
 }
 
+// Len returns how many elements there are in c, which is a Chan for those who send and receive.
+func Len[T any](c <-chan T) int {
+	if c == nil {
+		return 0
+	}
+	before(Load, both(c), nil)
+	n := len(c)
+	after(int64(n), false)
+	return n
+}
+
 // Go runs f on a goroutine of its own.
 func Go(f func()) {
 	if Start != nil {

@@ -60,6 +60,9 @@ func (x *Uint32) CompareAndSwap(old, new uint32) bool {
 // Swap stores v and returns the value before.
 func (x *Uint32) Swap(v uint32) uint32 { return atomic.SwapUint32(&x.v, v) }
 
+// And keeps the bits of mask, and returns the value before.
+func (x *Uint32) And(mask uint32) uint32 { return atomic.AndUint32(&x.v, mask) }
+
 // Int32 is an atomic signed 32-bit word.
 type Int32 struct {
 	_ noCopy
@@ -145,6 +148,9 @@ func (x *Bool) Store(v bool) { x.v.Store(v) }
 
 // CompareAndSwap replaces old by new if the value is old.
 func (x *Bool) CompareAndSwap(old, new bool) bool { return x.v.CompareAndSwap(old, new) }
+
+// Swap stores v and returns the value before.
+func (x *Bool) Swap(v bool) bool { return x.v.Swap(v) }
 
 // Pointer is an atomic pointer.
 type Pointer[T any] struct {

@@ -9,9 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,15 +18,11 @@ import (
 // chunk is how much of a shared transfer one side copies at a time.
 const chunk = 64 << 10
 
-// piece is how much of a transfer goes through the ring at a time: an eighth of the ring, so that both sides copy at once (16 and 64 KiB are
-// slower by 5 to 20 %).
-const piece = ringSize/8 - headSize
-
 // bulk is the large transfers of an endpoint that go from memory to memory.
 type bulk struct {
-	waits atomic.Int32 // jobs that nobody does yet
+	waits count // jobs that nobody does yet
 
-	mu   sync.Mutex
+	mu   mutex
 	out  map[transferKey]*outgoing // guarded by mu
 	in   map[transferKey]*incoming // guarded by mu
 	jobs []func()                  // guarded by mu
@@ -357,7 +350,7 @@ func (b *bulk) fail(p *peer, err error) {
 }
 
 // flush waits until nothing is going out.
-func (b *bulk) flush(expired *time.Timer) {
+func (b *bulk) flush(d deadline) {
 	b.mu.Lock()
 	if len(b.out) == 0 {
 		b.mu.Unlock()
@@ -368,9 +361,5 @@ func (b *bulk) flush(expired *time.Timer) {
 	}
 	rest := b.rest
 	b.mu.Unlock()
-	select {
-	case <-rest:
-	case <-expired.C:
-		expired.Reset(0)
-	}
+	d.await(rest)
 }

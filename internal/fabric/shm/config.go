@@ -10,13 +10,10 @@ import (
 )
 
 const (
-	lineSize = 64 // of a cache
-	// ringSize is the memory of a ring in bytes.
-	ringSize = 256 << 10
+	lineSize = 64                     // of a cache
+	headSize = 8 + 8*fabric.HeadWords // of a frame in a ring: the first word and the head
 	// EagerLimit is the advice of this fabric in bytes. Up to it, two copies cost less than the offer, the copy by the kernel and the answer.
 	EagerLimit = 16 << 10
-	// MaxFrame is the largest payload of a frame in bytes: four fit into a ring, whatever is in it.
-	MaxFrame = ringSize/4 - 2*lineSize
 	// DefaultSingleCopy is in bytes. Below it, two copies by two processors at once are faster than one by the kernel, which has to find each page
 	// (52 against 124 µs for 1 MiB, 200 against 500 for 4 MiB on a virtual machine with Linux 6.18); a guess beyond 4 MiB, where less work
 	// for the processors together is to count.

@@ -32,18 +32,34 @@
 //	W2 it loads the word; if zero: 0 → 1, and it        R2 if that makes it zero, it looks at the rings once more;
 //	   writes a byte to the pipe                           if there is a frame, it does what W2 does
 //
-//	S1 the sleeper, up, makes the word even; S2 it becomes the looker, but if there is one that has not done R1, it sleeps again
-//
-// S2 must not count on one that has done R1: it has seen the word odd, and leaves to the sleeper what came meanwhile.
+//	S1 the sleeper, up, makes the word even             S2 it becomes the looker, but if there is one that has not
+//	                                                       done R1, it sleeps again
 //
 // No frame is forgotten: either W2 sees a word that is not zero, and then R1 comes after it, so that R2 sees the frame; or it
-// sees zero and wakes. While somebody looks, a frame costs its producer one load.
+// sees zero and wakes. While somebody looks, a frame costs its producer one load. What each step prevents:
+//
+//   - W2 before W1: the looker goes between, finds nothing, and the frame lies there while all sleep.
+//   - R2 before R1, or no R2: a frame that comes between has seen that somebody looks.
+//   - W2 without its change of the word: everyone who sends to a sleeper makes a system call until it is up.
+//   - No S1: the word stays odd, and nobody wakes the sleeper again. S1 behind S2: who looked meanwhile leaves while the word is odd, which
+//     leaves the frames to the sleeper, and that has gone to sleep because somebody looked.
+//   - S2 counts on one that has done R1: that one has seen the word odd likewise.
+//   - R2 by one that has let another in: two take frames from one ring.
+//
+// Who leaves delivers what R2 finds a few times only, and then does what W2 does before it lets another in: behind that, Close may have unmapped the
+// word. So a sender knocks before it lets go of the lock of its peer, behind which Close unmaps that peer's.
 //
 // # A full ring
 //
-// Send and Push never wait. What does not fit is queued at the sender, which sets the ring's waiting word and tries once more (else the
-// consumer could have emptied the ring, and gone, between the two). The consumer, when it sees that word, publishes its place, clears the word, and
-// wakes the producer's side as W2 does; whoever looks there moves what is queued.
+// Send and Push never wait. What does not fit is queued at the sender; whoever looks there moves it:
+//
+//	F1 the producer tries, and finds no room            C1 the consumer has a frame behind it, and publishes its place, if that is due
+//	F2 it sets the ring's waiting word                  C2 it loads the waiting word; if that is set:
+//	F3 it tries once more                               C3 it clears the word and publishes its place
+//	                                                    C4 it wakes the producer's side as W2 does
+//
+// Without F3, or with F3 before F2, the consumer empties the ring and is gone before the word is set. With C2 before C1, F2 and F3 come between, find neither
+// the place nor anybody who will see the word. Without C3's publishing, the producer wakes and finds as little room as before.
 //
 // # Large transfers
 //
@@ -58,7 +74,17 @@
 // # Loss
 //
 // A descriptor of each process that this one is connected with tells when it ends. What it has put into its ring before is still
-// delivered. If it has not said goodbye there, it is lost.
+// delivered. If it has not said goodbye there, it is lost. Who learns of an end wakes the sleeper whatever the look word says: the word stays odd when a process dies
+// between its change of the word and the byte, and until the sleeper is up nobody else would write one. A process that dies so with the first frame that it ever sends
+// is watched by nobody; its end is news from elsewhere, upon which a call of Poll finds it. (A process that is stopped there, and not
+// dead, keeps the sleeper asleep until it goes on.)
+//
+// # Exploration
+//
+// With the build tag explore, the words, locks and bells are those of package xatomic, and TestExplore... runs the code of this package, with small rings and no
+// system calls, in every order of its steps (internal/explore), killed processes among them. TestPlantedBugs leaves out each of the steps above, or turns
+// two round, and requires that to be found. Files with that tag have what differs: machine.go, bell.go, reach.go, memory_unsafe.go and sizes.go stand
+// against their twins. Large transfers are not explored.
 //
 // # Trust
 //

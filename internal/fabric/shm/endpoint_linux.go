@@ -11,7 +11,6 @@ import (
 	"os"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,8 +29,7 @@ type Endpoint struct {
 	cfg   Config
 	box   *inbox
 	file  *os.File // of box
-	bell  *os.File // the pipe by which the owner is woken: this end is read
-	rope  *os.File // and this one is opened by the others
+	bell  *bell    // wakes the sleeper
 	peers []*peer
 	addr  string
 
@@ -42,21 +40,21 @@ type Endpoint struct {
 	expected fabric.Expected
 	bulk     bulk
 
-	looking atomic.Bool // who has set it looks; package comment, "Who looks"
-	up      atomic.Bool // it is the sleeper
-	wanted  atomic.Bool // and another goroutine would rather look
+	looking bit // who has set it looks; package comment, "Who looks"
+	up      bit // it is the sleeper
+	wanted  bit // and another goroutine would rather look
 
 	// Of who looks.
 	joins  uint32  // producers that are known
 	active []*peer // those who have sent
 	turn   int     // how many times one looks before another process has its turn
 
-	pending atomic.Int32 // peers with frames that wait for room
-	deaths  atomic.Int32 // peers whose processes have ended, and whose rings are to be looked at for the last time
+	pending count // peers with frames that wait for room
+	deaths  count // peers whose processes have ended, and whose rings are to be looked at for the last time
 
-	closed    atomic.Bool
-	bound     atomic.Bool
-	wg        sync.WaitGroup // all goroutines
+	closed    bit
+	bound     bit
+	wg        group // all goroutines
 	closeOnce sync.Once
 	closeErr  error
 }
@@ -72,11 +70,9 @@ func New(cfg Config) (*Endpoint, error) {
 	if e.box, e.file, err = makeInbox(cfg.Size); err != nil {
 		return nil, err
 	}
-	var fds [2]int
-	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
-		return nil, errors.Join(fmt.Errorf("shm: a pipe: %w", err), e.release())
+	if e.bell, err = newBell(); err != nil {
+		return nil, errors.Join(err, e.release())
 	}
-	e.bell, e.rope = os.NewFile(uintptr(fds[0]), "weft bell"), os.NewFile(uintptr(fds[1]), "weft bell")
 	// Where a process may be read by its descendants only, this one lets all of its user read it. Elsewhere the call is not known.
 	_ = unix.Prctl(unix.PR_SET_PTRACER, ^uintptr(0), 0, 0, 0)
 	switch {
@@ -98,7 +94,7 @@ func (e *Endpoint) release() error {
 	e.box.unmap()
 	err := e.file.Close()
 	if e.bell != nil {
-		err = errors.Join(err, e.bell.Close(), e.rope.Close())
+		err = errors.Join(err, e.bell.close())
 	}
 	return err
 }
@@ -106,15 +102,7 @@ func (e *Endpoint) release() error {
 // makeAddr returns the address of the endpoint: the process, its descriptors of inbox and pipe, what it says of itself in the inbox, and
 // where that is in its memory.
 func makeAddr(e *Endpoint) string {
-	return fmt.Sprintf("%d %d %d %s %x", os.Getpid(), e.file.Fd(), fdOf(e.rope), hex.EncodeToString(e.box.head.token[:]), address(e.box.head.token[:]))
-}
-
-// fdOf returns the descriptor of a file without making it a blocking one.
-func fdOf(f *os.File) (fd uintptr) {
-	if raw, err := f.SyscallConn(); err == nil {
-		_ = raw.Control(func(n uintptr) { fd = n })
-	}
-	return fd
+	return fmt.Sprintf("%d %d %d %s %x", os.Getpid(), e.file.Fd(), e.bell.descriptor(), hex.EncodeToString(e.box.head.token[:]), address(e.box.head.token[:]))
 }
 
 // Crowd says how many ranks share how many processors of this node; without it, all do those of this process. If they are more than the processors,
@@ -229,37 +217,32 @@ const linger = 5 * time.Second
 // What is in their rings stays there.
 func (e *Endpoint) Close() error {
 	e.closeOnce.Do(func() {
-		expired := time.NewTimer(linger)
-		defer expired.Stop()
+		d := newDeadline(linger)
+		defer d.stop()
 		if e.bound.Load() {
-			e.bulk.flush(expired)
+			e.bulk.flush(d)
 		}
 		for _, p := range e.peers {
 			p.close()
 		}
 		if e.bound.Load() {
 			for _, p := range e.peers {
-				select {
-				case <-p.flushed:
-				case <-expired.C:
-					expired.Reset(0) // for the others
-				}
+				p.flushed.wait(d)
 			}
 		}
 		e.closed.Store(true)
-		_, _ = e.rope.Write([]byte{0}) // the sleeper ends
+		e.bell.ring() // the sleeper ends
 		for _, p := range e.peers {
 			p.unwatch()
 		}
 		e.wg.Wait()
-		expired.Reset(linger)
+		last := newDeadline(linger)
+		defer last.stop()
 		for !e.looking.CompareAndSwap(false, true) { // for ever: nobody looks behind this
-			select {
-			case <-expired.C:
+			if !last.pause() {
 				// A handler that does not return, or has ended its goroutine. What it may use stays mapped.
 				e.closeErr = errors.New("shm: somebody still looks at what has come")
 				return
-			case <-time.After(10 * time.Microsecond):
 			}
 		}
 		e.work()

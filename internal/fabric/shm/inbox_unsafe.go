@@ -5,20 +5,9 @@
 
 package shm
 
-import (
-	"crypto/rand"
-	"errors"
-	"fmt"
-	"os"
-	"sync/atomic"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
-)
+import "unsafe"
 
 const (
-	pageSize = 4096
-
 	version = 2
 	magic   = 0x7766747368_0000 | version // "wftsh"
 )
@@ -29,18 +18,15 @@ type inboxHead struct {
 	size  uint64 // ranks
 	token [16]byte
 	_     [lineSize - 32]byte
-	look  atomic.Uint32 // package comment, "Who looks"
+	look  word32 // package comment, "Who looks"
 	_     [lineSize - 4]byte
-	joins atomic.Uint32 // producers that have come
+	joins word32 // producers that have come
 	_     [lineSize - 4]byte
 }
 
 const controlSize = (unsafe.Sizeof(ringControl{}) + lineSize - 1) &^ (lineSize - 1)
 
 func align(n uintptr) uintptr { return (n + pageSize - 1) &^ (pageSize - 1) }
-
-// sharedSize is the memory of a rank for the layers above. Pages that nobody uses cost nothing.
-const sharedSize = 128 << 10
 
 // place returns where in an inbox of n ranks the controls begin, behind the memory for others, and the rings, and where it ends.
 func place(n int) (controls, rings, end uintptr) {
@@ -54,84 +40,6 @@ type inbox struct {
 	mem  []byte // all but the rings; of the owner, all
 	ring []byte // of others: the ring in it
 	head *inboxHead
-}
-
-const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
-
-// makeInbox makes the memory of an inbox for n ranks. The descriptor must stay open while others may come.
-func makeInbox(n int) (*inbox, *os.File, error) {
-	fd, err := unix.MemfdCreate("weft", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return nil, nil, fmt.Errorf("shm: memfd_create: %w", err)
-	}
-	f := os.NewFile(uintptr(fd), "weft inbox")
-	_, _, end := place(n)
-	b, err := func() (*inbox, error) {
-		if err := unix.Fchmod(fd, 0o600); err != nil {
-			return nil, err
-		}
-		if err := f.Truncate(int64(end)); err != nil {
-			return nil, err
-		}
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
-			return nil, err
-		}
-		mem, err := unix.Mmap(fd, 0, int(end), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-		if err != nil {
-			return nil, err
-		}
-		return &inbox{mem: mem, head: (*inboxHead)(unsafe.Pointer(&mem[0]))}, nil
-	}()
-	if err != nil {
-		return nil, nil, fmt.Errorf("shm: making %d bytes of memory: %w", end, errors.Join(err, f.Close()))
-	}
-	_, _ = rand.Read(b.head.token[:]) // never fails
-	b.head.size = uint64(n)
-	b.head.magic = magic
-	return b, f, nil
-}
-
-// openInbox maps the parts of another rank's inbox that the sender src needs.
-func openInbox(path string, n, src int, token [16]byte) (*inbox, error) {
-	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("shm: opening %s: %w", path, err)
-	}
-	defer func() { _ = unix.Close(fd) }()
-	has, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
-	var st unix.Stat_t
-	if err == nil {
-		err = unix.Fstat(fd, &st)
-	}
-	_, rings, end := place(n)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("shm: %s: %w", path, err)
-	case has&unix.F_SEAL_SHRINK == 0 || st.Size != int64(end):
-		return nil, fmt.Errorf("shm: %s is no inbox of a run of %d ranks", path, n)
-	}
-	mem, err := unix.Mmap(fd, 0, int(rings), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("shm: mapping %s: %w", path, err)
-	}
-	b := &inbox{mem: mem, head: (*inboxHead)(unsafe.Pointer(&mem[0]))}
-	if b.head.magic != magic || b.head.size != uint64(n) || b.head.token != token {
-		b.unmap()
-		return nil, fmt.Errorf("shm: %s is not the inbox that was named", path)
-	}
-	b.ring, err = unix.Mmap(fd, int64(rings)+int64(src)*ringSize, ringSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		b.unmap()
-		return nil, fmt.Errorf("shm: mapping %s: %w", path, err)
-	}
-	return b, nil
-}
-
-func (b *inbox) unmap() {
-	_ = unix.Munmap(b.mem)
-	if b.ring != nil {
-		_ = unix.Munmap(b.ring)
-	}
 }
 
 // shared is the memory for others.

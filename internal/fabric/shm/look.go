@@ -7,11 +7,8 @@ package shm
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"weft/internal/fabric"
 )
@@ -27,11 +24,6 @@ const (
 	asideEvery = 16
 	// batch is how many frames of one peer are taken before those of the next.
 	batch = 32
-	// leaveAfter is how many times what has come meanwhile is delivered by one who ends looking.
-	leaveAfter = 4
-	// knockSpin is how many times a sender looks whether somebody begins to look, before it wakes the peer's sleeper: half a microsecond, or a
-	// quarter of what waking costs. Ranks that talk to each other look all the time, but for moments.
-	knockSpin = 500
 )
 
 // Look delivers what comes until there is something in woken, or for a short time. It returns at once if another goroutine looks that waits
@@ -52,10 +44,10 @@ func (e *Endpoint) Watch(ready func() bool, entered bool) {
 		return
 	}
 	turn := e.turn
-	until := time.Now().Add(lookFor)
+	var p patience
 	for n := 1; !ready(); n++ {
 		if n%turn == 0 {
-			if time.Now().After(until) {
+			if p.over(lookFor) {
 				return
 			}
 			rest(n/turn%16 == 0)
@@ -74,11 +66,11 @@ func (e *Endpoint) claim(woken <-chan struct{}) bool {
 	// The sleeper makes way: a goroutine that it would have to wake would go on later.
 	e.wanted.Store(true)
 	for n := 0; !e.enter(); n++ {
-		if len(woken) > 0 || n > 1000 {
+		if woke(woken) || n > wantFor {
 			return false
 		}
 		if n%100 == 99 {
-			runtime.Gosched()
+			pause()
 		}
 	}
 	return true
@@ -105,12 +97,12 @@ func (e *Endpoint) Poll() bool {
 }
 
 // look looks until there is something in woken, or ready returns true, or nothing has come for a while; either may be nil. The caller has entered.
-func (e *Endpoint) look(woken <-chan struct{}, ready func() bool, patience time.Duration) {
-	var until time.Time
+func (e *Endpoint) look(woken <-chan struct{}, ready func() bool, long time.Duration) {
+	var p patience
 	turn := e.turn
-	for n := 1; len(woken) == 0 && (ready == nil || !ready()); n++ {
+	for n := 1; !woke(woken) && (ready == nil || !ready()); n++ {
 		if e.poll() || n%asideEvery == 0 && e.aside != nil && (woken != nil || ready != nil) && e.aside() {
-			n, until = 0, time.Time{}
+			n, p = 0, patience{}
 			if e.bulk.waits.Load() > 0 {
 				e.leave()
 				e.work()
@@ -126,25 +118,13 @@ func (e *Endpoint) look(woken <-chan struct{}, ready func() bool, patience time.
 		if n%turn != 0 {
 			continue
 		}
-		switch now := time.Now(); {
-		case until.IsZero():
-			until = now.Add(patience)
-		case now.After(until):
+		if p.over(long) {
 			e.leave()
 			return
 		}
 		rest(n/turn%16 == 0)
 	}
 	e.leave()
-}
-
-// rest gives up the processor to another process, and before to a goroutine of this one if it is to: that is rarely needed where Go has other
-// processors, and wakes one of them each time, perhaps at the cost of the very process that is waited for.
-func rest(here bool) {
-	if here {
-		runtime.Gosched()
-	}
-	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 }
 
 // enter makes the caller the one who looks.
@@ -162,9 +142,8 @@ func (e *Endpoint) leave() {
 	look := &e.box.head.look
 	for n := 0; look.Add(^uint32(1)) == 0 && e.ready(); n++ {
 		if n == leaveAfter {
-			e.looking.Store(false)
 			e.wake()
-			return
+			break
 		}
 		look.Add(2)
 		e.poll()
@@ -175,26 +154,25 @@ func (e *Endpoint) leave() {
 // wake has the sleeper look, if nobody does.
 func (e *Endpoint) wake() {
 	if look := &e.box.head.look; look.Load() == 0 && look.CompareAndSwap(0, 1) {
-		_, _ = e.rope.Write([]byte{0})
+		e.bell.ring()
 	}
 }
 
 // sleeper looks when nobody else does. It ends when the endpoint is closed.
 func (e *Endpoint) sleeper() {
-	var one [1]byte
-read:
+sleep:
 	for {
-		if _, err := e.bell.Read(one[:]); err != nil || e.closed.Load() {
+		if e.bell.wait() != nil || e.closed.Load() {
 			return
 		}
 		look := &e.box.head.look
 		look.And(^uint32(1))
 		for !e.enter() {
 			if look.Load() >= 2 {
-				continue read // who looks now will see, when leaving, that the word is even
+				continue sleep // who looks now will see, when leaving, that the word is even
 			}
 			// Who looked has taken its 2 back while the word was odd, so has left to this goroutine what came meanwhile, and is about to make way.
-			runtime.Gosched()
+			pause()
 		}
 		e.up.Store(true)
 		e.wanted.Store(false)
@@ -270,6 +248,9 @@ func (e *Endpoint) join(n uint32) {
 		if !p.joined && e.box.control(p.rank).joined.Load() != 0 {
 			p.joined = true
 			p.in = e.box.incoming(p.rank)
+			if p.gone.Load() {
+				continue // it was dropped before
+			}
 			e.active = append(e.active, p)
 			p.meet()
 		}
@@ -280,6 +261,9 @@ func (e *Endpoint) join(n uint32) {
 func (e *Endpoint) bury() {
 	for _, p := range e.peers {
 		if p.dead.Load() && !p.buried {
+			if !p.joined {
+				e.join(e.box.head.joins.Load()) // it may have come, and sent, since poll has looked
+			}
 			if p.joined && !p.gone.Load() && p.in.ready() {
 				continue // poll comes again
 			}

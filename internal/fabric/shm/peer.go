@@ -6,14 +6,9 @@
 package shm
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
-	"sync"
-	"sync/atomic"
-
-	"golang.org/x/sys/unix"
 
 	"weft/internal/fabric"
 )
@@ -32,11 +27,11 @@ type peer struct {
 	// Constant after construction.
 	e       *Endpoint
 	rank    int
-	flushed chan struct{} // closed when the closing frame is written, or never will be
+	flushed signal // the closing frame is written, or never will be
 
-	gone   atomic.Bool // nothing is taken from its ring any more
-	dead   atomic.Bool // it cannot be reached: what is in its ring is the last
-	queued atomic.Bool // there is a queue
+	gone   bit // nothing is taken from its ring any more
+	dead   bit // it cannot be reached: what is in its ring is the last
+	queued bit // there is a queue
 
 	// Of who looks.
 	joined bool
@@ -45,7 +40,7 @@ type peer struct {
 	buried bool
 	in     ring
 
-	mu    sync.Mutex
+	mu    mutex
 	state state // guarded by mu
 	err   error // guarded by mu: why it is lost
 	ended bool  // guarded by mu: everything with it has ended
@@ -55,8 +50,8 @@ type peer struct {
 	// Written under mu when the state becomes open, constant then.
 	pid   int
 	box   *inbox
-	look  *atomic.Uint32
-	bell  int  // the pipe of its sleeper
+	look  *word32
+	rope  rope // of its bell
 	copy  bool // its memory can be read
 	watch *os.File
 }
@@ -69,78 +64,29 @@ type item struct {
 }
 
 func newPeer(e *Endpoint, rank int) *peer {
-	return &peer{e: e, rank: rank, flushed: make(chan struct{}), bell: -1}
+	return &peer{e: e, rank: rank, flushed: newSignal()}
 }
 
-// connect opens the peer's inbox. The caller holds mu; the state is idle.
+// connect makes itself known in the peer's inbox. The caller holds mu; the state is idle.
 func (p *peer) connect() error {
-	addr, err := p.e.cfg.Lookup(p.rank)
-	if err != nil {
+	if err := p.reach(); err != nil {
 		return err
 	}
-	var inboxFD, bellFD int
-	var hexToken string
-	var tokenAt uint64
-	if _, err := fmt.Sscanf(addr, "%d %d %d %s %x", &p.pid, &inboxFD, &bellFD, &hexToken, &tokenAt); err != nil || p.pid <= 0 {
-		return fmt.Errorf("shm: %q is no address", addr)
-	}
-	var token [16]byte
-	if n, err := hex.Decode(token[:], []byte(hexToken)); err != nil || n != len(token) {
-		return fmt.Errorf("shm: %q is no address", addr)
-	}
-	box, err := openInbox(fmt.Sprintf("/proc/%d/fd/%d", p.pid, inboxFD), p.e.cfg.Size, p.e.cfg.Rank, token)
-	if err != nil {
-		return err
-	}
-	bell := fmt.Sprintf("/proc/%d/fd/%d", p.pid, bellFD)
-	if p.bell, err = unix.Open(bell, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err != nil {
-		box.unmap()
-		return fmt.Errorf("shm: opening %s: %w", bell, err)
-	}
-	var found [16]byte
-	p.copy = readPeer(p.pid, found[:], tokenAt) == nil && found == token
-	p.box, p.look = box, &box.head.look
-	p.out = box.outgoing(p.e.cfg.Rank)
+	p.look = &p.box.head.look
+	p.out = p.box.outgoing(p.e.cfg.Rank)
 	p.state = open
 	p.watchProcess()
 	p.out.ctl.joined.Store(1)
-	box.head.joins.Add(1)
+	p.box.head.joins.Add(1)
 	return nil
-}
-
-// watchProcess learns of the end of the peer's process. Where the kernel cannot tell (before Linux 5.3), the launcher does.
-func (p *peer) watchProcess() {
-	fd, err := unix.PidfdOpen(p.pid, unix.PIDFD_NONBLOCK)
-	if errors.Is(err, unix.ESRCH) {
-		p.unreachable()
-		return
-	}
-	if err != nil {
-		return
-	}
-	p.watch = os.NewFile(uintptr(fd), "weft peer")
-	raw, err := p.watch.SyscallConn()
-	if err != nil {
-		return
-	}
-	p.e.wg.Go(func() {
-		seen := false
-		err := raw.Read(func(uintptr) bool {
-			again := seen
-			seen = true
-			return again
-		})
-		if err == nil {
-			p.unreachable()
-		}
-	})
 }
 
 // unreachable has whoever looks end everything with the peer, when its last frame is delivered.
 func (p *peer) unreachable() {
 	if !p.dead.Swap(true) {
 		p.e.deaths.Add(1)
-		p.e.wake()
+		// Whatever the look word says: it may be odd because the peer has died between the change and the byte.
+		p.e.bell.ring()
 	}
 }
 
@@ -186,8 +132,8 @@ func (p *peer) send(kind uint64, f *fabric.Frame, done func(error)) error {
 		return err
 	}
 	if len(p.queue) == 0 && p.out.put(kind, f) {
-		p.mu.Unlock()
 		p.knock()
+		p.mu.Unlock()
 		if done != nil {
 			done(nil)
 		}
@@ -236,12 +182,12 @@ func (p *peer) flush() bool {
 		p.queue = nil
 		p.unqueue()
 	}
+	if n > 0 {
+		p.knock()
+	}
 	p.mu.Unlock()
 	for _, it := range out {
 		p.written(it, nil)
-	}
-	if n > 0 {
-		p.knock()
 	}
 	return n > 0
 }
@@ -256,11 +202,11 @@ func (p *peer) written(it item, err error) {
 		it.done(err)
 	}
 	if it.kind == kindClose {
-		close(p.flushed)
+		p.flushed.set()
 	}
 }
 
-// knock wakes the peer's sleeper if nobody looks there.
+// knock wakes the peer's sleeper if nobody looks there. The caller holds mu, behind which leave unmaps the word and closes the rope.
 func (p *peer) knock() {
 	for range knockSpin {
 		if p.look.Load() != 0 {
@@ -268,18 +214,17 @@ func (p *peer) knock() {
 		}
 	}
 	if p.look.CompareAndSwap(0, 1) {
-		_, _ = unix.Write(p.bell, []byte{0})
+		p.rope.ring()
 	}
 }
 
 // rouse wakes the peer, which waits for room in its ring here.
 func (p *peer) rouse() {
 	p.mu.Lock()
-	up := p.state == open || p.state == closing && p.box != nil
-	p.mu.Unlock()
-	if up {
+	if p.state == open || p.state == closing && p.box != nil {
 		p.knock()
 	}
+	p.mu.Unlock()
 }
 
 // take takes a frame from the peer's ring. The caller looks.
@@ -363,15 +308,7 @@ func (p *peer) close() {
 	if was == open {
 		p.flush()
 	} else {
-		p.end()
-	}
-}
-
-func (p *peer) end() {
-	select {
-	case <-p.flushed:
-	default:
-		close(p.flushed)
+		p.flushed.set()
 	}
 }
 
@@ -388,6 +325,6 @@ func (p *peer) leave() {
 	}
 	if box != nil {
 		box.unmap()
-		_ = unix.Close(p.bell)
+		p.rope.close()
 	}
 }

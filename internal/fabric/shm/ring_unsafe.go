@@ -7,15 +7,12 @@ package shm
 
 import (
 	"fmt"
-	"sync/atomic"
 	"unsafe"
 
 	"weft/internal/fabric"
 )
 
 const (
-	headSize = 8 + 8*fabric.HeadWords // the first word and the head
-
 	valid     = 1 << 63
 	kindShift = 32
 )
@@ -44,16 +41,16 @@ type ring struct {
 
 // ringControl is the shared part of a ring beside its data.
 type ringControl struct {
-	head    atomic.Uint64 // consumed up to here; written by the consumer
+	head    word64 // consumed up to here; written by the consumer
 	_       [lineSize - 8]byte
-	waiting atomic.Uint32 // the producer has frames that do not fit
-	joined  atomic.Uint32 // there is a producer
+	waiting word32 // the producer has frames that do not fit
+	joined  word32 // there is a producer
 	_       [lineSize - 8]byte
 	deals   [numDeals]deal
 }
 
-func (r *ring) word(off uint64) *atomic.Uint64 {
-	return (*atomic.Uint64)(unsafe.Pointer(&r.data[off]))
+func (r *ring) word(off uint64) *word64 {
+	return (*word64)(unsafe.Pointer(&r.data[off]))
 }
 
 // words returns the head of the frame at off.
@@ -127,7 +124,7 @@ func (r *ring) done(n uint64) (wake bool) {
 		*(*uint64)(unsafe.Pointer(&r.data[i])) = 0
 	}
 	r.pos += n
-	if r.pos-r.published >= ringSize/4 {
+	if r.pos-r.published >= maxLag {
 		r.publish()
 	}
 	// After the place is published: a producer that begins to wait behind this finds it.

@@ -1,0 +1,73 @@
+//go:build linux && !explore
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// reach opens the peer's inbox and takes the rope of its bell. The caller holds mu; the state is idle.
+func (p *peer) reach() error {
+	addr, err := p.e.cfg.Lookup(p.rank)
+	if err != nil {
+		return err
+	}
+	var inboxFD, bellFD int
+	var hexToken string
+	var tokenAt uint64
+	if _, err := fmt.Sscanf(addr, "%d %d %d %s %x", &p.pid, &inboxFD, &bellFD, &hexToken, &tokenAt); err != nil || p.pid <= 0 {
+		return fmt.Errorf("shm: %q is no address", addr)
+	}
+	var token [16]byte
+	if n, err := hex.Decode(token[:], []byte(hexToken)); err != nil || n != len(token) {
+		return fmt.Errorf("shm: %q is no address", addr)
+	}
+	box, err := openInbox(fmt.Sprintf("/proc/%d/fd/%d", p.pid, inboxFD), p.e.cfg.Size, p.e.cfg.Rank, token)
+	if err != nil {
+		return err
+	}
+	if p.rope, err = openRope(fmt.Sprintf("/proc/%d/fd/%d", p.pid, bellFD)); err != nil {
+		box.unmap()
+		return err
+	}
+	var found [16]byte
+	p.copy = readPeer(p.pid, found[:], tokenAt) == nil && found == token
+	p.box = box
+	return nil
+}
+
+// watchProcess learns of the end of the peer's process. Where the kernel cannot tell (before Linux 5.3), the launcher does.
+func (p *peer) watchProcess() {
+	fd, err := unix.PidfdOpen(p.pid, unix.PIDFD_NONBLOCK)
+	if errors.Is(err, unix.ESRCH) {
+		p.unreachable()
+		return
+	}
+	if err != nil {
+		return
+	}
+	p.watch = os.NewFile(uintptr(fd), "weft peer")
+	raw, err := p.watch.SyscallConn()
+	if err != nil {
+		return
+	}
+	p.e.wg.Go(func() {
+		seen := false
+		err := raw.Read(func(uintptr) bool {
+			again := seen
+			seen = true
+			return again
+		})
+		if err == nil {
+			p.unreachable()
+		}
+	})
+}

@@ -1,0 +1,17 @@
+//go:build explore
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+// Small enough for all orders: a ring of four lines, and frames of one or two.
+const (
+	ringSize = 4 * lineSize
+	maxLag   = 2 * lineSize
+	MaxFrame = 2*lineSize - headSize
+	piece    = lineSize - headSize
+
+	sharedSize = 0
+	pageSize   = 4 * lineSize
+)
