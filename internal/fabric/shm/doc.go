@@ -58,8 +58,9 @@
 //	F3 it tries once more                               C3 it clears the word and publishes its place
 //	                                                    C4 it wakes the producer's side as W2 does
 //
-// Without F3, or with F3 before F2, the consumer empties the ring and is gone before the word is set. With C2 before C1, F2 and F3 come between, find neither
-// the place nor anybody who will see the word. Without C3's publishing, the producer wakes and finds as little room as before.
+// Without F3, or with F3 before F2, the consumer empties the ring and is gone before the word is set. That F3 finds room in a ring that is empty does not
+// depend on C1: the place is published at the latest a quarter of a ring behind, and a frame with the rest of the lap before it is less than
+// half a ring. C3 publishes so that the producer is not woken for as little room as before.
 //
 // # Large transfers
 //

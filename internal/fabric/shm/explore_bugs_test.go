@@ -159,32 +159,6 @@ var plantedBugs = []explore.Bug{
 `,
 	},
 	{
-		Name: "C2 before C1", File: "ring_unsafe.go", Test: "TestExploreFull",
-		Old: gives,
-		New: `	if r.ctl.waiting.Load() == 0 {
-		if r.pos-r.published >= maxLag {
-			r.publish()
-		}
-		return false
-	}
-	r.ctl.waiting.Store(0)
-	r.publish()
-`,
-	},
-	{
-		Name: "C3 does not publish", File: "ring_unsafe.go", Test: "TestExploreFull",
-		Old: gives,
-		New: `	if r.pos-r.published >= maxLag {
-		r.publish()
-	}
-	// After the place is published: a producer that begins to wait behind this finds it.
-	if r.ctl.waiting.Load() == 0 {
-		return false
-	}
-	r.ctl.waiting.Store(0)
-`,
-	},
-	{
 		Name: "no C4", File: "look.go", Test: "TestExploreFull",
 		Old: `			if p.in.done(n) {
 				p.rouse()
@@ -261,15 +235,5 @@ const (
 		p.out.ctl.waiting.Store(1)
 		write()
 	}
-`
-	gives = `	if r.pos-r.published >= maxLag {
-		r.publish()
-	}
-	// After the place is published: a producer that begins to wait behind this finds it.
-	if r.ctl.waiting.Load() == 0 {
-		return false
-	}
-	r.ctl.waiting.Store(0)
-	r.publish()
 `
 )
