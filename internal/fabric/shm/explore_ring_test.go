@@ -161,7 +161,11 @@ func endPrograms() []program {
 	// Killed before each step. Those of a frame are a lock, the frame, a load and a change of the look word, the byte, and the unlock; of a first frame, two
 	// more, by which one makes oneself known.
 	for step := range 12 {
-		programs = append(programs, program{fmt.Sprintf("one dies before step %d", step), 0, func(l *lab) {
+		some := 0
+		if step > 6 { // in the second frame
+			some = 1_000
+		}
+		programs = append(programs, program{fmt.Sprintf("one dies before step %d", step), some, func(l *lab) {
 			r := l.at(3)
 			r[0].isToldOnce(1)
 			r[1].dies(step, 2, r[0].e.peers[1].unreachable)
