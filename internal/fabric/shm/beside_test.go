@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && !explore
 
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
