@@ -149,11 +149,6 @@ func (p *proc) gone(src int, err error) {
 		err = &LostError{Rank: src, Err: err}
 	}
 	p.world.lost(p, src, err)
-	if p.eyes != nil {
-		// A process may have died while it was about to wake this rank's, and so be the reason that nobody else does. (A rank that it is told of while
-		// it looks does nothing here.)
-		p.eyes.Poll()
-	}
 }
 
 // lost ends the run because of the loss of a rank, or has the run survive it. p has heard of it.

@@ -77,7 +77,7 @@
 // A descriptor of each process that this one is connected with tells when it ends. What it has put into its ring before is still
 // delivered. If it has not said goodbye there, it is lost. Who learns of an end wakes the sleeper whatever the look word says: the word stays odd when a process dies
 // between its change of the word and the byte, and until the sleeper is up nobody else would write one. A process that dies so with the first frame that it ever sends
-// is watched by nobody; its end is news from elsewhere, upon which a call of Poll finds it. (A process that is stopped there, and not
+// is watched by nobody; its end is news from elsewhere, upon which Drop wakes the sleeper. (A process that is stopped there, and not
 // dead, keeps the sleeper asleep until it goes on.)
 //
 // # Exploration

@@ -10,6 +10,7 @@ package shm
 func (e *Endpoint) Drop(peer int, err error) {
 	if uint(peer) < uint(len(e.peers)) && peer != e.cfg.Rank && e.bound.Load() && !e.closed.Load() {
 		e.peers[peer].lose(err)
+		e.bell.ring() // whatever the look word says: package comment, "Loss"
 	}
 }
 

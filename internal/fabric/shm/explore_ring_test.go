@@ -193,7 +193,7 @@ func endPrograms() []program {
 			acquainted(r[0], r[2])
 			r[0].sleeps()
 			r[0].atRest()
-			r[1].dies(step, 1, func() { r[0].e.Poll() }) // by news from the launcher
+			r[1].dies(step, 1, r[0].e.bell.ring) // as Drop does, upon news from the launcher
 			r[2].sender(0, 1)
 		}})
 	}
