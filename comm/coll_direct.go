@@ -44,11 +44,19 @@ func (c *Comm) meet(d *collCall) error {
 	if err := c.barredHere(); err != nil {
 		return c.failColl(d.what, err)
 	}
-	seq := h.enter(c, d, nil)
-	if seq == 0 {
-		return wait(c.meetLater(d))
+	id := uint64(0)
+	if c.proc.ev != nil {
+		id = c.meets(d)
 	}
-	_, err := h.run(c, d, seq, true)
+	var err error
+	if seq := h.enter(c, d, nil); seq != 0 {
+		_, err = h.run(c, d, seq, true)
+	} else {
+		err = wait(c.meetAs(c.newHubCall(d), d))
+	}
+	if id != 0 {
+		c.met(id, err)
+	}
 	return err
 }
 
@@ -74,8 +82,20 @@ func (c *Comm) meetLater(d *collCall) *Request {
 	if err := c.barredHere(); err != nil {
 		return doneRequest(Status{}, c.failColl(d.what, err))
 	}
+	x := c.newHubCall(d)
+	if ev := c.proc.ev; ev != nil {
+		x.begins(ev)
+	}
+	return c.meetAs(x, d)
+}
+
+func (c *Comm) newHubCall(d *collCall) *hubCall {
 	x := &hubCall{c: c, what: d.what}
 	x.shard, x.owner = c.proc.shard, x
+	return x
+}
+
+func (c *Comm) meetAs(x *hubCall, d *collCall) *Request {
 	if seq := c.hub.enter(c, d, &x.Request); seq != 0 {
 		c.hub.run(c, d, seq, false)
 	}

@@ -82,16 +82,6 @@ func (op *recvOp) matched(ev *event.Shared, h *header) {
 	}
 }
 
-// begins records a collective.
-func (x *coll) begins(ev *event.Shared) {
-	x.named(ev)
-	root := uint64(uint32(int32(x.what>>32) - 1))
-	if int32(root) >= 0 {
-		root = uint64(uint32(x.c.worldRank(int(root))))
-	}
-	ev.Put(event.CollectiveBegun, x.id, root|uint64(x.what&0xff)<<32, sizeAndComm(uint64(x.tag), x.c.ctx))
-}
-
 // ends records that r is complete. It comes before anybody can know.
 func (r *Request) ends(err error) {
 	flags := uint64(event.EndedCompleted)
@@ -107,6 +97,13 @@ func (r *Request) TraceID() uint64 { return r.id }
 // EventSource is where the packages of this module that build on comm record what they do for this rank: nil if the run is not
 // recorded.
 func (c *Comm) EventSource() *event.Shared { return c.proc.ev }
+
+// RecordIn gives a request of NewRequestFor, which nobody else has yet, a number, so that its completion is recorded. For packages of this module.
+func (r *Request) RecordIn(ev *event.Shared) { r.named(ev) }
+
+// TraceID returns the number of the communicator in a recording, which is the same at all its ranks. Of communicators that one rank has
+// made, every 65536th has the same.
+func (c *Comm) TraceID() uint32 { return uint32((c.ctx>>32-1)&0xffff<<16 | c.ctx>>1&0xffff) }
 
 // EventSource is where the request is recorded; nil if it is not.
 func (r *Request) EventSource() *event.Shared { return r.ev }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"weft/comm"
+	"weft/internal/event"
 	"weft/nam/internal/store"
 	"weft/rma"
 )
@@ -25,6 +26,10 @@ type backing struct {
 	doom    func() bool   // whether Free releases the memory, and this rank is to do it
 	flusher *flusher      // nil unless epochs are forced to the disk
 	touched []atomic.Bool // by target rank, if flusher: written since the last flush
+
+	// Set before the first fence.
+	ev     *event.Shared // nil: it is not recorded
+	number uint32        // of the window, in a recording
 
 	fences uint64 // completed; owned by the fence at hand
 }
@@ -115,6 +120,7 @@ func (b *backing) Closed(done func(error)) {
 		done(fmt.Errorf("%w: an epoch could not be forced to the disk", ErrLost))
 	case b.flusher == nil:
 		b.h.Raise(b.fences)
+		b.durable()
 		done(nil)
 	default:
 		b.flusher.do(func() {
@@ -123,6 +129,8 @@ func (b *backing) Closed(done func(error)) {
 			if err != nil {
 				b.h.Break()
 				err = fmt.Errorf("%w: force the epoch count to the disk: %w", ErrLost, err)
+			} else {
+				b.durable()
 			}
 			done(err)
 		})

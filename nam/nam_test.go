@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/comm"
+	"weft/internal/event/witness"
 	"weft/nam"
 	"weft/rma"
 )
@@ -28,9 +29,10 @@ func newTestStore(t *testing.T, cfg nam.Config) *nam.Store {
 	return s
 }
 
+// run runs ranks. All that their windows do must be legal: it is recorded and replayed.
 func run(t *testing.T, ranks int, body func(c *comm.Comm) error) {
 	t.Helper()
-	require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: ranks}, body))
+	require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: ranks, Trace: witness.New(t)}, body))
 }
 
 func expect(ok bool, format string, args ...any) error {

@@ -40,6 +40,9 @@ func newWin(s *Store, c *comm.Comm, h *store.Handle, set *settings, maker bool, 
 	if w.Win, err = rma.New(c, w.b, comm.Info{}); err != nil { // and the backing is freed
 		return nil, err
 	}
+	if w.b.ev = w.EventSource(); w.b.ev != nil {
+		w.named(maker)
+	}
 	if w.ctl, err = c.Dup(); err != nil {
 		return nil, errors.Join(err, w.b.Free()) // only an aborted run comes here
 	}
@@ -167,6 +170,9 @@ func (w *Win) Free() error {
 	err := w.Win.Free()
 	if errors.Is(err, rma.ErrFreed) {
 		return err
+	}
+	if w.b.ev != nil && w.b.doom() {
+		w.removed()
 	}
 	// When the call returns on any rank, a volatile window is gone.
 	if cerr := w.ctl.Barrier(); err == nil && cerr != nil {

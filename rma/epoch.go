@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"weft/comm"
+	"weft/internal/event"
 )
 
 // Assert is a set of promises about the epochs before and after a fence.
@@ -56,7 +57,9 @@ type entry struct {
 	buf       comm.Buffer
 	rank, off int
 	op        comm.Op
+	number    uint32 // in a recording
 	// a fence
+	seen     *comm.Request // nil: it is not recorded
 	complete func(error)
 	final    bool // the fence of Free: not an epoch, and nothing follows
 }
@@ -78,7 +81,7 @@ func (w *Win) Ifence(assert Assert) *comm.Request {
 		return w.failed("fence", fmt.Errorf("%w: bits %#x; legal are NoStore, NoPut, NoPrecede, NoSucceed (%#x)",
 			ErrAssert, uint(assert&^allAsserts), uint(allAsserts)))
 	}
-	return w.enqueueFence("fence", assert&NoSucceed == 0, false)
+	return w.enqueueFence("fence", assert&NoSucceed == 0, false, w.ev)
 }
 
 func (w *Win) failed(op string, err error) *comm.Request {
@@ -87,7 +90,8 @@ func (w *Win) failed(op string, err error) *comm.Request {
 	return req
 }
 
-func (w *Win) enqueueFence(op string, opens, final bool) *comm.Request {
+// enqueueFence takes a fence on. ev is where it is recorded; nil if it is not.
+func (w *Win) enqueueFence(op string, opens, final bool, ev *event.Shared) *comm.Request {
 	req, complete := comm.NewRequestFor((*fenceOf)(w))
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,7 +109,12 @@ func (w *Win) enqueueFence(op string, opens, final bool) *comm.Request {
 	}
 	w.state.And(^clear)
 	w.state.Or(set) // from here on, operations queue behind this fence
-	w.queue = append(w.queue, entry{kind: kindFence, complete: complete, final: final})
+	w.asked++
+	e := entry{kind: kindFence, complete: complete, final: final}
+	if ev != nil {
+		w.closing(&e, req, opens)
+	}
+	w.queue = append(w.queue, e)
 	if w.phase == idle {
 		w.move()
 	}
@@ -140,7 +149,13 @@ func (w *Win) leave() {
 func (w *Win) issue(e entry) error {
 	for {
 		if w.enter() {
+			if w.ev != nil {
+				w.posted(&e, w.over+1)
+			}
 			err := w.perform(&e)
+			if w.ev != nil {
+				w.done(&e, err)
+			}
 			w.leave()
 			return err
 		}
@@ -154,6 +169,9 @@ func (w *Win) issue(e entry) error {
 			w.mu.Unlock()
 			return w.wrap(e.kind.String(), e.rank, fmt.Errorf("%w: call Fence or Ifence first", ErrSync))
 		case s&stBusy != 0:
+			if w.ev != nil {
+				w.posted(&e, w.asked+1)
+			}
 			w.queue = append(w.queue, e)
 			w.mu.Unlock()
 			return nil
@@ -181,6 +199,9 @@ func (w *Win) move() {
 		}
 		w.mu.Unlock()
 		err := w.perform(&e)
+		if w.ev != nil {
+			w.done(&e, err)
+		}
 		w.mu.Lock()
 		w.opErr = errors.Join(w.opErr, err)
 	}
@@ -229,6 +250,10 @@ func (w *Win) closed(err error) {
 		err = w.wrap("fence", NoPeer, err)
 	}
 	w.fence, w.syncErr, w.opErr = entry{}, nil, nil
+	w.over++
+	if f.seen != nil {
+		w.ev.Put(event.EpochClosed, f.seen.TraceID(), uint64(w.number), w.over)
+	}
 	w.phase = moving
 	if len(w.queue) == 0 {
 		// Who is told of the completion may put at once, and should not be queued behind this goroutine.

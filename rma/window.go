@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"weft/comm"
+	"weft/internal/event"
 )
 
 // Win is one rank's side of a window. Any goroutine may call any method at any time, except that collective calls
@@ -23,17 +24,25 @@ type Win struct {
 	onFlush   func(error)
 	onBarrier func(error)
 	onClosed  func(error)
-	unwatch   func() bool // ends the watch for the run's end
-	apart     bool        // each rank is in a process of its own: the port's fence is all that is needed
+	unwatch   func() bool   // ends the watch for the run's end
+	apart     bool          // each rank is in a process of its own: the port's fence is all that is needed
+	ev        *event.Shared // nil: it is not recorded
+	number    uint32        // in a recording, at all ranks
 
 	state     atomic.Uint64 // see epoch.go
 	abandoned atomic.Bool   // the run ended before Free
+	ops       atomic.Uint32 // operations that were recorded
 
 	mu    sync.Mutex
 	phase phase     // guarded by mu
 	queue []entry   // guarded by mu; operations and fences that wait for the fence at hand
 	opErr error     // guarded by mu; of queued operations, for the next fence
 	info  comm.Info // guarded by mu
+	asked uint64    // guarded by mu; fences called
+
+	// over is how many fences are complete. It changes under mu while the window is busy and no direct operation is under way; who
+	// is such an operation, or has mu, may read it.
+	over uint64
 
 	// Of the fence at hand: owned by whoever runs it; phase changes hands under mu.
 	fence   entry
@@ -52,7 +61,7 @@ func newWin(c *comm.Comm, b Backing, info comm.Info, apart bool) (*Win, error) {
 		b.Free()
 		return nil, &Error{Op: "create window", Rank: c.Rank(), Peer: NoPeer, Err: err}
 	}
-	w := &Win{c: own, b: b, regions: b.Regions(), apart: apart}
+	w := &Win{c: own, b: b, regions: b.Regions(), apart: apart, ev: own.EventSource(), number: own.TraceID()}
 	w.onFlush, w.onBarrier, w.onClosed = w.flushed, w.passed, w.closed
 	if err := w.mergeInfo(info); err != nil {
 		// Every rank has the same info, or the window is not usable at all: there is no fence to fall out of step.
@@ -60,6 +69,9 @@ func newWin(c *comm.Comm, b Backing, info comm.Info, apart bool) (*Win, error) {
 		return nil, w.wrap("create window", NoPeer, err)
 	}
 	w.unwatch = context.AfterFunc(own.Context(), w.abandon)
+	if w.ev != nil {
+		w.made()
+	}
 	return w, nil
 }
 
@@ -82,7 +94,7 @@ func (w *Win) Unit(rank int) int { return w.regions[rank].Unit }
 // ends or is aborted, its windows are freed without being asked. Free then returns an error that wraps comm.ErrAborted.
 func (w *Win) Free() error {
 	w.unwatch()
-	_, err := w.enqueueFence("free", false, true).Wait(context.Background())
+	_, err := w.enqueueFence("free", false, true, w.ev).Wait(context.Background())
 	if errors.Is(err, ErrFreed) {
 		if w.abandoned.Load() {
 			err = w.wrap("free", NoPeer, context.Cause(w.c.Context()))
@@ -92,13 +104,16 @@ func (w *Win) Free() error {
 	if ferr := w.b.Free(); ferr != nil && err == nil {
 		err = w.wrap("free", NoPeer, ferr)
 	}
+	if w.ev != nil {
+		w.ev.Put(event.WindowFreed, uint64(w.number), 0, 0)
+	}
 	return err
 }
 
 // abandon frees the window of a run that is over. The barrier in it fails at once; this waits for operations under way.
 func (w *Win) abandon() {
 	w.abandoned.Store(true)
-	if _, err := w.enqueueFence("free", false, true).Wait(context.Background()); !errors.Is(err, ErrFreed) {
+	if _, err := w.enqueueFence("free", false, true, nil).Wait(context.Background()); !errors.Is(err, ErrFreed) {
 		w.b.Free() // there is nobody to tell of an error
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/comm"
+	"weft/internal/event/witness"
 	"weft/internal/fabric/inproc"
 	"weft/rma"
 )
@@ -25,14 +26,15 @@ var ways = map[string]func(ctx context.Context) context.Context{
 	"mixed":    func(ctx context.Context) context.Context { return inproc.Divide(ctx, 2, 1, 3) },
 }
 
-// run runs body in each way.
+// run runs body in each way. All that the windows do must be legal: it is recorded and replayed.
 func run(t *testing.T, ranks int, body func(c *comm.Comm) error) {
 	t.Helper()
+	rec := witness.New(t)
 	for way, as := range ways {
 		if ranks < 2 && way != "together" || ranks < 3 && way == "mixed" {
 			continue
 		}
-		require.NoError(t, comm.Run(as(t.Context()), comm.Config{Ranks: ranks}, body), way)
+		require.NoError(t, comm.Run(as(t.Context()), comm.Config{Ranks: ranks, Trace: rec}, body), way)
 	}
 }
 

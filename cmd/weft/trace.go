@@ -53,7 +53,7 @@ it is sent; by how much they were moved, and what doubt is left, is said on stan
 	view.Flags().StringVarP(&file, "output", "o", "", "the file to be written; standard output if not given")
 	c.AddCommand(view, &cobra.Command{
 		Use:     "check FILE...",
-		Short:   "Replay traces through the legal states of tasks, slots and requests",
+		Short:   "Replay traces through the legal states of tasks, slots, requests and windows",
 		Example: "  WEFT_TRACE=run.weft ./prog && weft trace check run.weft",
 		Args:    files,
 		RunE: func(cmd *cobra.Command, args []string) error {

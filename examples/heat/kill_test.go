@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		dieInTheMiddle()
 		os.Exit(command(context.Background(), strings.Fields(line), os.Stdout, os.Stderr))
 	}
-	os.Exit(m.Run())
+	os.Exit(watched(m.Run))
 }
 
 // A run is killed with SIGKILL in the middle. While it runs, and after its death, the second program makes a movie of

@@ -65,7 +65,7 @@ func TestRanksAsProcesses(t *testing.T) {
 				if ranks == 3 {
 					fabric = "tcp,shm"
 				}
-				status, stdout, stderr := launched(t, ranks, []string{"WEFT_FABRIC=" + fabric},
+				status, stdout, stderr := launched(t, ranks, []string{"WEFT_FABRIC=" + fabric, "WEFT_TRACE=run.weft"},
 					"-variant "+variant+" -r 96 -c 80 -R 16 -C 20 -t 30 -nam-freq 10 -window w -check -gif w.gif -progress")
 				require.Zero(t, status, stderr)
 				require.Equal(t, 1, strings.Count(stdout, "\n"), stdout)
@@ -77,6 +77,7 @@ func TestRanksAsProcesses(t *testing.T) {
 				defer func() { require.NoError(t, store.Close()) }()
 				require.Equal(t, 4, requireSnapshots(t, store, "w", 10))
 				requireMovie(t, "w.gif", 4)
+				requireLegal(t, ranks)
 			})
 		}
 	}

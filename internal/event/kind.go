@@ -60,6 +60,13 @@ const (
 	// More of tasks.
 	Refused
 
+	// More of windows.
+	WindowMade
+	WindowNamed
+	WindowFreed
+	WindowRemoved
+	OperationDone
+
 	kinds // how many there are, plus one
 )
 

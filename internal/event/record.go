@@ -96,3 +96,32 @@ const (
 	BoundTo = iota
 	WaitedFor
 )
+
+// Flags of EpochClosing.
+const (
+	FenceOpens = 1 << iota // operations may follow: they are of the next epoch
+	FenceLast              // that of Free: nothing follows
+)
+
+// FenceB packs a window and the flags of a fence of it.
+func FenceB(window uint32, flags uint8) uint64 { return uint64(window) | uint64(flags)<<32 }
+
+// TargetA packs the rank that an operation is on, and its epoch.
+func TargetA(peer int, epoch uint64) uint64 { return uint64(uint32(int32(peer))) | epoch<<32 }
+
+// OperationB packs a window and the number of an operation there.
+func OperationB(window, operation uint32) uint64 { return uint64(window) | uint64(operation)<<32 }
+
+// Values of WindowNamed's field how.
+const (
+	Allocated = iota
+	AttachedTo
+)
+
+// WindowNamedC packs the number of a name, and how a window came to have it.
+func WindowNamedC(name uint32, how uint8) uint64 { return uint64(name) | uint64(how)<<32 }
+
+// CollectiveB packs a collective: root, or -1; which it is; of how many ranks.
+func CollectiveB(root int32, kind uint8, size int) uint64 {
+	return uint64(uint32(root)) | uint64(kind)<<32 | uint64(size)<<40
+}

@@ -26,7 +26,7 @@ func Sentence(r *Record, spec func(uint32) string) string {
 // text writes the value of a field.
 func (f *Field) text(v int64, spec func(uint32) string) string {
 	switch f.Type {
-	case Spec:
+	case Spec, Name:
 		return spec(uint32(v))
 	case Address:
 		return "0x" + strconv.FormatUint(uint64(v), 16)

@@ -16,6 +16,7 @@ const (
 	Rank                    // rank; -1 is any or none
 	Tag                     // tag; -1 is any
 	Comm                    // number of a communicator in its run
+	Window                  // number of a window in its run: the same at all its ranks
 	Address                 // of memory
 	Bytes                   // a size
 	Number                  // a count or an ordinal number
@@ -26,7 +27,7 @@ const (
 
 func (t Type) signed() bool { return t == Rank || t == Tag || t == Signed }
 
-var typeNames = [...]string{"", "task", "request", "spec", "name", "slot", "rank", "tag", "communicator", "address", "bytes", "number", "signed number", "flags", "one of"}
+var typeNames = [...]string{"", "task", "request", "spec", "name", "slot", "rank", "tag", "communicator", "window", "address", "bytes", "number", "signed number", "flags", "one of"}
 
 // String returns the name of the type, as the documentation has it.
 func (t Type) String() string { return typeNames[t] }
@@ -155,27 +156,37 @@ var table = [kinds - 1]Info{
 		part(2, "bytes", Bytes, 0, 40), part(2, "comm", Comm, 40, 24)}},
 	{RequestDone, "request-done", groupComm, "request {request} is complete: {flags}", []Field{
 		word(0, "request", Request), part(1, "flags", Flags, 0, 8, "completed", "failed")}},
-	{CollectiveBegun, "collective-begun", groupComm, "request {request}: {collective} number {number} on communicator {comm}, root {root}", []Field{
-		word(0, "request", Request), part(1, "root", Rank, 0, 32), part(1, "collective", Enum, 32, 8, Collectives...),
+	{CollectiveBegun, "collective-begun", groupComm, "request {request}: {collective} number {number} of the {size} ranks of communicator {comm}, root {root}", []Field{
+		word(0, "request", Request), part(1, "root", Rank, 0, 32), part(1, "collective", Enum, 32, 8, Collectives...), part(1, "size", Number, 40, 24),
 		part(2, "number", Number, 0, 40), part(2, "comm", Comm, 40, 24)}},
 	{Bound, "bound", groupComm, "request {request} is {how} task {task}", []Field{
 		word(0, "request", Request), word(1, "task", Task), part(2, "how", Enum, 0, 8, "bound to", "waited for by")}},
 
-	{EpochClosing, "epoch-closing", groupStore, "request {request}: fence of window {window}, which is to close epoch {epoch}", []Field{
-		word(0, "request", Request), word(1, "window", Number), word(2, "epoch", Number)}},
+	{EpochClosing, "epoch-closing", groupStore, "request {request}: fence of window {window}, which is to close epoch {epoch}: {flags}", []Field{
+		word(0, "request", Request), part(1, "window", Window, 0, 32), part(1, "flags", Flags, 32, 8, "opens", "last"), word(2, "epoch", Number)}},
 	{EpochClosed, "epoch-closed", groupStore, "request {request}: epoch {epoch} of window {window} is closed at this rank", []Field{
-		word(0, "request", Request), word(1, "window", Number), word(2, "epoch", Number)}},
-	{Put, "put", groupStore, "put {bytes} in the region of rank {peer} of window {window}", []Field{
-		part(0, "peer", Rank, 0, 32), word(1, "window", Number), word(2, "bytes", Bytes)}},
-	{Get, "get", groupStore, "get {bytes} from the region of rank {peer} of window {window}", []Field{
-		part(0, "peer", Rank, 0, 32), word(1, "window", Number), word(2, "bytes", Bytes)}},
-	{Accumulate, "accumulate", groupStore, "accumulate {bytes} in the region of rank {peer} of window {window}", []Field{
-		part(0, "peer", Rank, 0, 32), word(1, "window", Number), word(2, "bytes", Bytes)}},
+		word(0, "request", Request), part(1, "window", Window, 0, 32), word(2, "epoch", Number)}},
+	{Put, "put", groupStore, "operation {operation} of window {window}, in epoch {epoch}: put {bytes} in the region of rank {peer}", []Field{
+		part(0, "peer", Rank, 0, 32), part(0, "epoch", Number, 32, 32), part(1, "window", Window, 0, 32), part(1, "operation", Number, 32, 32), word(2, "bytes", Bytes)}},
+	{Get, "get", groupStore, "operation {operation} of window {window}, in epoch {epoch}: get {bytes} from the region of rank {peer}", []Field{
+		part(0, "peer", Rank, 0, 32), part(0, "epoch", Number, 32, 32), part(1, "window", Window, 0, 32), part(1, "operation", Number, 32, 32), word(2, "bytes", Bytes)}},
+	{Accumulate, "accumulate", groupStore, "operation {operation} of window {window}, in epoch {epoch}: accumulate {bytes} in the region of rank {peer}", []Field{
+		part(0, "peer", Rank, 0, 32), part(0, "epoch", Number, 32, 32), part(1, "window", Window, 0, 32), part(1, "operation", Number, 32, 32), word(2, "bytes", Bytes)}},
 	{Durable, "durable", groupStore, "epoch {epoch} of window {window} survives the end of the program", []Field{
-		word(0, "window", Number), word(1, "epoch", Number)}},
+		part(0, "window", Window, 0, 32), word(1, "epoch", Number)}},
 
 	{RunOfRank, "run-of-rank", groupAll, "the run of main task {main} is that of rank {rank}", []Field{
 		word(0, "main", Task), part(1, "rank", Rank, 0, 32)}},
 	{Refused, "refused", groupTask, "task {task} is not to be: its accesses are not legal", []Field{
 		word(0, "task", Task)}},
+	{WindowMade, "window-made", groupStore, "window {window} has {regions} regions; that of this rank has {bytes}", []Field{
+		part(0, "window", Window, 0, 32), word(1, "bytes", Bytes), part(2, "regions", Number, 0, 32)}},
+	{WindowNamed, "window-named", groupStore, "window {window} is network-attached memory, {how} as {name}", []Field{
+		part(0, "window", Window, 0, 32), part(2, "name", Name, 0, 32), part(2, "how", Enum, 32, 8, "allocated", "attached to")}},
+	{WindowFreed, "window-freed", groupStore, "window {window} is free at this rank", []Field{
+		part(0, "window", Window, 0, 32)}},
+	{WindowRemoved, "window-removed", groupStore, "the memory of window {window} is given up, and its name is free", []Field{
+		part(0, "window", Window, 0, 32)}},
+	{OperationDone, "operation-done", groupStore, "operation {operation} of window {window} is carried out at this rank: {flags}; what other processes have of it is in place when the epoch is closed", []Field{
+		part(1, "window", Window, 0, 32), part(1, "operation", Number, 32, 32), part(2, "flags", Flags, 0, 8, "completed", "failed")}},
 }

@@ -167,7 +167,7 @@ func (c *Checker) step(e *replay.Event) error {
 		return c.slotEvent(e)
 	case k >= event.SendPosted && k <= event.Bound:
 		return c.requestEvent(e)
-	case k >= event.EpochClosing && k <= event.Durable:
+	case k >= event.EpochClosing && k <= event.Durable, k >= event.WindowMade && k <= event.OperationDone:
 		return c.windowEvent(e)
 	}
 	return nil

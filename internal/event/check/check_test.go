@@ -72,7 +72,76 @@ func good() []line {
 		on(out, event.Completed, 2), on(out, event.Ready, 3, 2),
 		on(slot1, event.Started, 3), on(slot1, event.Ended, 3, 0, event.EndedCompleted), on(slot1, event.Unblocked, 1), on(slot1, event.Parked),
 		on(slot0, event.Resumed, 1), on(slot0, event.Ended, 1), on(slot0, event.Completed, 1),
-		on(rank0, event.EpochClosing, 0, 5, 1), on(rank0, event.Durable, 5, 1), on(rank0, event.EpochClosed, 0, 5, 1),
+	}
+}
+
+// One window: two epochs, an operation that is queued behind a fence, and Free.
+const (
+	opens = event.FenceOpens << 32
+	last  = event.FenceLast << 32
+	op1   = 1 << 32
+	op2   = 2 << 32
+	in2   = 2 << 32
+	in3   = 3 << 32
+)
+
+func goodWindow() []line {
+	return []line{
+		on(rank0, event.WindowMade, 5, 800, 2), on(rank0, event.WindowNamed, 5),
+		on(rank0, event.EpochClosing, 21, 5|opens, 1), on(rank0, event.EpochClosed, 21, 5, 1), on(rank0, event.RequestDone, 21),
+		on(rank0, event.Put, in2, 5|op1, 8), on(rank0, event.EpochClosing, 22, 5|opens, 2), on(rank0, event.Get, in3, 5|op2, 8), on(rank0, event.OperationDone, 0, 5|op1),
+		on(rank0, event.Durable, 5, 2), on(rank0, event.EpochClosed, 22, 5, 2), on(rank0, event.RequestDone, 22), on(rank0, event.OperationDone, 0, 5|op2),
+		on(rank0, event.EpochClosing, 23, 5|last, 3), on(rank0, event.EpochClosed, 23, 5, 3), on(rank0, event.RequestDone, 23),
+		on(rank0, event.WindowFreed, 5), on(rank0, event.WindowRemoved, 5),
+	}
+}
+
+// Each damage to a window is found, by its message.
+func TestWindows(t *testing.T) {
+	require.Empty(t, play(goodWindow(), time.Millisecond))
+	insert := func(at int, more ...line) func([]line) []line {
+		return func(l []line) []line { return append(l[:at:at], append(more, l[at:]...)...) }
+	}
+	without := func(at int) func([]line) []line {
+		return func(l []line) []line { return append(l[:at:at], l[at+1:]...) }
+	}
+	change := func(at, word int, v uint64) func([]line) []line {
+		return func(l []line) []line { l[at].words[word] = v; return l }
+	}
+	for _, c := range []struct {
+		name   string
+		damage func([]line) []line
+		want   string
+	}{
+		{"a window that nobody made", without(0), "never heard of: window 5"},
+		{"made twice", insert(4, on(rank0, event.WindowMade, 5)), "window 5 is there: a number is given once"},
+		{"an epoch left out", change(6, 2, 3), "window 5: a fence is to close epoch 3, after one for epoch 1"},
+		{"a fence's number given twice", insert(3, on(rank0, event.RecvPosted, 22)), "request 22 is pending: a number is given once"},
+		{"an epoch closed without a fence", without(2), "window 5: epoch 1 is closed, where 0 are closed and 0 fences were called"},
+		{"an epoch closed twice", insert(4, on(rank0, event.EpochClosed, 21, 5, 1)), "window 5: epoch 1 is closed, where 1 are closed and 1 fences were called"},
+		{"a fence complete before its epoch is closed", without(10), "request 22 is a fence, and epoch 2 is not closed"},
+		{"a fence that is never complete", without(15), "at the end: request 23 is never complete"},
+		{"an operation before any fence", insert(2, on(rank0, event.Put, in2, 5|op1)), "window 5: operation 1 is in epoch 2, which is not open: 0 are closed, and 0 fences were called"},
+		{"an operation in the epoch before", change(7, 0, 1<<32), "window 5: operation 2 is in epoch 1, which is not open: 1 are closed, and 2 fences were called"},
+		{"an operation in an epoch to come", change(5, 0, in3), "operation 1 is in epoch 3, which is not open"},
+		{"an operation after a fence that nothing follows", change(6, 1, 5), "operation 2 is in epoch 3, which is not open"},
+		{"an operation after Free", insert(14, on(rank0, event.Put, 4<<32, 5|op1)), "operation 1 is in epoch 4, which is not open"},
+		{"an operation of two epochs", change(7, 1, 5|op1), "window 5: operation 1 is pending in epoch 2: a number is given once"},
+		{"done and not posted", without(5), "window 5: operation 1 is not pending"},
+		{"done twice", insert(9, on(rank0, event.OperationDone, 0, 5|op1)), "window 5: operation 1 is not pending"},
+		{"done after its epoch", func(l []line) []line { l[8], l[10] = l[10], l[8]; return l }, "window 5: epoch 2 is closed, and operation 1 in it is not done"},
+		{"never done", func(l []line) []line { return l[:12] }, "at the end: window 5 at rank 0: operation 2 in epoch 3 is never done"},
+		{"durable before its fence", insert(5, on(rank0, event.Durable, 5, 2)), "window 5: epoch 2 is durable, where 1 are closed, 1 fences were called and epoch 0 was durable"},
+		{"durable twice", insert(10, on(rank0, event.Durable, 5, 2)), "2 fences were called and epoch 2 was durable"},
+		{"durable after its end", insert(11, on(rank0, event.Durable, 5, 1)), "window 5: epoch 1 is durable, where 2 are closed"},
+		{"a fence after Free", insert(14, on(rank0, event.EpochClosing, 24, 5, 4)), "window 5: a fence is called after that of Free"},
+		{"freed with a fence outstanding", insert(14, on(rank0, event.WindowFreed, 5)), "window 5: it is freed, where 2 epochs are closed and 3 fences were called"},
+		{"freed without Free", change(13, 1, 5), "window 5: it is freed, where 3 epochs are closed and 3 fences were called"},
+		{"an operation of what is freed", insert(17, on(rank0, event.Put, 4<<32, 5|op1)), "window 5 is freed"},
+		{"given up before Free", insert(16, on(rank0, event.WindowRemoved, 5)), "window 5: its memory is given up once, after Free"},
+		{"given up twice", insert(18, on(rank0, event.WindowRemoved, 5)), "window 5: its memory is given up once, after Free"},
+	} {
+		assert.Contains(t, play(c.damage(goodWindow()), time.Millisecond), c.want, c.name)
 	}
 }
 
@@ -137,8 +206,6 @@ func TestDamages(t *testing.T) {
 		{"sent once, matched twice", end(on(rank0, event.Matched, 0, event.PeerB(1, 7))), "rank 1 has sent rank 0 no such message"},
 		{"never done", drop(event.RequestDone, 1), "at the end: request 9 is never complete"},
 		{"bound to what is over", end(on(rank0, event.Bound, 9, 3)), "task 3 is over: only a body, or OnReady, binds a request"},
-		{"an epoch left out", func(l []line) []line { l[35].words[2] = 2; return l }, "window 5: epoch 2 is closed after epoch 0"},
-		{"an epoch closed without a fence", drop(event.EpochClosing, 1), "window 5: epoch 1 is durable, where 0 fences have begun"},
 	} {
 		got := play(c.damage(good()), time.Millisecond)
 		assert.Contains(t, got, c.want, c.name)

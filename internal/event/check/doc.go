@@ -35,7 +35,12 @@
 //
 // # Windows
 //
-// The fences of a window close epochs 1, 2, … at each rank; what is durable has been closed.
+//	made      window-made                    until the fence of its Free is complete, and window-freed
+//	freed     only window-removed may follow, once
+//
+// A window is judged at each rank. Its fences are called, and are complete, in the order of the epochs that they close: 1, 2, … Epoch n is open from the call of
+// fence n-1, if that says so, until fence n is complete. An operation names an epoch that is open, is done once, and is so before the epoch is closed. An epoch
+// is durable once, after the call of its fence and before its completion.
 //
 // # Order
 //

@@ -16,13 +16,15 @@ import (
 type request struct {
 	kind    event.Kind // that it was posted with
 	matched bool
+	fence   *window // of a fence
+	epoch   uint64
 }
 
 func (c *Checker) requestEvent(e *replay.Event) error {
 	id := key{e.Process, e.A}
 	r := c.requests[id]
 	switch e.Kind() {
-	case event.SendPosted, event.RecvPosted, event.CollectiveBegun:
+	case event.SendPosted, event.RecvPosted, event.CollectiveBegun, event.EpochClosing:
 		if r != nil && e.A != 0 {
 			return fmt.Errorf("request %d is pending: a number is given once", e.A)
 		}
@@ -58,6 +60,9 @@ func (c *Checker) requestEvent(e *replay.Event) error {
 		if r.kind == event.RecvPosted && !r.matched && e.B&event.EndedFailed == 0 {
 			return fmt.Errorf("request %d has not matched a message", e.A)
 		}
+		if r.fence != nil && r.fence.closed < r.epoch {
+			return fmt.Errorf("request %d is a fence, and epoch %d is not closed", e.A, r.epoch)
+		}
 		delete(c.requests, id)
 	case event.Bound:
 		t := c.task(key{e.Process, e.B})
@@ -87,45 +92,4 @@ func (c *Checker) pending() (l []error) {
 		l = append(l, fmt.Errorf("request %d%s is never complete", id.id, of(id.process)))
 	}
 	return l
-}
-
-type windowKey struct {
-	process int
-	place   event.Place
-	id      uint64
-}
-
-// window is what is known of a rank's part of a window.
-type window struct {
-	closing, closed uint64 // epochs
-}
-
-func (c *Checker) windowEvent(e *replay.Event) error {
-	id := e.B
-	if e.Kind() == event.Durable {
-		id = e.A
-	}
-	k := windowKey{e.Process, e.Source.Place, id}
-	w := c.windows[k]
-	if w == nil {
-		w = &window{}
-		c.windows[k] = w
-	}
-	switch e.Kind() {
-	case event.EpochClosing:
-		if e.C != w.closing+1 {
-			return fmt.Errorf("window %d: epoch %d is closed after epoch %d", id, e.C, w.closing)
-		}
-		w.closing = e.C
-	case event.EpochClosed:
-		if e.C != w.closed+1 || e.C > w.closing {
-			return fmt.Errorf("window %d: epoch %d is closed, where %d are closed and %d fences have begun", id, e.C, w.closed, w.closing)
-		}
-		w.closed = e.C
-	case event.Durable:
-		if e.B > w.closing {
-			return fmt.Errorf("window %d: epoch %d is durable, where %d fences have begun", id, e.B, w.closing)
-		}
-	}
-	return nil
 }

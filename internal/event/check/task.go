@@ -281,5 +281,5 @@ func (c *Checker) unfinished() []error {
 	for _, t := range left {
 		l = append(l, t.illegal("it never ends"))
 	}
-	return append(l, c.pending()...)
+	return append(append(l, c.pending()...), c.undone()...)
 }

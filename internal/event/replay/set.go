@@ -184,7 +184,10 @@ func (t *trace) fill() {
 func (s *Set) Describe(e *Event) string {
 	return event.Sentence(&e.Record, func(spec uint32) string {
 		o := s.Origin(e.Process, spec)
-		if o.Label != "" {
+		switch {
+		case o.Label != "" && o.Where == "":
+			return fmt.Sprintf("%q", o.Label)
+		case o.Label != "":
 			return fmt.Sprintf("%q at %s", o.Label, o.Where)
 		}
 		return o.Where

@@ -43,24 +43,16 @@ func (t *writer) messageEvent(e *replay.Event) {
 		at := t.mark(p, fmt.Sprintf("from %d", peer), map[string]any{"tag": tag, "bytes": bytes, "communicator": comm})
 		t.match(replay.MessageOf(e), at, p)
 	case event.CollectiveBegun:
-		kind := int(e.B >> 32 & 0xff)
-		name := "collective"
-		if kind < len(event.Collectives) {
-			name = event.Collectives[kind]
-		}
-		t.begin(id, p, name)
-	case event.EpochClosing:
-		t.begin(id, p, fmt.Sprintf("fence of window %d, epoch %d", e.B, e.C))
-	case event.RequestDone, event.EpochClosed:
+		t.collectiveBegins(e, id, p)
+	case event.RequestDone:
+		t.collectiveEnds(id, p, e.B&event.EndedFailed != 0)
 		t.finish(id)
 	case event.Bound:
 		if r := t.requests[id]; r != nil {
 			t.put(&entry{Name: r.name, Cat: "request", Phase: "n", Time: t.now, Pid: r.p.pid, Tid: r.p.tid, ID: id.text(), Args: map[string]any{"bound to task": e.B}})
 		}
-	case event.Put, event.Get, event.Accumulate:
-		t.mark(p, fmt.Sprintf("%v, rank %d", e.Kind(), int32(uint32(e.A))), map[string]any{"window": e.B, "bytes": e.C})
-	case event.Durable:
-		t.put(&entry{Name: fmt.Sprintf("epoch %d of window %d is durable", e.B, e.A), Cat: "window", Phase: "i", Scope: "t", Time: t.now, Pid: p.pid, Tid: p.tid})
+	default:
+		t.windowEvent(e)
 	}
 }
 
@@ -124,4 +116,5 @@ func (t *writer) shutMessages() {
 	for id := range t.requests {
 		t.finish(id)
 	}
+	t.shutWindows()
 }

@@ -54,6 +54,24 @@ func write(t *testing.T) string {
 	r0.Put(event.Matched, 1, event.PeerB(1, 7), 8)
 	r0.Put(event.Bound, 1, 2, event.BoundTo)
 	r0.Put(event.RequestDone, 1, 0, 0)
+	r1.Put(event.CollectiveBegun, 2, event.CollectiveB(-1, 1, 2), 7)
+	r0.Put(event.CollectiveBegun, 3, event.CollectiveB(-1, 1, 2), 7)
+	r0.Put(event.RequestDone, 3, 0, 0)
+	r1.Put(event.RequestDone, 2, 0, 0)
+	window := rec.Names().Spec(event.Origin{Label: "plate"})
+	r0.Put(event.WindowMade, 5, 64, 2)
+	r0.Put(event.WindowNamed, 5, 0, event.WindowNamedC(window, event.Allocated))
+	r0.Put(event.EpochClosing, 4, event.FenceB(5, event.FenceOpens), 1)
+	r0.Put(event.EpochClosed, 4, 5, 1)
+	r0.Put(event.RequestDone, 4, 0, 0)
+	r0.Put(event.Put, event.TargetA(1, 2), event.OperationB(5, 1), 48)
+	r0.Put(event.OperationDone, 0, event.OperationB(5, 1), 0)
+	r0.Put(event.EpochClosing, 5, event.FenceB(5, 0), 2)
+	r0.Put(event.Bound, 5, 2, event.BoundTo)
+	r0.Put(event.Durable, 5, 2, 0)
+	r0.Put(event.EpochClosed, 5, 5, 2)
+	r0.Put(event.RequestDone, 5, 0, 0)
+	r0.Put(event.Put, event.TargetA(1, 3), event.OperationB(5, 2), 48)
 	put(b, event.Ended, 2, 0, event.EndedCompleted)
 	put(b, event.Ready, 3, 2)
 	put(b, event.Started, 3)
@@ -78,7 +96,10 @@ func TestWrite(t *testing.T) {
 		`"name":"runtime 1"`, `"name":"slot 1"`, `"name":"other goroutines"`, `"name":"rank 0: messages"`,
 		`"name":"solve","cat":"task","ph":"X"`, `"rank":1`, `"name":"steal"`, `"name":"parked"`, `"name":"blocked: wait","cat":"blocked","ph":"b"`,
 		`"name":"dependency","cat":"dependency","ph":"s"`, `"name":"message","cat":"message","ph":"f"`, `"bound to task":2`,
-		`"name":"receive from any","cat":"request","ph":"e"`, `"events lost":0`,
+		`"name":"receive from any","cat":"request","ph":"e"`,
+		`"name":"barrier","cat":"request","ph":"b"`, `"name":"barrier over"`, `"name":"collective","cat":"collective","ph":"f"`,
+		`"name":"window 5: plate"`, `"name":"epoch 2","cat":"window","ph":"X"`, `"bytes":48,"durable":true,"put":1,"window":5`, `"name":"epoch 2 is durable"`,
+		`"name":"fence of window 5, epoch 2","cat":"request","ph":"n"`, `"name":"put, rank 1","cat":"operation","ph":"b"`, `"events lost":0`,
 	} {
 		require.Contains(t, text, want)
 	}

@@ -21,7 +21,7 @@ func Write(w io.Writer, names ...string) error {
 	}
 	defer set.Close()
 	t := &writer{emitter: newEmitter(w), set: set, places: map[placeKey]*place{}, tasks: map[key]*task{}, requests: map[key]*request{},
-		sent: map[replay.Message][]arrival{}, came: map[replay.Message][]arrival{}, ranks: map[key]int{}}
+		sent: map[replay.Message][]arrival{}, came: map[replay.Message][]arrival{}, ranks: map[key]int{}, windows: map[windowKey]*window{}, gatherings: map[gatheringKey]*gathering{}, joined: map[key]joined{}}
 	var cut error
 	for e, err := range set.Events() {
 		if err != nil {
@@ -73,6 +73,10 @@ type writer struct {
 	ranks    map[key]int // of runs, by main task
 	sent     map[replay.Message][]arrival
 	came     map[replay.Message][]arrival
+	windows  map[windowKey]*window
+
+	gatherings map[gatheringKey]*gathering // collectives that are not over everywhere
+	joined     map[key]joined              // their requests
 }
 
 type placeKey struct {

@@ -42,7 +42,7 @@ type Config struct {
 func (c Config) Wants() event.Set {
 	w := event.Of(event.Lost, event.Spawned, event.Ready, event.Started, event.Skipped, event.Ended, event.Released, event.Completed,
 		event.Blocked, event.Unblocked, event.Resumed, event.Parked, event.Unparked,
-		event.SendPosted, event.RecvPosted, event.RequestDone, event.CollectiveBegun, event.Bound, event.RunOfRank)
+		event.SendPosted, event.RecvPosted, event.RequestDone, event.CollectiveBegun, event.EpochClosing, event.Bound, event.RunOfRank)
 	if c.Graph > 0 {
 		w |= event.Of(event.Access, event.Matched)
 	}

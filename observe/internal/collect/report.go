@@ -259,7 +259,7 @@ func (r request) String() string {
 	case event.RecvPosted:
 		return fmt.Sprintf("a receive from rank %s, tag %s", who, what)
 	case event.EpochClosing:
-		return fmt.Sprintf("a fence of window %d, epoch %d", r.b, r.c)
+		return fmt.Sprintf("a fence of window %d, epoch %d", uint32(r.b), r.c)
 	}
 	name := "collective"
 	if i := int(r.b >> 32 & 0xff); i < len(event.Collectives) {

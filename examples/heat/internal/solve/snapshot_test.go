@@ -18,6 +18,7 @@ import (
 	"weft/examples/heat/internal/grid"
 	"weft/examples/heat/internal/kernel"
 	"weft/examples/heat/internal/snapshot"
+	"weft/internal/event/witness"
 	"weft/rma"
 	"weft/task"
 )
@@ -58,8 +59,9 @@ func testSnapshots(t *testing.T, variant string, ranks, workers, steps int) {
 	head := snapshot.Header{Layout: l, Freq: 2, Timesteps: steps, Snapshots: 1 + steps/2}
 	regions := make([][]byte, ranks)
 	var fences atomic.Int64
-	rt := task.New(task.Config{Workers: workers})
-	err := comm.Run(context.Background(), comm.Config{Ranks: ranks}, func(c *comm.Comm) error {
+	rec := witness.Sized(t, events)
+	rt := task.New(task.Config{Workers: workers, Trace: rec})
+	err := comm.Run(context.Background(), comm.Config{Ranks: ranks, Trace: rec}, func(c *comm.Comm) error {
 		win, mem, err := rma.Allocate[byte](c, head.RegionBytes(c.Rank()))
 		if err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 	"weft/examples/heat/internal/conf"
 	"weft/examples/heat/internal/grid"
 	"weft/examples/heat/internal/kernel"
+	"weft/internal/event/witness"
 	"weft/task"
 )
 
@@ -35,13 +36,17 @@ func sequential(l grid.Layout, steps int) *grid.Grid {
 	return g
 }
 
-// runRanks makes a run and returns the inner cells of the whole matrix.
+// events is how many events a slot or a rank makes in a run, at most.
+const events = 1 << 14
+
+// runRanks makes a run, all of which must be legal for the checker of recordings, and returns the inner cells of the whole matrix.
 func runRanks(t *testing.T, variant string, l grid.Layout, workers, wins, steps int, plan func(c *comm.Comm) Plan) []float64 {
 	t.Helper()
-	rt := task.New(task.Config{Workers: workers})
+	rec := witness.Sized(t, events)
+	rt := task.New(task.Config{Workers: workers, Trace: rec})
 	defer func() { require.NoError(t, rt.Close()) }()
 	got := make([]float64, l.Rows*l.Cols)
-	err := comm.Run(context.Background(), comm.Config{Ranks: l.Ranks}, func(c *comm.Comm) error {
+	err := comm.Run(context.Background(), comm.Config{Ranks: l.Ranks, Trace: rec}, func(c *comm.Comm) error {
 		g := grid.New(l, c.Rank())
 		g.Init(sources)
 		s, err := New(Config{Comm: c, Runtime: rt, Grid: g, Kernel: kernel.Rows8, Variant: variant, Wins: wins})
@@ -121,9 +126,10 @@ func TestProgressCountsSteps(t *testing.T) {
 // A kernel that panics on one rank ends the run of all with that error, in every variant.
 func TestFailureEndsTheRun(t *testing.T) {
 	for _, variant := range conf.Variants {
-		rt := task.New(task.Config{Workers: 2})
+		rec := witness.Sized(t, events)
+		rt := task.New(task.Config{Workers: 2, Trace: rec})
 		l := grid.Round(12, 12, 3, 2, 4)
-		err := comm.Run(context.Background(), comm.Config{Ranks: l.Ranks}, func(c *comm.Comm) error {
+		err := comm.Run(context.Background(), comm.Config{Ranks: l.Ranks, Trace: rec}, func(c *comm.Comm) error {
 			g := grid.New(l, c.Rank())
 			calls := new(atomic.Int64)
 			k := func(m []float64, stride int, r kernel.Rect) {

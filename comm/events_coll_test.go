@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/event"
+	"weft/internal/event/check"
+	"weft/internal/event/journal"
+	"weft/internal/event/timeline"
+	"weft/internal/event/witness"
+)
+
+// begun is a sink that keeps which collectives each rank begins, by communicator and number.
+type begun struct{ byRank map[int]map[string]string }
+
+func (k *begun) Begin(*event.Recorder)    { k.byRank = map[int]map[string]string{} }
+func (k *begun) Flush(event.Moment) error { return nil }
+func (k *begun) Idle() error              { return nil }
+func (k *begun) Close() error             { return nil }
+
+func (k *begun) Events(s *event.Source, recs []event.Record) {
+	for i := range recs {
+		if r := &recs[i]; r.Kind() == event.CollectiveBegun {
+			mine := k.byRank[s.Place.Index]
+			if mine == nil {
+				mine = map[string]string{}
+				k.byRank[s.Place.Index] = mine
+			}
+			key := fmt.Sprint(r.C)
+			if mine[key] != "" {
+				mine[key] = "twice: "
+			}
+			what := *r
+			what.A = 0
+			mine[key] += event.Sentence(&what, nil)
+		}
+	}
+}
+
+// Each collective is recorded once at each rank, under the same number everywhere: at the hub, by messages, with requests, on several communicators.
+func TestRecordedCollectives(t *testing.T) {
+	for _, messages := range []bool{false, true} {
+		onlyMessages.Store(messages)
+		sink := &begun{}
+		rec, err := event.New(event.Options{Ring: 1 << 17, Sinks: []event.Sink{sink, check.Sink(check.Options{})}})
+		require.NoError(t, err)
+		const rounds = 40
+		err = Run(t.Context(), Config{Ranks: 3, Trace: rec}, func(c *Comm) error {
+			if err := errors.Join(checkCollectives(c, 3), checkCollectives(c, 2500)); err != nil {
+				return err
+			}
+			half, err := c.Split(c.Rank()%2, 0)
+			if err != nil {
+				return err
+			}
+			var reqs []*Request
+			for i := range rounds { // more than the hub has places
+				reqs = append(reqs, c.Ibarrier(), half.Ibarrier(), c.Ibcast(Of(inputs(0, 1)), i%3))
+			}
+			return errors.Join(WaitAll(t.Context(), reqs...), half.Barrier(), c.Barrier())
+		})
+		onlyMessages.Store(false)
+		require.NoError(t, err)
+		require.NoError(t, rec.Close())
+		require.Zero(t, rec.Lost())
+		require.Greater(t, len(sink.byRank[0]), 3*rounds)
+		for k, what := range sink.byRank[0] {
+			require.NotContains(t, what, "twice")
+			require.Equal(t, what, sink.byRank[2][k])
+			if strings.Contains(what, "of the 3 ranks") {
+				require.Equal(t, what, sink.byRank[1][k])
+			}
+		}
+	}
+}
+
+// A collective that fails, and a run that ends within one, end what was recorded.
+func TestRecordedCollectiveFails(t *testing.T) {
+	err := Run(t.Context(), Config{Ranks: 2, Trace: witness.New(t)}, func(c *Comm) error {
+		if c.Rank() == 0 {
+			if err := c.Barrier(); !errors.Is(err, ErrMismatch) {
+				return fmt.Errorf("a barrier where the other rank is in a reduction: %v", err)
+			}
+		} else if err := c.Allreduce(Of([]int64{1}), Of([]int64{0}), Sum); !errors.Is(err, ErrMismatch) {
+			return fmt.Errorf("a reduction where the other rank is in a barrier: %v", err)
+		}
+		if c.Rank() == 1 {
+			return errors.New("boom")
+		}
+		return c.Barrier()
+	})
+	require.ErrorContains(t, err, "boom")
+}
+
+// On a timeline an arrow leads to each rank's end of a collective, from the rank that came last of those that it waits for.
+func TestTimelineOfCollectives(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "run.weft")
+	j, err := journal.Create(file, journal.Head{Rank: -1, Ranks: 1})
+	require.NoError(t, err)
+	rec, err := event.New(event.Options{Sinks: []event.Sink{j}})
+	require.NoError(t, err)
+	err = Run(t.Context(), Config{Ranks: 3, Trace: rec}, func(c *Comm) error {
+		buf := Of([]int64{1})
+		for range 3 { // rank 1 comes last: it calls when the others are in it, as far as it can know
+			if c.Rank() == 1 {
+				if err := errors.Join(second(c.Recv(buf, 0, 0)), second(c.Recv(buf, 2, 0))); err != nil {
+					return err
+				}
+				if err := c.Barrier(); err != nil {
+					return err
+				}
+				continue
+			}
+			r := c.Ibarrier()
+			if err := c.Send(buf, 1, 0); err != nil {
+				return err
+			}
+			if _, err := r.Wait(c.Context()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.NoError(t, rec.Close())
+	var out bytes.Buffer
+	require.NoError(t, timeline.Write(&out, file))
+	require.NoError(t, timeline.Verify(bytes.NewReader(out.Bytes())))
+	require.Equal(t, 3*2, strings.Count(out.String(), `"name":"collective","cat":"collective","ph":"f"`), "one to each of the others")
+	require.Equal(t, 3*3, strings.Count(out.String(), `"name":"barrier over"`))
+}
+
+func second[T any](_ T, err error) error { return err }

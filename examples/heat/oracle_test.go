@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	eventcheck "weft/internal/event/check"
+	"weft/internal/event/timeline"
+	"weft/internal/event/witness"
+)
+
+// watched runs the tests of the package with a recording of all runs in this process that record nothing else: what they do must be legal.
+func watched(tests func() int) (status int) {
+	rec, err := witness.Start(1 << 17)
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	oracle = rec
+	status = tests()
+	lost, err := witness.End(rec)
+	switch {
+	case err != nil:
+		_, _ = fmt.Fprintln(os.Stderr, "FAIL: what was recorded is not legal:", err)
+		return 1
+	case lost > 0:
+		_, _ = fmt.Fprintf(os.Stderr, "%d events were lost, so that what was recorded is not checked\n", lost)
+	}
+	return status
+}
+
+// requireLegal checks the traces of the processes of a run, run.rank0.weft and so on, and the timeline that they make together.
+func requireLegal(t *testing.T, ranks int) {
+	t.Helper()
+	var files []string
+	for r := range ranks {
+		files = append(files, fmt.Sprintf("run.rank%d.weft", r))
+	}
+	_, partial, err := eventcheck.Files(eventcheck.Options{}, files...)
+	require.NoError(t, err)
+	require.False(t, partial)
+	var out bytes.Buffer
+	require.NoError(t, timeline.Write(&out, files...))
+	require.NoError(t, timeline.Verify(bytes.NewReader(out.Bytes())))
+	for r := range ranks {
+		require.Contains(t, out.String(), fmt.Sprintf(`"name":"rank %d: messages"`, r))
+	}
+	require.Contains(t, out.String(), `: w"`, "the window's name")
+	require.Equal(t, ranks, strings.Count(out.String(), `"name":"epoch 8 is durable"`), "four snapshots, each between two fences")
+}

@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"weft/internal/event"
+	"weft/internal/event/replay"
+)
+
+type windowKey struct {
+	rank   placeKey
+	number uint32
+}
+
+// window is a rank's part of a window: a thread of the rank's process.
+type window struct {
+	place
+	name    string
+	number  uint32
+	rank    *place
+	told    bool   // the thread has its name
+	since   micros // when the last epoch was closed
+	ops     map[uint32]string
+	did     map[event.Kind]int // operations of this rank in the epochs that are not closed
+	bytes   uint64
+	durable uint64
+}
+
+// windowThreads is where the numbers of threads begin that are windows.
+const windowThreads = 16
+
+func (t *writer) windowEvent(e *replay.Event) {
+	rank := t.place(e)
+	number := uint32(e.B)
+	switch e.Kind() {
+	case event.Durable, event.WindowMade, event.WindowNamed, event.WindowFreed, event.WindowRemoved:
+		number = uint32(e.A)
+	}
+	p := e.Source.Place
+	k := windowKey{placeKey{e.Process, p.Kind, p.Group, p.Index}, number}
+	w := t.windows[k]
+	if w == nil {
+		tid := windowThreads
+		for o := range t.windows {
+			if o.rank == k.rank {
+				tid++
+			}
+		}
+		w = &window{place: place{pid: rank.pid, tid: tid, parked: -1}, rank: rank, number: number, name: fmt.Sprintf("window %d", number), since: t.now,
+			ops: map[uint32]string{}, did: map[event.Kind]int{}}
+		t.windows[k] = w
+	}
+	switch e.Kind() {
+	case event.WindowMade:
+		w.since = t.now // it may have the number of one that is freed
+		return
+	case event.WindowNamed:
+		w.name = fmt.Sprintf("window %d: %s", number, t.set.Origin(e.Process, uint32(e.C)).Label)
+		return
+	}
+	if !w.told {
+		w.told = true
+		t.put(&entry{Name: "thread_name", Phase: "M", Pid: w.pid, Tid: w.tid, Args: map[string]any{"name": w.name}})
+	}
+	switch e.Kind() {
+	case event.EpochClosing:
+		t.begin(key{e.Process, e.A}, rank, fmt.Sprintf("fence of window %d, epoch %d", number, e.C))
+	case event.EpochClosed:
+		t.closeEpoch(w, e.C)
+	case event.Put, event.Get, event.Accumulate:
+		op := uint32(e.B >> 32)
+		w.ops[op] = fmt.Sprintf("%v, rank %d", e.Kind(), int32(uint32(e.A)))
+		w.did[e.Kind()]++
+		w.bytes += e.C
+		t.operation("b", w, op, map[string]any{"epoch": e.A >> 32, "bytes": e.C})
+	case event.OperationDone:
+		t.finishOperation(w, uint32(e.B>>32))
+	case event.Durable:
+		w.durable = e.B
+		t.instant(w, fmt.Sprintf("epoch %d is durable", e.B))
+	case event.WindowFreed:
+		t.instant(w, "freed")
+	case event.WindowRemoved:
+		t.instant(w, "memory given up")
+	}
+}
+
+// closeEpoch writes the slice of an epoch, from the end of the one before.
+func (t *writer) closeEpoch(w *window, epoch uint64) {
+	args := map[string]any{"window": w.number, "bytes": w.bytes}
+	for k, n := range w.did {
+		args[k.String()] = n
+	}
+	if w.durable >= epoch {
+		args["durable"] = true
+	}
+	t.slice(&w.place, fmt.Sprintf("epoch %d", epoch), "window", w.since, args)
+	w.since, w.bytes = t.now, 0
+	clear(w.did)
+}
+
+func (t *writer) instant(w *window, what string) {
+	t.put(&entry{Name: what, Cat: "window", Phase: "i", Scope: "t", Time: t.now, Pid: w.pid, Tid: w.tid})
+}
+
+// operation writes one end of an operation's asynchronous slice.
+func (t *writer) operation(phase string, w *window, op uint32, args map[string]any) {
+	t.put(&entry{Name: w.ops[op], Cat: "operation", Phase: phase, Time: t.now, Pid: w.pid, Tid: w.tid, ID: fmt.Sprintf("operation %d.%d.%d", w.pid, w.number, op), Args: args})
+}
+
+func (t *writer) finishOperation(w *window, op uint32) {
+	if _, ok := w.ops[op]; !ok {
+		return // its beginning is lost
+	}
+	t.operation("e", w, op, nil)
+	delete(w.ops, op)
+}
+
+// shutWindows ends what is open at the end.
+func (t *writer) shutWindows() {
+	open := make([]*window, 0, len(t.windows))
+	for _, w := range t.windows {
+		open = append(open, w)
+	}
+	slices.SortFunc(open, func(a, b *window) int { return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.tid, b.tid)) })
+	for _, w := range open {
+		for _, op := range slices.Sorted(maps.Keys(w.ops)) {
+			t.finishOperation(w, op)
+		}
+	}
+}
