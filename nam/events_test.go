@@ -15,11 +15,11 @@ import (
 
 	"weft/comm"
 	"weft/internal/event/check"
+	"weft/internal/event/output"
 	"weft/internal/event/replay"
 	"weft/internal/event/timeline"
 	"weft/nam"
 	"weft/rma"
-	"weft/trace"
 )
 
 // The memory of a window, its epochs and its end are in a recording, in the order in which they happen, and on the timeline.
@@ -27,7 +27,7 @@ func TestEvents(t *testing.T) {
 	for _, sync := range []nam.Sync{nam.SyncProcess, nam.SyncEpoch} {
 		s := newTestStore(t, nam.Config{})
 		file := filepath.Join(t.TempDir(), "run.weft")
-		rec, err := trace.New(trace.Options{File: file})
+		rec, err := output.Open(file, 0)
 		require.NoError(t, err)
 		err = comm.Run(t.Context(), comm.Config{Ranks: 2, Trace: rec}, func(c *comm.Comm) error {
 			w, err := s.Allocate(c, 8, 8, sync, nam.Name("plate"))
