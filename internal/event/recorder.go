@@ -37,6 +37,8 @@ type Options struct {
 	// Sample is of how many tasks one is recorded, by chance: the others are counted by where they come from, and have the number 0. Parts
 	// of recorded loops and main tasks are always recorded. 0 and 1 record all.
 	Sample int
+	// Patient makes who records wait for room where a ring is full. It is for tests that need all events: what is recorded then goes at the pace of the sinks.
+	Patient bool
 	// Annotate asks runtimes to make tasks known to Go's own tools as well: labels of CPU samples, and regions of runtime/trace.
 	Annotate bool
 	// Wants are the kinds that are recorded. 0 means all.
@@ -65,6 +67,7 @@ type Recorder struct {
 	ring     int
 	sample   int
 	annotate bool
+	patient  bool
 	wants    Set
 	sinks    []Sink
 	clock    *Clock
@@ -77,6 +80,7 @@ type Recorder struct {
 	others atomic.Uint64 // numbers of requests, windows and so on
 	groups atomic.Int64
 	users  atomic.Int64 // parts of the program that record
+	deaf   atomic.Bool  // nobody empties the rings any more
 
 	mu       sync.Mutex
 	rings    []ring     // +checklocks:mu
@@ -111,7 +115,7 @@ func New(o Options) (*Recorder, error) {
 	if o.Every < 0 {
 		return nil, fmt.Errorf("event: sinks are to get events every %v; legal are positive times, and 0 for %v", o.Every, drainTurn)
 	}
-	r := &Recorder{annotate: o.Annotate, ring: o.Ring, sample: o.Sample, wants: o.Wants & All, sinks: o.Sinks, clock: newClock(),
+	r := &Recorder{annotate: o.Annotate, patient: o.Patient, ring: o.Ring, sample: o.Sample, wants: o.Wants & All, sinks: o.Sinks, clock: newClock(),
 		work: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
 	for _, k := range r.sinks {
 		k.Begin(r)
@@ -291,6 +295,7 @@ func (r *Recorder) Close() error {
 	r.closed = true
 	r.mu.Unlock()
 	if first {
+		r.deaf.Store(true)
 		close(r.stop)
 	}
 	<-r.ended

@@ -39,6 +39,9 @@ func (r *Ring) Put(ticks int64, k Kind, a, b, c uint64) {
 func (r *Ring) more() bool {
 	size := uint64(len(r.buf))
 	tail := r.tail.Load() // W1
+	for r.head.own()-tail >= size && r.awaits() {
+		tail = r.tail.Load()
+	}
 	switch used := r.head.own() - tail; {
 	case used >= size:
 		r.lost.Add(1)
@@ -97,6 +100,9 @@ func (r *Shared) Put(k Kind, a, b, c uint64) {
 		h := r.head.Load()
 		used := h - r.tail.Load()
 		if used >= size {
+			if r.awaits() {
+				continue
+			}
 			r.lost.Add(1)
 			r.wake()
 			return

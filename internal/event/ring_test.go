@@ -194,3 +194,43 @@ func TestWants(t *testing.T) {
 	require.NoError(t, rec.Close())
 	require.Len(t, k.recs[0], 1)
 }
+
+// slowSink is a sink that takes its time.
+type slowSink struct{ n int }
+
+func (c *slowSink) Begin(*Recorder)              {}
+func (c *slowSink) Events(_ *Source, r []Record) { c.n += len(r); runtime.Gosched() }
+func (c *slowSink) Flush(Moment) error           { return nil }
+func (c *slowSink) Idle() error                  { return nil }
+func (c *slowSink) Close() error                 { return nil }
+
+// A patient recording loses nothing, however small its rings are; after its end, nobody waits for it.
+func TestPatient(t *testing.T) {
+	sink := &slowSink{}
+	rec, err := New(Options{Ring: 64, Patient: true, Sinks: []Sink{sink}})
+	require.NoError(t, err)
+	own, shared := rec.Ring(Place{Kind: SlotPlace}), rec.Shared(Place{Kind: RankPlace})
+	const each, writers = 20_000, 3
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := range each {
+			own.Put(int64(i), Parked, 0, 0, 0)
+		}
+	})
+	for range writers {
+		wg.Go(func() {
+			for range each {
+				shared.Put(Put, 0, 0, 0)
+			}
+		})
+	}
+	wg.Wait()
+	require.NoError(t, rec.Close())
+	require.Zero(t, rec.Lost())
+	require.Equal(t, (writers+1)*each, sink.n)
+	for range 100 {
+		own.Put(0, Parked, 0, 0, 0)
+		shared.Put(Put, 0, 0, 0)
+	}
+	require.EqualValues(t, 2*(100-64), rec.Lost())
+}

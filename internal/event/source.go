@@ -3,7 +3,10 @@
 
 package event
 
-import "sync/atomic"
+import (
+	"runtime"
+	"sync/atomic"
+)
 
 // Place says whose events a source has.
 type Place struct {
@@ -64,6 +67,16 @@ func (s *source) wake() {
 	case s.rec.work <- struct{}{}:
 	default:
 	}
+}
+
+// awaits lets others run where a ring is full and the recording waits for room, and reports whether that is so. Who reads needs nothing of who writes.
+func (s *source) awaits() bool {
+	if !s.rec.patient || s.rec.deaf.Load() {
+		return false
+	}
+	s.wake()
+	runtime.Gosched()
+	return true
 }
 
 func (s *source) self() *source { return s }

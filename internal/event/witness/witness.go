@@ -12,53 +12,48 @@
 package witness
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 
 	"weft/internal/event"
 	"weft/internal/event/check"
 )
 
-// ring is how many events of a source there is room for: more than a test makes while the checker has no turn, on a busy machine.
-const ring = 1 << 17
+// ring is how many events of a source wait for the checker, at most. Those that make more wait for it: nothing is lost.
+const ring = 1 << 12
 
 // New begins a recording that is checked when t is over.
 func New(t testing.TB) *event.Recorder {
 	t.Helper()
-	return Sized(t, ring)
-}
-
-// Sized is New for tests of many small runs: each source makes no more events than that, a power of two.
-func Sized(t testing.TB, ring int) *event.Recorder {
-	t.Helper()
-	rec, err := Start(ring)
+	rec, err := Start()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		lost, err := End(rec)
-		if err != nil {
+		if err := End(rec); err != nil {
 			t.Errorf("what was recorded is not legal: %v", err)
-		}
-		if lost > 0 {
-			t.Errorf("%d events were lost: the test makes more than the checker's ring takes; record less of it", lost)
 		}
 	})
 	return rec
 }
 
 // Start begins a recording for what is no test, as for all the tests of a package.
-func Start(ring int) (*event.Recorder, error) {
+func Start() (*event.Recorder, error) {
 	var rec *event.Recorder
 	name := func(_ int, spec uint32) string {
 		o := rec.Names().Origin(spec)
 		return o.Label + " " + o.Where()
 	}
-	rec, err := event.New(event.Options{Ring: ring, Sinks: []event.Sink{check.Sink(check.Options{Name: name})}})
+	rec, err := event.New(event.Options{Ring: ring, Patient: true, Sinks: []event.Sink{check.Sink(check.Options{Name: name})}})
 	return rec, err
 }
 
-// End ends it. The error is what was not legal. Where events were lost, none is found.
-func End(rec *event.Recorder) (lost uint64, err error) {
-	err = rec.Close()
-	return rec.Lost(), err
+// End ends it. The error is what was not legal.
+func End(rec *event.Recorder) error {
+	err := rec.Close()
+	if n := rec.Lost(); n > 0 {
+		err = errors.Join(err, fmt.Errorf("%d events came when the recording had ended", n))
+	}
+	return err
 }

@@ -59,7 +59,7 @@ func testSnapshots(t *testing.T, variant string, ranks, workers, steps int) {
 	head := snapshot.Header{Layout: l, Freq: 2, Timesteps: steps, Snapshots: 1 + steps/2}
 	regions := make([][]byte, ranks)
 	var fences atomic.Int64
-	rec := witness.Sized(t, events)
+	rec := witness.New(t)
 	rt := task.New(task.Config{Workers: workers, Trace: rec})
 	err := comm.Run(context.Background(), comm.Config{Ranks: ranks, Trace: rec}, func(c *comm.Comm) error {
 		win, mem, err := rma.Allocate[byte](c, head.RegionBytes(c.Rank()))

@@ -36,13 +36,10 @@ func sequential(l grid.Layout, steps int) *grid.Grid {
 	return g
 }
 
-// events is how many events a slot or a rank makes in a run, at most.
-const events = 1 << 14
-
 // runRanks makes a run, all of which must be legal for the checker of recordings, and returns the inner cells of the whole matrix.
 func runRanks(t *testing.T, variant string, l grid.Layout, workers, wins, steps int, plan func(c *comm.Comm) Plan) []float64 {
 	t.Helper()
-	rec := witness.Sized(t, events)
+	rec := witness.New(t)
 	rt := task.New(task.Config{Workers: workers, Trace: rec})
 	defer func() { require.NoError(t, rt.Close()) }()
 	got := make([]float64, l.Rows*l.Cols)
@@ -126,7 +123,7 @@ func TestProgressCountsSteps(t *testing.T) {
 // A kernel that panics on one rank ends the run of all with that error, in every variant.
 func TestFailureEndsTheRun(t *testing.T) {
 	for _, variant := range conf.Variants {
-		rec := witness.Sized(t, events)
+		rec := witness.New(t)
 		rt := task.New(task.Config{Workers: 2, Trace: rec})
 		l := grid.Round(12, 12, 3, 2, 4)
 		err := comm.Run(context.Background(), comm.Config{Ranks: l.Ranks, Trace: rec}, func(c *comm.Comm) error {
