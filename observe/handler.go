@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"weft/internal/event/output"
 	"weft/observe/internal/page"
 )
 
@@ -23,6 +24,8 @@ import (
 //	/stats.txt      the statistics as a table
 //	/profile.pb.gz  the task profile: go tool pprof http://…/profile.pb.gz
 //	/graph.svg      the graph, also /graph.dot; with Config.Graph
+//
+// In a process that is one of several ranks, the page is of this rank's tasks; with [Observer.Listen] it has links to those of the others.
 //
 // The page loads nothing from anywhere else. Asking costs tasks nothing, however often. It shows labels, places in the source and the
 // name of the program: serve it to those who may know them.
@@ -67,6 +70,10 @@ func (o *Observer) state() *page.State {
 	o.flush()
 	s := o.collector.State()
 	s.Program, s.PID = program(), os.Getpid()
+	if ports := o.ports.Load(); ports != nil {
+		s.Ports = *ports
+		s.Rank, _ = output.Place()
+	}
 	return s
 }
 

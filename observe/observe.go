@@ -5,6 +5,7 @@ package observe
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"weft/internal/event"
@@ -46,6 +47,7 @@ type Observer struct {
 	recorder  *event.Recorder
 	collector *collect.Collector
 	start     time.Time
+	ports     atomic.Pointer[[]int] // of the pages of all ranks; nil if they are not known
 }
 
 // New returns an observer. The error says what in cfg is not legal, and what is.

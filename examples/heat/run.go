@@ -66,10 +66,13 @@ func (h *heat) prepare() (err error) {
 	}
 	wanted := cfg.Watch
 	if !h.root {
-		wanted = conf.Watch{Trace: wanted.Trace} // each process records itself
+		wanted.Stats = false // each process is watched, but rank 0 alone writes to standard output
 	}
 	if h.watch, err = newWatch(&wanted, cfg.CPUProfile != "" && h.root); err != nil {
 		return err
+	}
+	if rank, _, launched, _ := comm.Launched(); launched && h.watch != nil {
+		h.watch.rank = rank
 	}
 	if h.kernel, err = kernel.ByName(cfg.Kernel); err != nil {
 		return err
@@ -142,6 +145,10 @@ func (h *heat) run(ctx context.Context, stdout, stderr io.Writer, body func(*com
 		if e := h.watch.report(stdout); err == nil {
 			err = e
 		}
+	}
+	if !h.root && err == nil && h.watch != nil && h.runtime != nil {
+		_ = h.runtime.Close()
+		err = h.watch.files()
 	}
 	if err != nil || !h.root {
 		return err

@@ -6,9 +6,9 @@ package main
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"weft/examples/heat/internal/conf"
@@ -26,6 +26,7 @@ type watch struct {
 	observer *observe.Observer // nil if only a trace is wanted
 	server   *http.Server
 	address  string
+	rank     int // of this process if it is one of several, else -1
 }
 
 // newWatch begins to watch, if that is wanted.
@@ -42,17 +43,17 @@ func newWatch(cfg *conf.Watch, annotate bool) (*watch, error) {
 		if err != nil {
 			return nil, &conf.UsageError{Err: err}
 		}
-		return &watch{cfg: cfg, recorder: rec}, nil
+		return &watch{cfg: cfg, recorder: rec, rank: -1}, nil
 	}
 	o, err := observe.New(observe.Config{Graph: kept, Annotate: annotate, File: cfg.Trace})
 	if err != nil {
 		return nil, &conf.UsageError{Err: err}
 	}
-	w := &watch{cfg: cfg, observer: o, recorder: o.Recorder()}
+	w := &watch{cfg: cfg, observer: o, recorder: o.Recorder(), rank: -1}
 	if cfg.HTTP == "" {
 		return w, nil
 	}
-	l, err := net.Listen("tcp", cfg.HTTP)
+	l, err := o.Listen(cfg.HTTP)
 	if err != nil {
 		_ = o.Close()
 		return nil, &conf.UsageError{Err: fmt.Errorf("cannot serve the live page: %w", err)}
@@ -92,12 +93,20 @@ func (w *watch) report(stdout io.Writer) error {
 			return err
 		}
 	}
-	if f := w.cfg.Profile; f != "" {
+	return w.files()
+}
+
+// files writes what each process of a run writes for itself.
+func (w *watch) files() error {
+	if w == nil || w.observer == nil {
+		return nil
+	}
+	if f := w.own(w.cfg.Profile); f != "" {
 		if err := writeFile(f, w.observer.WriteProfile); err != nil {
 			return err
 		}
 	}
-	if f := w.cfg.Graph; f != "" {
+	if f := w.own(w.cfg.Graph); f != "" {
 		g := w.observer.Graph()
 		write := g.WriteSVG
 		if filepath.Ext(f) == ".dot" {
@@ -106,6 +115,16 @@ func (w *watch) report(stdout io.Writer) error {
 		return writeFile(f, func(out io.Writer) error { return write(out, observe.GraphOptions{Title: "heat"}) })
 	}
 	return nil
+}
+
+// own is this process's name of a file that several processes write: p.rank1.pb.gz for p.pb.gz.
+func (w *watch) own(file string) string {
+	if file == "" || w.rank < 0 {
+		return file
+	}
+	dir, base := filepath.Split(file)
+	stem, ext, _ := strings.Cut(base, ".")
+	return fmt.Sprintf("%s%s.rank%d.%s", dir, stem, w.rank, ext)
 }
 
 // close ends it. The runtime is closed.

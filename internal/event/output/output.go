@@ -24,7 +24,7 @@ const EnvFile = "WEFT_TRACE"
 // Create returns a sink that writes a file: a timeline if its name ends in .json, with the recording itself beside it, under the same name with
 // .weft; otherwise the recording. In a process that is one of several ranks, the name gets the rank.
 func Create(file string) (event.Sink, error) {
-	rank, ranks := place()
+	rank, ranks := Place()
 	json := ""
 	if strings.HasSuffix(file, ".json") {
 		json = Part(file, rank)
@@ -50,7 +50,7 @@ func Open(file string, ring int) (*event.Recorder, error) {
 	return rec, nil
 }
 
-// Part returns the name of one process's file: run.rank3.weft for run.weft.
+// Part returns the name of one process's file: run.rank3.weft for run.weft; the name itself if the process is on its own, with rank -1.
 func Part(file string, rank int) string {
 	if rank < 0 {
 		return file
@@ -63,8 +63,8 @@ func Part(file string, rank int) string {
 	return fmt.Sprintf("%s%s.rank%d%s", dir, stem, rank, ext)
 }
 
-// place returns the rank of this process and how many there are; -1 and 1 if it is on its own.
-func place() (rank, ranks int) {
+// Place returns the rank of this process and how many there are; -1 and 1 if it is on its own.
+func Place() (rank, ranks int) {
 	for _, name := range [][2]string{{"WEFT_RANK", "WEFT_RANKS"}, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}} {
 		r, err := strconv.Atoi(os.Getenv(name[0]))
 		n, err2 := strconv.Atoi(os.Getenv(name[1]))

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+
+	"weft/internal/event/output"
+)
+
+// Listen listens for the live page at a TCP address, such as localhost:6060. In a process that is one of several ranks, the port is the one given plus the
+// rank, so that all ranks can be given the same address; each page then has links to the others, on the same machine. Port 0 is any free one, and there are no
+// links. The caller serves Handler there, and closes the listener.
+func (o *Observer) Listen(address string) (net.Listener, error) {
+	rank, ranks := output.Place()
+	own, ports, err := portsOf(address, rank, ranks)
+	if err != nil {
+		return nil, fmt.Errorf("observe: %w", err)
+	}
+	l, err := net.Listen("tcp", own)
+	if err != nil {
+		return nil, err
+	}
+	if ports != nil {
+		o.ports.Store(&ports)
+	}
+	return l, nil
+}
+
+const maxPort = 1<<16 - 1
+
+// portsOf returns the address of a rank's page, and the ports of all if they are known and there are several.
+func portsOf(address string, rank, ranks int) (own string, ports []int, err error) {
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", nil, err
+	}
+	port, err := net.LookupPort("tcp", text)
+	if err != nil {
+		return "", nil, err
+	}
+	if port == 0 || rank < 0 {
+		return address, nil, nil
+	}
+	if port+ranks-1 > maxPort {
+		return "", nil, fmt.Errorf("the pages of %d ranks need the ports from %d to %d; legal are ports up to %d", ranks, port, port+ranks-1, maxPort)
+	}
+	for r := range ranks {
+		ports = append(ports, port+r)
+	}
+	if ranks == 1 {
+		ports = nil
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port+rank)), ports, nil
+}
