@@ -114,7 +114,14 @@ func (c *Comm) collective(k collKind, in, out Buffer, op Op, root int) error {
 		return c.failColl(d.what, err)
 	}
 	if c.board != nil && d.onBoard(c) {
+		id := uint64(0)
+		if c.proc.ev != nil {
+			id = c.meetsFar(&d)
+		}
 		seq, done, err := c.board.meetFar(&d)
+		if id != 0 {
+			c.met(id, err)
+		}
 		if done {
 			return err
 		}

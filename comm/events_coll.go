@@ -30,6 +30,15 @@ func (c *Comm) meets(d *collCall) uint64 {
 	return id
 }
 
+// meetsFar is meets for the board, which counts by itself: collectives of one communicator are called one after the other, so the number is the next. If the
+// collective is made of messages after all, that is recorded as well, under the same number.
+func (c *Comm) meetsFar(d *collCall) uint64 {
+	ev := c.proc.ev
+	id := ev.Recorder().ID()
+	c.collectiveBegins(ev, id, d.what, uint64((c.collSeq.Load()+1)&TagUB))
+	return id
+}
+
 // met records the end of a blocking collective.
 func (c *Comm) met(id uint64, err error) {
 	flags := uint64(event.EndedCompleted)
