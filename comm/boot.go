@@ -38,12 +38,12 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 	if wrapEndpoint != nil {
 		ep = wrapEndpoint(ep)
 	}
+	cfg.blame = func(cause error, certain bool) { blame(client, cause, certain) } // before any frame comes
 	w := newWorld(ctx, cfg, []fabric.Endpoint{ep})
 	w.together = m.together
 	if w.stalls != nil {
 		w.stalls.tell(client)
 	}
-	w.blame = func(cause error, certain bool) { blame(client, cause, certain) }
 	over := make(chan struct{})
 	defer close(over)
 	go func() { // ends with this call

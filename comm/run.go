@@ -44,7 +44,8 @@ type Config struct {
 	// Logger takes the few lines that a run has to say. nil: discard.
 	Logger *slog.Logger
 
-	chosen chosen // algorithms of collectives; set by validate
+	blame  func(cause error, certain bool) // see world; set by boot
+	chosen chosen                          // algorithms of collectives; set by validate
 
 	stats *statistics // what is to be counted; set by validate, nil: nothing
 }
@@ -282,7 +283,7 @@ type world struct {
 	// troubled is set before any rank of this process has a trouble.
 	troubled atomic.Bool
 	deaths   deaths
-	blame    func(cause error, certain bool) // constant once bodies run; tells the launcher whose failure ends this process, or may; nil: nobody to tell
+	blame    func(cause error, certain bool) // tells the launcher whose failure ends this process, or may; nil: nobody to tell
 
 	bodies []*body // by rank; nil for those of other processes
 	stalls *stalls // nil: nobody looks for deadlocks
@@ -326,7 +327,7 @@ func (d *deaths) joined() error {
 // newWorld returns the run of the ranks whose endpoints are given. The rest is elsewhere.
 func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
 	n := eps[0].Size()
-	w := &world{cfg: cfg, direct: !onlyMessages.Load() && cfg.stats == nil, survive: cfg.Survive, size: n, apart: len(eps) < n, procs: make([]*proc, n), local: make([]*proc, n), contexts: make([]atomic.Uint64, n), bodies: make([]*body, n)}
+	w := &world{cfg: cfg, blame: cfg.blame, direct: !onlyMessages.Load() && cfg.stats == nil, survive: cfg.Survive, size: n, apart: len(eps) < n, procs: make([]*proc, n), local: make([]*proc, n), contexts: make([]atomic.Uint64, n), bodies: make([]*body, n)}
 	w.ctx, w.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	for _, ep := range eps {
 		r := ep.Rank()
