@@ -239,7 +239,7 @@ var tcpProvider = provider{
 					served[r] = true
 				}
 				close(met)
-				ep.Crowd(all[m.rank].LocalSize)
+				ep.Crowd(all[m.rank].LocalSize, nodeProcessors(all, m.rank))
 				return ep, nil
 			},
 			drop: ep.Close,

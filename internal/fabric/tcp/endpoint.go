@@ -58,7 +58,7 @@ func New(cfg Config) (*Endpoint, error) {
 	if e.eyes, err = openEyes(e); err != nil {
 		return nil, errors.Join(fmt.Errorf("tcp: %w", err), ln.Close())
 	}
-	e.Crowd(cfg.Size)
+	e.Crowd(cfg.Size, 0)
 	return e, nil
 }
 

@@ -34,7 +34,7 @@ const (
 	rapid      = 50 * time.Microsecond
 	guardAfter = time.Millisecond
 	// othersWait is for how long one that has given up looking, and so sleeps, is thought to do so.
-	othersWait = 10 * time.Millisecond
+	othersWait = time.Millisecond
 	// batch is how much is read from one peer before the next one has its turn: so many system calls.
 	batch = 8
 )
@@ -103,14 +103,18 @@ func openEyes(e *Endpoint) (*eyes, error) {
 	return y, nil
 }
 
-// Crowd says how many ranks share the processors of this node; without it, all do. If they are more than the processors, those that wait soon
-// make room for others. It is called before Bind.
-func (e *Endpoint) Crowd(ranks int) {
+// Crowd says how many ranks share how many processors of this node; without it, all do those of this process. If they are more than the processors,
+// those that wait soon make room for others. A rank that is bound to processors has fewer than all ranks have together; 0 processors are those of this
+// process. It is called before Bind.
+func (e *Endpoint) Crowd(ranks, processors int) {
 	if e.eyes == nil {
 		return
 	}
+	if processors == 0 {
+		processors = runtime.NumCPU()
+	}
 	e.eyes.turn, e.eyes.lookFor = turnAlone, lookForAlone
-	if ranks > runtime.NumCPU() {
+	if ranks > processors {
 		e.eyes.turn, e.eyes.lookFor = turnCrowded, lookForCrowded
 	}
 }

@@ -16,5 +16,5 @@ func (*eyes) sleeper()                {}
 func (*eyes) call()                   {}
 func (*eyes) end(time.Duration) error { return nil }
 
-// Crowd says how many ranks share the processors of this node.
-func (*Endpoint) Crowd(int) {}
+// Crowd says how many ranks share how many processors of this node.
+func (*Endpoint) Crowd(int, int) {}
