@@ -15,6 +15,11 @@ images=docs/images
 "$dir/heat" -size 1024 -bs 256 -timesteps 2 -nam-freq 0 -no-warmup -graph "$images/graph-blocks.svg"
 "$dir/heat" -size 1024 -bs 64 -timesteps 200 -nam-freq 0 -no-warmup -graph "$images/graph-folded.svg"
 
+go build -o "$dir/weft" ./cmd/weft
+"$dir/heat" -size 1024 -bs 256 -timesteps 60 -nam-freq 10 -nam-dir "$dir/nam" -gif "$dir/heat.gif" -no-warmup -ranks 2 -workers 2 \
+	-trace "$dir/heat.weft"
+"$dir/weft" trace picture --from -16ms --to -12ms -o "$images/timeline.svg" "$dir/heat.weft"
+
 command -v chromium >/dev/null || exit 0
 "$dir/heat" -size 1024 -bs 128 -timesteps 1000000 -nam-freq 0 -http 127.0.0.1:16060 &
 heat=$!

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -32,7 +33,7 @@ The files of the processes of one run are given together: by name, as a pattern,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	files := arguments(cobra.MinimumNArgs(1), "the traces of one run, one or more files or directories")
-	file := ""
+	file, drawn := "", ""
 	view := &cobra.Command{
 		Use:   "timeline FILE...",
 		Short: "Make a timeline of traces, for ui.perfetto.dev or chrome://tracing",
@@ -51,7 +52,27 @@ it is sent; by how much they were moved, and what doubt is left, is said on stan
 		},
 	}
 	view.Flags().StringVarP(&file, "output", "o", "", "the file to be written; standard output if not given")
-	c.AddCommand(view, &cobra.Command{
+	var shown timeline.View
+	picture := &cobra.Command{
+		Use:   "picture FILE...",
+		Short: "Draw a part of the timeline of traces, as SVG",
+		Long: `picture draws what the slots of all ranks did in some time, with the steals, and the arrows of dependences and messages.
+A few milliseconds are what an eye can follow; the timeline is for the rest.`,
+		Example: "  weft trace picture --from 10ms --to 12ms -o run.svg run.weft",
+		Args:    files,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			names, err := recordings(args)
+			if err != nil {
+				return err
+			}
+			return drawTimeline(cmd.OutOrStdout(), drawn, names, shown)
+		},
+	}
+	picture.Flags().StringVarP(&drawn, "output", "o", "", "the file to be written; standard output if not given")
+	picture.Flags().DurationVar(&shown.From, "from", 0, "the time at the left edge, since the beginning, or before the end if negative")
+	picture.Flags().DurationVar(&shown.To, "to", 0, "the time at the right edge, likewise; 0: the end")
+	picture.Flags().IntVar(&shown.Width, "width", 1200, "the width in pixels")
+	c.AddCommand(view, picture, &cobra.Command{
 		Use:     "check FILE...",
 		Short:   "Replay traces through the legal states of tasks, slots, requests and windows",
 		Example: "  WEFT_TRACE=run.weft ./prog && weft trace check run.weft",
@@ -153,6 +174,22 @@ func writeTimeline(out, errOut io.Writer, file string, names []string) error {
 		_ = os.Remove(f.Name()) // err says why there is none
 	}
 	return err
+}
+
+// drawTimeline draws a part of the timeline.
+func drawTimeline(out io.Writer, file string, names []string, v timeline.View) error {
+	var whole, svg bytes.Buffer
+	if err := timeline.Write(&whole, names...); err != nil && !errors.Is(err, journal.ErrCut) {
+		return err
+	}
+	if err := timeline.Picture(&svg, &whole, v); err != nil {
+		return err
+	}
+	if file == "" || file == "-" {
+		_, err := svg.WriteTo(out)
+		return err
+	}
+	return os.WriteFile(file, svg.Bytes(), 0o644)
 }
 
 // timelineNotes says how the times of several machines were compared, and which ranks are missing.
