@@ -3,8 +3,6 @@
 
 package deps
 
-import "slices"
-
 // A span is an interval of addresses with a value. It is never empty.
 type span[V any] struct {
 	lo, hi uintptr // [lo, hi)
@@ -111,15 +109,15 @@ func (m *spans[V]) insert(p place, s span[V]) place {
 			return place{leaf: p.leaf + 1}
 		}
 		const half = leafMax / 2
-		right := append(make([]span[V], 0, leafMax), l[half:]...)
+		right := copyOf(l[half:], leafMax)
 		clear(l[half:])
 		m.leaves[p.leaf] = l[:half]
-		m.leaves = slices.Insert(m.leaves, p.leaf+1, right)
+		m.leaves = insertAt(m.leaves, p.leaf+1, right)
 		if p.i > half {
 			p = place{p.leaf + 1, p.i - half}
 		}
 	}
-	m.leaves[p.leaf] = slices.Insert(m.leaves[p.leaf], p.i, s)
+	m.leaves[p.leaf] = insertAt(m.leaves[p.leaf], p.i, s)
 	return p
 }
 
@@ -217,7 +215,7 @@ func (m *spans[V]) erase(p, q place) {
 	if p.leaf == q.leaf {
 		if p.i < q.i {
 			m.n -= q.i - p.i
-			m.leaves[p.leaf] = slices.Delete(m.leaves[p.leaf], p.i, q.i)
+			m.leaves[p.leaf] = removeAt(m.leaves[p.leaf], p.i, q.i)
 		}
 		return
 	}
@@ -225,7 +223,7 @@ func (m *spans[V]) erase(p, q place) {
 	if p.i > 0 {
 		l := m.leaves[from]
 		m.n -= len(l) - p.i
-		m.leaves[from] = slices.Delete(l, p.i, len(l))
+		m.leaves[from] = removeAt(l, p.i, len(l))
 		from++
 	}
 	for i := from; i < q.leaf; i++ {
@@ -233,9 +231,9 @@ func (m *spans[V]) erase(p, q place) {
 	}
 	if q.i > 0 {
 		m.n -= q.i
-		m.leaves[q.leaf] = slices.Delete(m.leaves[q.leaf], 0, q.i)
+		m.leaves[q.leaf] = removeAt(m.leaves[q.leaf], 0, q.i)
 	}
-	m.leaves = slices.Delete(m.leaves, from, q.leaf)
+	m.leaves = removeAt(m.leaves, from, q.leaf)
 }
 
 // crowded is called after each change and reports whether a tidy is worth its time: there are twice as many

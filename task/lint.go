@@ -6,6 +6,7 @@ package task
 import (
 	"errors"
 	"runtime"
+	"runtime/debug"
 	"sync"
 
 	"weft/deps"
@@ -121,14 +122,19 @@ func (t *Task) callApart() (err error) {
 	return err
 }
 
-// onReadyApart calls t's OnReady as a body is called, but for the slot.
-func (t *Task) onReadyApart() (err error) {
+// onReadyApart calls t's OnReady as a body is called, but for the slot. If it panics, that is what it returns second.
+func (t *Task) onReadyApart() (err, panicked error) {
 	apart(func() {
+		defer func() {
+			if r := recover(); r != nil { // here, where its stack is
+				panicked = t.wrap(panicError(r), r, debug.Stack())
+			}
+		}()
 		t.linted().start()
 		err = t.more.onReady(t)
 		release(&t.linted().born)
 	}, func(bool) {})
-	return err
+	return err, panicked
 }
 
 // apart runs f on a goroutine whose clock has seen nothing, and then back on the caller's. A panic passes on, and so does Goexit.
@@ -266,5 +272,12 @@ func (r *replay) lintLoop(t *Task) {
 func (rt *Runtime) lintShow() {
 	if rt.lint != nil {
 		release(&rt.lint.world)
+	}
+}
+
+// lintStops makes the caller, who has failed a run, come after all that was done for it: the run's context is made by who calls Run.
+func (rt *Runtime) lintStops() {
+	if rt.lint != nil {
+		acquire(&rt.lint.world)
 	}
 }

@@ -3,12 +3,7 @@
 
 package task
 
-import (
-	"cmp"
-	"slices"
-
-	"weft/deps"
-)
+import "weft/deps"
 
 // lintUse is what a task declares of an object, or of a range.
 type lintUse struct {
@@ -17,17 +12,29 @@ type lintUse struct {
 	mode   deps.Mode // In, InOut, Concurrent, Commutative or Reduce
 	weak   bool
 	runs   []*lintRun
+	left   []*lintPart // of ranges: of runs of which a part is given up, what is not
 }
 
-// lintRun is a run of neighbours in a chain that go together: one writer, or readers, or a group.
+// lintRun is a run of neighbours in a chain that go together: one writer, or readers, or a group. All its tasks have all its bytes.
 type lintRun struct {
 	lo, hi uintptr
 	mode   deps.Mode
-	prevs  []*lintRun // the runs before it; none if all that they know is in enter
-	enter  clock      // what has come before it, of which the runs were cut off
-	out    clock      // released by its tasks
-	subs   []*linted  // its tasks with children that have accesses
-	waits  []*linted  // its tasks with Attrs.Wait
+	prevs  []*lintRun  // the runs before it; none if all that they know is in enter
+	same   *lintRun    // of ranges: the earlier neighbours that go together with it, and have more bytes
+	enter  clock       // what has come before it, of which the runs were cut off
+	out    clock       // released by its tasks
+	heirs  []*lintRun  // whose same it is
+	parts  []*lintPart // of its tasks that have given up a part of its bytes
+	object bool        // it is about one object, as a whole
+	subs   []*linted   // its tasks with children that have accesses
+	waits  []*linted   // its tasks with Attrs.Wait
+}
+
+// lintPart is a part of a run that one of its tasks releases by itself.
+type lintPart struct {
+	run    *lintRun
+	lo, hi uintptr
+	out    *clock
 }
 
 // lintDomain is the chains of the children of one task. It has the rules of package deps: by addresses, until there is a range.
@@ -43,21 +50,20 @@ type lintSpan struct {
 	tail   *lintRun
 }
 
-// declare makes r's uses from a list: one for each object.
+// declare makes r's uses from a list: one for each object and each range.
 func (r *linted) declare(accs []deps.Access) {
+list:
 	for _, a := range accs {
 		lo, hi, slice := a.Memory()
-		if slice {
-			panic("task: lint mode judges accesses to objects only, and this is " + a.String() + ": the race detector would see the runtime's own lists of ranges; use debug mode (WEFT_DEBUG=1) for this program")
-		}
 		if lo == hi {
 			continue
 		}
 		mode := a.Mode().Both(a.Mode())
-		if i := slices.IndexFunc(r.uses, func(u *lintUse) bool { return u.lo == lo && !u.slice && !slice }); i >= 0 {
-			u := r.uses[i]
-			u.mode, u.weak, u.hi = u.mode.Both(mode), u.weak && a.IsWeak(), max(u.hi, hi)
-			continue
+		for _, u := range r.uses {
+			if u.lo == lo && !u.slice && !slice {
+				u.mode, u.weak, u.hi = u.mode.Both(mode), u.weak && a.IsWeak(), max(u.hi, hi)
+				continue list
+			}
 		}
 		r.uses = append(r.uses, &lintUse{lo: lo, hi: hi, slice: slice, mode: mode, weak: a.IsWeak()})
 	}
@@ -88,12 +94,15 @@ func (r *linted) enter() {
 			d.makeRanges()
 		}
 	}
+	if d.ranges {
+		r.uses = apiece(r.uses)
+	}
 	for _, u := range r.uses {
 		if d.ranges {
 			d.addRange(u)
 		} else {
 			tail, _ := d.tails.get(u.lo).(*lintRun)
-			x := joinRun(tail, u, u.lo, u.hi)
+			x := joinObject(tail, u)
 			d.tails.set(u.lo, x)
 			u.runs = append(u.runs, x)
 		}
@@ -105,65 +114,17 @@ func (r *linted) enter() {
 	}
 }
 
-// joinRun returns the run that u is in, behind tail: that itself, or a new one.
-func joinRun(tail *lintRun, u *lintUse, lo, hi uintptr) *lintRun {
+// joinObject returns the run that u is in, behind tail: that itself, or a new one.
+func joinObject(tail *lintRun, u *lintUse) *lintRun {
 	if tail != nil && tail.mode == u.mode && u.mode != deps.ModeInOut {
-		tail.hi = max(tail.hi, hi)
+		tail.hi = max(tail.hi, u.hi)
 		return tail
 	}
-	x := &lintRun{lo: lo, hi: hi, mode: u.mode}
+	x := &lintRun{lo: u.lo, hi: u.hi, mode: u.mode, object: true}
 	if tail != nil {
 		x.prevs = []*lintRun{tail}
 	}
 	return x
-}
-
-// addRange puts u at the end of the chains of all its bytes.
-func (d *lintDomain) addRange(u *lintUse) {
-	var list []lintSpan
-	at := u.lo
-	add := func(lo, hi uintptr, tail *lintRun) {
-		x := joinRun(tail, u, lo, hi)
-		u.runs = append(u.runs, x)
-		list = append(list, lintSpan{lo, hi, x})
-	}
-	for _, s := range d.spans {
-		if s.hi <= u.lo || u.hi <= s.lo {
-			list = append(list, s)
-			continue
-		}
-		if s.lo < u.lo {
-			list = append(list, lintSpan{s.lo, u.lo, s.tail})
-		}
-		if at < s.lo {
-			add(at, s.lo, nil)
-		}
-		add(max(s.lo, u.lo), min(s.hi, u.hi), s.tail)
-		at = min(s.hi, u.hi)
-		if u.hi < s.hi {
-			list = append(list, lintSpan{u.hi, s.hi, s.tail})
-		}
-	}
-	if at < u.hi {
-		add(at, u.hi, nil)
-	}
-	slices.SortFunc(list, func(a, b lintSpan) int { return cmp.Compare(a.lo, b.lo) })
-	d.spans = list
-}
-
-// makeRanges makes the chains of objects those of their bytes. Where objects overlap, their chains are joined.
-func (d *lintDomain) makeRanges() {
-	d.ranges = true
-	d.tails.all(func(v any) bool {
-		tail := v.(*lintRun)
-		u := &lintUse{lo: tail.lo, hi: tail.hi, mode: deps.ModeInOut}
-		d.addRange(u)
-		for _, x := range u.runs {
-			x.prevs = append(x.prevs, tail)
-		}
-		return true
-	})
-	d.tails = addrMap{}
 }
 
 // search collects the clocks that somebody has to acquire.
@@ -174,6 +135,7 @@ type search struct {
 
 type searched struct {
 	x      *lintRun
+	lo, hi uintptr
 	reader bool
 }
 
@@ -185,41 +147,80 @@ func (r *linted) before() []*clock {
 			continue
 		}
 		reader := u.mode == deps.ModeIn
-		for _, x := range u.runs {
-			if u.mode == deps.ModeCommutative {
-				s.back(x, reader)
-			}
-			s.over(x, reader)
-		}
+		s.behind(u, reader, u.lo, u.hi)
 		s.above(r.parent, u.lo, u.hi, u.slice, reader)
 	}
 	return s.clocks
 }
 
-// over collects what comes before run x.
-func (s *search) over(x *lintRun, reader bool) {
-	s.clocks = append(s.clocks, &x.enter)
-	for _, p := range x.prevs {
-		s.back(p, reader)
+// behind collects what comes before u, as far as that is about the bytes from lo to hi.
+func (s *search) behind(u *lintUse, reader bool, lo, hi uintptr) {
+	for _, x := range u.runs {
+		switch {
+		case u.slice && (x.hi <= lo || hi <= x.lo):
+		case u.mode == deps.ModeCommutative: // those of the group come in any order
+			s.back(x, lo, hi, reader)
+			for x.same != nil {
+				x = x.same
+			}
+			s.heirs(x, lo, hi)
+		default:
+			s.over(x, lo, hi, reader)
+		}
 	}
 }
 
-// back collects what run x and those before it have done: for a reader, what has written.
-func (s *search) back(x *lintRun, reader bool) {
-	if s.met[searched{x, reader}] || s.met[searched{x, false}] {
+// heirs collects what the runs have done that go together with x and come after it.
+func (s *search) heirs(x *lintRun, lo, hi uintptr) {
+	for _, y := range x.heirs {
+		if y.lo < hi && lo < y.hi {
+			s.done(y, max(lo, y.lo), min(hi, y.hi), false)
+			s.heirs(y, lo, hi)
+		}
+	}
+}
+
+// over collects what comes before run x, for some of its bytes.
+func (s *search) over(x *lintRun, lo, hi uintptr, reader bool) {
+	for y := x; y != nil; y = y.same {
+		s.clocks = append(s.clocks, &y.enter)
+	}
+	for _, p := range x.prevs {
+		s.back(p, lo, hi, reader)
+	}
+}
+
+// back collects what run x and those before it have done with these bytes: for a reader, what has written.
+func (s *search) back(x *lintRun, lo, hi uintptr, reader bool) {
+	if lo, hi = max(lo, x.lo), min(hi, x.hi); x.object {
+		lo, hi = x.lo, x.hi
+	}
+	if s.met[searched{x, lo, hi, reader}] || s.met[searched{x, lo, hi, false}] {
 		return
 	}
-	s.met[searched{x, reader}] = true
+	s.met[searched{x, lo, hi, reader}] = true
 	if !reader || x.mode != deps.ModeIn {
-		s.clocks = append(s.clocks, &x.out)
-		for _, w := range x.waits {
-			s.clocks = append(s.clocks, &w.kids)
-		}
-		for _, p := range x.subs {
-			p.dom.ends(x.lo, x.hi, func(tail *lintRun) { s.back(tail, reader) })
+		for y := x; y != nil; y = y.same {
+			s.done(y, lo, hi, reader)
 		}
 	}
-	s.over(x, reader)
+	s.over(x, lo, hi, reader)
+}
+
+// done collects what the tasks of run x have done, and the children of these.
+func (s *search) done(x *lintRun, lo, hi uintptr, reader bool) {
+	s.clocks = append(s.clocks, &x.out)
+	for _, p := range x.parts {
+		if p.lo < hi && lo < p.hi {
+			s.clocks = append(s.clocks, p.out)
+		}
+	}
+	for _, w := range x.waits {
+		s.clocks = append(s.clocks, &w.kids)
+	}
+	for _, p := range x.subs {
+		p.dom.ends(lo, hi, func(tail *lintRun) { s.back(tail, lo, hi, reader) })
+	}
 }
 
 // ends calls f for the ends of the chains that meet these bytes.
@@ -233,10 +234,8 @@ func (d *lintDomain) ends(lo, hi uintptr, f func(*lintRun)) {
 		})
 		return
 	}
-	for _, x := range d.spans {
-		if x.lo < hi && lo < x.hi {
-			f(x.tail)
-		}
+	for i := d.seek(lo); i < len(d.spans) && d.spans[i].lo < hi; i++ {
+		f(d.spans[i].tail)
 	}
 }
 
@@ -250,15 +249,14 @@ func (s *search) above(p *linted, lo, hi uintptr, slice, reader bool) {
 			continue
 		}
 		reader := reader || u.mode == deps.ModeIn
-		if u.weak {
-			for _, x := range u.runs {
-				if u.mode == deps.ModeCommutative {
-					s.back(x, reader)
-				}
-				s.over(x, reader)
-			}
+		lo, hi := lo, hi
+		if u.slice {
+			lo, hi = max(lo, u.lo), min(hi, u.hi)
 		}
-		s.above(p.parent, lo, hi, slice, reader)
+		if u.weak {
+			s.behind(u, reader, lo, hi)
+		}
+		s.above(p.parent, lo, hi, slice || u.slice, reader)
 	}
 }
 
@@ -273,13 +271,11 @@ func (r *linted) cut() (know []*clock) {
 			x.prevs = nil
 		}
 		for p := r.parent; p != nil; p = p.parent {
-			i := slices.IndexFunc(p.uses, func(own *lintUse) bool {
-				return own.weak && own.mode == deps.ModeInOut && own.lo == u.lo && own.hi == u.hi && own.slice == u.slice
-			})
-			if i < 0 {
+			own := p.toItself(u)
+			if own == nil {
 				break
 			}
-			for _, x := range p.uses[i].runs {
+			for _, x := range own.runs {
 				if x.prevs != nil {
 					x.prevs = nil
 					know = append(know, &x.enter)
@@ -290,12 +286,25 @@ func (r *linted) cut() (know []*clock) {
 	return know
 }
 
+// toItself returns the weak access by which p has what u is about to itself; nil if there is none.
+func (p *linted) toItself(u *lintUse) *lintUse {
+	for _, own := range p.uses {
+		if own.weak && own.mode == deps.ModeInOut && own.lo == u.lo && own.hi == u.hi && own.slice == u.slice {
+			return own
+		}
+	}
+	return nil
+}
+
 // after returns the clocks of all that r's strong accesses hold, and have not given up. +checklocks:r.l.mu
 func (r *linted) after() (clocks []*clock) {
 	for _, u := range r.uses {
 		if !u.weak || u.mode == deps.ModeReduce {
 			for _, x := range u.runs {
 				clocks = append(clocks, &x.out)
+			}
+			for _, p := range u.left {
+				clocks = append(clocks, p.out)
 			}
 		}
 	}
@@ -315,16 +324,42 @@ func (t *Task) lintRelease(a deps.Access) {
 		if u.weak || lo == hi || !u.meets(lo, hi, slice) {
 			continue
 		}
-		u.runs = slices.DeleteFunc(slices.Clone(u.runs), func(x *lintRun) bool {
-			ours := x.lo < hi && lo < x.hi || x.lo == lo
-			if ours {
+		kept := make([]*lintRun, 0, len(u.runs))
+		for _, x := range u.runs {
+			switch {
+			case !u.slice || lo <= x.lo && x.hi <= hi:
 				clocks = append(clocks, &x.out)
+			case x.lo < hi && lo < x.hi:
+				p := &lintPart{x, x.lo, x.hi, new(clock)}
+				x.parts = append(x.parts, p)
+				u.left = append(u.left, p)
+			default:
+				kept = append(kept, x)
 			}
-			return ours && lo <= x.lo && x.hi <= hi
-		})
+		}
+		u.runs = kept
+		for _, p := range u.left {
+			if p.lo < hi && lo < p.hi {
+				clocks = append(clocks, u.part(p, max(lo, p.lo), min(hi, p.hi)))
+			}
+		}
 	}
 	r.l.unlock()
 	for _, c := range clocks {
 		release(c)
 	}
+}
+
+// part takes the bytes from lo to hi out of p, and returns the clock that is to be released for them: what u's task does later with the
+// rest comes before who uses the rest only. +checklocks:r.l.mu
+func (u *lintUse) part(p *lintPart, lo, hi uintptr) *clock {
+	given := &lintPart{p.run, lo, hi, new(clock)}
+	p.run.parts = append(p.run.parts, given)
+	if hi < p.hi {
+		right := &lintPart{p.run, hi, p.hi, p.out}
+		p.run.parts = append(p.run.parts, right)
+		u.left = append(u.left, right)
+	}
+	p.hi = lo // empty, if there is nothing on the left
+	return given.out
 }

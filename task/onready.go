@@ -83,7 +83,11 @@ func (s *slot) callOnReady(t, outer *Task) (err error) {
 		}
 	}()
 	if lintBuild && s.rt.lint != nil {
-		err = t.onReadyApart()
+		var panicked error
+		if err, panicked = t.onReadyApart(); panicked != nil {
+			returned = true
+			return panicked
+		}
 	} else {
 		err = t.more.onReady(t)
 	}

@@ -96,6 +96,7 @@ func (r *run) fail(err error) {
 	if !r.first.CompareAndSwap(nil, err) {
 		return
 	}
+	r.rt.lintStops()
 	r.cancel(err)
 	r.rt.note(nil, event.RunFailed, r.id, 0, 0)
 	r.mu.Lock()

@@ -16,6 +16,7 @@ import (
 )
 
 func newLint() *cobra.Command {
+	var self bool
 	cmd := &cobra.Command{
 		Use:   "lint COMMAND [ARGUMENTS]",
 		Short: "Run a go command whose programs show the race detector what their tasks declare",
@@ -35,10 +36,13 @@ compiler. The exit status is that of the command: go test fails, and a program e
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c := exec.CommandContext(cmd.Context(), args[0], args[1:]...)
-			c.Env = lintEnviron(os.Environ())
+			var err error
+			if c.Env, err = lintEnviron(os.Environ(), self); err != nil {
+				return fmt.Errorf("lint: %w", err)
+			}
 			c.Stdin, c.Stdout, c.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 			var exit *exec.ExitError
-			switch err := c.Run(); {
+			switch err = c.Run(); {
 			case errors.As(err, &exit) && exit.ExitCode() > 0:
 				return exitStatus(exit.ExitCode())
 			case err != nil:
@@ -47,12 +51,13 @@ compiler. The exit status is that of the command: go test fails, and a program e
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&self, "self", false, "the race detector sees the tests of weft's own runtime as well, which go test compiles as it does the runtime")
 	cmd.Flags().SetInterspersed(false) // what follows the command is its own
 	return cmd
 }
 
 // lintEnviron returns the environment of a command that builds and runs programs in lint mode.
-func lintEnviron(env []string) []string {
+func lintEnviron(env []string, self bool) ([]string, error) {
 	flags := ""
 	for _, v := range env {
 		if old, ok := strings.CutPrefix(v, "GOFLAGS="); ok {
@@ -60,8 +65,17 @@ func lintEnviron(env []string) []string {
 		}
 	}
 	flags += "-race -tags=" + task.LintTag
-	for _, p := range task.LintPackages {
-		flags += " -gcflags=" + p + "=-race=false"
+	without := "-race=false"
+	if self {
+		without = compileMark
+		path, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		flags += fmt.Sprintf(` "-toolexec='%s' %s"`, path, compileCommand)
 	}
-	return append(env, "GOFLAGS="+flags, "CGO_ENABLED=1", task.EnvLint+"=1", task.EnvDebug+"=1")
+	for _, p := range task.LintPackages {
+		flags += " -gcflags=" + p + "=" + without
+	}
+	return append(env, "GOFLAGS="+flags, "CGO_ENABLED=1", task.EnvLint+"=1", task.EnvDebug+"=1"), nil
 }

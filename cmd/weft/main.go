@@ -88,7 +88,7 @@ A weft program needs nothing of this to run: started like any program, it has it
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newRun(), newNam(), newTrace(), newLint(), newInfo())
+	root.AddCommand(newRun(), newNam(), newTrace(), newLint(), newLintCompile(), newInfo())
 	return root
 }
 

@@ -13,7 +13,9 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,7 +47,9 @@ func unless(right bool, accs ...deps.Access) []deps.Access {
 	return nil
 }
 
-var mistakes = []mistake{
+var mistakes = slices.Concat(objectMistakes, rangeMistakes, messageMistakes)
+
+var objectMistakes = []mistake{
 	{"E1", "a missing In", []string{"DATA RACE", "@written", "@read"}, func(t *task.Task, right bool) error {
 		var x int
 		t.Spawn(func(*task.Task) error {
@@ -258,11 +262,37 @@ func TestMain(m *testing.M) {
 	os.Exit(0) // 66, if there was a race
 }
 
-// mark returns the first line from a place on that has a mark.
-func mark(t *testing.T, lines []string, from int, name string) string {
-	for i := from; i < len(lines); i++ {
-		if strings.HasSuffix(lines[i], "// "+name) {
-			return fmt.Sprintf("mistakes_test.go:%d", i+1)
+// source is the lines of the files here, from where a mistake is on.
+type source []line
+
+type line struct{ at, text string }
+
+func find(t *testing.T, name string) source {
+	t.Helper()
+	files, err := filepath.Glob("*_test.go")
+	require.NoError(t, err)
+	var all source
+	from := -1
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for i, l := range strings.Split(string(text), "\n") {
+			if strings.Contains(l, `"`+name+`", []string`) {
+				from = len(all)
+			}
+			all = append(all, line{fmt.Sprintf("%s:%d", file, i+1), l})
+		}
+	}
+	require.GreaterOrEqual(t, from, 0, "no file has %q", name)
+	return slices.Concat(all[from:], all[:from])
+}
+
+// mark returns the first line that has a mark.
+func (s source) mark(t *testing.T, name string) string {
+	t.Helper()
+	for _, l := range s {
+		if strings.HasSuffix(l.text, "// "+name) {
+			return l.at
 		}
 	}
 	t.Fatalf("no line is marked %s", name)
@@ -270,9 +300,6 @@ func mark(t *testing.T, lines []string, from int, name string) string {
 }
 
 func TestMistakes(t *testing.T) {
-	text, err := os.ReadFile("mistakes_test.go")
-	require.NoError(t, err)
-	lines := strings.Split(string(text), "\n")
 	classes := map[string]bool{}
 	for _, x := range mistakes {
 		classes[x.class] = true
@@ -280,15 +307,12 @@ func TestMistakes(t *testing.T) {
 			t.Parallel()
 			out, err := run(t, x.name)
 			require.NotContains(t, out, "panic", out)
-			from := 0
-			for !strings.Contains(lines[from], `"`+x.name+`"`) {
-				from++
-			}
+			at := find(t, x.name)
 			for _, want := range x.wants {
 				found := false
 				for w := range strings.SplitSeq(want, "|") {
 					if strings.HasPrefix(w, "@") {
-						w = mark(t, lines, from, w)
+						w = at.mark(t, w)
 					}
 					found = found || strings.Contains(out, w)
 				}

@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/deps"
+)
+
+// The order of lint mode is asked whom each task of a random program comes after, and compared with what follows from the bytes, one by one.
+
+const lintBytes = 24
+
+// lintProgram is the accesses of the children of one task, in order.
+type lintProgram [][]deps.Access
+
+// randomLintProgram makes a program that accesses mem. From its first range on all is about bytes; the groups of before end there, so there are none then.
+func randomLintProgram(r *rand.Rand, mem *[lintBytes]byte, groups bool) lintProgram {
+	p := make(lintProgram, 2+r.IntN(10))
+	for i := range p {
+		if i == 0 && groups {
+			p[i] = []deps.Access{deps.Slice(mem[:1]).In()}
+			continue
+		}
+		for range 1 + r.IntN(3) {
+			k := r.IntN(3)
+			if groups {
+				k = r.IntN(5)
+			}
+			lo := r.IntN(lintBytes - 4)
+			if r.IntN(3) > 0 {
+				x := deps.Slice(mem[lo : lo+r.IntN(lintBytes-lo+1)])
+				p[i] = append(p[i], []func() deps.Access{x.In, x.InOut, x.Out, x.Concurrent, x.Concurrent}[k]())
+				continue
+			}
+			x := (*[4]byte)(mem[lo&^1:]) // objects overlap, but have one size
+			p[i] = append(p[i], []func(*[4]byte) deps.Access{deps.In[[4]byte], deps.InOut[[4]byte], deps.Out[[4]byte], deps.Concurrent[[4]byte], deps.Commutative[[4]byte]}[k](x))
+		}
+	}
+	return p
+}
+
+// lintOracle says who comes after whom in a program.
+type lintOracle struct {
+	first   int                    // task with a range
+	objects []map[uintptr]lintMode // of the tasks before first: by address
+	bytes   []map[uintptr]lintMode // of all
+}
+
+type lintMode = deps.Mode
+
+func newLintOracle(p lintProgram) *lintOracle {
+	o := &lintOracle{first: len(p)}
+	for i, accs := range p {
+		objects, bytes := map[uintptr]lintMode{}, map[uintptr]lintMode{}
+		both := func(m map[uintptr]lintMode, at uintptr, mode lintMode) {
+			if old, ok := m[at]; ok {
+				mode = old.Both(mode)
+			}
+			m[at] = mode.Both(mode)
+		}
+		for _, a := range accs {
+			lo, hi, slice := a.Memory()
+			if lo == hi {
+				continue
+			}
+			if slice {
+				o.first = min(o.first, i)
+			}
+			both(objects, lo, a.Mode())
+			for b := lo; b < hi; b++ {
+				both(bytes, b, a.Mode())
+			}
+		}
+		o.objects, o.bytes = append(o.objects, objects), append(o.bytes, bytes)
+	}
+	return o
+}
+
+// after reports whether task j comes after task i, directly, or is kept apart from it.
+func (o *lintOracle) after(i, j int) bool {
+	if i > j {
+		return o.meets(j, i, func(at uintptr, a, b lintMode) bool {
+			return a == deps.ModeCommutative && o.together(at, j, i)
+		})
+	}
+	return i < j && o.meets(i, j, func(at uintptr, a, b lintMode) bool {
+		switch {
+		case b == deps.ModeIn:
+			return a != deps.ModeIn
+		case b == deps.ModeConcurrent:
+			return !o.together(at, i, j)
+		}
+		return true
+	})
+}
+
+func (o *lintOracle) meets(i, j int, f func(at uintptr, a, b lintMode) bool) bool {
+	in := o.bytes
+	if i < o.first && j < o.first {
+		in = o.objects
+	}
+	for at, a := range in[i] {
+		if b, ok := in[j][at]; ok && f(at, a, b) {
+			return true
+		}
+	}
+	return false
+}
+
+// together reports whether all accesses to a byte from task i to task j have one mode.
+func (o *lintOracle) together(at uintptr, i, j int) bool {
+	for k := i; k <= j; k++ {
+		if m, ok := o.bytes[k][at]; ok && m != o.bytes[i][at] {
+			return false
+		}
+	}
+	return true
+}
+
+func TestLintOrderOfRanges(t *testing.T) {
+	for seed := range uint64(4000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		mem := new([lintBytes]byte)
+		p := randomLintProgram(r, mem, seed%2 == 0)
+		l := new(lint)
+		root := &linted{l: l}
+		tasks := make([]*linted, len(p))
+		owners := map[*clock][]int{}
+		for i, accs := range p {
+			x := &linted{l: l, parent: root}
+			x.declare(accs)
+			if len(x.uses) > 0 {
+				x.enter()
+			}
+			tasks[i] = x
+		}
+		for i, x := range tasks {
+			for _, c := range x.after() {
+				owners[c] = append(owners[c], i)
+			}
+		}
+		o := newLintOracle(p)
+		for j, x := range tasks {
+			got := make([]bool, len(p))
+			for _, c := range x.before() {
+				for _, i := range owners[c] {
+					got[i] = i != j
+				}
+			}
+			for i := range tasks {
+				if want := o.after(i, j); got[i] != want {
+					require.Equal(t, want, got[i], "seed %d: task %d after task %d, of\n%v", seed, j, i, lintText(p))
+				}
+			}
+		}
+	}
+}
+
+func lintText(p lintProgram) (s string) {
+	for i, accs := range p {
+		s += fmt.Sprintf("%d: %v\n", i, accs)
+	}
+	return s
+}
