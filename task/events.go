@@ -40,7 +40,7 @@ func (rt *Runtime) observe(rec *event.Recorder) {
 	rt.ev = rec.Shared(event.Place{Kind: event.OtherPlace, Group: group})
 	for _, s := range rt.slots.all {
 		s.ev = &events{rec: rec, ring: rec.Ring(event.Place{Kind: event.SlotPlace, Group: group, Index: s.id}), specs: event.NewSpecCache(rec.Names()), sampler: rec.Sampler()}
-		if rec.Annotate() {
+		if rec.Annotate() && !rt.cfg.Lint { // else bodies would meet in the contexts of Go's tools
 			s.ev.annotator = new(annotator)
 		}
 	}
