@@ -83,8 +83,7 @@ func (s *stage) leave() {
 //	go test -tags explore -run Explore ./deps
 func TestExplore(t *testing.T) {
 	eachSeed(t, 2000, func(t *testing.T, p *profile, seed uint64) {
-		small := *p
-		small.illegal = 0
+		small := p.runnable(seed)
 		explore(t, &small, seed)
 	})
 }

@@ -409,17 +409,23 @@ func (h *hand) job(p *plan) *job {
 // TestHammer runs random programs on 2 to 8 goroutines.
 func TestHammer(t *testing.T) {
 	eachSeed(t, 300, func(t *testing.T, p *profile, seed uint64) {
-		big := *p
-		big.illegal = 0
+		big := p.runnable(seed)
 		big.tasks *= 4
-		// Tasks that declare too little and take objects for themselves may wait for each other (README.md, "Exclusion"), so a program has one or the other.
-		if seed%2 == 0 {
-			big.bare = 0
-		} else if big.bare > 0 {
-			big.modes = slices.DeleteFunc(slices.Clone(big.modes), func(m deps.Mode) bool { return m == deps.ModeCommutative })
-		}
 		hammer(t, &big, seed)
 	})
+}
+
+// runnable is p for programs that come to their end. Tasks that declare too little and take objects for themselves may wait for each other (README.md,
+// "Exclusion"), so a program has one or the other.
+func (p *profile) runnable(seed uint64) profile {
+	q := *p
+	q.illegal = 0
+	if seed%2 == 0 {
+		q.bare = 0
+	} else if q.bare > 0 {
+		q.modes = slices.DeleteFunc(slices.Clone(q.modes), func(m deps.Mode) bool { return m == deps.ModeCommutative })
+	}
+	return q
 }
 
 func hammer(t *testing.T, p *profile, seed uint64) {
