@@ -28,10 +28,12 @@ func Iwait(t *task.Task, c Completion) error {
 	b := &binding{}
 	c.OnDone(b.complete)
 	if b.state.Load() != 0 {
+		b.hear()
 		return b.err
 	}
 	b.release = t.HoldFor(c)
 	if b.state.Add(bound)&complete != 0 {
+		b.hear()
 		b.release(nil)
 		return b.err
 	}
@@ -74,6 +76,7 @@ const (
 
 func (b *binding) complete(err error) {
 	b.err = err
+	b.tell()
 	if b.state.Add(complete)&bound != 0 {
 		b.release(err)
 	}
