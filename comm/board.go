@@ -357,6 +357,9 @@ func (b *board) leave() {
 	b.busy.Store(false)
 }
 
+// aboutToSleep lets tests have something happen between a caller's last look and its saying that it sleeps.
+var aboutToSleep func(b *board)
+
 // await returns when the caller is ready.
 func (b *board) await(d *collCall) {
 	for range boardSpin {
@@ -370,6 +373,9 @@ func (b *board) await(d *collCall) {
 		b.mu.Lock()
 		b.sleeps = sleeper{b.seq, b.next, d.what}
 		b.mu.Unlock()
+		if aboutToSleep != nil {
+			aboutToSleep(b)
+		}
 		b.mine.sleeps.Store(1)
 		if !b.ready() { // who came before would not have known
 			<-b.token

@@ -218,6 +218,32 @@ func TestBoardWakesSleepers(t *testing.T) {
 	})
 }
 
+// Who comes when another one has looked for the last time, and has not said yet that it sleeps, nudges nobody; all the same nobody sleeps.
+func TestBoardLooksAgain(t *testing.T) {
+	waits := make(chan struct{})
+	aboutToSleep = func(b *board) {
+		if b.c.rank == 0 && b.c.ctx == 0 {
+			close(waits)
+			untilShown(b)
+		}
+	}
+	defer func() { aboutToSleep = nil }()
+	runBoard(t, 2, func(c *Comm) error {
+		if c.rank == 1 {
+			<-waits
+		}
+		return c.Barrier()
+	})
+}
+
+// untilShown returns when the other rank has shown its part, and so has found nobody asleep.
+func untilShown(b *board) {
+	for b.parts[1].places[0].state.Load() == 0 {
+		runtime.Gosched()
+	}
+	time.Sleep(10 * time.Millisecond)
+}
+
 // More communicators than boards: the others work without.
 func TestBoardsRunOut(t *testing.T) {
 	runBoard(t, 2, func(c *Comm) error {
