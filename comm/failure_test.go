@@ -411,7 +411,7 @@ func TestAckFailed(t *testing.T) {
 			require.Equal(t, 1, c.AckFailed(0))
 			r := c.Irecv(Of(one), AnySource, 2)
 			require.False(t, r.Done())
-			require.NoError(t, c.Send(Of(one), 2, 1))
+			require.NoError(t, c.Send(Of([]int{1}), 2, 1), "not from the memory that the receive owns")
 			st, err := r.Wait(context.Background())
 			require.NoError(t, err)
 			require.Equal(t, 2, st.Source)
