@@ -322,9 +322,6 @@ func (b *board) ready() bool {
 	return true
 }
 
-// boardSpin is how many times a caller looks before it looks for frames, too: in about this time a sender hopes that somebody looks.
-const boardSpin = 100
-
 // meetFar is a blocking collective at the board. Without done it is to be made of messages, under the number seq.
 func (b *board) meetFar(d *collCall) (seq uint64, done bool, err error) {
 	seq, shown := b.begin(d)
@@ -362,13 +359,10 @@ var aboutToSleep func(b *board)
 
 // await returns when the caller is ready.
 func (b *board) await(d *collCall) {
-	for range boardSpin {
-		if b.ready() {
-			return
-		}
+	if b.ready() {
+		return
 	}
-	p := b.c.proc
-	p.sharer.Watch(b.isReady, p.enter())
+	b.c.proc.sharer.Watch(b.isReady)
 	for !b.ready() {
 		b.mu.Lock()
 		b.sleeps = sleeper{b.seq, b.next, d.what}

@@ -78,8 +78,8 @@ func (s *suicide) Push(dst int, key uint64, data []byte, done func(error)) {
 
 func (s *suicide) Shared(rank int) ([]byte, error) { return s.Endpoint.(fabric.Sharer).Shared(rank) }
 
-func (s *suicide) Watch(ready func() bool, entered bool) {
-	s.Endpoint.(fabric.Sharer).Watch(ready, entered)
+func (s *suicide) Watch(ready func() bool) {
+	s.Endpoint.(fabric.Sharer).Watch(ready)
 }
 
 func resilientRole() error {

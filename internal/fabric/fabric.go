@@ -81,7 +81,7 @@ type Sharer interface {
 	// at all ranks, is zero at first, and is there until this endpoint is closed. The fabric does not use it.
 	Shared(rank int) ([]byte, error)
 	// Watch delivers what comes, as Look, until ready returns true, or for a short time only. It calls ready often.
-	Watch(ready func() bool, entered bool)
+	Watch(ready func() bool)
 }
 
 // Looker is an endpoint whose frames come sooner if a goroutine that waits for one looks for it itself. Nothing depends on it.

@@ -121,11 +121,9 @@ func (e *endpoint) Shared(rank int) ([]byte, error) {
 }
 
 // Watch watches where Look looks first.
-func (e *endpoint) Watch(ready func() bool, entered bool) {
+func (e *endpoint) Watch(ready func() bool) {
 	if s, ok := e.eyes.(fabric.Sharer); ok {
-		s.Watch(ready, entered)
-	} else if entered {
-		e.eyes.Leave()
+		s.Watch(ready)
 	}
 }
 

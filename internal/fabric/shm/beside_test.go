@@ -36,6 +36,6 @@ func TestBeside(t *testing.T) {
 	}
 	require.Equal(t, 5, n)
 	require.True(t, eps[0].enter())
-	eps[0].look(nil, nil, 0) // as the sleeper does
+	eps[0].look(nil, 0) // as the sleeper does
 	require.Equal(t, 5, n)
 }

@@ -19,7 +19,9 @@ const (
 	sleepAfter = 20 * time.Microsecond
 	// One looks so many times until another process or goroutine gets its turn. As many ranks as processors need few turns: two processes that
 	// yield to each other quickly stay on one processor, since Linux does not move what has run just now. With more ranks nothing goes on without.
-	lookCrowded, lookAlone = 16, 2048
+	lookCrowded, lookAlone = 2, 2048
+	// yields is how many turns other processes get until another goroutine of this one gets one.
+	yields = 64
 	// asideEvery is how many times one looks here until once somewhere else.
 	asideEvery = 16
 	// batch is how many frames of one peer are taken before those of the next.
@@ -32,27 +34,8 @@ func (e *Endpoint) Look(woken <-chan struct{}, entered bool) {
 	if !entered && !e.claim(woken) {
 		return
 	}
-	e.look(woken, nil, lookFor)
+	e.look(woken, lookFor)
 	e.work()
-}
-
-// Watch is Look until ready returns true. Where another goroutine looks, it only waits for that.
-func (e *Endpoint) Watch(ready func() bool, entered bool) {
-	if entered || e.claim(nil) {
-		e.look(nil, ready, lookFor)
-		e.work()
-		return
-	}
-	turn := e.turn
-	var p patience
-	for n := 1; !ready(); n++ {
-		if n%turn == 0 {
-			if p.over(lookFor) {
-				return
-			}
-			rest(n/turn%16 == 0)
-		}
-	}
 }
 
 // claim makes the caller the one who looks, unless another goroutine does that waits too.
@@ -96,12 +79,12 @@ func (e *Endpoint) Poll() bool {
 	return did
 }
 
-// look looks until there is something in woken, or ready returns true, or nothing has come for a while; either may be nil. The caller has entered.
-func (e *Endpoint) look(woken <-chan struct{}, ready func() bool, long time.Duration) {
+// look looks until there is something in woken, which may be nil, or nothing has come for a while. The caller has entered.
+func (e *Endpoint) look(woken <-chan struct{}, long time.Duration) {
 	var p patience
 	turn := e.turn
-	for n := 1; !woke(woken) && (ready == nil || !ready()); n++ {
-		if e.poll() || n%asideEvery == 0 && e.aside != nil && (woken != nil || ready != nil) && e.aside() {
+	for n := 1; !woke(woken); n++ {
+		if e.poll() || n%asideEvery == 0 && e.aside != nil && woken != nil && e.aside() {
 			n, p = 0, patience{}
 			if e.bulk.waits.Load() > 0 {
 				e.leave()
@@ -112,7 +95,7 @@ func (e *Endpoint) look(woken <-chan struct{}, ready func() bool, long time.Dura
 			}
 			continue
 		}
-		if woken == nil && ready == nil && e.wanted.Load() {
+		if woken == nil && e.wanted.Load() {
 			break
 		}
 		if n%turn != 0 {
@@ -122,7 +105,7 @@ func (e *Endpoint) look(woken <-chan struct{}, ready func() bool, long time.Dura
 			e.leave()
 			return
 		}
-		rest(n/turn%16 == 0)
+		rest(n/turn%yields == 0)
 	}
 	e.leave()
 }
@@ -176,7 +159,7 @@ sleep:
 		}
 		e.up.Store(true)
 		e.wanted.Store(false)
-		e.look(nil, nil, sleepAfter)
+		e.look(nil, sleepAfter)
 		e.work()
 		e.up.Store(false)
 	}
