@@ -63,6 +63,11 @@ func (s *Snapshot) Blocking(g *grid.Grid) error {
 // before there is something to put. So the fence is over when the step is, and each block is put as soon as it is
 // computed, while it is in the cache; with all blocks as input here too, as in the original, snapshots cost half
 // as much again.
+//
+// All of them go before the tasks of the waves, if those have an order. Otherwise, as the youngest, they would come
+// last: the epoch would be opened when all blocks are computed, and the puts would be one more pass over a matrix that does
+// not fit into the cache. Measured with 2048 x 2048 cells in blocks of 256 x 256: a put began 3 to 5 ms after its block was
+// computed, and took 70 to 110 µs instead of 45 to 60.
 func (s *Snapshot) spawn(w *sweep) {
 	fence := func(t *task.Task) error { return tampi.Iwait(t, s.win.Ifence(0)) }
 	all := []deps.Access{deps.InOut(s)} // s stands for the window
@@ -71,21 +76,21 @@ func (s *Snapshot) spawn(w *sweep) {
 			all = append(all, deps.In(&row[c]))
 		}
 	}
-	w.spawn("open epoch", fence, all[0])
+	w.spawnSoonest("open epoch", fence, all[0])
 	n := s.next
 	if n == 0 {
-		w.spawn("put header", func(*task.Task) error {
+		w.spawnSoonest("put header", func(*task.Task) error {
 			return s.putHeader(w.grid, n)
 		}, deps.Concurrent(s))
 	}
 	for r := range w.grid.BlockRows() {
 		for c := range w.grid.BlockCols() {
-			w.spawn("put block", func(*task.Task) error {
+			w.spawnSoonest("put block", func(*task.Task) error {
 				return s.putBlock(w.grid, n, r, c)
 			}, deps.In(&w.reps[r+1][c]), deps.Concurrent(s))
 		}
 	}
-	w.spawn("close epoch", fence, all...)
+	w.spawnSoonest("close epoch", fence, all...)
 	s.next++
 }
 

@@ -15,6 +15,9 @@ import (
 // sentinel stands for the cells of a block, or of a piece of a ghost row, in accesses. Its value means nothing.
 type sentinel byte
 
+// soonest is the priority of what goes before the tasks of all waves.
+const soonest = math.MaxInt32
+
 // sweep is what the tasks of one run share.
 type sweep struct {
 	t        *task.Task // the main task of this rank: all others are its children
@@ -60,7 +63,7 @@ func newSweep(t *task.Task, s *Solver, progress func()) *sweep {
 	g := s.cfg.Grid
 	w := &sweep{t: t, grid: g, kernel: s.cfg.Kernel, halo: s.halo, progress: progress}
 	if w.ordered = wantsOrder(g); w.ordered {
-		w.priority = math.MaxInt32
+		w.priority = soonest - 1
 	}
 	w.reps = make([][]sentinel, g.BlockRows()+2)
 	for r := range w.reps {
@@ -128,6 +131,15 @@ func (w *sweep) compute(r, c int) {
 	}
 	w.accs = a
 	w.spawn("block", w.block[r][c], a...)
+}
+
+// spawnSoonest makes a task that goes before those of all waves, once it is ready.
+func (w *sweep) spawnSoonest(label string, body func(*task.Task) error, accs ...deps.Access) {
+	priority := 0
+	if w.ordered {
+		priority = soonest
+	}
+	w.t.SpawnWith(task.Attrs{Label: label, Priority: priority}, body, accs...)
 }
 
 // spawn makes a task of this wave.

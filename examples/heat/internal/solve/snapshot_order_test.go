@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package solve
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/comm"
+	"weft/examples/heat/internal/conf"
+	"weft/examples/heat/internal/grid"
+	"weft/examples/heat/internal/kernel"
+	"weft/examples/heat/internal/snapshot"
+	"weft/rma"
+	"weft/task"
+)
+
+// logWindow writes down what is put where, and copies nothing.
+type logWindow struct{ put func(disp int) }
+
+func (w logWindow) Put(_ comm.Buffer, _, disp int) error {
+	w.put(disp)
+	return nil
+}
+
+func (w logWindow) Fence(rma.Assert) error { return nil }
+
+func (w logWindow) Ifence(rma.Assert) *comm.Request {
+	r, complete := comm.NewRequest()
+	complete(nil)
+	return r
+}
+
+// With one worker, the next thing after the computation of a block that is to be saved is its put: nothing else has
+// gone through the cache.
+func TestBlocksArePutWhenTheyAreComputed(t *testing.T) {
+	const blocks, freq, steps = 8, 2, 5
+	l := grid.Round(1536, 1536, 1, 1536/blocks, 1536/blocks)
+	head := snapshot.Header{Layout: l, Freq: freq, Timesteps: steps, Snapshots: 1 + steps/freq}
+	var log []string // by the one worker
+	name := func(what string, n, r, c int) string {
+		return fmt.Sprintf("%s block (%d,%d) of step %d", what, r, c, n)
+	}
+	times := map[kernel.Rect]int{}
+	compute := func(_ []float64, _ int, q kernel.Rect) {
+		times[q]++
+		log = append(log, name("compute", times[q], (q.Row-1)/l.RowBlock, (q.Col-1)/l.ColBlock))
+	}
+	puts := map[int]string{0: "header"}
+	for n := range head.Snapshots {
+		for r := range blocks {
+			for c := range blocks {
+				puts[head.Offset(0, n, r, c)] = name("put", n*freq, r, c)
+			}
+		}
+	}
+	rt := task.New(task.Config{Workers: 1})
+	defer func() { require.NoError(t, rt.Close()) }()
+	err := comm.Run(context.Background(), comm.Config{Ranks: 1}, func(c *comm.Comm) error {
+		g := grid.New(l, 0)
+		require.True(t, wantsOrder(g), "the matrix is larger than the cache")
+		s, err := New(Config{Comm: c, Runtime: rt, Grid: g, Kernel: compute, Variant: conf.ITAMPI})
+		if err != nil {
+			return err
+		}
+		win := logWindow{func(disp int) { log = append(log, puts[disp]) }}
+		return s.Run(Plan{Steps: steps, Freq: freq, Save: NewSnapshot(win, head)})
+	})
+	require.NoError(t, err)
+	before := map[string]string{}
+	for i, what := range log[1:] {
+		before[what] = log[i]
+	}
+	for n := 1; n < head.Snapshots; n++ {
+		for r := range blocks {
+			for c := range blocks {
+				require.Equal(t, name("compute", n*freq, r, c), before[name("put", n*freq, r, c)], "before it was put")
+			}
+		}
+	}
+	require.Len(t, log, 1+blocks*blocks*(head.Snapshots+steps))
+}
