@@ -68,7 +68,7 @@ func (b *backing) Put(rank, off int, src comm.Buffer) error {
 	if err := b.writing(rank); err != nil {
 		return err
 	}
-	src.CopyToBytes(b.mem[rank][off:], 0)
+	src.StreamToBytes(b.mem[rank][off:])
 	return nil
 }
 
