@@ -30,8 +30,9 @@ type hub struct {
 	ranks []hubRank
 	slots [hubWidth]hubSlot
 
-	late   atomic.Int32 // operations that wait for a place
-	drains atomic.Int32 // calls of drain under way; the first one works for all
+	parted atomic.Uint64 // the last collective for which a rank has been left to another processor
+	late   atomic.Int32  // operations that wait for a place
+	drains atomic.Int32  // calls of drain under way; the first one works for all
 }
 
 // hubSlot is what the places of one collective share: the pieces of large ones. A word is seq<<pieceBits | count, and the
@@ -55,9 +56,13 @@ const (
 
 // hubRank is a rank's part of the hub.
 type hubRank struct {
-	places atomic.Pointer[[hubWidth]place] // nil until the rank's first collective
-	known  atomic.Uint64                   // some number such that all ranks have finished all collectives up to it
-	woke   atomic.Bool                     // the rank's last collective has woken a sleeping caller
+	places atomic.Pointer[[hubWidth]place] // nil until the rank's first collective; all others read it, so it is in a line of its own
+	_      [56]byte
+
+	known atomic.Uint64 // some number such that all ranks have finished all collectives up to it
+	woke  atomic.Bool   // the rank's last collective has woken a sleeping caller
+	wakes atomic.Uint32 // how many have, since it has looked often and found
+	found atomic.Uint32 // how often it has looked and found, one after the other
 
 	mu    sync.Mutex
 	next  uint64    // guarded by mu: the rank's last collective
@@ -342,14 +347,6 @@ func (h *hub) finishFor(q *place, r int, seq uint64) {
 	err = h.result(q, r, seq)
 }
 
-// watchFlat and watchLarge are how often a caller looks before it sleeps: some microseconds, as long as it takes to be
-// woken; while others copy for us, longer. Guesses.
-const (
-	watchFlat  = 1000
-	watchLarge = 8000
-	yields     = 20 // where processors are scarce, others are let run instead
-)
-
 // run goes on with a collective that me has published, as its active caller, until it is over, or until it has to be ended
 // by somebody else. It returns whether it is over, and the error.
 func (h *hub) run(c *Comm, d *collCall, seq uint64, caller bool) (bool, error) {
@@ -410,34 +407,6 @@ func (h *hub) run(c *Comm, d *collCall, seq uint64, caller bool) (bool, error) {
 			return true, err
 		}
 	}
-}
-
-// watch looks for a while whether it goes on. A caller whom me has just woken is not running yet, but next in line at me's processor: it goes
-// on when me sleeps, at once, and to look would only keep it from that, until another processor comes to take it, which takes longer.
-func (h *hub) watch(d *collCall, me int, seq uint64) bool {
-	if r := &h.ranks[me]; r.woke.Load() {
-		r.woke.Store(false)
-		return false
-	}
-	if h.procs < h.size {
-		for range yields {
-			runtime.Gosched()
-			if h.ready(d, me, seq) {
-				return true
-			}
-		}
-		return false
-	}
-	n := watchFlat
-	if d.large {
-		n = watchLarge
-	}
-	for range n {
-		if h.ready(d, me, seq) {
-			return true
-		}
-	}
-	return false
 }
 
 // agreed checks that the ranks are in the same collective, as far as this one depends on them, and notes how far they are. The

@@ -269,3 +269,20 @@ func TestPieces(t *testing.T) {
 		}
 	}
 }
+
+// Ranks that wake each other at one processor try to part, more and more seldom, and never give it up.
+func TestHubParts(t *testing.T) {
+	h := newHub(nil, 2)
+	r := &h.ranks[0]
+	var tries []int
+	for n := 1; n <= 3*seldom; n++ {
+		r.woke.Store(true)
+		if h.part(r, uint64(n)) {
+			tries = append(tries, n)
+			require.EqualValues(t, n+1, h.parted.Load())
+		}
+		require.False(t, r.woke.Load())
+	}
+	want := []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 12288}
+	require.Equal(t, want, tries)
+}
