@@ -37,6 +37,8 @@ const (
 	othersWait = time.Millisecond
 	// batch is how much is read from one peer before the next one has its turn: so many system calls.
 	batch = 8
+	// askAnyway is after how many looks the set is asked though all sockets are read directly, or though what is read directly always has something.
+	askAnyway = 16
 )
 
 // The bits of eyes.word.
@@ -62,6 +64,7 @@ type eyes struct {
 	fired  atomic.Bool  // outer has spoken, and was heard
 	gaveUp atomic.Int64 // when somebody did, who sleeps since
 	full   atomic.Int32 // sockets that are to take more when they can
+	open   atomic.Int32 // sockets in inner
 	ended  atomic.Bool
 
 	// Of who looks.
@@ -70,6 +73,8 @@ type eyes struct {
 	left     time.Duration // when somebody left, since epoch
 	turn     int           // constant after Crowd
 	lookFor  time.Duration // likewise
+	talkers  [2]*socket    // read without asking the set: package comment, "Who looks"
+	unasked  int           // looks since the set was asked
 	arrivals [32]unix.EpollEvent
 }
 
@@ -339,6 +344,22 @@ func (y *eyes) sleeper() {
 
 // poll delivers what is there and reports whether it was anything. The caller looks.
 func (y *eyes) poll() (did bool) {
+	direct := int32(0)
+	for _, s := range y.talkers {
+		if s != nil {
+			direct++
+			did = s.take() || did
+		}
+	}
+	if y.unasked++; direct > 0 && y.unasked < askAnyway && (did || direct == y.open.Load() && y.full.Load() == 0) {
+		return did
+	}
+	y.unasked = 0
+	return y.ask() || did
+}
+
+// ask delivers what the set says that there is.
+func (y *eyes) ask() (did bool) {
 	for i := range epollNow(y.inner, y.arrivals[:]) {
 		ev := &y.arrivals[i]
 		p := y.e.peers[ev.Fd]
@@ -349,11 +370,32 @@ func (y *eyes) poll() (did bool) {
 		if ev.Events&unix.EPOLLOUT != 0 {
 			did = p.flush() || did
 		}
-		if ev.Events&^unix.EPOLLOUT != 0 {
-			did = s.take() || did
+		if ev.Events&^unix.EPOLLOUT != 0 && s.take() {
+			did = true
+			y.listen(s)
 		}
 	}
 	return did
+}
+
+// listen makes s the socket that is read first. Where there are no more than two, both are.
+func (y *eyes) listen(s *socket) {
+	switch {
+	case s.over || s == y.talkers[0]:
+	case y.open.Load() <= int32(len(y.talkers)):
+		y.talkers[0], y.talkers[1] = s, y.talkers[0]
+	default:
+		y.talkers = [2]*socket{s}
+	}
+}
+
+// deaf ends that: s has ended.
+func (y *eyes) deaf(s *socket) {
+	for i := range y.talkers {
+		if y.talkers[i] == s {
+			y.talkers[i] = nil
+		}
+	}
 }
 
 // end ends the eyes, when the peers are closed: nobody looks behind this.

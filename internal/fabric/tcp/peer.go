@@ -220,7 +220,7 @@ func (p *peer) flush() (did bool) {
 		p.writing = true
 		p.mu.Unlock()
 
-		n, err := p.sock.gather(items)
+		n, err := p.sock.writeAll(items)
 		did = did || n > 0
 		written := 0
 		for written < len(items) && items[written].cut(&n) {

@@ -26,8 +26,8 @@ type socket struct {
 	full   bool // guarded by peer.mu: there is more to be written when it can take it
 
 	// Of who has set peer.writing.
-	small [headSize + directCopy]byte
-	bufs  [][]byte
+	small  [headSize + directCopy]byte
+	gather gathering
 }
 
 const (
@@ -59,6 +59,7 @@ func newSocket(p *peer, c net.Conn) *socket {
 // watch has the socket looked at.
 func (s *socket) watch() {
 	s.p.looked.Store(s)
+	s.p.e.eyes.open.Add(1)
 	_ = unix.EpollCtl(s.p.e.eyes.inner, unix.EPOLL_CTL_ADD, s.fd, s.events(unix.EPOLLIN))
 }
 
@@ -87,15 +88,18 @@ func (s *socket) take() (did bool) {
 	}
 	for range batch {
 		room := s.in.room()
-		n, err := unix.Read(s.fd, room)
+		n, errno := recvNow(s.fd, room)
+		var err error
 		switch {
-		case err == unix.EINTR:
+		case errno == unix.EINTR:
 			continue
-		case err == unix.EAGAIN:
+		case errno == unix.EAGAIN:
 			return did
-		case err == nil && n == 0:
+		case errno != 0:
+			err = errno
+		case n == 0:
 			err = errNoGoodbye
-		case err == nil:
+		default:
 			err = s.in.took(n)
 		}
 		did = true
@@ -115,6 +119,8 @@ func (s *socket) end(err error) {
 	p := s.p
 	s.over = true
 	_ = unix.EpollCtl(p.e.eyes.inner, unix.EPOLL_CTL_DEL, s.fd, nil)
+	p.e.eyes.open.Add(-1)
+	p.e.eyes.deaf(s)
 	p.mu.Lock()
 	if p.mute != nil {
 		err = p.mute
@@ -157,41 +163,35 @@ func (s *socket) close() {
 func (s *socket) write(kind uint32, f *fabric.Frame) (int, error) {
 	head := appendHead(s.small[:0], kind, f)
 	if len(f.Data) <= directCopy {
-		return s.once(append(head, f.Data...))
+		head = append(head, f.Data...)
+		return written(sendNow(s.fd, head))
 	}
-	return s.once(head, f.Data)
+	s.gather.add(head)
+	s.gather.add(f.Data)
+	return s.gathered()
 }
 
-// gather is write for what is queued.
-func (s *socket) gather(items []*item) (int, error) {
-	s.bufs = s.bufs[:0]
+// writeAll is write for what is queued.
+func (s *socket) writeAll(items []*item) (int, error) {
+	n := 0
 	for _, it := range items {
 		for _, b := range [2][]byte{it.head, it.data} {
-			if len(b) > 0 && len(s.bufs) < maxGather {
-				s.bufs = append(s.bufs, b)
+			if len(b) > 0 && n < maxGather {
+				s.gather.add(b)
+				n++
 			}
 		}
 	}
-	n, err := s.once(s.bufs...)
-	clear(s.bufs)
-	return n, err
+	return s.gathered()
 }
 
-func (s *socket) once(bufs ...[]byte) (n int, err error) {
-	for {
-		if len(bufs) == 1 {
-			n, err = unix.Write(s.fd, bufs[0])
-		} else {
-			n, err = unix.Writev(s.fd, bufs)
-		}
-		switch err {
-		case unix.EINTR:
-			continue
-		case unix.EAGAIN:
-			return 0, nil
-		case nil:
-			return n, nil
-		}
-		return 0, err
+// gathered writes what was added to gather. A signal interrupts none of these calls, since none waits; so it is not written again.
+func (s *socket) gathered() (int, error) { return written(s.gather.sendNow(s.fd)) }
+
+// written is the result of a system call that may have found no room.
+func written(n int, errno unix.Errno) (int, error) {
+	if errno != 0 && errno != unix.EAGAIN && errno != unix.EINTR {
+		return 0, errno
 	}
+	return n, nil
 }

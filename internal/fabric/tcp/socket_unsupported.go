@@ -22,4 +22,4 @@ func (*socket) shut(int)                                 {}
 func (*socket) silent() bool                             { return false }
 func (*socket) close()                                   {}
 func (*socket) write(uint32, *fabric.Frame) (int, error) { return 0, nil }
-func (*socket) gather([]*item) (int, error)              { return 0, nil }
+func (*socket) writeAll([]*item) (int, error)            { return 0, nil }
