@@ -305,6 +305,7 @@ func tune(c net.Conn) {
 	_ = t.SetNoDelay(true)
 	_ = t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: keepIdle, Interval: keepInterval, Count: keepCount})
 	limitUnacknowledged(t)
+	tuneNear(t)
 }
 
 // Drop ends everything with a peer, which the layer above knows to be lost.
