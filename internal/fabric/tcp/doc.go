@@ -47,29 +47,28 @@
 // a thread for each message though somebody waits for it with open eyes. One goroutine at a time looks at them, reads, and writes what is queued: the
 // one that has set the bit "looking" of eyes.word. That is a rank that waits (Look, for some time), an idle worker (Poll), or else the sleeper, a goroutine of
 // the endpoint. The sleeper waits, in Go's poller, for a second set (outer), which has only inner in it, and that one-shot: armed, outer speaks once
-// and is then silent until it is armed again. Arming it when inner is ready makes it speak at once.
+// and is then silent until it is armed again. The states of this:
 //
-//	L1 who leaves arms, unless it is armed         S1 the sleeper, up, sets fired     C1 who wants something done
-//	L2 he takes "looking" back, if "called" is     S2 it sets "called" (C1), and         sets "called"
-//	   not set                                        looks if nobody does            C2 if nobody looked, he enters,
-//	L3 else he clears "called", serves (takes                                            and leaves: L1
-//	   note of fired, of memory to let go of),
-//	   and goes to L1
+//	            enter                     leave: arm (L1), take looking back (L2)
+//	nobody ─────────────► somebody looks ──────────────────────────────────────► nobody, armed ──outer speaks──► the sleeper looks
+//	  ▲                      │  ▲  │ leave, having found something rapidly
+//	  │                      │  │  └───────────────────────────────────────────► nobody, guarded ──1 ms──► the guard looks, and arms
+//	  │                      │  └── called, or fired: serve (L3), and leave again
+//	  └──────────────────────┘
 //
-// Nothing that comes is left lying. If outer is armed behind L2, it speaks for what has come, and for what comes. If the one who leaves only believes so,
-// because outer has spoken to a sleeper that has not got to S2: then the sleeper either finds nobody at S2, and looks, or sets "called" before L2, which
-// then fails, and L3 takes note. The two bits are in one word for this: with two, who leaves could see no call and the caller somebody who looks. The same holds
-// for a socket that was full: what is to be written is announced to inner before C1.
+// README.md has the steps, the bad schedule that each prevents, and why nothing that comes is left lying.
 //
-// A rank in a ping-pong would arm and disarm with each message, for a system call each. So there is an exception to L1: who has found what he waited for, as
-// he has less than rapid ago, leaves without arming, and sees to it that a timer runs, the guard. When it comes and somebody looks, it comes again; else it
-// looks and arms, or somebody has just left, and it comes again. So what comes behind the last of many rapid looks may lie for guardAfter, once. There is no
-// such exception while a socket is full, or when somebody has given up looking lately, and may be asleep until somebody else delivers what he waits for.
+// Who looks reads the sockets that spoke last without asking inner for them (talkers), and if ranks take turns rapidly, these are taken out of inner until
+// somebody arms (apart): a message then costs one system call to write it and one to read it.
 //
 // Who looks makes room for others: for goroutines of this process now and then, for other processes at every look if there are more ranks than processors, and
 // else only after longer than an answer takes. The sleeper makes way for a rank (wanted), and looks on only where the rest of a piece is to come.
 //
 // Connections under TLS, and all of them on other systems, have a reader and a writer goroutine each, and Go's poller wakes them.
+//
+// # Connections within the machine
+//
+// They are neither paced nor congested, and have buffers for a large message, where the machine lets programs have such (near_linux.go).
 //
 // # Invariants
 //

@@ -29,7 +29,7 @@ const (
 	turnCrowded, turnAlone = 1, 160
 	// And so many times until other goroutines get theirs, and the time is looked at.
 	turnHere, turnTime = 256, 32
-	// rapid is how soon one who looks is expected to come again if he did so before, and guardAfter what happens otherwise: package comment, "Who looks".
+	// rapid is how soon one who looks is expected to come again if he did so before, and guardAfter what happens otherwise: README.md.
 	// It is long, since while ranks look rapidly the guard costs them a moment each time.
 	rapid      = 50 * time.Microsecond
 	guardAfter = time.Millisecond
@@ -37,8 +37,6 @@ const (
 	othersWait = time.Millisecond
 	// batch is how much is read from one peer before the next one has its turn: so many system calls.
 	batch = 8
-	// askAnyway is after how many looks the set is asked though all sockets are read directly, or though what is read directly always has something.
-	askAnyway = 16
 )
 
 // The bits of eyes.word.
@@ -73,8 +71,9 @@ type eyes struct {
 	left     time.Duration // when somebody left, since epoch
 	turn     int           // constant after Crowd
 	lookFor  time.Duration // likewise
-	talkers  [2]*socket    // read without asking the set: package comment, "Who looks"
+	talkers  [2]*socket    // read without asking the set: README.md
 	unasked  int           // looks since the set was asked
+	streak   int           // rapid looks in a row
 	arrivals [32]unix.EpollEvent
 }
 
@@ -139,7 +138,7 @@ func (y *eyes) enter() bool {
 	}
 }
 
-// leave ends that. found: it was worth it. (L1 to L3 of the package comment.)
+// leave ends that. found: it was worth it. (L1 to L3 of README.md.)
 func (y *eyes) leave(found bool) {
 	for {
 		y.settle(found)
@@ -168,9 +167,14 @@ func (y *eyes) settle(found bool) {
 	case y.armed || y.ended.Load():
 	case !soon:
 		y.arm(true)
-	case !y.guarded:
-		y.guarded = true
-		y.guard.Reset(guardAfter)
+	default:
+		if y.streak++; y.streak == apartAfter {
+			y.setApart(true)
+		}
+		if !y.guarded {
+			y.guarded = true
+			y.guard.Reset(guardAfter)
+		}
 	}
 }
 
@@ -179,6 +183,8 @@ func (y *eyes) arm(on bool) {
 	ev := unix.EpollEvent{Events: unix.EPOLLONESHOT}
 	if on {
 		ev.Events |= unix.EPOLLIN
+		y.setApart(false) // before it: what comes must be heard
+		y.streak = 0
 	}
 	_ = unix.EpollCtl(y.outer, unix.EPOLL_CTL_MOD, y.inner, &ev)
 	y.armed = on
@@ -339,62 +345,6 @@ func (y *eyes) sleeper() {
 		y.look(nil, sleepAfter)
 		y.leave(false)
 		y.up.Store(false)
-	}
-}
-
-// poll delivers what is there and reports whether it was anything. The caller looks.
-func (y *eyes) poll() (did bool) {
-	direct := int32(0)
-	for _, s := range y.talkers {
-		if s != nil {
-			direct++
-			did = s.take() || did
-		}
-	}
-	if y.unasked++; direct > 0 && y.unasked < askAnyway && (did || direct == y.open.Load() && y.full.Load() == 0) {
-		return did
-	}
-	y.unasked = 0
-	return y.ask() || did
-}
-
-// ask delivers what the set says that there is.
-func (y *eyes) ask() (did bool) {
-	for i := range epollNow(y.inner, y.arrivals[:]) {
-		ev := &y.arrivals[i]
-		p := y.e.peers[ev.Fd]
-		s := p.looked.Load()
-		if s == nil {
-			continue
-		}
-		if ev.Events&unix.EPOLLOUT != 0 {
-			did = p.flush() || did
-		}
-		if ev.Events&^unix.EPOLLOUT != 0 && s.take() {
-			did = true
-			y.listen(s)
-		}
-	}
-	return did
-}
-
-// listen makes s the socket that is read first. Where there are no more than two, both are.
-func (y *eyes) listen(s *socket) {
-	switch {
-	case s.over || s == y.talkers[0]:
-	case y.open.Load() <= int32(len(y.talkers)):
-		y.talkers[0], y.talkers[1] = s, y.talkers[0]
-	default:
-		y.talkers = [2]*socket{s}
-	}
-}
-
-// deaf ends that: s has ended.
-func (y *eyes) deaf(s *socket) {
-	for i := range y.talkers {
-		if y.talkers[i] == s {
-			y.talkers[i] = nil
-		}
 	}
 }
 

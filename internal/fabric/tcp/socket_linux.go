@@ -23,7 +23,8 @@ type socket struct {
 
 	dead   bool // guarded by peer.mu: to be closed
 	closed bool // guarded by peer.mu: fd is another file now, perhaps
-	full   bool // guarded by peer.mu: there is more to be written when it can take it
+	full   bool // guarded by peer.mu: there is more to be written when it can take it; then it is not apart
+	apart  bool // guarded by peer.mu, set by who looks: not in inner, since he reads it without being told
 
 	// Of who has set peer.writing.
 	small  [headSize + directCopy]byte
@@ -73,12 +74,31 @@ func (s *socket) wait(full bool) {
 		return
 	}
 	s.full = full
-	which, n := uint32(unix.EPOLLIN), int32(-1)
+	which, n, how := uint32(unix.EPOLLIN), int32(-1), unix.EPOLL_CTL_MOD
 	if full {
 		which, n = unix.EPOLLIN|unix.EPOLLOUT, 1
+		if s.apart {
+			how = unix.EPOLL_CTL_ADD
+			s.apart = false
+		}
 	}
 	s.p.e.eyes.full.Add(n)
-	_ = unix.EpollCtl(s.p.e.eyes.inner, unix.EPOLL_CTL_MOD, s.fd, s.events(which))
+	_ = unix.EpollCtl(s.p.e.eyes.inner, how, s.fd, s.events(which))
+}
+
+// setApart takes the socket out of the set, unless it is full, or has it back there. The caller looks.
+func (s *socket) setApart(on bool) {
+	s.p.mu.Lock()
+	defer s.p.mu.Unlock()
+	if s.apart == on || s.closed || s.over || s.full {
+		return
+	}
+	s.apart = on
+	how := unix.EPOLL_CTL_ADD
+	if on {
+		how = unix.EPOLL_CTL_DEL
+	}
+	_ = unix.EpollCtl(s.p.e.eyes.inner, how, s.fd, s.events(unix.EPOLLIN))
 }
 
 // take reads what is there, and reports whether it was anything. The caller looks.
