@@ -8,6 +8,3 @@ package tcp
 import "net"
 
 func limitUnacknowledged(*net.TCPConn) {}
-
-// tuneNear leaves connections within the machine as they are.
-func tuneNear(*net.TCPConn) {}
