@@ -23,6 +23,7 @@ type events struct {
 	annotator *annotator     // nil if Go's own tools are not to know tasks
 	sampler   *event.Sampler // nil if all tasks are recorded
 	linking   uint64         // task that is being registered
+	stacks    *spawnStacks   // nil if stacks of spawns are not recorded
 
 	id, idEnd uint64 // numbers for tasks: the next one, and where they end
 }
@@ -40,6 +41,7 @@ func (rt *Runtime) observe(rec *event.Recorder) {
 	rt.ev = rec.Shared(event.Place{Kind: event.OtherPlace, Group: group})
 	for _, s := range rt.slots.all {
 		s.ev = &events{rec: rec, ring: rec.Ring(event.Place{Kind: event.SlotPlace, Group: group, Index: s.id}), specs: event.NewSpecCache(rec.Names()), sampler: rec.Sampler()}
+		s.ev.stacks = newStacks(rec)
 		if rec.Annotate() && !rt.cfg.Lint { // else bodies would meet in the contexts of Go's tools
 			s.ev.annotator = new(annotator)
 		}
@@ -103,7 +105,11 @@ func (e *events) spawned(c *Task, accs []deps.Access, flags uint8) {
 		flags |= event.SpawnedReady
 		e.ready = c.id
 	}
-	e.put(event.Spawned, c.id, c.parent.id, c.describe(e.specs, flags))
+	stack := uint32(0)
+	if e.stacks != nil {
+		stack = e.stackOf(c.parent)
+	}
+	e.put(event.Spawned, c.id, c.parent.id, c.describe(e.specs, stack, flags))
 	if len(accs) == 0 || !e.ring.Wants.Has(event.Access) {
 		return
 	}
@@ -115,8 +121,9 @@ func (e *events) spawned(c *Task, accs []deps.Access, flags uint8) {
 }
 
 // describe packs what Spawned says of c besides its number and its parent.
-func (c *Task) describe(specs interface{ Spec(event.Origin) uint32 }, flags uint8) uint64 {
+func (c *Task) describe(specs interface{ Spec(event.Origin) uint32 }, stack uint32, flags uint8) uint64 {
 	o := c.origin()
+	o.Stack = stack
 	priority := int32(0)
 	if c.flags != 0 {
 		if c.flags&flagRare != 0 {
@@ -132,7 +139,8 @@ func (c *Task) describe(specs interface{ Spec(event.Origin) uint32 }, flags uint
 			flags |= event.SpawnedOnReady
 		}
 	}
-	return event.SpawnedC(specs.Spec(o), priority, flags)
+	c.spec = specs.Spec(o)
+	return event.SpawnedC(c.spec, priority, flags)
 }
 
 // newMain returns a number for the main task of a run; zero if it is not recorded.
@@ -150,7 +158,7 @@ func (rt *Runtime) spawnedMain(t *Task) {
 	}
 	rec := rt.cfg.Trace
 	t.id = t.run.id
-	rt.ev.Put(event.Spawned, t.id, 0, t.describe(rec.Names(), event.SpawnedMain))
+	rt.ev.Put(event.Spawned, t.id, 0, t.describe(rec.Names(), rt.stackOfRun(), event.SpawnedMain))
 }
 
 // queued records that t may start, or be resumed. It comes before others can take t.

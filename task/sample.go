@@ -28,7 +28,7 @@ func (e *events) skips(c *Task, flags uint8) bool {
 	if flags&event.SpawnedLoop != 0 || e.sampler.Take() {
 		return false
 	}
-	c.id = 0
+	c.id, c.spec = 0, 0
 	e.fresh = false
 	e.sampler.Skip(c.origin())
 	return true

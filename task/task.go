@@ -62,7 +62,8 @@ type Task struct {
 	cost     int       // by flagRare
 	final    bool      // by flagRare: Attrs.Final, of the task or of one above it
 	id       uint64    // in a recording; zero if not recorded
-	_        [1]uint64 // to a whole number of cache lines: TestTaskSize
+	spec     uint32    // its origin there; zero if its spawn is not recorded
+	_        [1]uint32 // to a whole number of cache lines: TestTaskSize
 }
 
 // Values of Task.flags.

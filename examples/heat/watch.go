@@ -45,7 +45,7 @@ func newWatch(cfg *conf.Watch, annotate bool) (*watch, error) {
 		}
 		return &watch{cfg: cfg, recorder: rec, rank: -1}, nil
 	}
-	o, err := observe.New(observe.Config{Graph: kept, Annotate: annotate, File: cfg.Trace})
+	o, err := observe.New(observe.Config{Graph: kept, Stacks: cfg.Profile != "" || cfg.HTTP != "", Annotate: annotate, File: cfg.Trace})
 	if err != nil {
 		return nil, &conf.UsageError{Err: err}
 	}

@@ -15,6 +15,7 @@ type Origin struct {
 	Label string
 	Site  uintptr // program counter of the spawn; zero if not known
 	Body  uintptr // program counter of the body
+	Stack uint32  // of the spawn, by its number; zero if not known
 }
 
 // Names are the texts of a recording, by number. Events have the numbers. Any goroutine may use them.
@@ -22,6 +23,7 @@ type Names struct {
 	mu      sync.Mutex
 	specs   []Origin          // number 1 is at 0. +checklocks:mu
 	specIDs map[Origin]uint32 // +checklocks:mu
+	stacks  stacks            // +checklocks:mu
 }
 
 // Spec returns the number of an origin. The same origin has the same number.
@@ -71,7 +73,7 @@ func NewSpecCache(n *Names) *SpecCache { return &SpecCache{names: n} }
 
 // Spec is Names.Spec.
 func (c *SpecCache) Spec(o Origin) uint32 {
-	s := &c.slots[(o.Body>>4^o.Site>>2)%uintptr(len(c.slots))]
+	s := &c.slots[(o.Body>>4^o.Site>>2^uintptr(o.Stack))%uintptr(len(c.slots))]
 	if s.id == 0 || s.origin != o {
 		s.id, s.origin = c.names.Spec(o), o
 	}

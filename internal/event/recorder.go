@@ -39,6 +39,8 @@ type Options struct {
 	Sample int
 	// Patient makes who records wait for room where a ring is full. It is for tests that need all events: what is recorded then goes at the pace of the sinks.
 	Patient bool
+	// Stacks asks runtimes to record the stack of the spawn of each task that is recorded: Origin.Stack.
+	Stacks bool
 	// Annotate asks runtimes to make tasks known to Go's own tools as well: labels of CPU samples, and regions of runtime/trace.
 	Annotate bool
 	// Wants are the kinds that are recorded. 0 means all.
@@ -67,6 +69,7 @@ type Recorder struct {
 	ring     int
 	sample   int
 	annotate bool
+	stacks   bool
 	patient  bool
 	wants    Set
 	sinks    []Sink
@@ -115,7 +118,7 @@ func New(o Options) (*Recorder, error) {
 	if o.Every < 0 {
 		return nil, fmt.Errorf("event: sinks are to get events every %v; legal are positive times, and 0 for %v", o.Every, drainTurn)
 	}
-	r := &Recorder{annotate: o.Annotate, patient: o.Patient, ring: o.Ring, sample: o.Sample, wants: o.Wants & All, sinks: o.Sinks, clock: newClock(),
+	r := &Recorder{annotate: o.Annotate, stacks: o.Stacks, patient: o.Patient, ring: o.Ring, sample: o.Sample, wants: o.Wants & All, sinks: o.Sinks, clock: newClock(),
 		work: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
 	for _, k := range r.sinks {
 		k.Begin(r)

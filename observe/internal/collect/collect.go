@@ -23,7 +23,6 @@ package collect
 
 import (
 	"fmt"
-	"math"
 	"sync"
 	"time"
 
@@ -40,7 +39,7 @@ type Config struct {
 
 // Wants are the kinds of events that a collector needs.
 func (c Config) Wants() event.Set {
-	w := event.Of(event.Lost, event.Spawned, event.Ready, event.Started, event.Skipped, event.Ended, event.Released, event.Completed,
+	w := event.Of(event.Lost, event.Spawned, event.Again, event.Ready, event.Started, event.Skipped, event.Ended, event.Released, event.Completed,
 		event.Blocked, event.Unblocked, event.Resumed, event.Parked, event.Unparked,
 		event.SendPosted, event.RecvPosted, event.RequestDone, event.CollectiveBegun, event.EpochClosing, event.Bound, event.RunOfRank)
 	if c.Graph > 0 {
@@ -81,7 +80,8 @@ type Collector struct {
 	ending   []ending           // tasks whose end has come before some of their other events. +checklocks:mu
 	passed   map[uint64]int64   // tasks that were counted without waiting for their Released. +checklocks:mu
 	broken   uint64             // tasks that events of were missing. +checklocks:mu
-	loops    map[uint64]origin  // of recorded tasks, which run again under other numbers. +checklocks:mu
+	loops    map[uint64]origin  // of recorded tasks, which run again under other numbers: those that have not. +checklocks:mu
+	early    map[uint64]uint64  // of these, those of which it came that they run again before they themselves; under which number. +checklocks:mu
 	kinds    map[uint32]*Kind   // by spec. +checklocks:mu
 	slots    map[place]*slot    // +checklocks:mu
 	requests map[uint64]request // not complete. +checklocks:mu
@@ -116,45 +116,9 @@ type request struct {
 // New returns a collector. Begin comes before its first event.
 func New(cfg Config) *Collector {
 	return &Collector{
-		cfg: cfg, live: map[uint64]*live{}, loops: map[uint64]origin{}, kinds: map[uint32]*Kind{}, slots: map[place]*slot{},
+		cfg: cfg, live: map[uint64]*live{}, loops: map[uint64]origin{}, early: map[uint64]uint64{}, kinds: map[uint32]*Kind{}, slots: map[place]*slot{},
 		requests: map[uint64]request{}, ranks: map[uint64]int{}, passed: map[uint64]int64{}, graph: newKept(cfg.Graph),
 	}
-}
-
-// scaled returns copies of what is known by origin, made to stand for the tasks that are not recorded as well. Of the tasks of an origin, the
-// number of those that are recorded and of those that are not is exact; what they have done is that of the recorded ones, in the
-// proportion of the two. So the sums are right on average, and main tasks, which are always recorded, stand for themselves. An origin of which no task
-// was recorded has a number and nothing else. +checklocks:c.mu
-func (c *Collector) scaled() map[uint32]*Kind {
-	m := make(map[uint32]*Kind, len(c.kinds))
-	for spec, k := range c.kinds {
-		x := *k
-		m[spec] = &x
-	}
-	for spec, n := range c.rec.Skipped() {
-		k := m[spec]
-		if k == nil {
-			k = new(Kind)
-			m[spec] = k
-		}
-		if k.begun == 0 {
-			k.Sum.Count = int64(n)
-			continue
-		}
-		k.multiply(1 + float64(n)/float64(k.begun))
-	}
-	return m
-}
-
-// multiply makes what is known stand for so many times the tasks.
-func (k *Kind) multiply(f float64) {
-	k.Sum.Count = int64(math.Round(float64(k.Sum.Count) * f))
-	k.Sum.Scale(f)
-	for _, d := range []*dist.D{&k.Run, &k.Deps, &k.Ready, &k.Blocked, &k.Bound} {
-		d.Multiply(f)
-	}
-	k.Failed = int64(math.Round(float64(k.Failed) * f))
-	k.Skipped = int64(math.Round(float64(k.Skipped) * f))
 }
 
 // Begin implements event.Sink: it says which recording the collector is a sink of.
@@ -295,7 +259,7 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 		t.spawned, t.parent, t.spec, t.flags = when, r.B, uint32(r.C), uint8(r.C>>48)
 		c.kind(t.spec).begun++
 		if t.flags&event.SpawnedLoop != 0 {
-			c.loops[t.id] = origin{t.spec, t.parent}
+			c.repeats(t)
 		}
 		if t.flags&(event.SpawnedReady|event.SpawnedMain) != 0 {
 			t.seen |= sawReady
@@ -305,10 +269,8 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 			c.goesOn(t.parent)
 		}
 	case event.Again:
-		o := c.loops[r.B]
-		t.seen |= sawSpawned
-		t.spawned, t.parent, t.spec = when, o.parent, o.spec
-		c.kind(t.spec).begun++
+		t.spawned = when
+		c.again(r.B, t)
 	case event.Ready: // twice, if the task has an OnReady that has bound events
 		t.seen |= sawReady
 		t.ready, t.by = max(t.ready, when), r.B
@@ -547,6 +509,9 @@ func (c *Collector) notesLocked() (notes []string) {
 	}
 	if c.crowded > 0 {
 		notes = append(notes, fmt.Sprintf("More than %d tasks were live: %d events of further ones are not counted.", mostLive, c.crowded))
+	}
+	if n := c.rec.Names().Unstacked(); n > 0 {
+		notes = append(notes, fmt.Sprintf("%d times a spawn had a new stack, and there was no room for more: its tasks are without one.", n))
 	}
 	return notes
 }

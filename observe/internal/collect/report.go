@@ -13,7 +13,6 @@ import (
 	"weft/internal/event"
 	"weft/observe/internal/dist"
 	"weft/observe/internal/page"
-	"weft/observe/internal/taskprof"
 )
 
 // Group is what is known of the tasks with one label.
@@ -73,37 +72,13 @@ func (k *Kind) merge(o *Kind) {
 	k.Skipped += o.Skipped
 }
 
-func sortedSpecs(m map[uint32]*Kind) []uint32 {
+func sortedSpecs[V any](m map[uint32]V) []uint32 {
 	list := make([]uint32, 0, len(m))
 	for spec := range m {
 		list = append(list, spec)
 	}
 	slices.Sort(list)
 	return list
-}
-
-// Samples are the tasks that are over, for the profile.
-func (c *Collector) Samples() (samples []taskprof.Sample, since time.Duration, notes []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	kinds := c.scaled()
-	for _, spec := range sortedSpecs(kinds) {
-		if kinds[spec].Sum.Count == 0 {
-			continue
-		}
-		o := c.rec.Names().Origin(spec)
-		label, _ := c.nameLocked(spec)
-		s := taskprof.Sample{Label: label, Times: kinds[spec].Sum}
-		s.Times.Scale(c.rateLocked())
-		switch {
-		case o.Site != 0:
-			s.Stack = []uintptr{o.Site}
-		case o.Body != 0:
-			s.Stack = []uintptr{o.Body}
-		}
-		samples = append(samples, s)
-	}
-	return samples, c.watchedLocked(), c.notesLocked()
 }
 
 // watchedLocked is how long the recording has gone on. +checklocks:c.mu

@@ -3,12 +3,15 @@
 
 // Package taskprof makes a profile for go tool pprof of where tasks spend their time.
 //
-// A sample is a set of tasks with one label that were spawned by one stack. Its innermost frame stands for the label, so that "flat" is by
-// label and "cum" by the functions that have spawned; the frames below are those of the stack. The values are in Types.
+// A sample is a set of tasks with one label that were spawned in one way, and its frames are those of a call, as if a spawn called the task: innermost
+// the task itself, around it the functions from the spawn to the body that it was called in, around these the task of that body, and so on to who called
+// Run. So "flat" is by task and "cum" by what has spawned, as people know it from functions. A task that has a label is a frame
+// of its own, "task LABEL", at the line of its body, since bodies of several labels may be one function; one that has none is its body. The values are in Types.
 package taskprof
 
 import (
 	"cmp"
+	"encoding/binary"
 	"io"
 	"runtime"
 	"slices"
@@ -59,11 +62,24 @@ var Types = []struct{ Name, Unit string }{
 	{"comm", "nanoseconds"},
 }
 
+// A Task is what tasks of one kind are.
+type Task struct {
+	Label string  // may be empty
+	Body  uintptr // program counter of the function; zero if there is none
+}
+
+// A Spawn is a call of Spawn, or of Run.
+type Spawn struct {
+	Stack []uintptr // of the call, innermost first, as runtime.Callers gives it; the outermost is the body of By, or within it
+	By    Task      // the zero one if it was no task
+}
+
 // A Sample is a set of tasks.
 type Sample struct {
-	Label string    // not empty
-	Stack []uintptr // of the call that spawned, innermost first, as runtime.Callers gives it
-	Times Times
+	Name   string // what tasks of the kind are called: not empty
+	Task   Task
+	Spawns []Spawn // how they came to be: the spawn of the task, that of the task that called it, and so on, as far as it is known
+	Times  Times
 }
 
 // A Header says what the profile is of.
@@ -88,10 +104,12 @@ func Build(h Header, samples []Sample) (*profile.Profile, error) {
 	for _, t := range Types {
 		p.SampleType = append(p.SampleType, &profile.ValueType{Type: t.Name, Unit: t.Unit})
 	}
-	b := builder{p: p, functions: map[function]*profile.Function{}, locations: map[string]*profile.Location{}}
+	// Without a mapping, the tool looks for a binary.
+	p.Mapping = []*profile.Mapping{{ID: 1, HasFunctions: true, HasFilenames: true, HasLineNumbers: true, HasInlineFrames: true}}
+	b := builder{p: p, functions: map[function]*profile.Function{}, locations: map[place]*profile.Location{}, samples: map[string]*profile.Sample{}}
 	samples = slices.Clone(samples)
 	slices.SortStableFunc(samples, func(x, y Sample) int {
-		return cmp.Or(cmp.Compare(x.Label, y.Label), slices.Compare(x.Stack, y.Stack))
+		return cmp.Or(cmp.Compare(x.Name, y.Name), slices.CompareFunc(x.Spawns, y.Spawns, func(a, b Spawn) int { return slices.Compare(a.Stack, b.Stack) }))
 	})
 	for i := range samples {
 		b.add(&samples[i], h.Every)
@@ -112,35 +130,78 @@ type function struct {
 	name, file string
 }
 
+// place is a line of a function.
+type place struct {
+	function
+	line int
+}
+
 type builder struct {
 	p         *profile.Profile
 	functions map[function]*profile.Function
-	locations map[string]*profile.Location // by their lines, in words
+	locations map[place]*profile.Location
+	samples   map[string]*profile.Sample // by name and locations, in words
 }
 
 func (b *builder) add(s *Sample, scale int64) {
 	var locations []*profile.Location
-	frames := Frames(s.Stack)
-	leaf := runtime.Frame{Function: "task " + s.Label}
-	if len(frames) > 0 {
-		leaf.File, leaf.Line = frames[0].File, frames[0].Line
+	key := []byte(s.Name)
+	for _, f := range s.frames() {
+		l := b.location(f)
+		locations = append(locations, l)
+		key = binary.AppendUvarint(append(key, 0), l.ID)
 	}
-	for _, f := range append([]runtime.Frame{leaf}, frames...) {
-		locations = append(locations, b.location(f))
+	values := s.Times.values(scale)
+	if x := b.samples[string(key)]; x != nil { // from other places in the runtime of tasks
+		for i, v := range values {
+			x.Value[i] += v
+		}
+		return
 	}
-	b.p.Sample = append(b.p.Sample, &profile.Sample{
-		Location: locations,
-		Value:    s.Times.values(scale),
-		Label:    map[string][]string{"task": {s.Label}},
-	})
+	x := &profile.Sample{Location: locations, Value: values, Label: map[string][]string{"task": {s.Name}}}
+	b.samples[string(key)] = x
+	b.p.Sample = append(b.p.Sample, x)
+}
+
+// frames are those of a sample, innermost first.
+func (s *Sample) frames() []runtime.Frame {
+	list := s.Task.frames()
+	if len(list) == 0 {
+		list = append(list, runtime.Frame{Function: "task " + s.Name})
+	}
+	if len(s.Spawns) == 0 && s.Task.Label != "" {
+		list = append(list, Task{Body: s.Task.Body}.frames()...)
+	}
+	for _, x := range s.Spawns {
+		list = append(list, Frames(x.Stack)...)
+		if x.By.Label != "" {
+			list = append(list, x.By.frames()...)
+		}
+	}
+	return list
+}
+
+// frames are the frame that stands for a task.
+func (t Task) frames() []runtime.Frame {
+	var f runtime.Frame
+	if t.Body != 0 {
+		f, _ = runtime.CallersFrames([]uintptr{t.Body + 1}).Next() // as if it were a call at the body's beginning
+	}
+	switch {
+	case t.Label != "":
+		f.Function = "task " + t.Label
+	case f.Function == "":
+		return nil
+	}
+	return []runtime.Frame{f}
 }
 
 // location is a place of its own for each function and line: frames that the compiler has put into one are told apart.
 func (b *builder) location(f runtime.Frame) *profile.Location {
-	key := f.Function + "\x00" + f.File + "\x00" + string(rune(f.Line))
+	key := place{function{f.Function, f.File}, f.Line}
 	l := b.locations[key]
 	if l == nil {
-		l = &profile.Location{ID: uint64(len(b.p.Location) + 1), Line: []profile.Line{{Function: b.function(f), Line: int64(f.Line)}}}
+		l = &profile.Location{ID: uint64(len(b.p.Location) + 1), Mapping: b.p.Mapping[0], Line: []profile.Line{{Function: b.function(f), Line: int64(f.Line)}}}
 		b.locations[key] = l
 		b.p.Location = append(b.p.Location, l)
 	}
@@ -168,7 +229,7 @@ func Frames(stack []uintptr) []runtime.Frame {
 	for {
 		f, more := it.Next()
 		switch {
-		case f.Function == "":
+		case f.Function == "" || f.Function == "runtime.goexit":
 		case ours(f.Function):
 			if len(list) > 0 {
 				return list // the runtime of tasks, which has called the body

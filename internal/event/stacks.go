@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package event
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// Stack is where a spawn was called: the frames of the body that called it, and what task that body is of.
+type Stack struct {
+	// By is the number of the origin of the task that spawned; 0 if it was no task. The stack of that origin, if it has one, goes on
+	// from here outwards.
+	By uint32
+	// PCs are the frames, innermost first, as runtime.Callers gives them. Outermost is the body, if there are fewer than StackDepth.
+	PCs []uintptr
+}
+
+// StackDepth is how many frames of one body a stack has at most.
+const StackDepth = 24
+
+// mostStacks bounds the stacks of a recording (guess: programs have some tens; what spawns at every depth of a recursion of its own has more).
+const mostStacks = 1 << 14
+
+// stacks are the distinct stacks of a recording. Guarded by Names.mu.
+type stacks struct {
+	list []Stack // number 1 is at 0
+	ids  map[string]uint32
+	full uint64 // stacks that had no room
+}
+
+// Stack returns the number of a stack; 0 if there is no room for another one. The same stack has the same number. A spawn by a body that an
+// outer task of by was spawned from at the same place has that one's stack: so a recursion of tasks has one stack for each way
+// to get around it, not one for each depth.
+func (n *Names) Stack(by uint32, pcs []uintptr) uint32 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	key := make([]byte, 0, 4+8*len(pcs))
+	key = binary.LittleEndian.AppendUint32(key, by)
+	for _, pc := range pcs {
+		key = binary.LittleEndian.AppendUint64(key, uint64(pc))
+	}
+	if id, ok := n.stacks.ids[string(key)]; ok {
+		return id
+	}
+	for outer := by; outer != 0; { // ends: a stack is made after the origin that it is by
+		s := n.specs[outer-1].Stack
+		if s == 0 {
+			break
+		}
+		x := &n.stacks.list[s-1]
+		if x.By != 0 && slices.Equal(x.PCs, pcs) {
+			n.learnLocked(key, s)
+			return s
+		}
+		outer = x.By
+	}
+	if len(n.stacks.list) >= mostStacks {
+		n.stacks.full++
+		return 0
+	}
+	n.stacks.list = append(n.stacks.list, Stack{by, slices.Clone(pcs)})
+	id := uint32(len(n.stacks.list))
+	n.learnLocked(key, id)
+	return id
+}
+
+// learnLocked keeps the number of a stack, if the table does not get too large by that. +checklocks:n.mu
+func (n *Names) learnLocked(key []byte, id uint32) {
+	if len(n.stacks.ids) >= 4*mostStacks {
+		return
+	}
+	if n.stacks.ids == nil {
+		n.stacks.ids = map[string]uint32{}
+	}
+	n.stacks.ids[string(key)] = id
+}
+
+// StackOf returns the stack that has a number; the zero one if none has. Its frames are not to be changed.
+func (n *Names) StackOf(id uint32) Stack {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if id == 0 || int(id) > len(n.stacks.list) {
+		return Stack{}
+	}
+	return n.stacks.list[id-1]
+}
+
+// Unstacked returns how many times a stack had no room.
+func (n *Names) Unstacked() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.stacks.full
+}
+
+// StackCache is a writer's own copy of some of the numbers. It belongs to one goroutine at a time.
+type StackCache struct {
+	names *Names
+	slots [64]struct {
+		by, id uint32
+		n      int
+		pcs    [StackDepth]uintptr
+	}
+}
+
+// Stacks reports whether the stacks of spawns are to be recorded.
+func (r *Recorder) Stacks() bool { return r.stacks }
+
+// StackCache returns a cache for a writer; nil if stacks are not wanted.
+func (r *Recorder) StackCache() *StackCache {
+	if !r.stacks {
+		return nil
+	}
+	return &StackCache{names: &r.names}
+}
+
+// Stack is Names.Stack of the innermost frames.
+func (c *StackCache) Stack(by uint32, pcs []uintptr) uint32 {
+	pcs = pcs[:min(len(pcs), StackDepth)]
+	h := uint64(by)
+	for _, pc := range pcs {
+		h = (h ^ uint64(pc)) * 0x9e3779b97f4a7c15
+	}
+	s := &c.slots[h>>58]
+	if s.id == 0 || s.by != by || !slices.Equal(s.pcs[:s.n], pcs) {
+		s.id, s.by, s.n = c.names.Stack(by, pcs), by, copy(s.pcs[:], pcs)
+	}
+	return s.id
+}
