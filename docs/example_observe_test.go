@@ -23,7 +23,7 @@ func Example_observe() {
 		return nil
 	}
 	run := func() error {
-		o, err := observe.New(observe.Config{Graph: 10_000})
+		o, err := observe.New(observe.Config{Graph: 10_000, Stacks: true})
 		if err != nil {
 			return err
 		}

@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The weft authors
 # SPDX-License-Identifier: Apache-2.0
 
-# Makes the pictures of docs/profiling.md again: sh docs/pictures.sh, in the root of the repository. The picture of the live page needs
-# chromium; without it, the other pictures are made.
+# Makes the pictures of docs/profiling.md again: sh docs/pictures.sh, in the root of the repository. The pictures of the live page and of the profile need
+# chromium; without it, the others are made.
 set -eu
 cd "$(dirname "$0")/.."
 dir=$(mktemp -d)
@@ -23,7 +23,13 @@ go build -o "$dir/weft" ./cmd/weft
 command -v chromium >/dev/null || exit 0
 "$dir/heat" -size 1024 -bs 128 -timesteps 1000000 -nam-freq 0 -http 127.0.0.1:16060 &
 heat=$!
-trap 'kill $heat; rm -rf "$dir"' EXIT
+"$dir/heat" -size 1024 -bs 512 -timesteps 60 -nam-freq 0 -no-warmup -taskprofile "$dir/tasks.pb.gz"
+"$(go tool -n pprof)" -no_browser -http=127.0.0.1:16061 -sample_index=comm "$dir/tasks.pb.gz" &
+pprof=$!
+trap 'kill $heat $pprof; rm -rf "$dir"' EXIT
 sleep 6
-chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --virtual-time-budget=3000 --window-size=1200,960 \
-	--screenshot="$images/live.png" http://127.0.0.1:16060/
+shot() {
+	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --virtual-time-budget=3000 --window-size="$2" --screenshot="$images/$1" "$3"
+}
+shot live.png 1200,960 http://127.0.0.1:16060/
+shot profile-flames.png 1200,400 'http://127.0.0.1:16061/ui/flamegraph?si=comm'

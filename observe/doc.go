@@ -4,7 +4,7 @@
 // Package observe shows what the tasks of a program do, while they do it and afterwards: statistics by label, a profile for go tool pprof,
 // the graph of the tasks with its critical path, and a live page.
 //
-//	o, err := observe.New(observe.Config{Graph: 10_000})
+//	o, err := observe.New(observe.Config{Graph: 10_000, Stacks: true})
 //	rt := task.New(task.Config{Trace: o.Recorder()})
 //	go http.ListenAndServe("localhost:6060", o.Handler())
 //	err = rt.Run(ctx, main)
@@ -24,6 +24,14 @@
 //
 // Statistics and profile are of tasks that are over: their bodies have returned, what was bound to them is complete, and their descendants are
 // over. The main task of a run is one as well. What is live is on the page.
+//
+// # Stacks
+//
+// With Config.Stacks, the slot that records a spawn looks at its own stack, up to the body that it is in, and looks it up in a table of its own, then
+// of all: a stack has a number, and with label and body that is what the task's event names. What is around the body has to do with the slot, not with the task; in its
+// place is the origin of the task that the body is of, which has a stack as well. So stacks of nested tasks form a tree, whichever task ran on top of which.
+// Names.Stack folds recursions, and bounds how many there are. A task that is not sampled has no stack; one that it spawns names it by label and
+// body, and the profile then takes the stack that others of these have, if they have but one.
 //
 // # Limits
 //

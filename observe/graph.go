@@ -12,12 +12,13 @@ import (
 )
 
 // WriteProfile writes a profile for go tool pprof of what the tasks that are over have done, up to now. Its values are tasks, run, deps,
-// ready, blocked and comm, as in LabelStats: -sample_index chooses one, and run is shown if none is chosen. The innermost frame of a sample
-// stands for the label, those around it are the stack of the spawn.
+// ready, blocked and comm, as in LabelStats: -sample_index chooses one, and run is shown if none is chosen. The innermost frame of a sample is
+// the task: "task LABEL" at the line of its body, or the body if it has no label. With Config.Stacks, around it is the stack of the spawn, as if
+// that were a call, around this the task that spawned, and so on to who called Run.
 func (o *Observer) WriteProfile(w io.Writer) error {
 	o.flush()
 	samples, watched, notes := o.collector.Samples()
-	return taskprof.Write(w, taskprof.Header{Start: o.start, Duration: watched, Comments: notes}, samples)
+	return taskprof.Write(w, taskprof.Header{Program: program(), Start: o.start, Duration: watched, Comments: notes}, samples)
 }
 
 // Graph is what tasks of a run waited for, with the figures that follow from it.

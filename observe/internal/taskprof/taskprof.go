@@ -84,6 +84,7 @@ type Sample struct {
 
 // A Header says what the profile is of.
 type Header struct {
+	Program  string // what the program is called
 	Start    time.Time
 	Duration time.Duration
 	Every    int64 // one task of so many was looked at; all values are multiplied by it
@@ -105,7 +106,7 @@ func Build(h Header, samples []Sample) (*profile.Profile, error) {
 		p.SampleType = append(p.SampleType, &profile.ValueType{Type: t.Name, Unit: t.Unit})
 	}
 	// Without a mapping, the tool looks for a binary.
-	p.Mapping = []*profile.Mapping{{ID: 1, HasFunctions: true, HasFilenames: true, HasLineNumbers: true, HasInlineFrames: true}}
+	p.Mapping = []*profile.Mapping{{ID: 1, File: h.Program, HasFunctions: true, HasFilenames: true, HasLineNumbers: true, HasInlineFrames: true}}
 	b := builder{p: p, functions: map[function]*profile.Function{}, locations: map[place]*profile.Location{}, samples: map[string]*profile.Sample{}}
 	samples = slices.Clone(samples)
 	slices.SortStableFunc(samples, func(x, y Sample) int {
