@@ -43,6 +43,6 @@
 // A task's run time is by the clock: if the operating system takes the processor away, that counts as well.
 //
 // The critical path takes the times of the tasks as they were. It knows accesses, spawns, waits for children, and messages between ranks of one
-// process. Where an early Release, an event that the program ends itself, a mutex, or a request of another process orders tasks, it takes the time
+// process, rounds of recorded loops. Where an early Release, an undeferred child, an event that the program ends itself, a mutex, or a request of another process orders tasks, it takes the time
 // that a task was bound as the task's own.
 package observe

@@ -73,26 +73,26 @@ type Collector struct {
 	begun int64 // ticks
 
 	mu       sync.Mutex
-	live     map[uint64]*live   // +checklocks:mu
-	recent   [4]*live           // of these, those looked up last. +checklocks:mu
-	turn     int                // +checklocks:mu
-	free     []*live            // +checklocks:mu
-	ending   []ending           // tasks whose end has come before some of their other events. +checklocks:mu
-	passed   map[uint64]int64   // tasks that were counted without waiting for their Released. +checklocks:mu
-	broken   uint64             // tasks that events of were missing. +checklocks:mu
-	loops    map[uint64]origin  // of recorded tasks, which run again under other numbers: those that have not. +checklocks:mu
-	early    map[uint64]uint64  // of these, those of which it came that they run again before they themselves; under which number. +checklocks:mu
-	kinds    map[uint32]*Kind   // by spec. +checklocks:mu
-	slots    map[place]*slot    // +checklocks:mu
-	requests map[uint64]request // not complete. +checklocks:mu
-	ranks    map[uint64]int     // of main tasks. +checklocks:mu
-	over     int64              // tasks. +checklocks:mu
-	lost     uint64             // events. +checklocks:mu
-	crowded  uint64             // tasks that were not followed. +checklocks:mu
-	rate     rate               // +checklocks:mu
-	graph    kept               // +checklocks:mu
-	end      int64              // ticks of the last flush. +checklocks:mu
-	closed   bool               // +checklocks:mu
+	live     map[uint64]*live     // +checklocks:mu
+	recent   [4]*live             // of these, those looked up last. +checklocks:mu
+	turn     int                  // +checklocks:mu
+	free     []*live              // +checklocks:mu
+	ending   []ending             // tasks whose end has come before some of their other events. +checklocks:mu
+	passed   map[uint64]int64     // tasks that were counted without waiting for their Released. +checklocks:mu
+	broken   uint64               // tasks that events of were missing. +checklocks:mu
+	loops    map[uint64]*recorded // of recorded tasks, which run again under other numbers: those that have not. +checklocks:mu
+	early    map[uint64]uint64    // of these, those of which it came that they run again before they themselves; under which number. +checklocks:mu
+	kinds    map[uint32]*Kind     // by spec. +checklocks:mu
+	slots    map[place]*slot      // +checklocks:mu
+	requests map[uint64]request   // not complete. +checklocks:mu
+	ranks    map[uint64]int       // of main tasks. +checklocks:mu
+	over     int64                // tasks. +checklocks:mu
+	lost     uint64               // events. +checklocks:mu
+	crowded  uint64               // tasks that were not followed. +checklocks:mu
+	rate     rate                 // +checklocks:mu
+	graph    kept                 // +checklocks:mu
+	end      int64                // ticks of the last flush. +checklocks:mu
+	closed   bool                 // +checklocks:mu
 }
 
 type place struct{ group, index int }
@@ -100,11 +100,6 @@ type place struct{ group, index int }
 type ending struct {
 	task uint64
 	at   int64
-}
-
-type origin struct {
-	spec   uint32
-	parent uint64
 }
 
 // request is what the live page says of one.
@@ -116,7 +111,7 @@ type request struct {
 // New returns a collector. Begin comes before its first event.
 func New(cfg Config) *Collector {
 	return &Collector{
-		cfg: cfg, live: map[uint64]*live{}, loops: map[uint64]origin{}, early: map[uint64]uint64{}, kinds: map[uint32]*Kind{}, slots: map[place]*slot{},
+		cfg: cfg, live: map[uint64]*live{}, loops: map[uint64]*recorded{}, early: map[uint64]uint64{}, kinds: map[uint32]*Kind{}, slots: map[place]*slot{},
 		requests: map[uint64]request{}, ranks: map[uint64]int{}, passed: map[uint64]int64{}, graph: newKept(cfg.Graph),
 	}
 }
@@ -259,9 +254,9 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 		t.spawned, t.parent, t.spec, t.flags = when, r.B, uint32(r.C), uint8(r.C>>48)
 		c.kind(t.spec).begun++
 		if t.flags&event.SpawnedLoop != 0 {
-			c.repeats(t)
+			c.records(t)
 		}
-		if t.flags&(event.SpawnedReady|event.SpawnedMain) != 0 {
+		if t.flags&event.SpawnedReady != 0 {
 			t.seen |= sawReady
 			t.ready = when
 		}
@@ -269,7 +264,7 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 			c.goesOn(t.parent)
 		}
 	case event.Again:
-		t.spawned = when
+		t.spawned, t.round = when, r.C
 		c.again(r.B, t)
 	case event.Ready: // twice, if the task has an OnReady that has bound events
 		t.seen |= sawReady
@@ -402,9 +397,14 @@ func (c *Collector) access(r *event.Record) {
 	if t == nil {
 		t = c.graph.byID[r.A]
 	}
-	if t != nil {
-		t.accesses = append(t.accesses, access{uintptr(r.B & (1<<48 - 1)), uintptr(r.C), uint8(r.B >> 48), r.B>>56&1 != 0, r.B>>56&2 != 0})
+	if t == nil {
+		return
 	}
+	to := &t.accesses
+	if t.loop != nil {
+		to = &t.loop.accesses
+	}
+	*to = append(*to, access{uintptr(r.B & (1<<48 - 1)), uintptr(r.C), uint8(r.B >> 48), r.B>>56&1 != 0, r.B>>56&2 != 0})
 }
 
 // offTop lets the body beneath t go on, once both ends of t's body are known.

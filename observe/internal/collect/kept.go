@@ -101,9 +101,7 @@ func (c *Collector) Graph() *graph.Graph {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(k.tasks[a].spawned, k.tasks[b].spawned), cmp.Compare(k.tasks[a].id, k.tasks[b].id))
-	})
+	slices.SortFunc(order, k.compare())
 	since := func(ticks int64) time.Duration { return time.Duration(clock.Span(ticks - c.begun)) }
 	g := &graph.Graph{Notes: c.notesLocked()}
 	if k.cut > 0 {
@@ -145,6 +143,29 @@ func (c *Collector) Graph() *graph.Graph {
 		}
 	}
 	return g
+}
+
+// compare returns the order of tasks in which the children of each are in that of their accesses: by their spawns, and in a loop by round, and there
+// by the spawns of the recorded ones.
+func (k *kept) compare() func(a, b int) int {
+	begun := map[uint64]int64{} // loops, by the first spawn
+	for _, t := range k.tasks {
+		if t.loop != nil && (begun[t.parent] == 0 || t.loop.spawned < begun[t.parent]) {
+			begun[t.parent] = t.loop.spawned
+		}
+	}
+	key := func(i int) (first, second int64, round uint64) {
+		t := k.tasks[i]
+		if t.loop == nil {
+			return t.spawned, 0, 0
+		}
+		return begun[t.parent], t.loop.spawned, t.round
+	}
+	return func(a, b int) int {
+		a1, a2, ar := key(a)
+		b1, b2, br := key(b)
+		return cmp.Or(cmp.Compare(a1, b1), cmp.Compare(ar, br), cmp.Compare(a2, b2), cmp.Compare(k.tasks[a].id, k.tasks[b].id))
+	}
 }
 
 // root is the main task of the run that a task belongs to, as far as parents are known.

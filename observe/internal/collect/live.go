@@ -40,6 +40,16 @@ type live struct {
 	lastTop  int64 // when a descendant on top of the body was over, last; zero if the body has done something since
 	topRun   int64 // what run was then
 	accesses []access
+	loop     *recorded // that it is part of; nil: none
+	round    uint64    // of that loop
+}
+
+// declared are the accesses that order t.
+func (t *live) declared() []access {
+	if t.loop != nil {
+		return t.loop.accesses
+	}
+	return t.accesses
 }
 
 // part ends a part of a body: see graph.Stop.

@@ -3,13 +3,31 @@
 
 package collect
 
+import "weft/internal/event"
+
 // A recorded loop runs its tasks again and again. Each time is a task of its own, with another number; its Again names the one before, which
 // has either a Spawned or an Again. The two are of different sources, if another slot went on, and so they come in any order.
+
+// recorded is what all rounds of a part have in common. Its order among the parts is that of their spawns.
+type recorded struct {
+	spec     uint32
+	parent   uint64
+	flags    uint8
+	spawned  int64
+	accesses []access
+}
+
+// records notes that t, which has been spawned, is part of a loop. +checklocks:c.mu
+func (c *Collector) records(t *live) {
+	t.loop = &recorded{spec: t.spec, parent: t.parent, flags: t.flags &^ event.SpawnedReady, spawned: t.spawned, accesses: t.accesses}
+	t.accesses = nil
+	c.repeats(t)
+}
 
 // repeats notes that t, of which all is known, is part of a loop: the next round may come, or have come. +checklocks:c.mu
 func (c *Collector) repeats(t *live) {
 	for {
-		o := origin{t.spec, t.parent}
+		o := t.loop
 		next, ok := c.early[t.id]
 		if !ok {
 			c.loops[t.id] = o
@@ -41,8 +59,8 @@ func (c *Collector) again(old uint64, t *live) {
 }
 
 // learn notes where t comes from. +checklocks:c.mu
-func (c *Collector) learn(t *live, o origin) {
+func (c *Collector) learn(t *live, o *recorded) {
 	t.seen |= sawSpawned
-	t.spec, t.parent = o.spec, o.parent
+	t.loop, t.spec, t.parent, t.flags = o, o.spec, o.parent, o.flags
 	c.kind(t.spec).begun++
 }

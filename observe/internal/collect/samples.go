@@ -23,7 +23,7 @@ func (c *Collector) Samples() (samples []taskprof.Sample, since time.Duration, n
 		}
 		o := names.Origin(spec)
 		label, _ := c.nameLocked(spec)
-		s := taskprof.Sample{Name: label, Task: task(o), Spawns: ways.to(spec), Times: kinds[spec].Sum}
+		s := taskprof.Sample{Name: label, Task: taskOf(o), Spawns: ways.to(spec), Times: kinds[spec].Sum}
 		s.Times.Scale(c.rateLocked())
 		if len(s.Spawns) == 0 && o.Site != 0 {
 			s.Spawns = []taskprof.Spawn{{Stack: []uintptr{o.Site}}}
@@ -33,7 +33,7 @@ func (c *Collector) Samples() (samples []taskprof.Sample, since time.Duration, n
 	return samples, c.watchedLocked(), c.notesLocked()
 }
 
-func task(o event.Origin) taskprof.Task { return taskprof.Task{Label: o.Label, Body: o.Body} }
+func taskOf(o event.Origin) taskprof.Task { return taskprof.Task{Label: o.Label, Body: o.Body} }
 
 // ways finds out by which spawns tasks have come to be.
 type ways struct {
@@ -50,7 +50,7 @@ func (w *ways) to(spec uint32) (spawns []taskprof.Spawn) {
 		}
 		x := taskprof.Spawn{Stack: s.PCs}
 		if s.By != 0 {
-			x.By = task(w.names.Origin(s.By))
+			x.By = taskOf(w.names.Origin(s.By))
 		}
 		spawns = append(spawns, x)
 		if spec = s.By; len(spawns) == mostSpawns {

@@ -1,0 +1,508 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package collect
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/deps"
+	"weft/internal/event"
+	"weft/observe/internal/graph"
+	"weft/task"
+)
+
+var (
+	seedFlag  = flag.Uint64("collect.seed", 0, "run only the random program of this seed")
+	seedsFlag = flag.Int("collect.programs", 3000, "how many random programs")
+)
+
+// A random program of the oracle: tasks and what they declare of a small memory of cells, by object or by range.
+type onode struct {
+	number   int
+	uses     []ouse
+	wait     bool
+	rounds   int // of a recorded loop; zero: no loop
+	children []*onode
+	parent   *onode // of this run: a loop's parts are there once for each round
+
+	runs atomic.Int64     // rounds begun
+	ids  [3]atomic.Uint64 // number in the recording, by round
+}
+
+type ouse struct {
+	lo, hi int
+	object bool
+	mode   deps.Mode
+	weak   bool
+}
+
+func (u ouse) access(mem []int64) deps.Access {
+	var a deps.Access
+	if p := &mem[u.lo]; u.object {
+		switch u.mode {
+		case deps.ModeIn:
+			a = deps.In(p)
+		case deps.ModeOut:
+			a = deps.Out(p)
+		case deps.ModeInOut:
+			a = deps.InOut(p)
+		case deps.ModeConcurrent:
+			a = deps.Concurrent(p)
+		default:
+			a = deps.Commutative(p)
+		}
+	} else {
+		r := deps.Slice(mem[u.lo:u.hi])
+		switch u.mode {
+		case deps.ModeIn:
+			a = r.In()
+		case deps.ModeOut:
+			a = r.Out()
+		case deps.ModeInOut:
+			a = r.InOut()
+		default:
+			a = r.Concurrent()
+		}
+	}
+	if u.weak {
+		a = a.Weak()
+	}
+	return a
+}
+
+func (u ouse) String() string {
+	s := fmt.Sprint(u.mode, "(", u.lo)
+	if !u.object {
+		s += fmt.Sprint(":", u.hi)
+	}
+	if u.weak {
+		s += " weak"
+	}
+	return s + ")"
+}
+
+func (n *onode) print(b *strings.Builder, indent string) {
+	fmt.Fprintf(b, "%s%d %v wait %v rounds %d\n", indent, n.number, n.uses, n.wait, n.rounds)
+	for _, c := range n.children {
+		c.print(b, indent+"  ")
+	}
+}
+
+const cells = 4
+
+// ogen makes programs.
+type ogen struct {
+	r      *rand.Rand
+	next   int
+	modes  []deps.Mode
+	ranges bool
+	bare   bool // children may use what their parents have not declared
+}
+
+func (g *ogen) uses(parent *onode, inLoop bool) (list []ouse) {
+	for range 1 + g.r.IntN(3) {
+		u := ouse{lo: g.r.IntN(cells), object: true, mode: g.modes[g.r.IntN(len(g.modes))], weak: !inLoop && g.r.IntN(3) == 0}
+		u.hi = u.lo + 1
+		if g.ranges && g.r.IntN(2) == 0 {
+			u.object, u.hi = false, u.lo+1+g.r.IntN(cells-u.lo)
+		}
+		if parent != nil && !g.bare && !g.within(parent, &u) {
+			continue
+		}
+		list = append(list, u)
+	}
+	return list
+}
+
+// within makes u one that the parent covers, if that is possible.
+func (g *ogen) within(parent *onode, u *ouse) bool {
+	if len(parent.uses) == 0 {
+		return false
+	}
+	p := parent.uses[g.r.IntN(len(parent.uses))]
+	for _, x := range parent.uses { // what is declared twice is an InOut, and where it begins is hard to tell
+		if x != p && x.lo < p.hi && p.lo < x.hi {
+			return false
+		}
+	}
+	if p.mode == deps.ModeIn || p.mode == deps.ModeConcurrent || p.mode == deps.ModeCommutative {
+		u.mode = p.mode
+	}
+	if p.object {
+		u.lo, u.hi, u.object = p.lo, p.hi, true
+		return true
+	}
+	if u.lo = max(u.lo, p.lo); u.lo >= p.hi {
+		return false
+	}
+	u.object = false
+	u.hi = u.lo + 1 + g.r.IntN(p.hi-u.lo)
+	return true
+}
+
+func (g *ogen) task(parent *onode, depth int, inLoop bool) *onode {
+	n := &onode{number: g.next, parent: parent}
+	g.next++
+	up := parent
+	if parent.number == 0 {
+		up = nil
+	}
+	n.uses = g.uses(up, inLoop)
+	n.wait = inLoop || g.r.IntN(6) == 0
+	if depth > 0 && len(n.uses) > 0 && g.r.IntN(3) > 0 {
+		if !inLoop && g.r.IntN(5) == 0 {
+			n.rounds, n.wait = 2+g.r.IntN(2), true
+			for i := range n.uses {
+				n.uses[i].weak = false
+			}
+		}
+		for range 1 + g.r.IntN(3) {
+			n.children = append(n.children, g.task(n, depth-1, n.rounds > 0))
+		}
+	}
+	return n
+}
+
+func oprogram(seed uint64) *onode {
+	r := rand.New(rand.NewPCG(seed, 3))
+	g := &ogen{r: r, next: 1, ranges: r.IntN(3) == 0, modes: []deps.Mode{deps.ModeIn, deps.ModeOut, deps.ModeInOut, deps.ModeConcurrent}, bare: r.IntN(3) == 0}
+	if !g.ranges && !g.bare {
+		g.modes = append(g.modes, deps.ModeCommutative)
+	}
+	main := &onode{}
+	for g.next < 8 {
+		main.children = append(main.children, g.task(main, 2, false))
+	}
+	return main
+}
+
+// body is what a task of the program does.
+func (n *onode) body(mem []int64) func(*task.Task) error {
+	return func(t *task.Task) error {
+		round := n.runs.Add(1) - 1
+		n.ids[round].Store(t.TraceID())
+		for _, c := range n.children {
+			c.spawn(t, mem)
+		}
+		return nil
+	}
+}
+
+func (n *onode) spawn(t interface {
+	SpawnWith(task.Attrs, func(*task.Task) error, ...deps.Access)
+}, mem []int64) {
+	var accs []deps.Access
+	for _, u := range n.uses {
+		accs = append(accs, u.access(mem))
+	}
+	if n.rounds == 0 {
+		t.SpawnWith(task.Attrs{Wait: n.wait}, n.body(mem), accs...)
+		return
+	}
+	t.(*task.Task).Iterate(n.rounds, func(it *task.Iteration) error {
+		for _, c := range n.children {
+			c.spawn(it, mem)
+		}
+		return nil
+	}, accs...)
+}
+
+// oflat is a task of a run: a node in a round.
+type oflat struct {
+	node     *onode
+	round    int
+	parent   *oflat
+	uses     [cells]*omerged // nil where it declares nothing
+	children []*oflat
+	start    int // events of the model
+	end      int
+}
+
+// omerged is all that a task declares for a cell.
+type omerged struct {
+	mode       deps.Mode
+	weak       bool
+	holds      bool
+	held       bool
+	read       int // events: each says that the token has come
+	write      int
+	passesRead int
+	over       int
+}
+
+// model is what must come before what, said pair by pair.
+type model struct {
+	tasks []*oflat
+	after [][]int // of each event, those that it waits for
+}
+
+func (m *model) event(after ...int) int {
+	m.after = append(m.after, after)
+	return len(m.after) - 1
+}
+
+func (m *model) waits(e int, for_ ...int) { m.after[e] = append(m.after[e], for_...) }
+
+// flatten makes the tasks of a run, with loops as the plain loops that they stand for.
+func (m *model) flatten(n *onode, round int, parent *oflat) *oflat {
+	f := &oflat{node: n, round: round, parent: parent, start: m.event(), end: m.event()}
+	m.waits(f.end, f.start)
+	if parent != nil {
+		m.waits(f.start, parent.start)
+		parent.children = append(parent.children, f)
+	}
+	m.tasks = append(m.tasks, f)
+	takes := slices.ContainsFunc(n.uses, func(u ouse) bool { return u.mode == deps.ModeCommutative && !u.weak })
+	for _, u := range n.uses {
+		for c := u.lo; c < u.hi; c++ {
+			if x := f.uses[c]; x != nil {
+				if x.mode != u.mode {
+					x.mode = deps.ModeInOut
+				}
+				x.weak = x.weak && u.weak
+				continue
+			}
+			f.uses[c] = &omerged{mode: u.mode, weak: u.weak, read: m.event(), write: m.event(), passesRead: m.event(), over: m.event()}
+		}
+	}
+	for c, x := range f.uses {
+		if x == nil {
+			continue
+		}
+		x.weak = x.weak && !takes
+		if up := f.up(c); up != nil {
+			x.held = up.holds || up.held
+		}
+		x.holds = x.mode == deps.ModeCommutative && !x.weak && !x.held
+	}
+	before := map[*onode]*oflat{}
+	for r := range max(1, n.rounds) {
+		for _, c := range n.children {
+			x := m.flatten(c, round*max(1, n.rounds)+r, f)
+			if y := before[c]; y != nil { // a recorded task never runs beside itself
+				m.waits(x.start, y.end)
+				y.descendants(func(d *oflat) { m.waits(x.start, d.end) })
+			}
+			before[c] = x
+		}
+	}
+	return f
+}
+
+func (f *oflat) up(c int) *omerged {
+	if f.parent == nil {
+		return nil
+	}
+	return f.parent.uses[c]
+}
+
+func (x *omerged) group() bool {
+	return x.mode == deps.ModeConcurrent || x.mode == deps.ModeCommutative && !x.held
+}
+
+// descendants calls f with all of them.
+func (f *oflat) descendants(visit func(*oflat)) {
+	for _, c := range f.children {
+		visit(c)
+		c.descendants(visit)
+	}
+}
+
+// joins says what a member of a group waits for: what is before the group in the domain, else what the parent's access waits for, which may be of the group.
+func (m *model) joins(f *oflat, c int) (list []int) {
+	x, in := f.uses[c], true
+	for _, before := range slices.Backward(f.parent.children[:slices.Index(f.parent.children, f)]) {
+		if y := before.uses[c]; y != nil {
+			if in = in && y.mode == x.mode; !in {
+				list = append(list, y.over)
+			}
+		}
+	}
+	switch up := f.up(c); {
+	case list != nil || up == nil || up.holds:
+		return list
+	case up.mode == x.mode && up.group():
+		return m.joins(f.parent, c)
+	default:
+		return []int{up.write}
+	}
+}
+
+// build makes the order of the events from that of the declarations.
+func (m *model) build() {
+	for _, f := range m.tasks {
+		for c, x := range f.uses {
+			if x == nil {
+				continue
+			}
+			// To be passed on: its task has ended, the children's accesses are passed on, and the tokens have come.
+			m.waits(x.over, f.end, x.write)
+			m.waits(x.passesRead, x.read)
+			if x.mode != deps.ModeIn {
+				m.waits(x.passesRead, f.end)
+			}
+			if f.node.wait {
+				f.descendants(func(d *oflat) {
+					m.waits(x.over, d.end)
+					if x.mode != deps.ModeIn {
+						m.waits(x.passesRead, d.end)
+					}
+				})
+			}
+			for _, child := range f.children {
+				if y := child.uses[c]; y != nil {
+					m.waits(x.over, y.over)
+					if x.mode != deps.ModeIn {
+						m.waits(x.passesRead, y.passesRead)
+					}
+				}
+			}
+			// To have come: all before it in the domain have passed it on, and it has come to the parent's.
+			if up := f.up(c); up != nil && !up.holds {
+				m.waits(x.read, up.read)
+				m.waits(x.write, up.write)
+			}
+			if f.parent != nil {
+				for _, before := range f.parent.children[:slices.Index(f.parent.children, f)] {
+					if y := before.uses[c]; y != nil {
+						m.waits(x.read, y.passesRead)
+						m.waits(x.write, y.over)
+					}
+				}
+			}
+			switch {
+			case x.weak:
+			case x.mode == deps.ModeIn:
+				m.waits(f.start, x.read)
+			case x.group():
+				m.waits(f.start, m.joins(f, c)...)
+			default:
+				m.waits(f.start, x.write)
+			}
+		}
+	}
+}
+
+// order returns, for each task that starts, the tasks that have ended by then.
+func (m *model) order() map[*oflat]map[*oflat]bool {
+	ends := map[int]*oflat{}
+	for _, f := range m.tasks {
+		ends[f.end] = f
+	}
+	order := map[*oflat]map[*oflat]bool{}
+	for _, f := range m.tasks {
+		order[f] = map[*oflat]bool{}
+		seen := make([]bool, len(m.after))
+		todo := []int{f.start}
+		for len(todo) > 0 {
+			e := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			if seen[e] {
+				continue
+			}
+			seen[e] = true
+			if x := ends[e]; x != nil {
+				order[f][x] = true
+			}
+			todo = append(todo, m.after[e]...)
+		}
+	}
+	return order
+}
+
+// reachable returns, for each task, those that its start comes after the end of, by a graph: by a way that begins with an order.
+func reachable(edges []graph.Edge) func(to uint64) map[uint64]bool {
+	in := map[uint64][]graph.Edge{}
+	for _, e := range edges {
+		in[e.To] = append(in[e.To], e)
+	}
+	return func(to uint64) map[uint64]bool {
+		list := map[uint64]bool{}
+		started := map[uint64]bool{to: true} // these have started by then
+		todo := []uint64{to}
+		for len(todo) > 0 {
+			at := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			for _, e := range in[at] {
+				if e.Kind == graph.Order {
+					list[e.From] = true
+				}
+				if !started[e.From] {
+					started[e.From] = true
+					todo = append(todo, e.From)
+				}
+			}
+		}
+		return list
+	}
+}
+
+// The graph has the order that the rules demand: no task is ordered that needs not be, and none is not that needs to be.
+func TestGraphIsTheOrder(t *testing.T) {
+	base, n := uint64(time.Now().UnixNano()), *seedsFlag
+	if testing.Short() {
+		n /= 10
+	}
+	if *seedFlag != 0 {
+		base, n = *seedFlag, 1
+	}
+	c := New(Config{Graph: 1 << 22})
+	rec, err := event.New(event.Options{Sinks: []event.Sink{c}, Wants: Config{Graph: 1}.Wants(), Patient: true, Ring: 1 << 12})
+	require.NoError(t, err)
+	rt := task.New(task.Config{Workers: 3, Trace: rec})
+	programs := make([]*onode, n)
+	for i := range programs {
+		programs[i] = oprogram(base + uint64(i))
+		mem := make([]int64, cells)
+		require.NoError(t, rt.Run(context.Background(), programs[i].body(mem)), "-collect.seed %d", base+uint64(i))
+	}
+	require.NoError(t, rt.Close())
+	require.NoError(t, rec.Close())
+	g := c.Graph()
+	require.Empty(t, g.Notes)
+	has := reachable(g.Edges)
+	for i, p := range programs {
+		var m model
+		m.flatten(p, 0, nil)
+		m.build()
+		order := m.order()
+		byID := map[uint64]*oflat{}
+		id := func(f *oflat) uint64 { return f.node.ids[min(f.round, 2)].Load() }
+		for _, f := range m.tasks {
+			byID[id(f)] = f
+		}
+		fail := func(what string, a, b *oflat) {
+			var s strings.Builder
+			p.print(&s, "")
+			require.Failf(t, what, "task %d of round %d, and %d of round %d\n%s-collect.seed %d", a.node.number, a.round, b.node.number, b.round, &s, base+uint64(i))
+		}
+		for _, f := range m.tasks {
+			if f.node.rounds > 0 {
+				continue // a loop has no body
+			}
+			got := has(id(f))
+			for _, x := range m.tasks {
+				if x.node.rounds > 0 || x == f {
+					continue
+				}
+				switch must := order[f][x]; {
+				case must && !got[id(x)]:
+					fail("an order is missing", x, f)
+				case !must && got[id(x)]:
+					fail("an order is too much", x, f)
+				}
+			}
+		}
+	}
+}
