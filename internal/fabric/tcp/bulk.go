@@ -9,7 +9,7 @@ import (
 	"weft/internal/fabric"
 )
 
-// push is a transfer that is being written, from the user's memory, in pieces of at most MaxFrame bytes. Transfers to one peer take turns, piece by
+// push is a transfer that is being written, from the user's memory, in pieces of at most peer.piece bytes. Transfers to one peer take turns, piece by
 // piece, and frames go before all of them: so what waits behind a transfer of any size is a piece, and what the kernel holds.
 type push struct {
 	key  uint64
@@ -45,9 +45,9 @@ func (t *push) release(err error) {
 	t.done(nil)
 }
 
-// piece returns the next piece, and whether it is the last one.
-func (t *push) piece() (f fabric.Frame, last bool) {
-	next := min(t.off+MaxFrame, len(t.data))
+// piece returns the next piece, of at most limit bytes, and whether it is the last one.
+func (t *push) piece(limit int) (f fabric.Frame, last bool) {
+	next := min(t.off+limit, len(t.data))
 	f = fabric.Frame{Head: [fabric.HeadWords]uint64{t.key, uint64(t.off)}, Data: t.data[t.off:next]}
 	t.off = next
 	return f, next == len(t.data)
@@ -88,7 +88,7 @@ func (p *peer) push(key uint64, data []byte, done func(error)) {
 		}
 		p.writing = true
 		p.mu.Unlock()
-		f, last := t.piece()
+		f, last := t.piece(p.piece)
 		t.holders.Add(1)
 		if err := p.writeNow(kindPiece, &f, t.end); err != nil {
 			t.release(err) // of the piece
@@ -112,7 +112,7 @@ func (p *peer) batchLocked() []*item {
 		t := p.bulk[0]
 		p.bulk[0] = nil
 		p.bulk = p.bulk[1:]
-		f, last := t.piece()
+		f, last := t.piece(p.piece)
 		if !last {
 			t.holders.Add(1)
 			p.bulk = append(p.bulk, t)

@@ -18,6 +18,12 @@ const (
 	EagerLimit = 64 << 10
 	// MaxFrame is the largest payload of a frame in bytes. Larger messages are cut, so that frames of others get between.
 	MaxFrame = 256 << 10
+	// nearPiece and farPiece are the largest pieces of a transfer, within the machine and beyond: what waits behind one is not to wait for longer than some
+	// tenths of a millisecond, on a link of ten gigabits a second. Each piece ends in a packet that is not full, and begins with a head that is read
+	// by itself; messages of 1 MiB took a quarter less time in one piece than in four, within the machine.
+	nearPiece = 1 << 20
+	farPiece  = 256 << 10
+	maxPiece  = nearPiece // that is taken
 	// DeadAfter is how long a vanished machine goes unnoticed at most. Of that, data may go unacknowledged for silence: the kernel looks at this when it
 	// sends again, so up to a second or two later. A connection on which nothing goes on is probed after keepIdle, and then every keepInterval; it ends when
 	// silence is over (Linux), or keepCount probes were not answered: at 13 s both.

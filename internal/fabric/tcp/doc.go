@@ -33,7 +33,7 @@
 //
 // # Transfers
 //
-// A transfer (Push) is written from the sender's memory in pieces of at most MaxFrame bytes, and read straight
+// A transfer (Push) is written from the sender's memory in pieces of at most 256 KiB, or 1 MiB within the machine, and read straight
 // into the memory of Expect, but for what came along with its head. Frames go before pieces, and transfers to one peer take turns; so behind a transfer, of
 // whatever size, nobody waits for more than a piece and what the kernel has taken. The sender's memory is used until the last piece is written or dropped,
 // whichever the writer and a loss agree on: each holds the transfer, and who lets go last calls done.
@@ -68,7 +68,8 @@
 //
 // # Connections within the machine
 //
-// They are neither paced nor congested, and have buffers for a large message, where the machine lets programs have such (near_linux.go).
+// They are neither paced nor congested, and have buffers for a large message, where the machine lets programs have such (near_linux.go). They
+// are what the address says: both ends have the same, or both are of the loopback interface.
 //
 // # Invariants
 //

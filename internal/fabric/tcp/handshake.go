@@ -22,7 +22,7 @@ import (
 //	acceptor → dialler   verdict                           (1)
 const (
 	magic     = "weft"
-	version   = 1
+	version   = 2 // 1: pieces were smaller
 	nonceSize = 32
 	helloSize = 4 + 4 + 4 + 4 + nonceSize
 )

@@ -23,13 +23,6 @@ const (
 	nearBuffer = 4_000_000
 )
 
-// isNear reports whether a connection does not leave the machine: it goes to the address that it comes from, or within the loopback interface.
-func isNear(c net.Conn) bool {
-	here, ok := c.LocalAddr().(*net.TCPAddr)
-	there, too := c.RemoteAddr().(*net.TCPAddr)
-	return ok && too && (here.IP.Equal(there.IP) || here.IP.IsLoopback() && there.IP.IsLoopback())
-}
-
 // tuneNear sets what such connections have. What the kernel refuses stays as it is.
 func tuneNear(t *net.TCPConn) {
 	if !isNear(t) {

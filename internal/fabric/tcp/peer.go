@@ -41,6 +41,7 @@ type peer struct {
 	conn    net.Conn // guarded by mu until open, then constant: the connection, if a reader and a writer serve it
 	sock    *socket  // likewise: the connection, if it is looked at and written without waiting
 	mute    error    // guarded by mu: why nothing is written to sock any more; what is here is still read
+	piece   int      // likewise: the largest piece of a transfer
 	queue   []*item  // guarded by mu: frames, and the rest of what was written in part
 	bulk    []*push  // guarded by mu: transfers, in the order of their turns
 	closing bool     // guarded by mu: the closing frame is to follow
@@ -62,7 +63,7 @@ type item struct {
 }
 
 func newPeer(e *Endpoint, rank int) *peer {
-	return &peer{e: e, rank: rank, opened: make(chan struct{}), wake: make(chan struct{}, 1),
+	return &peer{e: e, rank: rank, piece: farPiece, opened: make(chan struct{}), wake: make(chan struct{}, 1),
 		flushed: make(chan struct{}), ended: make(chan struct{})}
 }
 
@@ -304,6 +305,9 @@ func (p *peer) establish(c net.Conn) {
 		return
 	}
 	p.state = open
+	if isNear(c) {
+		p.piece = nearPiece
+	}
 	if p.sock = newSocket(p, c); p.sock == nil {
 		p.conn = c
 		if !p.idleLocked() {

@@ -36,7 +36,7 @@ func parseHead(b []byte, f *fabric.Frame) (kind uint32, n int, err error) {
 	size := binary.LittleEndian.Uint32(b)
 	kind = binary.LittleEndian.Uint32(b[4:])
 	switch {
-	case (kind == kindFrame || kind == kindPiece) && size <= MaxFrame:
+	case kind == kindFrame && size <= MaxFrame, kind == kindPiece && size <= maxPiece:
 	case kind == kindClose && size == 0:
 	default:
 		return 0, 0, fmt.Errorf("a frame of kind %d with %d bytes", kind, size)

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"weft/internal/fabric"
+)
+
+// between is a connection between two addresses.
+type between struct {
+	net.Conn
+	here, there net.Addr
+}
+
+func (b between) LocalAddr() net.Addr  { return b.here }
+func (b between) RemoteAddr() net.Addr { return b.there }
+
+func TestIsNear(t *testing.T) {
+	for _, row := range []struct {
+		here, there string
+		want        bool
+	}{
+		{"127.0.0.1:1", "127.0.0.1:2", true},
+		{"127.0.0.1:1", "127.1.2.3:2", true},
+		{"[::1]:1", "[::1]:2", true},
+		{"192.0.2.1:1", "192.0.2.1:2", true},
+		{"192.0.2.1:1", "[::ffff:192.0.2.1]:2", true},
+		{"192.0.2.1:1", "192.0.2.2:2", false},
+		{"[2001:db8::1]:1", "[2001:db8::2]:2", false},
+	} {
+		here, err := net.ResolveTCPAddr("tcp", row.here)
+		require.NoError(t, err)
+		there, err := net.ResolveTCPAddr("tcp", row.there)
+		require.NoError(t, err)
+		require.Equal(t, row.want, isNear(between{nil, here, there}), "%s to %s", row.here, row.there)
+	}
+	a, b := net.Pipe()
+	require.False(t, isNear(a))
+	require.NoError(t, a.Close())
+	require.NoError(t, b.Close())
+}
+
+// Connections within the machine have what this machine lets them have, at both ends, and large pieces.
+func TestNearIsTuned(t *testing.T) {
+	eps := openAll(t, 2, nil)
+	cs := bindAll(eps)
+	require.NoError(t, eps[0].Send(1, fabric.Frame{}))
+	eventually(t, func() bool { return cs[1].n.Load() == 1 })
+	allowed, err := os.ReadFile("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
+	require.NoError(t, err)
+	for i, e := range eps {
+		s := e.peers[1-i].looked.Load()
+		require.Equal(t, nearPiece, s.p.piece)
+		if slices.Contains(strings.Fields(string(allowed)), nearControl) {
+			cc, err := unix.GetsockoptString(s.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+			require.NoError(t, err)
+			require.Equal(t, nearControl, strings.TrimRight(cc, "\x00"))
+		}
+		for _, row := range []struct{ option, limit int }{
+			{unix.SO_SNDBUF, bufferLimits().send}, {unix.SO_RCVBUF, bufferLimits().receive},
+		} {
+			n, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, row.option)
+			require.NoError(t, err)
+			if row.limit >= nearBuffer {
+				require.Equal(t, 2*nearBuffer, n, "the kernel counts what it needs besides")
+			} else {
+				require.NotEqual(t, 2*row.limit, n, "less than it would grow to")
+			}
+		}
+	}
+}
+
+func TestReadLimit(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "limit")
+	require.Zero(t, readLimit(file))
+	for text, want := range map[string]int{"212992\n": 212992, "": 0, "max\n": 0} {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		require.Equal(t, want, readLimit(file), "%q", text)
+	}
+}
