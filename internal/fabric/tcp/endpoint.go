@@ -185,7 +185,8 @@ func (e *Endpoint) accept() {
 
 // meet makes a connection that has come a peer's. Whoever cannot prove to be one is dropped: it is not of this job.
 func (e *Endpoint) meet(c net.Conn) {
-	stop := context.AfterFunc(e.ctx, func() { _ = c.Close() })
+	bare := c // c is another one soon, and what ends may come at any time
+	stop := context.AfterFunc(e.ctx, func() { _ = bare.Close() })
 	defer stop()
 	tune(c)
 	_ = c.SetDeadline(time.Now().Add(e.cfg.DialTimeout))
@@ -277,7 +278,8 @@ func (e *Endpoint) try(ctx context.Context, p *peer, addr string, others bool) e
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	bare := c // as in meet
+	stop := context.AfterFunc(ctx, func() { _ = bare.Close() })
 	defer stop()
 	tune(c)
 	_ = c.SetDeadline(time.Now().Add(limit))

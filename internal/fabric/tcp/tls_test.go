@@ -4,12 +4,15 @@
 package tcp
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"io"
 	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -85,4 +88,27 @@ func TestTLSFromEnv(t *testing.T) {
 	require.NoError(t, eps[0].Send(1, fabric.Frame{Data: []byte("x")}))
 	require.Equal(t, 1, <-cs[0].lost)
 	require.Zero(t, cs[1].n.Load())
+}
+
+// An endpoint closes while a stranger has connected and says nothing, and while it tries to reach one that says nothing itself. (It is the race detector that
+// has something to say here.)
+func TestCloseWhileGreeting(t *testing.T) {
+	quiet, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer quiet.Close()
+	e, err := New(Config{Rank: 0, Size: 2, Secret: make([]byte, 32), TLS: testTLS(t), Linger: time.Millisecond,
+		Lookup: func(context.Context, int) (string, error) { return quiet.Addr().String(), nil }})
+	require.NoError(t, err)
+	c := newCollect()
+	e.Bind(c)
+	stranger, err := net.Dial("tcp", e.Addr())
+	require.NoError(t, err)
+	defer stranger.Close()
+	require.NoError(t, e.Send(1, fabric.Frame{}))
+	reached, err := quiet.Accept()
+	require.NoError(t, err)
+	defer reached.Close()
+	_, err = io.ReadFull(reached, make([]byte, 1)) // its side of TLS has begun
+	require.NoError(t, err)
+	require.NoError(t, e.Close())
 }
