@@ -21,10 +21,12 @@ type board struct {
 	index   int
 	mine    *boardPart
 	isReady func() bool   // ready, made once
+	hasCome func() bool   // come, made once
 	token   chan struct{} // capacity 1; wakes the caller that sleeps
 
 	mu     sync.Mutex
 	parts  []*boardPart // guarded by mu until all are there, constant then: by rank; nil before the first use
+	stages []stage      // likewise
 	broken bool         // guarded by mu: some rank's memory cannot be mapped
 	shut   bool         // guarded by mu: the run has ended
 	shown  [2]uint64    // guarded by mu: what is in mine's places
@@ -36,7 +38,8 @@ type board struct {
 	busy   atomic.Bool
 	seq    uint64
 	at     []*boardPlace // by rank, of those before next: its place; nil if it makes the collective of messages
-	next   int           // the ranks before this one are here
+	next   int           // the ranks before this one are here, or have come
+	want   uint64        // so far all ranks are to come, in a large collective
 	mixed  bool          // one of them makes the collective of messages
 	seen   *trouble      // that is no reason to give up
 	barred error         // the reason to give up
@@ -53,6 +56,7 @@ type sleeper struct {
 type boards struct {
 	mu   sync.Mutex
 	free uint64            // guarded by mu: indices that no communicator has, nor may get
+	own  lending           // guarded by mu: of this rank's stage
 	all  map[uint64]*board // guarded by mu: by context
 }
 
@@ -106,7 +110,7 @@ func (c *Comm) makeBoard(index int) {
 	if b.mine == nil {
 		return
 	}
-	b.isReady = b.ready
+	b.isReady, b.hasCome = b.ready, b.come
 	c.board = b
 	p.boards.mu.Lock()
 	defer p.boards.mu.Unlock()
@@ -120,7 +124,12 @@ func (c *Comm) makeBoard(index int) {
 func (d *collCall) onBoard(c *Comm) bool {
 	switch d.kind {
 	case barrier:
-	case allreduce, allgather:
+	case allreduce:
+		d.large = d.unit > boardData
+		if d.large && !d.stageable() {
+			return false
+		}
+	case allgather:
 		if d.unit > boardData {
 			return false
 		}
@@ -153,15 +162,15 @@ func (b *board) begin(d *collCall) (seq uint64, shown bool) {
 		return seq, false
 	}
 	connected := b.connected()
-	if d != nil && connected && !b.busy.Load() && b.room() {
+	if d != nil && connected && !b.busy.Load() && b.room() && (!d.large || b.c.proc.boards.lend(b)) {
 		shown = true
 		b.busy.Store(true)
 		b.seq, b.next, b.mixed, b.barred = seq, 0, false, nil
 		p := &b.mine.places[b.turn]
 		b.shown[b.turn] = seq
 		b.turn ^= 1
-		p.what, p.shape = d.what, d.shape()
-		if n := d.published(b.c.rank, b.c.size); n > 0 {
+		p.what, p.elem, p.unit = d.what, elemOf(&d.in, &d.out), uint64(d.unit)
+		if n := d.published(b.c.rank, b.c.size); n > 0 && !d.large {
 			if n == 8 && d.in.count == 1 {
 				*(*[8]byte)(p.data[:]) = *(*[8]byte)(d.in.block(0))
 			} else {
@@ -175,25 +184,26 @@ func (b *board) begin(d *collCall) (seq uint64, shown bool) {
 		}
 		b.mine.past[seq%boardPast].Store(seq)
 	}
-	var asleep uint32 // as a set; flatRanks bounds it
+	asleep := b.sleepers(connected)
+	b.mu.Unlock()
+	b.nudgeAll(asleep)
+	return seq, shown
+}
+
+// sleepers returns the ranks whose callers sleep, as a set. flatRanks bounds it.
+func (b *board) sleepers(connected bool) (asleep uint32) {
 	for r := range b.c.size {
 		if r != b.c.rank && (!connected || b.parts[r].sleeps.Load() != 0) { // who cannot see whether others sleep wakes them all
 			asleep |= 1 << r
 		}
 	}
-	b.mu.Unlock()
+	return asleep
+}
+
+func (b *board) nudgeAll(asleep uint32) {
 	for ; asleep != 0; asleep &= asleep - 1 {
 		b.nudge(bits.TrailingZeros32(asleep))
 	}
-	return seq, shown
-}
-
-// shape is what ranks must agree on, beside the collective.
-func (d *collCall) shape() uint64 {
-	if d.kind == barrier {
-		return 0
-	}
-	return elemOf(&d.in, &d.out)<<16 | uint64(d.unit)
 }
 
 // connected finds the memory of all ranks. The caller holds mu.
@@ -201,18 +211,18 @@ func (b *board) connected() bool {
 	if b.parts != nil || b.broken {
 		return !b.broken
 	}
-	parts := make([]*boardPart, b.c.size)
+	parts, stages := make([]*boardPart, b.c.size), make([]stage, b.c.size)
 	for r := range parts {
 		mem, err := b.c.proc.sharer.Shared(b.c.worldRank(r))
 		if err == nil {
-			parts[r] = boardPartAt(mem, b.index)
+			parts[r], stages[r] = boardPartAt(mem, b.index), stageAt(mem)
 		}
 		if parts[r] == nil {
 			b.broken = true // what is sent there will say why
 			return false
 		}
 	}
-	b.parts, b.at = parts, make([]*boardPlace, b.c.size)
+	b.parts, b.stages, b.at = parts, stages, make([]*boardPlace, b.c.size)
 	return true
 }
 
@@ -303,13 +313,8 @@ func (b *board) place(q *boardPart) (p *boardPlace, mixed bool) {
 
 // ready reports whether all ranks are here, or there is a reason to give up. The caller is at the board.
 func (b *board) ready() bool {
-	if b.c.world.troubled.Load() {
-		if t := b.c.proc.trouble.Load(); t != b.seen {
-			b.seen, b.barred = t, b.c.barredHere()
-		}
-		if b.barred != nil {
-			return true
-		}
+	if b.hopeless() {
+		return true
 	}
 	for ; b.next < len(b.parts); b.next++ {
 		p, mixed := b.place(b.parts[b.next])
@@ -322,14 +327,27 @@ func (b *board) ready() bool {
 	return true
 }
 
+// hopeless reports whether there is a reason to give up. The caller is at the board.
+func (b *board) hopeless() bool {
+	if b.c.world.troubled.Load() {
+		if t := b.c.proc.trouble.Load(); t != b.seen {
+			b.seen, b.barred = t, b.c.barredHere()
+		}
+	}
+	return b.barred != nil
+}
+
 // meetFar is a blocking collective at the board. Without done it is to be made of messages, under the number seq.
 func (b *board) meetFar(d *collCall) (seq uint64, done bool, err error) {
 	seq, shown := b.begin(d)
 	if !shown {
 		return seq, false, nil
 	}
-	defer b.leave()
-	b.await(d)
+	defer b.leave(d.large)
+	if d.large {
+		b.show(d, 0) // the others may be late
+	}
+	b.await(d, b.isReady)
 	switch {
 	case b.barred != nil:
 		return seq, true, b.c.failColl(d.what, b.barred)
@@ -337,7 +355,11 @@ func (b *board) meetFar(d *collCall) (seq uint64, done bool, err error) {
 		return seq, false, nil
 	}
 	if err = b.agreed(d); err == nil {
-		err = flat(d, b.c.rank, b.c.size, b)
+		if d.large {
+			err = b.combineLarge(d)
+		} else {
+			err = flat(d, b.c.rank, b.c.size, b)
+		}
 	}
 	if err != nil {
 		err = b.c.failColl(d.what, err)
@@ -349,7 +371,10 @@ func (b *board) meetFar(d *collCall) (seq uint64, done bool, err error) {
 }
 
 // leave ends the caller's time at the board.
-func (b *board) leave() {
+func (b *board) leave(large bool) {
+	if large {
+		b.c.proc.boards.returned()
+	}
 	b.seen = nil
 	b.busy.Store(false)
 }
@@ -357,13 +382,13 @@ func (b *board) leave() {
 // aboutToSleep lets tests have something happen between a caller's last look and its saying that it sleeps.
 var aboutToSleep func(b *board)
 
-// await returns when the caller is ready.
-func (b *board) await(d *collCall) {
-	if b.ready() {
+// await returns when ready does so with true. The caller is at the board.
+func (b *board) await(d *collCall, ready func() bool) {
+	if ready() {
 		return
 	}
-	b.c.proc.sharer.Watch(b.isReady)
-	for !b.ready() {
+	b.c.proc.sharer.Watch(ready)
+	for !ready() {
 		b.mu.Lock()
 		b.sleeps = sleeper{b.seq, b.next, d.what}
 		b.mu.Unlock()
@@ -371,7 +396,7 @@ func (b *board) await(d *collCall) {
 			aboutToSleep(b)
 		}
 		b.mine.sleeps.Store(1)
-		if !b.ready() { // who came before would not have known
+		if !ready() { // who came before would not have known
 			<-b.token
 		}
 		b.mine.sleeps.Store(0)
@@ -394,19 +419,15 @@ func (b *board) waits() string {
 
 // agreed checks that all ranks are in the same collective.
 func (b *board) agreed(d *collCall) error {
-	shape := d.shape()
+	mine := elemOf(&d.in, &d.out)
 	for r, p := range b.at {
-		what, theirs := p.what, p.shape // once: another process can write there
-		if what == d.what && theirs == shape {
-			continue
-		}
-		unit, elem, mine := int(theirs&(1<<16-1)), theirs>>16, shape>>16
+		what, elem, unit := p.what, p.elem, p.unit // once: another process can write there
 		switch {
 		case what != d.what:
 			return fmt.Errorf("%w: rank %d is in %v where this rank is in %v", ErrMismatch, r, what, d.what)
-		case unit != d.unit:
+		case unit != uint64(d.unit):
 			return fmt.Errorf("%w: rank %d sends %d bytes where this rank expects %d", ErrMismatch, r, unit, d.unit)
-		case d.unit > 0 && (d.op.impl != nil || !fits(Kind(elem>>32), Kind(mine>>32), int(uint32(elem)), int(uint32(mine)))):
+		case elem != mine && unit > 0 && (d.op.impl != nil || !fits(Kind(elem>>32), Kind(mine>>32), int(uint32(elem)), int(uint32(mine)))):
 			return typeMismatch(Kind(mine>>32), Kind(elem>>32), int(uint32(mine)), int(uint32(elem)))
 		}
 	}

@@ -12,6 +12,12 @@ const (
 	boardData = 224 // bytes of a part that a place has room for
 	boardPast = 64  // collectives by messages that a rank remembers
 	maxBoards = 64  // communicators that can have a board; the others have messages
+
+	// stageWindow is how many bytes of all ranks are combined at a time: measured, see docs/benchmarks.md. stageResult is the largest block of it
+	// that one rank combines.
+	stageWindow = 256 << 10
+	stageResult = stageWindow/2 + stageElem
+	stageElem   = 4 << 10 // the largest elements
 )
 
 // boardPart is what one rank shows of one board, in memory that all ranks of the board have mapped. Its rank writes it, the others read.
@@ -19,6 +25,8 @@ type boardPart struct {
 	sleeps atomic.Uint32 // its caller is to be told of news
 	_      [60]byte
 	floor  atomic.Uint64 // it needs no place any more up to this number; written by who makes a collective of messages
+	_      [56]byte
+	step   atomic.Uint64 // of a large collective: its number, and what this rank has done of it
 	_      [56]byte
 	past   [boardPast]atomic.Uint64 // by number: the last collective there that it makes of messages
 	places [2]boardPlace            // its last two here
@@ -28,8 +36,8 @@ type boardPart struct {
 type boardPlace struct {
 	state atomic.Uint64 // the number, written last
 	what  collective
-	shape uint64 // bytes, and what the elements are
-	_     [8]byte
+	elem  uint64 // what the elements are
+	unit  uint64 // how many bytes
 	data  [boardData]byte
 }
 
@@ -40,4 +48,21 @@ func boardPartAt(mem []byte, index int) *boardPart {
 		return nil
 	}
 	return (*boardPart)(unsafe.Pointer(&mem[index*size]))
+}
+
+// stage is memory of a rank through which the ranks of a board make large collectives.
+type stage struct {
+	in     []byte // what others combine
+	result []byte // what this rank has combined
+}
+
+// stageAt returns the stage in the memory that a rank shares; an empty one if there is none.
+func stageAt(mem []byte) stage {
+	const page = 4 << 10
+	at := (maxBoards*int(unsafe.Sizeof(boardPart{})) + page - 1) &^ (page - 1)
+	if at+stageWindow+stageResult > len(mem) {
+		return stage{}
+	}
+	mem = mem[at:]
+	return stage{mem[:stageWindow:stageWindow], mem[stageWindow : stageWindow+stageResult]}
 }

@@ -8,7 +8,7 @@ package shm
 import "unsafe"
 
 const (
-	version = 2
+	version = 3
 	magic   = 0x7766747368_0000 | version // "wftsh"
 )
 

@@ -17,6 +17,6 @@ const (
 	piece = ringSize/8 - headSize
 
 	// sharedSize is the memory of a rank for the layers above. Pages that nobody uses cost nothing.
-	sharedSize = 128 << 10
+	sharedSize = 512 << 10
 	pageSize   = 4096
 )

@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// largeSizes are around what a place has room for, a piece, a window, and several windows, in elements of 8 bytes.
+var largeSizes = []int{boardData/8 + 1, stagePiece/8 - 1, stagePiece/8 + 1, stageWindow/8 - 1, stageWindow / 8, stageWindow/8 + 1, 2*stageWindow/8 + 5}
+
+// sums of floats have the same bits as at the hub, and so as by messages, in place and not, of memory in one piece and in many.
+func TestBoardLargeBits(t *testing.T) {
+	for _, ranks := range []int{2, 3, 4, 7} {
+		for _, n := range largeSizes {
+			results := make([][]float64, 2)
+			body := func(which int) func(c *Comm) error {
+				return func(c *Comm) error {
+					rng := rand.New(rand.NewPCG(uint64(c.rank), uint64(n)))
+					in, out := make([]float64, n), make([]float64, n)
+					for i := range in {
+						in[i] = rng.NormFloat64() * 1e8
+					}
+					wide := make([]float64, 2*n)
+					for i := range in {
+						wide[2*i] = in[i]
+					}
+					same := append([]float64(nil), in...)
+					err := firstError(c.Allreduce(Of(in), Of(out), Sum), c.Allreduce(Of(same), Of(same), Sum),
+						c.Allreduce(Vector(wide, n, 1, 2), Vector(wide, n, 1, 2), Sum), expectSlice("in place", out, same))
+					for i := range same {
+						same[i] = wide[2*i]
+					}
+					if c.rank == n%ranks {
+						results[which] = out
+					}
+					return firstError(err, expectSlice("strided", out, same))
+				}
+			}
+			runBoard(t, ranks, body(0))
+			require.NoError(t, Run(context.Background(), Config{Ranks: ranks}, body(1)))
+			require.Equal(t, results[1], results[0], "%d ranks, %d elements", ranks, n)
+		}
+	}
+}
+
+// matrix is an element of a size that divides no window, and whose product does not commute.
+type matrix struct{ a, b, c uint32 }
+
+func (x matrix) times(y matrix) matrix {
+	return matrix{x.a * y.a, x.a*y.b + x.b*y.c, x.c * y.c}
+}
+
+// Operators that do not commute see the ranks in their order; elements of any size are whole.
+func TestBoardLargeOrder(t *testing.T) {
+	product := OpFunc(false, func(in, inout []matrix) {
+		for i := range in {
+			inout[i] = in[i].times(inout[i])
+		}
+	})
+	element := func(rank, i int) matrix { return matrix{uint32(2*rank + 1), uint32(i + rank*rank), uint32(i%3 + rank)} }
+	for _, ranks := range []int{2, 3, 5} {
+		for _, n := range []int{30, 1 + stageWindow/12, 70000} {
+			runBoard(t, ranks, func(c *Comm) error {
+				in, want := make([]matrix, n), make([]matrix, n)
+				for i := range in {
+					in[i], want[i] = element(c.rank, i), element(0, i)
+					for r := 1; r < ranks; r++ {
+						want[i] = want[i].times(element(r, i))
+					}
+				}
+				return firstError(c.Allreduce(Of(in), Of(in), product), expectSlice("product", want, in))
+			})
+		}
+	}
+}
+
+// The stage of a rank goes from one communicator to another, of other ranks, and to several goroutines: those that do not get it use messages.
+func TestHammerBoardLarge(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	runBoard(t, 4, func(c *Comm) error {
+		var comms []*Comm
+		for i := range 4 {
+			d, err := c.Split([]int{0, c.rank % 2, c.rank / 2, min(c.rank, 1)}[i], c.rank)
+			if err != nil {
+				return err
+			}
+			comms = append(comms, d)
+		}
+		errs := make(chan error, 2)
+		for g := range 2 {
+			mine := comms[2*g : 2*g+2]
+			go func() {
+				all := rand.New(rand.NewPCG(seed, uint64(g)))
+				var err error
+				for i := 0; i < 60 && err == nil; i++ {
+					d, n := mine[all.IntN(2)], largeSizes[all.IntN(len(largeSizes))]
+					in, want := make([]int, n), make([]int, n)
+					for k := range in {
+						in[k] = d.rank*k + i
+						want[k] = d.size*(d.size-1)/2*k + d.size*i
+					}
+					if err = d.Allreduce(Of(in), Of(in), Sum); err == nil {
+						err = expectSlice(fmt.Sprintf("seed %d, goroutine %d, round %d", seed, g, i), want, in)
+					}
+				}
+				errs <- err
+			}()
+		}
+		return firstError(<-errs, <-errs)
+	})
+}
+
+// An operator that panics at one rank ends the collective at all.
+func TestBoardLargeOperatorPanics(t *testing.T) {
+	bad := OpFunc(true, func(_, inout []int) {
+		if inout[len(inout)-1] < 0 {
+			panic("bad operator")
+		}
+	})
+	runBoard(t, 3, func(c *Comm) (err error) {
+		in := make([]int, stageWindow/8)
+		in[len(in)-1] = -1 // of the last rank's block
+		func() {
+			defer func() {
+				if r := recover(); r != nil {
+					err = fmt.Errorf("rank %d: %v", c.rank, r)
+				}
+			}()
+			err = c.Allreduce(Of(in), Of(in), bad)
+		}()
+		switch {
+		case err == nil:
+			return fmt.Errorf("no error at rank %d", c.rank)
+		case c.rank == 2:
+			if !strings.Contains(err.Error(), "bad operator") {
+				return err
+			}
+		default:
+			require.ErrorIs(t, err, ErrOperator)
+		}
+		// What comes later is right, by messages.
+		for i := range in {
+			in[i] = i
+		}
+		err = c.Allreduce(Of(in), Of(in), Sum)
+		return firstError(err, expect("sum", 3*7, in[7]), c.Barrier())
+	})
+}
+
+// Who waits in a large reduction for a rank that ends the run is not left there, whether it waits for all to meet, or for what that rank combines.
+func TestBoardLargeAborted(t *testing.T) {
+	run := runners["apart, shm"]
+	if run == nil {
+		t.Skip("no shared memory here")
+	}
+	for _, meets := range []bool{false, true} {
+		err := run(context.Background(), Config{Ranks: 3}, func(c *Comm) error {
+			in := make([]int, 4*stageWindow/8)
+			if err := c.Barrier(); err != nil {
+				return err
+			}
+			if c.rank == 1 && !meets {
+				return errTest
+			}
+			op := OpFunc(true, func(_, _ []int) {
+				if c.rank == 1 {
+					c.Abort(errTest)
+					<-c.Context().Done()
+				}
+			})
+			err := c.Allreduce(Of(in), Of(in), op)
+			require.ErrorIs(t, err, ErrAborted)
+			return err
+		})
+		require.ErrorIs(t, err, errTest)
+		requireNoRankGoroutines(t)
+	}
+}
+
+func TestStageWindows(t *testing.T) {
+	for _, size := range []int{1, 2, 8, 12, 16, 1000, stageElem} {
+		for _, unit := range []int{boardData/size*size + size, stageWindow / size * size, 3*(stageWindow/size*size) + size} {
+			s := make([]byte, unit)
+			d := collCall{kind: allreduce, unit: unit, in: Raw(s, Byte)}
+			d.in.typ = &elemType{size: size}
+			next := 0
+			for k := 0; ; k++ {
+				lo, hi := d.window(k)
+				require.Equal(t, next, lo)
+				if lo == hi {
+					break
+				}
+				next = hi
+				require.LessOrEqual(t, hi-lo, stageWindow)
+				at := lo
+				for r := range 5 {
+					from, to := d.blockOf(r, 5, lo, hi)
+					require.Equal(t, at, from)
+					require.Zero(t, (to-from)%size)
+					at = to
+				}
+				require.Equal(t, hi, at)
+				from, to := d.blockOf(1, 2, lo, hi)
+				require.LessOrEqual(t, to-from, stageResult)
+			}
+			require.Equal(t, unit, next)
+		}
+	}
+}
