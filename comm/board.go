@@ -122,22 +122,8 @@ func (c *Comm) makeBoard(index int) {
 
 // onBoard reports whether the ranks meet at the board for a collective, if they all call it and wait.
 func (d *collCall) onBoard(c *Comm) bool {
-	switch d.kind {
-	case barrier:
-	case allreduce:
-		d.large = d.unit > boardData
-		if d.large && !d.stageable() {
-			return false
-		}
-	case allgather:
-		if d.unit > boardData {
-			return false
-		}
-	case alltoall:
-		if d.unit*c.size > boardData {
-			return false
-		}
-	default:
+	d.large = d.inPlaces(c.size) > boardData
+	if d.large && (d.kind != allreduce || !d.stageable()) {
 		return false
 	}
 	return c.world.cfg.chosen[d.kind] == 0
@@ -420,7 +406,9 @@ func (b *board) waits() string {
 // agreed checks that all ranks are in the same collective.
 func (b *board) agreed(d *collCall) error {
 	mine := elemOf(&d.in, &d.out)
-	for r, p := range b.at {
+	lo, hi := d.concerns(b.c.rank, len(b.at))
+	for r := lo; r < hi; r++ {
+		p := b.at[r]
 		what, elem, unit := p.what, p.elem, p.unit // once: another process can write there
 		switch {
 		case what != d.what:

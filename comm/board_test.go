@@ -96,20 +96,48 @@ func round(c *Comm, all, mine *rand.Rand, i int) error {
 			if me != 0 {
 				x[0] = -1
 			}
-			if err := firstError(c.Bcast(Of(x), 0), expectSlice("broadcast", []int{i}, x)); err != nil {
+			if err := firstError(either(true, nil, func() *Request { return c.Ibcast(Of(x), 0) }), expectSlice("broadcast", []int{i}, x)); err != nil {
 				return err
 			}
 		}
 		return nil
 	default:
-		x, y := []int{me}, []int{0}
-		root := i % n
-		err := c.Reduce(Of(x), Of(y), Max, root)
-		if me == root {
-			err = firstError(err, expect("the largest", n-1, y[0]))
-		}
-		return err
+		return rooted(c, i, all.IntN(5), request)
 	}
+}
+
+// rooted is a collective with a root, or a scan.
+func rooted(c *Comm, i, kind int, request bool) (err error) {
+	n, me, root := c.size, c.rank, i%c.size
+	x, y := []int{me + i}, []int{-1}
+	all := make([]int, n)
+	for r := range all {
+		all[r] = r * i
+	}
+	switch kind {
+	case 0:
+		err = either(request, func() error { return c.Reduce(Of(x), Of(y), Max, root) }, func() *Request { return c.Ireduce(Of(x), Of(y), Max, root) })
+		if me == root {
+			err = firstError(err, expect("the largest", n-1+i, y[0]))
+		}
+	case 1:
+		err = either(request, func() error { return c.Bcast(Of(x), root) }, func() *Request { return c.Ibcast(Of(x), root) })
+		err = firstError(err, expect("the root's", root+i, x[0]))
+	case 2:
+		err = either(request, func() error { return c.Scatter(Of(all), Of(y), root) }, func() *Request { return c.Iscatter(Of(all), Of(y), root) })
+		err = firstError(err, expect("part", me*i, y[0]))
+	case 3:
+		got := make([]int, n)
+		x[0] = me * i
+		err = either(request, func() error { return c.Gather(Of(x), Of(got), root) }, func() *Request { return c.Igather(Of(x), Of(got), root) })
+		if me == root {
+			err = firstError(err, expectSlice("parts", all, got))
+		}
+	default:
+		err = either(request, func() error { return c.Scan(Of(x), Of(x), Sum) }, func() *Request { return c.Iscan(Of(x), Of(x), Sum) })
+		err = firstError(err, expect("sum so far", me*(me+1)/2+(me+1)*i, x[0]))
+	}
+	return err
 }
 
 // Random programs of collectives, of which each rank makes some by requests, on several communicators.

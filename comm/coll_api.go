@@ -6,7 +6,11 @@ package comm
 import "context"
 
 // Every collective has a form that waits and one, with an I before its name, that returns a request. Where all ranks are in
-// this process they meet at the communicator's hub; otherwise they exchange messages, by one of the algorithms in the table of coll_choose.go.
+// this process they meet at the communicator's hub, and small ones of processes of one node at its board; otherwise they exchange messages, by one of the
+// algorithms in the table of coll_choose.go.
+//
+// A form that waits may wait for all ranks to call it, also where a rank needs nothing of them, as the root of a Bcast: whether it does depends on sizes and on where the ranks
+// are. A request is started without waiting for anybody.
 
 // Barrier returns when all ranks have called it.
 func (c *Comm) Barrier() error { return c.collective(barrier, Buffer{}, Buffer{}, Op{}, -1) }

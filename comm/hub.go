@@ -409,19 +409,25 @@ func (h *hub) run(c *Comm, d *collCall, seq uint64, caller bool) (bool, error) {
 	}
 }
 
+// concerns returns the ranks, from lo up to hi, with which a rank must agree in a collective that is not large.
+func (d *collCall) concerns(me, n int) (lo, hi int) {
+	switch d.kind {
+	case bcast, scatter:
+		return d.root, d.root + 1
+	case reduce, gather:
+		if me != d.root {
+			return 0, 0
+		}
+	}
+	return 0, n
+}
+
 // agreed checks that the ranks are in the same collective, as far as this one depends on them, and notes how far they are. The
 // place is active or claimed.
 func (h *hub) agreed(p *place, me int, seq uint64) error {
 	lo, hi := 0, h.size
 	if !p.large {
-		switch p.kind {
-		case bcast, scatter:
-			lo, hi = p.root, p.root+1
-		case reduce, gather:
-			if me != p.root {
-				return nil
-			}
-		}
+		lo, hi = p.concerns(me, h.size)
 	}
 	least := p.floor
 	for r := lo; r < hi; r++ {
