@@ -58,5 +58,14 @@ func (b *inbox) incoming(src int) ring {
 	return ring{data: b.mem[off : off+ringSize : off+ringSize], ctl: b.control(src)}
 }
 
+// prepare has the memory of a ring mapped, as far as that is no waste where there are many ranks.
+func (r *ring) prepare(ranks int) {
+	n := ringSize
+	if ranks > allOfRing {
+		n = partOfRing
+	}
+	prefault(r.data[:n])
+}
+
 // outgoing returns the producer's side of the ring of src.
 func (b *inbox) outgoing(src int) ring { return ring{data: b.ring, ctl: b.control(src)} }

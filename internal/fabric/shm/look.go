@@ -231,6 +231,7 @@ func (e *Endpoint) join(n uint32) {
 		if !p.joined && e.box.control(p.rank).joined.Load() != 0 {
 			p.joined = true
 			p.in = e.box.incoming(p.rank)
+			p.in.prepare(e.cfg.Size)
 			if p.gone.Load() {
 				continue // it was dropped before
 			}

@@ -86,6 +86,11 @@ func openInbox(path string, n, src int, token [16]byte) (*inbox, error) {
 	return b, nil
 }
 
+// prefault has the kernel map the memory now, at a quarter of what it costs page by page, and not when messages come: there is a page for
+// every 64 small frames of the first lap, and each costs as much as twenty frames. Where the kernel does not know the call (before Linux 5.14), it
+// comes later.
+func prefault(mem []byte) { _ = unix.Madvise(mem, unix.MADV_POPULATE_WRITE) }
+
 func (b *inbox) unmap() {
 	_ = unix.Munmap(b.mem)
 	if b.ring != nil {

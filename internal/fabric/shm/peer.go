@@ -74,6 +74,7 @@ func (p *peer) connect() error {
 	}
 	p.look = &p.box.head.look
 	p.out = p.box.outgoing(p.e.cfg.Rank)
+	p.out.prepare(p.e.cfg.Size)
 	p.state = open
 	p.watchProcess()
 	p.out.ctl.joined.Store(1)

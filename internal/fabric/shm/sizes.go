@@ -16,6 +16,10 @@ const (
 	// slower by 5 to 20 %).
 	piece = ringSize/8 - headSize
 
+	// A ring is mapped as a whole when its two ranks meet if there are no more than allOfRing ranks, else partOfRing bytes of it.
+	allOfRing  = 32
+	partOfRing = 16 << 10
+
 	// sharedSize is the memory of a rank for the layers above. Pages that nobody uses cost nothing.
 	sharedSize = 512 << 10
 	pageSize   = 4096

@@ -12,6 +12,9 @@ const (
 	MaxFrame = 2*lineSize - headSize
 	piece    = lineSize - headSize
 
+	allOfRing  = 2
+	partOfRing = 2 * lineSize
+
 	sharedSize = 0
 	pageSize   = 4 * lineSize
 )
