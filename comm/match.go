@@ -106,7 +106,13 @@ type matcher struct {
 	counts  [classes]int // posted receives by class
 	wild    int          // posted receives with wildcards
 	probes  int          // waiting probes
+	waiting int          // unexpected messages
 	filed   [classes]bool
+}
+
+// idle reports whether nothing is queued: no receive, no probe, no message.
+func (m *matcher) idle() bool {
+	return m.counts[0]|m.wild|m.probes|m.waiting == 0
 }
 
 // find returns the queue of a key, or nil. The callers that matter look at m.last first.
@@ -233,6 +239,7 @@ func (m *matcher) takeAny(k matchKey, q *queue) *posted {
 func (m *matcher) add(a *arrival) *posted {
 	m.seq++
 	a.seq = m.seq
+	m.waiting++
 	m.filed[0] = true
 	for class := range classes {
 		if m.filed[class] {
@@ -305,6 +312,7 @@ func (m *matcher) arrivals() []*arrival {
 
 // remove takes an unexpected message out of all queues.
 func (m *matcher) remove(a *arrival) {
+	m.waiting--
 	for class := range classes {
 		l := &a.links[class]
 		q := l.q

@@ -28,6 +28,8 @@ type proc struct {
 	// freed equals taken. It spares them the pool: one atomic operation instead of four.
 	own *recvOp
 
+	seeker seeker
+
 	mu      sync.Mutex
 	m       matcher                 // guarded by mu
 	trouble atomic.Pointer[trouble] // written under mu; nil: nothing has gone wrong. Once it has dead, nothing is posted or filed
@@ -47,6 +49,7 @@ func newProc(w *world, rank int, ep fabric.Endpoint) *proc {
 	}
 	p.sharer, _ = ep.(fabric.Sharer)
 	p.boards.free = ^uint64(1 << worldBoard)
+	p.seeker.init(p, w.size)
 	ep.Bind(p)
 	return p
 }
@@ -300,6 +303,12 @@ func (p *proc) post(op *recvOp) bool {
 // recv is post and wait for a blocking receive. It is on its own because each call less on the stack of a goroutine that parks
 // is a mispredicted return less when it goes on.
 func (p *proc) recv(c *Comm, buf *Buffer, src, tag int) (Status, error) {
+	var s sought
+	if p.seeker.eyes != nil {
+		if s = p.seeker.seek(c, buf, src, tag); s.received {
+			return s.st, s.err
+		}
+	}
 	p.mu.Lock()
 	op := p.own
 	if op.freed.Load() == op.taken { // the rest of it is as newProc has set it
@@ -315,13 +324,14 @@ func (p *proc) recv(c *Comm, buf *Buffer, src, tag int) (Status, error) {
 		op.st, op.err = Status{}, op.fail(err)
 	} else if a := p.m.post(&op.entry); a == nil {
 		p.mu.Unlock()
-		p.await(op.self.ch)
+		s.await(p, op.self.ch)
 		op.job = op.job.help()
 	} else if !p.consume(op, a) {
-		p.await(op.self.ch)
+		s.await(p, op.self.ch)
 	}
 	st, err := op.st, op.err
 	op.release()
+	p.leave(&s.looks)
 	return st, err
 }
 

@@ -97,6 +97,21 @@ type Looker interface {
 	Poll() bool
 }
 
+// Picker takes frames before the handler has them.
+type Picker interface {
+	// Pick takes a frame, as Handler.Deliver does, or returns false and leaves it to the handler. It runs on the goroutine that looks, while that does.
+	Pick(src int, f *Frame) bool
+	// Enough reports whether what is looked for will not come this way. It is called often.
+	Enough() bool
+}
+
+// Seeker is a Looker that can look for one frame, which whoever waits for it then takes itself.
+type Seeker interface {
+	// Seek delivers what comes until p has picked a frame, and reports whether it has. It gives up when p has enough, when something is to be done that
+	// Look does, or, tired, after a short time. The caller has entered, and still looks when Seek returns: it calls Look with entered, or Leave.
+	Seek(p Picker) (picked, tired bool)
+}
+
 // Beside is a Looker that looks for others as well, so that who waits for messages of several fabrics can look at all of them. Nothing depends on it.
 type Beside interface {
 	// Beside has poll, which is Poll of another endpoint, called now and then in Look. It is called before Bind.

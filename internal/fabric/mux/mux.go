@@ -85,6 +85,14 @@ func (e *endpoint) Look(woken <-chan struct{}, entered bool) {
 	}
 }
 
+// Seek looks for a frame where Look looks first.
+func (e *endpoint) Seek(p fabric.Picker) (picked, tired bool) {
+	if s, ok := e.eyes.(fabric.Seeker); ok {
+		return s.Seek(p)
+	}
+	return false, false
+}
+
 // Enter says that the caller will look there.
 func (e *endpoint) Enter() bool { return e.eyes != nil && e.eyes.Enter() }
 

@@ -21,6 +21,7 @@ import (
 var (
 	_ fabric.Looker = (*Endpoint)(nil)
 	_ fabric.Sharer = (*Endpoint)(nil)
+	_ fabric.Seeker = (*Endpoint)(nil)
 )
 
 // Endpoint is one rank's end.
@@ -45,9 +46,10 @@ type Endpoint struct {
 	wanted  bit // and another goroutine would rather look
 
 	// Of who looks.
-	joins  uint32  // producers that are known
-	active []*peer // those who have sent
-	turn   int     // how many times one looks before another process has its turn
+	joins  uint32       // producers that are known
+	active []*peer      // those who have sent
+	frame  fabric.Frame // the one that is being taken
+	turn   int          // how many times one looks before another process has its turn
 
 	pending count // peers with frames that wait for room
 	deaths  count // peers whose processes have ended, and whose rings are to be looked at for the last time

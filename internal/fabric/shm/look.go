@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// lookFor is how long Look looks before it leaves it to the sleeper, and sleepAfter how long the sleeper does when it is up.
-	lookFor    = 50 * time.Microsecond
+	// lookFor is how long Look looks before it leaves it to the sleeper: longer than it takes to wake that, or two ranks that talk to each
+	// other, once asleep, find each other asleep each time. sleepAfter is how long the sleeper does when it is up.
+	lookFor    = 150 * time.Microsecond
 	sleepAfter = 20 * time.Microsecond
 	// One looks so many times until another process or goroutine gets its turn. As many ranks as processors need few turns: two processes that
 	// yield to each other quickly stay on one processor, since Linux does not move what has run just now. With more ranks nothing goes on without.
@@ -182,22 +183,32 @@ func (e *Endpoint) ready() bool {
 }
 
 // poll delivers what is there and reports whether it was anything. The caller looks.
-func (e *Endpoint) poll() (did bool) {
+func (e *Endpoint) poll() bool {
+	did, _ := e.pollFor(nil)
+	return did
+}
+
+// pollFor is poll, which ends when pick has picked a frame; nil: nobody does. The caller looks.
+func (e *Endpoint) pollFor(pick fabric.Picker) (did, picked bool) {
 	if n := e.box.head.joins.Load(); n != e.joins {
 		e.join(n)
 		did = true
 	}
-	var f fabric.Frame
+	f := &e.frame
 	gone := false
 	for _, p := range e.active {
 		for range batch {
-			kind, n, err := p.in.get(&f)
+			kind, n, err := p.in.get(f)
 			if kind == 0 && err == nil {
 				break
 			}
 			did = true
 			if err == nil {
-				err = p.take(kind, &f)
+				if pick != nil && kind == kindFrame && !p.bye && pick.Pick(p.rank, f) {
+					picked = true
+				} else {
+					err = p.take(kind, f)
+				}
 			}
 			if err != nil {
 				p.lose(err)
@@ -207,6 +218,9 @@ func (e *Endpoint) poll() (did bool) {
 			}
 			if p.in.done(n) {
 				p.rouse()
+			}
+			if picked {
+				return true, true
 			}
 		}
 		gone = gone || p.gone.Load()
@@ -221,7 +235,7 @@ func (e *Endpoint) poll() (did bool) {
 	if e.pending.Load() > 0 {
 		did = e.flush() || did
 	}
-	return did
+	return did, false
 }
 
 // join finds the producers that have come. The caller looks.

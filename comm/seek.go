@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import "weft/internal/fabric"
+
+// seeker is the short way of a blocking receive from a rank of another process that shares memory with this one: who waits looks for the message in the
+// ring and takes it from there, without posting the receive, so without the matcher and without being woken. README.md, "The short way", says why no
+// message is missed or overtaken.
+type seeker struct {
+	// Constant after construction.
+	p    *proc
+	eyes fabric.Seeker
+	near []bool // by rank of the run: all that comes from there is found by looking
+
+	// Owned by who looks.
+	op   recvOp
+	ctx  uint64
+	from uint64 // source and tag, as in a frame's head
+	torn bool   // the message has come, and is not one that can be taken here
+}
+
+func (s *seeker) init(p *proc, size int) {
+	s.p = p
+	eyes, ok := p.ep.(fabric.Seeker)
+	if !ok {
+		return
+	}
+	s.near = make([]bool, size)
+	for r := range s.near {
+		if s.near[r] = p.ep.Caps(r).SharedMemory && p.ep.Local(r) == nil; s.near[r] {
+			s.eyes = eyes
+		}
+	}
+	s.op.op, s.op.waiter = "recv", blockedCall
+}
+
+// seek receives a message if it is one that comes soon and is found here. If not, the caller posts its receive, and may look already.
+func (s *seeker) seek(c *Comm, buf *Buffer, src, tag int) sought {
+	p := s.p
+	if src < 0 || tag < 0 || !s.near[c.worldRank(src)] || p.ev != nil || !p.eyes.Enter() {
+		return sought{}
+	}
+	// Behind Enter: what another goroutine has delivered before is in the matcher, and what comes from src from now on is seen here first.
+	p.mu.Lock()
+	free := p.m.idle() && p.trouble.Load() == nil
+	p.mu.Unlock()
+	if !free {
+		return sought{looks: true}
+	}
+	s.ctx, s.from, s.torn = c.ctx, uint64(uint32(src))<<32|uint64(uint32(tag)), false
+	s.op.c, s.op.buf = c, *buf
+	s.op.entry.key.ctx, s.op.entry.key.src, s.op.entry.key.tag = c.ctx, int32(src), int32(tag)
+	picked, tired := s.eyes.Seek(s)
+	if !picked {
+		return sought{looks: true, tired: tired}
+	}
+	found := sought{st: s.op.st, err: s.op.err, received: true}
+	p.eyes.Leave()
+	return found
+}
+
+// sought is what has come of that.
+type sought struct {
+	received bool
+	st       Status
+	err      error
+
+	looks bool // the caller, still
+	tired bool // it has done so for long enough
+}
+
+// await is proc.await of one who has sought.
+func (s *sought) await(p *proc, ch <-chan struct{}) {
+	switch {
+	case p.eyes == nil:
+	case s.tired:
+		p.eyes.Leave()
+	default:
+		p.eyes.Look(ch, s.looks)
+	}
+	s.looks = false
+	<-ch
+}
+
+// Pick takes the message that is looked for.
+func (s *seeker) Pick(src int, f *fabric.Frame) bool {
+	if f.Head[0] != s.ctx || f.Head[1] != s.from {
+		return false
+	}
+	var h header
+	h.unpack(&f.Head)
+	if h.proto != eager || h.aux != 0 || s.p.world.troubled.Load() || s.p.admit(&h, src, f.Data) != nil {
+		s.torn = true
+		return false
+	}
+	s.op.transfer(&h, f.Data, nil, neither)
+	if s.p.world.apart {
+		s.p.traffic.here.Add(1)
+	}
+	return true
+}
+
+// Enough reports whether the receive has to be posted.
+func (s *seeker) Enough() bool { return s.torn || s.p.world.troubled.Load() }
