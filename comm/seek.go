@@ -18,7 +18,7 @@ type seeker struct {
 	op   recvOp
 	ctx  uint64
 	from uint64 // source and tag, as in a frame's head
-	torn bool   // the message has come, and is not one that can be taken here
+	torn bool   // the message has come, and is not one that can be taken here; so those behind it must not be
 }
 
 func (s *seeker) init(p *proc, size int) {
@@ -86,7 +86,7 @@ func (s *sought) await(p *proc, ch <-chan struct{}) {
 
 // Pick takes the message that is looked for.
 func (s *seeker) Pick(src int, f *fabric.Frame) bool {
-	if f.Head[0] != s.ctx || f.Head[1] != s.from {
+	if s.torn || f.Head[0] != s.ctx || f.Head[1] != s.from {
 		return false
 	}
 	var h header

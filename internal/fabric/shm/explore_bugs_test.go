@@ -160,11 +160,22 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "no C4", File: "look.go", Test: "TestExploreFull",
-		Old: `			if p.in.done(n) {
-				p.rouse()
+		Old: takes,
+		New: `			p.in.done(n)
+			if picked {
+				return true, true
 			}
 `,
-		New: `			p.in.done(n)
+	},
+	{
+		Name: "a picked frame stays", File: "look.go", Test: "TestExploreLook",
+		Old: takes,
+		New: `			if picked {
+				return true, true
+			}
+			if p.in.done(n) {
+				p.rouse()
+			}
 `,
 	},
 	{
@@ -230,6 +241,13 @@ const (
 			// Who looked has taken its 2 back while the word was odd, so has left to this goroutine what came meanwhile, and is about to make way.
 			pause()
 		}
+`
+	takes = `			if p.in.done(n) {
+				p.rouse()
+			}
+			if picked {
+				return true, true
+			}
 `
 	waits = `	if n < len(p.queue) {
 		p.out.ctl.waiting.Store(1)

@@ -78,6 +78,28 @@ var lookPrograms = []program{
 		r[1].sender(0, 1)
 		r[2].sender(0, 1)
 	}},
+	{"a seeker", 0, func(l *lab) {
+		r := l.at(2)
+		r[0].seeker(1, 1)
+		r[1].sender(0, 1)
+	}},
+	{"a seeker, and more", 1_000, func(l *lab) {
+		r := l.at(2)
+		r[0].seeker(1, 1)
+		r[1].sender(0, 2)
+	}},
+	{"a seeker of the second", 1_000, func(l *lab) {
+		r := l.at(2)
+		r[0].seeker(1, 2)
+		r[1].sender(0, 2)
+	}},
+	{"a seeker and a waiter", 1_000, func(l *lab) {
+		r := l.at(3)
+		r[0].seeker(1, 1)
+		r[0].waiter(2, 1)
+		r[1].sender(0, 1)
+		r[2].sender(0, 1)
+	}},
 	{"two waiters", 1_000, func(l *lab) {
 		r := l.at(2)
 		r[0].waiter(1, 1)

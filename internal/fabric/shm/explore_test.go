@@ -223,6 +223,62 @@ func (r *rank) waiter(src int, n uint64) {
 	})
 }
 
+// seeker waits for frame n of a sender, as package comm does in a blocking receive: it seeks the frame, and if it gives up, waits for whoever delivers it.
+func (r *rank) seeker(src int, n uint64) {
+	k := &picker{rank: r, src: src, n: n, woken: make(xatomic.Chan[struct{}], 1)}
+	before := r.each
+	r.each = func(s int, m uint64) {
+		if s == src && m == n && !k.picking {
+			k.woken.Send(struct{}{})
+		}
+		if before != nil {
+			before(s, m)
+		}
+	}
+	r.Go(fmt.Sprintf("%d seeker", r.e.cfg.Rank), func() {
+		if !r.e.Enter() {
+			r.e.Look(k.woken, false)
+			k.woken.Recv()
+			return
+		}
+		if uint64(len(r.got[src])) >= n { // it was here before
+			r.e.Leave()
+			k.woken.Recv()
+			return
+		}
+		picked, tired := r.e.Seek(k)
+		switch {
+		case picked, tired:
+			r.e.Leave()
+		default:
+			r.e.Look(k.woken, true)
+		}
+		if !picked {
+			k.woken.Recv()
+		}
+	})
+}
+
+// picker picks frame n of src.
+type picker struct {
+	*rank
+	src     int
+	n       uint64
+	woken   xatomic.Chan[struct{}]
+	picking bool // of who looks
+}
+
+func (k *picker) Pick(src int, f *fabric.Frame) bool {
+	if src != k.src || f.Head[0] != k.n {
+		return false
+	}
+	k.picking = true
+	k.Deliver(src, *f)
+	return true
+}
+
+func (k *picker) Enough() bool { return uint64(len(k.got[k.src])) >= k.n }
+
 // atRest says that in the end what was sent to r has come, and that r sleeps so that it can be woken.
 func (r *rank) atRest() {
 	r.End(func() error {
