@@ -29,14 +29,15 @@ var law = map[string][]string{
 	"internal/xatomic":   {},
 	"internal/explore":   {"internal/xatomic"}, // only tests use it
 	"internal/event":     {},
-	"internal/fabric":    {"internal/xatomic"}, // in builds for exploration
-	"internal/launch":    {},
+	"internal/fabric":    {"internal/vigil", "internal/xatomic"}, // the latter in builds for exploration
+	"internal/launch":    {"internal/vigil"},
+	"internal/vigil":     {},
 	"internal/histogram": {},
 	"internal/vec":       {},
 	"internal/stream":    {},
 	"deps":               {"internal/xatomic"},
 	"task":               {"internal/xatomic", "internal/event", "deps"},
-	"comm":               {"internal/xatomic", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/vec", "internal/stream"},
+	"comm":               {"internal/xatomic", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/vec", "internal/stream", "internal/vigil"},
 	"rma":                {"internal/xatomic", "internal/event", "comm"},
 	"nam":                {"internal/xatomic", "internal/event", "comm", "rma"},
 	"tampi":              {"internal/xatomic", "internal/event", "comm", "task"},
@@ -44,7 +45,7 @@ var law = map[string][]string{
 	"observe":            {"internal/event"},
 	"examples/heat":      public,
 	"bench":              public,
-	"cmd/weft":           append([]string{"internal/event", "internal/fabric", "internal/histogram", "internal/launch"}, public...),
+	"cmd/weft":           append([]string{"internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/vigil"}, public...),
 	"docs":               public, // the programs of the guide, all of them tests
 	".":                  {},     // the package comment, and these tests
 }

@@ -7,7 +7,7 @@
 # must notice.
 #
 #   .ci/netns.sh           needs root, iproute2 and util-linux; says so and succeeds where they are missing
-#   .ci/netns.sh --vanish  also takes the cable away: 20 seconds more
+#   .ci/netns.sh --vanish  also takes the cable away: 15 seconds more
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -127,5 +127,5 @@ pull_cable() { ip -n "$b" link set cable down; }
 
 dies killed 10 kill_b
 if [ "${1:-}" = --vanish ]; then
-	dies vanished 25 pull_cable
+	dies vanished 14 pull_cable
 fi

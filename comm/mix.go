@@ -16,6 +16,7 @@ import (
 	"weft/internal/fabric/mux"
 	"weft/internal/fabric/tcp"
 	"weft/internal/launch"
+	"weft/internal/vigil"
 )
 
 // meeting is how a rank that is a process finds the others, whoever has started them.
@@ -208,6 +209,10 @@ var tcpProvider = provider{
 		if err != nil {
 			return opened{}, err
 		}
+		deadAfter, err := vigil.FromEnv(os.Getenv)
+		if err != nil {
+			return opened{}, fmt.Errorf("%w: %w", ErrConfig, err)
+		}
 		secure, err := tcp.TLSFromEnv(os.Getenv)
 		if err != nil {
 			return opened{}, err
@@ -216,7 +221,7 @@ var tcpProvider = provider{
 		served := make([]bool, m.size)
 		met := make(chan struct{})
 		ep, err := tcp.New(tcp.Config{
-			Rank: m.rank, Size: m.size, Secret: m.secret, Everywhere: m.spread, Networks: os.Getenv(tcp.EnvNetwork), Retry: retry, TLS: secure,
+			Rank: m.rank, Size: m.size, Secret: m.secret, Everywhere: m.spread, Networks: os.Getenv(tcp.EnvNetwork), Retry: retry, TLS: secure, DeadAfter: deadAfter,
 			Serves: func(rank int) bool { return served[rank] },
 			Lookup: func(ctx context.Context, rank int) (string, error) {
 				select {

@@ -15,6 +15,7 @@ import (
 	"weft/internal/fabric/mux"
 	"weft/internal/fabric/tcp"
 	"weft/internal/launch"
+	"weft/internal/vigil"
 )
 
 // gathering is a meeting of ranks that are goroutines here.
@@ -136,4 +137,8 @@ func TestConnectRefuses(t *testing.T) {
 	t.Setenv(tcp.EnvRetry, "many")
 	_, errs = connectAll(t, "ab")
 	require.ErrorContains(t, errs[1], `PSP_RETRY="many"; it is how often a connection is tried again, 0 to 1000`)
+	t.Setenv(tcp.EnvRetry, "")
+	t.Setenv(vigil.Env, "1s")
+	_, errs = connectAll(t, "ab")
+	require.ErrorContains(t, errs[1], `WEFT_DEAD_AFTER="1s"; it is how long a vanished machine goes unnoticed, a time from 2s to 1h0m0s`)
 }

@@ -24,6 +24,7 @@ import (
 	"weft/internal/histogram"
 	"weft/internal/launch"
 	"weft/internal/launch/bind"
+	"weft/internal/vigil"
 	"weft/nam"
 	"weft/task"
 	"weft/trace"
@@ -66,6 +67,7 @@ var variables = []variable{
 	{tcp.EnvCert, "certificate for TLS between ranks", none, checkTLS},
 	{tcp.EnvKey, "its private key", none, checkTLS},
 	{tcp.EnvCA, "certificates of those who have signed the others'", none, checkTLS},
+	{vigil.Env, "how long a machine that has vanished goes unnoticed at most", vigil.Default.String, vigil.Check},
 	{tcp.EnvRetry, "how often a connection is tried again", func() string { return strconv.Itoa(tcp.DefaultRetry) }, atLeast(0)},
 	{bind.Env, "what weft run binds ranks to", func() string { return "auto" }, checkBind},
 	{launch.EnvBound, "processors that a launcher has bound this process to", none, nil},

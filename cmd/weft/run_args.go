@@ -16,6 +16,7 @@ import (
 	"weft/internal/launch"
 	"weft/internal/launch/bind"
 	"weft/internal/launch/job"
+	"weft/internal/vigil"
 )
 
 // runSpec is a job, with what is to be done besides running it.
@@ -169,6 +170,11 @@ func parseRun(args []string) (spec runSpec, help bool, err error) {
 		}
 		spec.Bind = &p
 	}
+	deadAfter, err := vigil.FromEnv(os.Getenv)
+	if err != nil {
+		return spec, false, fmt.Errorf("environment variable %w", err)
+	}
+	spec.DeadAfter = deadAfter
 	if _, set := os.LookupEnv(comm.EnvSurvive); spec.KeepGoing && !set {
 		for i := range spec.Parts {
 			p := &spec.Parts[i]

@@ -10,6 +10,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"weft/internal/vigil"
 )
 
 const (
@@ -17,12 +19,6 @@ const (
 	// What a connection to a listening launcher is, as its first byte.
 	aRank     = 'r'
 	aLauncher = 'l'
-	// A vanished machine goes unnoticed for 15 s at most: data may go unacknowledged for hostSilence, which the kernel looks at when it sends again, so up to
-	// a second or two later; where nothing goes on, probes begin after hostIdle and come every hostProbe, hostProbes times.
-	hostSilence = 12 * time.Second
-	hostIdle    = 5 * time.Second
-	hostProbe   = 2 * time.Second
-	hostProbes  = 4
 	// maxGuests bounds the connections over TCP that have not proved themselves.
 	maxGuests = 256
 )
@@ -77,7 +73,7 @@ func (s *Server) acceptHosts() {
 			time.Sleep(10 * time.Millisecond) // out of descriptors; others may end
 			continue
 		}
-		watchLink(c)
+		vigil.Keep(c, s.cfg.DeadAfter)
 		s.mu.Lock()
 		if s.closed || len(s.guests) >= maxGuests {
 			s.mu.Unlock()
@@ -105,14 +101,6 @@ func (s *Server) meetGuest(c net.Conn) {
 		delete(s.guests, c)
 		s.mu.Unlock()
 		_ = c.Close()
-	}
-}
-
-// watchLink has the kernel notice a machine that is gone.
-func watchLink(c net.Conn) {
-	if t, ok := c.(*net.TCPConn); ok {
-		_ = t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: hostIdle, Interval: hostProbe, Count: hostProbes})
-		limitUnacknowledged(t)
 	}
 }
 

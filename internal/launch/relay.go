@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"weft/internal/vigil"
 )
 
 // relayNotice is how long what a rank has said last may take to the Server.
@@ -27,6 +29,8 @@ type RelayConfig struct {
 	First int // number of the first of them; -1: does not matter
 	// Wait is how long to wait for somebody to listen.
 	Wait time.Duration
+	// DeadAfter bounds how long that launcher's machine goes unnoticed if it vanishes. 0: vigil.Default.
+	DeadAfter time.Duration
 	// What the launcher says. They are called by the goroutine that reads from it.
 	OnAbort  func(*Abort)
 	OnSignal func(number int)
@@ -101,7 +105,7 @@ func JoinJob(ctx context.Context, cfg RelayConfig) (_ *Relay, err error) {
 
 // connect finds the launcher and is given ranks.
 func (r *Relay) connect(ctx context.Context) error {
-	c, err := dialPatiently(ctx, r.cfg.Addr, r.cfg.Wait)
+	c, err := dialPatiently(ctx, r.cfg.Addr, r.cfg.Wait, r.cfg.DeadAfter)
 	if err != nil {
 		return err
 	}
@@ -139,7 +143,7 @@ func (r *Relay) connect(ctx context.Context) error {
 }
 
 // dialPatiently connects to an address at which nobody may listen yet.
-func dialPatiently(ctx context.Context, addr string, wait time.Duration) (net.Conn, error) {
+func dialPatiently(ctx context.Context, addr string, wait, deadAfter time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	pause := 20 * time.Millisecond
@@ -148,7 +152,7 @@ func dialPatiently(ctx context.Context, addr string, wait time.Duration) (net.Co
 		d := net.Dialer{Timeout: handshakeTime}
 		c, err := d.DialContext(ctx, "tcp", addr)
 		if err == nil {
-			watchLink(c)
+			vigil.Keep(c, deadAfter)
 			return c, nil
 		}
 		var late net.Error
@@ -297,7 +301,7 @@ func (r *Relay) pass(c *net.UnixConn) {
 		return
 	}
 	defer r.release(up)
-	watchLink(up)
+	vigil.Keep(up, r.cfg.DeadAfter)
 	if _, err := up.Write(append([]byte{aRank}, hello...)); err != nil {
 		return
 	}

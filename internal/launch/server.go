@@ -41,6 +41,8 @@ type ServerConfig struct {
 	Listen    string
 	Key       *Key
 	Hosts     HostEvents
+	// DeadAfter bounds how long their machines go unnoticed if they vanish. 0: vigil.Default.
+	DeadAfter time.Duration
 	// places for the job directory; tests. nil: homes().
 	places []string
 }

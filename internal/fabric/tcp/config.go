@@ -21,18 +21,9 @@ const (
 	// nearPiece and farPiece are the largest pieces of a transfer, within the machine and beyond: what waits behind one is not to wait for longer than some
 	// tenths of a millisecond, on a link of ten gigabits a second. Each piece ends in a packet that is not full, and begins with a head that is read
 	// by itself; messages of 1 MiB took a quarter less time in one piece than in four, within the machine.
-	nearPiece = 1 << 20
-	farPiece  = 256 << 10
-	maxPiece  = nearPiece // that is taken
-	// DeadAfter is how long a vanished machine goes unnoticed at most. Of that, data may go unacknowledged for silence: the kernel looks at this when it
-	// sends again, so up to a second or two later. A connection on which nothing goes on is probed after keepIdle, and then every keepInterval; it ends when
-	// silence is over (Linux), or keepCount probes were not answered: at 13 s both.
-	DeadAfter    = 15 * time.Second
-	silence      = 12 * time.Second
-	keepIdle     = 5 * time.Second
-	keepInterval = 2 * time.Second
-	keepCount    = 4
-
+	nearPiece     = 1 << 20
+	farPiece      = 256 << 10
+	maxPiece      = nearPiece // that is taken
 	defaultDial   = 10 * time.Second
 	defaultLinger = 2 * time.Second
 	minSecret     = 16
@@ -65,6 +56,8 @@ type Config struct {
 	TLS *tls.Config
 	// DialTimeout bounds how long a connection may take to be made and proved. 0: 10 s.
 	DialTimeout time.Duration
+	// DeadAfter bounds how long a machine that has vanished goes unnoticed, where there is a connection with it. 0: vigil.Default.
+	DeadAfter time.Duration
 	// Linger bounds how long Close tries to write what is queued, and waits for the peers to close. 0: 2 s.
 	Linger time.Duration
 }

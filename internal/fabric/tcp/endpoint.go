@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weft/internal/fabric"
+	"weft/internal/vigil"
 )
 
 // maxStrangers bounds the connections that have not proved themselves.
@@ -188,7 +189,7 @@ func (e *Endpoint) meet(c net.Conn) {
 	bare := c // c is another one soon, and what ends may come at any time
 	stop := context.AfterFunc(e.ctx, func() { _ = bare.Close() })
 	defer stop()
-	tune(c)
+	e.tune(c)
 	_ = c.SetDeadline(time.Now().Add(e.cfg.DialTimeout))
 	if e.cfg.TLS != nil {
 		c = tls.Server(c, e.cfg.TLS)
@@ -281,7 +282,7 @@ func (e *Endpoint) try(ctx context.Context, p *peer, addr string, others bool) e
 	bare := c // as in meet
 	stop := context.AfterFunc(ctx, func() { _ = bare.Close() })
 	defer stop()
-	tune(c)
+	e.tune(c)
 	_ = c.SetDeadline(time.Now().Add(limit))
 	if e.cfg.TLS != nil {
 		c = tls.Client(c, e.cfg.TLS)
@@ -299,15 +300,17 @@ func (e *Endpoint) try(ctx context.Context, p *peer, addr string, others bool) e
 }
 
 // tune sets what all connections have.
-func tune(c net.Conn) {
+func (e *Endpoint) tune(c net.Conn) {
 	t, ok := c.(*net.TCPConn)
 	if !ok {
 		return
 	}
 	_ = t.SetNoDelay(true)
-	_ = t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: keepIdle, Interval: keepInterval, Count: keepCount})
-	limitUnacknowledged(t)
-	tuneNear(t)
+	if isNear(t) {
+		tuneNear(t) // and there is no other machine that could vanish
+		return
+	}
+	vigil.Keep(t, e.cfg.DeadAfter)
 }
 
 // Drop ends everything with a peer, which the layer above knows to be lost.

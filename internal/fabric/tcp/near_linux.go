@@ -23,11 +23,8 @@ const (
 	nearBuffer = 4_000_000
 )
 
-// tuneNear sets what such connections have. What the kernel refuses stays as it is.
+// tuneNear sets what connections within the machine have. What the kernel refuses stays as it is.
 func tuneNear(t *net.TCPConn) {
-	if !isNear(t) {
-		return
-	}
 	raw, err := t.SyscallConn()
 	if err != nil {
 		return

@@ -67,6 +67,9 @@ func TestNearIsTuned(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, nearControl, strings.TrimRight(cc, "\x00"))
 		}
+		silence, err := unix.GetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)
+		require.NoError(t, err)
+		require.Zero(t, silence, "a rank that is stopped, with much to read, has not vanished")
 		for _, row := range []struct{ option, limit int }{
 			{unix.SO_SNDBUF, bufferLimits().send}, {unix.SO_RCVBUF, bufferLimits().receive},
 		} {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weft/internal/fabric"
+	"weft/internal/vigil"
 )
 
 // socket is a connection of which Go's poller knows nothing: it is read by who looks, and written by who sends, both without waiting.
@@ -167,7 +168,7 @@ func (s *socket) silent() bool {
 		return false
 	}
 	info, err := unix.GetsockoptTCPInfo(s.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-	return err == nil && (info.Probes > 1 || info.Unacked > 0 && time.Duration(info.Last_ack_recv)*time.Millisecond > keepIdle)
+	return err == nil && (info.Probes > 1 || info.Unacked > 0 && time.Duration(info.Last_ack_recv)*time.Millisecond > vigil.For(s.p.e.cfg.DeadAfter).Idle)
 }
 
 // close closes the descriptor: nobody reads or writes. The caller holds peer.mu.

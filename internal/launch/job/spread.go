@@ -63,7 +63,7 @@ func (r *runner) open() error {
 		OnAbort:    func(a *launch.Abort) { r.post(event{rank: a.Rank, abort: a}) },
 		OnLost:     func(rank int, how string) { r.post(event{rank: rank, lost: how}) },
 		OnDeadlock: func(waits []string) { r.post(event{stuck: waits}) },
-		Elsewhere:  s.Elsewhere, Listen: s.Listen, Key: key,
+		Elsewhere:  s.Elsewhere, Listen: s.Listen, Key: key, DeadAfter: s.DeadAfter,
 		Hosts: launch.HostEvents{
 			Joined: func(from string, first, ranks int) { r.post(event{rank: first, far: &far{joined: ranks, from: from}}) },
 			Ended:  func(rank, code int, how string) { r.post(event{rank: rank, far: &far{exit: &exit{code, how}}}) },
@@ -92,7 +92,7 @@ func (r *runner) join(key *launch.Key) error {
 	}
 	tell := func(f *far) { r.post(event{far: f}) }
 	relay, err := launch.JoinJob(context.Background(), launch.RelayConfig{
-		Addr: s.Join, Key: key, Ranks: len(r.progs), First: first, Wait: s.Wait,
+		Addr: s.Join, Key: key, Ranks: len(r.progs), First: first, Wait: s.Wait, DeadAfter: s.DeadAfter,
 		OnAbort:  func(a *launch.Abort) { tell(&far{abort: a}) },
 		OnSignal: func(n int) { tell(&far{sig: syscall.Signal(n)}) },
 		OnKill:   func() { tell(&far{kill: true}) },
