@@ -89,11 +89,13 @@ func (c *Comm) alive(name string, dst, tag int) error {
 }
 
 func (c *Comm) isend(name string, buf Buffer, dst, tag int, synchronous bool) *Request {
-	if err := c.check(name, &buf, dst, tag, false); err != nil {
-		return doneRequest(Status{}, err)
-	}
-	if dst == ProcNull {
-		return doneRequest(Status{}, nil)
+	if !c.plain(&buf, dst, tag) {
+		if err := c.check(name, &buf, dst, tag, false); err != nil {
+			return doneRequest(Status{}, err)
+		}
+		if dst == ProcNull {
+			return doneRequest(Status{}, nil)
+		}
 	}
 	if c.protocolOf(uint64(buf.Bytes()), synchronous) == eager {
 		return doneRequest(Status{}, c.send(name, buf, dst, tag, false))
@@ -170,13 +172,15 @@ var nullStatus = Status{Source: ProcNull, Tag: AnyTag}
 
 // Irecv starts a receive. The memory belongs to the operation until the request is complete. Errors come by the request.
 func (c *Comm) Irecv(buf Buffer, src, tag int) *Request {
-	if err := c.check("irecv", &buf, src, tag, true); err != nil {
-		return doneRequest(Status{}, err)
+	if !c.plain(&buf, src, tag) {
+		if err := c.check("irecv", &buf, src, tag, true); err != nil {
+			return doneRequest(Status{}, err)
+		}
+		if src == ProcNull {
+			return doneRequest(nullStatus, nil)
+		}
 	}
-	if src == ProcNull {
-		return doneRequest(nullStatus, nil)
-	}
-	op := new(recvOp)
+	op := c.proc.newRecvRequest()
 	op.init(c, "irecv", aRequest, c.ctx, &buf, src, tag)
 	op.owner = op
 	if ev := c.proc.ev; ev != nil {

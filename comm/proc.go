@@ -29,6 +29,7 @@ type proc struct {
 	own *recvOp
 
 	seeker seeker
+	slab   atomic.Pointer[recvSlab] // where the next receive for a request comes from
 
 	mu      sync.Mutex
 	m       matcher                 // guarded by mu
@@ -137,6 +138,7 @@ func (op *recvOp) done() {
 	case schedule:
 		trampolines[op.shard].run(&op.self, op.err)
 	default:
+		op.buf = Buffer{} // not to be kept as long as the request is
 		op.settle()
 	}
 }
