@@ -62,6 +62,7 @@ var testsMayAlsoImport = map[string][]string{
 	"deps":            {"internal/explore"},
 	"task":            {"internal/explore"},
 	"internal/fabric": {"internal/explore"},
+	"comm":            {"internal/explore"},
 	"observe":         {"deps", "task", "tampi", "comm"}, // what is observed
 	"trace":           {"deps", "task", "tampi", "comm"}, // what is recorded
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"math/bits"
 	"runtime"
-	"sync"
-	"sync/atomic"
 
 	"weft/internal/fabric"
 )
@@ -20,11 +18,11 @@ type board struct {
 	c       *Comm
 	index   int
 	mine    *boardPart
-	isReady func() bool   // ready, made once
-	hasCome func() bool   // come, made once
-	token   chan struct{} // capacity 1; wakes the caller that sleeps
+	isReady func() bool // ready, made once
+	hasCome func() bool // come, made once
+	token   token       // wakes the caller that sleeps
 
-	mu     sync.Mutex
+	mu     mutex
 	parts  []*boardPart // guarded by mu until all are there, constant then: by rank; nil before the first use
 	stages []stage      // likewise
 	broken bool         // guarded by mu: some rank's memory cannot be mapped
@@ -35,7 +33,7 @@ type board struct {
 	sleeps sleeper      // guarded by mu
 
 	// busy is set, under mu, by the one caller that is at the board, and cleared by it. It owns the fields below.
-	busy   atomic.Bool
+	busy   bit
 	seq    uint64
 	at     []*boardPlace // by rank, of those before next: its place; nil if it makes the collective of messages
 	next   int           // the ranks before this one are here, or have come
@@ -54,7 +52,7 @@ type sleeper struct {
 
 // boards are those of one rank.
 type boards struct {
-	mu   sync.Mutex
+	mu   mutex
 	free uint64            // guarded by mu: indices that no communicator has, nor may get
 	own  lending           // guarded by mu: of this rank's stage
 	all  map[uint64]*board // guarded by mu: by context
@@ -106,7 +104,7 @@ func (c *Comm) makeBoard(index int) {
 	if err != nil {
 		return
 	}
-	b := &board{c: c, index: index, mine: boardPartAt(mem, index), token: make(chan struct{}, 1)}
+	b := &board{c: c, index: index, mine: boardPartAt(mem, index), token: newToken()}
 	if b.mine == nil {
 		return
 	}
@@ -243,14 +241,7 @@ func (p *proc) nudged(ctx uint64) {
 	b := p.boards.all[ctx]
 	p.boards.mu.Unlock()
 	if b != nil {
-		b.wake()
-	}
-}
-
-func (b *board) wake() {
-	select {
-	case b.token <- struct{}{}:
-	default:
+		b.token.put()
 	}
 }
 
@@ -259,7 +250,7 @@ func (s *boards) look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range s.all {
-		b.wake()
+		b.token.put()
 	}
 }
 
@@ -274,7 +265,7 @@ func (s *boards) close() {
 		b.shut = true
 		b.mu.Unlock()
 		for b.busy.Load() {
-			b.wake()
+			b.token.put()
 			runtime.Gosched()
 		}
 	}
@@ -383,7 +374,7 @@ func (b *board) await(d *collCall, ready func() bool) {
 		}
 		b.mine.sleeps.Store(1)
 		if !ready() { // who came before would not have known
-			<-b.token
+			b.token.take()
 		}
 		b.mine.sleeps.Store(0)
 		b.mu.Lock()

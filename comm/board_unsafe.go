@@ -3,38 +3,30 @@
 
 package comm
 
-import (
-	"sync/atomic"
-	"unsafe"
-)
+import "unsafe"
 
 const (
 	boardData = 224 // bytes of a part that a place has room for
-	boardPast = 64  // collectives by messages that a rank remembers
 	maxBoards = 64  // communicators that can have a board; the others have messages
 
-	// stageWindow is how many bytes of all ranks are combined at a time: measured, see docs/benchmarks.md. stageResult is the largest block of it
-	// that one rank combines.
-	stageWindow = 256 << 10
-	stageResult = stageWindow/2 + stageElem
-	stageElem   = 4 << 10 // the largest elements
+	stageResult = stageWindow/2 + stageElem // the largest block of a window that one rank combines
 )
 
 // boardPart is what one rank shows of one board, in memory that all ranks of the board have mapped. Its rank writes it, the others read.
 type boardPart struct {
-	sleeps atomic.Uint32 // its caller is to be told of news
+	sleeps word32 // its caller is to be told of news
 	_      [60]byte
-	floor  atomic.Uint64 // it needs no place any more up to this number; written by who makes a collective of messages
+	floor  word64 // it needs no place any more up to this number; written by who makes a collective of messages
 	_      [56]byte
-	step   atomic.Uint64 // of a large collective: its number, and what this rank has done of it
+	step   word64 // of a large collective: its number, and what this rank has done of it
 	_      [56]byte
-	past   [boardPast]atomic.Uint64 // by number: the last collective there that it makes of messages
-	places [2]boardPlace            // its last two here
+	past   [boardPast]word64 // by number: the last collective there that it makes of messages
+	places [2]boardPlace     // its last two here
 }
 
 // boardPlace is its part of one collective.
 type boardPlace struct {
-	state atomic.Uint64 // the number, written last
+	state word64 // the number, written last
 	what  collective
 	elem  uint64 // what the elements are
 	unit  uint64 // how many bytes

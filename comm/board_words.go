@@ -1,0 +1,42 @@
+//go:build !explore
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// boardPast is how many collectives by messages a rank remembers.
+	boardPast = 64
+	// stageWindow is how many bytes of all ranks are combined at a time: of 64 to 512 KiB the fastest for 1 MiB, by little. stageElem is the size of the largest
+	// elements.
+	stageWindow = 256 << 10
+	stageElem   = 4 << 10
+)
+
+// The words and locks of boards. In builds for exploration they are those of package xatomic.
+type (
+	bit    = atomic.Bool
+	word32 = atomic.Uint32
+	word64 = atomic.Uint64
+	mutex  = sync.Mutex
+)
+
+// token is there or not; one caller sleeps until it is.
+type token chan struct{}
+
+func newToken() token { return make(token, 1) }
+
+func (t token) put() {
+	select {
+	case t <- struct{}{}:
+	default:
+	}
+}
+
+func (t token) take() { <-t }
