@@ -11,6 +11,7 @@
 //	go run ./bench taskbench -type fft       # one graph of Task Bench
 //	go run ./bench metg -type fft -peers     # its minimum effective task granularity
 //	go run ./bench imb -fabric tcp -peers    # messages between processes, with Open MPI and MPICH
+//	go run ./bench watching                  # what statistics, a profile and a timeline cost
 //
 // docs/benchmarks.md says what each figure means, how it is checked and how to reproduce it.
 package main

@@ -49,6 +49,8 @@ func bench(ctx context.Context, args []string, extra []harness.Workload, stdout,
 	status, err := exitUsage, error(nil)
 	if len(args) > 0 && args[0] == imbName {
 		status, err = messages(ctx, args[1:], stdout, stderr)
+	} else if len(args) > 0 && args[0] == watchingName {
+		status, err = watch(ctx, args[1:], stdout, stderr)
 	} else if name, rest, ok := findCommand(args); ok {
 		status, err = graphs(ctx, b, name, args, rest, stdout, stderr)
 	} else {

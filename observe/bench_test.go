@@ -38,8 +38,9 @@ func BenchmarkBlocks(b *testing.B) {
 		cfg  *observe.Config
 	}{
 		{"off", nil},
-		{"sampled", &observe.Config{Sample: 64}},
-		{"all", &observe.Config{}},
+		{"statistics", &observe.Config{}},
+		{"profile", &observe.Config{Sample: 64, Stacks: true}},
+		{"all", &observe.Config{Sample: 1}},
 	}
 	runtimes := make([]*task.Runtime, len(kinds))
 	for i, k := range kinds {

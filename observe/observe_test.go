@@ -512,3 +512,23 @@ func TestHammerSampled(t *testing.T) {
 		}
 	}
 }
+
+// Without a word about sampling, numbers are exact, however many tasks are looked at.
+func TestSampleByDefault(t *testing.T) {
+	x := new(int)
+	o, err := observed(t, observe.Config{}, 2, func(t *task.Task) error {
+		for range 40_000 {
+			t.SpawnWith(task.Attrs{Label: "link"}, func(*task.Task) error { *x++; return nil }, deps.InOut(x))
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	l := o.Stats().Label("link")
+	require.Equal(t, int64(40_000), l.Tasks)
+	require.InDelta(t, 40_000, l.Run.Count, 40, "each bin is rounded")
+	for what, n := range liveState(t, o)["tasks"].(map[string]any) {
+		require.True(t, what == "over" || n == 0.0, "%v %s", n, what)
+	}
+	_, err = observe.New(observe.Config{Sample: -1})
+	require.EqualError(t, err, "observe: Config.Sample is -1; legal are 1 for all tasks, one of more, and 0 for as many as cost little")
+}

@@ -150,7 +150,7 @@ func TestStacksAreBounded(t *testing.T) {
 		}
 	}
 	const depth = 15
-	o, err := observed(t, observe.Config{Stacks: true}, 2, func(t *task.Task) error {
+	o, err := observed(t, observe.Config{Stacks: true, Sample: 1}, 2, func(t *task.Task) error {
 		for way := range 1 << depth {
 			at(t, depth, way)
 		}

@@ -109,7 +109,11 @@ func (e *events) spawned(c *Task, accs []deps.Access, flags uint8) {
 	if e.stacks != nil {
 		stack = e.stackOf(c.parent)
 	}
-	e.put(event.Spawned, c.id, c.parent.id, c.describe(e.specs, stack, flags))
+	what := c.describe(e.specs, stack, flags)
+	if e.sampler != nil && flags&event.SpawnedLoop == 0 {
+		what |= uint64(e.sampler.Stands()) << event.SpawnedSampled
+	}
+	e.put(event.Spawned, c.id, c.parent.id, what)
 	if len(accs) == 0 || !e.ring.Wants.Has(event.Access) {
 		return
 	}
@@ -164,6 +168,7 @@ func (rt *Runtime) spawnedMain(t *Task) {
 // queued records that t may start, or be resumed. It comes before others can take t.
 func (e *events) queued(t *Task) {
 	switch {
+	case t.flags&flagUnseen != 0:
 	case t.flags&flagResuming != 0:
 		e.put(event.Unblocked, t.id, 0, 0)
 	case t.id == e.ready:
@@ -175,8 +180,11 @@ func (e *events) queued(t *Task) {
 
 // begins records that t's body begins, or is skipped.
 func (e *events) begins(t, outer *Task, k event.Kind) {
-	if t.id == 0 {
-		e.beginsUnseen(t, outer)
+	if t.flags&flagUnseen != 0 {
+		if e.beginsUnseen(t, outer); t.flags&flagUnseen != 0 {
+			e.fresh, e.by = false, 0
+			return
+		}
 	}
 	o := uint64(0)
 	if outer != nil {
@@ -185,7 +193,7 @@ func (e *events) begins(t, outer *Task, k event.Kind) {
 	if !e.fresh || outer != nil || k == event.Skipped { // what has failed the run may be later than the last look
 		e.now = event.Ticks()
 	}
-	if e.ring.Wants.Has(k) && (t.id != 0 || e.sampler == nil) {
+	if e.ring.Wants.Has(k) {
 		e.ring.Put(e.now, k, t.id, o, 0)
 	}
 	e.fresh = false
@@ -201,7 +209,7 @@ func (e *events) ended(t *Task, failed bool) {
 	if e.linking != 0 {
 		e.refused()
 	}
-	if t.id == 0 {
+	if t.flags&flagUnseen != 0 {
 		e.by, e.fresh = 0, false
 		return
 	}
@@ -225,7 +233,7 @@ func (e *events) refused() {
 
 // completed records that t is over for good. s may be nil.
 func (rt *Runtime) completed(t *Task, s *slot) {
-	if t.id == 0 {
+	if t.flags&flagUnseen != 0 || t.id == 0 {
 		return
 	}
 	if s != nil && t.flags&flagWait != 0 {
@@ -233,6 +241,9 @@ func (rt *Runtime) completed(t *Task, s *slot) {
 		s.ev.by = t.id  // its accesses are given up now
 	}
 	rt.note(s, event.Completed, t.id, 0, 0)
+	if t.Tag == 0 {
+		t.id = 0 // whoever has the memory next may not be recorded
+	}
 }
 
 // again gives t, which is to be run once more as part of a recorded loop, another number.

@@ -129,6 +129,9 @@ func (t *Task) onReadyApart() (err, panicked error) {
 			if r := recover(); r != nil { // here, where its stack is
 				panicked = t.wrap(panicError(r), r, debug.Stack())
 			}
+			if err != nil || panicked != nil { // there will be no body whose end comes before that of the run
+				t.linted().end(t)
+			}
 		}()
 		t.linted().start()
 		err = t.more.onReady(t)

@@ -28,16 +28,17 @@ func (e *events) skips(c *Task, flags uint8) bool {
 	if flags&event.SpawnedLoop != 0 || e.sampler.Take() {
 		return false
 	}
-	c.id, c.spec = 0, 0
+	c.flags |= flagUnseen
 	e.fresh = false
-	e.sampler.Skip(c.origin())
 	return true
 }
 
 // beginsUnseen is the start of a body whose task was not recorded when it was spawned. On top of one that is recorded it has to be from here on: what
-// it runs is not that one's. Those who consume see a task without a spawn.
+// it runs is not that one's. It is counted here and not when it is spawned, since its closure is about to be used. Precondition: tasks are sampled. Those who consume see a task without a spawn.
 func (e *events) beginsUnseen(t, outer *Task) {
-	if outer != nil && outer.id != 0 && e.sampler != nil {
-		t.id = e.newID()
+	e.sampler.Skip(t.origin())
+	if outer != nil && outer.id != 0 {
+		t.id, t.spec = e.newID(), 0
+		t.flags &^= flagUnseen
 	}
 }

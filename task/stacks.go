@@ -15,6 +15,7 @@ import (
 type spawnStacks struct {
 	cache *event.StackCache
 	body  codeRange
+	key   [event.StackDepth]uintptr
 	raw   [rawStack]uintptr
 }
 
@@ -48,8 +49,17 @@ func newStacks(rec *event.Recorder) *spawnStacks {
 func (e *events) stackOf(t *Task) uint32 {
 	x := e.stacks
 	by := t.spec
-	if t.id == 0 || by == 0 {
+	if t.flags&flagUnseen != 0 || by == 0 {
 		by = e.specs.Spec(t.origin())
+	}
+	// To walk the stack as the runtime does takes microseconds, since it looks up each function. So a stack that has been seen is known by its
+	// return addresses alone, of which calls that the compiler has put into their callers have none.
+	n := frames(&x.key[0], len(x.key), x.body.lo, x.body.hi)
+	key := x.key[:max(n, 0)]
+	if n >= 0 {
+		if id := x.cache.Find(by, key); id != 0 {
+			return id
+		}
 	}
 	pcs := x.raw[:runtime.Callers(2, x.raw[:])]
 	for i, pc := range pcs {
@@ -58,7 +68,10 @@ func (e *events) stackOf(t *Task) uint32 {
 			break
 		}
 	}
-	return x.cache.Stack(by, pcs)
+	if n < 0 {
+		key = pcs
+	}
+	return x.cache.Learn(by, key, pcs)
 }
 
 // stackOfRun returns the number of the stack of a call of Run or Spawn, which has called a function that has called stackOfRun; zero if stacks are not recorded.

@@ -75,6 +75,7 @@ const (
 	flagResuming               // in a queue to get a slot, not to start
 	flagOnReady                // more.onReady is to be called before the body
 	flagLongSpawn              // to spawn is more than Spawn: the task is final, has reductions, or spawns are traced or noted
+	flagUnseen                 // tasks are sampled, and this one is not recorded: id is zero
 )
 
 // Bits of Task.used.

@@ -59,6 +59,46 @@ func TestSampleOfAll(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, r.Sampler())
 	require.NoError(t, r.Close())
-	_, err = New(Options{Sample: -1})
-	require.EqualError(t, err, "event: one task of -1 is to be recorded; legal are 0 and 1, for all, to 1048576")
+	_, err = New(Options{Sample: -2})
+	require.EqualError(t, err, "event: one task of -2 is to be recorded; legal are 0 and 1, for all, to 1048576, and -1 for as many as cost little")
+}
+
+// What tasks stand for adds up to about how many there are, however the sampler changes; and while they come slowly, each is taken.
+func TestSampleAdaptive(t *testing.T) {
+	r, err := New(Options{Sample: Adaptive})
+	require.NoError(t, err)
+	require.True(t, r.Samples())
+	s := r.Sampler()
+	quick, slow := int64(1<<50), int64(1) // ticks a task that this takes for quick, whatever it is, or for slow
+	s.pace = slow
+	for range 10 * adaptTasks {
+		require.True(t, s.Take())
+		require.Zero(t, s.Stands())
+	}
+	const tasks = 2_000_000
+	sum, taken, most := 0, 0, uint8(0)
+	for i := range tasks {
+		switch i % 50_000 {
+		case 0:
+			s.pace = quick
+		case 30_000:
+			s.pace = slow
+		}
+		if s.Take() {
+			taken++
+			sum += 1 << s.Stands()
+			most = max(most, s.Stands())
+		} else {
+			s.Skip(Origin{Body: 16})
+		}
+	}
+	require.Equal(t, uint8(adaptMost), most)
+	require.InDelta(t, tasks, sum, tasks/50)
+	require.Less(t, taken, tasks/2)
+	n := 0
+	for _, k := range r.Skipped() {
+		n += int(k)
+	}
+	require.Equal(t, tasks, taken+n)
+	require.NoError(t, r.Close())
 }

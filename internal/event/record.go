@@ -49,6 +49,9 @@ const (
 	SpawnedOnReady                // it has an OnReady
 )
 
+// SpawnedSampled is where SpawnedC has, where tasks are sampled adaptively, of how many tasks this one was chosen by chance: the power of two.
+const SpawnedSampled = 56
+
 // SpawnedC packs what Spawned has besides task and parent.
 func SpawnedC(spec uint32, priority int32, flags uint8) uint64 {
 	p := max(min(priority, 1<<15-1), -1<<15)

@@ -35,7 +35,7 @@ type Options struct {
 	// DefaultRing. An event takes 32 bytes.
 	Ring int
 	// Sample is of how many tasks one is recorded, by chance: the others are counted by where they come from, and have the number 0. Parts
-	// of recorded loops and main tasks are always recorded. 0 and 1 record all.
+	// of recorded loops and main tasks are always recorded. 0 and 1 record all. Adaptive is a number that follows how quickly tasks come.
 	Sample int
 	// Patient makes who records wait for room where a ring is full. It is for tests that need all events: what is recorded then goes at the pace of the sinks.
 	Patient bool
@@ -106,8 +106,8 @@ func New(o Options) (*Recorder, error) {
 	if o.Ring < minRing || o.Ring > maxRing || bits.OnesCount(uint(o.Ring)) != 1 {
 		return nil, fmt.Errorf("event: a ring of %d events; legal are powers of two from %d to %d, and 0 for %d", o.Ring, minRing, maxRing, DefaultRing)
 	}
-	if o.Sample < 0 || o.Sample > maxSample {
-		return nil, fmt.Errorf("event: one task of %d is to be recorded; legal are 0 and 1, for all, to %d", o.Sample, maxSample)
+	if o.Sample < Adaptive || o.Sample > maxSample {
+		return nil, fmt.Errorf("event: one task of %d is to be recorded; legal are 0 and 1, for all, to %d, and %d for as many as cost little", o.Sample, maxSample, Adaptive)
 	}
 	if o.Wants == 0 {
 		o.Wants = All

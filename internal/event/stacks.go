@@ -97,11 +97,13 @@ func (n *Names) Unstacked() uint64 {
 // StackCache is a writer's own copy of some of the numbers. It belongs to one goroutine at a time.
 type StackCache struct {
 	names *Names
-	slots [64]struct {
-		by, id uint32
-		n      int
-		pcs    [StackDepth]uintptr
-	}
+	slots [128]stackSlot
+}
+
+type stackSlot struct {
+	by, id uint32 // id is zero in an empty one
+	n      int
+	key    [StackDepth]uintptr
 }
 
 // Stacks reports whether the stacks of spawns are to be recorded.
@@ -115,16 +117,28 @@ func (r *Recorder) StackCache() *StackCache {
 	return &StackCache{names: &r.names}
 }
 
-// Stack is Names.Stack of the innermost frames.
-func (c *StackCache) Stack(by uint32, pcs []uintptr) uint32 {
-	pcs = pcs[:min(len(pcs), StackDepth)]
-	h := uint64(by)
-	for _, pc := range pcs {
-		h = (h ^ uint64(pc)) * 0x9e3779b97f4a7c15
-	}
-	s := &c.slots[h>>58]
-	if s.id == 0 || s.by != by || !slices.Equal(s.pcs[:s.n], pcs) {
-		s.id, s.by, s.n = c.names.Stack(by, pcs), by, copy(s.pcs[:], pcs)
+// Find returns the number of the stack that the writer knows by a key, which is as long as a stack at most; 0 if it is not in the cache.
+func (c *StackCache) Find(by uint32, key []uintptr) uint32 {
+	s := c.slot(by, key)
+	if s.by != by || !slices.Equal(s.key[:s.n], key) {
+		return 0
 	}
 	return s.id
+}
+
+// Learn is Names.Stack of the innermost frames, which the writer will know by a key: equal keys are of equal stacks.
+func (c *StackCache) Learn(by uint32, key, pcs []uintptr) uint32 {
+	key = key[:min(len(key), StackDepth)]
+	s := c.slot(by, key)
+	s.by, s.n = by, copy(s.key[:], key)
+	s.id = c.names.Stack(by, pcs[:min(len(pcs), StackDepth)])
+	return s.id
+}
+
+func (c *StackCache) slot(by uint32, key []uintptr) *stackSlot {
+	h := uint64(by)
+	for _, pc := range key {
+		h = (h ^ uint64(pc)) * 0x9e3779b97f4a7c15
+	}
+	return &c.slots[h>>57]
 }

@@ -102,9 +102,9 @@ var Collectives = []string{"none", "barrier", "bcast", "reduce", "allreduce", "s
 var table = [kinds - 1]Info{
 	{Lost, "lost", groupAll, "{count} events were lost here, since the ring was full", []Field{word(0, "count", Number)}},
 
-	{Spawned, "spawned", groupTask, "task {task} is spawned by {parent} from {spec}, with priority {priority}: {flags}", []Field{
+	{Spawned, "spawned", groupTask, "task {task} is spawned by {parent} from {spec}, with priority {priority}: {flags}; it is one of 2^{sampled}", []Field{
 		word(0, "task", Task), word(1, "parent", Task), part(2, "spec", Spec, 0, 32), part(2, "priority", Signed, 32, 16),
-		part(2, "flags", Flags, 48, 8, "ready", "undeferred", "wait", "final", "main", "loop", "onready")}},
+		part(2, "flags", Flags, 48, 8, "ready", "undeferred", "wait", "final", "main", "loop", "onready"), part(2, "sampled", Number, 56, 8)}},
 	{Access, "access", groupTask, "task {task} declares {mode} of {size} at {address}, {flags}", []Field{
 		word(0, "task", Task), part(1, "address", Address, 0, 48), part(1, "mode", Enum, 48, 8, Modes...),
 		part(1, "flags", Flags, 56, 2, "weak", "range"), word(2, "size", Bytes)}},

@@ -56,6 +56,7 @@ func TestPacking(t *testing.T) {
 	require.Equal(t, int64(0xfedcba98), get(r, "spec"))
 	require.Equal(t, int64(-7), get(r, "priority"))
 	require.Equal(t, int64(SpawnedMain|SpawnedReady), get(r, "flags"))
+	require.Equal(t, int64(6), get(Make(0, Spawned, 0, 0, SpawnedC(1, -1, 255)|6<<SpawnedSampled), "sampled"))
 	require.Equal(t, int64(-32768), get(Make(0, Spawned, 0, 0, SpawnedC(1, -1<<31, 0)), "priority"))
 	require.Equal(t, int64(32767), get(Make(0, Spawned, 0, 0, SpawnedC(1, 1<<31-1, 0)), "priority"))
 

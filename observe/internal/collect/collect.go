@@ -51,7 +51,8 @@ func (c Config) Wants() event.Set {
 // mostLive bounds the tasks that are followed at a time (some 300 MiB; a window per task keeps programs far below).
 const mostLive = 1 << 20
 
-// Kind is what is known of the tasks of one origin, in ticks: the rate of the clock is known the better the later it is asked for.
+// Kind is what is known of the tasks of one origin, in ticks: the rate of the clock is known the better the later it is asked for. A task that was chosen by
+// chance counts as often as it stands for others.
 type Kind struct {
 	Sum   taskprof.Times
 	Run   dist.D
@@ -63,7 +64,8 @@ type Kind struct {
 	Failed  int64
 	Skipped int64
 
-	begun int64 // tasks whose spawn was recorded
+	recorded int64 // tasks whose spawn was recorded
+	begun    int64 // tasks that those whose spawn was recorded stand for
 }
 
 // Collector is a sink. Its methods may be called by any goroutine, after Attach.
@@ -252,7 +254,13 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 	case event.Spawned:
 		t.seen |= sawSpawned
 		t.spawned, t.parent, t.spec, t.flags = when, r.B, uint32(r.C), uint8(r.C>>48)
-		c.kind(t.spec).begun++
+		t.weight = 1 << (r.C >> event.SpawnedSampled)
+		if t.flags&(event.SpawnedMain|event.SpawnedLoop) == 0 {
+			t.weight *= int64(c.rec.Sample())
+		}
+		k := c.kind(t.spec)
+		k.recorded++
+		k.begun += t.weight
 		if t.flags&event.SpawnedLoop != 0 {
 			c.records(t)
 		}
@@ -378,7 +386,7 @@ func (c *Collector) endingsLocked(m int64, last bool) {
 			left = append(left, e)
 			continue
 		}
-		if t.seen&sawSpawned != 0 || c.rec.Sample() == 1 { // else it was only recorded because it ran on top of another
+		if t.seen&sawSpawned != 0 || !c.rec.Samples() { // else it was only recorded because it ran on top of another
 			c.broken++
 		}
 		c.forget(t)
@@ -451,24 +459,25 @@ func (c *Collector) kind(spec uint32) *Kind {
 func (c *Collector) done(t *live) {
 	k := c.kind(t.spec)
 	x := t.times()
-	k.Sum.Add(&x)
-	k.Deps.Add(int64(x.Deps))
+	w := uint64(t.weight)
+	k.Deps.AddMany(int64(x.Deps), w)
 	if t.skipped {
-		k.Skipped++
+		k.Skipped += t.weight
 	} else {
-		k.Ready.Add(int64(x.Ready))
-		k.Run.Add(int64(x.Run))
+		k.Ready.AddMany(int64(x.Ready), w)
+		k.Run.AddMany(int64(x.Run), w)
 		if t.stops > 0 {
-			k.Blocked.Add(int64(x.Blocked))
+			k.Blocked.AddMany(int64(x.Blocked), w)
 		}
 		if t.released != 0 {
-			k.Bound.Add(int64(x.Comm))
+			k.Bound.AddMany(int64(x.Comm), w)
 		}
 	}
 	if t.failed {
-		k.Failed++
+		k.Failed += t.weight
 	}
-	c.over++
+	c.over += t.weight
+	k.Sum.AddMany(&x, t.weight)
 	if c.graph.keep(t, x) {
 		c.drop(t)
 		return
@@ -500,6 +509,8 @@ func (c *Collector) forget(t *live) {
 func (c *Collector) notesLocked() (notes []string) {
 	if n := c.rec.Sample(); n > 1 {
 		notes = append(notes, fmt.Sprintf("One task in %d was looked at, by chance: numbers of tasks are exact, times are of these, multiplied.", n))
+	} else if n, all := c.leftOut(); n > 0 {
+		notes = append(notes, fmt.Sprintf("%d of %d tasks, which came quickly, were looked at, by chance: numbers of tasks are exact, times are of these, multiplied.", all-n, all))
 	}
 	if c.lost > 0 {
 		notes = append(notes, fmt.Sprintf("%d events were lost, since the ring for them was full: their tasks are missing, or stay for ever.", c.lost))

@@ -17,6 +17,7 @@ import (
 type live struct {
 	id, parent uint64
 	spec       uint32
+	weight     int64 // of how many tasks it is one
 	flags      uint8 // of Spawned
 	seen       uint8
 

@@ -62,5 +62,8 @@ func (c *Collector) again(old uint64, t *live) {
 func (c *Collector) learn(t *live, o *recorded) {
 	t.seen |= sawSpawned
 	t.loop, t.spec, t.parent, t.flags = o, o.spec, o.parent, o.flags
-	c.kind(t.spec).begun++
+	t.weight = 1
+	k := c.kind(t.spec)
+	k.recorded++
+	k.begun++
 }

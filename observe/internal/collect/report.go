@@ -109,16 +109,12 @@ func (c *Collector) State() *page.State {
 	s := &page.State{Watched: c.watchedLocked(), Stopped: c.closed, Notes: c.notesLocked()}
 	c.slotsLocked(s, since)
 
-	one := int64(c.rec.Sample()) // for how many tasks one that is recorded stands
 	var old []*live
 	for _, t := range c.live {
 		if t.seen&sawSpawned == 0 {
 			continue
 		}
-		n := one
-		if t.flags&(event.SpawnedMain|event.SpawnedLoop) != 0 {
-			n = 1
-		}
+		n := t.weight
 		switch state, _ := t.state(); state {
 		case "running":
 			s.Tasks.Running += n
@@ -151,7 +147,7 @@ func (c *Collector) State() *page.State {
 	for i, p := range c.rate.points {
 		if i > 0 {
 			q := c.rate.points[i-1]
-			s.Rate = append(s.Rate, page.Point{T: p.at, N: float64(one*(p.over-q.over)) / (p.at - q.at)})
+			s.Rate = append(s.Rate, page.Point{T: p.at, N: float64(p.over-q.over) / (p.at - q.at)})
 		}
 	}
 	s.To = s.Watched.Seconds()

@@ -12,7 +12,7 @@ import (
 
 // scaled returns copies of what is known by origin, made to stand for the tasks that are not recorded as well. Of the tasks of one label, line and body, the
 // number of those that are recorded and of those that are not is exact; what they have done, and by which stacks they were spawned, is that of the
-// recorded ones, in the proportion of the two. So the sums are right on average, and main tasks, which are always recorded, stand for
+// recorded ones, as often as each stands for others, in the proportion of the two. So the sums are right on average, and main tasks, which are always recorded, stand for
 // themselves. Of tasks of which none was recorded there is a number and nothing else. +checklocks:c.mu
 func (c *Collector) scaled() map[uint32]*Kind {
 	m := make(map[uint32]*Kind, len(c.kinds))
@@ -20,25 +20,34 @@ func (c *Collector) scaled() map[uint32]*Kind {
 		x := *k
 		m[spec] = &x
 	}
-	skipped := c.rec.Skipped()
-	if len(skipped) == 0 {
+	if !c.rec.Samples() {
 		return m
 	}
-	by := families(c.rec.Names())
-	for _, spec := range sortedSpecs(skipped) {
-		n, family := skipped[spec], by[c.rec.Names().Origin(spec)]
-		begun, over := int64(0), int64(0)
+	skipped, names := c.rec.Skipped(), c.rec.Names()
+	by := families(names)
+	for spec := range uint32(names.Specs()) { // in their order, so that the outcome is always the same
+		o := names.Origin(spec + 1)
+		o.Stack = 0
+		family := by[o]
+		if family[0] != spec+1 {
+			continue // the family has been done
+		}
+		number, begun, over := int64(0), int64(0), int64(0) // that there are; that the recorded ones stand for; of these
 		for _, s := range family {
+			number += int64(skipped[s])
 			if k := m[s]; k != nil {
+				number += k.recorded
 				begun += k.begun
 			}
 		}
 		if begun == 0 {
-			m[spec] = &Kind{}
-			m[spec].Sum.Count = int64(n)
+			if number > 0 {
+				m[family[0]] = &Kind{}
+				m[family[0]].Sum.Count = number
+			}
 			continue
 		}
-		f := 1 + float64(n)/float64(begun)
+		f := float64(number) / float64(begun)
 		for _, s := range family {
 			if k := m[s]; k != nil { // the numbers of all are rounded so that their sum is
 				before := times(over, f)
@@ -49,6 +58,18 @@ func (c *Collector) scaled() map[uint32]*Kind {
 		}
 	}
 	return m
+}
+
+// leftOut is how many tasks are not looked at, and how many there are. +checklocks:c.mu
+func (c *Collector) leftOut() (n, all int64) {
+	for _, k := range c.rec.Skipped() {
+		n += int64(k)
+	}
+	all = n
+	for _, k := range c.kinds {
+		all += k.recorded
+	}
+	return n, all
 }
 
 // families are the origins, by their numbers, that are alike but for the stack.

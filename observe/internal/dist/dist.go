@@ -27,15 +27,18 @@ type D struct {
 }
 
 // Add notes one length of time. One below zero, which a clock that goes back can make, counts as zero.
-func (d *D) Add(x int64) {
+func (d *D) Add(x int64) { d.AddMany(x, 1) }
+
+// AddMany notes n of the same.
+func (d *D) AddMany(x int64, n uint64) {
 	x = max(x, 0)
 	if d.N == 0 || x < d.low {
 		d.low = x
 	}
 	d.high = max(d.high, x)
-	d.N++
-	d.sum += x
-	d.bins[bin(uint64(x))]++
+	d.N += n
+	d.sum += x * int64(n)
+	d.bins[bin(uint64(x))] += n
 }
 
 // Merge adds what o has noted.

@@ -41,6 +41,18 @@ func (t *Times) Add(o *Times) {
 	t.Comm += o.Comm
 }
 
+// AddMany adds n of the same.
+func (t *Times) AddMany(o *Times, n int64) {
+	m, d := *o, time.Duration(n)
+	m.Count *= n
+	m.Run *= d
+	m.Deps *= d
+	m.Ready *= d
+	m.Blocked *= d
+	m.Comm *= d
+	t.Add(&m)
+}
+
 // Scale turns ticks into nanoseconds.
 func (t *Times) Scale(rate float64) {
 	for _, d := range []*time.Duration{&t.Run, &t.Deps, &t.Ready, &t.Blocked, &t.Comm} {
