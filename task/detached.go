@@ -72,6 +72,7 @@ func (rt *Runtime) spawn(ctx context.Context, pc uintptr, a *Attrs, main func(*T
 // end is called once, when the main task of r is over. The caller is in the middle of
 // its bookkeeping, as with the end of an event: what follows must not block.
 func (d *Detached) end(r *run) {
+	d.rt.lintStops() // the context is made by who has spawned the task
 	d.unhook()
 	err := r.first.Load()
 	r.cancel(nil)
