@@ -26,28 +26,29 @@ const modulePath = "weft"
 // law is the import law: for each part of the repository, the other parts that it may import. A part owns the packages
 // below its path. An arrow never points up or sideways: docs/architecture.md draws it.
 var law = map[string][]string{
-	"internal/xatomic":   {},
-	"internal/explore":   {"internal/xatomic"}, // only tests use it
-	"internal/event":     {},
-	"internal/fabric":    {"internal/vigil", "internal/xatomic"}, // the latter in builds for exploration
-	"internal/launch":    {"internal/vigil"},
-	"internal/vigil":     {},
-	"internal/histogram": {},
-	"internal/vec":       {},
-	"internal/stream":    {},
-	"deps":               {"internal/xatomic"},
-	"task":               {"internal/xatomic", "internal/event", "deps"},
-	"comm":               {"internal/xatomic", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/vec", "internal/stream", "internal/vigil"},
-	"rma":                {"internal/xatomic", "internal/event", "comm"},
-	"nam":                {"internal/xatomic", "internal/event", "comm", "rma"},
-	"tampi":              {"internal/xatomic", "internal/event", "comm", "task"},
-	"trace":              {"internal/event"},
-	"observe":            {"internal/event"},
-	"examples/heat":      public,
-	"bench":              public,
-	"cmd/weft":           append([]string{"internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/vigil"}, public...),
-	"docs":               public, // the programs of the guide, all of them tests
-	".":                  {},     // the package comment, and these tests
+	"internal/xatomic":    {},
+	"internal/explore":    {"internal/xatomic"}, // only tests use it
+	"internal/event":      {},
+	"internal/fabric":     {"internal/vigil", "internal/xatomic"}, // the latter in builds for exploration
+	"internal/launch":     {"internal/vigil"},
+	"internal/vigil":      {},
+	"internal/histogram":  {},
+	"internal/vec":        {},
+	"internal/processors": {},
+	"internal/stream":     {},
+	"deps":                {"internal/xatomic"},
+	"task":                {"internal/xatomic", "internal/event", "internal/processors", "deps"},
+	"comm":                {"internal/xatomic", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/processors", "internal/vec", "internal/stream", "internal/vigil"},
+	"rma":                 {"internal/xatomic", "internal/event", "comm"},
+	"nam":                 {"internal/xatomic", "internal/event", "comm", "rma"},
+	"tampi":               {"internal/xatomic", "internal/event", "comm", "task"},
+	"trace":               {"internal/event"},
+	"observe":             {"internal/event"},
+	"examples/heat":       public,
+	"bench":               public,
+	"cmd/weft":            append([]string{"internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/vigil"}, public...),
+	"docs":                public, // the programs of the guide, all of them tests
+	".":                   {},     // the package comment, and these tests
 }
 
 // public is what users import.

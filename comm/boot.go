@@ -10,6 +10,7 @@ import (
 
 	"weft/internal/fabric"
 	"weft/internal/launch"
+	"weft/internal/processors"
 )
 
 // wrapEndpoint lets tests have a started rank die at a frame of their choice.
@@ -69,7 +70,9 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 			w.procs[place.Rank].ballots.finish(leaving, nil)
 		}
 	})
+	spare := processors.Spare()
 	err = w.run(ctx, body)
+	spare()
 	// Whatever the run came to, it is over for this rank, and its exit status is the program's to choose.
 	if w.deaths.joined() != nil {
 		return err // in the eyes of the launcher too, whatever the exit status: this rank dies

@@ -4,9 +4,10 @@
 package comm
 
 import (
-	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"weft/internal/processors"
 )
 
 // A large copy is shared between the two sides of a message when one of them is parked in its call: whoever came second
@@ -84,7 +85,7 @@ const (
 
 // shareable reports whether a copy is worth sharing and returns its two sides.
 func shareable(dst, src *Buffer) (d, s []byte, ok bool) {
-	if src.count != 1 || dst.count != 1 || src.Bytes() < cocopyMin || runtime.GOMAXPROCS(0) < 2 {
+	if src.count != 1 || dst.count != 1 || src.Bytes() < cocopyMin || processors.Count() < 2 {
 		return nil, nil, false
 	}
 	d, _ = dst.Contiguous()

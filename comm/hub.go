@@ -5,10 +5,11 @@ package comm
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"weft/internal/processors"
 )
 
 // Ranks that share an address space need no messages for a collective: each publishes its part in a place that all can
@@ -148,7 +149,7 @@ type hubWaiter struct {
 var hubWaiters = sync.Pool{New: func() any { return &hubWaiter{ch: make(chan struct{}, 1)} }}
 
 func newHub(w *world, size int) *hub {
-	return &hub{world: w, size: size, procs: runtime.GOMAXPROCS(0), ranks: make([]hubRank, size)}
+	return &hub{world: w, size: size, procs: processors.Count(), ranks: make([]hubRank, size)}
 }
 
 func (h *hub) place(rank int, seq uint64) *place {

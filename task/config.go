@@ -8,19 +8,19 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"runtime"
 	"strconv"
 	"time"
 
 	"weft/internal/event"
 	"weft/internal/event/output"
+	"weft/internal/processors"
 )
 
 // Config sets up a [Runtime]. The zero value is good for most programs. It is
 // copied by [New] and can be reused.
 type Config struct {
 	// Workers is the number of slots: how many tasks run at one time. Zero
-	// means the environment variable WEFT_WORKERS, or GOMAXPROCS.
+	// means the environment variable WEFT_WORKERS, or DefaultWorkers.
 	Workers int
 
 	// Window bounds the live children of one task: a task that has made that
@@ -71,10 +71,14 @@ const (
 	maxWindow     = 1 << 30
 )
 
+// DefaultWorkers returns the number of slots of a runtime that does not say how many, where WEFT_WORKERS does not either: GOMAXPROCS, without the processor
+// that a rank of a job has to spare for what comes from others (docs/guide/processes.md).
+func DefaultWorkers() int { return processors.Count() }
+
 // withDefaults returns c with every zero field decided.
 func (c Config) withDefaults() (Config, error) {
 	if c.Workers == 0 {
-		n, err := envInt(EnvWorkers, runtime.GOMAXPROCS(0), 1, maxWorkers)
+		n, err := envInt(EnvWorkers, DefaultWorkers(), 1, maxWorkers)
 		if err != nil {
 			return c, err
 		}

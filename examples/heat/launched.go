@@ -10,12 +10,12 @@ import (
 	"hash/fnv"
 	"io"
 	"os"
-	"runtime"
 	"strings"
 
 	"weft/comm"
 	"weft/examples/heat/internal/conf"
 	"weft/nam"
+	"weft/task"
 )
 
 // A run whose ranks are processes. Rank 0 tells what there is to tell, so that it is told once: the settings, the result,
@@ -184,7 +184,7 @@ func workers(cfg *conf.Run) int {
 	if cfg.Workers > 0 || !cfg.Launched || os.Getenv(envWorkers) != "" || os.Getenv(envBound) != "" {
 		return cfg.Workers // if it is bound to processors, they are its own
 	}
-	return max(1, runtime.GOMAXPROCS(0)/cfg.Layout.Ranks)
+	return max(1, task.DefaultWorkers()/cfg.Layout.Ranks)
 }
 
 const (

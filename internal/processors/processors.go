@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package processors says how many processors this process computes on, and adds one of Go's for what must go on beside.
+//
+//	defer processors.Spare()()
+//	workers := processors.Count()
+//
+// Go's runtime lets GOMAXPROCS goroutines run at a time. When all of them compute, a goroutine that another process has woken waits until the runtime takes a
+// processor away from one, ten milliseconds or more. With one processor of Go's to spare, its thread is woken at once, and the kernel shares the processor of the
+// machine between the two, which it does in fractions of a millisecond. What computes must not count the spare one.
+package processors
+
+import (
+	"os"
+	"runtime"
+	"sync"
+)
+
+var (
+	mu   sync.Mutex
+	with int // guarded by mu: what GOMAXPROCS is with the spare one; 0: there is none
+)
+
+// Count returns the number of goroutines that are to compute at a time: GOMAXPROCS, without the spare one.
+func Count() int {
+	mu.Lock()
+	defer mu.Unlock()
+	n := runtime.GOMAXPROCS(0)
+	if n == with {
+		return n - 1
+	}
+	return n // somebody has set it since
+}
+
+// Spare adds a processor, unless there is a spare one or the environment says how many there are, and returns what takes it away again. Any goroutine
+// may call both.
+func Spare() (undo func()) {
+	mu.Lock()
+	defer mu.Unlock()
+	if with != 0 || os.Getenv("GOMAXPROCS") != "" {
+		return func() {}
+	}
+	n := runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(n + 1)
+	with = n + 1
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if runtime.GOMAXPROCS(0) == with {
+			runtime.GOMAXPROCS(n)
+		}
+		with = 0
+	}
+}

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package processors
+
+import (
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSpare(t *testing.T) {
+	old, set := os.LookupEnv("GOMAXPROCS")
+	t.Cleanup(func() {
+		if set {
+			_ = os.Setenv("GOMAXPROCS", old)
+		}
+	})
+	n := runtime.GOMAXPROCS(0)
+
+	t.Setenv("GOMAXPROCS", "7") // the environment has the last word
+	Spare()()
+	undo := Spare()
+	require.Equal(t, n, runtime.GOMAXPROCS(0))
+	require.Equal(t, n, Count())
+	undo()
+	require.Equal(t, n, runtime.GOMAXPROCS(0))
+	require.NoError(t, os.Unsetenv("GOMAXPROCS"))
+
+	undo = Spare()
+	require.Equal(t, n+1, runtime.GOMAXPROCS(0))
+	require.Equal(t, n, Count())
+	Spare()() // a second one is none
+	require.Equal(t, n+1, runtime.GOMAXPROCS(0))
+	undo()
+	require.Equal(t, n, runtime.GOMAXPROCS(0))
+	require.Equal(t, n, Count())
+
+	undo = Spare()
+	runtime.GOMAXPROCS(n + 3) // the program's own wish
+	require.Equal(t, n+3, Count())
+	undo()
+	require.Equal(t, n+3, runtime.GOMAXPROCS(0))
+	runtime.GOMAXPROCS(n)
+}
