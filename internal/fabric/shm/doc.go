@@ -46,6 +46,9 @@
 //   - S2 counts on one that has done R1: that one has seen the word odd likewise.
 //   - R2 by one that has let another in: two take frames from one ring.
 //
+// Who waits for one frame may seek it (Seek): it looks as in Look, and is asked for each frame before the handler is, so that it can take its own from the ring. It still looks
+// when Seek returns, and leaves as everybody does, so nothing above changes.
+//
 // Who leaves delivers what R2 finds a few times only, and then does what W2 does before it lets another in: behind that, Close may have unmapped the
 // word. So a sender knocks before it lets go of the lock of its peer, behind which Close unmaps that peer's.
 //
