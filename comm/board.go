@@ -331,6 +331,7 @@ func (b *board) meetFar(d *collCall) (seq uint64, done bool, err error) {
 	case b.mixed:
 		return seq, false, nil
 	}
+	b.mine.places[b.turn].soon() // all are here, so nobody reads it any more
 	if err = b.agreed(d); err == nil {
 		if d.large {
 			err = b.combineLarge(d)

@@ -3,7 +3,11 @@
 
 package comm
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"weft/internal/xatomic"
+)
 
 const (
 	boardData = 224 // bytes of a part that a place has room for
@@ -58,3 +62,6 @@ func stageAt(mem []byte) stage {
 	mem = mem[at:]
 	return stage{mem[:stageWindow:stageWindow], mem[stageWindow : stageWindow+stageResult]}
 }
+
+// soon says that its rank will write the place next: to have the line then saves one way between processors.
+func (p *boardPlace) soon() { xatomic.PrefetchW(unsafe.Pointer(p)) }
