@@ -300,6 +300,9 @@ static void row(const struct benchmark *b, long size) {
 	if (each * (double)few < limit)
 		each = timed(b, size, few);
 	MPI_Allreduce(&each, &guess, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+	double warm = limit < 0.01 ? limit : 0.01;
+	if (warm / guess > (double)few)
+		timed(b, size, (long)(warm / guess));
 	int phases = b->immediate ? 3 : 1;
 	if (guess * (double)(n * phases) > limit)
 		n = (long)(limit / guess / phases) > 2 ? (long)(limit / guess / phases) : 2;
