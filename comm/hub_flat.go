@@ -60,8 +60,7 @@ func collect[P parts](d *collCall, n int, all P) {
 func combine[P parts](d *collCall, n int, all P) error {
 	mem, ok := d.out.Contiguous()
 	if ok && n == 2 {
-		copy(mem, all.part(1)[:d.unit])
-		return d.op.apply(d.out.over(all.part(0)[:d.unit]), d.out)
+		return d.op.combine(d.out, d.out.over(all.part(0)[:d.unit]), d.out.over(all.part(1)[:d.unit]))
 	}
 	e := executors.Get().(*executor)
 	defer e.release()
