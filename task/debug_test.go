@@ -322,6 +322,7 @@ func TestDebugBooksEmpty(t *testing.T) {
 
 // Uses says what a body may not do with an object.
 func TestUses(t *testing.T) {
+	skipInLintMode(t, "it is about what is there without debug mode, which lint mode includes")
 	for _, debug := range []bool{true, false} {
 		rt := newTestRuntime(t, Config{Workers: 1, Debug: debug, TraceSpawns: true})
 		var r, w, c, weak, given, none int
@@ -357,6 +358,7 @@ func TestUses(t *testing.T) {
 
 // Debug mode may be asked for by the environment, and is off without a trace.
 func TestDebugOff(t *testing.T) {
+	skipInLintMode(t, "it is about what is there without debug mode, which lint mode includes")
 	rt := newTestRuntime(t, Config{Workers: 1, TraceSpawns: true})
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
 		x := 0
@@ -383,6 +385,7 @@ func TestDebugOff(t *testing.T) {
 // The books hear of the end of an access before the engine does: a task that the end makes ready must not find it open. Here they are kept
 // shut while the access ends, and so it cannot end.
 func TestDebugDropsFirst(t *testing.T) {
+	skipInLintMode(t, "it makes tasks past debug mode, and so past lint mode")
 	rt := newTestRuntime(t, Config{Workers: 2, Debug: true})
 	for _, wait := range []bool{false, true} {
 		x := 0

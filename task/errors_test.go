@@ -50,6 +50,7 @@ func (withMethod) body(*Task) error { return errors.New("from a method") }
 
 // The texts of all errors and panics.
 func TestErrorTexts(t *testing.T) {
+	skipInLintMode(t, "the texts are those without the lines of spawns, which it includes")
 	t.Setenv("WEFT_WORKERS", "")
 	t.Setenv("WEFT_WINDOW", "")
 	rt := newTestRuntime(t, Config{Workers: 1})

@@ -19,6 +19,7 @@ import (
 // The descendants of a final task run at once, on its goroutine, in the order of the program; what is
 // outside does not notice.
 func TestFinalRunsInOrder(t *testing.T) {
+	skipInLintMode(t, "bodies have goroutines of their own there, as have OnReady's")
 	for _, workers := range []int{1, 3} {
 		rt := newTestRuntime(t, Config{Workers: workers})
 		var log, want []int
@@ -191,6 +192,7 @@ func TestFinalAllocatesOnlyTheClosure(t *testing.T) {
 
 // The rare attributes are not inherited, neither from the parent nor with the memory.
 func TestRareAttributesAreNotInherited(t *testing.T) {
+	skipInLintMode(t, "it is about what is there without debug mode, which lint mode includes")
 	rt := newTestRuntime(t, Config{Workers: 1})
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
 		var m Mutex

@@ -150,3 +150,11 @@ func contains(s string, parts ...string) bool {
 	}
 	return true
 }
+
+// skipInLintMode skips a test that cannot be as it is in lint mode, and says why.
+func skipInLintMode(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv(EnvLint) == "1" {
+		t.Skip("not in lint mode: " + why)
+	}
+}

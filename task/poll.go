@@ -37,6 +37,7 @@ func (rt *Runtime) Poll(poll func() bool) (stop func()) {
 		}
 		p.all.Store(&now)
 	}
+	rt.lintShow()
 	change(func(all []*func() bool) []*func() bool { return append(all, &poll) })
 	return func() {
 		change(func(all []*func() bool) []*func() bool {
@@ -54,8 +55,9 @@ func (p *polls) rounds(n int) int {
 }
 
 // poll polls once.
-func (p *polls) poll() {
-	if all := p.all.Load(); all != nil {
+func (rt *Runtime) poll() {
+	if all := rt.polls.all.Load(); all != nil {
+		rt.lintStops() // what is called comes after who has registered it
 		for _, f := range *all {
 			(*f)()
 		}

@@ -49,6 +49,7 @@ func TestTIM01_Sleep(t *testing.T) {
 
 // A sleeping task keeps no slot, and no goroutine but its own: on one slot, ten thousand sleep at once.
 func TestSleepKeepsNoSlot(t *testing.T) {
+	skipInLintMode(t, "bodies have goroutines of their own there, as have OnReady's")
 	rt := newTestRuntime(t, Config{Workers: 1})
 	const n = 10_000
 	ctx, cancel := context.WithCancelCause(bg)

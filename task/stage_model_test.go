@@ -302,6 +302,7 @@ var stageSeed = flag.Uint64("task.stage", 0, "play only the random stage of this
 // Random programs of nested tasks, with weak accesses, Release, events, Wait, WaitOn, and undeferred, final and waiting tasks: after each step
 // exactly what the model lets run does run.
 func TestStageRandom(t *testing.T) {
+	skipInLintMode(t, "the program uses what its tasks have not declared, on purpose, and debug mode, which lint mode includes, ends the run")
 	watch(t)
 	programs := uint64(300)
 	if underRace || testing.Short() {

@@ -21,6 +21,7 @@ import (
 // IF-01: an undeferred task runs inline when it is ready, stops its creator when it is not, and its
 // creator does not wait for its children.
 func TestIF01_Undeferred(t *testing.T) {
+	skipInLintMode(t, "bodies have goroutines of their own there, as have OnReady's")
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
 
@@ -307,6 +308,7 @@ func TestNOSV03_PriorityOrder(t *testing.T) {
 
 // Children do not inherit a priority or a label.
 func TestAttributesAreNotInherited(t *testing.T) {
+	skipInLintMode(t, "it is about what is there without debug mode, which lint mode includes")
 	rt := newTestRuntime(t, Config{Workers: 1})
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
 		t.SpawnWith(Attrs{Priority: 3, Label: "a", Wait: true}, func(t *Task) error {

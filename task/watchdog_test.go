@@ -288,11 +288,17 @@ func TestWatchdogStates(t *testing.T) {
 	rt := task.New(task.Config{Workers: 1, Watchdog: time.Hour, Reports: newReports()})
 	defer func() { require.NoError(t, rt.Close()) }()
 	var x, y int
+	var mu sync.Mutex // of ends: what orders those who use it is not declared
 	ends := map[string]func(error){}
+	keep := func(name string, end func(error)) {
+		mu.Lock()
+		defer mu.Unlock()
+		ends[name] = end
+	}
 	require.NoError(t, rt.Run(bg, func(t *task.Task) error {
 		nothing := func(*task.Task) error { return nil }
 		t.SpawnWith(task.Attrs{Label: "bound"}, func(t *task.Task) error {
-			ends["bound"] = t.HoldFor("a ship")
+			keep("bound", t.HoldFor("a ship"))
 			return nil
 		}, deps.InOut(&x))
 		t.SpawnWith(task.Attrs{Label: "waiting"}, nothing, deps.In(&x))
@@ -301,9 +307,9 @@ func TestWatchdogStates(t *testing.T) {
 			return nil
 		}, deps.InOut(&x).Weak())
 		t.SpawnWith(task.Attrs{Label: "behind below"}, nothing, deps.In(&x))
-		t.SpawnWith(task.Attrs{Label: "held", OnReady: func(t *task.Task) error { ends["held"] = t.Hold(); return nil }}, nothing, deps.InOut(&y))
+		t.SpawnWith(task.Attrs{Label: "held", OnReady: func(t *task.Task) error { keep("held", t.Hold()); return nil }}, nothing, deps.InOut(&y))
 		t.SpawnWith(task.Attrs{Label: "blocked"}, func(t *task.Task) error {
-			return t.AwaitFor("a train", func(done func()) { ends["blocked"] = func(error) { done() } })
+			return t.AwaitFor("a train", func(done func()) { keep("blocked", func(error) { done() }) })
 		})
 		t.Blocking(func() {
 			for states := ""; ; {
@@ -328,6 +334,8 @@ func TestWatchdogStates(t *testing.T) {
 				return fmt.Errorf("%q is not in %s", want, list[k].Text)
 			}
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		for _, end := range ends {
 			end(nil)
 		}
