@@ -123,13 +123,15 @@ func (c *Comm) collective(k collKind, in, out Buffer, op Op, root int) error {
 			id = c.meetsFar(&d)
 		}
 		seq, done, err := c.board.meetFar(&d)
-		if id != 0 {
-			c.met(id, err)
-		}
 		if done {
+			if id != 0 {
+				c.met(id, err)
+			}
 			return err
 		}
-		d.seq = seq
+		if d.seq = seq; id != 0 {
+			return c.partsFar(id, d)
+		}
 	}
 	if c.hub == nil {
 		entered := c.proc.enter()

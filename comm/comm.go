@@ -40,6 +40,7 @@ type Comm struct {
 
 	board   *board        // where its ranks meet for small collectives if they are processes of one node; nil: nowhere
 	collSeq atomic.Uint64 // collectives started, for their numbers; with a board, written under its lock
+	parting atomic.Uint64 // number of a collective by messages that is recorded already, plus one; zero: none
 
 	// line are the contexts of this communicator and of those that it was made of by Dup and Split: who revokes one of these revokes it.
 	// nil: its own only.

@@ -10,8 +10,11 @@ import "weft/internal/event"
 // communicator's collectives by messages, which the ranks agree on since they call collectives in the same order; those at the hub are counted in
 // where they are recorded, which is at all ranks of a hub or at none.
 
-// begins records a collective by messages.
+// begins records a collective by messages, unless its caller has.
 func (x *coll) begins(ev *event.Shared) {
+	if x.c.parting.CompareAndSwap(uint64(x.tag)+1, 0) {
+		return
+	}
 	x.named(ev)
 	x.c.collectiveBegins(ev, x.id, x.what, uint64(x.tag))
 }
@@ -30,13 +33,22 @@ func (c *Comm) meets(d *collCall) uint64 {
 	return id
 }
 
-// meetsFar is meets for the board, which counts by itself: collectives of one communicator are called one after the other, so the number is the next. If the
-// collective is made of messages after all, that is recorded as well, under the same number.
+// meetsFar is meets for the board, which counts by itself: collectives of one communicator are called one after the other, so the number is the next.
 func (c *Comm) meetsFar(d *collCall) uint64 {
 	ev := c.proc.ev
 	id := ev.Recorder().ID()
 	c.collectiveBegins(ev, id, d.what, uint64((c.collSeq.Load()+1)&TagUB))
 	return id
+}
+
+// partsFar makes a collective of messages that has been recorded under id, since it was to be at the board, and is one with some ranks that are not.
+func (c *Comm) partsFar(id uint64, d collCall) error {
+	c.parting.Store(d.seq&TagUB + 1)
+	entered := c.proc.enter()
+	defer c.proc.leave(&entered)
+	err := waitEntered(c.byMessages(d), &entered)
+	c.met(id, err)
+	return err
 }
 
 // met records the end of a blocking collective.
@@ -53,8 +65,11 @@ func (c *Comm) nextCollective() uint64 { return uint64(c.collSeq.Add(1) & TagUB)
 
 func (c *Comm) collectiveBegins(ev *event.Shared, id uint64, what collective, number uint64) {
 	root := int32(what>>32) - 1
-	if root >= 0 {
+	switch {
+	case root >= 0:
 		root = int32(c.worldRank(int(root)))
+	case collKind(what&0xff) == scan:
+		root = int32(c.rank) // who waits for whom goes by the order in the communicator, which may be another than that of the run
 	}
 	ev.Put(event.CollectiveBegun, id, event.CollectiveB(root, uint8(what), c.size), sizeAndComm(number, c.ctx))
 }

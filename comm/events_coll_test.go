@@ -7,9 +7,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -42,6 +45,9 @@ func (k *begun) Events(s *event.Source, recs []event.Record) {
 			}
 			what := *r
 			what.A = 0
+			if k := what.B >> 32 & 0xff; k == uint64(scan) {
+				what.B |= 1<<32 - 1 // each rank's own place
+			}
 			mine[key] += event.Sentence(&what, nil)
 		}
 	}
@@ -82,6 +88,92 @@ func TestRecordedCollectives(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Collectives at the board of processes, and those that some of their ranks make of messages, are recorded once at each rank, too.
+func TestRecordedBoards(t *testing.T) {
+	runOn := runners["apart, shm"]
+	if runOn == nil {
+		t.Skip("no shared memory here")
+	}
+	for _, n := range []int{2, 3} {
+		sink := &begun{}
+		rec, err := event.New(event.Options{Ring: 1 << 17, Sinks: []event.Sink{sink, check.Sink(check.Options{})}})
+		require.NoError(t, err)
+		const rounds = 300
+		var parted atomic.Int64
+		seed := uint64(time.Now().UnixNano())
+		err = runOn(t.Context(), Config{Ranks: n, Trace: rec}, func(c *Comm) error {
+			if c.board == nil {
+				return fmt.Errorf("rank %d of %d has no board", c.rank, c.size)
+			}
+			all, mine := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2+uint64(c.rank)))
+			for i := range rounds {
+				if err := round(c, all, mine, i); err != nil {
+					return err
+				}
+			}
+			for i := range 20 { // one rank by a request, the others at the board
+				if err := either(i%n == c.rank, c.Barrier, c.Ibarrier); err != nil {
+					return err
+				}
+				parted.Add(1)
+			}
+			return nil
+		})
+		require.NoError(t, err, "seed %d", seed)
+		require.NoError(t, rec.Close())
+		require.Zero(t, rec.Lost())
+		require.Equal(t, int64(20*n), parted.Load())
+		require.GreaterOrEqual(t, len(sink.byRank[0]), rounds+20)
+		for r := range n {
+			require.Equal(t, sink.byRank[0], sink.byRank[r], "rank %d, seed %d", r, seed)
+		}
+		for _, what := range sink.byRank[0] {
+			require.NotContains(t, what, "twice", "seed %d", seed)
+		}
+	}
+}
+
+// A scan's arrows go by the order in the communicator, here that of the run turned round: the end at each rank waits for those before it there.
+func TestTimelineOfScan(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "run.weft")
+	j, err := journal.Create(file, journal.Head{Rank: -1, Ranks: 1})
+	require.NoError(t, err)
+	rec, err := event.New(event.Options{Sinks: []event.Sink{j}})
+	require.NoError(t, err)
+	const scans = 10
+	err = Run(t.Context(), Config{Ranks: 2, Trace: rec}, func(c *Comm) error {
+		turned, err := c.Split(0, -c.Rank())
+		if err != nil {
+			return err
+		}
+		buf, sum := Of([]int64{1}), Of([]int64{0})
+		for range scans { // rank 1, the first of turned, comes last, and rank 0 waits for it
+			if c.Rank() == 1 {
+				if err := second(c.Recv(buf, 0, 0)); err != nil {
+					return err
+				}
+				if err := turned.Scan(buf, sum, Sum); err != nil {
+					return err
+				}
+			} else {
+				r := turned.Iscan(buf, sum, Sum)
+				if err := c.Send(buf, 1, 0); err != nil {
+					return err
+				}
+				if _, err := r.Wait(c.Context()); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.NoError(t, rec.Close())
+	var out bytes.Buffer
+	require.NoError(t, timeline.Write(&out, file))
+	require.GreaterOrEqual(t, strings.Count(out.String(), `"name":"collective","cat":"collective","ph":"f"`), scans, "to rank 0; Split may have some")
 }
 
 // A collective that fails, and a run that ends within one, end what was recorded.

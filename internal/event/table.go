@@ -156,7 +156,7 @@ var table = [kinds - 1]Info{
 		part(2, "bytes", Bytes, 0, 40), part(2, "comm", Comm, 40, 24)}},
 	{RequestDone, "request-done", groupComm, "request {request} is complete: {flags}", []Field{
 		word(0, "request", Request), part(1, "flags", Flags, 0, 8, "completed", "failed")}},
-	{CollectiveBegun, "collective-begun", groupComm, "request {request}: {collective} number {number} of the {size} ranks of communicator {comm}, root {root}", []Field{
+	{CollectiveBegun, "collective-begun", groupComm, "request {request}: {collective} number {number} of the {size} ranks of communicator {comm}, root {root}, or of a scan, place {root}", []Field{
 		word(0, "request", Request), part(1, "root", Rank, 0, 32), part(1, "collective", Enum, 32, 8, Collectives...), part(1, "size", Number, 40, 24),
 		part(2, "number", Number, 0, 40), part(2, "comm", Comm, 40, 24)}},
 	{Bound, "bound", groupComm, "request {request} is {how} task {task}", []Field{

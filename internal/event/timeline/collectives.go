@@ -31,6 +31,7 @@ type gathering struct {
 	size int
 	done int
 	from map[int]arrival // by rank of the run: where it begins
+	rank map[int]int     // of a scan: places in the communicator, by rank of the run
 	to   map[int]arrival // and where it is over
 }
 
@@ -62,11 +63,12 @@ func (t *writer) collectiveBegins(e *replay.Event, id key, p *place) {
 	}
 	g := t.gatherings[k]
 	if g == nil {
-		g = &gathering{name: name, kind: kind, root: int(int32(uint32(e.B))), size: int(e.B >> 40), from: map[int]arrival{}, to: map[int]arrival{}}
+		g = &gathering{name: name, kind: kind, root: int(int32(uint32(e.B))), size: int(e.B >> 40), rank: map[int]int{}, from: map[int]arrival{}, to: map[int]arrival{}}
 		t.gatherings[k] = g
 	}
 	at := t.mark(p, name, map[string]any{"communicator": k.comm, "number": k.number, "ranks": g.size})
 	g.from[e.Source.Place.Index] = arrival{at, p}
+	g.rank[e.Source.Place.Index] = int(int32(uint32(e.B)))
 	t.joined[id] = joined{k, e.Source.Place.Index}
 }
 
@@ -97,7 +99,7 @@ func (g *gathering) waitsFor(r, s int) bool {
 	case ofReduce, ofGather:
 		return r == g.root
 	case ofScan:
-		return s < r // as ranks of the run, whose order is most often that of the communicator
+		return g.rank[s] < g.rank[r]
 	}
 	return true
 }
