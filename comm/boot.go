@@ -70,9 +70,14 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 			w.procs[place.Rank].ballots.finish(leaving, nil)
 		}
 	})
-	spare := processors.Spare()
+	for r := range place.Ranks {
+		if r != place.Rank && !ep.Caps(r).SharedMemory {
+			processors.Spare() // shared memory asks for it where it is needed
+			break
+		}
+	}
 	err = w.run(ctx, body)
-	spare()
+	processors.Return()
 	// Whatever the run came to, it is over for this rank, and its exit status is the program's to choose.
 	if w.deaths.joined() != nil {
 		return err // in the eyes of the launcher too, whatever the exit status: this rank dies

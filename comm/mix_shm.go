@@ -12,6 +12,7 @@ import (
 	"weft/internal/fabric"
 	"weft/internal/fabric/shm"
 	"weft/internal/launch"
+	"weft/internal/processors"
 )
 
 const shmName = "shm"
@@ -52,7 +53,7 @@ var shmProvider = provider{
 		}
 		var peers []launch.Peer
 		ep, err := shm.New(shm.Config{
-			Rank: m.rank, Size: m.size, SingleCopy: single,
+			Rank: m.rank, Size: m.size, SingleCopy: single, Late: processors.Spare,
 			Lookup: func(rank int) (string, error) {
 				addr, err := addrOf(peers, rank, shmName)
 				return string(addr), err

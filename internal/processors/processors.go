@@ -3,7 +3,8 @@
 
 // Package processors says how many processors this process computes on, and adds one of Go's for what must go on beside.
 //
-//	defer processors.Spare()()
+//	processors.Spare()
+//	defer processors.Return()
 //	workers := processors.Count()
 //
 // Go's runtime lets GOMAXPROCS goroutines run at a time. When all of them compute, a goroutine that another process has woken waits until the runtime takes a
@@ -22,7 +23,7 @@ var (
 	with int // guarded by mu: what GOMAXPROCS is with the spare one; 0: there is none
 )
 
-// Count returns the number of goroutines that are to compute at a time: GOMAXPROCS, without the spare one.
+// Count returns the number of goroutines that are to compute at a time: GOMAXPROCS, without the spare one. Any goroutine may call it.
 func Count() int {
 	mu.Lock()
 	defer mu.Unlock()
@@ -33,23 +34,24 @@ func Count() int {
 	return n // somebody has set it since
 }
 
-// Spare adds a processor, unless there is a spare one or the environment says how many there are, and returns what takes it away again. Any goroutine
-// may call both.
-func Spare() (undo func()) {
+// Spare adds a processor, unless there is a spare one or the environment says how many there are. It stops all goroutines for a moment, the first time. Any
+// goroutine may call it.
+func Spare() {
 	mu.Lock()
 	defer mu.Unlock()
 	if with != 0 || os.Getenv("GOMAXPROCS") != "" {
-		return func() {}
+		return
 	}
-	n := runtime.GOMAXPROCS(0)
-	runtime.GOMAXPROCS(n + 1)
-	with = n + 1
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if runtime.GOMAXPROCS(0) == with {
-			runtime.GOMAXPROCS(n)
-		}
-		with = 0
+	with = runtime.GOMAXPROCS(0) + 1
+	runtime.GOMAXPROCS(with)
+}
+
+// Return takes the spare one away again, unless the program has set GOMAXPROCS since.
+func Return() {
+	mu.Lock()
+	defer mu.Unlock()
+	if with != 0 && runtime.GOMAXPROCS(0) == with {
+		runtime.GOMAXPROCS(with - 1)
 	}
+	with = 0
 }

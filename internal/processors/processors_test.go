@@ -21,27 +21,28 @@ func TestSpare(t *testing.T) {
 	n := runtime.GOMAXPROCS(0)
 
 	t.Setenv("GOMAXPROCS", "7") // the environment has the last word
-	Spare()()
-	undo := Spare()
+	Spare()
 	require.Equal(t, n, runtime.GOMAXPROCS(0))
 	require.Equal(t, n, Count())
-	undo()
+	Return()
 	require.Equal(t, n, runtime.GOMAXPROCS(0))
 	require.NoError(t, os.Unsetenv("GOMAXPROCS"))
 
-	undo = Spare()
-	require.Equal(t, n+1, runtime.GOMAXPROCS(0))
-	require.Equal(t, n, Count())
-	Spare()() // a second one is none
-	require.Equal(t, n+1, runtime.GOMAXPROCS(0))
-	undo()
-	require.Equal(t, n, runtime.GOMAXPROCS(0))
-	require.Equal(t, n, Count())
+	for range 2 { // a second one is none
+		Spare()
+		require.Equal(t, n+1, runtime.GOMAXPROCS(0))
+		require.Equal(t, n, Count())
+	}
+	for range 2 {
+		Return()
+		require.Equal(t, n, runtime.GOMAXPROCS(0))
+		require.Equal(t, n, Count())
+	}
 
-	undo = Spare()
+	Spare()
 	runtime.GOMAXPROCS(n + 3) // the program's own wish
 	require.Equal(t, n+3, Count())
-	undo()
+	Return()
 	require.Equal(t, n+3, runtime.GOMAXPROCS(0))
 	runtime.GOMAXPROCS(n)
 }

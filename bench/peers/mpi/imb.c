@@ -360,7 +360,7 @@ static void say(double value) {
 static void progress(long size) {
 	double sum = 0;
 	int n = 5;
-	for (int k = 0; k < n; k++) {
+	for (int k = -1; k < n; k++) { /* the first one is not counted */
 		MPI_Request r;
 		if (rank == 1)
 			MPI_Irecv(in, (int)size, MPI_BYTE, 0, tag, MPI_COMM_WORLD, &r);
@@ -372,7 +372,7 @@ static void progress(long size) {
 			double t = now();
 			MPI_Isend(out, (int)size, MPI_BYTE, 1, tag, MPI_COMM_WORLD, &r);
 			MPI_Wait(&r, MPI_STATUS_IGNORE);
-			sum += now() - t;
+			sum += k < 0 ? 0 : now() - t;
 		}
 		MPI_Barrier(MPI_COMM_WORLD);
 	}

@@ -7,6 +7,7 @@ package shm
 
 import (
 	"errors"
+	"time"
 
 	"weft/internal/xatomic"
 )
@@ -21,12 +22,12 @@ type bell struct {
 
 func newBell() (*bell, error) { return &bell{some: make(xatomic.Chan[struct{}], 1)}, nil }
 
-func (b *bell) wait() error {
+func (b *bell) wait() (time.Duration, error) {
 	b.some.Recv()
 	if b.bytes.Add(-1) > 0 {
 		b.some.Send(struct{}{})
 	}
-	return nil
+	return 0, nil
 }
 
 func (b *bell) ring() {

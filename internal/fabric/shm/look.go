@@ -7,6 +7,7 @@ package shm
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -18,6 +19,8 @@ const (
 	// other, once asleep, find each other asleep each time. sleepAfter is how long the sleeper does when it is up.
 	lookFor    = 150 * time.Microsecond
 	sleepAfter = 20 * time.Microsecond
+	// lateAfter is how long after it was called the sleeper finds that it comes late.
+	lateAfter = 2 * time.Millisecond
 	// One looks so many times until another process or goroutine gets its turn. As many ranks as processors need few turns: two processes that
 	// yield to each other quickly stay on one processor, since Linux does not move what has run just now. With more ranks nothing goes on without.
 	lookCrowded, lookAlone = 2, 2048
@@ -28,6 +31,9 @@ const (
 	// batch is how many frames of one peer are taken before those of the next.
 	batch = 32
 )
+
+// single: the process has one processor, on which the goroutine that a frame has woken goes on when the sleeper sleeps.
+var single = runtime.NumCPU() == 1
 
 // Look delivers what comes until there is something in woken, or for a short time. It returns at once if another goroutine looks that waits
 // too.
@@ -83,9 +89,9 @@ func (e *Endpoint) Poll() bool {
 // look looks until there is something in woken, which may be nil, or nothing has come for a while. The caller has entered.
 func (e *Endpoint) look(woken <-chan struct{}, long time.Duration) {
 	var p patience
-	turn := e.turn
+	left, rests := e.turn, 0
 	for n := 1; !woke(woken); n++ {
-		if e.poll() || n%asideEvery == 0 && e.aside != nil && woken != nil && e.aside() {
+		if e.stirs() && e.poll() || n%asideEvery == 0 && e.aside != nil && woken != nil && e.aside() {
 			n, p = 0, patience{}
 			if e.bulk.waits.Load() > 0 {
 				e.leave()
@@ -99,14 +105,16 @@ func (e *Endpoint) look(woken <-chan struct{}, long time.Duration) {
 		if woken == nil && e.wanted.Load() {
 			break
 		}
-		if n%turn != 0 {
+		if left--; left > 0 {
 			continue
 		}
 		if p.over(long) {
 			e.leave()
 			return
 		}
-		rest(n/turn%yields == 0)
+		left = e.turn
+		rests++
+		rest(rests%yields == 0)
 	}
 	e.leave()
 }
@@ -146,8 +154,12 @@ func (e *Endpoint) wake() {
 func (e *Endpoint) sleeper() {
 sleep:
 	for {
-		if e.bell.wait() != nil || e.closed.Load() {
+		ago, err := e.bell.wait()
+		if err != nil || e.closed.Load() {
 			return
+		}
+		if ago >= lateAfter && e.cfg.Late != nil {
+			e.cfg.Late()
 		}
 		look := &e.box.head.look
 		look.And(^uint32(1))
@@ -160,7 +172,13 @@ sleep:
 		}
 		e.up.Store(true)
 		e.wanted.Store(false)
-		e.look(nil, sleepAfter)
+		if single {
+			for e.poll() {
+			}
+			e.leave()
+		} else {
+			e.look(nil, sleepAfter)
+		}
 		e.work()
 		e.up.Store(false)
 	}
