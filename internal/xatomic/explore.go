@@ -107,6 +107,14 @@ func (x *Uint32) And(mask uint32) uint32 {
 	return old
 }
 
+// Or sets bits and returns the word before.
+func (x *Uint32) Or(bits uint32) uint32 {
+	before(Or, x, nil)
+	old := atomic.OrUint32(&x.v, bits)
+	after(int64(old|bits), true)
+	return old
+}
+
 // Int32 is an atomic signed 32-bit word.
 type Int32 struct {
 	_ noCopy

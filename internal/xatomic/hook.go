@@ -21,9 +21,10 @@ const (
 	Recv
 	Yield
 	And
+	Or
 )
 
-var kindNames = [...]string{"load", "store", "add", "swap", "cas", "lock", "unlock", "trylock", "send", "recv", "yield", "and"}
+var kindNames = [...]string{"load", "store", "add", "swap", "cas", "lock", "unlock", "trylock", "send", "recv", "yield", "and", "or"}
 
 func (k Kind) String() string { return kindNames[k] }
 

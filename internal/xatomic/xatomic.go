@@ -63,6 +63,9 @@ func (x *Uint32) Swap(v uint32) uint32 { return atomic.SwapUint32(&x.v, v) }
 // And keeps the bits of mask, and returns the value before.
 func (x *Uint32) And(mask uint32) uint32 { return atomic.AndUint32(&x.v, mask) }
 
+// Or sets bits and returns the word before.
+func (x *Uint32) Or(bits uint32) uint32 { return atomic.OrUint32(&x.v, bits) }
+
 // Int32 is an atomic signed 32-bit word.
 type Int32 struct {
 	_ noCopy

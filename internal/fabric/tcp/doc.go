@@ -45,7 +45,7 @@
 //
 // On Linux an endpoint has no goroutine for each connection. Its sockets are in a set of epoll of their own (inner), unknown to Go's poller, which would wake
 // a thread for each message though somebody waits for it with open eyes. One goroutine at a time looks at them, reads, and writes what is queued: the
-// one that has set the bit "looking" of eyes.word. That is a rank that waits (Look, for some time), an idle worker (Poll), or else the sleeper, a goroutine of
+// one whose turn it is (package turn). That is a rank that waits (Look, for some time), an idle worker (Poll), or else the sleeper, a goroutine of
 // the endpoint. The sleeper waits, in Go's poller, for a second set (outer), which has only inner in it, and that one-shot: armed, outer speaks once
 // and is then silent until it is armed again. The states of this:
 //

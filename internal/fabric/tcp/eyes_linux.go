@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weft/internal/fabric"
+	"weft/internal/fabric/tcp/turn"
 )
 
 const (
@@ -39,12 +40,6 @@ const (
 	batch = 8
 )
 
-// The bits of eyes.word.
-const (
-	looking = 1 << iota // somebody looks
-	called              // and has something else to do, before ending that
-)
-
 // eyes is how an endpoint reads its sockets without a goroutine for each.
 type eyes struct {
 	// Constant after construction.
@@ -56,20 +51,15 @@ type eyes struct {
 	epoch time.Time
 	guard *time.Timer
 
-	word   atomic.Uint32
-	up     atomic.Bool  // it is the sleeper who looks
-	wanted atomic.Bool  // and another goroutine would rather
-	fired  atomic.Bool  // outer has spoken, and was heard
+	turn   turn.Turn    // whose turn it is to look
 	gaveUp atomic.Int64 // when somebody did, who sleeps since
 	full   atomic.Int32 // sockets that are to take more when they can
 	open   atomic.Int32 // sockets in inner
 	ended  atomic.Bool
 
 	// Of who looks.
-	armed    bool          // outer will speak, or has
-	guarded  bool          // the guard will come
 	left     time.Duration // when somebody left, since epoch
-	turn     int           // constant after Crowd
+	yieldAt  int           // constant after Crowd: how many looks, until others get their turn
 	lookFor  time.Duration // likewise
 	talkers  [2]*socket    // read without asking the set: README.md
 	unasked  int           // looks since the set was asked
@@ -91,14 +81,18 @@ func openEyes(e *Endpoint) (*eyes, error) {
 		return nil, errors.Join(fmt.Errorf("epoll_create: %w", err), unix.Close(y.inner))
 	}
 	err = unix.EpollCtl(y.outer, unix.EPOLL_CTL_ADD, y.inner, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT})
-	y.armed = true
 	if err == nil {
 		err = unix.SetNonblock(y.outer, true) // so that Go's poller takes it
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("epoll: %w", err), unix.Close(y.inner), unix.Close(y.outer))
 	}
-	y.guard = time.AfterFunc(time.Hour, y.watch)
+	y.turn.Init(y)
+	y.guard = time.AfterFunc(time.Hour, func() {
+		if !y.ended.Load() && !y.turn.Watch() {
+			y.Guard()
+		}
+	})
 	y.guard.Stop()
 	y.bell = os.NewFile(uintptr(y.outer), "weft bell")
 	if y.raw, err = y.bell.SyscallConn(); err != nil {
@@ -117,69 +111,34 @@ func (e *Endpoint) Crowd(ranks, processors int) {
 	if processors == 0 {
 		processors = runtime.NumCPU()
 	}
-	e.eyes.turn, e.eyes.lookFor = turnAlone, lookForAlone
+	e.eyes.yieldAt, e.eyes.lookFor = turnAlone, lookForAlone
 	if ranks > processors {
-		e.eyes.turn, e.eyes.lookFor = turnCrowded, lookForCrowded
+		e.eyes.yieldAt, e.eyes.lookFor = turnCrowded, lookForCrowded
 	}
 }
 
 func (y *eyes) now() time.Duration { return time.Since(y.epoch) }
 
-// enter makes the caller the one who looks, unless somebody is.
-func (y *eyes) enter() bool {
-	for {
-		v := y.word.Load()
-		if v&looking != 0 {
-			return false
-		}
-		if y.word.CompareAndSwap(v, v|looking) {
-			return true
-		}
-	}
-}
-
-// leave ends that. found: it was worth it. (L1 to L3 of README.md.)
-func (y *eyes) leave(found bool) {
-	for {
-		y.settle(found)
-		if y.word.CompareAndSwap(looking, 0) {
-			return
-		}
-		y.word.And(^uint32(called))
-		y.serve()
-		found = false
-	}
-}
-
 // call has something done by who looks, or else by the caller.
-func (y *eyes) call() {
-	if y.word.Or(called)&looking == 0 && y.enter() {
-		y.leave(false)
-	}
-}
+func (y *eyes) call() { y.turn.Call() }
 
-// settle sees to it that somebody is there for what comes when the caller has left.
-func (y *eyes) settle(found bool) {
+// The methods of turn.Kernel.
+
+// Soon reports whether who leaves is likely to be back, or another one to come, before it is worth while to arm.
+func (y *eyes) Soon(found bool) bool {
 	now := y.now()
 	soon := found && now-y.left < rapid && now-time.Duration(y.gaveUp.Load()) > othersWait && y.full.Load() == 0
 	y.left = now
-	switch {
-	case y.armed || y.ended.Load():
-	case !soon:
-		y.arm(true)
-	default:
+	if soon {
 		if y.streak++; y.streak == apartAfter {
 			y.setApart(true)
 		}
-		if !y.guarded {
-			y.guarded = true
-			y.guard.Reset(guardAfter)
-		}
 	}
+	return soon
 }
 
-// arm has the sleeper woken by what comes, or has come, or not any more.
-func (y *eyes) arm(on bool) {
+// Arm has the sleeper woken by what comes, or has come, or not any more.
+func (y *eyes) Arm(on bool) {
 	ev := unix.EpollEvent{Events: unix.EPOLLONESHOT}
 	if on {
 		ev.Events |= unix.EPOLLIN
@@ -187,29 +146,19 @@ func (y *eyes) arm(on bool) {
 		y.streak = 0
 	}
 	_ = unix.EpollCtl(y.outer, unix.EPOLL_CTL_MOD, y.inner, &ev)
-	y.armed = on
 }
 
-// watch is the guard: it comes when somebody has left without arming. Unless somebody has just looked, it arms.
-func (y *eyes) watch() {
-	switch {
-	case y.ended.Load():
-	case !y.enter():
-		y.guard.Reset(guardAfter)
-	default:
-		y.up.Store(true)
-		y.guarded = false
-		y.poll()
-		y.leave(true)
-		y.up.Store(false)
-	}
-}
+// Guard has the timer come.
+func (y *eyes) Guard() { y.guard.Reset(guardAfter) }
 
-// serve does what who looks was called for.
-func (y *eyes) serve() {
-	if y.fired.Swap(false) {
-		y.armed = false
-	}
+// Poll delivers what is there.
+func (y *eyes) Poll() bool { return y.poll() }
+
+// Linger is the sleeper's look.
+func (y *eyes) Linger() { y.look(nil, sleepAfter) }
+
+// Serve lets go of memory that nobody wants any more.
+func (y *eyes) Serve() {
 	for _, p := range y.e.peers {
 		if s := p.looked.Load(); s != nil {
 			s.in.stirred()
@@ -224,30 +173,29 @@ func (e *Endpoint) Look(woken <-chan struct{}, entered bool) {
 	if y == nil {
 		return
 	}
-	if !entered && !y.enter() && !y.insist(woken) {
+	if !entered && !y.turn.Enter() && !y.insist(woken) {
 		if len(woken) == 0 {
 			y.gaveUp.Store(int64(y.now()))
 		}
 		return
 	}
-	if y.armed && len(woken) == 0 {
-		y.arm(false)
+	if len(woken) == 0 {
+		y.turn.Disarm()
 	}
 	y.look(woken, y.lookFor)
 	found := len(woken) > 0
 	if !found {
 		y.gaveUp.Store(int64(y.now()))
 	}
-	y.leave(found)
+	y.turn.Leave(found)
 }
 
 // insist has the sleeper make way: a goroutine that it would have to wake would go on later. It reports whether the caller looks now.
 func (y *eyes) insist(woken <-chan struct{}) bool {
-	if !y.up.Load() {
+	if !y.turn.Insist() {
 		return false
 	}
-	y.wanted.Store(true)
-	for n := 0; !y.enter(); n++ {
+	for n := 0; !y.turn.Enter(); n++ {
 		if len(woken) > 0 || n > 1000 {
 			return false
 		}
@@ -261,26 +209,24 @@ func (y *eyes) insist(woken <-chan struct{}) bool {
 // Enter makes the caller the one who looks, if nobody does.
 func (e *Endpoint) Enter() bool {
 	y := e.eyes
-	if y == nil || !y.enter() {
+	if y == nil || !y.turn.Enter() {
 		return false
 	}
-	if y.armed {
-		y.arm(false)
-	}
+	y.turn.Disarm()
 	return true
 }
 
 // Leave ends that.
-func (e *Endpoint) Leave() { e.eyes.leave(true) }
+func (e *Endpoint) Leave() { e.eyes.turn.Leave(true) }
 
 // Poll delivers what is there and reports whether it was anything. Where somebody else looks, nothing is left to it.
 func (e *Endpoint) Poll() bool {
 	y := e.eyes
-	if y == nil || !y.enter() {
+	if y == nil || !y.turn.Enter() {
 		return false
 	}
 	did := y.poll()
-	y.leave(did)
+	y.turn.Leave(did)
 	return did
 }
 
@@ -292,13 +238,13 @@ func (y *eyes) look(woken <-chan struct{}, patience time.Duration) {
 			n, until = 0, 0
 			continue
 		}
-		if woken == nil && (y.wanted.Load() || !y.busy()) {
+		if woken == nil && (y.turn.Wanted() || !y.busy()) {
 			return
 		}
 		if n%turnHere == 0 {
 			runtime.Gosched()
 		}
-		if n%y.turn == 0 {
+		if n%y.yieldAt == 0 {
 			_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 		} else if n%turnTime != 0 {
 			continue
@@ -335,23 +281,14 @@ func (y *eyes) sleeper() {
 		if err != nil || y.ended.Load() {
 			return
 		}
-		y.fired.Store(true)
-		if y.word.Or(called)&looking != 0 || !y.enter() {
-			continue // who looks serves before he leaves, and arms, or says who is there
-		}
-		y.wanted.Store(false)
-		y.up.Store(true)
-		y.serve()
-		y.look(nil, sleepAfter)
-		y.leave(false)
-		y.up.Store(false)
+		y.turn.Spoken()
 	}
 }
 
 // end ends the eyes, when the peers are closed: nobody looks behind this.
 func (y *eyes) end(limit time.Duration) error {
 	y.ended.Store(true)
-	for until := time.Now().Add(limit); !y.enter(); {
+	for until := time.Now().Add(limit); !y.turn.Enter(); {
 		if time.Now().After(until) {
 			// A handler that does not return, or has ended its goroutine. What it may use stays open.
 			return errors.Join(errors.New("tcp: somebody still looks at what has come"), y.bell.Close())

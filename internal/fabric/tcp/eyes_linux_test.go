@@ -94,8 +94,7 @@ func TestHandOverHammer(t *testing.T) {
 		select {
 		case <-woken:
 		case <-time.After(20 * time.Second):
-			t.Errorf("seed %d: rank %d waits for a frame that nobody has read: word %d, armed %v, guarded %v, fired %v", seed, i, e.eyes.word.Load(),
-				e.eyes.armed, e.eyes.guarded, e.eyes.fired.Load())
+			t.Errorf("seed %d: rank %d waits for a frame that nobody has read: %+v", seed, i, &e.eyes.turn)
 		}
 	}
 	var both sync.WaitGroup
@@ -128,9 +127,9 @@ func TestGuard(t *testing.T) {
 	eventually(t, func() bool { return cs[1].n.Load() == 1 })
 	y := eps[1].eyes
 	eventually(t, eps[1].Enter)
-	require.False(t, y.armed)
+	require.False(t, y.turn.Armed())
 	y.left = y.now() + time.Hour // as if he had left just now, however long this takes
-	y.leave(true)
+	y.turn.Leave(true)
 	require.NoError(t, eps[0].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{1}}))
 	eventually(t, func() bool { return cs[1].n.Load() == 2 })
 }
@@ -142,14 +141,15 @@ func TestWokenWhileSomebodyLooks(t *testing.T) {
 	require.NoError(t, eps[0].Send(1, fabric.Frame{}))
 	eventually(t, func() bool { return cs[1].n.Load() == 1 })
 	y := eps[1].eyes
-	eventually(t, y.enter) // and he leaves the bell armed
-	if !y.armed {
-		y.arm(true)
+	eventually(t, y.turn.Enter) // and he leaves the bell armed
+	if !y.turn.Armed() {
+		y.turn.Leave(false)
+		eventually(t, y.turn.Enter)
 	}
 	require.NoError(t, eps[0].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{1}}))
-	eventually(t, func() bool { return y.word.Load() == looking|called })
+	eventually(t, func() bool { return y.turn.Called() })
 	require.EqualValues(t, 1, cs[1].n.Load())
-	y.leave(true)
+	y.turn.Leave(true)
 	eventually(t, func() bool { return cs[1].n.Load() == 2 })
 }
 

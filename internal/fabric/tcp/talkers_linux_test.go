@@ -26,14 +26,12 @@ func apart(t *testing.T, eps []*Endpoint, cs []*collect, from int, sent *int64) 
 	eventually(t, func() bool { return cs[1].n.Load() == before+1 })
 	for k := range int64(2 * apartAfter) {
 		send()
-		eventually(t, y.enter)
-		if y.armed {
-			y.arm(false)
-		}
+		eventually(t, y.turn.Enter)
+		y.turn.Disarm()
 		eventually(t, func() bool { y.poll(); return cs[1].n.Load() == before+2+k })
 		y.gaveUp.Store(-int64(time.Hour))
 		y.left = y.now() + time.Hour // as if he had left just now, however long this takes
-		y.leave(true)
+		y.turn.Leave(true)
 	}
 	return eps[1].peers[from].looked.Load()
 }
@@ -48,13 +46,13 @@ func isApart(s *socket) bool {
 func holdApart(t *testing.T, eps []*Endpoint, cs []*collect, from int, sent *int64) *socket {
 	for {
 		s := apart(t, eps, cs, from, sent)
-		if !eps[1].eyes.enter() {
+		if !eps[1].eyes.turn.Enter() {
 			continue // the guard was here
 		}
 		if isApart(s) {
 			return s
 		}
-		eps[1].eyes.leave(false)
+		eps[1].eyes.turn.Leave(false)
 	}
 }
 
@@ -66,7 +64,7 @@ func TestApart(t *testing.T) {
 	s := holdApart(t, eps, cs, 0, &sent)
 	y := eps[1].eyes
 	y.left = y.now() + time.Hour
-	y.leave(true) // and never looks again
+	y.turn.Leave(true) // and never looks again
 	eventually(t, func() bool { return !isApart(s) })
 	for range 3 {
 		before := cs[1].n.Load()
@@ -83,7 +81,7 @@ func TestApartAndFull(t *testing.T) {
 	cs := bindAll(eps)
 	var sent int64
 	s := holdApart(t, eps, cs, 0, &sent)
-	eventually(t, eps[0].eyes.enter) // so that nobody reads there
+	eventually(t, eps[0].eyes.turn.Enter) // so that nobody reads there
 	data := make([]byte, 64<<20)
 	done := make(chan error, 2)
 	eps[0].Expect(1, 5, make([]byte, len(data)), func(err error) { done <- err })
@@ -92,8 +90,8 @@ func TestApartAndFull(t *testing.T) {
 	require.EqualValues(t, 1, eps[1].eyes.full.Load())
 	s.setApart(true)
 	require.False(t, isApart(s), "it would not be heard of when it takes more")
-	eps[1].eyes.leave(false)
-	eps[0].eyes.leave(false)
+	eps[1].eyes.turn.Leave(false)
+	eps[0].eyes.turn.Leave(false)
 	require.NoError(t, <-done)
 	require.NoError(t, <-done)
 }
@@ -123,7 +121,7 @@ func TestTalkersChange(t *testing.T) {
 			require.Equal(t, [2]*socket{eps[1].peers[next].sock}, y.talkers, "turn %d", k)
 			require.False(t, isApart(s), "turn %d: nobody reads it directly any more", k)
 		}
-		y.leave(false)
+		y.turn.Leave(false)
 		require.False(t, isApart(s))
 	}
 	for range 20 { // and all are heard
@@ -148,5 +146,5 @@ func TestApartAndLost(t *testing.T) {
 	require.True(t, s.over)
 	require.Equal(t, [2]*socket{}, eps[1].eyes.talkers)
 	require.Zero(t, eps[1].eyes.open.Load())
-	eps[1].eyes.leave(false)
+	eps[1].eyes.turn.Leave(false)
 }

@@ -1,0 +1,238 @@
+//go:build explore
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package turn
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"weft/internal/explore"
+	"weft/internal/xatomic"
+)
+
+// system is what a Turn looks at: one socket, the sets of epoll, the sleeper's place in Go's poller, and the timer. It keeps to what the kernel says of these: a
+// set speaks when it becomes ready, or is armed while it is; who was woken finds out by asking, which takes the arming with it; a word to one who has not
+// got up since the last is one with that.
+type system struct {
+	*explore.Run
+	t     Turn
+	rapid bool // who has found something is likely to be back
+
+	mu    xatomic.Mutex
+	sent  int  // guarded by mu: to the socket
+	read  int  // guarded by mu
+	armed bool // guarded by mu: outer speaks
+	apart bool // guarded by mu: the socket is in no set
+	rung  bool // guarded by mu: the sleeper has something in bell, which he has not taken note of
+	wish  bool // guarded by mu: of a caller
+
+	bell  xatomic.Chan[struct{}] // to the sleeper
+	timer xatomic.Chan[struct{}] // to the guard
+	due   bool                   // guarded by mu: there is something in timer
+
+	// Of who looks.
+	left, seen int // how often others than the guard have left having found something, and as the guard has seen it
+}
+
+func newSystem(r *explore.Run, rapid bool) *system {
+	s := &system{Run: r, rapid: rapid, armed: true, bell: make(xatomic.Chan[struct{}], 1), timer: make(xatomic.Chan[struct{}], 1)}
+	s.t.Init(s)
+	r.Name("turn", &s.t)
+	r.Daemon("sleeper", func() {
+		for {
+			s.bell.Recv()
+			s.mu.Lock()
+			s.rung = false
+			spoken := s.armed && s.readyLocked()
+			s.armed = s.armed && !spoken
+			s.mu.Unlock()
+			if spoken {
+				s.t.Spoken()
+			}
+		}
+	})
+	r.Daemon("guard", func() {
+		for {
+			s.timer.Recv()
+			s.mu.Lock()
+			s.due = false
+			s.mu.Unlock()
+			for !s.t.Watch() {
+				xatomic.Pause()
+			}
+		}
+	})
+	r.End(func() error {
+		switch {
+		case s.read != s.sent:
+			return fmt.Errorf("%d of %d frames are read", s.read, s.sent)
+		case s.wish:
+			return errors.New("a call is not served")
+		case s.t.word.Load()&looking != 0:
+			return errors.New("somebody looks for ever")
+		case !s.armed || s.apart:
+			return fmt.Errorf("armed: %v, apart: %v: what comes now is not heard", s.armed, s.apart)
+		}
+		return nil
+	})
+	return s
+}
+
+func (s *system) readyLocked() bool { return !s.apart && s.read < s.sent }
+
+// change makes a step of the kernel, and has the sleeper up if outer speaks.
+func (s *system) change(f func()) {
+	s.mu.Lock()
+	f()
+	ring := s.armed && s.readyLocked() && !s.rung
+	s.rung = s.rung || ring
+	s.mu.Unlock()
+	if ring {
+		s.bell.Send(struct{}{})
+	}
+}
+
+func (s *system) Arm(on bool) {
+	if on {
+		s.change(func() { s.apart = false })
+	}
+	s.change(func() { s.armed = on })
+}
+
+// Soon is true for who has found something, and for the guard, if such a one has left since it was here last.
+func (s *system) Soon(found bool) bool {
+	if !found || !s.rapid {
+		return false
+	}
+	if s.t.up.Load() {
+		if s.seen == s.left {
+			return false
+		}
+		s.seen = s.left
+	} else {
+		s.left++
+	}
+	s.change(func() { s.apart = true })
+	return true
+}
+
+func (s *system) Guard() {
+	s.mu.Lock()
+	set := !s.due
+	s.due = true
+	s.mu.Unlock()
+	if set {
+		s.timer.Send(struct{}{})
+	}
+}
+
+func (s *system) Poll() bool {
+	s.mu.Lock()
+	did := s.read < s.sent // of what is apart, too: that is read directly
+	s.read = s.sent
+	s.mu.Unlock()
+	return did
+}
+
+func (s *system) Linger() { s.Poll() }
+
+func (s *system) Serve() {
+	s.mu.Lock()
+	s.wish = false
+	s.mu.Unlock()
+}
+
+// Who takes part.
+
+func (s *system) sender(n int) {
+	s.Go("sender", func() {
+		for range n {
+			s.change(func() { s.sent++ })
+		}
+	})
+}
+
+// waiter looks for long, and finds something or not.
+func (s *system) waiter(name string, looks int) {
+	s.Go(name, func() {
+		for range looks {
+			if s.t.Enter() {
+				s.t.Disarm()
+				s.t.Leave(s.Poll())
+			}
+		}
+	})
+}
+
+// passer looks once, and does not disarm.
+func (s *system) passer() {
+	s.Go("passer-by", func() {
+		if s.t.Enter() {
+			s.t.Leave(s.Poll())
+		}
+	})
+}
+
+func (s *system) caller() {
+	s.Go("caller", func() {
+		s.change(func() { s.wish = true })
+		s.t.Call()
+	})
+}
+
+// program is what is explored: all orders, or so many by chance.
+type program struct {
+	name  string
+	some  int
+	rapid bool
+	setup func(*system)
+}
+
+func exploreAll(t *testing.T, programs []program) {
+	for _, p := range programs {
+		t.Run(p.name, func(t *testing.T) {
+			if p.some != 0 && testing.Short() {
+				t.Skip("by chance")
+			}
+			setup := func(r *explore.Run) { p.setup(newSystem(r, p.rapid)) }
+			if p.some == 0 || explore.Big() {
+				explore.Test(t, explore.Config{}, setup)
+				return
+			}
+			res := explore.Random(explore.Config{}, 1, p.some, setup)
+			if res.Failure != nil {
+				t.Fatalf("order %d: %v", res.Runs, res.Failure)
+			}
+			t.Log(res)
+		})
+	}
+}
+
+// In the end all that was sent is read, all calls are served, and what comes next will be heard.
+func TestExploreTurn(t *testing.T) {
+	exploreAll(t, []program{
+		{"a sender", 0, false, func(s *system) { s.sender(2) }},
+		{"a waiter", 0, false, func(s *system) { s.sender(1); s.waiter("waiter", 1) }},
+		{"a passer-by", 0, false, func(s *system) { s.sender(1); s.passer() }},
+		{"a caller", 0, false, func(s *system) { s.sender(1); s.caller() }},
+		{"a caller and a waiter", 20_000, false, func(s *system) { s.sender(1); s.caller(); s.waiter("waiter", 1) }},
+		{"two callers", 20_000, false, func(s *system) { s.sender(1); s.caller(); s.caller() }},
+		{"a waiter, and more", 20_000, false, func(s *system) { s.sender(2); s.waiter("waiter", 2) }},
+		{"two waiters", 20_000, false, func(s *system) { s.sender(2); s.waiter("waiter", 1); s.waiter("another", 1) }},
+	})
+}
+
+// The same where those who find something leave without arming.
+func TestExploreRapid(t *testing.T) {
+	exploreAll(t, []program{
+		{"a waiter", 0, true, func(s *system) { s.sender(1); s.waiter("waiter", 1) }},
+		{"a waiter, and more", 20_000, true, func(s *system) { s.sender(2); s.waiter("waiter", 2) }},
+		{"a waiter and a passer-by", 20_000, true, func(s *system) { s.sender(2); s.waiter("waiter", 1); s.passer() }},
+		{"a waiter and a caller", 20_000, true, func(s *system) { s.sender(1); s.waiter("waiter", 1); s.caller() }},
+		{"two waiters", 20_000, true, func(s *system) { s.sender(2); s.waiter("waiter", 2); s.waiter("another", 1) }},
+	})
+}
