@@ -18,7 +18,8 @@
 //
 // Slots and ranks record events into rings (package internal/event, whose README has the protocol). A goroutine of the recording
 // empties the rings and hands the events to a collector, which puts tasks together from them. Asking for anything takes what the
-// collector has. So observed tasks never wait for those who ask, and a lock is only between collector and asker.
+// collector has. So observed tasks never wait for those who ask, and a lock is only between collector and asker. While tasks are
+// kept for the graph, which is of no use with holes in it, slots wait for room in their rings; at other times what has no room is lost.
 //
 // # What is counted
 //

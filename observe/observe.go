@@ -16,12 +16,12 @@ import (
 // Config sets an [Observer] up. The zero value is good for statistics, a task profile and the live page.
 type Config struct {
 	// Graph is how many tasks are kept for the graph: those that are over first. Each takes some 500 bytes. Zero keeps none, and
-	// then [Observer.Graph] is empty.
+	// then [Observer.Graph] is empty. Until there are so many, all tasks are looked at, and tasks that do little may have to wait for the observer.
 	Graph int
 
 	// Sample is of how many tasks one is looked at, chosen by chance: the more, the less observing costs tasks that do very little. Numbers of
 	// tasks by label are exact all the same; times stand for the tasks that were not looked at as well. Main tasks and the tasks
-	// of recorded loops are always looked at. One looks at all, which Graph and File need. Zero looks at all while tasks come slowly: a slot that has spawned
+	// of recorded loops are always looked at. One looks at all, which File needs, and Graph for as long as it has room. Zero looks at all while tasks come slowly: a slot that has spawned
 	// 512 tasks quicker than one in 16 microseconds looks at one in two of the next, and so on, and at one in 64 of those that come
 	// quickest, so that looking at tasks costs them little whatever they do.
 	Sample int
@@ -73,10 +73,10 @@ func New(cfg Config) (*Observer, error) {
 	}
 	c := collect.Config{Graph: cfg.Graph}
 	o := &Observer{cfg: cfg, collector: collect.New(c), start: time.Now()}
-	if cfg.Sample == 0 && cfg.Graph == 0 && cfg.File == "" {
+	if cfg.Sample == 0 && cfg.File == "" {
 		cfg.Sample = event.Adaptive
 	}
-	opt := event.Options{Ring: cfg.Ring, Sample: cfg.Sample, Annotate: cfg.Annotate, Stacks: cfg.Stacks, Wants: c.Wants(), Sinks: []event.Sink{o.collector}}
+	opt := event.Options{Ring: cfg.Ring, Sample: cfg.Sample, Eager: cfg.Graph > 0, Annotate: cfg.Annotate, Stacks: cfg.Stacks, Wants: c.Wants(), Sinks: []event.Sink{o.collector}}
 	if cfg.File != "" {
 		file, err := output.Create(cfg.File)
 		if err != nil {

@@ -395,7 +395,7 @@ func TestHammerAsking(t *testing.T) {
 	for _, l := range s.Labels {
 		n += l.Tasks
 	}
-	if len(s.Notes) == 0 {
+	if !strings.Contains(strings.Join(s.Notes, " "), "lost") {
 		require.Equal(t, int64(rounds*401), n)
 	} else {
 		require.Less(t, n, int64(rounds*401), s.Notes)

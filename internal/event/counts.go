@@ -13,6 +13,7 @@ import (
 // It belongs to one writer at a time; Skipped may be called by anybody.
 type Sampler struct {
 	// Constant after construction.
+	rec   *Recorder
 	names *Names
 	pace  int64 // adaptive: ticks for each task at which all are recorded; else zero
 
@@ -57,7 +58,7 @@ func (r *Recorder) Sampler() *Sampler {
 	if !r.Samples() {
 		return nil
 	}
-	s := &Sampler{names: &r.names, every: uint64(max(1, r.sample)), rng: *rand.NewPCG(rand.Uint64(), rand.Uint64())}
+	s := &Sampler{rec: r, names: &r.names, every: uint64(max(1, r.sample)), rng: *rand.NewPCG(rand.Uint64(), rand.Uint64())}
 	if r.sample == Adaptive {
 		s.pace, s.from = max(1, adaptPace*1000/max(1, r.clock.Span(1000))), Ticks()
 	}
@@ -95,6 +96,9 @@ func (s *Sampler) adapt() {
 	now := Ticks()
 	each := (now - s.from) / int64(s.seen)
 	s.from, s.seen, s.every = now, 0, 1
+	if s.rec.eager.Load() {
+		return
+	}
 	for n := 0; n < adaptMost && each*int64(s.every) < s.pace; n++ {
 		s.every *= 2
 	}
@@ -130,6 +134,9 @@ func (r *Recorder) Annotate() bool { return r.annotate }
 
 // Samples reports whether tasks may be left out.
 func (r *Recorder) Samples() bool { return r.sample > 1 || r.sample == Adaptive }
+
+// Thin ends Options.Eager.
+func (r *Recorder) Thin() { r.eager.Store(false) }
 
 // Sample is of how many tasks one is recorded, if that does not change.
 func (r *Recorder) Sample() int { return max(1, r.sample) }

@@ -75,6 +75,12 @@ func TestSampleAdaptive(t *testing.T) {
 		require.True(t, s.Take())
 		require.Zero(t, s.Stands())
 	}
+	r.eager.Store(true)
+	s.pace = quick
+	for range 4 * adaptTasks {
+		require.True(t, s.Take())
+	}
+	r.Thin()
 	const tasks = 2_000_000
 	sum, taken, most := 0, 0, uint8(0)
 	for i := range tasks {

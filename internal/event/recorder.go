@@ -37,6 +37,8 @@ type Options struct {
 	// Sample is of how many tasks one is recorded, by chance: the others are counted by where they come from, and have the number 0. Parts
 	// of recorded loops and main tasks are always recorded. 0 and 1 record all. Adaptive is a number that follows how quickly tasks come.
 	Sample int
+	// Eager has Adaptive record all tasks until Thin is called, and makes who records wait for room until then, as Patient does.
+	Eager bool
 	// Patient makes who records wait for room where a ring is full. It is for tests that need all events: what is recorded then goes at the pace of the sinks.
 	Patient bool
 	// Stacks asks runtimes to record the stack of the spawn of each task that is recorded: Origin.Stack.
@@ -83,6 +85,7 @@ type Recorder struct {
 	others atomic.Uint64 // numbers of requests, windows and so on
 	groups atomic.Int64
 	users  atomic.Int64 // parts of the program that record
+	eager  atomic.Bool  // all tasks are recorded for now, though Adaptive
 	deaf   atomic.Bool  // nobody empties the rings any more
 
 	mu       sync.Mutex
@@ -120,6 +123,7 @@ func New(o Options) (*Recorder, error) {
 	}
 	r := &Recorder{annotate: o.Annotate, stacks: o.Stacks, patient: o.Patient, ring: o.Ring, sample: o.Sample, wants: o.Wants & All, sinks: o.Sinks, clock: newClock(),
 		work: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
+	r.eager.Store(o.Eager)
 	for _, k := range r.sinks {
 		k.Begin(r)
 	}

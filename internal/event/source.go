@@ -71,7 +71,7 @@ func (s *source) wake() {
 
 // awaits lets others run where a ring is full and the recording waits for room, and reports whether that is so. Who reads needs nothing of who writes.
 func (s *source) awaits() bool {
-	if !s.rec.patient || s.rec.deaf.Load() {
+	if !s.rec.patient && !s.rec.eager.Load() || s.rec.deaf.Load() {
 		return false
 	}
 	s.wake()

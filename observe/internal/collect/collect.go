@@ -479,6 +479,9 @@ func (c *Collector) done(t *live) {
 	c.over += t.weight
 	k.Sum.AddMany(&x, t.weight)
 	if c.graph.keep(t, x) {
+		if !c.graph.hasRoom() {
+			c.rec.Thin() // nobody needs them all any more
+		}
 		c.drop(t)
 		return
 	}

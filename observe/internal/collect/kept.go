@@ -44,7 +44,7 @@ func (k *kept) keep(t *live, x taskprof.Times) bool {
 		return false
 	}
 	if !k.hasRoom() {
-		k.cut++
+		k.cut += int(t.weight)
 		return false
 	}
 	k.tasks = append(k.tasks, t)
