@@ -25,7 +25,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("collect.seed", 0, "run only the random program of this seed")
-	seedsFlag = flag.Int("collect.programs", 3000, "how many random programs")
+	seedsFlag = flag.Int("collect.programs", 2000, "how many random programs")
 )
 
 // A random program of the oracle: tasks and what they declare of a small memory of cells, by object or by range.
