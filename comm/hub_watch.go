@@ -3,13 +3,16 @@
 
 package comm
 
-import "runtime"
+import (
+	"math/bits"
+	"runtime"
+)
 
 // watchFlat and watchLarge are how often a caller looks before it sleeps: about as long as it takes to be woken at another processor; while
 // others copy for us, a little less. Guesses.
 const (
 	watchFlat   = 10000
-	watchParted = 40000 // for one that has to be woken first
+	watchParted = 20000 // for one that has to be woken first
 	watchLarge  = 8000
 	longFound   = 1000    // so many looks that found, one after the other, are a state that lasts
 	seldom      = 1 << 12 // wakes between two tries to be at two processors, at most
@@ -56,12 +59,12 @@ func (h *hub) watch(d *collCall, me int, seq uint64) bool {
 // at the rank's own processor: it goes on when the rank sleeps, at once, and to look would only keep it from that, until another processor comes to take
 // it, which takes longer. So two ranks can go on for ever at one processor, each waking the other. Now and then the rank steps back into the line of
 // all processors, for another one to take it, while the one that it has woken looks in the collective after this: from then on both look, and nobody is woken.
-// If none comes, or what the two have then does not last, that has cost
-// what a look takes; so it is tried more and more seldom, until it lasts.
+// If none comes, or what the two have then does not last, that has cost what a look takes; so it is tried more and more seldom, until it lasts.
 func (h *hub) part(r *hubRank, seq uint64) bool {
 	r.woke.Store(false)
-	if n := r.wakes.Add(1); n&(n-1) != 0 && n%seldom != 0 {
-		return false
+	n := r.wakes.Add(1)
+	if again := n&(n-1) == 0 && bits.TrailingZeros32(n)%3 == 0; !again && n%seldom != 0 {
+		return false // it is not 1, 8, 64, …
 	}
 	h.parted.Store(seq + 1)
 	runtime.Gosched()
