@@ -100,14 +100,18 @@ func written(m Mode, object unsafe.Pointer, weak bool) string {
 
 func object[T any](p *T, m Mode) Access {
 	if p == nil || unsafe.Sizeof(*p) == 0 {
-		badObject(p == nil, fmt.Sprintf("%T", p))
+		panic(nameless[T]{p})
 	}
 	return Access{ptr: unsafe.Pointer(p), how: how{mode: m}, sizeHi: uint16(unsafe.Sizeof(*p) >> 32), sizeLo: uint32(unsafe.Sizeof(*p))}
 }
 
-func badObject(isNil bool, typ string) {
-	if isNil {
-		panic("deps: access through a nil " + typ + "; name an object that exists")
+// nameless is what a constructor panics with if p names no object. Its text is made when somebody asks for it, so that the
+// constructors, which are called for every access of every task, are small enough to be inlined.
+type nameless[T any] struct{ p *T }
+
+func (e nameless[T]) Error() string {
+	if e.p == nil {
+		return fmt.Sprintf("deps: access through a nil %T; name an object that exists", e.p)
 	}
-	panic("deps: access to a zero-size object (" + typ + "): distinct zero-size objects can share one address in Go; use a field or variable of at least one byte")
+	return fmt.Sprintf("deps: access to a zero-size object (%T): distinct zero-size objects can share one address in Go; use a field or variable of at least one byte", e.p)
 }

@@ -23,7 +23,7 @@ func TestRefused(t *testing.T) {
 		"Concurrent": func() { deps.Concurrent[int](nil) },
 		"nil empty":  func() { deps.In[int]((*int)(nil)) },
 	} {
-		require.PanicsWithValue(t, "deps: access through a nil *int; name an object that exists", f, name)
+		require.PanicsWithError(t, "deps: access through a nil *int; name an object that exists", f, name)
 	}
 	const zero = "deps: access to a zero-size object (%s): distinct zero-size objects can share one address in Go; use a field or variable of at least one byte"
 	for _, c := range []struct {
@@ -35,7 +35,7 @@ func TestRefused(t *testing.T) {
 		{"*[0]int", func() { deps.InOut(&[0]int{}) }},
 		{"*[3]deps_test.empty", func() { deps.Concurrent(&[3]empty{}) }},
 	} {
-		require.PanicsWithValue(t, fmt.Sprintf(zero, c.typ), c.f)
+		require.PanicsWithError(t, fmt.Sprintf(zero, c.typ), c.f)
 	}
 	require.NotPanics(t, func() { deps.In(&[1]bool{}) })
 }

@@ -16,18 +16,20 @@ import (
 // An access that is in a table never comes to rest, because rest needs a
 // successor or the closed bit, and both are the owner's to give.
 type domain struct {
-	tab   []entry // open addressing, linear probing, a power of two long
-	shift uint8   // 64 - log2(len(tab))
-	n     int     // keys in use
+	tab   []entry   // open addressing, linear probing, a power of two long
+	ups   []*access // by index in tab: the parent's own access to the object, if it has one; nil if it has none to any
+	mul   uint64    // see home
+	shift uint8     // 64 - log2(len(tab))
+	n     int       // keys in use
 
 	ranges rangesRef           // none until a range is named; then the table is empty
 	big    map[uintptr]uintptr // sizes of large objects (extent_unsafe.go); nil if there are none
 }
 
+// An entry is a quarter of a cache line, and never in two. Large tables are mostly not in the first cache.
 type entry struct {
 	key  unsafe.Pointer
-	last *access // end of the chain: a child's access, or up itself
-	up   *access // the parent's own access to the object, if it has one
+	last *access // end of the chain: a child's access, or the parent's own
 }
 
 const (
@@ -60,7 +62,7 @@ func (d *domain) add(e *entry, key unsafe.Pointer, f *Flow) *entry {
 // Precondition: the table has an empty entry.
 func (d *domain) probe(key unsafe.Pointer) *entry {
 	mask := uint(len(d.tab) - 1)
-	i := home(key, d.shift)
+	i := home(key, d.mul, d.shift)
 	for {
 		e := &d.tab[i&mask]
 		if e.key == key || e.key == nil {
@@ -70,37 +72,80 @@ func (d *domain) probe(key unsafe.Pointer) *entry {
 	}
 }
 
-// home returns where key is in a table with shift, or would be if nothing else were there.
-func home(key unsafe.Pointer, shift uint8) uint {
-	return uint(uint64(uintptr(key)) * 0x9E3779B97F4A7C15 >> (shift & 63))
+// up returns the parent's own access to the object of e, an entry of the table; nil if it has none.
+func (d *domain) up(e *entry) *access {
+	if d.ups == nil {
+		return nil
+	}
+	return d.ups[d.index(e)]
+}
+
+// setUp makes a, an access of the parent, that of e.
+func (d *domain) setUp(e *entry, a *access) {
+	if d.ups == nil {
+		d.ups = make([]*access, len(d.tab))
+	}
+	d.ups[d.index(e)] = a
+}
+
+func (d *domain) index(e *entry) uintptr {
+	return (uintptr(unsafe.Pointer(e)) - uintptr(unsafe.Pointer(unsafe.SliceData(d.tab)))) / unsafe.Sizeof(entry{})
+}
+
+// golden is 2^64 divided by the golden ratio. The fractions of its multiples are spread more evenly than those of any other number: the least
+// distance of the first n is a good part of the mean.
+const golden = 0x9E3779B97F4A7C15
+
+// home returns where key is in a table with mul and shift, or would be if nothing else were there.
+func home(key unsafe.Pointer, mul uint64, shift uint8) uint {
+	return uint(uint64(uintptr(key)) * mul >> (shift & 63))
+}
+
+// multiplier returns the mul for a table of keys that differ from each other in bits of diff, and not in those below. If they are an array
+// of objects 2^g bytes apart, two neighbours have homes a golden ratio of the table apart, since 2^g times the result is golden but for the last bits. So hardly two
+// have the same. (With golden itself it is 2^g golden ratios: of 4356 objects of 64 bytes in a table of 8192, every second one was elsewhere than at home.) Objects
+// that are a multiple of 2^g apart fare no worse than with another number. The result is odd, so that keys that come later and differ in
+// other bits are told apart as well.
+func multiplier(diff uintptr) uint64 {
+	return bits.RotateLeft64(golden, -bits.TrailingZeros64(uint64(diff))) | 1
 }
 
 // grow makes room. Chains that are over are dropped first, so that a domain which
 // names ever new objects stays as large as the number of objects in use.
 func (d *domain) grow(f *Flow) {
-	old := d.tab
+	old, ups := d.tab, d.ups
 	live := 0
+	var first, diff uintptr
 	sweep := d.worthSweep()
 	for i := range old {
 		e := &old[i]
 		if e.key == nil {
 			continue
 		}
-		if sweep && e.up == nil && finished(e.last.state.Load()) {
+		if sweep && d.up(e) == nil && finished(e.last.state.Load()) {
 			f.set(e.last, closed)
 			e.key, e.last = nil, nil
 			continue
 		}
-		live++
+		if live++; live == 1 {
+			first = uintptr(e.key)
+		}
+		diff |= uintptr(e.key) ^ first
 	}
 	size := live * 4 // small tables grow fast: each time, chains are looked at
 	if live > domainMax {
 		size = live * 3 / 2
 	}
 	d.alloc(max(domainMin, 1<<bits.Len(uint(size))))
+	d.mul = multiplier(diff)
 	for i := range old {
-		if old[i].key != nil {
-			*d.probe(old[i].key) = old[i]
+		if old[i].key == nil {
+			continue
+		}
+		e := d.probe(old[i].key)
+		*e = old[i]
+		if ups != nil {
+			d.setUp(e, ups[i])
 		}
 	}
 	d.n = live
@@ -111,7 +156,7 @@ func (d *domain) grow(f *Flow) {
 func (d *domain) worthSweep() bool {
 	looked, over := 0, 0
 	for i := 0; i < len(d.tab) && looked < sweepLook; i++ {
-		if e := &d.tab[i]; e.key != nil && e.up == nil {
+		if e := &d.tab[i]; e.key != nil && d.up(e) == nil {
 			looked++
 			if finished(e.last.state.Load()) {
 				over++
@@ -122,17 +167,23 @@ func (d *domain) worthSweep() bool {
 }
 
 func (d *domain) alloc(size int) {
-	d.tab = make([]entry, size)
-	d.shift = uint8(64 - bits.TrailingZeros(uint(size)))
+	d.tab, d.ups = make([]entry, size), nil
+	d.mul, d.shift = golden, uint8(64-bits.TrailingZeros(uint(size)))
 }
 
 // clear empties the table for the next task.
 func (d *domain) clear() {
 	if len(d.tab) > domainMax {
-		d.tab = nil
+		d.tab, d.ups, d.n = nil, nil, 0
 	} else {
-		clear(d.tab)
+		d.empty()
 	}
-	d.n = 0
 	d.big = nil
+}
+
+// empty takes everything out of the table.
+func (d *domain) empty() {
+	clear(d.tab)
+	clear(d.ups)
+	d.n = 0
 }

@@ -13,20 +13,26 @@ import (
 // InOut, to objects that the list has not named yet. It returns how many these are, which is how many accesses of n it has filled.
 func (n *Node) enterPlain(d *domain, list []Access, f *Flow) (k int) {
 	accs := n.accs[:len(list)]
-	tab, shift := d.tab, d.shift
+	tab, mul, shift := d.tab, d.mul, d.shift
 	for k = range list {
 		x := &list[k]
 		key, size := x.ptr, x.sizeLo
 		if x.mode > ModeInOut || x.weak || x.sizeHi != 0 || size >= bigSize || key == nil {
 			return k
 		}
-		e := &tab[home(key, shift)&uint(len(tab)-1)]
-		if e.key != key {
-			e = d.slot(key, f)
-			tab, shift = d.tab, d.shift
+		i := home(key, mul, shift)
+		e := &tab[i&uint(len(tab)-1)]
+		for e.key != key { // as in slot, which would be a call for every third key
+			if e.key == nil {
+				e = d.add(e, key, f)
+				tab, mul, shift = d.tab, d.mul, d.shift
+				break
+			}
+			i++
+			e = &tab[i&uint(len(tab)-1)]
 		}
 		last := e.last
-		if last != nil && (last.within(accs, k) || last == e.up && last.given) {
+		if last != nil && (last.within(accs, k) || d.ups != nil && last == d.up(e) && last.given) {
 			return k
 		}
 		a := &accs[k]

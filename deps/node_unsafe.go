@@ -181,7 +181,7 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
 				last.cover(x)
 				continue
 			}
-			if last == e.up && last.given {
+			if d.ups != nil && last == d.up(e) && last.given {
 				n.undo(d, k)
 				panic(fmt.Sprintf("deps: a child accesses object %p, which its parent has given up by Release", key))
 			}
@@ -389,7 +389,8 @@ func (p *Node) domain(f *Flow) *domain {
 		for i := range p.accs {
 			a := &p.accs[i]
 			e := d.slot(a.ref, f)
-			e.last, e.up = a, a
+			e.last = a
+			d.setUp(e, a)
 		}
 	}
 	return d
@@ -462,15 +463,16 @@ func (n *Node) closeDomain(d *domain, f *Flow) {
 	}
 	for i := range d.tab {
 		e := &d.tab[i]
+		up := d.up(e)
 		switch {
 		case e.key == nil:
-		case e.up == nil:
+		case up == nil:
 			f.set(e.last, closed)
-		case e.up.given:
-		case e.last == e.up:
-			f.giveUp(e.up)
+		case up.given:
+		case e.last == up:
+			f.giveUp(up)
 		default:
-			f.linkUp(e.last, e.up)
+			f.linkUp(e.last, up)
 		}
 	}
 	d.clear()
@@ -547,7 +549,7 @@ func (n *Node) release(x Access, f *Flow) error {
 
 func (n *Node) find(key unsafe.Pointer) *access {
 	if n.dom != nil && n.dom.n > 0 {
-		return n.dom.probe(key).up
+		return n.dom.up(n.dom.probe(key))
 	}
 	if n.dom != nil && inRanges(n.dom) != nil {
 		return inRanges(n.dom).find(key)

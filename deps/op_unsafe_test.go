@@ -156,6 +156,10 @@ func TestReductionsRefused(t *testing.T) {
 		"deps: access to a zero-size object (*struct {})" + zero: func() {
 			deps.NewReduction(new(struct{}), deps.Op[struct{}]{Combine: func(_, _ *struct{}) {}})
 		},
+	} {
+		require.PanicsWithError(t, want, f)
+	}
+	for want, f := range map[string]func(){
 		"deps: access to a slice of zero-size elements ([]struct {}): it has no memory that a task could use": func() {
 			deps.NewSliceReduction(make([]struct{}, 3), deps.Op[struct{}]{Combine: func(_, _ *struct{}) {}})
 		},

@@ -198,27 +198,27 @@ func (p *Node) makeRanges(d *domain, f *Flow) {
 		if e.last == nil {
 			continue
 		}
-		lo := uintptr(e.key)
-		if e.up != nil {
-			hi := lo + d.sizeOf(e.up, e.key)
-			if e.up.given {
+		lo, up := uintptr(e.key), d.up(e)
+		if up != nil {
+			hi := lo + d.sizeOf(up, e.key)
+			if up.given {
 				r.giveBytes(lo, hi)
-				r.tops = append(r.tops, &top{a: e.up, lo: lo, hi: hi})
+				r.tops = append(r.tops, &top{a: up, lo: lo, hi: hi})
 				continue
 			}
 			if r.sink == nil {
 				r.sink = newSink()
 			}
-			r.tops = append(r.tops, r.sink.cover(e.up, lo, hi))
-			if s := e.up.state.Load(); s&isHeld != 0 || isHolder(s) {
+			r.tops = append(r.tops, r.sink.cover(up, lo, hi))
+			if s := up.state.Load(); s&isHeld != 0 || isHolder(s) {
 				r.holdBytes(lo, hi)
 				r.heldKeys = append(r.heldKeys, e.key)
 			}
 		}
 		switch s := e.last.state.Load(); {
-		case e.last == e.up && (s&hasW != 0 || isHolder(s)):
+		case e.last == up && (s&hasW != 0 || isHolder(s)):
 			// Nothing more comes to its in-port that the children would wait for: it is as if nobody had named it.
-		case e.last != e.up && finished(s):
+		case e.last != up && finished(s):
 			f.set(e.last, closed)
 		default:
 			hi := lo + d.sizeOf(e.last, e.key)
@@ -236,8 +236,7 @@ func (p *Node) makeRanges(d *domain, f *Flow) {
 		}
 		f.set(&b.access, hasChild|childGrp)
 	}
-	clear(d.tab)
-	d.n = 0
+	d.empty()
 	d.big = nil
 }
 

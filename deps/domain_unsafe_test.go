@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deps
+
+import (
+	"fmt"
+	"math/bits"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fill names the objects of an array, each of which a child uses, in a new table.
+func fill(mem []byte, n, stride int) (d *domain, keys []unsafe.Pointer, lasts []access) {
+	d, lasts = new(domain), make([]access, n)
+	d.alloc(domainMin)
+	var f Flow
+	for i := range n {
+		keys = append(keys, unsafe.Pointer(&mem[i*stride]))
+		d.slot(keys[i], &f).last = &lasts[i]
+	}
+	return d, keys, lasts
+}
+
+// displaced counts the keys that are not at home.
+func (d *domain) displaced() (n int) {
+	for i := range d.tab {
+		if e := &d.tab[i]; e.key != nil && int(home(e.key, d.mul, d.shift)) != i {
+			n++
+		}
+	}
+	return n
+}
+
+// The objects of an array are found at once: their homes are as good as never the same.
+func TestArraysAreAtHome(t *testing.T) {
+	const most = 4356 // a grid of 64 x 64 blocks with a frame
+	mem := make([]byte, most*4096)
+	for shift := range 13 {
+		for _, n := range []int{12, 100, 700, 1000, 3000, most} {
+			t.Run(fmt.Sprintf("%d objects %d bytes apart", n, 1<<shift), func(t *testing.T) {
+				d, keys, lasts := fill(mem, n, 1<<shift)
+				require.Equal(t, n, d.n)
+				for i, key := range keys {
+					require.Same(t, &lasts[i], d.probe(key).last)
+				}
+				require.LessOrEqual(t, d.displaced(), n/16+1)
+			})
+		}
+	}
+}
+
+// Others are not worse off than keys without any order, of which a third is displaced in a full table.
+func TestRecordsAreNearHome(t *testing.T) {
+	const n = 1500
+	mem := make([]byte, n*512)
+	for _, stride := range []int{24, 40, 48, 72, 80, 96, 112, 144, 160, 208, 320, 384} {
+		d, _, _ := fill(mem, n, stride)
+		require.LessOrEqual(t, d.displaced(), n/2, "%d bytes apart", stride)
+	}
+}
+
+// Every key has its own product with the multiplier, which is what home looks at: it is odd.
+func TestMultiplierTellsKeysApart(t *testing.T) {
+	require.Equal(t, uint64(golden), multiplier(0), "of one key, nothing is known")
+	for g := range 64 {
+		m := multiplier(1 << g)
+		require.EqualValues(t, 1, m&1)
+		require.LessOrEqual(t, bits.Len64((m<<g)^(uint64(golden)>>g<<g)), g+1, "2^g times the multiplier is golden but for the last bits")
+	}
+}
+
+// The parent's accesses stay with their objects when the table grows.
+func TestParentsAccessesMoveAlong(t *testing.T) {
+	const n = 2000
+	mem := make([]byte, n*16)
+	d, lasts, ups := new(domain), make([]access, n), make([]access, n)
+	d.alloc(domainMin)
+	var f Flow
+	for i := range n {
+		e := d.slot(unsafe.Pointer(&mem[i*16]), &f)
+		e.last = &lasts[i]
+		if i%3 == 0 && i < n/2 {
+			d.setUp(e, &ups[i])
+		}
+	}
+	for i := range n {
+		var want *access
+		if i%3 == 0 && i < n/2 {
+			want = &ups[i]
+		}
+		require.Same(t, want, d.up(d.probe(unsafe.Pointer(&mem[i*16]))), "object %d", i)
+	}
+	d.clear()
+	require.Nil(t, d.ups, "and go with it")
+}
