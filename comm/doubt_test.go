@@ -27,6 +27,9 @@ func TestDoubt(t *testing.T) {
 				_ = c.Send(Of([]byte{1}), 0, 0)
 			}()
 			go func() {
+				for c.world.activity() < 2 { // both ranks have posted, so nothing happens any more
+					runtime.Gosched()
+				}
 				s := &stalls{w: c.world} // in the place of the one that the run would have, which takes a quarter of a minute
 				for now := time.Now(); log.Len() == 0; now = now.Add(2 * time.Minute) {
 					s.tick(now)
