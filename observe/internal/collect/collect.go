@@ -293,7 +293,7 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 		}
 		if at != nil {
 			t.slot = int32(at.index)
-			at.begin(t.id, when)
+			at.begin(t, when)
 		}
 	case event.Ended:
 		t.seen |= sawEnded
@@ -312,8 +312,8 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 		c.offTop(t)
 		if at != nil {
 			at.endOf(when)
-			if t.outer != 0 {
-				at.begin(t.outer, when)
+			if o := c.live[t.outer]; o != nil {
+				at.begin(o, when)
 			}
 		}
 	case event.Released:
@@ -346,7 +346,7 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 		}
 		if at != nil {
 			t.slot = int32(at.index)
-			at.begin(t.id, when)
+			at.begin(t, when)
 		}
 	}
 	switch {

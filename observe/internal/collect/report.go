@@ -176,8 +176,12 @@ func (c *Collector) slotsLocked(s *page.State, since func(int64) time.Duration) 
 	slices.SortFunc(slots, func(a, b *slot) int {
 		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.index, b.index))
 	})
+	idle := "looking for work"
+	if n, _ := c.leftOut(); n > 0 {
+		idle = "nothing that is looked at"
+	}
 	for i, x := range slots {
-		p := page.Slot{Slot: i, Busy: x.share, State: "looking for work"}
+		p := page.Slot{Slot: i, Busy: x.share, State: idle}
 		switch t := c.live[x.task]; {
 		case x.task != 0 && t != nil:
 			p.State, p.Task, p.Since = "running", x.task, since(x.since)

@@ -11,7 +11,8 @@ type slot struct {
 	parked bool
 	task   uint64 // that it runs; zero: none
 	since  int64  // ticks
-	busy   int64  // ticks in bodies since the last flush, without the body that is under way
+	stands int64  // of how many tasks it is one
+	busy   int64  // ticks in bodies since the last flush, without the body that is under way; where tasks are sampled, what those ticks stand for
 	from   int64  // the last flush
 	share  float64
 }
@@ -27,16 +28,16 @@ func (c *Collector) slot(p event.Place) *slot {
 }
 
 // begin notes that the slot runs a body from now on.
-func (s *slot) begin(task uint64, when int64) {
+func (s *slot) begin(t *live, when int64) {
 	s.endOf(when)
-	s.task, s.since = task, when
+	s.task, s.since, s.stands = t.id, when, max(t.weight, 1)
 	s.parked = false
 }
 
 // endOf notes that the slot runs no body from now on.
 func (s *slot) endOf(when int64) {
 	if s.task != 0 {
-		s.busy += max(0, when-max(s.since, s.from))
+		s.busy += s.stands * max(0, when-max(s.since, s.from))
 	}
 	s.task, s.since = 0, when
 }
@@ -47,7 +48,7 @@ const shareTurn = 0.3
 // flush ends a stretch over which the share of time in bodies is taken.
 func (s *slot) flush(when int64) {
 	if s.task != 0 {
-		s.busy += max(0, when-max(s.since, s.from))
+		s.busy += s.stands * max(0, when-max(s.since, s.from))
 	}
 	if d := when - s.from; d > 0 {
 		s.share += shareTurn * (min(1, float64(s.busy)/float64(d)) - s.share)
