@@ -22,7 +22,7 @@ type Config struct {
 	// Sample is of how many tasks one is looked at, chosen by chance: the more, the less observing costs tasks that do very little. Numbers of
 	// tasks by label are exact all the same; times stand for the tasks that were not looked at as well. Main tasks and the tasks
 	// of recorded loops are always looked at. One looks at all, which File needs, and Graph for as long as it has room. Zero looks at all while tasks come slowly: a slot that has spawned
-	// 512 tasks quicker than one in 16 microseconds looks at one in two of the next, and so on, and at one in 64 of those that come
+	// 512 tasks quicker than one in 32 microseconds looks at one in two of the next, and so on, and at one in 64 of those that come
 	// quickest, so that looking at tasks costs them little whatever they do.
 	Sample int
 

@@ -46,10 +46,10 @@ type countCell struct {
 const Adaptive = -1
 
 // How Adaptive goes by what it sees: a slot looks at the clock after so many tasks, and records each if they came one in so much time. A task that is recorded
-// costs its slot some 50 ns, and the sinks some 500 (measured): so that is a thirtieth.
+// costs its slot some 50 ns, and the sinks some 500 (measured): so that is a sixtieth.
 const (
 	adaptTasks = 512
-	adaptPace  = 16_000 // ns
+	adaptPace  = 32_000 // ns
 	adaptMost  = 6      // one of 64
 )
 
