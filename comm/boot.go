@@ -7,11 +7,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"weft/internal/fabric"
 	"weft/internal/launch"
 	"weft/internal/processors"
 )
+
+// EnvSpare is the environment variable that gives Go one processor more in a rank that weft run has started, 0 or 1.
+const EnvSpare = "WEFT_SPARE"
 
 // wrapEndpoint lets tests have a started rank die at a frame of their choice.
 var wrapEndpoint func(fabric.Endpoint) fabric.Endpoint
@@ -24,6 +28,11 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 	cfg.Ranks = place.Ranks
 	if _, err := cfg.validate(); err != nil {
 		return runError(err)
+	}
+	switch s := os.Getenv(EnvSpare); s {
+	case "", "0", "1":
+	default:
+		return runError(fmt.Errorf("%w: %s=%q; it must be 0 or 1", ErrConfig, EnvSpare, s))
 	}
 	client, err := place.Join(ctx)
 	if err != nil {
@@ -70,11 +79,8 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 			w.procs[place.Rank].ballots.finish(leaving, nil)
 		}
 	})
-	for r := range place.Ranks {
-		if r != place.Rank && !ep.Caps(r).SharedMemory {
-			processors.Spare() // shared memory asks for it where it is needed
-			break
-		}
+	if os.Getenv(EnvSpare) == "1" {
+		processors.Spare()
 	}
 	err = w.run(ctx, body)
 	processors.Return()

@@ -12,7 +12,6 @@ import (
 	"weft/internal/fabric"
 	"weft/internal/fabric/shm"
 	"weft/internal/launch"
-	"weft/internal/processors"
 )
 
 const shmName = "shm"
@@ -53,7 +52,7 @@ var shmProvider = provider{
 		}
 		var peers []launch.Peer
 		ep, err := shm.New(shm.Config{
-			Rank: m.rank, Size: m.size, SingleCopy: single, Late: processors.Spare,
+			Rank: m.rank, Size: m.size, SingleCopy: single,
 			Lookup: func(rank int) (string, error) {
 				addr, err := addrOf(peers, rank, shmName)
 				return string(addr), err

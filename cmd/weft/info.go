@@ -41,6 +41,7 @@ type variable struct {
 var variables = []variable{
 	{comm.EnvRanks, "ranks of a program that does not say how many", func() string { return "1" }, atLeast(1)},
 	{comm.EnvSurvive, "1: the other ranks go on when one dies", func() string { return "0" }, onOff},
+	{comm.EnvSpare, "1: a rank has a processor of Go's to spare for what comes while it computes", func() string { return "0" }, onOff},
 	{task.EnvWorkers, "slots of a task runtime that does not say how many", func() string { return strconv.Itoa(task.DefaultWorkers()) }, atLeast(1)},
 	{task.EnvWindow, "live tasks of a runtime before spawning waits", func() string { return strconv.Itoa(task.DefaultWindow) }, atLeast(2)},
 	{task.EnvDebug, "1: look for accesses that are declared wrongly", func() string { return "0" }, onOff},

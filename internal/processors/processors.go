@@ -9,7 +9,8 @@
 //
 // Go's runtime lets GOMAXPROCS goroutines run at a time. When all of them compute, a goroutine that another process has woken waits until the runtime takes a
 // processor away from one, ten milliseconds or more. With one processor of Go's to spare, its thread is woken at once, and the kernel shares the processor of the
-// machine between the two, which it does in fractions of a millisecond. What computes must not count the spare one.
+// machine between the two, which it does in fractions of a millisecond. What computes must not count the spare one. The price is that what wakes a goroutine beside one
+// that runs takes the processor of the machine away from that one for a while, which ranks that talk a lot do not want.
 package processors
 
 import (

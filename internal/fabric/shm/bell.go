@@ -6,12 +6,9 @@
 package shm
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,30 +24,15 @@ func newBell() (*bell, error) {
 	return &bell{os.NewFile(uintptr(fds[0]), "weft bell"), os.NewFile(uintptr(fds[1]), "weft bell")}, nil
 }
 
-// A ring is a time: the monotonic clock's, which the processes of a node have in common, or zero.
-const ringBytes = 8
-
-// wait waits until somebody rings, and says how long ago that was, if it was said. The sleeper.
-func (b *bell) wait() (ago time.Duration, err error) {
-	var rung [ringBytes]byte
-	if _, err = io.ReadFull(b.in, rung[:]); err != nil {
-		return 0, err
-	}
-	if at := binary.NativeEndian.Uint64(rung[:]); at != 0 {
-		ago = time.Duration(now() - at)
-	}
-	return ago, nil
+// wait waits until somebody rings. The sleeper.
+func (b *bell) wait() error {
+	var one [1]byte
+	_, err := b.in.Read(one[:])
+	return err
 }
 
 // ring wakes the sleeper.
-func (b *bell) ring() { _, _ = b.out.Write(make([]byte, ringBytes)) }
-
-// now is the time on the clock of rings.
-func now() uint64 {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
-	return uint64(t.Nano())
-}
+func (b *bell) ring() { _, _ = b.out.Write([]byte{0}) }
 
 // descriptor returns what others open.
 func (b *bell) descriptor() (fd uintptr) {
@@ -74,10 +56,5 @@ func openRope(path string) (rope, error) {
 	return rope{fd}, nil
 }
 
-func (r rope) ring() {
-	var rung [ringBytes]byte
-	binary.NativeEndian.PutUint64(rung[:], now())
-	_, _ = unix.Write(r.fd, rung[:])
-}
-
+func (r rope) ring()  { _, _ = unix.Write(r.fd, []byte{0}) }
 func (r rope) close() { _ = unix.Close(r.fd) }

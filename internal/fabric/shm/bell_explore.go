@@ -7,7 +7,6 @@ package shm
 
 import (
 	"errors"
-	"time"
 
 	"weft/internal/xatomic"
 )
@@ -22,12 +21,12 @@ type bell struct {
 
 func newBell() (*bell, error) { return &bell{some: make(xatomic.Chan[struct{}], 1)}, nil }
 
-func (b *bell) wait() (time.Duration, error) {
+func (b *bell) wait() error {
 	b.some.Recv()
 	if b.bytes.Add(-1) > 0 {
 		b.some.Send(struct{}{})
 	}
-	return 0, nil
+	return nil
 }
 
 func (b *bell) ring() {

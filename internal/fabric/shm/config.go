@@ -33,10 +33,6 @@ type Config struct {
 	// SingleCopy is from how many bytes on a transfer is one copy by the kernel, from process to process, where that is possible. Zero means
 	// DefaultSingleCopy; a negative number, never.
 	SingleCopy int
-
-	// Late is called, by a goroutine of the endpoint's own and perhaps often, when frames have waited for milliseconds because all processors of Go's were
-	// taken, or the process had none. It may be nil.
-	Late func()
 }
 
 func (c *Config) check() error {

@@ -19,8 +19,6 @@ const (
 	// other, once asleep, find each other asleep each time. sleepAfter is how long the sleeper does when it is up.
 	lookFor    = 150 * time.Microsecond
 	sleepAfter = 20 * time.Microsecond
-	// lateAfter is how long after it was called the sleeper finds that it comes late.
-	lateAfter = 2 * time.Millisecond
 	// One looks so many times until another process or goroutine gets its turn. As many ranks as processors need few turns: two processes that
 	// yield to each other quickly stay on one processor, since Linux does not move what has run just now. With more ranks nothing goes on without.
 	lookCrowded, lookAlone = 2, 2048
@@ -154,12 +152,8 @@ func (e *Endpoint) wake() {
 func (e *Endpoint) sleeper() {
 sleep:
 	for {
-		ago, err := e.bell.wait()
-		if err != nil || e.closed.Load() {
+		if e.bell.wait() != nil || e.closed.Load() {
 			return
-		}
-		if ago >= lateAfter && e.cfg.Late != nil {
-			e.cfg.Late()
 		}
 		look := &e.box.head.look
 		look.And(^uint32(1))

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix && !mpi
+
+package comm
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/launch/job"
+	"weft/internal/processors"
+)
+
+func init() { roles["spare"] = spareRole }
+
+func spareRole() error {
+	before := runtime.GOMAXPROCS(0)
+	err := Main(context.Background(), Config{}, func(c *Comm) error {
+		fmt.Printf("%d for %d; ", runtime.GOMAXPROCS(0)-before, processors.Count()-before)
+		return c.Barrier()
+	})
+	fmt.Printf("%d behind\n", runtime.GOMAXPROCS(0)-before)
+	return err
+}
+
+// WEFT_SPARE gives Go a processor while the run lasts, and none to those who compute.
+func TestSpare(t *testing.T) {
+	t.Setenv("GOMAXPROCS", "")
+	for value, want := range map[string]string{"1": "1 for 0; 0 behind\n", "0": "0 for 0; 0 behind\n", "": "0 for 0; 0 behind\n"} {
+		status, out, errOut := start(t, "spare", 2, job.Spec{}, EnvSpare+"="+value)
+		require.Equal(t, 0, status, errOut)
+		require.Equal(t, want+want, out, "%s=%s", EnvSpare, value)
+	}
+	status, _, errOut := start(t, "spare", 1, job.Spec{}, EnvSpare+"=yes")
+	require.Equal(t, 1, status)
+	require.Contains(t, errOut, `WEFT_SPARE="yes"; it must be 0 or 1`)
+}
