@@ -192,3 +192,17 @@ func TestMissingLibrary(t *testing.T) {
 		}
 	}
 }
+
+// Ranks over MPI use that between them, and not the shared memory that they would prefer.
+func TestOverMPI(t *testing.T) {
+	for _, l := range []*library{openMPI, mpich} {
+		if _, _, err := l.tools(t.Context()); err != nil {
+			t.Log(err)
+			continue
+		}
+		r := &Runner{Self: []string{"bench", "imb"}, builds: map[string]built{"bench-" + l.name: {path: "/a/bench"}}}
+		cmd, err := l.overMPI(t.Context(), r, 2, "PingPong", &Options{})
+		require.NoError(t, err)
+		require.Contains(t, cmd.Env, "WEFT_FABRIC=mpi")
+	}
+}

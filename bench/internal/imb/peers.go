@@ -148,7 +148,9 @@ func (l *library) overMPI(ctx context.Context, r *Runner, n int, bench string, o
 		return nil, err
 	}
 	program := slices.Concat([]string{path}, r.Self[1:], arguments(bench, o))
-	return l.run(ctx, launcher, n, l.unbound, program...), nil
+	cmd := l.run(ctx, launcher, n, l.unbound, program...)
+	cmd.Env = append(cmd.Env, "WEFT_FABRIC=mpi") // or ranks of one node would use shared memory
+	return cmd, nil
 }
 
 // SelfPath returns the path of this program, for others to start.
