@@ -316,6 +316,9 @@ func (b *board) hopeless() bool {
 
 // meetFar is a blocking collective at the board. Without done it is to be made of messages, under the number seq.
 func (b *board) meetFar(d *collCall) (seq uint64, done bool, err error) {
+	if err := b.c.barredHere(); err != nil { // who gives up shows nothing: the others would go on, as if nothing were wrong
+		return 0, true, b.c.failColl(d.what, err)
+	}
 	seq, shown := b.begin(d)
 	if !shown {
 		return seq, false, nil

@@ -5,6 +5,7 @@ package comm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -316,5 +317,33 @@ func TestBoardOfSplit(t *testing.T) {
 			}
 		}
 		return nil
+	})
+}
+
+// Who knows that a collective cannot be does not take part: with its part the others would be done, as if nothing were wrong.
+func TestWhoGivesUpShowsNothing(t *testing.T) {
+	runBoard(t, 3, func(c *Comm) error {
+		d, err := c.Dup()
+		if err != nil || c.rank != 0 {
+			return err
+		}
+		if d.board == nil {
+			return fmt.Errorf("no board")
+		}
+		shown := func() []uint64 {
+			p := d.board.mine
+			return []uint64{p.places[0].state.Load(), p.places[1].state.Load()}
+		}
+		before := shown()
+		d.Revoke()
+		for name, block := range blockers {
+			if name == "the context" {
+				continue // of the run, which goes on
+			}
+			if err := block(d); !errors.Is(err, ErrRevoked) {
+				return fmt.Errorf("%s: %v, not revoked", name, err)
+			}
+		}
+		return expectSlice("shown", before, shown())
 	})
 }
