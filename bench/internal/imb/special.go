@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"weft/bench/internal/harness"
 	"weft/comm"
 )
 
@@ -82,14 +83,14 @@ func (r *rank) idle() (float64, error) {
 			return 0, err
 		}
 	case 1:
-		before, err := processorTime()
+		before, err := harness.ProcessorTime()
 		if err != nil {
 			return 0, err
 		}
 		if _, err := r.c.Recv(comm.Of(r.ack), 0, tag); err != nil {
 			return 0, err
 		}
-		after, err := processorTime()
+		after, err := harness.ProcessorTime()
 		if err != nil {
 			return 0, err
 		}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"weft/bench/internal/harness"
 	"weft/bench/internal/tasks"
 	"weft/observe"
 	"weft/task"
@@ -84,7 +85,7 @@ func (w *Way) Measure(ctx context.Context, d time.Duration) (r Result, err error
 	g := tasks.NewGraph(side)
 	rt := task.New(cfg)
 	var took []float64
-	before, _ := processorTime() // where it cannot be told, it is not
+	before, _ := harness.ProcessorTime() // where it cannot be told, it is not
 	for end := time.Now().Add(d); len(took) < 3 || time.Now().Before(end); {
 		g.Reset()
 		start := time.Now()
@@ -96,7 +97,7 @@ func (w *Way) Measure(ctx context.Context, d time.Duration) (r Result, err error
 			return r, fmt.Errorf("%s: %w", w.Name, err)
 		}
 	}
-	after, _ := processorTime()
+	after, _ := harness.ProcessorTime()
 	r.Sweeps = len(took)
 	r.CPU = float64((after - before).Nanoseconds()) / float64(g.Tasks()*int64(len(took)))
 	if err := rt.Close(); err != nil {

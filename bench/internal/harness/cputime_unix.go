@@ -3,15 +3,15 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package imb
+package harness
 
 import (
 	"syscall"
 	"time"
 )
 
-// processorTime is the time that this process has used so far.
-func processorTime() (time.Duration, error) {
+// ProcessorTime returns the time of processors that this process has used so far.
+func ProcessorTime() (time.Duration, error) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0, err
