@@ -123,19 +123,7 @@ func (r *boardRank) meets(n int) {
 func TestExploreBoard(t *testing.T) {
 	for _, p := range boardPrograms {
 		ok := t.Run(p.name, func(t *testing.T) {
-			if p.some != 0 && testing.Short() {
-				t.Skip("by chance")
-			}
-			setup := func(r *explore.Run) { p.setup(&boardLab{Run: r}) }
-			if p.some == 0 || explore.Big() {
-				explore.Test(t, explore.Config{}, setup)
-				return
-			}
-			res := explore.Random(explore.Config{}, 1, p.some, setup)
-			if res.Failure != nil {
-				t.Fatalf("order %d: %v", res.Runs, res.Failure)
-			}
-			t.Log(res)
+			explore.TestSome(t, p.some, func(r *explore.Run) { p.setup(&boardLab{Run: r}) })
 		})
 		if !ok {
 			return

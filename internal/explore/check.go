@@ -44,3 +44,21 @@ func Test(t testing.TB, cfg Config, setup func(*Run)) Result {
 	}
 	return res
 }
+
+// TestSome is Test, but where some is not zero, that many orders are run by chance, since all would be too many: none with -short, all with
+// -explore.big.
+func TestSome(t testing.TB, some int, setup func(*Run)) {
+	t.Helper()
+	if some == 0 || Big() {
+		Test(t, Config{}, setup)
+		return
+	}
+	if testing.Short() {
+		t.Skip("by chance")
+	}
+	res := Random(Config{}, 1, some, setup)
+	if res.Failure != nil {
+		t.Fatalf("order %d: %v", res.Runs, res.Failure)
+	}
+	t.Log(res)
+}

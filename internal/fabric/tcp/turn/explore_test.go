@@ -195,19 +195,7 @@ type program struct {
 func exploreAll(t *testing.T, programs []program) {
 	for _, p := range programs {
 		t.Run(p.name, func(t *testing.T) {
-			if p.some != 0 && testing.Short() {
-				t.Skip("by chance")
-			}
-			setup := func(r *explore.Run) { p.setup(newSystem(r, p.rapid)) }
-			if p.some == 0 || explore.Big() {
-				explore.Test(t, explore.Config{}, setup)
-				return
-			}
-			res := explore.Random(explore.Config{}, 1, p.some, setup)
-			if res.Failure != nil {
-				t.Fatalf("order %d: %v", res.Runs, res.Failure)
-			}
-			t.Log(res)
+			explore.TestSome(t, p.some, func(r *explore.Run) { p.setup(newSystem(r, p.rapid)) })
 		})
 	}
 }
