@@ -69,23 +69,8 @@ func (c *Comm) allreduceHalves(in, out Buffer, op Op, seq uint64) *Request {
 	if !sameMemory(in, acc) {
 		copyPayload(acc, in)
 	}
-	n, pow := c.size, 1
-	for 2*pow <= n {
-		pow *= 2
-	}
-	extra := n - pow // the first 2*extra ranks act in pairs
-	paired := c.rank < 2*extra
-	idle := paired && c.rank%2 == 0
-	me := c.rank - extra
-	if paired {
-		me = c.rank / 2
-	}
-	rankOf := func(v int) int {
-		if v < extra {
-			return 2*v + 1
-		}
-		return v + extra
-	}
+	ranks := foldedOf(c.rank, c.size)
+	me := ranks.me
 	combine := func(lo, hi int, above bool) error {
 		mine, other := acc.Slice(lo, hi), tmp.Slice(lo, hi)
 		if !above || op.Commutes() {
@@ -114,11 +99,11 @@ func (c *Comm) allreduceHalves(in, out Buffer, op Op, seq uint64) *Request {
 			switch state {
 			case fold:
 				switch {
-				case idle:
+				case ranks.idle:
 					x.send(c.rank+1, acc)
 					state = unfold
 					return true, nil
-				case paired:
+				case ranks.paired:
 					x.recv(c.rank-1, tmp)
 					state = folded
 					return true, nil
@@ -130,13 +115,13 @@ func (c *Comm) allreduceHalves(in, out Buffer, op Op, seq uint64) *Request {
 				}
 				state = halve
 			case halve:
-				if bit >= pow {
+				if bit >= ranks.pow {
 					state = back
 					continue
 				}
 				s := split{lo, hi, lo + (hi-lo)/2}
 				splits = append(splits, s)
-				peer := rankOf(me ^ bit)
+				peer := ranks.rankOf(me ^ bit)
 				if me&bit == 0 {
 					hi = s.mid
 					x.recv(peer, tmp.Slice(lo, hi))
@@ -162,7 +147,7 @@ func (c *Comm) allreduceHalves(in, out Buffer, op Op, seq uint64) *Request {
 				s := splits[len(splits)-1]
 				splits = splits[:len(splits)-1]
 				bit >>= 1
-				peer := rankOf(me ^ bit)
+				peer := ranks.rankOf(me ^ bit)
 				if me&bit == 0 {
 					x.recv(peer, acc.Slice(s.mid, s.hi))
 				} else {
@@ -174,10 +159,10 @@ func (c *Comm) allreduceHalves(in, out Buffer, op Op, seq uint64) *Request {
 			case unfold:
 				state = end
 				switch {
-				case idle:
+				case ranks.idle:
 					x.recv(c.rank+1, acc)
 					return true, nil
-				case paired:
+				case ranks.paired:
 					x.send(c.rank-1, acc)
 					return true, nil
 				}

@@ -3,7 +3,10 @@
 
 package comm
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // Reductions. All ranks combine in an order that depends on the number of ranks (and the root) only, never on
 // time, so float results have the same bits in every run. Partial results always span consecutive
@@ -95,6 +98,33 @@ func (c *Comm) reduceTree(in, out Buffer, op Op, root int, seq uint64) *Request 
 	})
 }
 
+// foldedRanks are ranks of which a power of two takes part: the first ones act in pairs, each of which has an idle one, which hands its part to the next
+// rank before and gets the result from it behind.
+type foldedRanks struct {
+	pow, extra   int // who takes part; how many pairs there are
+	me           int // the caller's number, or its partner's, among those who take part
+	paired, idle bool
+}
+
+func foldedOf(rank, size int) foldedRanks {
+	f := foldedRanks{pow: 1 << (bits.Len(uint(size)) - 1)}
+	f.extra = size - f.pow
+	f.paired = rank < 2*f.extra
+	f.idle = f.paired && rank%2 == 0
+	if f.me = rank - f.extra; f.paired {
+		f.me = rank / 2
+	}
+	return f
+}
+
+// rankOf returns the rank of who has a number.
+func (f *foldedRanks) rankOf(number int) int {
+	if number < f.extra {
+		return 2*number + 1
+	}
+	return number + f.extra
+}
+
 // allreduceDoubling: Recursive doubling over the largest power of two that is not above Size: the ranks that
 // are too many first give their values to their upper neighbours, and get the result from them.
 func (c *Comm) allreduceDoubling(in, out Buffer, op Op, seq uint64) *Request {
@@ -104,24 +134,8 @@ func (c *Comm) allreduceDoubling(in, out Buffer, op Op, seq uint64) *Request {
 	if !sameMemory(in, acc) {
 		copyPayload(acc, in)
 	}
-	n := c.size
-	pow := 1
-	for 2*pow <= n {
-		pow *= 2
-	}
-	extra := n - pow // the first 2*extra ranks act in pairs
-	paired := c.rank < 2*extra
-	idle := paired && c.rank%2 == 0
-	me := c.rank - extra
-	if paired {
-		me = c.rank / 2
-	}
-	rankOf := func(v int) int {
-		if v < extra {
-			return 2*v + 1
-		}
-		return v + extra
-	}
+	ranks := foldedOf(c.rank, c.size)
+	me := ranks.me
 	const (
 		fold = iota
 		folded
@@ -136,11 +150,11 @@ func (c *Comm) allreduceDoubling(in, out Buffer, op Op, seq uint64) *Request {
 			switch state {
 			case fold:
 				switch {
-				case idle:
+				case ranks.idle:
 					x.send(c.rank+1, p.acc)
 					state = unfold
 					return true, nil
-				case paired:
+				case ranks.paired:
 					x.recv(c.rank-1, p.tmp)
 					state = folded
 					return true, nil
@@ -152,11 +166,11 @@ func (c *Comm) allreduceDoubling(in, out Buffer, op Op, seq uint64) *Request {
 				}
 				state = double
 			case double:
-				if bit >= pow {
+				if bit >= ranks.pow {
 					state = unfold
 					continue
 				}
-				peer := rankOf(me ^ bit)
+				peer := ranks.rankOf(me ^ bit)
 				x.recv(peer, p.tmp)
 				x.send(peer, p.acc)
 				state = doubled
@@ -176,10 +190,10 @@ func (c *Comm) allreduceDoubling(in, out Buffer, op Op, seq uint64) *Request {
 			case unfold:
 				state = end
 				switch {
-				case idle:
+				case ranks.idle:
 					x.recv(c.rank+1, p.acc)
 					return true, nil
-				case paired:
+				case ranks.paired:
 					x.send(c.rank-1, p.acc)
 					return true, nil
 				}
