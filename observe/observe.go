@@ -62,8 +62,8 @@ func New(cfg Config) (*Observer, error) {
 	if cfg.Graph < 0 || cfg.Graph > maxGraph {
 		return nil, fmt.Errorf("observe: Config.Graph is %d; legal are 0 to %d tasks", cfg.Graph, maxGraph)
 	}
-	if cfg.Sample < 0 {
-		return nil, fmt.Errorf("observe: Config.Sample is %d; legal are 1 for all tasks, one of more, and 0 for as many as cost little", cfg.Sample)
+	if cfg.Sample < 0 || cfg.Sample > event.MaxSample {
+		return nil, fmt.Errorf("observe: Config.Sample is %d; legal are 1 for all tasks, one of up to %d, and 0 for as many as cost little", cfg.Sample, event.MaxSample)
 	}
 	if cfg.Sample > 1 && cfg.Graph > 0 {
 		return nil, fmt.Errorf("observe: Config.Sample is %d and Config.Graph %d: a graph needs all tasks", cfg.Sample, cfg.Graph)
@@ -77,6 +77,9 @@ func New(cfg Config) (*Observer, error) {
 		cfg.Sample = event.Adaptive
 	}
 	opt := event.Options{Ring: cfg.Ring, Sample: cfg.Sample, Eager: cfg.Graph > 0, Annotate: cfg.Annotate, Stacks: cfg.Stacks, Wants: c.Wants(), Sinks: []event.Sink{o.collector}}
+	if err := opt.Check(); err != nil { // before a file is made
+		return nil, fmt.Errorf("observe: %w", err)
+	}
 	if cfg.File != "" {
 		file, err := output.Create(cfg.File)
 		if err != nil {

@@ -530,5 +530,11 @@ func TestSampleByDefault(t *testing.T) {
 		require.True(t, what == "over" || n == 0.0, "%v %s", n, what)
 	}
 	_, err = observe.New(observe.Config{Sample: -1})
-	require.EqualError(t, err, "observe: Config.Sample is -1; legal are 1 for all tasks, one of more, and 0 for as many as cost little")
+	require.EqualError(t, err, "observe: Config.Sample is -1; legal are 1 for all tasks, one of up to 1048576, and 0 for as many as cost little")
+	_, err = observe.New(observe.Config{Sample: 1<<20 + 1})
+	require.EqualError(t, err, "observe: Config.Sample is 1048577; legal are 1 for all tasks, one of up to 1048576, and 0 for as many as cost little")
+	file := filepath.Join(t.TempDir(), "x.weft")
+	_, err = observe.New(observe.Config{Ring: 3, File: file})
+	require.ErrorContains(t, err, "a ring of 3 events")
+	require.NoFileExists(t, file)
 }

@@ -109,11 +109,37 @@ func TestEnvironment(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, out, `environment variable WEFT_TRACE is "no/such/run.weft": trace: open no/such/run.weft`)
 	require.Contains(t, out, "legal are names of files that can be written")
+
+	if _, err := os.Stat(full); err == nil {
+		out, err = start(trace.EnvFile + "=" + full)
+		require.NoError(t, err, out)
+		require.Equal(t, "weft: WEFT_TRACE=/dev/full: the recording is not whole: write /dev/full: no space left on device\n", out, "once, though the program says nothing of traces")
+	}
+}
+
+// full is a device that takes nothing, where there is one.
+const full = "/dev/full"
+
+// Who closes a recording gets the error of its file, once.
+func TestFileThatCannotBeWritten(t *testing.T) {
+	if _, err := os.Stat(full); err != nil {
+		t.Skip(err)
+	}
+	rec, err := trace.New(trace.Options{File: full})
+	require.NoError(t, err)
+	require.NoError(t, program(rec))
+	require.EqualError(t, rec.Close(), "write /dev/full: no space left on device")
+	require.EqualError(t, rec.Close(), "write /dev/full: no space left on device", "and again")
 }
 
 func TestNoFile(t *testing.T) {
 	_, err := trace.New(trace.Options{})
 	require.EqualError(t, err, "trace: Options.File is empty; it names the file to be written")
-	_, err = trace.New(trace.Options{File: filepath.Join(t.TempDir(), "x.weft"), Ring: 3})
+	before := filepath.Join(t.TempDir(), "x.weft")
+	require.NoError(t, os.WriteFile(before, []byte("another recording"), 0o600))
+	_, err = trace.New(trace.Options{File: before, Ring: 3})
 	require.ErrorContains(t, err, "a ring of 3 events; legal are powers of two")
+	content, err := os.ReadFile(before)
+	require.NoError(t, err)
+	require.Equal(t, "another recording", string(content), "what is not legal leaves the file as it was")
 }

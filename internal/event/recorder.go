@@ -57,10 +57,12 @@ type Options struct {
 // reader time to come).
 const DefaultRing = 1 << 16
 
+// MaxSample bounds Options.Sample.
+const MaxSample = 1 << 20
+
 const (
 	minRing   = 1 << 6
 	maxRing   = 1 << 26
-	maxSample = 1 << 20
 	drainTurn = 100 * time.Millisecond // guess: what a person who watches does not notice
 )
 
@@ -101,25 +103,36 @@ type Recorder struct {
 	over  bool  // the sinks are closed. +checklocks:drain
 }
 
-// New returns a recorder, which records until Close. The error says what in the options is not legal, and what is.
-func New(o Options) (*Recorder, error) {
+// Check says what in the options is not legal, and what is. New does so, too; who makes files for its sinks asks before.
+func (o Options) Check() error {
 	if o.Ring == 0 {
 		o.Ring = DefaultRing
 	}
 	if o.Ring < minRing || o.Ring > maxRing || bits.OnesCount(uint(o.Ring)) != 1 {
-		return nil, fmt.Errorf("event: a ring of %d events; legal are powers of two from %d to %d, and 0 for %d", o.Ring, minRing, maxRing, DefaultRing)
+		return fmt.Errorf("event: a ring of %d events; legal are powers of two from %d to %d, and 0 for %d", o.Ring, minRing, maxRing, DefaultRing)
 	}
-	if o.Sample < Adaptive || o.Sample > maxSample {
-		return nil, fmt.Errorf("event: one task of %d is to be recorded; legal are 0 and 1, for all, to %d, and %d for as many as cost little", o.Sample, maxSample, Adaptive)
+	if o.Sample < Adaptive || o.Sample > MaxSample {
+		return fmt.Errorf("event: one task of %d is to be recorded; legal are 0 and 1, for all, to %d, and %d for as many as cost little", o.Sample, MaxSample, Adaptive)
+	}
+	if o.Every < 0 {
+		return fmt.Errorf("event: sinks are to get events every %v; legal are positive times, and 0 for %v", o.Every, drainTurn)
+	}
+	return nil
+}
+
+// New returns a recorder, which records until Close. The error is Check's.
+func New(o Options) (*Recorder, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	if o.Ring == 0 {
+		o.Ring = DefaultRing
 	}
 	if o.Wants == 0 {
 		o.Wants = All
 	}
 	if o.Every == 0 {
 		o.Every = drainTurn
-	}
-	if o.Every < 0 {
-		return nil, fmt.Errorf("event: sinks are to get events every %v; legal are positive times, and 0 for %v", o.Every, drainTurn)
 	}
 	r := &Recorder{annotate: o.Annotate, stacks: o.Stacks, patient: o.Patient, ring: o.Ring, sample: o.Sample, wants: o.Wants & All, sinks: o.Sinks, clock: newClock(),
 		work: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
@@ -314,7 +327,9 @@ func (r *Recorder) Close() error {
 	_ = r.flushLocked()
 	r.over = true
 	for _, k := range r.sinks {
-		r.err = errors.Join(r.err, k.Close())
+		if err := k.Close(); err != nil && !errors.Is(r.err, err) { // a file that could not be written says so at each call
+			r.err = errors.Join(r.err, err)
+		}
 	}
 	return r.err
 }

@@ -39,11 +39,21 @@ func Create(file string) (event.Sink, error) {
 
 // Open begins a recording to a file, as by Create. ring is as in event.Options.
 func Open(file string, ring int) (*event.Recorder, error) {
+	return open(file, ring, func(s event.Sink) event.Sink { return s })
+}
+
+// open begins a recording to what with makes of the file's sink. Options that are not legal leave a file as it was.
+func open(file string, ring int, with func(event.Sink) event.Sink) (*event.Recorder, error) {
+	opt := event.Options{Ring: ring}
+	if err := opt.Check(); err != nil {
+		return nil, fmt.Errorf("trace: %w", err)
+	}
 	s, err := Create(file)
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
-	rec, err := event.New(event.Options{Ring: ring, Sinks: []event.Sink{s}})
+	opt.Sinks = []event.Sink{with(s)}
+	rec, err := event.New(opt)
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
@@ -115,12 +125,42 @@ func write(json, from string) error {
 
 func convert(w io.Writer, from string) error { return timeline.Write(w, from) }
 
+// openLoud is Open for a recording that nobody closes, and whose errors nobody would see: the first one is said on out.
+func openLoud(file string, out io.Writer) (*event.Recorder, error) {
+	return open(file, 0, func(s event.Sink) event.Sink { return &loud{Sink: s, file: file, out: out} })
+}
+
+// loud is a sink that says its first error.
+type loud struct {
+	event.Sink
+	file string
+	out  io.Writer
+	said bool
+}
+
+func (l *loud) say(err error) error {
+	if err != nil && !l.said {
+		l.said = true
+		_, _ = fmt.Fprintf(l.out, "weft: %s=%s: the recording is not whole: %v\n", EnvFile, l.file, err) // there is nowhere else to say it
+	}
+	return err
+}
+
+// Flush is a sink's.
+func (l *loud) Flush(m event.Moment) error { return l.say(l.Sink.Flush(m)) }
+
+// Idle is a sink's.
+func (l *loud) Idle() error { return l.say(l.Sink.Idle()) }
+
+// Close is a sink's.
+func (l *loud) Close() error { return l.say(l.Sink.Close()) }
+
 var fromEnvironment = sync.OnceValues(func() (*event.Recorder, error) {
 	file := os.Getenv(EnvFile)
 	if file == "" {
 		return nil, nil
 	}
-	rec, err := Open(file, 0)
+	rec, err := openLoud(file, os.Stderr)
 	if err != nil {
 		return nil, fmt.Errorf("environment variable %s is %q: %w; legal are names of files that can be written", EnvFile, file, err)
 	}
