@@ -119,6 +119,7 @@ func TestRunMakesOneTimeline(t *testing.T) {
 	r = weft("trace", "timeline", "-o", again, dir)
 	require.Zero(t, r.status, r.errOut)
 	require.Equal(t, "weft trace: there is no recording of rank 1 of 3\n", r.errOut)
+	require.Equal(t, r.errOut, weft("trace", "check", dir).errOut)
 	require.Equal(t, map[string]int{"rank 2: messages > rank 0: messages": 10}, readView(t, again).arrows())
 	require.Equal(t, []any{1.0}, readView(t, again).Other["ranks without a recording"])
 
@@ -127,6 +128,46 @@ func TestRunMakesOneTimeline(t *testing.T) {
 	require.Zero(t, r.status, r.errOut)
 	require.FileExists(t, filepath.Join(dir, "only.rank1.weft"))
 	require.NoFileExists(t, filepath.Join(dir, "only.weft"))
+}
+
+// An output never takes the place of a recording that it is made of, nor of what is no ordinary file.
+func TestTraceOutput(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		r := self(t, "", "run", "-n", "2", "-trace", filepath.Join(dir, name+".weft"), os.Args[0], "--role", "talk")
+		require.Zero(t, r.status, r.errOut)
+	}
+	a0, b1 := filepath.Join(dir, "a.rank0.weft"), filepath.Join(dir, "b.rank1.weft")
+	before, err := os.ReadFile(a0)
+	require.NoError(t, err)
+	link := filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink(a0, link))
+	for _, file := range []string{a0, link} {
+		for _, what := range []string{"timeline", "picture"} {
+			r := weft("trace", what, "-o", file, a0)
+			require.Equal(t, exitUsage, r.status)
+			require.Contains(t, r.errOut, "the output "+file+" is one of the recordings that it is made of; legal is another name")
+		}
+	}
+	after, err := os.ReadFile(a0)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+
+	device := filepath.Join(dir, "device") // a link, so that what goes wrong here harms nobody
+	require.NoError(t, os.Symlink(os.DevNull, device))
+	r := weft("trace", "timeline", "-o", device, a0)
+	require.Zero(t, r.status, r.errOut)
+	st, err := os.Stat(device)
+	require.NoError(t, err)
+	require.NotZero(t, st.Mode()&os.ModeDevice)
+
+	r = weft("trace", "check", a0, a0)
+	require.Equal(t, exitFailure, r.status)
+	require.Contains(t, r.errOut, "it is the same file as "+a0)
+
+	r = weft("trace", "timeline", "-o", filepath.Join(dir, "mixed.json"), a0, b1)
+	require.Zero(t, r.status, r.errOut)
+	require.Regexp(t, `^weft trace: \S+a.rank0.weft and \S+b.rank1.weft were started by different launchers \(jobs weft-job-\w+ and weft-job-\w+\): if these did not make one job`, r.errOut)
 }
 
 // A rank that is killed leaves what it has, and the others all of theirs; the exit status is that of the job.

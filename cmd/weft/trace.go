@@ -82,7 +82,7 @@ A few milliseconds are what an eye can follow; the timeline is for the rest.`,
 			if err != nil {
 				return err
 			}
-			return checkTrace(cmd.OutOrStdout(), names)
+			return checkTrace(cmd.OutOrStdout(), cmd.ErrOrStderr(), names)
 		},
 	}, &cobra.Command{
 		Use:   "print FILE...",
@@ -107,7 +107,10 @@ A few milliseconds are what an eye can follow; the timeline is for the rest.`,
 	return c
 }
 
-func checkTrace(out io.Writer, names []string) error {
+func checkTrace(out, errOut io.Writer, names []string) error {
+	if err := tell(errOut, names); err != nil {
+		return err
+	}
 	seen, partial, err := check.Files(check.Options{}, names...)
 	if err != nil {
 		return err
@@ -147,33 +150,12 @@ func printTrace(out io.Writer, names []string) error {
 	return nil
 }
 
-// writeTimeline makes a timeline in a file, or on standard output, and says what is to be known of it. Who looks at a file while it is made
-// sees the one before.
+// writeTimeline makes a timeline as by writeOutput, and says what is to be known of it.
 func writeTimeline(out, errOut io.Writer, file string, names []string) error {
-	notes, err := timelineNotes(names)
-	if err != nil {
+	if err := tell(errOut, names); err != nil {
 		return err
 	}
-	for _, n := range notes {
-		fmt.Fprintf(errOut, "weft trace: %s\n", n)
-	}
-	if file == "" || file == "-" {
-		return timeline.Write(out, names...)
-	}
-	f, err := os.Create(file + ".part")
-	if err != nil {
-		return err
-	}
-	err = timeline.Write(f, names...)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil || errors.Is(err, journal.ErrCut) {
-		err = errors.Join(err, os.Rename(f.Name(), file))
-	} else {
-		_ = os.Remove(f.Name()) // err says why there is none
-	}
-	return err
+	return writeOutput(out, file, names, func(w io.Writer) error { return timeline.Write(w, names...) })
 }
 
 // drawTimeline draws a part of the timeline.
@@ -185,25 +167,27 @@ func drawTimeline(out io.Writer, file string, names []string, v timeline.View) e
 	if err := timeline.Picture(&svg, &whole, v); err != nil {
 		return err
 	}
-	if file == "" || file == "-" {
-		_, err := svg.WriteTo(out)
+	return writeOutput(out, file, names, func(w io.Writer) error {
+		_, err := svg.WriteTo(w)
 		return err
-	}
-	return os.WriteFile(file, svg.Bytes(), 0o644)
+	})
 }
 
-// timelineNotes says how the times of several machines were compared, and which ranks are missing.
-func timelineNotes(names []string) ([]string, error) {
+// tell says of recordings how the times of several machines were compared, which may not belong to the others, and which ranks are missing.
+func tell(errOut io.Writer, names []string) error {
 	set, err := replay.Open(names...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer set.Close()
-	notes := set.Clocks()
+	notes := append(set.Clocks(), set.Launchers()...)
 	if missing := set.Missing(); len(missing) > 0 {
 		notes = append(notes, fmt.Sprintf("there is no recording of rank %s of %d", strings.Trim(strings.ReplaceAll(fmt.Sprint(missing), " ", ", "), "[]"), set.Head(0).Ranks))
 	}
-	return notes, nil
+	for _, n := range notes {
+		fmt.Fprintf(errOut, "weft trace: %s\n", n)
+	}
+	return nil
 }
 
 // recordings returns the files that arguments name: files, directories with all their recordings, and patterns that no shell has replaced.

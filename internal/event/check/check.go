@@ -6,10 +6,12 @@ package check
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"weft/internal/event"
+	"weft/internal/event/journal"
 	"weft/internal/event/replay"
 )
 
@@ -235,11 +237,34 @@ func Sink(o Options) *replay.Sink {
 }
 
 // Files checks the traces of one run. It returns how many events there were, whether some are known to be missing, and the findings, or what is
-// wrong with a file.
+// wrong with a file. Of a trace that is cut, the end is not judged if there is anything to be found in it: there, some sources have been written, and others not.
 func Files(o Options, names ...string) (seen int, partial bool, err error) {
+	until := int64(math.MaxInt64)
+	for {
+		c, certain, err := files(o, until, names)
+		switch cut := errors.Is(err, journal.ErrCut); {
+		case c == nil:
+			return 0, o.Partial, err
+		case err != nil && !cut:
+			return c.seen, o.Partial, errors.Join(c.Err(), err)
+		case c.opt.Partial && !o.Partial:
+			o.Partial = true // from the beginning: what was found may be due to what is missing
+		case cut && c.Err() != nil && certain < until:
+			until = certain
+		case cut && c.Err() == nil:
+			return c.seen, o.Partial, fmt.Errorf("%w; %d events before that were judged, and are legal", err, c.seen)
+		default:
+			return c.seen, o.Partial, errors.Join(c.Err(), err)
+		}
+	}
+}
+
+// files checks the traces once, up to some time. Its checker is nil if they cannot be opened; its error is of a file, and with journal.ErrCut, certain is up to
+// when nothing is missing.
+func files(o Options, until int64, names []string) (c *Checker, certain int64, err error) {
 	set, err := replay.Open(names...)
 	if err != nil {
-		return 0, false, err
+		return nil, 0, err
 	}
 	defer set.Close()
 	if o.Name == nil {
@@ -261,16 +286,22 @@ func Files(o Options, names ...string) (seen int, partial bool, err error) {
 		}
 		o.Has = func(rank int) bool { return there[rank] }
 	}
-	c := New(o)
+	c = New(o)
 	for e, err := range set.Events() {
 		if err != nil {
-			return c.seen, o.Partial, errors.Join(c.Err(), err)
+			c.expire(until)
+			if set.Lost() > 0 {
+				c.opt.Partial = true
+			}
+			return c, set.Certain(), err
 		}
-		c.Event(e)
+		if e.Time <= until {
+			c.Event(e)
+		}
 	}
-	if c.End(); !o.Partial && (c.opt.Partial || set.Lost() > 0) {
-		o.Partial = true // from the beginning: what was found may be due to what is missing
-		return Files(o, names...)
+	c.End()
+	if set.Lost() > 0 {
+		c.opt.Partial = true
 	}
-	return c.seen, o.Partial, c.Err()
+	return c, 0, nil
 }

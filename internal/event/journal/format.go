@@ -43,6 +43,7 @@ type Head struct {
 	Clock   string // which clock ticks are of
 	Rank    int    // of the process in its job; -1 if it is not one of several
 	Ranks   int    // processes of the job
+	Job     string `json:",omitempty"` // what its launcher calls it; empty if that is not known. Launchers that make one job together call it differently
 	Start   event.Moment
 }
 

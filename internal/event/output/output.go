@@ -30,7 +30,7 @@ func Create(file string) (event.Sink, error) {
 		json = Part(file, rank)
 		file += ".weft"
 	}
-	j, err := journal.Create(Part(file, rank), journal.Head{Rank: rank, Ranks: ranks})
+	j, err := journal.Create(Part(file, rank), journal.Head{Rank: rank, Ranks: ranks, Job: job(rank)})
 	if err != nil {
 		return nil, err
 	}
@@ -83,6 +83,23 @@ func Place() (rank, ranks int) {
 		}
 	}
 	return -1, 1
+}
+
+// job returns what the launcher of this process calls its job; empty if that is not known, or there is none.
+func job(rank int) string {
+	if rank < 0 {
+		return ""
+	}
+	if dir := os.Getenv("WEFT_JOB"); dir != "" {
+		return filepath.Base(dir)
+	}
+	if name := os.Getenv("PMIX_NAMESPACE"); name != "" {
+		return name
+	}
+	if id := os.Getenv("SLURM_JOB_ID"); id != "" {
+		return id + "." + os.Getenv("SLURM_STEP_ID")
+	}
+	return ""
 }
 
 // sink is a journal, of which a timeline is made when it is whole.

@@ -32,6 +32,7 @@ type order struct {
 	process int
 	shift   int64 // to be added to times
 	last    int64 // time of the event that came out last
+	whole   int64 // ticks of the last moment: what is older has come, but for the horizon
 }
 
 // add takes records.
@@ -43,6 +44,7 @@ func (o *order) add(s event.Source, recs []event.Record) {
 
 // moment takes a pair of clock readings and calls out with what is older by the horizon, in order.
 func (o *order) moment(m event.Moment, out func(*Event)) {
+	o.whole = m.Ticks
 	if m.Ticks > o.start.Ticks && !o.fixed {
 		o.rate = float64(m.Wall-o.start.Wall) / float64(m.Ticks-o.start.Ticks)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"os"
 	"slices"
 
@@ -41,6 +42,11 @@ func Open(names ...string) (*Set, error) {
 			s.Close()
 			return nil, err
 		}
+		if err := s.twice(name, f); err != nil {
+			_ = f.Close() // only read
+			s.Close()
+			return nil, err
+		}
 		r, err := journal.NewReader(f)
 		if err != nil {
 			_ = f.Close() // err says what is wrong
@@ -59,6 +65,40 @@ func Open(names ...string) (*Set, error) {
 	}
 	s.align()
 	return s, nil
+}
+
+// twice says whether a file is there already.
+func (s *Set) twice(name string, f *os.File) error {
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	for _, t := range s.traces {
+		if before, err := t.file.Stat(); err == nil && os.SameFile(st, before) {
+			return fmt.Errorf("%s: it is the same file as %s; each recording is given once", name, t.name)
+		}
+	}
+	return nil
+}
+
+// Launchers says of which files it is not certain that they are of the same run as the first one of their machine: those of processes that another launcher
+// has started. Several launchers may make one job together.
+func (s *Set) Launchers() (notes []string) {
+	first := map[string]*trace{}
+	for _, t := range s.traces {
+		if t.Head.Job == "" {
+			continue
+		}
+		before := first[t.Head.Boot]
+		switch {
+		case before == nil:
+			first[t.Head.Boot] = t
+		case before.Head.Job != t.Head.Job:
+			notes = append(notes, fmt.Sprintf("%s and %s were started by different launchers (jobs %s and %s): if these did not make one job together, the files are of different runs",
+				before.name, t.name, before.Head.Job, t.Head.Job))
+		}
+	}
+	return notes
 }
 
 // fits says whether a file can be of the same run as those before it.
@@ -155,6 +195,22 @@ func (s *Set) Events() iter.Seq2[*Event, error] {
 			yield(nil, err)
 		}
 	}
+}
+
+// Certain returns up to when nothing is missing from the files that are cut, once Events has ended with ErrCut: after its last moment, a file may have some
+// sources and not others.
+func (s *Set) Certain() int64 {
+	until := int64(math.MaxInt64)
+	for _, t := range s.traces {
+		if errors.Is(t.err, journal.ErrCut) {
+			whole := int64(math.MinInt64) // no moment has come
+			if t.order.whole != 0 {
+				whole = t.order.time(t.order.whole) - int64(Horizon)
+			}
+			until = min(until, whole)
+		}
+	}
+	return until
 }
 
 // fill reads on until there is an event, or an error.
