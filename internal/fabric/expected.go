@@ -71,6 +71,13 @@ func (x *Expected) Forget(src int, key uint64) bool {
 	return true
 }
 
+// Waiting reports whether there are transfers to wait for.
+func (x *Expected) Waiting() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.waits) > 0
+}
+
 // Begin returns the place of the next n bytes of a transfer, which begin at off; nil if they are to be dropped. The caller calls
 // End if it gets a place.
 func (x *Expected) Begin(src int, key, off uint64, n int) ([]byte, error) {

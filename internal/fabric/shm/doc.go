@@ -75,6 +75,9 @@
 //
 // These copies are made by whoever looks, but outside of looking, so that others can look meanwhile.
 //
+// A sleeper with the process's only processor makes way when nothing more is there, but for a moment longer while a transfer is under way: if a goroutine
+// computes there, Go's runtime takes the processor from it only every ten milliseconds, and each lap of the ring would wait for that once more.
+//
 // # Loss
 //
 // A descriptor of each process that this one is connected with tells when it ends. What it has put into its ring before is still

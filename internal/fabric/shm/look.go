@@ -19,6 +19,8 @@ const (
 	// other, once asleep, find each other asleep each time. sleepAfter is how long the sleeper does when it is up.
 	lookFor    = 150 * time.Microsecond
 	sleepAfter = 20 * time.Microsecond
+	// midwayFor is how long it does for the next piece of a transfer where it has the only processor: a peer that sleeps is up by then (50 µs).
+	midwayFor = 100 * time.Microsecond
 	// One looks so many times until another process or goroutine gets its turn. As many ranks as processors need few turns: two processes that
 	// yield to each other quickly stay on one processor, since Linux does not move what has run just now. With more ranks nothing goes on without.
 	lookCrowded, lookAlone = 2, 2048
@@ -167,9 +169,7 @@ sleep:
 		e.up.Store(true)
 		e.wanted.Store(false)
 		if single {
-			for e.poll() {
-			}
-			e.leave()
+			e.lookShortly()
 		} else {
 			e.look(nil, sleepAfter)
 		}
@@ -177,6 +177,26 @@ sleep:
 		e.up.Store(false)
 	}
 }
+
+// lookShortly is look for a sleeper that has the process's only processor: it delivers what is there. It looks longer only if a transfer is under way, since
+// the next piece is soon here, and whoever computes meanwhile would not make way again for ten milliseconds. The caller has entered.
+func (e *Endpoint) lookShortly() {
+	var p patience
+	for {
+		switch {
+		case e.poll():
+			p = patience{}
+		case e.bulk.waits.Load() > 0 || !e.midway() || p.over(midwayFor):
+			e.leave()
+			return
+		default:
+			rest(false)
+		}
+	}
+}
+
+// midway reports whether pieces of a transfer are to come, or to go.
+func (e *Endpoint) midway() bool { return e.pending.Load() > 0 || e.expected.Waiting() }
 
 // ready reports whether there is something to do. The caller looks.
 func (e *Endpoint) ready() bool {

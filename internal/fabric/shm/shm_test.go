@@ -46,11 +46,19 @@ func asFabric(eps []*Endpoint) []fabric.Endpoint {
 }
 
 func TestConformance(t *testing.T) {
-	for name, single := range map[string]int{"one copy": 1, "pieces": -1} {
+	for name, from := range map[string]int{"one copy": 1, "pieces": -1} {
 		t.Run(name, func(t *testing.T) {
 			fabrictest.Run(t, func(t *testing.T, n int) []fabric.Endpoint {
-				return asFabric(openAll(t, n, func(c *Config) { c.SingleCopy = single }))
+				return asFabric(openAll(t, n, func(c *Config) { c.SingleCopy = from }))
 			})
 		})
 	}
+	if single {
+		return
+	}
+	single = true
+	t.Cleanup(func() { single = false })
+	t.Run("one processor", func(t *testing.T) {
+		fabrictest.Run(t, func(t *testing.T, n int) []fabric.Endpoint { return asFabric(openAll(t, n, nil)) })
+	})
 }
