@@ -18,8 +18,10 @@ type opImpl struct {
 	name    string
 	id      uint8 // in the aux of collectives; all user operators share one
 	commute bool
-	kernels kernelTable                          // by kind; nil: not for this kind. dst may be a or b
-	user    func(in, inout Buffer) (bool, error) // user operator
+	kernels kernelTable            // by kind; nil: not for this kind. dst may be a or b
+	user    func(in, inout Buffer) // user operator, of contiguous operands that are not empty
+	operand *elemType              // what a user operator is for
+	err     error                  // why a user operator cannot be used
 }
 
 const userOp = 255
@@ -42,18 +44,12 @@ var (
 // several at once, and must not block.
 func OpFunc[T any](commute bool, f func(in, inout []T)) Op {
 	t := typeFor[T]()
-	return Op{&opImpl{name: "user operator on " + t.name, id: userOp, commute: commute, user: func(in, inout Buffer) (bool, error) {
-		if t.err != nil {
-			return false, t.err
-		}
-		if in.Kind() != t.kind || in.ElemSize() != t.size {
-			return false, nil
-		}
-		if in.Len() > 0 {
-			f(elements[T](in), elements[T](inout))
-		}
-		return true, nil
-	}}}
+	o := &opImpl{name: "user operator on " + t.name, id: userOp, commute: commute, operand: t, err: t.err}
+	if f == nil && t.err == nil {
+		o.err = fmt.Errorf("%w: %s without a function", ErrType, o.name)
+	}
+	o.user = func(in, inout Buffer) { f(elements[T](in), elements[T](inout)) }
+	return Op{o}
 }
 
 // String returns the operator's name.
@@ -72,8 +68,17 @@ func (o Op) check(b Buffer) error {
 	if o.impl == nil {
 		return fmt.Errorf("%w: the operator is the zero Op", ErrType)
 	}
-	if b.typ == nil || o.impl.user != nil {
-		return nil // a user operator checks when it is applied
+	if o.impl.err != nil {
+		return o.impl.err
+	}
+	if b.typ == nil {
+		return nil
+	}
+	if t := o.impl.operand; t != nil {
+		if b.Kind() != t.kind || b.ElemSize() != t.size {
+			return fmt.Errorf("%w: %s applied to %s elements", ErrType, o.impl.name, b.typ.name)
+		}
+		return nil
 	}
 	if o.impl.kernels[b.Kind()] == nil {
 		return fmt.Errorf("%w: %s is not defined for %s elements", ErrType, o.impl.name, b.typ.name)
@@ -107,11 +112,11 @@ func (o Op) apply(in, inout Buffer) error {
 		return nil
 	}
 	if o.impl.user != nil {
-		ok, err := o.impl.user(in, inout)
-		if err == nil && !ok {
-			err = fmt.Errorf("%w: %s applied to %s elements", ErrType, o.impl.name, in.typ.name)
+		if err := o.check(in); err != nil || in.Len() == 0 {
+			return err // its type is checked again, since operands of other ranks come here
 		}
-		return err
+		o.impl.user(in, inout)
+		return nil
 	}
 	if in.Len() > 0 {
 		o.impl.kernels[in.Kind()](inout, in, inout)

@@ -4,6 +4,8 @@
 package comm
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"testing"
 
@@ -60,6 +62,33 @@ func TestOpErrors(t *testing.T) {
 	require.ErrorIs(t, OpFunc(true, func(in, inout []*int) {}).Apply(Of(a), Of(a)), ErrType)
 	require.Equal(t, []int64{1, 2}, a)
 	require.NoError(t, Sum.Apply(Buffer{}, Buffer{}))
+}
+
+// A user operator that cannot be applied is refused before anything is sent, by one rank as by many.
+func TestUserOperatorsAreCheckedFirst(t *testing.T) {
+	type holder struct{ p *int }
+	for name, op := range map[string]Op{
+		"another type": OpFunc(true, func(in, inout []float32) { t.Error("applied") }),
+		"no function":  OpFunc[int](true, nil),
+		"pointers":     OpFunc(true, func(in, inout []holder) { t.Error("applied") }),
+	} {
+		require.ErrorIs(t, op.Apply(Of([]int{1}), Of([]int{2})), ErrType, name)
+		for _, ranks := range []int{1, 2, 7} {
+			require.NoError(t, Run(t.Context(), Config{Ranks: ranks}, func(c *Comm) error {
+				x := []int{1}
+				for what, err := range map[string]error{
+					"allreduce": c.Allreduce(Of(x), Of(x), op),
+					"reduce":    c.Reduce(Of(x), Of(x), op, 0),
+					"scan":      c.Scan(Of(x), Of(x), op),
+				} {
+					if !errors.Is(err, ErrType) {
+						return fmt.Errorf("%s, %s of %d: %v", name, what, ranks, err)
+					}
+				}
+				return c.Barrier()
+			}))
+		}
+	}
 }
 
 func TestMinMaxOfNaN(t *testing.T) {

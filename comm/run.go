@@ -24,7 +24,7 @@ import (
 
 // Config says how a run is made. The zero Config works. It is copied.
 type Config struct {
-	// Ranks is the number of ranks. 0: the environment's WEFT_RANKS, or 1.
+	// Ranks is the number of ranks, at most 1048576. 0: the environment's WEFT_RANKS, or 1.
 	Ranks int
 	// EagerLimit is the payload in bytes up to which a message that no receive waits for is copied, so that its
 	// sender can go on. 0: what the fabric advises. Negative: never.
@@ -90,6 +90,9 @@ func Run(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 	n, err := cfg.validate()
 	if err != nil {
 		return runError(err)
+	}
+	if body == nil {
+		return runError(fmt.Errorf("%w: the function of the ranks is nil", ErrConfig))
 	}
 	if ctx.Err() != nil {
 		return runError(context.Cause(ctx))
@@ -195,18 +198,21 @@ func runError(err error) error {
 	return &Error{Op: "run", Rank: NoPeer, Peer: NoPeer, Tag: NoPeer, Err: err}
 }
 
+// maxRanks bounds the ranks of a process, which need memory before any of them has begun.
+const maxRanks = 1 << 20
+
 // validate returns the number of ranks, or all that is wrong with the configuration.
 func (cfg *Config) validate() (int, error) {
 	n := cfg.Ranks
 	switch {
-	case n < 0:
-		return 0, fmt.Errorf("%w: Ranks is %d; it must be 1 or more, or 0 for %s", ErrConfig, n, EnvRanks)
+	case n < 0 || n > maxRanks:
+		return 0, fmt.Errorf("%w: Ranks is %d; it must be 1 to %d, or 0 for %s", ErrConfig, n, maxRanks, EnvRanks)
 	case n == 0:
 		n = 1
 		if s := os.Getenv(EnvRanks); s != "" {
 			v, err := strconv.Atoi(s)
-			if err != nil || v < 1 {
-				return 0, fmt.Errorf("%w: %s=%q; it must be a number of ranks, 1 or more", ErrConfig, EnvRanks, s)
+			if err != nil || v < 1 || v > maxRanks {
+				return 0, fmt.Errorf("%w: %s=%q; it must be a number of ranks, 1 to %d", ErrConfig, EnvRanks, s, maxRanks)
 			}
 			n = v
 		}

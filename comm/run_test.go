@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,13 +42,18 @@ func TestRanksOfTheEnvironment(t *testing.T) {
 	t.Setenv(EnvRanks, "3")
 	require.Equal(t, 3, ranks(Config{}))
 	require.Equal(t, 2, ranks(Config{Ranks: 2}))
-	for _, bad := range []string{"0", "-1", "x", "2.5"} {
+	for _, bad := range []string{"0", "-1", "x", "2.5", "1048577", "1000000000000000"} {
 		t.Setenv(EnvRanks, bad)
 		err := Main(context.Background(), Config{}, nil)
 		require.ErrorIs(t, err, ErrConfig)
 		require.ErrorContains(t, err, EnvRanks)
 	}
-	require.ErrorIs(t, Run(context.Background(), Config{Ranks: -1}, nil), ErrConfig)
+	for _, bad := range []int{-1, 1<<20 + 1, math.MaxInt} {
+		err := Run(context.Background(), Config{Ranks: bad}, func(*Comm) error { return nil })
+		require.ErrorIs(t, err, ErrConfig)
+		require.ErrorContains(t, err, strconv.Itoa(bad)+"; it must be 1 to 1048576")
+	}
+	require.ErrorIs(t, Run(context.Background(), Config{Ranks: 2}, nil), ErrConfig)
 }
 
 // blockers are the ways to hang on a rank that never answers.
