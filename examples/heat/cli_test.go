@@ -19,6 +19,7 @@ import (
 
 	"weft/examples/heat/internal/conf"
 	"weft/examples/heat/internal/grid"
+	"weft/nam"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -187,6 +188,41 @@ func TestCPUProfile(t *testing.T) {
 	st, err := os.Stat("cpu.prof")
 	require.NoError(t, err)
 	require.Positive(t, st.Size())
+}
+
+// What cannot be written is reported, once, and the exit status tells.
+func TestFilesThatCannotBeWritten(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("there is no /dev/full")
+	}
+	newTestDir(t)
+	for _, name := range []string{"-cpuprofile", "-taskprofile", "-trace", "-o"} {
+		status, _, stderr := heatCommand("-size 30 -bs 10 -t 4 -nam-freq 0 " + name + " /dev/full")
+		require.Equal(t, exitFailed, status, name)
+		require.Contains(t, stderr, "/dev/full", name)
+		require.Equal(t, 1, strings.Count(stderr, "no space left"), stderr)
+	}
+}
+
+// Who only looks leaves nothing behind.
+func TestViewMakesNoStore(t *testing.T) {
+	newTestDir(t)
+	for _, line := range []string{"view", "view -window w", "view -nam-dir nam"} {
+		status, _, stderr := heatCommand(line)
+		require.Equal(t, exitUsage, status)
+		require.Contains(t, stderr, "no store in ")
+	}
+	require.NoDirExists(t, "nam")
+}
+
+func TestWhyAWindowCannotBeViewed(t *testing.T) {
+	list := []*nam.Allocation{
+		{Name: "a", State: "ready"}, {Name: "b", State: "creating", Creator: "heat[7]@host"}, {Name: "c", State: "deleting"}, {Name: "d", State: "ready"},
+	}
+	require.EqualError(t, noSuchWindow(list, "DIR", "x"), `no window "x" in DIR; the store has: a, d`)
+	require.EqualError(t, noSuchWindow(list, "DIR", "b"), `window "b" in DIR is being made by heat[7]@host: try again when it is there`)
+	require.EqualError(t, noSuchWindow(list, "DIR", "c"), `no window "c" in DIR; the store has: a, d`)
+	require.EqualError(t, noSuchWindow(list[1:3], "DIR", "x"), `no window "x" in DIR; the store has: none`)
 }
 
 // -progress without a terminal is quiet.

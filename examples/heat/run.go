@@ -84,7 +84,7 @@ func (h *heat) prepare() (err error) {
 		}
 	}
 	if cfg.Snapshots {
-		if h.store, err = openStore(cfg.NamDir); err != nil {
+		if h.store, err = openStore(cfg.NamDir, false); err != nil {
 			return err
 		}
 		if h.root {
@@ -123,9 +123,9 @@ func (h *heat) run(ctx context.Context, stdout, stderr io.Writer, body func(*com
 		printSettings(stdout, cfg)
 	}
 	if cfg.CPUProfile != "" && h.root {
-		stop, err := profile(cfg.CPUProfile)
-		if err != nil {
-			return err
+		stop, e := profile(cfg.CPUProfile)
+		if e != nil {
+			return e
 		}
 		defer func() {
 			if e := stop(); err == nil {
@@ -314,18 +314,40 @@ func writeFile(file string, write func(io.Writer) error) error {
 	return nil
 }
 
-// profile starts a CPU profile, and returns what ends it.
+// profile starts a CPU profile, and returns what ends it and reports every error up to the closing of the file.
 func profile(file string) (stop func() error, err error) {
 	f, err := os.Create(file)
 	if err != nil {
 		return nil, err
 	}
-	if err := pprof.StartCPUProfile(f); err != nil {
+	out := &sink{out: f} // package pprof drops the errors of its writer
+	if err := pprof.StartCPUProfile(out); err != nil {
 		_ = f.Close()
 		return nil, err
 	}
 	return func() error {
 		pprof.StopCPUProfile()
-		return f.Close()
+		err := out.err
+		if e := f.Close(); err == nil {
+			err = e
+		}
+		if err != nil {
+			return fmt.Errorf("write %s: %w", file, err)
+		}
+		return nil
 	}, nil
+}
+
+// sink keeps the first error of a writer.
+type sink struct {
+	out io.Writer
+	err error
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	n, err := s.out.Write(p)
+	if s.err == nil {
+		s.err = err
+	}
+	return n, err
 }

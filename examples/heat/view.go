@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 
 	"weft/examples/heat/internal/conf"
@@ -21,7 +22,14 @@ func view(ctx context.Context, cfg *conf.View, stdout, stderr io.Writer) error {
 	if err := checkOutput(cfg.GIF); err != nil {
 		return err
 	}
-	store, err := openStore(cfg.NamDir)
+	store, err := openStore(cfg.NamDir, true)
+	if errors.Is(err, fs.ErrNotExist) {
+		dir := cfg.NamDir
+		if dir == "" {
+			dir = nam.DefaultDir()
+		}
+		return &conf.UsageError{Err: fmt.Errorf("no store in %s: run heat first, or name its store with -nam-dir", dir)}
+	}
 	if err != nil {
 		return err
 	}
@@ -39,9 +47,9 @@ func view(ctx context.Context, cfg *conf.View, stdout, stderr io.Writer) error {
 	return err
 }
 
-// openStore opens the store, or says what is wrong with its directory.
-func openStore(dir string) (*nam.Store, error) {
-	s, err := nam.Open(dir, nam.Config{})
+// openStore opens the store, or says what is wrong with its directory. Who only looks does not make one.
+func openStore(dir string, mustExist bool) (*nam.Store, error) {
+	s, err := nam.Open(dir, nam.Config{MustExist: mustExist})
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the store: %w (-nam-dir names another directory)", err)
 	}
@@ -54,17 +62,24 @@ func onlyWindow(store *nam.Store) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	names := make([]string, len(list))
-	for i, a := range list {
-		names[i] = a.Name
-	}
-	switch len(names) {
+	switch names := complete(list); len(names) {
 	case 0:
 		return "", &conf.UsageError{Err: fmt.Errorf("no window in %s: run heat first, or name its store with -nam-dir", store.Dir())}
 	case 1:
 		return names[0], nil
+	default:
+		return "", &conf.UsageError{Err: fmt.Errorf("which -window? %s has %s", store.Dir(), strings.Join(names, ", "))}
 	}
-	return "", &conf.UsageError{Err: fmt.Errorf("which -window? %s has %s", store.Dir(), strings.Join(names, ", "))}
+}
+
+// complete names the windows that can be attached to: not those that are being made or removed.
+func complete(list []*nam.Allocation) (names []string) {
+	for _, a := range list {
+		if a.State == "ready" {
+			names = append(names, a.Name)
+		}
+	}
+	return names
 }
 
 // movieSummary says what is in a movie.
@@ -104,23 +119,25 @@ func makeMovie(ctx context.Context, store *nam.Store, cfg *conf.View, stderr io.
 		return writeFile(cfg.GIF, m.Encode)
 	})
 	if errors.Is(err, nam.ErrName) {
-		return nil, noSuchWindow(store, cfg.Window)
+		list, err := store.List()
+		if err != nil {
+			return nil, err
+		}
+		return nil, noSuchWindow(list, store.Dir(), cfg.Window)
 	}
 	return sum, err
 }
 
-// noSuchWindow names the windows that there are.
-func noSuchWindow(store *nam.Store, name string) error {
-	list, err := store.List()
-	if err != nil {
-		return err
-	}
-	var have []string
+// noSuchWindow says why a window cannot be viewed, and which can. The list is that of the store in dir.
+func noSuchWindow(list []*nam.Allocation, dir, name string) error {
 	for _, a := range list {
-		have = append(have, a.Name)
+		if a.Name == name && a.State == "creating" {
+			return &conf.UsageError{Err: fmt.Errorf("window %q in %s is being made by %s: try again when it is there", name, dir, a.Creator)}
+		}
 	}
+	have := complete(list)
 	if len(have) == 0 {
 		have = []string{"none"}
 	}
-	return &conf.UsageError{Err: fmt.Errorf("no window %q in %s; the store has: %s", name, store.Dir(), strings.Join(have, ", "))}
+	return &conf.UsageError{Err: fmt.Errorf("no window %q in %s; the store has: %s", name, dir, strings.Join(have, ", "))}
 }
