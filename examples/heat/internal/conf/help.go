@@ -26,8 +26,8 @@ How it is cut (sizes are rounded up to whole blocks on every rank):
   -R, -rbs N           rows of a block
   -C, -cbs N           columns of a block
       -ranks N         ranks, all in this process (2); as many as "weft run" has started
-      -workers N       tasks that run at once in this process (number of cores; of ranks that
-                       were started, each has its share)
+      -workers N       tasks that run at once in this process ($WEFT_WORKERS, or the number of
+                       cores; of ranks that were started, each has its share)
 
 How it is computed:
       -variant V       itampi    tasks; halos by Isend and Irecv, bound by Iwait (default)
