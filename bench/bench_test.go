@@ -204,3 +204,22 @@ func TestJSONToStandardOutput(t *testing.T) {
 	require.Len(t, rows, 1)
 	require.Contains(t, stderr, "median")
 }
+
+// A file that cannot be written is a mistake that is found before anything is measured.
+func TestOutputsAreCheckedFirst(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "no", "such")
+	for _, args := range [][]string{
+		{"-json", bad}, {"-markdown", bad}, {"-cpuprofile", bad}, {"-json", dir}, {"metg", "-json", bad}, {imbName, "-json", bad},
+	} {
+		status, stdout, stderr := runBench(t, nil, args...)
+		require.Equal(t, exitUsage, status, args)
+		require.Empty(t, stdout, args)
+		require.Contains(t, stderr, args[len(args)-1])
+	}
+	kept := filepath.Join(dir, "kept")
+	require.NoError(t, os.WriteFile(kept, []byte("x"), 0o600))
+	require.NoError(t, checkOutputs("", standardOutput, kept, filepath.Join(dir, "new")))
+	require.Equal(t, "x", string(readFile(t, kept)))
+	require.NoFileExists(t, filepath.Join(dir, "new"))
+}

@@ -215,6 +215,9 @@ func measureHere(ctx context.Context, o *imbOptions, stdout io.Writer) (int, err
 
 // compare measures one fabric, or several peers in turns.
 func compare(ctx context.Context, o *imbOptions, stdout, stderr io.Writer) (int, error) {
+	if err := checkOutputs(o.json); err != nil {
+		return exitUsage, err
+	}
 	source, err := peers.ReadFile("peers/mpi/imb.c")
 	if err != nil {
 		panic(err) // it is embedded
@@ -227,7 +230,7 @@ func compare(ctx context.Context, o *imbOptions, stdout, stderr io.Writer) (int,
 	defer func() { _ = run.Close() }() // it is in the temporary directory
 	chosen := o.choose()
 	tables := stdout
-	if o.json == "-" {
+	if o.json == standardOutput {
 		tables = stderr
 	}
 	alone := len(chosen) == 1

@@ -125,6 +125,9 @@ type details func(w io.Writer, markdown bool) error
 
 // measure measures and writes all outputs. More may be nil.
 func measure(ctx context.Context, opts *measuring, cfg harness.Config, b *builtin, loads []harness.Workload, more details, stdout, stderr io.Writer) (int, error) {
+	if err := checkOutputs(opts.json, opts.markdown, opts.cpuProfile); err != nil {
+		return exitUsage, err
+	}
 	var prof *cpuprof.Collector
 	if opts.cpuProfile != "" || opts.top > 0 {
 		prof = new(cpuprof.Collector)
@@ -132,7 +135,7 @@ func measure(ctx context.Context, opts *measuring, cfg harness.Config, b *builti
 	}
 	plan := harness.NewPlan(loads, cfg)
 	tableTo := stdout
-	if opts.json == "-" {
+	if opts.json == standardOutput {
 		tableTo = stderr
 	}
 	fmt.Fprintf(tableTo, "%s; medians of %d, workers = GOMAXPROCS\n\n", machine(), cfg.Reps)
@@ -185,7 +188,7 @@ func measure(ctx context.Context, opts *measuring, cfg harness.Config, b *builti
 }
 
 func writeJSON(name string, stdout io.Writer, rows []harness.Row) error {
-	if name == "-" {
+	if name == standardOutput {
 		return harness.WriteJSON(stdout, rows)
 	}
 	return writeFile(name, func(w io.Writer) error { return harness.WriteJSON(w, rows) })
@@ -209,12 +212,4 @@ func writeProfile(c *cpuprof.Collector, opts *measuring, stdout io.Writer) error
 		return cpuprof.Top(stdout, p, opts.top)
 	}
 	return nil
-}
-
-func writeFile(name string, write func(io.Writer) error) error {
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(f), f.Close())
 }
