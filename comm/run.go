@@ -144,6 +144,7 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 	}
 	err := w.conclude()
 	w.end(ErrEnded)
+	<-w.killed
 	for _, p := range w.procs {
 		if p != nil {
 			p.boards.close()
@@ -286,6 +287,7 @@ type world struct {
 	// it is set: whose failure that is, the launcher is told in between.
 	aborted atomic.Pointer[abortError]
 	endMu   sync.Mutex
+	killed  chan struct{} // closed when all that was pending has been completed with it, which another goroutine than those of the ranks may do
 	// troubled is set before any rank of this process has a trouble.
 	troubled atomic.Bool
 	deaths   deaths
@@ -333,7 +335,7 @@ func (d *deaths) joined() error {
 // newWorld returns the run of the ranks whose endpoints are given. The rest is elsewhere.
 func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
 	n := eps[0].Size()
-	w := &world{cfg: cfg, blame: cfg.blame, direct: !onlyMessages.Load() && cfg.stats == nil, survive: cfg.Survive, size: n, apart: len(eps) < n, procs: make([]*proc, n), local: make([]*proc, n), contexts: make([]atomic.Uint64, n), bodies: make([]*body, n)}
+	w := &world{cfg: cfg, blame: cfg.blame, direct: !onlyMessages.Load() && cfg.stats == nil, survive: cfg.Survive, size: n, apart: len(eps) < n, killed: make(chan struct{}), procs: make([]*proc, n), local: make([]*proc, n), contexts: make([]atomic.Uint64, n), bodies: make([]*body, n)}
 	w.ctx, w.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	for _, ep := range eps {
 		r := ep.Rank()
@@ -386,6 +388,7 @@ func (w *world) endHere(cause error) bool {
 		w.cfg.Logger.Error("run aborted", "cause", cause)
 	}
 	w.cancel(a)
+	defer close(w.killed) // also if a callback panics
 	for _, p := range w.procs {
 		if p != nil {
 			p.kill(a)

@@ -209,3 +209,27 @@ func TestErrorText(t *testing.T) {
 	require.Equal(t, "comm: recv on rank 3, peer 1, any tag: message is larger than the receive buffer", err.Error())
 	require.Equal(t, "comm: rank 2: comm: run: test", (&RankError{2, runError(errTest)}).Error())
 }
+
+// When Run returns, nothing of the run goes on, whoever has ended it.
+func TestRunWaitsForWhoEndsIt(t *testing.T) {
+	for range 20 {
+		var completed atomic.Bool
+		err := Run(context.Background(), Config{Ranks: 1}, func(c *Comm) error {
+			completing, returned := make(chan struct{}), make(chan struct{})
+			c.Irecv(Of([]int{0}), 0, 1).OnDone(func(error) {
+				close(completing)
+				<-returned
+				for range 1000 {
+					runtime.Gosched()
+				}
+				completed.Store(true)
+			})
+			go c.Abort(errTest)
+			<-completing
+			close(returned)
+			return nil
+		})
+		require.ErrorIs(t, err, errTest)
+		require.True(t, completed.Load())
+	}
+}
