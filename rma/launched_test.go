@@ -99,7 +99,7 @@ func TestExchangeBetweenProcesses(t *testing.T) {
 func surviveLoss(c *comm.Comm) error {
 	const n = 30_000
 	me := c.Rank()
-	w, _, err := rma.Allocate[int64](c, 4*n)
+	w, _, err := rma.Allocate[int64](c, 10*n) // a place for each operation of each rank: those of one epoch may run at the same time
 	if err != nil {
 		return err
 	}
@@ -114,10 +114,10 @@ func surviveLoss(c *comm.Comm) error {
 		}
 		to := (me + 1 + e%2) % c.Size()
 		w.Ifence(0)
-		w.Put(comm.Of(src), to, me*n)
-		w.Put(comm.Of(src[:100]), to, me*n)
-		w.Get(comm.Of(got), to, 3*n)
-		w.Accumulate(comm.Of(src), to, me*n, comm.Sum)
+		w.Put(comm.Of(src), to, 3*me*n)
+		w.Put(comm.Of(src[:100]), to, (3*me+1)*n)
+		w.Get(comm.Of(got), to, 9*n)
+		w.Accumulate(comm.Of(src), to, (3*me+2)*n, comm.Sum)
 		err = w.Fence(0)
 	}
 	lost := func(err error) error { // by own knowledge, or by that of another rank
