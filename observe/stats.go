@@ -6,9 +6,11 @@ package observe
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"weft/observe/internal/dist"
 )
@@ -91,7 +93,7 @@ func (s *Stats) WriteTo(w io.Writer) (int64, error) {
 	_, _ = fmt.Fprintln(t, "label\ttasks\trun\tmean\t50 %\t99 %\tmax\tdeps\tready\tblocked\tcomm\t")
 	for i := range s.Labels {
 		l := &s.Labels[i]
-		_, _ = fmt.Fprintf(t, "%s\t%d\t%v\t%v\t%v\t%v\t%v\t%v\t%v\t%v\t%v\t\n", l.Label, l.Tasks,
+		_, _ = fmt.Fprintf(t, "%s\t%d\t%v\t%v\t%v\t%v\t%v\t%v\t%v\t%v\t%v\t\n", inTable(l.Label), l.Tasks,
 			short(l.Run.Sum), short(l.Run.Mean), short(l.Run.P50), short(l.Run.P99), short(l.Run.Max),
 			perTask(&l.Deps, l.Tasks), perTask(&l.Ready, l.Tasks), perTask(&l.Blocked, l.Tasks), perTask(&l.Comm, l.Tasks))
 	}
@@ -101,7 +103,7 @@ func (s *Stats) WriteTo(w io.Writer) (int64, error) {
 	}
 	for _, l := range s.Labels {
 		if c.err == nil && (l.Failed > 0 || l.Skipped > 0) {
-			_, _ = fmt.Fprintf(c, "%s: %d failed, %d skipped.\n", l.Label, l.Failed, l.Skipped)
+			_, _ = fmt.Fprintf(c, "%s: %d failed, %d skipped.\n", inTable(l.Label), l.Failed, l.Skipped)
 		}
 	}
 	for _, n := range s.Notes {
@@ -110,6 +112,20 @@ func (s *Stats) WriteTo(w io.Writer) (int64, error) {
 		}
 	}
 	return c.n, c.err
+}
+
+// mostLetters is how wide a label is in the table.
+const mostLetters = 60
+
+// inTable makes a label one word of one line: what would not be seen, or end the line, is quoted, and the middle of what is long is left out.
+func inTable(label string) string {
+	if strings.ContainsFunc(label, func(r rune) bool { return !strconv.IsPrint(r) || r == utf8.RuneError }) || strings.TrimSpace(label) != label {
+		label = strconv.Quote(label)
+	}
+	if r := []rune(label); len(r) > mostLetters {
+		label = string(r[:mostLetters/2]) + "…" + string(r[len(r)-mostLetters/2+1:])
+	}
+	return label
 }
 
 func perTask(d *Durations, tasks int64) string {

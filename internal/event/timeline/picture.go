@@ -9,11 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"html"
 	"io"
 	"slices"
 	"strings"
 	"time"
+
+	"weft/internal/event"
 )
 
 // View says what a picture shows of a timeline.
@@ -26,7 +27,8 @@ type View struct {
 var ErrView = errors.New("timeline: nothing to be shown")
 
 const (
-	pictureLabel  = 190 // pixels for the names of threads
+	pictureLabel  = 190     // pixels for the names of threads
+	mostWidth     = 1 << 15 // what viewers draw
 	pictureRow    = 20
 	pictureHead   = 24
 	pictureLetter = 6.2 // how wide one is, about
@@ -68,13 +70,13 @@ func Picture(w io.Writer, timeline io.Reader, v View) error {
 	if v.Width == 0 {
 		v.Width = 1200
 	}
-	if from < 0 || to <= from || v.Width < 2*pictureLabel {
-		return fmt.Errorf("%w: from %v to %v µs, %d pixels wide; times are from 0 to %v, the second is larger, and the least width is %d", ErrView, from, to, v.Width, end, 2*pictureLabel)
+	if from < 0 || to <= from || from >= end || v.Width < 2*pictureLabel || v.Width > mostWidth {
+		return fmt.Errorf("%w: from %v to %v, %d pixels wide; times are from 0 to %v, the second is larger, and widths from %d to %d", ErrView, length(from), length(to), v.Width, length(end), 2*pictureLabel, mostWidth)
 	}
 	p := &picture{w: bufio.NewWriter(w), from: from, to: to, scale: float64(v.Width-pictureLabel) / (to - from), processes: map[int]string{}, threads: map[thread]string{}, rows: map[thread]int{}}
 	p.arrange(all.TraceEvents)
 	if len(p.rows) == 0 {
-		return fmt.Errorf("%w: there is no slice from %v to %v µs", ErrView, from, to)
+		return fmt.Errorf("%w: there is no slice from %v to %v", ErrView, length(from), length(to))
 	}
 	p.draw(all.TraceEvents, v.Width)
 	return p.w.Flush()
@@ -90,6 +92,9 @@ type picture struct {
 	threads   map[thread]string
 	rows      map[thread]int
 }
+
+// length is a time of the timeline.
+func length(micros float64) time.Duration { return time.Duration(micros * 1e3) }
 
 func (p *picture) x(t float64) float64 {
 	return pictureLabel + (min(max(t, p.from), p.to)-p.from)*p.scale
@@ -134,7 +139,7 @@ func (p *picture) draw(all []drawn, width int) {
 	for t, row := range p.rows {
 		name := strings.TrimSpace(p.processes[t.pid] + ", " + p.threads[t])
 		fmt.Fprintf(p.w, `<text x="4" y="%d">%s</text><line x1="0" x2="%d" y1="%d" y2="%d" stroke="#ddd"/>`+"\n",
-			pictureHead+row*pictureRow+14, html.EscapeString(cut(name, pictureLabel-8)), width, pictureHead+(row+1)*pictureRow, pictureHead+(row+1)*pictureRow)
+			pictureHead+row*pictureRow+14, event.XML(cut(name, pictureLabel-8)), width, pictureHead+(row+1)*pictureRow, pictureHead+(row+1)*pictureRow)
 	}
 	// Slices that lie on others come later: they begin later, or as late and are shorter.
 	boxes := slices.Clone(all)
@@ -156,7 +161,7 @@ func (p *picture) draw(all []drawn, width int) {
 		case "X":
 			p.box(e)
 		case "i":
-			fmt.Fprintf(p.w, `<path d="M%.1f %.1fl-3 5h6z" fill="#b00"><title>%s</title></path>`+"\n", p.x(e.Time), p.y(thread{e.Pid, e.Tid})+1, html.EscapeString(e.Name))
+			fmt.Fprintf(p.w, `<path d="M%.1f %.1fl-3 5h6z" fill="#b00"><title>%s</title></path>`+"\n", p.x(e.Time), p.y(thread{e.Pid, e.Tid})+1, event.XML(e.Name))
 		}
 	}
 	p.arrows(all)
@@ -187,9 +192,9 @@ func (p *picture) box(e *drawn) {
 	}
 	y := p.y(thread{e.Pid, e.Tid})
 	fmt.Fprintf(p.w, `<rect x="%.1f" y="%.1f" width="%.1f" height="%d" fill="%s" stroke="#999" stroke-width="0.3"><title>%s, %.1f µs</title></rect>`,
-		x, y+1, wide, pictureRow-2, fill, html.EscapeString(e.Name), e.Dur)
+		x, y+1, wide, pictureRow-2, fill, event.XML(e.Name), e.Dur)
 	if text := cut(e.Name, wide-4); text != "" {
-		fmt.Fprintf(p.w, `<text x="%.1f" y="%.1f">%s</text>`, x+2, y+14, html.EscapeString(text))
+		fmt.Fprintf(p.w, `<text x="%.1f" y="%.1f">%s</text>`, x+2, y+14, event.XML(text))
 	}
 	fmt.Fprintln(p.w)
 }

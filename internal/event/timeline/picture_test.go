@@ -52,5 +52,14 @@ func TestPicture(t *testing.T) {
 	require.ErrorIs(t, err, timeline.ErrView)
 	_, err = draw(timeline.View{Width: 10})
 	require.ErrorIs(t, err, timeline.ErrView)
+	_, err = draw(timeline.View{Width: 1 << 16})
+	require.ErrorIs(t, err, timeline.ErrView)
+	_, err = draw(timeline.View{From: 20 * time.Hour, To: 21 * time.Hour})
+	require.EqualError(t, err, "timeline: nothing to be shown: from 20h0m0s to 21h0m0s, 1200 pixels wide; times are from 0 to 1ms, the second is larger, and widths from 380 to 32768")
+
+	// A label can be anything.
+	var out strings.Builder
+	require.NoError(t, timeline.Picture(&out, strings.NewReader(strings.Replace(elements, `"first"`, `"nul\u0000 escape\u001b \ufffe <&>"`, 1)), timeline.View{}))
+	require.NoError(t, xml.Unmarshal([]byte(out.String()), new(struct{})), "it is well formed")
 	require.ErrorContains(t, timeline.Picture(io.Discard, strings.NewReader("{"), timeline.View{}), "timeline: ")
 }

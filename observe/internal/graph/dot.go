@@ -143,8 +143,13 @@ func (g *Graph) DOT(w io.Writer, a *Analysis, o Options) error {
 
 // quote is a quoted string of DOT, in which only the quote and the backslash are special.
 func quote(s string) string {
-	s = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s)
+	s = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(clean(s))
 	return `"` + s + `"`
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+func oneLine(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }
+
+// clean makes any text one of DOT, which is UTF-8 and has no zeros.
+func clean(s string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\ufffd"), "\ufffd")
+}

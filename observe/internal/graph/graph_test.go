@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -304,3 +305,20 @@ func TestWriteError(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// A label can be anything: what is written is XML, and UTF-8, all the same.
+func TestLabelsThatAreNoText(t *testing.T) {
+	g := chain()
+	for i, label := range []string{"nul\x00", "escape\x1b[31m", "no UTF-8 \xff\xfe", "\ufffe]]>"} {
+		g.Nodes[i].Label = label
+	}
+	for _, most := range []int{0, -1} {
+		o := Options{Title: "a title\x00\xff", Most: most}
+		var svg, dot bytes.Buffer
+		require.NoError(t, g.SVG(&svg, g.Analyse(), o))
+		require.NoError(t, xml.Unmarshal(svg.Bytes(), new(struct{})))
+		require.NoError(t, g.DOT(&dot, g.Analyse(), o))
+		require.True(t, utf8.Valid(dot.Bytes()))
+		require.NotContains(t, dot.String(), "\x00")
+	}
+}

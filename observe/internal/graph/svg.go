@@ -6,11 +6,12 @@ package graph
 import (
 	"bufio"
 	"fmt"
-	"html"
 	"io"
 	"math"
 	"slices"
 	"strings"
+
+	"weft/internal/event"
 )
 
 // Colours. The fills are told apart also by who sees no difference between red and green: they differ in lightness.
@@ -46,7 +47,7 @@ func (g *Graph) SVG(w io.Writer, a *Analysis, o Options) error {
 	shift := max(0, (width-p.width)/2)
 
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" font-family="Helvetica, Arial, sans-serif" font-size="12">`+"\n", width, height, width, height)
-	fmt.Fprintf(b, "<title>%s</title>\n", esc(head[0]))
+	fmt.Fprintf(b, "<title>%s</title>\n", event.XML(head[0]))
 	fmt.Fprintf(b, `<style>.b{stroke:#475467}.h{stroke:%s;stroke-width:2.5}.l{fill:none;stroke:%s}.c{stroke-dasharray:1 3}.m{stroke-dasharray:6 3}.x{stroke:%s;stroke-width:2.5}text{fill:#101828}.u{fill:#475467;font-size:11px}.n{paint-order:stroke;stroke:#fff;stroke-width:3px}</style>`+"\n", hotColour, lineColour, hotColour)
 	fmt.Fprintf(b, `<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto" markerUnits="userSpaceOnUse"><path d="M0 0 8 4 0 8z" fill="%s"/></marker>`, lineColour)
 	fmt.Fprintf(b, `<marker id="z" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9" orient="auto" markerUnits="userSpaceOnUse"><path d="M0 0 8 4 0 8z" fill="%s"/></marker></defs>`+"\n", hotColour)
@@ -56,7 +57,7 @@ func (g *Graph) SVG(w io.Writer, a *Analysis, o Options) error {
 		if i == 0 {
 			weight = ` font-weight="bold" font-size="14"`
 		}
-		fmt.Fprintf(b, `<text x="%d" y="%.0f"%s>%s</text>`+"\n", margin, margin+headLine*float64(i)+12, weight, esc(l))
+		fmt.Fprintf(b, `<text x="%d" y="%.0f"%s>%s</text>`+"\n", margin, margin+headLine*float64(i)+12, weight, event.XML(l))
 	}
 	legend.write(b, margin+headLine*float64(len(head)))
 
@@ -82,9 +83,9 @@ func (g *Graph) SVG(w io.Writer, a *Analysis, o Options) error {
 		}
 		name, under := x.caption()
 		fmt.Fprintf(b, `<g><title>%s</title><rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.0f" rx="6" fill="%s"/>`,
-			esc(x.name+"\n"+strings.Join(x.tip, "\n")), class, at.x-at.w/2, at.y-at.h/2, at.w, at.h, fills[x.style%len(fills)])
+			event.XML(x.name+"\n"+strings.Join(x.tip, "\n")), class, at.x-at.w/2, at.y-at.h/2, at.w, at.h, fills[x.style%len(fills)])
 		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle">%s</text><text class="u" x="%.1f" y="%.1f" text-anchor="middle">%s</text></g>`+"\n",
-			at.x, at.y-3, esc(cut(name)), at.x, at.y+11, esc(under))
+			at.x, at.y-3, event.XML(cut(name)), at.x, at.y+11, event.XML(under))
 	}
 	fmt.Fprintln(b, "</g>\n</svg>")
 	return b.Flush()
@@ -169,8 +170,6 @@ func cut(name string) string {
 	return "…" + string(r[len(r)-mostName+1:])
 }
 
-func esc(s string) string { return html.EscapeString(s) }
-
 // legend says what the colours and lines mean.
 type legend struct {
 	entries []entry
@@ -246,6 +245,6 @@ func (l *legend) write(b *bufio.Writer, top float64) {
 		} else {
 			fmt.Fprintf(b, `<rect class="b" x="%.1f" y="%.1f" width="14" height="12" rx="3" fill="%s"/>`, e.x, y+2, e.fill)
 		}
-		fmt.Fprintf(b, `<text x="%.1f" y="%.1f">%s</text>`+"\n", e.x+22, y+12, esc(e.name))
+		fmt.Fprintf(b, `<text x="%.1f" y="%.1f">%s</text>`+"\n", e.x+22, y+12, event.XML(e.name))
 	}
 }
