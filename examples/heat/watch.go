@@ -123,8 +123,11 @@ func (w *watch) own(file string) string {
 		return file
 	}
 	dir, base := filepath.Split(file)
-	stem, ext, _ := strings.Cut(base, ".")
-	return fmt.Sprintf("%s%s.rank%d.%s", dir, stem, w.rank, ext)
+	stem, ext, found := strings.Cut(base, ".")
+	if found {
+		ext = "." + ext
+	}
+	return fmt.Sprintf("%s%s.rank%d%s", dir, stem, w.rank, ext)
 }
 
 // close ends it. The runtime is closed.

@@ -84,3 +84,11 @@ func TestTrace(t *testing.T) {
 	require.Equal(t, exitUsage, status)
 	require.Contains(t, stderr, "no/such/run.json")
 }
+
+// Each process of a run has names of its own for what it writes.
+func TestNamesOfRanksFiles(t *testing.T) {
+	for name, want := range map[string]string{"p.pb.gz": "p.rank3.pb.gz", "p": "p.rank3", "out.d/p": "out.d/p.rank3", "/x/g.svg": "/x/g.rank3.svg", "": ""} {
+		require.Equal(t, want, (&watch{rank: 3}).own(name))
+		require.Equal(t, name, (&watch{rank: -1}).own(name))
+	}
+}

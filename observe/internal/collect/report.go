@@ -106,7 +106,7 @@ func (c *Collector) State() *page.State {
 	}
 	clock := c.rec.Clock()
 	since := func(ticks int64) time.Duration { return max(0, time.Duration(clock.Span(now-ticks))) }
-	s := &page.State{Watched: c.watchedLocked(), Stopped: c.closed, Notes: c.notesLocked()}
+	s := &page.State{Watched: c.watchedLocked(), Stopped: c.closed, Notes: c.notesLocked(), Graph: c.cfg.Graph > 0}
 	c.slotsLocked(s, since)
 
 	var old []*live
@@ -130,16 +130,13 @@ func (c *Collector) State() *page.State {
 			continue
 		}
 		if t.parent != 0 {
-			old = append(old, t)
+			old = keepOldest(old, t, mostOld)
 		}
 	}
 	for _, g := range groups {
 		s.Tasks.Over += g.Sum.Count
 	}
-	slices.SortFunc(old, func(a, b *live) int {
-		return cmp.Or(cmp.Compare(a.spawned, b.spawned), cmp.Compare(a.id, b.id))
-	})
-	for _, t := range old[:min(len(old), mostOld)] {
+	for _, t := range old {
 		state, from := t.state()
 		label, site := c.nameLocked(t.spec)
 		s.Oldest = append(s.Oldest, page.Old{Task: t.id, Label: label, Site: shortSite(site), State: state, Age: since(t.spawned), Since: since(from), Waits: c.waitsLocked(t, state)})
@@ -162,6 +159,18 @@ func (c *Collector) State() *page.State {
 		s.Notes = append(s.Notes, fmt.Sprintf("%d more labels are in the statistics.", n))
 	}
 	return s
+}
+
+// keepOldest puts a task among those that were spawned first, in their order, of which no more than most are kept: a million tasks can be live, and whoever asks has
+// the lock.
+func keepOldest(old []*live, t *live, most int) []*live {
+	order := func(a, b *live) int { return cmp.Or(cmp.Compare(a.spawned, b.spawned), cmp.Compare(a.id, b.id)) }
+	if len(old) == most && order(t, old[most-1]) > 0 {
+		return old
+	}
+	i, _ := slices.BinarySearchFunc(old, t, order)
+	old = slices.Insert(old, i, t)
+	return old[:min(len(old), most)]
 }
 
 // each is the mean over all tasks.

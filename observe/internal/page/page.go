@@ -22,6 +22,7 @@ type State struct {
 	Watched time.Duration `json:"watched"`
 	Stopped bool          `json:"stopped"`
 	Notes   []string      `json:"notes"`
+	Graph   bool          `json:"graph"` // is kept
 	Rank    int           `json:"rank"`  // of this process, if there are Ports
 	Ports   []int         `json:"ports"` // of the pages of all ranks, if they are known
 
