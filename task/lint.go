@@ -122,9 +122,12 @@ func (t *Task) callApart() (err error) {
 	return err
 }
 
-// onReadyApart calls t's OnReady as a body is called, but for the slot. If it panics, that is what it returns second.
-func (t *Task) onReadyApart() (err, panicked error) {
+// onReadyApart calls t's OnReady on s as a body is called. If it panics, that is what it returns second.
+func (t *Task) onReadyApart(s *slot) (err, panicked error) {
+	s.g.Store(0)
 	apart(func() {
+		defer s.g.Store(0)
+		s.rt.holders.set(getg(), s) // what a task may not call is refused here too
 		defer func() {
 			if r := recover(); r != nil { // here, where its stack is
 				panicked = t.wrap(panicError(r), r, debug.Stack())
@@ -136,7 +139,7 @@ func (t *Task) onReadyApart() (err, panicked error) {
 		t.linted().start()
 		err = t.more.onReady(t)
 		release(&t.linted().born)
-	}, func(bool) {})
+	}, func(bool) { s.rt.holders.set(getg(), s) })
 	return err, panicked
 }
 

@@ -84,7 +84,7 @@ func (s *slot) callOnReady(t, outer *Task) (err error) {
 	}()
 	if lintBuild && s.rt.lint != nil {
 		var panicked error
-		if err, panicked = t.onReadyApart(); panicked != nil {
+		if err, panicked = t.onReadyApart(s); panicked != nil {
 			returned = true
 			return panicked
 		}

@@ -106,7 +106,6 @@ func TestONR02_OnReadyEventsHammer(t *testing.T) {
 // What could wait or spawn is refused in OnReady, of its own task and of the creator on whose stack it
 // runs; and the task goes on.
 func TestOnReadyMisuse(t *testing.T) {
-	skipInLintMode(t, "bodies have goroutines of their own there, as have OnReady's, where a Run is not refused")
 	rt := newTestRuntime(t, Config{Workers: 1})
 	for _, undeferred := range []bool{false, true} {
 		var texts []string
@@ -126,6 +125,8 @@ func TestOnReadyMisuse(t *testing.T) {
 					func() { t.Spawn(func(*Task) error { return nil }) },
 					func() { t.Wait() },
 					func() { rt.Run(bg, func(*Task) error { return nil }) },
+					func() { rt.Close() },
+					func() { rt.Spawn(bg, func(*Task) error { return nil }).Wait(bg) },
 				} {
 					texts = append(texts, panicOf(f))
 				}
@@ -134,7 +135,7 @@ func TestOnReadyMisuse(t *testing.T) {
 			return t.Wait()
 		}))
 		require.True(t, ran)
-		require.Len(t, texts, 11)
+		require.Len(t, texts, 13)
 		for _, s := range texts {
 			require.True(t, strings.HasPrefix(s, "task: "), "%q", s)
 		}
