@@ -26,8 +26,9 @@ func (t *Task) Block() error {
 
 // Unblock ends t's Block, or the next one if it is not blocked. Any goroutine may
 // call it. A second Unblock before the next Block is the same as one.
-// A task that may still be unblocked keeps its memory to itself, so a
-// call that comes too late does no harm.
+// A task that has called Block or BlockFor keeps its memory to itself, so a
+// call that comes too late does no harm. One that has not may be over, and t another task by then: who
+// hands t out sees to it that t calls Block, or outlasts the call.
 func (t *Task) Unblock() { t.unblock(&t.block) }
 
 // Await calls start and returns when start, or somebody whom it told, has called done; until

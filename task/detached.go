@@ -48,6 +48,7 @@ func (rt *Runtime) spawn(ctx context.Context, pc uintptr, a *Attrs, main func(*T
 	if main == nil {
 		panic("task: Spawn of a nil function")
 	}
+	rt.vet("Spawn", ctx)
 	d := &Detached{rt: rt, done: make(chan struct{})}
 	if !rt.life.enter() {
 		d.complete(ErrClosed)
@@ -97,6 +98,9 @@ func (d *Detached) complete(err error) {
 // on the goroutine that ends it. f must not block or panic. Package tampi binds a Detached to a
 // task by this.
 func (d *Detached) OnDone(f func(error)) {
+	if f == nil {
+		panic("task: OnDone of a nil function")
+	}
 	d.mu.Lock()
 	if !d.over {
 		d.calls = append(d.calls, f)
@@ -152,8 +156,13 @@ func (d *Detached) Wait(ctx context.Context) error {
 
 // Join is Wait for a task: t, whose body is the caller, gives up its slot until d is over or
 // t's own run has failed or was cancelled. It returns d's error if d is over, else that of t's run.
+//
+// It panics if t belongs to d, which would wait for itself.
 func (d *Detached) Join(t *Task) error {
 	t.enter("Join")
+	if t.run.handle == d {
+		panic("task: Join by " + t.name() + " of the detached task that it belongs to, which is not over before it; use Wait, for the children")
+	}
 	err := t.await(waiting{op: opJoin, on: d.main}, func(done func()) { d.OnDone(func(error) { done() }) })
 	select {
 	case <-d.done:

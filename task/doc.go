@@ -68,7 +68,9 @@
 //	Hold, HoldFor             the body, or OnReady; anybody,   no
 //	                          while an event is pending
 //	Hold's function           anybody, once                    no
-//	Unblock                   anybody, at any time             no
+//	Unblock                   anybody, while the task lives;   no
+//	                          afterwards too, if it has
+//	                          called Block or BlockFor
 //	Uses                      the body                         no
 //	Context, Label, Runtime,  anybody, while the task lives    no
 //	InFinal, Cost

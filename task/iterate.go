@@ -5,6 +5,7 @@ package task
 
 import (
 	"fmt"
+	"reflect"
 	"sync"
 
 	"weft/deps"
@@ -75,6 +76,9 @@ func (t *Task) iterate(s *slot, pc uintptr, a IterAttrs, record func(it *Iterati
 			accs = strong(accs)
 			break
 		}
+	}
+	if pc == 0 {
+		pc = reflect.ValueOf(record).Pointer() + 1 // the loop's own function is not the user's
 	}
 	attrs := a.Attrs
 	attrs.Wait = true

@@ -44,6 +44,7 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 	if main == nil {
 		panic("task: Run of a nil function")
 	}
+	rt.vet("Run", ctx)
 	if rt.here() != nil {
 		panic("task: Run inside a task, whose slot it would keep; use Spawn and Wait")
 	}

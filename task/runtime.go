@@ -104,6 +104,16 @@ func build(cfg Config, tune tuning) (*Runtime, error) {
 	return rt, nil
 }
 
+// vet panics if rt was not made by New, or ctx is nil: op would fail on it half-way.
+func (rt *Runtime) vet(op string, ctx context.Context) {
+	if rt.slots.all == nil {
+		panic("task: " + op + " on a Runtime that New did not make; the zero Runtime has no slots")
+	}
+	if ctx == nil {
+		panic("task: " + op + " with a nil context; use context.Background")
+	}
+}
+
 // Workers returns the number of slots.
 func (rt *Runtime) Workers() int { return len(rt.slots.all) }
 
@@ -111,6 +121,7 @@ func (rt *Runtime) Workers() int { return len(rt.slots.all) }
 // runtime and returns nil. Later calls of Run return [ErrClosed]; later calls of Close do nothing.
 // It must not be called from a task.
 func (rt *Runtime) Close() error {
+	rt.vet("Close", context.Background())
 	if rt.here() != nil {
 		panic("task: Close inside a task, which it would wait for")
 	}

@@ -117,6 +117,8 @@ func (t *Task) Wait() error {
 // empty undeferred task with these accesses, so it does not wait for the
 // rest of those children, nor for children that do not use the objects. It returns the
 // error of the run if that has failed or was cancelled, else nil.
+//
+// A weak access waits for nothing, as ever; a Reduce access, which would not either, is refused by a panic.
 func (t *Task) WaitOn(accs ...deps.Access) error {
 	s := t.enter("WaitOn")
 	for _, a := range accs {

@@ -161,20 +161,25 @@ func TestWatchdogCycle(t *testing.T) {
 			return nil
 		}, []string{`task "parent 0" .* waits in Wait .*, for task "child 0"`, `task "child 0" .*: waits for Commutative\(0x[0-9a-f]+\) behind task "parent 1"`,
 			`task "parent 1" .* waits in Wait .*, for task "child 1"`, `task "child 1" .*: waits for Commutative\(0x[0-9a-f]+\) behind task "parent 0"`}, true},
-		{"a run that joins itself", func(t *task.Task, _ *sync.WaitGroup) error {
-			itself := make(chan *task.Detached, 1)
-			itself <- t.Runtime().SpawnWith(t.Context(), task.Attrs{Label: "apart"}, func(t *task.Task) error {
+		{"runs that join each other", func(t *task.Task, _ *sync.WaitGroup) error {
+			one, other := make(chan *task.Detached, 1), make(chan *task.Detached, 1)
+			one <- t.Runtime().SpawnWith(t.Context(), task.Attrs{Label: "one"}, func(t *task.Task) error {
 				t.SpawnWith(task.Attrs{Label: "joins"}, func(t *task.Task) error {
 					var d *task.Detached
-					t.Blocking(func() { d = <-itself })
+					t.Blocking(func() { d = <-other })
 					return d.Join(t)
 				}, deps.InOut(&y))
 				return t.WaitOn(deps.In(&y))
 			})
+			other <- t.Runtime().SpawnWith(t.Context(), task.Attrs{Label: "other"}, func(t *task.Task) error {
+				var d *task.Detached
+				t.Blocking(func() { d = <-one })
+				return d.Join(t)
+			})
 			t.SpawnWith(task.Attrs{Label: "keeps the run"}, func(t *task.Task) error { return t.Block() })
 			return nil
-		}, []string{`task "apart" .* waits in an undeferred Spawn at .*, for task "WaitOn"`, `task "WaitOn" .*: waits for In\(0x[0-9a-f]+\) behind task "joins"`,
-			`task "joins" .* waits in Detached.Join .*, for task "apart"`}, false},
+		}, []string{`task "one" .* waits in an undeferred Spawn at .*, for task "WaitOn"`, `task "WaitOn" .*: waits for In\(0x[0-9a-f]+\) behind task "joins"`,
+			`task "joins" .* waits in Detached.Join .*, for task "other"`, `task "other" .* waits in Detached.Join .*, for task "one"`}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := newReports()
