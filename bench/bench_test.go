@@ -177,7 +177,11 @@ func TestUsageErrorsSayWhatIsLegal(t *testing.T) {
 		{[]string{"-run", "nothing"}, "task/chain"},
 		{[]string{"-only", "nobody"}, "channels"},
 		{[]string{"-top", "-1"}, "-top"},
-		{[]string{"chain"}, `unexpected argument "chain"`},
+		{[]string{"chain"}, `unexpected argument "chain": there are the commands taskbench, metg, imb, watching, `},
+		{[]string{"-json", "no/such/folder/rows.json"}, "-json: open no/such/folder/rows.json"},
+		{[]string{"-markdown", "."}, "-markdown: open ."},
+		{[]string{"taskbench", "-cpuprofile", "no/such/folder/cpu"}, "-cpuprofile: open no/such/folder/cpu"},
+		{[]string{"imb", "-json", "no/such/folder/rows.json"}, "-json: open no/such/folder/rows.json"},
 		{[]string{"-nonsense"}, "-h"},
 	} {
 		status, stdout, stderr := runBench(t, nil, c.args...)
@@ -190,10 +194,27 @@ func TestUsageErrorsSayWhatIsLegal(t *testing.T) {
 func TestHelpAndList(t *testing.T) {
 	status, _, stderr := runBench(t, nil, "-h")
 	require.Equal(t, exitOK, status)
-	require.Contains(t, stderr, "-workers")
+	for _, s := range []string{"-workers", "bench taskbench", "bench metg", "bench imb", "bench watching"} {
+		require.Contains(t, stderr, s)
+	}
 	status, stdout, _ := runBench(t, nil, "-list")
 	require.Equal(t, exitOK, status)
 	require.Contains(t, stdout, "task/forkjoin")
+}
+
+// Looking whether a file can be written neither makes it nor changes it.
+func TestOutputsAreLeftAsTheyAre(t *testing.T) {
+	dir := t.TempDir()
+	old, fresh := filepath.Join(dir, "old.json"), filepath.Join(dir, "new.json")
+	require.NoError(t, os.WriteFile(old, []byte("old"), 0o600))
+	for _, f := range []string{old, fresh} {
+		status, _, _ := runBench(t, nil, "-list", "-json", f)
+		require.Equal(t, exitOK, status)
+	}
+	text, err := os.ReadFile(old)
+	require.NoError(t, err)
+	require.Equal(t, "old", string(text))
+	require.NoFileExists(t, fresh)
 }
 
 func TestJSONToStandardOutput(t *testing.T) {

@@ -80,7 +80,7 @@ func commandNames() string {
 	for _, c := range commands {
 		names = append(names, c.name)
 	}
-	return strings.Join(append(names[:len(names):len(names)], imbName), ", ")
+	return strings.Join(append(names, imbName, watchingName), ", ")
 }
 
 // findCommand returns the command that the arguments begin with, and the rest of them.

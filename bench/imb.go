@@ -136,6 +136,9 @@ func parseIMB(args []string, stderr io.Writer) (*imbOptions, error) {
 	if o.Iter < 1 || o.Volume < 1 || o.rounds < 1 || !(seconds > 0) || seconds > 1e6 {
 		errs = append(errs, errors.New("-iter, -vol, -time and -rounds must be more than 0"))
 	}
+	if err := canWrite(o.json); err != nil {
+		errs = append(errs, fmt.Errorf("-json: %w", err))
+	}
 	if o.Sync = sync == 1; sync != 0 && sync != 1 {
 		errs = append(errs, fmt.Errorf("-sync %d: it must be 0 or 1", sync))
 	}

@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"weft/bench/internal/cpuprof"
 	"weft/bench/internal/harness"
@@ -37,8 +38,9 @@ const (
 var peers embed.FS
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
+	// SIGTERM as well: what is built lies in the temporary directory.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	os.Exit(bench(ctx, os.Args[1:], nil, os.Stdout, os.Stderr))
 }
 

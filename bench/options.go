@@ -8,6 +8,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"regexp"
 	"runtime"
 	"slices"
@@ -48,6 +50,7 @@ const usage = `usage: go run ./bench [options]
        go run ./bench taskbench [options]    one graph of Task Bench
        go run ./bench metg [options]         its minimum effective task granularity
        go run ./bench imb [options]          messages, in the layout of the Intel MPI Benchmarks
+       go run ./bench watching [options]     what statistics, a profile and a timeline cost
 
 Measures weft and its peers in turn (peer, weft, peer, weft, …) and prints, for every row, the median, minimum and maximum of
 its samples, and weft's median over the peer's. One unrecorded sample of each warms up. Every sample checks its
@@ -93,7 +96,30 @@ func (o *measuring) check() error {
 	if o.minTime < 0 || o.budget < 0 {
 		errs = append(errs, errors.New("-mintime and -budget: a duration must not be negative"))
 	}
+	for _, f := range []struct{ option, file string }{{"-json", o.json}, {"-markdown", o.markdown}, {"-cpuprofile", o.cpuProfile}} {
+		if err := canWrite(f.file); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", f.option, err))
+		}
+	}
 	return errors.Join(errs...)
+}
+
+// canWrite reports why a file that is to be written at the end cannot be; minutes of measuring would be lost. It leaves the file as it is.
+func canWrite(file string) error {
+	if file == "" || file == "-" {
+		return nil
+	}
+	_, err := os.Lstat(file)
+	isNew := errors.Is(err, fs.ErrNotExist)
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	err = f.Close()
+	if isNew {
+		err = errors.Join(err, os.Remove(file))
+	}
+	return err
 }
 
 // config says what is measured, but for what the main command can choose.
