@@ -23,7 +23,13 @@ func (t *Task) admitSlowly(f *deps.Flow, rt *Runtime) bool {
 	case t.flags&flagOnReady != 0:
 		return true
 	case t.Exclusive():
-		return t.Acquire(f)
+		r := t.watched()
+		r.wantsObjects(true) // before, since t may be somebody else's afterwards
+		ok := t.Acquire(f)
+		if ok {
+			r.wantsObjects(false)
+		}
+		return ok
 	case t.run.rt != rt: // who had the object is not of t's runtime
 		t.run.rt.readyOff(t)
 		return false

@@ -31,6 +31,7 @@ type seen struct {
 	waits   waiting
 	events  []watchEvent
 	given   []deps.Access
+	wants   bool
 	parent  int // index; -1 if there is none
 	behind  []behind
 
@@ -101,7 +102,7 @@ func (x *seen) look() bool {
 		return false
 	}
 	x.state, x.since, x.version, x.waits = r.state, r.since, r.version, r.waits
-	x.events, x.given = nil, slices.Clone(r.given)
+	x.events, x.given, x.wants = nil, slices.Clone(r.given), r.wants
 	for _, e := range r.events {
 		x.events = append(x.events, *e)
 	}
@@ -208,10 +209,11 @@ func (p *snapshot) user(k int, a deps.Access) int {
 func (p *snapshot) holder(i int, a deps.Access) int {
 	for k := range p.seen {
 		x := &p.seen[k]
-		if x.state == stateSpawned || x.state == stateResting || x.state == stateGiven || p.isUnder(i, k) {
+		if x.state == stateSpawned || x.state == stateResting || x.state == stateGiven {
 			continue
 		}
 		if own, ok := x.rec.declares(a); ok && own.Mode() == deps.ModeCommutative && !own.IsWeak() &&
+			(!p.isUnder(i, k) || p.wantsJust(i, a) && own == a) &&
 			!slices.ContainsFunc(x.given, func(g deps.Access) bool { return g.Meets(a) }) {
 			return k
 		}
@@ -219,7 +221,18 @@ func (p *snapshot) holder(i int, a deps.Access) int {
 	return -1
 }
 
-// isUnder reports whether task i is k, or descends from it: who has an object has it for its descendants.
+// wantsJust reports whether a is the object that task i waits for, of those that it takes. Who has an object has it for its descendants, but
+// not for one whose parent does not declare it: that one waits for its own ancestor.
+func (p *snapshot) wantsJust(i int, a deps.Access) bool {
+	for _, x := range p.seen[i].rec.accs {
+		if x != a && x.Mode() == deps.ModeCommutative && !x.IsWeak() {
+			return false
+		}
+	}
+	return p.seen[i].wants
+}
+
+// isUnder reports whether task i is k, or descends from it.
 func (p *snapshot) isUnder(i, k int) bool {
 	for i >= 0 && i != k {
 		i = p.seen[i].parent

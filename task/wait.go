@@ -71,8 +71,10 @@ func (t *Task) goexit() {
 // cancelled, else nil.
 func (t *Task) Wait() error {
 	s := t.enter("Wait")
+	var over func()
 	if t.flags&flagLongSpawn != 0 {
 		s = t.combineAll()
+		over = t.waitsFor(waiting{op: opWait}) // also while descendants run on top of t, which may be stuck there
 	}
 	for {
 		left := t.spawned + t.count.Load()
@@ -96,7 +98,6 @@ func (t *Task) Wait() error {
 			s.settle(false)
 			continue
 		}
-		over := t.waitsFor(waiting{op: opWait})
 		t.prepare()
 		t.phase = phaseWait
 		if t.count.Add(t.spawned) != 0 {
@@ -106,8 +107,10 @@ func (t *Task) Wait() error {
 		}
 		t.phase = phaseBody
 		t.spawned = 0
-		over()
 		break
+	}
+	if over != nil {
+		over()
 	}
 	t.lintWaited()
 	return t.run.cause()

@@ -161,6 +161,18 @@ func TestWatchdogCycle(t *testing.T) {
 			return nil
 		}, []string{`task "parent 0" .* waits in Wait .*, for task "child 0"`, `task "child 0" .*: waits for Commutative\(0x[0-9a-f]+\) behind task "parent 1"`,
 			`task "parent 1" .* waits in Wait .*, for task "child 1"`, `task "child 1" .*: waits for Commutative\(0x[0-9a-f]+\) behind task "parent 0"`}, true},
+		{"an object of an ancestor, past a parent that does not declare it", func(t *task.Task, _ *sync.WaitGroup) error {
+			z := new(int) // not x: it is held for ever
+			t.SpawnWith(task.Attrs{Label: "holder"}, func(t *task.Task) error {
+				t.SpawnWith(task.Attrs{Label: "parent"}, func(t *task.Task) error {
+					t.SpawnWith(task.Attrs{Label: "wants"}, func(*task.Task) error { return nil }, deps.Commutative(z))
+					return t.Wait()
+				})
+				return t.Wait()
+			}, deps.Commutative(z))
+			return nil
+		}, []string{`task "holder" .* waits in Wait .*, for task "parent"`, `task "parent" .* waits in Wait .*, for task "wants"`,
+			`task "wants" .*: waits for Commutative\(0x[0-9a-f]+\) behind task "holder"`}, true},
 		{"runs that join each other", func(t *task.Task, _ *sync.WaitGroup) error {
 			one, other := make(chan *task.Detached, 1), make(chan *task.Detached, 1)
 			one <- t.Runtime().SpawnWith(t.Context(), task.Attrs{Label: "one"}, func(t *task.Task) error {

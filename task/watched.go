@@ -41,6 +41,7 @@ type watched struct {
 	waits   waiting       // of stateWaiting. +checklocks:mu
 	events  []*watchEvent // pending. +checklocks:mu
 	given   []deps.Access // by Release. +checklocks:mu
+	wants   bool          // of stateSpawned: its objects are being taken, or it waits for them. +checklocks:mu
 
 	// Guarded by home.mu.
 	prev, next *watched
@@ -157,7 +158,18 @@ func (r *watched) set(s watchState) {
 func (r *watched) setLocked(s watchState) {
 	r.state, r.since = s, time.Now()
 	r.version++
-	r.waits = waiting{}
+	r.waits, r.wants = waiting{}, false
+}
+
+// wantsObjects notes that r's task is about to take the objects of its Commutative accesses, or has taken them.
+func (r *watched) wantsObjects(yes bool) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wants = yes
+	r.version++
 }
 
 // looksAt tells the tools that keep records of tasks about c, a new child of t on slot s. Precondition: c has its attributes, and
