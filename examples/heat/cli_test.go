@@ -204,6 +204,19 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 	}
 }
 
+// A result that nobody gets is not a success.
+func TestResultThatCannotBeWritten(t *testing.T) {
+	newTestDir(t)
+	out, in, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, out.Close())
+	defer in.Close()
+	var stderr bytes.Buffer
+	status := command(t.Context(), strings.Fields("-size 16 -t 2 -nam-freq 0"), in, &stderr)
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr.String(), "broken pipe")
+}
+
 // Who only looks leaves nothing behind.
 func TestViewMakesNoStore(t *testing.T) {
 	newTestDir(t)

@@ -138,7 +138,9 @@ func (h *heat) run(ctx context.Context, stdout, stderr io.Writer, body func(*com
 	err = comm.Main(ctx, comm.Config{Ranks: cfg.Layout.Ranks, Trace: h.watch.source()}, body)
 	end()
 	if h.elapsed > 0 {
-		_, _ = fmt.Fprintln(stdout, resultLine(cfg, threads, h.elapsed))
+		if _, e := fmt.Fprintln(stdout, resultLine(cfg, threads, h.elapsed)); err == nil {
+			err = e
+		}
 		if h.watch != nil && h.runtime != nil {
 			_ = h.runtime.Close() // so that all has been told
 		}

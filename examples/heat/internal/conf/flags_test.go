@@ -105,6 +105,7 @@ func TestUsageErrorsNameWhatIsLegal(t *testing.T) {
 		"-variant mpi3":                 `invalid value "mpi3" for flag -variant: legal is itampi, tampirma, mpi`,
 		"-kernel fast":                  `legal is rows8, row, naive`,
 		"-rows 5":                       "-rows and -cols go together",
+		"-rows 5 -cols 6 -size 7":       "-size 7 is for a square matrix, and -rows 5 -cols 6 say otherwise",
 		"-size 12 -bs 1 -wins 5":        "-wins is 5, but the 12 column blocks must divide evenly over the windows: legal is 1, 2, 3, 4, 6, 12",
 		"-size 8 -bs 8 -wins 2":         "legal is 1",
 		"-gif x -nam-freq 0":            "-gif needs snapshots",

@@ -158,6 +158,9 @@ func (f *raw) layout(r *Run) (grid.Layout, error) {
 	if f.given["rows"] != f.given["cols"] && !f.given["size"] {
 		return grid.Layout{}, usage("-rows and -cols go together: give both, or -size N for a square matrix")
 	}
+	if f.given["rows"] && f.given["cols"] && f.given["size"] {
+		return grid.Layout{}, usage("-size %d is for a square matrix, and -rows %d -cols %d say otherwise: leave one of the two out", f.size, f.rows, f.cols)
+	}
 	if f.given["rows"] {
 		rows = f.rows
 	}
