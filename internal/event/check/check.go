@@ -73,12 +73,6 @@ func New(o Options) *Checker {
 	return &Checker{opt: o, tasks: map[key]*task{}, gone: map[key]uint64{}, failed: map[key]bool{}, slots: map[slotKey]*slot{}, requests: map[key]*request{}, under: map[replay.Message]int{}, windows: map[windowKey]*window{}}
 }
 
-// Partial reports whether the checker knows that events are missing.
-func (c *Checker) Partial() bool { return c.opt.Partial }
-
-// Seen returns how many events there were.
-func (c *Checker) Seen() int { return c.seen }
-
 // Event takes the next event.
 func (c *Checker) Event(e *replay.Event) {
 	if c.seen++; c.seen == 1 {
