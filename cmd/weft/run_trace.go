@@ -37,6 +37,9 @@ func traceJob(spec *job.Spec, file string) (*jobTrace, error) {
 	if st, err := os.Stat(filepath.Dir(abs)); err != nil || !st.IsDir() {
 		return nil, usageError{fmt.Errorf("-trace %s: there is no directory %s", file, filepath.Dir(abs))}
 	}
+	if st, err := os.Stat(abs); err == nil && st.IsDir() {
+		return nil, usageError{fmt.Errorf("-trace %s: it is a directory; legal is the name of a file, such as %s", file, filepath.Join(file, "run.json"))}
+	}
 	j, recording := &jobTrace{}, abs
 	if strings.HasSuffix(abs, timelineSuffix) {
 		j.timeline = abs

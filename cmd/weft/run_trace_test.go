@@ -195,6 +195,9 @@ func TestRunTracesWhatCanBe(t *testing.T) {
 	r = self(t, "", "run", "-trace", filepath.Join(dir, "none", "run.json"), "true")
 	require.Equal(t, exitUsage, r.status)
 	require.Contains(t, r.errOut, "there is no directory "+filepath.Join(dir, "none"))
+	r = self(t, "", "run", "-trace", dir, "true")
+	require.Equal(t, exitUsage, r.status)
+	require.Contains(t, r.errOut, "-trace "+dir+": it is a directory; legal is the name of a file, such as "+filepath.Join(dir, "run.json"))
 
 	for _, row := range []struct {
 		args []string
