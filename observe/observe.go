@@ -40,7 +40,8 @@ type Config struct {
 	// slot. What has no room is lost, and every output says so.
 	Ring int
 
-	// File, if it is not empty, gets the recording, too, with all events: see trace.Options.File.
+	// File, if it is not empty, gets the recording, too, with all events: see trace.Options.File. Empty means the file that the environment variable WEFT_TRACE
+	// names, if it does: then all tasks are looked at, whatever Sample is.
 	File string
 }
 
@@ -73,25 +74,35 @@ func New(cfg Config) (*Observer, error) {
 	}
 	c := collect.Config{Graph: cfg.Graph}
 	o := &Observer{cfg: cfg, collector: collect.New(c), start: time.Now()}
-	if cfg.Sample == 0 && cfg.File == "" {
-		cfg.Sample = event.Adaptive
-	}
 	opt := event.Options{Ring: cfg.Ring, Sample: cfg.Sample, Eager: cfg.Graph > 0, Annotate: cfg.Annotate, Stacks: cfg.Stacks, Wants: c.Wants(), Sinks: []event.Sink{o.collector}}
 	if err := opt.Check(); err != nil { // before a file is made
 		return nil, fmt.Errorf("observe: %w", err)
 	}
-	if cfg.File != "" {
-		file, err := output.Create(cfg.File)
-		if err != nil {
-			return nil, fmt.Errorf("observe: %w", err)
-		}
-		opt.Wants, opt.Sinks = event.All, append(opt.Sinks, file)
+	file, adopt, err := fileOf(cfg.File)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("observe: %w", err)
+	case file != nil:
+		opt.Wants, opt.Sample, opt.Sinks = event.All, 1, append(opt.Sinks, file)
+	case cfg.Sample == 0:
+		opt.Sample = event.Adaptive
 	}
-	var err error
 	if o.recorder, err = event.New(opt); err != nil {
 		return nil, fmt.Errorf("observe: %w", err)
 	}
+	if adopt != nil {
+		adopt(o.recorder)
+	}
 	return o, nil
+}
+
+// fileOf returns the sink of the file that is wanted, or of the one that the environment names; nil for none.
+func fileOf(name string) (event.Sink, func(*event.Recorder), error) {
+	if name == "" {
+		return output.EnvironmentSink()
+	}
+	s, err := output.Create(name)
+	return s, nil, err
 }
 
 // Recorder is what task.Config.Trace and comm.Config.Trace take.

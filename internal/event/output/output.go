@@ -172,17 +172,53 @@ func (l *loud) Idle() error { return l.say(l.Sink.Idle()) }
 // Close is a sink's.
 func (l *loud) Close() error { return l.say(l.Sink.Close()) }
 
-var fromEnvironment = sync.OnceValues(func() (*event.Recorder, error) {
-	file := os.Getenv(EnvFile)
-	if file == "" {
-		return nil, nil
-	}
-	rec, err := openLoud(file, os.Stderr)
-	if err != nil {
-		return nil, fmt.Errorf("environment variable %s is %q: %w; legal are names of files that can be written", EnvFile, file, err)
-	}
-	return rec, nil
-})
+// environment is the recording that the environment asks for: one for the process.
+var environment struct {
+	mu    sync.Mutex
+	taken bool            // the file is open, or cannot be. +checklocks:mu
+	rec   *event.Recorder // +checklocks:mu
+	err   error           // +checklocks:mu
+}
 
 // FromEnvironment returns the recording that the environment asks for, one for the process; nil if it does not.
-func FromEnvironment() (*event.Recorder, error) { return fromEnvironment() }
+func FromEnvironment() (*event.Recorder, error) {
+	e := &environment
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if file := os.Getenv(EnvFile); !e.taken && file != "" {
+		e.rec, e.err = openLoud(file, os.Stderr)
+		e.err = named(file, e.err)
+	}
+	e.taken = true
+	return e.rec, e.err
+}
+
+// EnvironmentSink is for who makes a recording with sinks of its own: it returns that of the file which the environment names, and what is to be called with the recording,
+// which is then FromEnvironment's as well. The sink is nil if the environment names no file, or something records to it already.
+func EnvironmentSink() (event.Sink, func(*event.Recorder), error) {
+	e := &environment
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	file := os.Getenv(EnvFile)
+	if e.taken || file == "" {
+		return nil, nil, nil
+	}
+	s, err := Create(file)
+	if err != nil {
+		return nil, nil, named(file, err)
+	}
+	e.taken = true
+	return &loud{Sink: s, file: file, out: os.Stderr}, func(rec *event.Recorder) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.rec = rec
+	}, nil
+}
+
+// named says which variable an error is due to.
+func named(file string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("environment variable %s is %q: %w; legal are names of files that can be written", EnvFile, file, err)
+}
