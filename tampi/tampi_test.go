@@ -282,6 +282,43 @@ func TestErrors(t *testing.T) {
 }
 
 // A run that ends early does not leave its tasks in a Recv that nobody answers.
+type program struct{}
+
+func (program) rank(*task.Task) error { panic("of a method") }
+
+// The error of a rank's main task names the program's function, with and without traced spawns, also as the others see it.
+func TestMainTasksAreNamed(t *testing.T) {
+	for _, traced := range []bool{false, true} {
+		rt := task.New(task.Config{Workers: 2, TraceSpawns: traced})
+		for what, main := range map[string]func(*task.Task) error{
+			"tampi_test.go:": func(*task.Task) error { return errors.New("planted") },
+			"TestMainTasksAreNamed.func2)": func(t *task.Task) error {
+				panic(errors.New("planted"))
+			},
+			"program.rank": program{}.rank,
+		} {
+			var seen error
+			err := comm.Run(t.Context(), comm.Config{Ranks: 2}, func(c *comm.Comm) error {
+				if c.Rank() == 1 {
+					return tampi.Run(rt, c, main)
+				}
+				seen = c.Barrier()
+				return seen
+			})
+			var re *comm.RankError
+			require.ErrorAs(t, err, &re)
+			require.Equal(t, 1, re.Rank)
+			for _, err := range []error{err, seen} {
+				var te *task.Error
+				require.ErrorAs(t, err, &te, "%v", err)
+				require.Contains(t, te.Site, what)
+				require.NotContains(t, te.Site, "tampi/run.go")
+			}
+		}
+		require.NoError(t, rt.Close())
+	}
+}
+
 func TestRunEndsWhileTasksWait(t *testing.T) {
 	boom := errors.New("boom")
 	err := ranks(t, 2, 2, func(t *task.Task, c *comm.Comm) error {
