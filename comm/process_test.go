@@ -8,6 +8,7 @@ package comm
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -34,6 +35,7 @@ const (
 var roles = map[string]func() error{
 	"resilient": resilientRole,
 	"stuck":     stuckRole,
+	"boards":    boardsRole,
 	"meeting":   meetingRole,
 }
 
@@ -223,5 +225,38 @@ func TestDeadlockOfProcesses(t *testing.T) {
 	require.Contains(t, errOut, "deadlock: all ranks wait")
 	require.Regexp(t, `rank 0 waits in Recv at \S*process_test\.go:\d+, for: Recv from rank 1, tag 5,`, errOut)
 	require.Regexp(t, `rank 1 waits in Send at \S*process_test\.go:\d+, for: Send of 524288 bytes to rank 0, tag 6,`, errOut)
+	require.Regexp(t, `rank 2 waits in the end of its function`, errOut)
+}
+
+// boardsRole is a deadlock of three ranks, two of which sleep at boards, one in a large reduction, and one has returned.
+func boardsRole() error {
+	return Main(context.Background(), Config{}, func(c *Comm) error {
+		d, err := c.Dup()
+		if err != nil {
+			return err
+		}
+		if err := c.Barrier(); err != nil {
+			return err
+		}
+		if c.board == nil || d.board == nil {
+			return errors.New("there is no board")
+		}
+		switch c.Rank() {
+		case 0:
+			return c.Barrier()
+		case 1:
+			return d.Allreduce(Of(make([]int, 1<<14)), Of(make([]int, 1<<14)), Sum)
+		}
+		return nil
+	})
+}
+
+// Who sleeps at a board waits like any other: what would wake it is a frame.
+func TestDeadlockAtBoards(t *testing.T) {
+	status, out, errOut := start(t, "boards", 3, job.Spec{Timeout: 20 * time.Second})
+	require.Equal(t, launch.StatusDeadlock, status, errOut)
+	require.Empty(t, out)
+	require.Regexp(t, `rank 0 waits in Barrier at \S*process_test\.go:\d+, for: rank 1 in barrier number 3,`, errOut)
+	require.Regexp(t, `rank 1 waits in Allreduce at \S*process_test\.go:\d+, for: rank 0 in allreduce \(sum\) number 1,`, errOut)
 	require.Regexp(t, `rank 2 waits in the end of its function`, errOut)
 }

@@ -483,7 +483,7 @@ func goroutineHead(g string) (id uint64, state string) {
 }
 
 // parked are the functions in which a goroutine waits for an operation of this package to be completed by another rank.
-var parked = []string{"(*proc).await", "(*sought).await", "(*Request).park", "WaitAny", "(*hub).run"}
+var parked = []string{"(*proc).await", "(*sought).await", "(*Request).park", "WaitAny", "(*hub).run", "token.take"}
 
 const here = "weft/comm."
 
