@@ -8,13 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 
 	"weft/internal/fabric"
 	"weft/internal/launch"
 	"weft/internal/processors"
 )
 
-// EnvSpare is the environment variable that gives Go one processor more in a rank that weft run has started, 0 or 1.
+// EnvSpare is the environment variable that gives Go one processor more in a rank that is a process, 0 or 1.
 const EnvSpare = "WEFT_SPARE"
 
 // wrapEndpoint lets tests have a started rank die at a frame of their choice.
@@ -28,11 +29,6 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 	cfg.Ranks = place.Ranks
 	if _, err := cfg.validate(); err != nil {
 		return runError(err)
-	}
-	switch s := os.Getenv(EnvSpare); s {
-	case "", "0", "1":
-	default:
-		return runError(fmt.Errorf("%w: %s=%q; it must be 0 or 1", ErrConfig, EnvSpare, s))
 	}
 	client, err := place.Join(ctx)
 	if err != nil {
@@ -79,11 +75,7 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 			w.procs[place.Rank].ballots.finish(leaving, nil)
 		}
 	})
-	if os.Getenv(EnvSpare) == "1" {
-		processors.Spare()
-	}
-	err = w.run(ctx, body)
-	processors.Return()
+	err = w.runSpared(ctx, body)
 	// Whatever the run came to, it is over for this rank, and its exit status is the program's to choose.
 	if w.deaths.joined() != nil {
 		return err // in the eyes of the launcher too, whatever the exit status: this rank dies
@@ -92,6 +84,36 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 		err = runError(left)
 	}
 	return err
+}
+
+// runSpared is run for the one rank of this process.
+func (w *world) runSpared(ctx context.Context, body func(c *Comm) error) error {
+	if w.cfg.spare {
+		processors.Spare()
+		defer processors.Return()
+	}
+	return w.run(ctx, body)
+}
+
+// spareFromEnv reads EnvSpare.
+func spareFromEnv() (bool, error) {
+	s := os.Getenv(EnvSpare)
+	if s != "" && s != "0" && s != "1" {
+		return false, fmt.Errorf("%w: %s=%q; it must be 0 or 1", ErrConfig, EnvSpare, s)
+	}
+	return s == "1", nil
+}
+
+// rankRuns is set while a Main runs that is this process's rank.
+var rankRuns atomic.Bool
+
+// asRank calls f, which is Main of a process that was started as a rank, unless another one is under way.
+func asRank(f func() error) error {
+	if !rankRuns.CompareAndSwap(false, true) {
+		return runError(fmt.Errorf("%w: Main is called while it runs in this process, which was started as one rank; Run makes ranks in the process", ErrConfig))
+	}
+	defer rankRuns.Store(false)
+	return f()
 }
 
 // meetingOf is how a rank finds the others by its launcher.

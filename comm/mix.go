@@ -5,11 +5,13 @@ package comm
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
+	"time"
 
 	"weft/internal/fabric"
 	"weft/internal/fabric/inproc"
@@ -66,6 +68,11 @@ func connect(ctx context.Context, m *meeting, stats *statistics) (_ fabric.Endpo
 	}
 	if err := CheckSingleCopy(os.Getenv(EnvSingleCopy)); err != nil {
 		return nil, err
+	}
+	if wishes[tcpName] > 0 {
+		if _, err := tcpFromEnv(os.Getenv); err != nil { // though no rank may need it
+			return nil, err
+		}
 	}
 	if m.size == 1 {
 		eps, err := inproc.New(1)
@@ -205,15 +212,7 @@ const tcpName = "tcp"
 var tcpProvider = provider{
 	name: tcpName, connects: "processes",
 	open: func(m *meeting) (opened, error) {
-		retry, err := retries(os.Getenv(tcp.EnvRetry))
-		if err != nil {
-			return opened{}, err
-		}
-		deadAfter, err := vigil.FromEnv(os.Getenv)
-		if err != nil {
-			return opened{}, fmt.Errorf("%w: %w", ErrConfig, err)
-		}
-		secure, err := tcp.TLSFromEnv(os.Getenv)
+		set, err := tcpFromEnv(os.Getenv)
 		if err != nil {
 			return opened{}, err
 		}
@@ -221,7 +220,7 @@ var tcpProvider = provider{
 		served := make([]bool, m.size)
 		met := make(chan struct{})
 		ep, err := tcp.New(tcp.Config{
-			Rank: m.rank, Size: m.size, Secret: m.secret, Everywhere: m.spread, Networks: os.Getenv(tcp.EnvNetwork), Retry: retry, TLS: secure, DeadAfter: deadAfter,
+			Rank: m.rank, Size: m.size, Secret: m.secret, Everywhere: m.spread, Networks: os.Getenv(tcp.EnvNetwork), Retry: set.retry, TLS: set.secure, DeadAfter: set.deadAfter,
 			Serves: func(rank int) bool { return served[rank] },
 			Lookup: func(ctx context.Context, rank int) (string, error) {
 				select {
@@ -253,6 +252,32 @@ var tcpProvider = provider{
 	trial: func() (fabric.Endpoint, error) {
 		return tcp.New(tcp.Config{Size: 1, Secret: make([]byte, 32), Networks: os.Getenv(tcp.EnvNetwork)}) // nobody else is to know it
 	},
+}
+
+// tcpSettings are what the environment says of TCP, but for the networks, of which a machine needs to have those that it uses.
+type tcpSettings struct {
+	retry     int
+	deadAfter time.Duration
+	secure    *tls.Config // nil: connections are not encrypted
+}
+
+func tcpFromEnv(getenv func(string) string) (s tcpSettings, err error) {
+	if s.retry, err = retries(getenv(tcp.EnvRetry)); err != nil {
+		return s, err
+	}
+	if s.deadAfter, err = vigil.FromEnv(getenv); err != nil {
+		return s, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	if s.secure, err = tcp.TLSFromEnv(getenv); err != nil {
+		return s, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return s, nil
+}
+
+// CheckRetry says what is wrong with a value of PSP_RETRY.
+func CheckRetry(value string) error {
+	_, err := retries(value)
+	return err
 }
 
 // retries reads PSP_RETRY.

@@ -5,6 +5,7 @@ package comm
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"sync"
 	"testing"
@@ -141,4 +142,25 @@ func TestConnectRefuses(t *testing.T) {
 	t.Setenv(vigil.Env, "1s")
 	_, errs = connectAll(t, "ab")
 	require.ErrorContains(t, errs[1], `WEFT_DEAD_AFTER="1s"; it is how long a vanished machine goes unnoticed, a time from 2s to 1h0m0s`)
+}
+
+// What is said of TCP is wrong even where all ranks have something better.
+func TestConnectChecksTCP(t *testing.T) {
+	for name, wrong := range map[string]string{tcp.EnvRetry: "5000", vigil.Env: "1s", tcp.EnvCert: "/there/is/none.pem"} {
+		for _, nodes := range []string{"aa", "a"} {
+			t.Run(name+" "+nodes, func(t *testing.T) {
+				t.Setenv(name, wrong)
+				_, errs := connectAll(t, nodes)
+				for _, err := range errs {
+					require.ErrorIs(t, err, ErrConfig)
+					require.ErrorContains(t, err, fmt.Sprintf("%s=%q", name, wrong))
+				}
+				t.Setenv(mux.Env(tcpName), "0") // nobody reads it then
+				_, errs = connectAll(t, nodes)
+				for _, err := range errs {
+					require.NoError(t, err)
+				}
+			})
+		}
+	}
 }

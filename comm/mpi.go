@@ -93,7 +93,7 @@ func runMPI(ctx context.Context, cfg Config, process *mpi.Process, body func(c *
 	}
 	w := newWorld(ctx, cfg, []fabric.Endpoint{ep})
 	w.together = together
-	err = w.run(ctx, body)
+	err = w.runSpared(ctx, body)
 	return errors.Join(err, opened.Close()) // it is not among those of the run if it is not to be used
 }
 

@@ -7,7 +7,10 @@ package comm
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,6 +24,7 @@ import (
 // those runs that have as many. Only tests whose ranks need no common memory can do that.
 const (
 	envMPIJob   = "WEFT_TEST_MPI_JOB"
+	envMPIOdd   = "WEFT_TEST_MPI_ODD" // a setting that only rank 1 has
 	mpiJobRanks = 4
 	mpiJobTests = "^(TestCollectives|TestUserOperatorInRankOrder|TestStridedCollectives|TestManyCollectivesAtOnce|TestSplit|TestJobProgram)$"
 )
@@ -28,8 +32,15 @@ const (
 var mpiJob *mpi.Process
 
 func TestMain(m *testing.M) {
-	if os.Getenv(envMPIJob) == "" {
+	switch os.Getenv(envMPIJob) {
+	case "":
 		os.Exit(m.Run())
+	case "main":
+		if err := mpiMain(); err != nil {
+			println(err.Error())
+			os.Exit(3)
+		}
+		os.Exit(0)
 	}
 	l, err := mpi.Detect()
 	if err == nil {
@@ -78,6 +89,44 @@ func TestOverMPI(t *testing.T) {
 	out, err := mpitest.Run(t, mpi.Version(), mpiJobRanks, []string{os.Args[0], "-test.run=" + mpiJobTests, "-test.v", "-test.failfast", "-test.timeout=90s"}, envMPIJob+"=1")
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, out, "--- PASS: TestCollectives")
+}
+
+// mpiMain is a program that mpirun has started. Rank 1 may have another setting than the others.
+func mpiMain() error {
+	rank, _, _, err := Launched()
+	if err != nil {
+		return err
+	}
+	if name, value, ok := strings.Cut(os.Getenv(envMPIOdd), "="); ok && rank == 1 {
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	ctx, before := context.Background(), runtime.GOMAXPROCS(0)
+	return Main(ctx, Config{}, func(c *Comm) error {
+		if err := c.Barrier(); err != nil {
+			return err
+		}
+		fmt.Printf("%d to spare, %v\n", runtime.GOMAXPROCS(0)-before, Main(ctx, Config{}, nil))
+		return nil
+	})
+}
+
+// What a rank asks for by its environment it gets under mpirun too, and Main is not called twice at once.
+func TestMainUnderMPIRun(t *testing.T) {
+	t.Setenv("GOMAXPROCS", "")
+	out, err := mpitest.Run(t, mpi.Version(), 2, []string{os.Args[0]}, envMPIJob+"=main", EnvSpare+"=1")
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, 2, strings.Count(out, "1 to spare, comm: run: bad configuration: Main is called while it runs in this process"), "%s", out)
+}
+
+// What is wrong at one rank, and at none else, ends the job with that reason: nobody waits for the others.
+func TestOddRankUnderMPIRun(t *testing.T) {
+	for name, wrong := range map[string]string{EnvSpare: "yes", mpi.EnvSleep: "5h"} {
+		out, err := mpitest.Run(t, mpi.Version(), 2, []string{os.Args[0]}, envMPIJob+"=main", envMPIOdd+"="+name+"="+wrong)
+		require.Error(t, err, "%s", out)
+		require.Contains(t, out, fmt.Sprintf("%s=%q; it", name, wrong))
+	}
 }
 
 // The large messages of this test go from memory to memory by MPI, in both directions at once and from strided memory.

@@ -47,6 +47,8 @@ type Config struct {
 	blame  func(cause error, certain bool) // see world; set by boot
 	chosen chosen                          // algorithms of collectives; set by validate
 
+	spare bool // EnvSpare; set by validate
+
 	stats *statistics // what is to be counted; set by validate, nil: nothing
 }
 
@@ -66,13 +68,13 @@ func Main(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 	case err != nil:
 		return runError(err)
 	case place != nil:
-		return boot(ctx, cfg, place, body)
+		return asRank(func() error { return boot(ctx, cfg, place, body) })
 	}
 	switch started, err := detectMPI(); {
 	case err != nil:
 		return runError(err)
 	case started != nil:
-		return bootMPI(ctx, cfg, body)
+		return asRank(func() error { return bootMPI(ctx, cfg, body) })
 	}
 	return Run(ctx, cfg, body)
 }
@@ -211,11 +213,10 @@ func (cfg *Config) validate() (int, error) {
 	case n == 0:
 		n = 1
 		if s := os.Getenv(EnvRanks); s != "" {
-			v, err := strconv.Atoi(s)
-			if err != nil || v < 1 || v > maxRanks {
-				return 0, fmt.Errorf("%w: %s=%q; it must be a number of ranks, 1 to %d", ErrConfig, EnvRanks, s, maxRanks)
+			if err := CheckRanks(s); err != nil {
+				return 0, err
 			}
-			n = v
+			n, _ = strconv.Atoi(s)
 		}
 	}
 	var err error
@@ -236,6 +237,9 @@ func (cfg *Config) validate() (int, error) {
 		}
 		cfg.Survive = s == "1"
 	}
+	if cfg.spare, err = spareFromEnv(); err != nil {
+		return 0, err
+	}
 	if cfg.Trace == nil {
 		if cfg.Trace, err = output.FromEnvironment(); err != nil {
 			return 0, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -245,6 +249,15 @@ func (cfg *Config) validate() (int, error) {
 		cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	return n, nil
+}
+
+// CheckRanks says what is wrong with a value of EnvRanks.
+func CheckRanks(value string) error {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 || n > maxRanks {
+		return fmt.Errorf("%w: %s=%q; it must be a number of ranks, 1 to %d", ErrConfig, EnvRanks, value, maxRanks)
+	}
+	return nil
 }
 
 // runRank runs one body and makes a panic an error.

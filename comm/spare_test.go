@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,7 +18,23 @@ import (
 	"weft/internal/processors"
 )
 
-func init() { roles["spare"] = spareRole }
+func init() { roles["spare"], roles["nested"] = spareRole, nestedRole }
+
+// nestedRole calls Main where it runs. Ranks in the process are another matter.
+func nestedRole() error {
+	ctx := context.Background()
+	return Main(ctx, Config{}, func(c *Comm) error {
+		fmt.Println(Main(ctx, Config{}, func(*Comm) error { return nil }))
+		return Run(ctx, Config{Ranks: 2}, (*Comm).Barrier)
+	})
+}
+
+// A process that is a rank is so once at a time, and says so: among ranks of MPI a second time would wait for the others.
+func TestNestedMain(t *testing.T) {
+	status, out, errOut := start(t, "nested", 2, job.Spec{})
+	require.Equal(t, 0, status, errOut)
+	require.Equal(t, 2, strings.Count(out, "Main is called while it runs in this process, which was started as one rank"), out)
+}
 
 func spareRole() error {
 	before := runtime.GOMAXPROCS(0)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -39,11 +40,11 @@ type variable struct {
 }
 
 var variables = []variable{
-	{comm.EnvRanks, "ranks of a program that does not say how many", func() string { return "1" }, atLeast(1)},
+	{comm.EnvRanks, "ranks of a program that does not say how many", func() string { return "1" }, comm.CheckRanks},
 	{comm.EnvSurvive, "1: the other ranks go on when one dies", func() string { return "0" }, onOff},
 	{comm.EnvSpare, "1: a rank has a processor of Go's to spare for what comes while it computes", func() string { return "0" }, onOff},
-	{task.EnvWorkers, "slots of a task runtime that does not say how many", func() string { return strconv.Itoa(task.DefaultWorkers()) }, atLeast(1)},
-	{task.EnvWindow, "live tasks of a runtime before spawning waits", func() string { return strconv.Itoa(task.DefaultWindow) }, atLeast(2)},
+	{task.EnvWorkers, "slots of a task runtime that does not say how many", func() string { return strconv.Itoa(task.DefaultWorkers()) }, within(1, 4096)},
+	{task.EnvWindow, "live tasks of a runtime before spawning waits", func() string { return strconv.Itoa(task.DefaultWindow) }, within(2, 1<<30)},
 	{task.EnvDebug, "1: look for accesses that are declared wrongly", func() string { return "0" }, onOff},
 	{task.EnvLint, "1: show the race detector the declared order; weft lint sets it", func() string { return "0" }, onOff},
 	{task.EnvWatchdog, "report tasks that wait for so long", func() string { return "0" }, task.CheckWatchdog},
@@ -51,7 +52,7 @@ var variables = []variable{
 	{nam.EnvDir, "directory of the store of network-attached memory", nam.DefaultDir, nil},
 	{comm.EnvCollectives, "algorithms of collectives between processes", none, comm.CheckCollectives},
 	{comm.EnvStats, "file for the counters of messages, by communicator and peer", none, nil},
-	{comm.EnvDeadlock, "warnings before a run ends in which all ranks wait for each other; -1: never ends", func() string { return "0" }, atLeast(-1)},
+	{comm.EnvDeadlock, "warnings before a run ends in which all ranks wait for each other; -1: never ends", func() string { return "0" }, within(-1, math.MaxInt)},
 	{histogram.EnvOn, "1: print a histogram of messages at the end", func() string { return "0" }, checkHistogram(histogram.EnvOn)},
 	{histogram.EnvMin, "upper limit of its first bin, in bytes", func() string { return strconv.Itoa(histogram.DefaultMin) }, checkHistogram(histogram.EnvMin)},
 	{histogram.EnvMax, "from where on messages are in its last bin, in bytes", func() string { return strconv.Itoa(histogram.DefaultMax) }, checkHistogram(histogram.EnvMax)},
@@ -69,7 +70,7 @@ var variables = []variable{
 	{tcp.EnvKey, "its private key", none, checkTLS},
 	{tcp.EnvCA, "certificates of those who have signed the others'", none, checkTLS},
 	{vigil.Env, "how long a machine that has vanished goes unnoticed at most", vigil.Default.String, vigil.Check},
-	{tcp.EnvRetry, "how often a connection is tried again", func() string { return strconv.Itoa(tcp.DefaultRetry) }, atLeast(0)},
+	{tcp.EnvRetry, "how often a connection is tried again", func() string { return strconv.Itoa(tcp.DefaultRetry) }, comm.CheckRetry},
 	{bind.Env, "what weft run binds ranks to", func() string { return "auto" }, checkBind},
 	{launch.EnvBound, "processors that a launcher has bound this process to", none, nil},
 	{launch.EnvRank, "the rank that a launcher has started this process as", none, checkStarted},
@@ -80,10 +81,14 @@ var variables = []variable{
 // none is the value of what is not there.
 func none() string { return "-" }
 
-func atLeast(least int) func(string) error {
+func within(least, most int) func(string) error {
 	return func(value string) error {
-		if n, err := strconv.Atoi(value); err != nil || n < least {
+		switch n, err := strconv.Atoi(value); {
+		case err == nil && n >= least && n <= most:
+		case most == math.MaxInt:
 			return fmt.Errorf("must be a number, %d or more", least)
+		default:
+			return fmt.Errorf("must be a number, %d to %d", least, most)
 		}
 		return nil
 	}

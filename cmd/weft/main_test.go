@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -154,11 +155,16 @@ func TestInfo(t *testing.T) {
 	t.Setenv("PSP_OF_SOMEBODY_ELSE", "1")
 	r = weft("info", "--json")
 	require.Equal(t, exitFailure, r.status)
-	require.Contains(t, r.errOut, `WEFT_WORKERS="many": must be a number, 1 or more`)
+	require.Contains(t, r.errOut, `WEFT_WORKERS="many": must be a number, 1 to 4096`)
 	require.Contains(t, r.errOut, `WEFT_RANG="3": no such variable`)
 	require.Contains(t, r.errOut, `WEFT_RANK="3" without WEFT_JOB`)
 	require.Contains(t, r.errOut, `PSP_SMP_NODE_ID="one"; it is a number from 0 to 2147483647`)
 	require.NotContains(t, r.errOut, "SOMEBODY")
+	for name, wrong := range map[string]string{"WEFT_WORKERS": "4097", "WEFT_WINDOW": "1073741825", "WEFT_RANKS": "1048577", "PSP_RETRY": "1001", "PSP_DEADLOCK_WARNINGS": "-2"} {
+		t.Setenv(name, wrong)
+		require.Contains(t, weft("info").errOut, fmt.Sprintf("%s=%q", name, wrong))
+		t.Setenv(name, "")
+	}
 	var a about
 	require.NoError(t, json.Unmarshal([]byte(r.out), &a))
 	require.Len(t, a.Variables, len(variables)+1)

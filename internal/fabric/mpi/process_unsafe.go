@@ -179,12 +179,13 @@ func (p *Process) open(ranks []int, span uint64) (*Endpoint, error) {
 	if me < 0 {
 		return nil, &Error{Op: "open", Rank: -1, Err: fmt.Errorf("%w: this process, %d, is not in the list %v", fabric.ErrRank, p.Rank, ranks)}
 	}
-	longest, err := longestSleep()
-	if err != nil {
-		return nil, &Error{Op: "environment", Rank: -1, Err: err}
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	longest, err := longestSleep()
+	if err != nil {
+		p.dirty = true // the others may have no such error, and wait: Finalize would wait for them
+		return nil, &Error{Op: "environment", Rank: -1, Err: err}
+	}
 	if p.over {
 		return nil, &Error{Op: "open", Rank: -1, Err: errors.New("this process has ended MPI")}
 	}
