@@ -246,6 +246,10 @@ func compare(ctx context.Context, o *imbOptions, stdout, stderr io.Writer) (int,
 	var errs []error
 	for _, n := range o.ranks {
 		for _, name := range o.names {
+			if need := imb.Need(name); n < need {
+				fmt.Fprintf(stderr, "bench: %s: skipped with %d ranks: it needs %d\n", name, n, need)
+				continue
+			}
 			for range rounds {
 				for i := range chosen {
 					p := &chosen[len(chosen)-1-i] // theirs, then ours
@@ -275,6 +279,9 @@ func compare(ctx context.Context, o *imbOptions, stdout, stderr io.Writer) (int,
 	}
 	if !alone {
 		errs = append(errs, result.Write(tables), result.WriteGoals(tables))
+	}
+	if len(result.Rows()) == 0 && ctx.Err() == nil {
+		errs = append(errs, errors.New("nothing was measured"))
 	}
 	if o.json != "" {
 		errs = append(errs, writeJSON(o.json, stdout, result.Rows()))

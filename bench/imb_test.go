@@ -4,11 +4,15 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,6 +24,25 @@ func TestIMBInProcess(t *testing.T) {
 	status, stdout, stderr := runBench(t, nil, "imb", "-n", "3", "PingPong", "-msglen", "0,1K", "allreduce", "-iter", "2")
 	require.Equal(t, exitOK, status, stderr)
 	require.Regexp(t, "(?s)Benchmarking PingPong\n# #processes = 3.* 1024 .*Benchmarking Allreduce", stdout)
+}
+
+// What needs more ranks than there are is skipped, and the rest measured. A run in which nothing is left has failed.
+func TestIMBWithTooFewRanks(t *testing.T) {
+	status, stdout, stderr := runBench(t, nil, "imb", "-npmin", "1", "-n", "2", "-msglen", "8", "-iter", "2", "PingPong", "Bcast")
+	require.Equal(t, exitOK, status, stderr)
+	require.Contains(t, stderr, "PingPong: skipped with 1 ranks: it needs 2")
+	require.Regexp(t, "(?s)Benchmarking Bcast\n# #processes = 1\n.*Benchmarking PingPong\n# #processes = 2\n.*Benchmarking Bcast\n# #processes = 2\n", stdout)
+	status, _, stderr = runBench(t, nil, "imb", "-n", "1", "PingPong")
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "nothing was measured")
+}
+
+// Elsewhere than in the repository the programs that start ranks cannot be built, and that is what is said.
+func TestIMBElsewhere(t *testing.T) {
+	t.Chdir(t.TempDir())
+	status, _, stderr := runBench(t, nil, "imb", "-fabric", "tcp", "-msglen", "8", "-iter", "2", "PingPong")
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "in a directory of weft's repository")
 }
 
 func TestIMBOptions(t *testing.T) {
@@ -53,6 +76,33 @@ func TestIMBOptions(t *testing.T) {
 	require.Equal(t, []int{2, 4, 6}, o.ranks)
 }
 
+// requireNothingLeft ends a run, as a batch system would, while it measures.
+func requireNothingLeft(t *testing.T, self string) {
+	if runtime.GOOS == "windows" {
+		return // which has no such signal
+	}
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), self, "imb", "-fabric", "tcp", "-msglen", "8", "-iter", "1000000000", "-vol", "1000000000000", "-time", "1000", "PingPong", "Bcast")
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	_, err = bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	for {
+		if built, _ := filepath.Glob(filepath.Join(dir, "weft-bench-*", "weft")); len(built) > 0 {
+			break
+		}
+		runtime.Gosched()
+	}
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	_, _ = io.Copy(io.Discard, out)
+	require.Error(t, cmd.Wait())
+	left, err := filepath.Glob(filepath.Join(dir, "weft-*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
 // The whole way: a launcher and programs that are built, ranks as processes, and the other libraries where they are installed.
 func TestIMBWithProcesses(t *testing.T) {
 	if testing.Short() {
@@ -66,6 +116,7 @@ func TestIMBWithProcesses(t *testing.T) {
 	out, err = exec.CommandContext(t.Context(), self, "imb", "-fabric", "tcp", "-n", "3", "-msglen", "8,100K", "-iter", "3", "Exchange").CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.Contains(t, string(out), "#processes = 3")
+	requireNothingLeft(t, self)
 	out, err = exec.CommandContext(t.Context(), self, "imb", "-n", "2", "-msglen", "8,100K", "-iter", "3", "-rounds", "1", "-peers",
 		"-json", rows, "Allreduce", "Start", "Exchange").CombinedOutput()
 	// A run of ours that does not end is a failure, whatever the others do.

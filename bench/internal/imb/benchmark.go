@@ -118,6 +118,9 @@ func Find(asked []string) ([]string, error) {
 	return slices.DeleteFunc(Names(), func(n string) bool { return !wanted[n] }), nil
 }
 
+// Need returns how many ranks a benchmark needs.
+func Need(name string) int { return find(name).need }
+
 func find(name string) *benchmark {
 	i := slices.IndexFunc(benchmarks, func(b benchmark) bool { return b.name == name })
 	if i < 0 {

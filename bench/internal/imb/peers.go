@@ -56,6 +56,9 @@ func processes(fabric string) func(ctx context.Context, r *Runner, n int, bench 
 		if why := comm.Fabrics()[i].Problem; why != "" {
 			return nil, harness.Skip("fabric %s: %s", fabric, why)
 		}
+		if err := sources(ctx); err != nil {
+			return nil, err
+		}
 		launcher, err := r.build(ctx, "weft", func(path string) *exec.Cmd {
 			return exec.CommandContext(ctx, "go", "build", "-o", path, "weft/cmd/weft")
 		})
@@ -136,8 +139,8 @@ func (l *library) overMPI(ctx context.Context, r *Runner, n int, bench string, o
 	if err != nil {
 		return nil, err
 	}
-	if _, err := exec.CommandContext(ctx, "go", "list", "-tags", "mpi", "weft/internal/fabric/mpi").Output(); err != nil {
-		return nil, harness.Skip("this version has no fabric mpi")
+	if err := sources(ctx); err != nil {
+		return nil, err
 	}
 	path, err := r.build(ctx, "bench-"+l.name, func(path string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, "go", "build", "-tags", "mpi", "-o", path, "weft/bench")
@@ -151,6 +154,14 @@ func (l *library) overMPI(ctx context.Context, r *Runner, n int, bench string, o
 	cmd := l.run(ctx, launcher, n, l.unbound, program...)
 	cmd.Env = append(cmd.Env, "WEFT_FABRIC=mpi") // or ranks of one node would use shared memory
 	return cmd, nil
+}
+
+// sources returns an error if the programs that start ranks cannot be built here.
+func sources(ctx context.Context) error {
+	if out, err := exec.CommandContext(ctx, "go", "list", "weft/cmd/weft").CombinedOutput(); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("programs of weft are built for this, which takes the Go command, in a directory of weft's repository: %w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
 }
 
 // SelfPath returns the path of this program, for others to start.
