@@ -5,6 +5,7 @@ package timeline
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func Picture(w io.Writer, timeline io.Reader, v View) error {
 	if from < 0 || to <= from || from >= end || v.Width < 2*pictureLabel || v.Width > mostWidth {
 		return fmt.Errorf("%w: from %v to %v, %d pixels wide; times are from 0 to %v, the second is larger, and widths from %d to %d", ErrView, length(from), length(to), v.Width, length(end), 2*pictureLabel, mostWidth)
 	}
-	p := &picture{w: bufio.NewWriter(w), from: from, to: to, scale: float64(v.Width-pictureLabel) / (to - from), processes: map[int]string{}, threads: map[thread]string{}, rows: map[thread]int{}}
+	p := &picture{w: bufio.NewWriter(w), from: from, to: to, scale: float64(v.Width-pictureLabel) / (to - from), processes: map[int]string{}, threads: map[thread]string{}, rows: map[thread]int{}, order: map[int]float64{}}
 	p.arrange(all.TraceEvents)
 	if len(p.rows) == 0 {
 		return fmt.Errorf("%w: there is no slice from %v to %v", ErrView, length(from), length(to))
@@ -91,6 +92,7 @@ type picture struct {
 	processes map[int]string
 	threads   map[thread]string
 	rows      map[thread]int
+	order     map[int]float64 // of processes
 }
 
 // length is a time of the timeline.
@@ -113,6 +115,8 @@ func (p *picture) arrange(all []drawn) {
 		switch {
 		case e.Phase == "M" && e.Name == "process_name":
 			p.processes[e.Pid], _ = e.Args["name"].(string)
+		case e.Phase == "M" && e.Name == "process_sort_index":
+			p.order[e.Pid], _ = e.Args["sort_index"].(float64)
 		case e.Phase == "M" && e.Name == "thread_name":
 			p.threads[t], _ = e.Args["name"].(string)
 		case e.Phase == "X" && p.shown(e) && !slices.Contains(order, t):
@@ -120,10 +124,7 @@ func (p *picture) arrange(all []drawn) {
 		}
 	}
 	slices.SortFunc(order, func(a, b thread) int {
-		if a.pid != b.pid {
-			return a.pid - b.pid
-		}
-		return a.tid - b.tid
+		return cmp.Or(cmp.Compare(p.order[a.pid], p.order[b.pid]), a.pid-b.pid, a.tid-b.tid)
 	})
 	for i, t := range order {
 		p.rows[t] = i

@@ -41,6 +41,16 @@ func TestPicture(t *testing.T) {
 	require.NotContains(t, svg, "late")
 	require.Equal(t, 1, strings.Count(svg, "marker-end"))
 
+	// Processes stand in their order, not in that of their numbers.
+	ordered := strings.Replace(elements, `[`, `[
+{"name":"process_sort_index","ph":"M","ts":0,"pid":1,"tid":0,"args":{"sort_index":8}},
+{"name":"process_sort_index","ph":"M","ts":0,"pid":2,"tid":0,"args":{"sort_index":7}},
+{"name":"process_name","ph":"M","ts":0,"pid":2,"tid":0,"args":{"name":"before"}},
+{"name":"x","ph":"X","ts":0.000,"dur":10.000,"pid":2,"tid":1},`, 1)
+	var rows strings.Builder
+	require.NoError(t, timeline.Picture(&rows, strings.NewReader(ordered), timeline.View{}))
+	require.Contains(t, rows.String(), `<text x="4" y="38">before,</text>`)
+
 	svg, err = draw(timeline.View{From: -150 * time.Microsecond})
 	require.NoError(t, err)
 	require.Contains(t, svg, "late")

@@ -145,7 +145,7 @@ func (t *writer) place(e *replay.Event) *place {
 		h = &place{pid: t.pids, parked: -1}
 		t.places[home] = h
 		t.put(&entry{Name: "process_name", Phase: "M", Pid: h.pid, Args: map[string]any{"name": name}})
-		t.put(&entry{Name: "process_sort_index", Phase: "M", Pid: h.pid, Args: map[string]any{"sort_index": h.pid}})
+		t.put(&entry{Name: "process_sort_index", Phase: "M", Pid: h.pid, Args: map[string]any{"sort_index": sortIndex(e.Process, p)}})
 	}
 	x.pid = h.pid
 	if k != home {
@@ -155,6 +155,17 @@ func (t *writer) place(e *replay.Event) *place {
 	}
 	t.put(&entry{Name: "thread_name", Phase: "M", Pid: x.pid, Tid: x.tid, Args: map[string]any{"name": thread}})
 	return x
+}
+
+// sortIndex is where viewers show a process of the timeline: those of one process of the system together, its runtimes above its ranks, and these in their
+// order, whichever had the first event.
+func sortIndex(process int, p event.Place) int {
+	const kinds, places = 2, 1 << 12 // more ranks than that share a place
+	i := process * kinds * places
+	if p.Kind == event.RankPlace {
+		return i + places + min(p.Index, places-1)
+	}
+	return i + min(p.Group, places-1)
 }
 
 // slice writes a slice that ends now.
