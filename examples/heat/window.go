@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -69,7 +70,22 @@ func windowInUse(s *nam.Store, name string) error {
 
 // removeCommand is what a user types to remove a window.
 func removeCommand(s *nam.Store, name string) string {
-	return fmt.Sprintf("go run ./cmd/weft nam rm --nam-dir %s %s", s.Dir(), name)
+	return fmt.Sprintf("go run ./cmd/weft nam rm --nam-dir %s %s", word(s.Dir()), word(name))
+}
+
+// plain are the characters that mean themselves to a shell.
+var plain = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
+
+// word is s as a shell reads it, and an option parser.
+func word(s string) string {
+	dashes := ""
+	if strings.HasPrefix(s, "-") {
+		dashes = "-- "
+	}
+	if plain.MatchString(s) {
+		return dashes + s
+	}
+	return dashes + "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // removeLeftovers removes the windows of unnamed runs that have ended, and returns the names that stay.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -73,4 +74,15 @@ func TestUnnamedRunsDoNotFillTheStore(t *testing.T) {
 	name, err = chooseWindow(s, "other")
 	require.NoError(t, err)
 	require.Equal(t, "other", name)
+}
+
+// What a user is told to type can be typed.
+func TestWordsForAShell(t *testing.T) {
+	for _, s := range []string{"mine", "/tmp/store", "a b", "it's", "$HOME", "a;b", "ü", "*", `\`, "-x", "heat-host-12-1"} {
+		out, err := exec.Command("sh", "-c", "printf '%s\n' "+word(s)).Output()
+		require.NoError(t, err, s)
+		require.Equal(t, s, strings.TrimSpace(strings.TrimPrefix(string(out), "--\n")), s)
+	}
+	require.Equal(t, "mine", word("mine"))
+	require.Equal(t, "-- -x", word("-x"))
 }
