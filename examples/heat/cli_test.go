@@ -204,6 +204,25 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 	}
 }
 
+// A file that cannot be made is found before the run, and looking leaves files as they are.
+func TestOutputsAreCheckedFirst(t *testing.T) {
+	newTestDir(t)
+	require.NoError(t, os.WriteFile("kept", []byte("x"), 0o600))
+	require.NoError(t, checkOutput("kept"))
+	require.NoError(t, checkOutput("new"))
+	require.NoFileExists(t, "new")
+	text, err := os.ReadFile("kept")
+	require.NoError(t, err)
+	require.Equal(t, "x", string(text))
+	long := strings.Repeat("x", 300) // no file system takes such a name
+	for _, name := range []string{"-gif", "-o", "-cpuprofile", "-taskprofile"} {
+		status, stdout, stderr := heatCommand("-size 16 -t 2 " + name + " " + long)
+		require.Equal(t, exitUsage, status, name)
+		require.Empty(t, stdout, name)
+		require.Contains(t, stderr, "cannot write "+long, name)
+	}
+}
+
 // A result that nobody gets is not a success.
 func TestResultThatCannotBeWritten(t *testing.T) {
 	newTestDir(t)

@@ -294,8 +294,20 @@ func checkOutput(file string) error {
 	} else if !st.IsDir() {
 		return &conf.UsageError{Err: fmt.Errorf("cannot write %s: %s is not a directory", file, filepath.Dir(file))}
 	}
-	if st, err := os.Stat(file); err == nil && st.IsDir() {
+	st, err := os.Stat(file)
+	switch {
+	case err == nil && st.IsDir():
 		return &conf.UsageError{Err: fmt.Errorf("cannot write %s: it is a directory", file)}
+	case err == nil && !st.Mode().IsRegular():
+		return nil // opening a pipe waits for who reads it
+	}
+	f, oerr := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o666) // what is in it stays
+	if oerr != nil {
+		return &conf.UsageError{Err: fmt.Errorf("cannot write %s: %w", file, oerr)}
+	}
+	_ = f.Close()
+	if err != nil {
+		_ = os.Remove(file) // it was not there
 	}
 	return nil
 }
