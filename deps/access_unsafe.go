@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// An Access says how a task uses an object: make it with [In], [Out],
-// [InOut], [Concurrent] or [Commutative]. It is a small value; the task keeps what it needs of
+// An Access says how a task uses an object, or a range of memory: make it with [In], [Out],
+// [InOut], [Concurrent] or [Commutative], by [Slice], or by a reduction. It is a small value; the task keeps what it needs of
 // it. While the task may still use the object, the access keeps the object
 // alive.
 type Access struct {

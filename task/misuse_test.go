@@ -22,6 +22,7 @@ func TestMisuseIsRefused(t *testing.T) {
 		{"nil context of Run", func(rt *Runtime) { _ = rt.Run(none, nothing) }, "Run with a nil context; use context.Background"},
 		{"nil context of Spawn", func(rt *Runtime) { rt.Spawn(none, nothing) }, "Spawn with a nil context; use context.Background"},
 		{"nil callback", func(rt *Runtime) { rt.Spawn(bg, nothing).OnDone(nil) }, "OnDone of a nil function"},
+		{"nil poller", func(rt *Runtime) { rt.Poll(nil) }, "Poll with a nil function"},
 		{"zero Runtime's Run", func(*Runtime) { _ = new(Runtime).Run(bg, nothing) }, "Run on a Runtime that New did not make"},
 		{"zero Runtime's Spawn", func(*Runtime) { new(Runtime).Spawn(bg, nothing) }, "Spawn on a Runtime that New did not make"},
 		{"zero Runtime's Close", func(*Runtime) { _ = new(Runtime).Close() }, "Close on a Runtime that New did not make"},

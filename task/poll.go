@@ -23,6 +23,9 @@ const pollRounds = 6
 //
 // Polling only shortens the way: parked slots do not poll, so whatever poll finds must come by itself as well.
 func (rt *Runtime) Poll(poll func() bool) (stop func()) {
+	if poll == nil {
+		panic("task: Poll with a nil function")
+	}
 	p := &rt.polls
 	change := func(f func([]*func() bool) []*func() bool) {
 		p.mu.Lock()
