@@ -154,7 +154,9 @@ func contains(s string, parts ...string) bool {
 // skipInLintMode skips a test that cannot be as it is in lint mode, and says why.
 func skipInLintMode(t testing.TB, why string) {
 	t.Helper()
-	if os.Getenv(EnvLint) == "1" {
+	if inLintMode() {
 		t.Skip("not in lint mode: " + why)
 	}
 }
+
+func inLintMode() bool { return os.Getenv(EnvLint) == "1" }
