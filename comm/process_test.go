@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -228,6 +229,14 @@ func TestDeadlockOfProcesses(t *testing.T) {
 	require.Regexp(t, `rank 2 waits in the end of its function`, errOut)
 }
 
+// Recording what ranks do does not hide that they do nothing.
+func TestDeadlockWhileRecording(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "trace")
+	status, _, errOut := start(t, "stuck", 3, job.Spec{}, "WEFT_TRACE="+trace)
+	require.Equal(t, launch.StatusDeadlock, status, errOut)
+	require.FileExists(t, trace+".rank1")
+}
+
 // boardsRole is a deadlock of three ranks, two of which sleep at boards, one in a large reduction, and one has returned.
 func boardsRole() error {
 	return Main(context.Background(), Config{}, func(c *Comm) error {
@@ -253,7 +262,7 @@ func boardsRole() error {
 
 // Who sleeps at a board waits like any other: what would wake it is a frame.
 func TestDeadlockAtBoards(t *testing.T) {
-	status, out, errOut := start(t, "boards", 3, job.Spec{Timeout: 20 * time.Second})
+	status, out, errOut := start(t, "boards", 3, job.Spec{})
 	require.Equal(t, launch.StatusDeadlock, status, errOut)
 	require.Empty(t, out)
 	require.Regexp(t, `rank 0 waits in Barrier at \S*process_test\.go:\d+, for: rank 1 in barrier number 3,`, errOut)

@@ -519,7 +519,7 @@ func waitingIn(g, state string) (site string, waits bool) {
 
 // bystanders are goroutines that wait for others, or for news from outside, and begin no communication.
 var bystanders = []string{
-	here + "(*world).run(", here + "(*stalls).", here + "boot.", "os/signal.", "testing.(*T).Run(", "testing.runFuzzing(", "testing.(*F).", "testing.(*M).",
+	here + "(*world).run(", here + "(*stalls).", here + "boot.", "weft/internal/event.(*Recorder).read(", "os/signal.", "testing.(*T).Run(", "testing.runFuzzing(", "testing.(*F).", "testing.(*M).",
 }
 
 // harmless says whether a goroutine that is no rank's body cannot complete what the ranks wait for.

@@ -107,11 +107,11 @@ func (s *Spec) check() ([]program, error) {
 	if s.Grace < 0 || s.Timeout < 0 {
 		return nil, usage("a time limit of %v and a grace of %v; they cannot be negative", s.Timeout, s.Grace)
 	}
-	if s.Wait == 0 {
-		s.Wait = DefaultWait
-	}
 	if err := s.checkSpread(); err != nil {
 		return nil, err
+	}
+	if s.Wait == 0 {
+		s.Wait = DefaultWait
 	}
 	total := s.Elsewhere
 	for _, p := range s.Parts {
@@ -145,8 +145,8 @@ func (s *Spec) checkSpread() error {
 		return usage("a launcher either listens (%s) or joins one that does (%s)", s.Listen, s.Join)
 	case several && s.SecretFile == "":
 		return usage("launchers on several machines need a file with a secret that all of them know")
-	case !several && (s.SecretFile != "" || s.Elsewhere != 0 || s.First != 0):
-		return usage("the secret file, ranks elsewhere and the first rank are for launchers that listen or join")
+	case !several && (s.SecretFile != "" || s.Elsewhere != 0 || s.First != 0 || s.Wait != 0):
+		return usage("the secret file, ranks elsewhere, the first rank and the time to wait are for launchers that listen or join")
 	case s.Listen != "" && (s.Elsewhere < 1 || s.Elsewhere > launch.MaxRanks):
 		return usage("%d ranks elsewhere; a launcher that listens waits for 1 to %d", s.Elsewhere, launch.MaxRanks)
 	case s.Listen == "" && s.Elsewhere != 0:

@@ -219,6 +219,7 @@ func TestSpreadSpecs(t *testing.T) {
 		{Spec{Listen: "x:1", Join: "x:1"}, "either listens (x:1) or joins"},
 		{Spec{Listen: "x:1", Elsewhere: 1}, "need a file with a secret"},
 		{Spec{SecretFile: "f"}, "are for launchers that listen or join"},
+		{Spec{Wait: time.Second}, "are for launchers that listen or join"},
 		{Spec{Listen: "x:1", SecretFile: "f"}, "0 ranks elsewhere; a launcher that listens waits for 1 to 4096"},
 		{Spec{Join: "x:1", SecretFile: "f", Elsewhere: 2}, "this one joins"},
 		{Spec{Join: "x:1", SecretFile: "f", First: -1}, "first rank -1"},
