@@ -414,6 +414,9 @@ func (n *Node) finish(f *Flow) {
 	if d := n.dom; d != nil && (d.n > 0 || inRanges(d) != nil) {
 		n.closeDomain(d, f)
 	} else {
+		if len(n.accs) > 1 {
+			n.ahead()
+		}
 		for i := range n.accs {
 			if a := &n.accs[i]; !a.given {
 				f.giveUp(a)
