@@ -99,7 +99,7 @@
 // A task that spawns without end would fill the memory. So it waits when too many
 // of its children are alive ([Config.Window]). Children that are blocked or wait for events
 // do not count, and when no slot has anything to do, the creator goes on: what the children
-// wait for may not be spawned yet. The one program that a window can hold up is a child
+// wait for may not be spawned yet. It does so a few milliseconds later, since mostly something comes first. The one program that a window can hold up is a child
 // that keeps its slot until its creator goes on; it is to use Blocking.
 //
 // README.md describes the protocols and why they are right.

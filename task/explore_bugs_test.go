@@ -113,8 +113,8 @@ var plantedBugs = []explore.Bug{
 		New: "",
 	}, {
 		Name: "a window that never stalls", File: "window.go", Test: "TestExploreEvents",
-		Old: "\treturn w.n.Load() > 0 && w.resume(func(*Task) bool { return true })\n",
-		New: "\treturn false\n",
+		Old: "\t\tw.postpone()\n",
+		New: "",
 	}, {
 		Name: "a Mutex that came too late is kept", File: "mutex.go", Test: "TestExploreMutex",
 		Old: "\t\t\tm.passAndUnlock()\n",
@@ -179,6 +179,6 @@ const (
 	bugS1     = "\twasHunting = s.hunting\n\ts.hunting = false\n\ti.list = append(i.list, s)\n\tn = i.parked.Add(1)\n\ti.mu.Unlock()\n"
 	sleepS1   = "\twasHunting := s.hunting\n\ts.hunting = false\n\ti.list = append(i.list, s)\n\tn := i.parked.Add(1) // S1\n\ti.mu.Unlock()\n"
 	sleepS2   = "\tif wasHunting {\n\t\ti.hunting.Add(-1) // S2\n\t}\n"
-	sleepS3   = "\tif rt.anyWork() || (int(n) == len(rt.slots.all) && rt.window.stalled()) { // S3\n" +
+	sleepS3   = "\tif rt.anyWork() { // S3\n" +
 		"\t\tif i.unpark(s) {\n\t\t\ts.hunting = true\n\t\t\ti.hunting.Add(1)\n\t\t\treturn s.look(), false\n\t\t}\n\t}\n"
 )

@@ -192,12 +192,15 @@ func (s *slot) sleep() (t *Task, closed bool) {
 	if wasHunting {
 		i.hunting.Add(-1) // S2
 	}
-	if rt.anyWork() || (int(n) == len(rt.slots.all) && rt.window.stalled()) { // S3
+	if rt.anyWork() { // S3
 		if i.unpark(s) {
 			s.hunting = true
 			i.hunting.Add(1)
 			return s.look(), false
 		}
+	}
+	if int(n) == len(rt.slots.all) {
+		rt.window.stalled()
 	}
 	if s.ev != nil {
 		s.ev.fresh = false

@@ -83,7 +83,7 @@ func build(cfg Config, tune tuning) (*Runtime, error) {
 		return nil, err
 	}
 	rt := &Runtime{cfg: cfg, huntRounds: tune.huntRounds}
-	rt.window.rt = rt
+	rt.window.init(rt)
 	rt.holders.init(cfg.Workers)
 	for id := range cfg.Workers {
 		s := &slot{rt: rt, id: id, sema: newSleeper()}
@@ -137,6 +137,7 @@ func (rt *Runtime) Close() error {
 	for _, s := range rt.slots.all {
 		s.sema.close()
 	}
+	rt.window.close()
 	err := rt.spares.close()
 	rt.unobserve()
 	return err

@@ -10,10 +10,12 @@ import (
 
 // window holds the creators that wait because they have too many live children.
 type window struct {
-	rt   *Runtime
-	n    xatomic.Int32 // creators in list
-	mu   xatomic.Mutex
-	list []*Task // +checklocks:mu
+	rt    *Runtime
+	n     xatomic.Int32 // creators in list
+	mu    xatomic.Mutex
+	list  []*Task      // +checklocks:mu
+	eased xatomic.Bool // since the last stall, children were over, and so creators went on
+	later later
 }
 
 // windowLook is how many children a task makes between two looks at the window.
@@ -85,15 +87,21 @@ func (w *window) look() {
 		return
 	}
 	low := int64(w.rt.cfg.Window / 2)
-	w.resume(func(t *Task) bool { return t.live() <= low })
+	if w.resume(func(t *Task) bool { return t.live() <= low }) && !w.eased.Load() {
+		w.eased.Store(true)
+	}
 }
 
-// stalled resumes all creators and reports whether there were any. It is called when
-// every slot is idle: what the live children wait for may be what the creators have not
-// made yet.
-func (w *window) stalled() bool {
-	return w.n.Load() > 0 && w.resume(func(*Task) bool { return true })
+// stalled is called when every slot is idle: what the live children wait for may be what the creators have not
+// made yet. But it is more likely to come from elsewhere, such as a message, so the creators go on only if it does not come soon. Else a
+// program that waits for messages, now and then, would make ever more tasks.
+func (w *window) stalled() {
+	if w.n.Load() > 0 {
+		w.postpone()
+	}
 }
+
+func (w *window) resumeAll() bool { return w.resume(func(*Task) bool { return true }) }
 
 func (w *window) resume(which func(*Task) bool) (any bool) {
 	var out [8]*Task
