@@ -9,6 +9,7 @@ import (
 	"weft/deps"
 	"weft/examples/heat/internal/grid"
 	"weft/examples/heat/internal/kernel"
+	"weft/tampi"
 	"weft/task"
 )
 
@@ -38,7 +39,7 @@ type sweep struct {
 
 // runTasks is the variants itampi and tampirma.
 func (s *Solver) runTasks(p Plan) error {
-	return s.cfg.Runtime.Run(s.cfg.Comm.Context(), func(t *task.Task) error {
+	return tampi.Run(s.cfg.Runtime, s.cfg.Comm, func(t *task.Task) error {
 		w := newSweep(t, s, p.Progress)
 		if p.Save != nil {
 			p.Save.spawn(w)
