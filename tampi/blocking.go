@@ -12,8 +12,11 @@ import (
 )
 
 // Wait gives up t's slot until r is complete. It returns r's status and error, or the
-// error of the run if that ends early; r is then cancelled if it is a receive that has not matched.
+// error of the run if that ends early; r is then cancelled if it is a receive that has not matched. A nil r is complete.
 func Wait(t *task.Task, r *comm.Request) (comm.Status, error) {
+	if r == nil {
+		return comm.Status{}, nil
+	}
 	if !r.Done() {
 		bind(t, r, event.WaitedFor)
 		err := t.AwaitFor(r, func(done func()) { r.OnDone(func(error) { done() }) })

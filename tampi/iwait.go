@@ -20,10 +20,13 @@ type Completion interface {
 
 // Iwait binds c to t and returns: t is not over, and its accesses are not released,
 // until c is complete. Nil is returned for what is bound, and for what is complete without an error. If c is
-// complete with an error, that is returned; an error that comes later ends t's run by itself.
+// complete with an error, that is returned; an error that comes later ends t's run by itself. Nothing, or a nil request, is complete, as MPI's null request is.
 //
 // Iwait is called by t's body, or by any goroutine while an event of t is pending.
 func Iwait(t *task.Task, c Completion) error {
+	if c == nil || c == (*comm.Request)(nil) {
+		return nil
+	}
 	bind(t, c, event.BoundTo)
 	b := &binding{}
 	c.OnDone(b.complete)

@@ -161,6 +161,18 @@ func TestCollectivesInOppositeOrders(t *testing.T) {
 	}
 }
 
+// No request is a complete one.
+func TestNilRequests(t *testing.T) {
+	require.NoError(t, ranks(t, 1, 1, func(t *task.Task, c *comm.Comm) error {
+		var none *comm.Request
+		st, err := tampi.Wait(t, none)
+		if st != (comm.Status{}) {
+			return fmt.Errorf("a status: %v", st)
+		}
+		return errors.Join(err, tampi.Iwait(t, none), tampi.Iwait(t, nil), tampi.IwaitAll(t, none, none), tampi.WaitAll(t, none))
+	}))
+}
+
 // One task binds 500 requests, some of them nil.
 func TestIwaitAllHuge(t *testing.T) {
 	const n = 500
