@@ -293,7 +293,6 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A run that ends early does not leave its tasks in a Recv that nobody answers.
 type program struct{}
 
 func (program) rank(*task.Task) error { panic("of a method") }
@@ -331,6 +330,7 @@ func TestMainTasksAreNamed(t *testing.T) {
 	}
 }
 
+// A run that ends early does not leave its tasks in a Recv that nobody answers.
 func TestRunEndsWhileTasksWait(t *testing.T) {
 	boom := errors.New("boom")
 	err := ranks(t, 2, 2, func(t *task.Task, c *comm.Comm) error {

@@ -116,6 +116,14 @@ var plantedBugs = []explore.Bug{
 		Old: "\t\tw.postpone()\n",
 		New: "",
 	}, {
+		Name: "the timer of a stall looks before it says that it is over", File: "window_later.go", Test: "TestExploreEvents",
+		Old: "\tw.later.armed.Store(false) ",
+		New: "\tif int(w.rt.idle.parked.Load()) != len(w.rt.slots.all) {\n\t\tw.later.armed.Store(false)\n\t\treturn\n\t}\n\tw.later.armed.Store(false) ",
+	}, {
+		Name: "the timer of a stall is started once only", File: "window_later.go", Test: "TestExploreEvents",
+		Old: "\tw.later.armed.Store(false) ",
+		New: "\t_ = 0 ",
+	}, {
 		Name: "a Mutex that came too late is kept", File: "mutex.go", Test: "TestExploreMutex",
 		Old: "\t\t\tm.passAndUnlock()\n",
 		New: "\t\t\tm.mu.Unlock()\n",

@@ -147,6 +147,22 @@ var eventPrograms = []exploration{
 		c.Recv()(nil) // the children wait for what the creator does after the window
 		return t.Wait()
 	})},
+	// A slot wakes and parks again between two stalls, while the timer of the first may be looking.
+	{"window, stalled twice, 1 preemption", false, 2, body("b", func(st *lab, t *Task) error {
+		st.rt.cfg.Window = 1
+		t.unlooked = windowLook - 5
+		var x, y int
+		first, second := make(xatomic.Chan[func(error)], 1), make(xatomic.Chan[func(error)], 1)
+		t.Spawn(func(t *Task) error { first.Send(t.Hold()); return nil }, deps.InOut(&x))
+		t.Spawn(func(t *Task) error { second.Send(t.Hold()); return nil }, deps.InOut(&y))
+		xatomic.Go(func() { first.Recv()(nil) })
+		t.Spawn(func(*Task) error { return nil }, deps.In(&x))
+		for range 2 {
+			t.Spawn(func(*Task) error { return nil }, deps.In(&y))
+		}
+		second.Recv()(nil) // behind the window
+		return t.Wait()
+	})},
 	{"two slots, two children, 2 preemptions", false, 3, body("bp", func(st *lab, t *Task) error {
 		for range 2 {
 			t.Spawn(func(*Task) error { return nil })

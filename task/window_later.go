@@ -1,12 +1,9 @@
-//go:build !explore
-
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
 package task
 
 import (
-	"math"
 	"time"
 
 	"weft/internal/xatomic"
@@ -15,7 +12,7 @@ import (
 // later resumes the creators of a stall that may end by itself, if it does not end soon. README.md, "The window", has the argument.
 type later struct {
 	// Constant after construction.
-	timer    *time.Timer
+	timer    timer
 	min, max time.Duration
 
 	armed xatomic.Bool  // the timer runs
@@ -30,12 +27,11 @@ const (
 func (w *window) init(rt *Runtime) {
 	w.rt = rt
 	w.later.min, w.later.max = laterMin, laterMax
-	w.later.timer = time.AfterFunc(math.MaxInt64, w.goOn)
-	w.later.timer.Stop()
+	w.later.timer = newTimer(w.goOn)
 }
 
 // close stops the timer. The runs are over.
-func (w *window) close() { w.later.timer.Stop() }
+func (w *window) close() { w.later.timer.stop() }
 
 // postpone has the creators resumed later, unless something happens before. All slots are parked.
 func (w *window) postpone() {
@@ -46,7 +42,7 @@ func (w *window) postpone() {
 	if l.wait = min(2*l.wait, l.max); w.eased.Swap(false) || l.wait == 0 {
 		l.wait = l.min
 	}
-	l.timer.Reset(l.wait)
+	l.timer.start(l.wait)
 }
 
 // goOn resumes the creators if all slots are parked still, or again.

@@ -1,5 +1,3 @@
-//go:build !explore
-
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
