@@ -22,6 +22,9 @@ type domain struct {
 	shift uint8     // 64 - log2(len(tab))
 	n     int       // keys in use
 
+	dropped     memory // what sweeps have dropped
+	added, back int    // keys since the table had its size, and how many of them had been dropped
+
 	ranges rangesRef           // none until a range is named; then the table is empty
 	big    map[uintptr]uintptr // sizes of large objects (extent_unsafe.go); nil if there are none
 }
@@ -55,6 +58,10 @@ func (d *domain) add(e *entry, key unsafe.Pointer, f *Flow) *entry {
 	}
 	e.key = key
 	d.n++
+	d.added++
+	if d.dropped.has(key) {
+		d.back++
+	}
 	return e
 }
 
@@ -111,12 +118,13 @@ func multiplier(diff uintptr) uint64 {
 }
 
 // grow makes room. Chains that are over are dropped first, so that a domain which
-// names ever new objects stays as large as the number of objects in use.
+// names ever new objects stays as large as the number of objects in use. A domain that names the same objects again and again, more than have live
+// tasks, gets room for all of them: else each would be dropped and come back, again and again.
 func (d *domain) grow(f *Flow) {
 	old, ups := d.tab, d.ups
 	live := 0
 	var first, diff uintptr
-	sweep := d.worthSweep()
+	sweep := d.back*2 <= d.added && d.worthSweep()
 	for i := range old {
 		e := &old[i]
 		if e.key == nil {
@@ -124,6 +132,7 @@ func (d *domain) grow(f *Flow) {
 		}
 		if sweep && d.up(e) == nil && finished(e.last.state.Load()) {
 			f.set(e.last, closed)
+			d.dropped.put(e.key)
 			e.key, e.last = nil, nil
 			continue
 		}
@@ -149,6 +158,7 @@ func (d *domain) grow(f *Flow) {
 		}
 	}
 	d.n = live
+	d.added, d.back = 0, 0
 }
 
 // worthSweep looks at a few chains and reports whether a good part of them is over. A sweep looks at the
@@ -179,6 +189,8 @@ func (d *domain) clear() {
 		d.empty()
 	}
 	d.big = nil
+	d.dropped.clear()
+	d.added, d.back = 0, 0
 }
 
 // empty takes everything out of the table.

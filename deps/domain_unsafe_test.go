@@ -96,3 +96,112 @@ func TestParentsAccessesMoveAlong(t *testing.T) {
 	d.clear()
 	require.Nil(t, d.ups, "and go with it")
 }
+
+// A domain whose objects are over as soon as they are named.
+type passing struct {
+	d    *domain
+	f    Flow
+	node Node
+}
+
+func newPassing() *passing {
+	w := &passing{d: new(domain)}
+	w.d.alloc(domainMin)
+	w.node.refs.Init(1 << 30)
+	return w
+}
+
+// use names key and reports whether it is new.
+func (w *passing) use(key unsafe.Pointer) (isNew bool) {
+	e := w.d.slot(key, &w.f)
+	if e.last != nil {
+		return false
+	}
+	e.last = &access{owner: &w.node, ref: key}
+	e.last.state.Init(hasW | through)
+	return true
+}
+
+// Objects that come back again and again get room, though none is in use when the table is full.
+func TestObjectsThatComeBackStay(t *testing.T) {
+	for _, n := range []int{7, 50, 700, 4356} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			mem := make([]byte, n*64)
+			w := newPassing()
+			came := 0
+			for range 20 {
+				came = 0
+				for i := range n {
+					if w.use(unsafe.Pointer(&mem[i*64])) {
+						came++
+					}
+				}
+			}
+			require.Zero(t, came, "all are in the table in the end")
+			require.Less(t, len(w.d.tab), 8*n)
+		})
+	}
+}
+
+// Ever new objects do not make the table grow, also after others that came back.
+func TestNewObjectsGo(t *testing.T) {
+	const known, fresh = 700, 100_000
+	mem := make([]byte, (known+fresh)*64)
+	w := newPassing()
+	for range 10 {
+		for i := range known {
+			w.use(unsafe.Pointer(&mem[i*64]))
+		}
+	}
+	before := len(w.d.tab)
+	for i := range fresh {
+		require.True(t, w.use(unsafe.Pointer(&mem[(known+i)*64])))
+		require.LessOrEqual(t, len(w.d.tab), 2*before)
+	}
+	w.d.clear()
+	require.Zero(t, w.d.added+w.d.back)
+}
+
+func TestMemoryTellsKeysApart(t *testing.T) {
+	for _, n := range []int{5, 64, 1000, memoryMax} {
+		for _, stride := range []int{8, 64, 4096} {
+			mem := make([]byte, 2*n*stride)
+			var m memory
+			require.False(t, m.has(unsafe.Pointer(&mem[0])))
+			for i := range n {
+				m.put(unsafe.Pointer(&mem[i*stride]))
+			}
+			for i := n / 2; i < n; i++ { // the last ones
+				require.True(t, m.has(unsafe.Pointer(&mem[i*stride])))
+			}
+			wrong := 0
+			for i := range n {
+				if m.has(unsafe.Pointer(&mem[(n+i)*stride])) {
+					wrong++
+				}
+			}
+			require.LessOrEqual(t, wrong, n/6+1, "of %d keys %d bytes apart", n, stride)
+			m.clear()
+			require.False(t, m.has(unsafe.Pointer(&mem[0])))
+		}
+	}
+}
+
+// However many keys are put, the last ones are known, and the memory is small.
+func TestMemoryForgets(t *testing.T) {
+	mem := make([]byte, 10*memoryMax)
+	var m memory
+	for i := range mem {
+		m.put(unsafe.Pointer(&mem[i]))
+		require.True(t, m.has(unsafe.Pointer(&mem[max(0, i-memoryMin)])))
+	}
+	wrong := 0
+	for i := range memoryMax {
+		if m.has(unsafe.Pointer(&mem[i])) {
+			wrong++
+		}
+	}
+	require.LessOrEqual(t, wrong, memoryMax/6, "the first are forgotten")
+	require.Equal(t, memoryMax*memoryBits/64, len(m.now))
+	require.Equal(t, memoryMax*memoryBits/64, len(m.before))
+}

@@ -12,7 +12,7 @@ type pool struct {
 	list []*Task // +checklocks:mu
 }
 
-// poolMax bounds the batches kept; the rest is garbage (64 KiB · 256 = 16 MiB).
+// poolMax bounds the batches kept; the rest is garbage (24 KiB · 256 = 6 MiB).
 const poolMax = 256
 
 func (p *pool) get() *Task {

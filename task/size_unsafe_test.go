@@ -18,3 +18,13 @@ func TestTaskSize(t *testing.T) {
 	require.Equal(t, uintptr(2*line), unsafe.Offsetof(x.accesses))
 	require.GreaterOrEqual(t, unsafe.Offsetof(x.count), uintptr(4*line))
 }
+
+// Go's allocator does not align what is smaller (slab).
+func TestTasksAreAligned(t *testing.T) {
+	s := &slot{rt: new(Runtime)}
+	for range 3 {
+		x := s.refill()
+		require.Zero(t, uintptr(unsafe.Pointer(x))%64)
+		require.Zero(t, uintptr(unsafe.Pointer(x.next))%64)
+	}
+}

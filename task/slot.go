@@ -43,9 +43,12 @@ type slot struct {
 	sema  sleeper // of the holder when it is parked
 }
 
-// batch is how many free tasks move between a slot and the runtime at once, and
-// how many tasks are allocated together (guess: 64 tasks are 32 KiB).
+// batch is how many free tasks move between a slot and the runtime at once (guess).
 const batch = 64
+
+// slab is how many tasks are allocated together. They must be more than 32 KiB: what is smaller, and has pointers, begins 8 bytes behind a
+// cache line, since Go's allocator puts a word in front (TestTasksAreAligned).
+const slab = 2 * batch
 
 // overMax is how many children that are over a slot keeps back from their
 // parent's counter. They are told anyway before the slot runs anything else than
@@ -282,14 +285,14 @@ func (s *slot) refill() *Task {
 		s.free, s.nfree = l, batch
 		return l
 	}
-	mem := make([]Task, batch)
+	mem := make([]Task, slab)
 	for i := range mem {
 		mem[i].Use(&mem[i].accesses)
-		if i+1 < batch {
+		if i+1 < slab {
 			mem[i].next = &mem[i+1]
 		}
 	}
-	s.free, s.nfree = &mem[0], batch
+	s.free, s.nfree = &mem[0], slab
 	return s.free
 }
 
