@@ -38,12 +38,14 @@ func (t *Task) Unblock() { t.unblock(&t.block) }
 // or is cancelled: what was started may still be under way then.
 func (t *Task) Await(start func(done func())) error {
 	t.enter("Await")
+	mustCall("Await", start != nil)
 	return t.await(waiting{op: opAwait}, start)
 }
 
 // AwaitFor is Await for something that says what it is, as with [Task.HoldFor].
 func (t *Task) AwaitFor(what any, start func(done func())) error {
 	t.enter("AwaitFor")
+	mustCall("AwaitFor", start != nil)
 	return t.await(waiting{op: opAwait, what: what}, start)
 }
 
@@ -96,6 +98,7 @@ func (t *Task) unblock(w *xatomic.Uint32) {
 // except those that any goroutine may call. A panic of f passes on.
 func (t *Task) Blocking(f func()) {
 	s := t.enter("Blocking")
+	mustCall("Blocking", f != nil)
 	over := t.waitsFor(waiting{op: opBlocking})
 	t.prepare()
 	t.addIdle(1)
@@ -109,4 +112,11 @@ func (t *Task) Blocking(f func()) {
 		over()
 	}()
 	f()
+}
+
+// mustCall panics if what the method op is to call is nil, before anything has changed.
+func mustCall(op string, ok bool) {
+	if !ok {
+		panic("task: " + op + " with a nil function")
+	}
 }

@@ -126,6 +126,13 @@ func (p *snapshot) victims(b *strings.Builder, waiting map[int][]int, i int) {
 	}
 }
 
+func childN(n int) string {
+	if n == 1 {
+		return "1 child"
+	}
+	return fmt.Sprintf("%d children", n)
+}
+
 func waitN(n int) string {
 	if n == 1 {
 		return "1 task waits"
@@ -149,13 +156,13 @@ func (p *snapshot) task(b *strings.Builder, indent string, i int) {
 		p.waits(b, x, state)
 	case stateReturned:
 		if len(x.events) == 0 {
-			fmt.Fprintf(b, "its body is over; it keeps its accesses until its descendants are over (%d children), for %v\n", len(x.behind), state)
+			fmt.Fprintf(b, "its body is over; it keeps its accesses until its descendants are over (%s), for %v\n", childN(len(x.behind)), state)
 			return
 		}
 		fmt.Fprintf(b, "its body is over, and it waits for %s:\n", plural(len(x.events), "event"))
 		p.events(b, indent, x)
 	case stateGiven:
-		fmt.Fprintf(b, "over, but for its descendants (%d children)\n", len(x.behind))
+		fmt.Fprintf(b, "over, but for its descendants (%s)\n", childN(len(x.behind)))
 	}
 }
 

@@ -35,6 +35,25 @@ func TestMisuseIsRefused(t *testing.T) {
 	}
 }
 
+// The methods of a task refuse a nil function before they change anything.
+func TestNilFunctionsOfATask(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 1})
+	var m Mutex
+	for op, call := range map[string]func(t *Task){
+		"Await":    func(t *Task) { _ = t.Await(nil) },
+		"AwaitFor": func(t *Task) { _ = t.AwaitFor("nothing", nil) },
+		"Blocking": func(t *Task) { t.Blocking(nil) },
+		"Critical": func(t *Task) { _ = t.Critical(&m, nil) },
+	} {
+		var text string
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			text = panicOf(func() { call(t) })
+			return t.Critical(&m, func() error { return t.Wait() })
+		}), op)
+		require.Contains(t, text, "task: "+op+" with a nil function")
+	}
+}
+
 // A task cannot wait for the run that it belongs to, at any depth; for another one it can.
 func TestJoinOfOwnRun(t *testing.T) {
 	for _, workers := range []int{1, 2} {

@@ -145,6 +145,7 @@ func (m *Mutex) Unlock(t *Task) {
 // Critical runs f with m locked, whatever way f ends. The error is f's, or Lock's, and f did
 // not run then.
 func (t *Task) Critical(m *Mutex, f func() error) error {
+	mustCall("Critical", f != nil)
 	if err := m.Lock(t); err != nil {
 		return err
 	}

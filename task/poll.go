@@ -23,9 +23,7 @@ const pollRounds = 6
 //
 // Polling only shortens the way: parked slots do not poll, so whatever poll finds must come by itself as well.
 func (rt *Runtime) Poll(poll func() bool) (stop func()) {
-	if poll == nil {
-		panic("task: Poll with a nil function")
-	}
+	mustCall("Poll", poll != nil)
 	p := &rt.polls
 	change := func(f func([]*func() bool) []*func() bool) {
 		p.mu.Lock()

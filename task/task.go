@@ -97,7 +97,7 @@ type Attrs struct {
 	Label string
 
 	// Priority orders ready tasks: larger first; the default is 0. It is a hint:
-	// running tasks are not interrupted. Children do not inherit it.
+	// running tasks are not interrupted. Children do not inherit it. What does not fit into 32 bits counts as the largest, or smallest, that does.
 	Priority int
 
 	// Undeferred makes Spawn return when the body is over (OmpSs-2's if(0)). It

@@ -345,7 +345,7 @@ func TestWatchdogStates(t *testing.T) {
 		if list[0].State != task.TaskRunning {
 			return fmt.Errorf("the main task is %s", list[0].State)
 		}
-		for k, want := range []string{"runs, for", "waits for 1 event:\n  a ship, bound at", `behind task "bound"`, "over, but for its descendants (1 children)", `behind task "below"`,
+		for k, want := range []string{"runs, for", "waits for 1 event:\n  a ship, bound at", `behind task "bound"`, "over, but for its descendants (1 child)", `behind task "below"`,
 			"OnReady has bound 1 event", "for a train", `waits for InOut(`} {
 			if !strings.Contains(list[k].Text, want) {
 				return fmt.Errorf("%q is not in %s", want, list[k].Text)

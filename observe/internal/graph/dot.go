@@ -50,9 +50,16 @@ func (g *Graph) figures(a *Analysis, o Options) []string {
 	}
 	return []string{
 		title,
-		fmt.Sprintf("%d tasks, %d edges; work %v, span %v: parallelism %.1f; %d tasks on the critical path; %v from the first start to the last end",
-			len(g.Nodes), len(g.Edges), round(a.Work), round(a.Span), a.Parallelism(), len(a.Path), round(a.Wall)),
+		fmt.Sprintf("%s, %s; work %v, span %v: parallelism %.1f; %s on the critical path; %v from the first start to the last end",
+			count(len(g.Nodes), "task"), count(len(g.Edges), "edge"), round(a.Work), round(a.Span), a.Parallelism(), count(len(a.Path), "task"), round(a.Wall)),
 	}
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // tip is what is told of a task beside its name.
@@ -73,7 +80,7 @@ func (n *Node) tip() []string {
 
 // groupTip is what is told of tasks with one label.
 func groupTip(b *box, sites map[string]bool) []string {
-	t := []string{fmt.Sprintf("%d tasks", b.count)}
+	t := []string{count(b.count, "task")}
 	for i, s := range slices.Sorted(maps.Keys(sites)) {
 		if i == 3 {
 			t = append(t, fmt.Sprintf("and at %d other places", len(sites)-i))
