@@ -38,6 +38,7 @@ type entry struct {
 const (
 	domainMin = 8    // entries of a new table (guess: a stencil task names five)
 	domainMax = 1024 // largest table that is kept for the next task (guess)
+	keepMost  = 8    // entries for each object in use, where objects come back (guess)
 	sweepLook = 16   // chains that are looked at before a sweep (guess)
 )
 
@@ -118,13 +119,12 @@ func multiplier(diff uintptr) uint64 {
 }
 
 // grow makes room. Chains that are over are dropped first, so that a domain which
-// names ever new objects stays as large as the number of objects in use. A domain that names the same objects again and again, more than have live
-// tasks, gets room for all of them: else each would be dropped and come back, again and again.
+// names ever new objects stays as large as the number of objects in use. Only if these come back, the domain gets room for more of them.
 func (d *domain) grow(f *Flow) {
 	old, ups := d.tab, d.ups
 	live := 0
 	var first, diff uintptr
-	sweep := d.back*2 <= d.added && d.worthSweep()
+	sweep := d.worthSweep() && !d.comeBack()
 	for i := range old {
 		e := &old[i]
 		if e.key == nil {
@@ -174,6 +174,22 @@ func (d *domain) worthSweep() bool {
 		}
 	}
 	return over*4 > looked
+}
+
+// comeBack reports whether chains that are over had better stay in the table, since most objects that come have been dropped before: a program that goes over more
+// objects than it has live tasks would have each dropped, and entered again, again and again. But new objects can look like old ones, where memory is used
+// again that has become free because they were dropped. So the table keeps no more than so many times the objects in use.
+func (d *domain) comeBack() bool {
+	if d.back*2 <= d.added {
+		return false
+	}
+	inUse := 0
+	for i := range d.tab {
+		if e := &d.tab[i]; e.key != nil && (d.up(e) != nil || !finished(e.last.state.Load())) {
+			inUse++
+		}
+	}
+	return 2*len(d.tab) <= keepMost*inUse
 }
 
 func (d *domain) alloc(size int) {

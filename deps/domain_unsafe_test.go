@@ -6,6 +6,7 @@ package deps
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -97,37 +98,44 @@ func TestParentsAccessesMoveAlong(t *testing.T) {
 	require.Nil(t, d.ups, "and go with it")
 }
 
-// A domain whose objects are over as soon as they are named.
+// passing is a domain in which only the objects named last are in use.
 type passing struct {
 	d    *domain
 	f    Flow
 	node Node
+	used []*access // of the objects in use, in a ring
+	next int
 }
 
-func newPassing() *passing {
-	w := &passing{d: new(domain)}
+func newPassing(inUse int) *passing {
+	w := &passing{d: new(domain), used: make([]*access, inUse)}
 	w.d.alloc(domainMin)
 	w.node.refs.Init(1 << 30)
 	return w
 }
 
-// use names key and reports whether it is new.
+// use names key and reports whether it is new in the table.
 func (w *passing) use(key unsafe.Pointer) (isNew bool) {
 	e := w.d.slot(key, &w.f)
-	if e.last != nil {
+	isNew = e.last == nil
+	if !isNew && !finished(e.last.state.Load()) {
 		return false
 	}
 	e.last = &access{owner: &w.node, ref: key}
-	e.last.state.Init(hasW | through)
-	return true
+	w.next = (w.next + 1) % len(w.used)
+	if old := w.used[w.next]; old != nil {
+		old.state.Init(hasW | through)
+	}
+	w.used[w.next] = e.last
+	return isNew
 }
 
-// Objects that come back again and again get room, though none is in use when the table is full.
+// Objects that come back again and again get room, though few are in use when the table is full.
 func TestObjectsThatComeBackStay(t *testing.T) {
 	for _, n := range []int{7, 50, 700, 4356} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			mem := make([]byte, n*64)
-			w := newPassing()
+			w := newPassing((n + 2) / 3)
 			came := 0
 			for range 20 {
 				came = 0
@@ -147,7 +155,7 @@ func TestObjectsThatComeBackStay(t *testing.T) {
 func TestNewObjectsGo(t *testing.T) {
 	const known, fresh = 700, 100_000
 	mem := make([]byte, (known+fresh)*64)
-	w := newPassing()
+	w := newPassing(known / 3)
 	for range 10 {
 		for i := range known {
 			w.use(unsafe.Pointer(&mem[i*64]))
@@ -160,6 +168,44 @@ func TestNewObjectsGo(t *testing.T) {
 	}
 	w.d.clear()
 	require.Zero(t, w.d.added+w.d.back)
+}
+
+// An allocator that uses the memory of dropped objects again makes new objects look like some that come back. The table keeps more of them then, but
+// no more than a multiple of those in use.
+func TestAddressesThatAreUsedAgain(t *testing.T) {
+	for _, inUse := range []int{1, 100} {
+		for _, oldest := range []bool{false, true} {
+			mem := make([]byte, 1<<20)
+			w := newPassing(inUse)
+			fresh, most := 0, 0
+			var live, free []int
+			for range 100_000 {
+				if len(free) == 0 { // collect
+					live = slices.DeleteFunc(live, func(i int) bool {
+						gone := w.d.probe(unsafe.Pointer(&mem[i*8])).key == nil
+						if gone {
+							free = append(free, i)
+						}
+						return gone
+					})
+				}
+				var i int
+				switch k := len(free); {
+				case k == 0:
+					i, fresh = fresh, fresh+1
+				case oldest:
+					i, free = free[0], free[1:]
+				default:
+					i, free = free[k-1], free[:k-1]
+				}
+				require.True(t, w.use(unsafe.Pointer(&mem[i*8])))
+				live = append(live, i)
+				most = max(most, len(w.d.tab))
+			}
+			require.LessOrEqual(t, most, max(32, keepMost*inUse))
+			require.LessOrEqual(t, fresh, max(64, 2*keepMost*inUse), "objects that are kept alive")
+		}
+	}
 }
 
 func TestMemoryTellsKeysApart(t *testing.T) {
