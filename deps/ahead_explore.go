@@ -5,5 +5,13 @@
 
 package deps
 
-// ahead is nothing to the explorer: it only asks for memory.
-func (n *Node) ahead() {}
+// ahead and further ask for no memory where the explorer runs.
+func (n *Node) ahead() (star bool) {
+	star = true
+	for i := range n.count {
+		star = star && (n.at(i).state.Load()&isReader != 0) == (i > 0)
+	}
+	return star
+}
+
+func (a *access) further() {}

@@ -25,7 +25,7 @@ type feed struct{ r, w, g int32 }
 // bridge ends a chain of objects in a gate. For the chain it is a weak access which has the gate as its
 // child: it takes what comes to its in-port, and never gives anything up.
 type bridge struct {
-	access
+	group  // of one access
 	gate   *gate
 	lo, hi uintptr
 }
@@ -35,8 +35,10 @@ const gateState = isGroup | isWeak | through
 // cover adds a bridge for [lo, hi).
 func (g *gate) cover(lo, hi uintptr) *bridge {
 	b := &bridge{gate: g, lo: lo, hi: hi}
-	b.state.Init(isGroup | isWeak | isBridge)
-	b.ref = unsafe.Pointer(b)
+	a := b.access()
+	a.place = elsewhere
+	a.state.Init(isGroup | isWeak | isBridge)
+	a.setRef(unsafe.Pointer(b))
 	g.frags.fill(lo, hi, func(s *span[frag], _ bool) { s.v.state = gateState })
 	g.feeds.fill(lo, hi, func(s *span[feed], _ bool) {
 		s.v.r++
@@ -46,9 +48,12 @@ func (g *gate) cover(lo, hi uintptr) *bridge {
 	return b
 }
 
+// access returns the bridge as the chain sees it.
+func (b *bridge) access() *access { return &b.accs[0] }
+
 // cross brings what became true for the bridge a to its gate.
 func (f *Flow) cross(a *access, e uint32) {
-	b := (*bridge)(a.ref)
+	b := (*bridge)(a.ref())
 	g := b.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()

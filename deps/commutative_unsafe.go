@@ -59,8 +59,8 @@ func (n *Node) Holds(a Access) bool {
 
 // HoldsAny reports whether Holds is true of any object.
 func (n *Node) HoldsAny() bool {
-	for i := range n.accs {
-		if s := n.accs[i].state.Load(); s&isHeld != 0 || isHolder(s) {
+	for i := range n.count {
+		if s := n.at(i).state.Load(); s&isHeld != 0 || isHolder(s) {
 			return true
 		}
 	}
@@ -72,15 +72,15 @@ func (n *Node) HoldsAny() bool {
 // "Exclusion": no deadlock).
 func (n *Node) commute() {
 	holder := false
-	for i := range n.accs {
-		holder = holder || isHolder(n.accs[i].state.Load())
+	for i := range n.count {
+		holder = holder || isHolder(n.at(i).state.Load())
 	}
 	if !holder {
 		return
 	}
 	n.rested = exclWants
-	for i := range n.accs {
-		a := &n.accs[i]
+	for i := range n.count {
+		a := n.at(i)
 		if s := a.state.Load(); s&(isWeak|isReduce) == isWeak {
 			a.state.Init(s&^isWeak | saidWeak)
 		}
@@ -89,8 +89,8 @@ func (n *Node) commute() {
 
 // exclusion returns what n needs: exclWants or zero.
 func (n *Node) exclusion() int32 {
-	for i := range n.accs {
-		if isHolder(n.accs[i].state.Load()) {
+	for i := range n.count {
+		if isHolder(n.at(i).state.Load()) {
 			return exclWants
 		}
 	}
@@ -117,9 +117,9 @@ func (n *Node) Acquire(f *Flow) bool {
 		panic(fmt.Sprintf("deps: Acquire of a node that is not to acquire anything (state %d)", n.rested))
 	}
 	l := &f.locks
-	for i := range n.accs {
-		if a := &n.accs[i]; isHolder(a.state.Load()) {
-			l.keys = append(l.keys, a.ref)
+	for i := range n.count {
+		if a := n.at(i); isHolder(a.state.Load()) {
+			l.keys = append(l.keys, a.ref())
 		}
 	}
 	if n.dom != nil && inRanges(n.dom) != nil {

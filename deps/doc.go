@@ -69,7 +69,8 @@
 // and after the Retire of all children. Everything else may run at the same time, on any goroutine. No
 // call blocks, but for the locks that the exclusion and ranges are guarded by for a few instructions, and none recurses: a call takes a constant stack, however long a chain or deep a nest is.
 //
-// Memory: an access is a part of its node, or of the [Room] beside it. A node is free at most once for each
+// Memory: a node has room for five accesses, and keeps what more of them need. It is best put at the beginning of a cache line (README.md, "Where
+// things lie"), and must not be copied. A node is free at most once for each
 // Register, by Retire or by NextFree, when no other access and no call can reach it any more. Nodes with weak accesses or
 // groups, and those around them, may be left to the garbage collector instead (README.md, "Late messages"),
 // so a runtime must not count on each node's return. Declared objects are kept alive by the node until it

@@ -121,7 +121,10 @@ func (w *passing) use(key unsafe.Pointer) (isNew bool) {
 	if !isNew && !finished(e.last.state.Load()) {
 		return false
 	}
-	e.last = &access{owner: &w.node, ref: key}
+	g := &group{owner: &w.node}
+	e.last = &g.accs[0]
+	e.last.place = elsewhere
+	e.last.setRef(key)
 	w.next = (w.next + 1) % len(w.used)
 	if old := w.used[w.next]; old != nil {
 		old.state.Init(hasW | through)

@@ -11,10 +11,15 @@ import (
 
 // enterPlain is enter for the first accesses of list as long as they are what most are: strong, In, Out or
 // InOut, to objects that the list has not named yet. It returns how many these are, which is how many accesses of n it has filled.
-func (n *Node) enterPlain(d *domain, list []Access, f *Flow) (k int) {
-	accs := n.accs[:len(list)]
+func (n *Node) enterPlain(d *domain, list []Access, f *Flow) (k int32) {
 	tab, mul, shift := d.tab, d.mul, d.shift
-	for k = range list {
+	for k := range list {
+		key := list[k].ptr
+		if e := &tab[home(key, mul, shift)&uint(len(tab)-1)]; e.key == key && e.last != nil {
+			xatomic.PrefetchW2(unsafe.Pointer(e.last)) // the links will write it, and succ
+		}
+	}
+	for k = range int32(len(list)) {
 		x := &list[k]
 		key, size := x.ptr, x.sizeLo
 		if x.mode > ModeInOut || x.weak || x.sizeHi != 0 || size >= bigSize || key == nil {
@@ -32,24 +37,20 @@ func (n *Node) enterPlain(d *domain, list []Access, f *Flow) (k int) {
 			e = &tab[i&uint(len(tab)-1)]
 		}
 		last := e.last
-		if last != nil && (last.within(accs, k) || d.ups != nil && last == d.up(e) && last.given) {
+		if last != nil && (n.has(last) || d.ups != nil && last == d.up(e) && last.given) {
 			return k
 		}
-		a := &accs[k]
+		a := n.at(k)
 		s := uint32(0)
 		if x.mode == ModeIn {
 			s = isReader
 		}
 		a.state.Init(s)
 		a.given = false
-		a.setSmall(size)
-		a.ref = key
-		a.owner = n
-		a.succ = last
+		a.put(k, size)
+		a.setRef(key)
+		a.setSucc(last)
 		e.last = a
-		if last != nil {
-			xatomic.PrefetchW(unsafe.Pointer(last)) // the links will write them
-		}
 	}
-	return len(list)
+	return int32(len(list))
 }

@@ -19,7 +19,7 @@ var plantedBugs = []explorer.Bug{
 		Name: "rule 1: ready before the deliveries", File: "flow.go", Test: "TestExploreAllSketches/two_objects,_opening",
 		Decl: "var late bool",
 		Old:  "\tlate := s&lingers != 0\n",
-		New:  "\tlate = s&lingers != 0\n\tif e&ready != 0 && s&isWeak == 0 {\n\t\tf.granted(a.owner, s)\n\t\te &^= ready\n\t}\n",
+		New:  "\tlate = s&lingers != 0\n\tif e&ready != 0 && s&isWeak == 0 {\n\t\tf.granted(a.owner(), s)\n\t\te &^= ready\n\t}\n",
 	}, {
 		Name: "rule 2: nobody lingers", File: "flow.go", Test: "TestExploreAllSketches/weak_ends_while_readers_do",
 		Old: "\treturn was&r != 0 && st.s&(isReader|isWeak) != isReader ||\n\t\twas&g != 0 && st.s&isWeak != 0\n",
@@ -30,8 +30,8 @@ var plantedBugs = []explorer.Bug{
 		New: "",
 	}, {
 		Name: "rule 2: what lingers is at rest", File: "node_unsafe.go", Test: "TestExploreAllSketches/weak_ends_while_readers_do",
-		Old: "\t\tif ps&lingers == 0 {\n\t\t\tf.atRest(prev.owner)\n\t\t}\n",
-		New: "\t\tf.atRest(prev.owner)\n",
+		Old: "\t\tif ps&lingers == 0 {\n\t\t\tf.atRest(prev.owner())\n\t\t}\n",
+		New: "\t\tf.atRest(prev.owner())\n",
 	}, {
 		Name: "rule 3: delivery through the predecessor", File: "node_unsafe.go", Test: "TestExploreAllSketches/reader_last_in_a_writer",
 		Decl: "var s uint32",
@@ -76,7 +76,7 @@ var plantedBugs = []explorer.Bug{
 		Name: "rule 1: a reader starts before it has passed the token on", File: "pass.go", Test: "TestExploreAllSketches/two_objects",
 		Decl: "var n uint32",
 		Old:  "\t\tn := next.state.Look()\n",
-		New:  "\t\tn = 0\n\t\tf.granted(owner, s)\n\t\ta.touch()\n\t\tf.push(a.succ, hasR)\n\t\treturn\n",
+		New:  "\t\tn = 0\n\t\tf.granted(owner, s)\n\t\ta.touch()\n\t\tf.push(a.succ(), hasR)\n\t\treturn\n",
 	},
 }
 

@@ -10,8 +10,8 @@ import "fmt"
 // Words returns the words of n, which has been registered.
 func Words(n *Node) []any {
 	list := []any{&n.pending, &n.refs}
-	for i := range n.accs {
-		list = append(list, &n.accs[i].state)
+	for i := range n.count {
+		list = append(list, &n.at(i).state)
 	}
 	return list
 }
@@ -23,7 +23,7 @@ func OnTouch(f func(word any)) { touched = f }
 func NameWords(n *Node, as string, name func(string, any)) {
 	name(as+".pending", &n.pending)
 	name(as+".refs", &n.refs)
-	for i := range n.accs {
-		name(fmt.Sprintf("%s.%d", as, i), &n.accs[i].state)
+	for i := range n.count {
+		name(fmt.Sprintf("%s.%d", as, i), &n.at(i).state)
 	}
 }

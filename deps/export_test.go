@@ -10,10 +10,11 @@ const poisonState = 0x5EAD0000
 // Poison spoils the memory of a node that came out of NextFree: who still uses
 // it crashes, is reported by the race detector, or is found by Unspoiled.
 func Poison(n *Node) {
-	for i := range n.accs {
-		a := &n.accs[i]
+	for i := range n.count {
+		a := n.at(i)
 		a.state.Init(poisonState)
-		a.owner, a.succ, a.ref = nil, nil, nil
+		a.setSucc(nil)
+		a.setRef(nil)
 	}
 	n.pending.Init(poisonState)
 	n.refs.Init(poisonState)
@@ -21,9 +22,9 @@ func Poison(n *Node) {
 
 // Unspoiled reports whether nobody has touched n since Poison.
 func Unspoiled(n *Node) bool {
-	for i := range n.accs {
-		a := &n.accs[i]
-		if a.state.Load() != poisonState || a.owner != nil || a.succ != nil || a.ref != nil {
+	for i := range n.count {
+		a := n.at(i)
+		if a.state.Load() != poisonState || a.succ() != nil || a.ref() != nil {
 			return false
 		}
 	}

@@ -7,15 +7,23 @@ import "unsafe"
 
 // An access knows how many bytes the variables have that its chain of objects names, as far as that is
 // not known to be over: the largest of them. It is of no use until a range is named in the domain, and then
-// says what the chain covers. It fits beside access.given, so that it costs no memory; objects of bigSize bytes and
+// says what the chain covers. It fits beside access.given and place, so that it costs no memory; objects of bigSize bytes and
 // more have their sizes in domain.big.
 //
-// given is a byte of its own, since the task's body writes it while the creator reads these.
-const bigSize = 1<<24 - 1
+// given is a byte of its own, since the task's body writes it while others read these.
+const bigSize = 1<<(16+8-placeBits) - 1
 
-func (a *access) small() uint32 { return uint32(a.sizeHi)<<16 | uint32(a.sizeLo) }
+func (a *access) small() uint32 { return uint32(a.place)>>placeBits<<16 | uint32(a.sizeLo) }
 
-func (a *access) setSmall(n uint32) { a.sizeHi, a.sizeLo = uint8(n>>16), uint16(n) }
+func (a *access) setSmall(n uint32) {
+	a.place = a.place&(1<<placeBits-1) | uint8(n>>16)<<placeBits
+	a.sizeLo = uint16(n)
+}
+
+// put makes a access i of its node, with a size.
+func (a *access) put(i int32, size uint32) {
+	a.place, a.sizeLo = placeOf(i)|uint8(size>>16)<<placeBits, uint16(size)
+}
 
 // cover adds x to the variables that a names. Precondition: its domain remembers x if x is large.
 func (a *access) cover(x Access) {
@@ -26,7 +34,7 @@ func (a *access) cover(x Access) {
 
 // inherit adds the variables of prev, the access before a. In most chains they are all of one size.
 func (a *access) inherit(prev *access) {
-	if prev.sizeLo != a.sizeLo || prev.sizeHi != a.sizeHi {
+	if prev.sizeLo != a.sizeLo || (prev.place^a.place)>>placeBits != 0 {
 		a.setSmall(max(prev.small(), a.small()))
 	}
 }

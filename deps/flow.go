@@ -14,8 +14,8 @@ type Flow struct {
 	Join func(parent, child *Node, x Access)
 
 	work  []step // deliveries whose effects are still to be carried out
-	ready list
-	free  list
+	ready queue
+	free  queue
 
 	// The node that is being finished: its accesses that come to rest
 	// meanwhile are counted here instead of in its shared counter.
@@ -50,7 +50,7 @@ func (f *Flow) MakeReady(n *Node) { f.ready.push(n) }
 func (f *Flow) NextFree() *Node { return f.free.pop() }
 
 // Empty reports whether NextReady and NextFree would both return nil.
-func (f *Flow) Empty() bool { return f.ready.head == nil && f.free.head == nil }
+func (f *Flow) Empty() bool { return len(f.ready.nodes)+len(f.free.nodes) == 0 }
 
 // set adds bits to a's state and carries out everything that follows from it.
 func (f *Flow) set(a *access, bits uint32) {
@@ -79,6 +79,7 @@ func (f *Flow) push(a *access, bits uint32) {
 // granted counts one access of n, in state s, as open.
 func (f *Flow) granted(n *Node, s uint32) {
 	if s&isSolo != 0 || n.pending.Add(-1) == 0 {
+		n.comes()
 		f.ready.push(n)
 	}
 }
@@ -108,7 +109,7 @@ func (f *Flow) carry(st step) {
 	late := s&lingers != 0
 
 	if e&unlock != 0 {
-		f.locks.drop(a.ref, a.owner) // given back at the end of the call
+		f.locks.drop(a.ref(), a.owner()) // given back at the end of the call
 	}
 
 	if e&(childR|childW|childG) != 0 {
@@ -143,12 +144,12 @@ func (f *Flow) carry(st step) {
 
 	if e&ready != 0 && s&isWeak == 0 {
 		a.touch()
-		f.granted(a.owner, s)
+		f.granted(a.owner(), s)
 	}
 
 	if e&rest != 0 && !late {
 		a.touch()
-		f.atRest(a.owner)
+		f.atRest(a.owner())
 	}
 }
 
@@ -183,7 +184,7 @@ func (f *Flow) send(st step, late *bool) {
 	}
 	if b != 0 {
 		st.a.touch()
-		f.push(st.a.succ, b)
+		f.push(st.a.succ(), b)
 	}
 }
 
@@ -199,27 +200,22 @@ func (f *Flow) atRest(n *Node) {
 	}
 }
 
-// list is a queue of nodes through Node.link. A node is in at most one.
-type list struct{ head, tail *Node }
-
-func (l *list) push(n *Node) {
-	n.link = nil
-	if l.tail == nil {
-		l.head = n
-	} else {
-		l.tail.link = n
-	}
-	l.tail = n
+// queue is a list of nodes, first in, first out. It is not linked through the nodes, most of whose lines are in another processor's cache.
+type queue struct {
+	nodes []*Node
+	head  int // nodes that are taken out
 }
 
-func (l *list) pop() *Node {
-	n := l.head
-	if n != nil {
-		l.head = n.link
-		if l.head == nil {
-			l.tail = nil
-		}
-		n.link = nil
+func (q *queue) push(n *Node) { q.nodes = append(q.nodes, n) }
+
+func (q *queue) pop() *Node {
+	if q.head == len(q.nodes) {
+		return nil
+	}
+	n := q.nodes[q.head]
+	q.nodes[q.head] = nil
+	if q.head++; q.head == len(q.nodes) {
+		q.nodes, q.head = q.nodes[:0], 0
 	}
 	return n
 }

@@ -49,7 +49,6 @@ type op struct {
 // job is a task being run. The node comes first, so that one leads to the other.
 type job struct {
 	node    deps.Node
-	room    deps.Room // of the node, in every other job
 	plan    *plan
 	parent  *job
 	pending atomic.Int32 // the body and the children that are not over
@@ -399,9 +398,7 @@ func (h *hand) job(p *plan) *job {
 		return j
 	}
 	j := &job{plan: p}
-	if h.c.made.Add(1)%2 == 0 {
-		j.node.Use(&j.room)
-	}
+	h.c.made.Add(1)
 	j.pending.Store(1)
 	return j
 }

@@ -21,9 +21,8 @@ import (
 // and takes what became ready or free from the Flow after each call. A node that
 // comes out of NextFree may be registered again, for another task.
 type Node struct {
-	accs []access // the task's accesses, one for each object; constant once registered
-	dom  *domain  // the children's objects; nil until a child names one; owned by the body
-	link *Node    // list that the node is in: ready or free
+	// The cache line that others write in passing.
+	accs [groupLen]access // the first accesses (group_unsafe.go)
 
 	// pending is the number of strong accesses that may not start yet, plus
 	// one while the node is being registered. It becomes zero once.
@@ -37,38 +36,21 @@ type Node struct {
 	// that, it says whether the node needs exclusion: exclWants, exclHolds, or zero.
 	rested int32
 
-	// Tag is the runtime's own.
-	Tag int32
+	count int32   // accesses, one for each object; constant once registered
+	dom   *domain // the children's objects; nil until a child names one; owned by the body
+
+	// The next line, which a task without accesses does not touch, has where the tokens go.
+	succs [groupLen]*access
+	more  *[]group // the accesses that the node itself has no room for; nil if there never were any
+	Tag   int32    // the runtime's own, as the next
+	Link  *Node
+
+	// Then come the objects, which only the creator touches, if there are no children.
+	objs [groupLen]unsafe.Pointer
 }
 
-// Room is memory for the accesses of a node. A runtime that has some beside each node gives
-// it with Use, and tasks with up to five accesses, as a stencil has, need no
-// other.
-type Room [5]access
-
-// Use makes r the memory of n's accesses. Precondition: n is new.
-func (n *Node) Use(r *Room) { n.accs = r[:0] }
-
-// maxKept is the largest access list whose memory a node keeps for its next task (guess).
+// maxKept is the largest number of accesses for which a node keeps memory for its next task (guess).
 const maxKept = 64
-
-// access is one task's use of one object, a link in the object's chain. Two of them fill
-// a cache line.
-type access struct {
-	state  xatomic.Uint32
-	given  bool  // given up by Release; owned by the body
-	sizeHi uint8 // with sizeLo: bytes that the chain covers (extent_unsafe.go)
-	sizeLo uint16
-	owner  *Node   // constant once registered
-	succ   *access // next in the chain, or the parent's access; written before hasNext
-
-	// ref is the object, which it keeps alive, until a child's access is linked; from then on, by
-	// hasChild, it is the first of those, and the object is in the table of the domain.
-	ref unsafe.Pointer
-}
-
-// child returns the first access of a child. Precondition: hasChild.
-func (a *access) child() *access { return (*access)(a.ref) }
 
 // Register appends n, a new child of p, to the chains of the objects in list
 // and reports whether n may start at once. If not, it comes out of the Flow of
@@ -84,7 +66,7 @@ func (a *access) child() *access { return (*access)(a.ref) }
 func (p *Node) Register(n *Node, list []Access, f *Flow) bool {
 	n.rested = 0
 	if len(list) == 0 {
-		n.accs = n.accs[:0]
+		n.count = 0
 		return true
 	}
 	return p.register(n, list, f)
@@ -100,25 +82,25 @@ func (p *Node) register(n *Node, list []Access, f *Flow) bool {
 		p.makeRanges(d, f)
 		return p.registerRanges(n, list, f)
 	}
-	k := len(n.accs)
-	n.refs.Init(int32(k) + 1)
-	n.pending.Init(int32(strong) + 1)
+	k := n.count
+	n.refs.Init(k + 1)
+	n.pending.Init(strong + 1)
 
 	if k == 1 && strong == 1 && n.rested == 0 {
 		return f.linkSolo(p, &n.accs[0])
 	}
 
-	granted := 0 // strong accesses that may start, counted here and not in pending
-	for i := range n.accs {
-		a := &n.accs[i]
-		prev := a.succ
-		a.succ = nil
+	granted := int32(0) // strong accesses that may start, counted here and not in pending
+	for i := range n.count {
+		a := n.at(i)
+		prev := a.succ()
+		a.setSucc(nil)
 		weak := a.state.Load()&isWeak != 0
 		open := true
 		switch {
 		case prev == nil:
 			a.state.Init(a.state.Load() | hasW)
-		case prev.owner == p:
+		case prev.owner() == p:
 			open = f.linkChild(prev, a)
 		default:
 			open = f.linkNext(prev, a, prev.state.Load())
@@ -133,16 +115,16 @@ func (p *Node) register(n *Node, list []Access, f *Flow) bool {
 	if granted == strong {
 		return true // nobody else has touched pending
 	}
-	return n.pending.Add(int32(-granted-1)) == 0
+	return n.pending.Add(-granted-1) == 0
 }
 
 // enter fills n.accs from list, combines accesses to one object, and puts each
 // at the end of its chain in the table. The access before it is kept in succ for the
 // moment. It returns the number of strong accesses, or, if there is a range in the list, -1 and
 // leaves the table as it was but for keys without accesses.
-func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
-	accs := n.room(len(list))
-	n.accs = accs
+func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int32) {
+	n.reserve(len(list))
+	n.count = int32(len(list))
 	k := n.enterPlain(d, list, f)
 	strong = k
 	modes := uint32(0)
@@ -172,7 +154,7 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
 		e := d.slot(key, f)
 		last := e.last
 		if last != nil {
-			if last.within(accs, k) {
+			if n.has(last) {
 				if why := clash(last, x, list); why != "" {
 					n.undo(d, k)
 					panic(why)
@@ -186,7 +168,7 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
 				panic(fmt.Sprintf("deps: a child accesses object %p, which its parent has given up by Release", key))
 			}
 		}
-		a := &accs[k]
+		a := n.at(k)
 		s := x.bits()
 		modes |= s
 		if s&isWeak == 0 {
@@ -194,23 +176,22 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
 		}
 		a.state.Init(s)
 		a.given = false
-		a.setSmall(size)
-		a.ref = key
-		a.owner = n
-		if a.succ = last; last != nil {
+		a.put(k, size)
+		a.setRef(key)
+		if a.setSucc(last); last != nil {
 			xatomic.PrefetchW(unsafe.Pointer(last)) // the links will write them
 		}
 		e.last = a
 		k++
 	}
-	n.accs = accs[:k]
+	n.count = k
 	if modes&isCommut != 0 {
 		n.commute()
 	}
 	if modes&(isCommut|isWeak) != 0 { // the accesses may be others than those of the list
 		strong = 0
-		for i := range n.accs {
-			if n.accs[i].state.Load()&isWeak == 0 {
+		for i := range n.count {
+			if n.at(i).state.Load()&isWeak == 0 {
 				strong++
 			}
 		}
@@ -219,11 +200,11 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int) {
 }
 
 // undo takes the first k accesses of n out of the table again.
-func (n *Node) undo(d *domain, k int) {
+func (n *Node) undo(d *domain, k int32) {
 	for i := range k {
-		a := &n.accs[i]
-		if a.succ != nil {
-			d.probe(a.ref).last = a.succ
+		a := n.at(i)
+		if prev := a.succ(); prev != nil {
+			d.probe(a.ref()).last = prev
 			continue
 		}
 		// A chain of its own: an access that is over, for grow to drop.
@@ -235,22 +216,6 @@ func (n *Node) undo(d *domain, k int) {
 // can reach yet.
 func merge(a *access, x Access) {
 	a.state.Init(union(a.state.Load(), x))
-}
-
-// room returns an access list of length k: the memory of the node's last
-// task if it is large enough.
-func (n *Node) room(k int) []access {
-	if k <= cap(n.accs) {
-		return n.accs[:k]
-	}
-	return make([]access, k)
-}
-
-// trim drops an access list that is too large to keep for the next task.
-func (n *Node) trim() {
-	if cap(n.accs) > maxKept {
-		n.accs = nil
-	}
 }
 
 // linkChild makes a the first access in the domain of prev's task to prev's object and
@@ -265,7 +230,7 @@ func (f *Flow) linkChild(prev, a *access) bool {
 		a.state.Init(as | hasW)
 		return true
 	}
-	prev.ref = unsafe.Pointer(a)
+	prev.setRef(unsafe.Pointer(a))
 	a.inherit(prev)
 	b := hasChild
 	given := ps & hasR
@@ -293,13 +258,13 @@ func (f *Flow) linkChild(prev, a *access) bool {
 // read token yet, and behind a group, the creator may have a token to deliver after the link,
 // so that it must hold the task back until it has (README.md, "Late messages").
 func (f *Flow) linkSolo(p *Node, a *access) bool {
-	prev := a.succ
-	a.succ = nil
+	prev := a.succ()
+	a.setSucc(nil)
 	if prev == nil {
 		a.state.Init(a.state.Load() | hasW)
 		return true
 	}
-	if prev.owner != p {
+	if prev.owner() != p {
 		ps := prev.state.Load()
 		if ps&isGroup == 0 && (ps&isReader == 0 || ps&(hasR|hasW) != 0) {
 			a.state.Init(a.state.Load() | isSolo)
@@ -311,7 +276,7 @@ func (f *Flow) linkSolo(p *Node, a *access) bool {
 	} else if f.linkChild(prev, a) {
 		return true
 	}
-	return a.owner.pending.Add(-1) == 0
+	return a.owner().pending.Add(-1) == 0
 }
 
 // linkNext makes a the successor of prev, the last access of a sibling, whose state was ps a
@@ -324,12 +289,12 @@ func (f *Flow) linkNext(prev, a *access, ps uint32) bool {
 	if finished(ps) {
 		// Nobody but this body would touch prev again: it is at rest.
 		if ps&lingers == 0 {
-			f.atRest(prev.owner)
+			f.atRest(prev.owner())
 		}
 		a.state.Init(as | hasW)
 		return true
 	}
-	prev.succ = a
+	prev.setSucc(a)
 	a.inherit(prev)
 	b := hasNext
 	if sameGroup(ps, as) {
@@ -346,7 +311,7 @@ func (f *Flow) linkNext(prev, a *access, ps uint32) bool {
 	if t == hasW && s&lingers == 0 {
 		// prev finished between the look and the link. An earlier read token went
 		// nowhere, since there was no successor: nothing is under way.
-		f.atRest(prev.owner)
+		f.atRest(prev.owner())
 	}
 	return a.deliver(t&^given) || open
 }
@@ -386,9 +351,9 @@ func (p *Node) domain(f *Flow) *domain {
 		d.alloc(domainMin)
 	}
 	if d.n == 0 && inRanges(d) == nil {
-		for i := range p.accs {
-			a := &p.accs[i]
-			e := d.slot(a.ref, f)
+		for i := range p.count {
+			a := p.at(i)
+			e := d.slot(a.ref(), f)
 			e.last = a
 			d.setUp(e, a)
 		}
@@ -404,7 +369,7 @@ func (p *Node) domain(f *Flow) *domain {
 // It is called once, by one goroutine, when no Register or Release for n's domain can
 // follow or is running.
 func (n *Node) Finish(f *Flow) {
-	if len(n.accs) > 0 || n.dom != nil {
+	if n.count > 0 || n.dom != nil {
 		n.finish(f)
 	}
 }
@@ -414,18 +379,33 @@ func (n *Node) finish(f *Flow) {
 	if d := n.dom; d != nil && (d.n > 0 || inRanges(d) != nil) {
 		n.closeDomain(d, f)
 	} else {
-		if len(n.accs) > 1 {
-			n.ahead()
-		}
-		for i := range n.accs {
-			if a := &n.accs[i]; !a.given {
-				f.giveUp(a)
-			}
-		}
+		n.giveAll(f)
 	}
 	n.rested = f.curRest
 	f.cur = nil
 	f.giveBack()
+}
+
+// giveAll gives up n's accesses. If n is a star, which writes what it names first and reads the rest, as a stencil does, the first goes last: to give
+// up what was only read is quick, and meanwhile the lines come that are wanted for the other.
+func (n *Node) giveAll(f *Flow) {
+	if n.count > 1 && n.ahead() {
+		for i := n.count - 1; i > 0; i-- {
+			if a := n.at(i); !a.given {
+				f.giveUp(a)
+			}
+		}
+		if a := n.at(0); !a.given {
+			a.further()
+			f.giveUp(a)
+		}
+		return
+	}
+	for i := range n.count {
+		if a := n.at(i); !a.given {
+			f.giveUp(a)
+		}
+	}
 }
 
 // giveUp joins a's in-port to its out-port. It is set(a, through) with the common
@@ -485,13 +465,13 @@ func (n *Node) closeDomain(d *domain, f *Flow) {
 // last access of its children. After the link last belongs to the flow of tokens: unless
 // the link brought it to rest, its task may be over and its memory reused at once.
 func (f *Flow) linkUp(last, up *access) {
-	last.succ = up
+	last.setSucc(up)
 	s := last.state.Add(hasNext | nextUp)
 	switch e := effects(s); {
 	case e&sendW != 0:
 		f.push(up, outW)
 		if s&lingers == 0 {
-			f.atRest(last.owner)
+			f.atRest(last.owner())
 		}
 	case e&sendR != 0:
 		f.push(up, outR)
@@ -557,9 +537,9 @@ func (n *Node) find(key unsafe.Pointer) *access {
 	if n.dom != nil && inRanges(n.dom) != nil {
 		return inRanges(n.dom).find(key)
 	}
-	for i := range n.accs {
-		if n.accs[i].ref == key {
-			return &n.accs[i]
+	for i := range n.count {
+		if n.at(i).ref() == key {
+			return n.at(i)
 		}
 	}
 	return nil
@@ -569,7 +549,7 @@ func (n *Node) find(key unsafe.Pointer) *access {
 // refers to n any more, so that its memory may serve another task; if not, the
 // node comes out of NextFree some time later.
 func (n *Node) Retire() bool {
-	if len(n.accs) == 0 {
+	if n.count == 0 {
 		return true
 	}
 	return n.retire()
@@ -577,7 +557,7 @@ func (n *Node) Retire() bool {
 
 func (n *Node) retire() bool {
 	d := n.rested + 1
-	if d == int32(len(n.accs))+1 || n.refs.Add(-d) == 0 {
+	if d == n.count+1 || n.refs.Add(-d) == 0 {
 		n.trim()
 		return true
 	}
@@ -590,7 +570,7 @@ func (n *Node) Accesses() int {
 	if n.dom != nil && inRanges(n.dom) != nil {
 		return inRanges(n.dom).own.count()
 	}
-	return len(n.accs)
+	return int(n.count)
 }
 
 func panicZero() {

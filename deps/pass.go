@@ -10,7 +10,7 @@ package deps
 // passW gives the write token of a, a strong access that is over, to the successor. Earlier messages of it are delivered by now.
 func (f *Flow) passW(a *access) {
 	a.touch()
-	next, owner := a.succ, a.owner
+	next, owner := a.succ(), a.owner()
 	f.grant(next)
 	f.atRest(owner)
 	if len(f.work) > 0 {
@@ -34,8 +34,8 @@ func (f *Flow) grant(a *access) {
 		case s&over == over && readerOver(s) == hasNext:
 			a.state.Keep(s)
 			a.touch()
-			next := a.succ
-			f.atRest(a.owner)
+			next := a.succ()
+			f.atRest(a.owner())
 			a = next
 			continue
 		default:
@@ -45,15 +45,15 @@ func (f *Flow) grant(a *access) {
 		switch {
 		case onlyReady(s):
 			if s&isWeak == 0 && !startable(s-hasW) {
-				f.granted(a.owner, s)
+				f.granted(a.owner(), s)
 			}
 			return
 		case s&^(isSolo|isHeld) == isReader|hasR|hasW|hasNext:
 			return // it runs, and its read token is gone on
 		case s&over == over && readerOver(s) == hasW|hasNext:
 			a.touch()
-			next := a.succ
-			f.atRest(a.owner)
+			next := a.succ()
+			f.atRest(a.owner())
 			a = next
 		default:
 			if e := effects(s) &^ effects(s-hasW); e != 0 {
@@ -70,7 +70,7 @@ func (f *Flow) passR(a *access, s uint32) {
 	const noMatter = isSolo | isHeld
 	for {
 		a.touch()
-		next, owner := a.succ, a.owner
+		next, owner := a.succ(), a.owner()
 		n := next.state.Look()
 		if lastWord(n) {
 			next.state.Settle(n, n|hasR)
@@ -84,7 +84,7 @@ func (f *Flow) passR(a *access, s uint32) {
 			a, s = next, n
 			continue
 		case isReader | hasR:
-			f.granted(next.owner, n)
+			f.granted(next.owner(), n)
 			return
 		case hasR, hasR | hasNext:
 			return // a writer keeps the read token until it is over

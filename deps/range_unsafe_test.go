@@ -154,7 +154,35 @@ func TestObjectsOnly(t *testing.T) {
 	require.True(t, deps.NoMessages(&f), "not even room for messages")
 }
 
-// TestLargeObjects: the sizes of objects of 16 MiB and more are kept apart, exactly.
+// TestSizes: a chain knows its bytes to the last one, also where sizes begin to be kept apart.
+func TestSizes(t *testing.T) {
+	buf := make([]byte, 1<<21+1)
+	p := unsafe.Pointer(unsafe.SliceData(buf))
+	for size, x := range map[int]deps.Access{
+		1:         deps.InOut((*[1]byte)(p)),
+		1<<16 - 1: deps.InOut((*[1<<16 - 1]byte)(p)),
+		1 << 16:   deps.InOut((*[1 << 16]byte)(p)),
+		1<<20 - 2: deps.InOut((*[1<<20 - 2]byte)(p)),
+		1<<20 - 1: deps.InOut((*[1<<20 - 1]byte)(p)),
+		1 << 20:   deps.InOut((*[1 << 20]byte)(p)),
+		1<<20 + 1: deps.InOut((*[1<<20 + 1]byte)(p)),
+		1 << 21:   deps.InOut((*[1 << 21]byte)(p)),
+	} {
+		for _, c := range []struct {
+			lo, hi int
+			waits  bool
+		}{{0, 1, true}, {size - 1, size, true}, {size - 1, len(buf), true}, {size, size + 1, false}} {
+			var root deps.Node
+			var m nodes
+			m.spawn(&root, x)
+			m.run = nil
+			m.spawn(&root, deps.Slice(buf[c.lo:c.hi]).In())
+			require.Equal(t, c.waits, len(m.run) == 0, "%d bytes, %v", size, c)
+		}
+	}
+}
+
+// TestLargeObjects: the sizes of objects of 1 MiB and more are kept apart, exactly.
 func TestLargeObjects(t *testing.T) {
 	type large [20 << 20]byte
 	buf := make([]byte, 40<<20+5)

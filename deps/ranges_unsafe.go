@@ -42,7 +42,7 @@ var gone = new(record)
 
 // registerRanges is register for a domain of ranges.
 func (p *Node) registerRanges(n *Node, list []Access, f *Flow) bool {
-	n.accs = n.accs[:0]
+	n.count = 0
 	r := inRanges(p.dom)
 	r.open()
 	for _, x := range list {
@@ -229,12 +229,12 @@ func (p *Node) makeRanges(d *domain, f *Flow) {
 	}
 	// The gate must count on all its bridges before the first brings something.
 	for i, b := range bridges {
-		if last := ends[i]; last.owner == p {
-			f.linkChild(last, &b.access)
+		if last := ends[i]; last.owner() == p {
+			f.linkChild(last, b.access())
 		} else {
-			f.linkNext(last, &b.access, last.state.Load())
+			f.linkNext(last, b.access(), last.state.Load())
 		}
-		f.set(&b.access, hasChild|childGrp)
+		f.set(b.access(), hasChild|childGrp)
 	}
 	d.empty()
 	d.big = nil
@@ -363,10 +363,10 @@ func (r *ranges) mayRelease(x Access, lo, hi uintptr) (err error) {
 }
 
 // leave takes the first k accesses of n out of the table again. Unlike undo it leaves nothing of them behind.
-func (n *Node) leave(d *domain, k int) {
+func (n *Node) leave(d *domain, k int32) {
 	for i := range k {
-		a := &n.accs[i]
-		d.probe(a.ref).last = a.succ
+		a := n.at(i)
+		d.probe(a.ref()).last = a.succ()
 	}
 }
 

@@ -35,9 +35,7 @@ func newLab(r *explore.Run, slots int) *lab {
 	r.Name("pool", &rt.pool)
 	for i, s := range rt.slots.all {
 		s.deque.init(4)
-		s.free = &Task{} // more than one task of its own is made when it is needed
-		s.nfree = 1
-		s.free.Use(&s.free.accesses)
+		s.free = []*Task{{}} // more than one task of its own is made when it is needed
 		r.Name(fmt.Sprintf("deque%d", i), &s.deque)
 		r.Name(fmt.Sprintf("sema%d", i), &s.sema)
 	}

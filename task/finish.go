@@ -107,8 +107,11 @@ func (rt *Runtime) deepDone(t *Task, s *slot, f *deps.Flow) *Task {
 		t.ends()
 	}
 	p, r := t.parent, t.run
-	if t.Retire() && s != nil && t.used == 0 {
-		s.keep(t)
+	if t.used == 0 { // else it is never free
+		t.clear()
+		if t.Retire() && s != nil {
+			s.keep(t)
+		}
 	}
 	if p == nil {
 		r.end()

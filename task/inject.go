@@ -6,7 +6,7 @@ package task
 import "weft/internal/xatomic"
 
 // inject is the queue for work from outside: first in, first out, linked
-// through Task.next.
+// through their nodes.
 type inject struct {
 	n          xatomic.Int64 // length, to look without the lock
 	mu         xatomic.Mutex
@@ -15,11 +15,11 @@ type inject struct {
 
 func (q *inject) push(t *Task) {
 	q.mu.Lock()
-	t.next = nil
+	t.Link = nil
 	if q.tail == nil {
 		q.head = t
 	} else {
-		q.tail.next = t
+		q.tail.Link = &t.Node
 	}
 	q.tail = t
 	q.n.Add(1)
@@ -34,11 +34,12 @@ func (q *inject) pop() *Task {
 	defer q.mu.Unlock()
 	t := q.head
 	if t != nil {
-		q.head = t.next
-		if q.head == nil {
-			q.tail = nil
+		if t.Link == nil {
+			q.head, q.tail = nil, nil
+		} else {
+			q.head = fromNode(t.Link)
+			t.Link = nil
 		}
-		t.next = nil
 		q.n.Add(-1)
 	}
 	return t

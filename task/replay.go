@@ -265,6 +265,7 @@ func (s *slot) runOver(t *Task, f *deps.Flow) *Task {
 	if last {
 		if s != nil && t.used == 0 {
 			t.Tag, t.id = 0, 0
+			t.clear()
 			s.keep(t)
 		}
 		return loop

@@ -24,9 +24,8 @@ type slot struct {
 	cur     *Task     // task whose body runs; the innermost one, if several are nested
 	runnext *Task     // successor of the task that just ended: runs next, past the queue
 	flow    deps.Flow // work list for tokens; not in use while a body runs
-	free    *Task     // tasks to be used again
-	nfree   int
-	overOf  *Task // parent of overN children that are over and not counted yet
+	free    []*Task   // tasks to be used again, the warmest last
+	overOf  *Task     // parent of overN children that are over and not counted yet
 	overN   int64
 	und     *undeferred // for the next undeferred task, or nil
 	tick    uint32
@@ -49,6 +48,9 @@ const batch = 64
 // slab is how many tasks are allocated together. They must be more than 32 KiB: what is smaller, and has pointers, begins 8 bytes behind a
 // cache line, since Go's allocator puts a word in front (TestTasksAreAligned).
 const slab = 2 * batch
+
+// freeMax is how many free tasks a slot has at most. With more than a slab, a creator whose tasks end on other slots does not take back what it has just given away.
+const freeMax = slab + batch
 
 // overMax is how many children that are over a slot keeps back from their
 // parent's counter. They are told anyway before the slot runs anything else than
@@ -279,31 +281,24 @@ func (s *slot) ready(t *Task) {
 	rt.idle.notify()
 }
 
-// refill gets free tasks from the runtime, or makes some, and returns the list.
-func (s *slot) refill() *Task {
-	if l := s.rt.pool.get(); l != nil {
-		s.free, s.nfree = l, batch
-		return l
+// refill gets free tasks from the runtime, or makes some.
+func (s *slot) refill() {
+	if s.free == nil {
+		s.free = make([]*Task, 0, freeMax)
+	}
+	if s.free = s.rt.pool.get(s.free); len(s.free) > 0 {
+		return
 	}
 	mem := make([]Task, slab)
 	for i := range mem {
-		mem[i].Use(&mem[i].accesses)
-		if i+1 < slab {
-			mem[i].next = &mem[i+1]
-		}
+		s.free = append(s.free, &mem[i])
 	}
-	s.free, s.nfree = &mem[0], slab
-	return s.free
 }
 
-// spill gives a batch of free tasks to the runtime.
+// spill gives a batch of free tasks, the coldest, to the runtime.
 func (s *slot) spill() {
-	l := s.free
-	last := l
-	for range batch - 1 {
-		last = last.next
-	}
-	s.free, s.nfree = last.next, s.nfree-batch
-	last.next = nil
-	s.rt.pool.put(l)
+	s.rt.pool.put(s.free[:batch])
+	n := copy(s.free, s.free[batch:])
+	clear(s.free[n:])
+	s.free = s.free[:n]
 }

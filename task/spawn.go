@@ -130,14 +130,16 @@ func (s *slot) newTask(t *Task, fn func(*Task) error) *Task {
 	if fn == nil {
 		panic("task: the body is nil")
 	}
-	c := s.free
-	if c == nil {
-		c = s.refill()
+	n := len(s.free) - 1
+	if n < 0 {
+		s.refill()
+		n = len(s.free) - 1
 	}
-	s.free = c.next
-	prefetch(c.next)
-	s.nfree--
-	c.next = nil
+	c := s.free[n]
+	s.free = s.free[:n]
+	if n > 0 {
+		prefetch(s.free[n-1])
+	}
 	c.fn = fn
 	c.parent = t
 	c.run = t.run
@@ -148,14 +150,28 @@ func (s *slot) newTask(t *Task, fn func(*Task) error) *Task {
 // recycle takes in the tasks that nothing refers to any more.
 func (s *slot) recycle() {
 	for n := s.flow.NextFree(); n != nil; n = s.flow.NextFree() {
-		if c := fromNode(n); c.used == 0 {
-			s.keep(c)
-		}
+		s.takeBack(fromNode(n))
 	}
 }
 
-// keep puts c on the free list, in the state that newTask expects.
+// keep puts c on the free list.
 func (s *slot) keep(c *Task) {
+	if s.free = append(s.free, c); len(s.free) == freeMax {
+		s.spill()
+	}
+}
+
+// takeBack is keep for a task that ended elsewhere, most likely. It is not the next one to be used, and until then its lines are here.
+func (s *slot) takeBack(c *Task) {
+	prefetch(c)
+	s.keep(c)
+	if n := len(s.free); n > 1 {
+		s.free[n-1], s.free[n-2] = s.free[n-2], c
+	}
+}
+
+// clear makes c, which is over, what newTask expects.
+func (c *Task) clear() {
 	c.fn = nil
 	if c.flags&flagRare != 0 {
 		c.label, c.pc, c.priority, c.cost, c.final, c.und = "", 0, 0, 0, false, nil
@@ -170,11 +186,6 @@ func (s *slot) keep(c *Task) {
 	}
 	c.holds.Init(0)
 	c.block.Init(blockNone) // an early Unblock may have left its token
-	c.next = s.free
-	s.free = c
-	if s.nfree++; s.nfree >= 2*batch {
-		s.spill()
-	}
 }
 
 // undeferred is how the creator of an undeferred task learns that its body is over.

@@ -17,10 +17,26 @@ import (
 // runs the body; a call from elsewhere panics and names both. The task must not be
 // used once it is over: its memory serves another one then.
 type Task struct {
-	// The first two cache lines are all that a task without accesses, children and
-	// events touches.
+	// The node's first line and the line of fn are all that a task without accesses, children and
+	// events touches; with accesses, the node's second line too.
 	deps.Node // must be the first field: see fromNode
-	fn        func(*Task) error
+
+	// The rest of the node's last line is for tasks with children, or is seldom used.
+
+	// count is minus the children that are over, until it is armed by adding
+	// spawned: then it is the number of live children, and whoever makes it
+	// zero does what phase says. Unarmed it never becomes zero by a child.
+	count xatomic.Int64
+
+	// idle is the number of children that wait for something other than a
+	// slot: blocked, or for events. The window does not count them.
+	idle xatomic.Int32
+
+	priority int32  // by flagPriority, as all up to fn by flagRare
+	spec     uint32 // its origin in a recording; zero if its spawn is not recorded
+	final    bool   // Attrs.Final, of the task or of one above it
+
+	fn func(*Task) error
 
 	// Constant once spawned: run, parent, depth, flags.
 	run    *run
@@ -38,32 +54,15 @@ type Task struct {
 	phase    uint8 // what the last child does when count is armed
 	unlooked uint8 // spawns since the window was looked at
 	used     uint8 // not zero: somebody may hold a late reference, so do not reuse the memory
-	next     *Task // list of the free tasks, or of the injection queue
 
-	accesses deps.Room
-
-	// The rest is for tasks with children, or is seldom used.
-
-	// count is minus the children that are over, until it is armed by adding
-	// spawned: then it is the number of live children, and whoever makes it
-	// zero does what phase says. Unarmed it never becomes zero by a child.
-	count xatomic.Int64
-
-	// idle is the number of children that wait for something other than a
-	// slot: blocked, or for events. The window does not count them.
-	idle xatomic.Int32
-
-	priority int32   // by flagPriority, as the next two by flagRare
-	pc       uintptr // spawn site, if traced
-	label    string
-	parker   *parker
-	und      *undeferred
-	more     *more     // by flagRare
-	cost     int       // by flagRare
-	final    bool      // by flagRare: Attrs.Final, of the task or of one above it
-	id       uint64    // in a recording; zero if not recorded
-	spec     uint32    // its origin there; zero if its spawn is not recorded
-	_        [1]uint32 // to a whole number of cache lines: TestTaskSize
+	// By flagRare.
+	pc     uintptr // spawn site, if traced
+	label  string
+	parker *parker
+	und    *undeferred
+	more   *more
+	cost   int
+	id     uint64 // in a recording; zero if not recorded
 }
 
 // Values of Task.flags.

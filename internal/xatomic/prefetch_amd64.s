@@ -9,6 +9,13 @@ TEXT ·PrefetchW(SB), NOSPLIT, $0-8
 	BYTE $0x0F; BYTE $0x0D; BYTE $0x08 // PREFETCHW (AX), which the assembler does not know
 	RET
 
+// func PrefetchW2(p unsafe.Pointer)
+TEXT ·PrefetchW2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+	BYTE $0x0F; BYTE $0x0D; BYTE $0x08             // PREFETCHW (AX)
+	BYTE $0x0F; BYTE $0x0D; BYTE $0x48; BYTE $0x40 // PREFETCHW 64(AX)
+	RET
+
 // func PrefetchW4(p unsafe.Pointer)
 TEXT ·PrefetchW4(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), AX

@@ -12,6 +12,11 @@ import "unsafe"
 //go:noescape
 func PrefetchW(p unsafe.Pointer)
 
+// PrefetchW2 is PrefetchW for the two lines from p on.
+//
+//go:noescape
+func PrefetchW2(p unsafe.Pointer)
+
 // PrefetchW4 is PrefetchW for the four lines from p on.
 //
 //go:noescape

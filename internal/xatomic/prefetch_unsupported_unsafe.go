@@ -10,5 +10,8 @@ import "unsafe"
 // PrefetchW does nothing on this machine.
 func PrefetchW(unsafe.Pointer) {}
 
+// PrefetchW2 does nothing on this machine.
+func PrefetchW2(unsafe.Pointer) {}
+
 // PrefetchW4 does nothing on this machine.
 func PrefetchW4(unsafe.Pointer) {}

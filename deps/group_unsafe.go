@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deps
+
+import (
+	"unsafe"
+
+	"weft/internal/xatomic"
+)
+
+// access is one task's use of one object, a link in the object's chain. It is what other tasks write in
+// passing, and no more, so that all accesses of a stencil's task, with the counters of its node, are one cache line (README.md, "Where things lie"). What else
+// belongs to an access is in two other lines, each as far from it as from any other: see succ and ref.
+type access struct {
+	state  xatomic.Uint32
+	given  bool   // given up by Release; owned by the body
+	place  uint8  // in its group: see owner; and four bits of the size
+	sizeLo uint16 // bytes that the chain covers (extent_unsafe.go)
+}
+
+// groupLen is how many accesses have one group: those of a stencil.
+const groupLen = 5
+
+// A group is memory for accesses. A Node begins with a group, for its first accesses, with its own fields in the gaps; tasks with more accesses
+// have more groups.
+type group struct {
+	accs  [groupLen]access
+	owner *Node // constant once registered
+	_     [2]uint64
+	succs [groupLen]*access
+	_     [3]uint64
+	refs  [groupLen]unsafe.Pointer
+}
+
+// How far succ and ref of an access are from it.
+const (
+	toSucc = unsafe.Offsetof(group{}.succs)
+	toRef  = unsafe.Offsetof(group{}.refs)
+)
+
+// Fails to compile when a Node does not begin as a group does, or what belongs to the accesses of a group is not as far apart as they are.
+const (
+	_ = -(toSucc ^ unsafe.Offsetof(Node{}.succs))
+	_ = -(toRef ^ unsafe.Offsetof(Node{}.objs))
+	_ = -unsafe.Offsetof(Node{}.accs)
+	_ = -(unsafe.Sizeof(access{}) ^ unsafe.Sizeof(uintptr(0)))
+)
+
+// Bits of access.place.
+const (
+	placeIn   = 7      // index in the group
+	elsewhere = 1 << 3 // the group is not the node's own
+	placeBits = 4      // above them: the highest bits of the size
+)
+
+// at returns n's access i.
+func (n *Node) at(i int32) *access {
+	if i < groupLen {
+		return &n.accs[i]
+	}
+	i -= groupLen
+	return &(*n.more)[i/groupLen].accs[i%groupLen]
+}
+
+// placeOf is the place of access i of a node.
+func placeOf(i int32) uint8 {
+	if i < groupLen {
+		return uint8(i)
+	}
+	return uint8(i%groupLen) | elsewhere
+}
+
+// owner returns the node of a; nil if it is a bridge. It is constant once registered.
+func (a *access) owner() *Node {
+	first := unsafe.Add(unsafe.Pointer(a), -int(a.place&placeIn)*int(unsafe.Sizeof(*a)))
+	if a.place&elsewhere == 0 {
+		return (*Node)(first)
+	}
+	return (*group)(first).owner
+}
+
+// succ returns the next access in the chain, or the parent's access. It is written before hasNext.
+func (a *access) succ() *access { return *(**access)(unsafe.Add(unsafe.Pointer(a), toSucc)) }
+
+func (a *access) setSucc(next *access) { *(**access)(unsafe.Add(unsafe.Pointer(a), toSucc)) = next }
+
+// ref returns the object, which it keeps alive, until a child's access is linked; from then on, by
+// hasChild, it is the first of those, and the object is in the table of the domain.
+func (a *access) ref() unsafe.Pointer {
+	return *(*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(a), toRef))
+}
+
+func (a *access) setRef(p unsafe.Pointer) {
+	*(*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(a), toRef)) = p
+}
+
+// child returns the first access of a child. Precondition: hasChild.
+func (a *access) child() *access { return (*access)(a.ref()) }
+
+// reserve makes room for k accesses.
+func (n *Node) reserve(k int) {
+	if k <= groupLen {
+		return
+	}
+	k = (k - 1) / groupLen
+	if n.more == nil {
+		n.more = new([]group)
+	}
+	if len(*n.more) >= k {
+		return
+	}
+	g := make([]group, k)
+	for i := range g {
+		g[i].owner = n
+	}
+	*n.more = g
+}
+
+// trim drops memory for accesses that is too large to keep for the next task.
+func (n *Node) trim() {
+	if n.count > groupLen && len(*n.more)*groupLen > maxKept {
+		n.count, n.more = 0, nil
+	}
+}
+
+// has reports whether a is one of n's. It asks the address, because a's own line is
+// likely to be in another processor's cache.
+func (n *Node) has(a *access) bool {
+	const size = groupLen * unsafe.Sizeof(access{})
+	at := uintptr(unsafe.Pointer(a))
+	if at-uintptr(unsafe.Pointer(n)) < size {
+		return true
+	}
+	return n.count > groupLen && at-uintptr(unsafe.Pointer(unsafe.SliceData(*n.more))) < uintptr(len(*n.more))*unsafe.Sizeof(group{})
+}

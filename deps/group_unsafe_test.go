@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deps
+
+import (
+	"fmt"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What other tasks write in passing is one cache line of a node, and where its tokens go another.
+func TestNodeLines(t *testing.T) {
+	const line = 64
+	var n Node
+	require.Equal(t, uintptr(8), unsafe.Sizeof(access{}))
+	for _, at := range []uintptr{unsafe.Offsetof(n.accs), unsafe.Offsetof(n.pending), unsafe.Offsetof(n.refs), unsafe.Offsetof(n.rested), unsafe.Offsetof(n.count), unsafe.Offsetof(n.dom)} {
+		require.Less(t, at, uintptr(line))
+	}
+	require.Equal(t, uintptr(line), unsafe.Offsetof(n.succs))
+	require.LessOrEqual(t, unsafe.Offsetof(n.succs)+unsafe.Sizeof(n.succs), uintptr(2*line))
+	require.Equal(t, uintptr(2*line), unsafe.Offsetof(n.objs))
+}
+
+// Each access of a node has a place of its own for all that belongs to it, however many there are.
+func TestPlaces(t *testing.T) {
+	const most = 3*groupLen + 1
+	var other Node
+	for _, k := range []int{1, groupLen, groupLen + 1, 2*groupLen - 1, 2 * groupLen, 2*groupLen + 1, most} {
+		t.Run(fmt.Sprint(k), func(t *testing.T) {
+			var n Node
+			things := make([]byte, most)
+			n.reserve(k)
+			n.count = int32(k)
+			for i := range n.count {
+				a := n.at(i)
+				a.put(i, uint32(i)*0x10001)
+				a.given = i%2 == 0
+				a.state.Init(uint32(i))
+				a.setSucc(n.at(n.count - 1 - i))
+				a.setRef(unsafe.Pointer(&things[i]))
+			}
+			for i := range n.count {
+				a := n.at(i)
+				require.Same(t, &n, a.owner())
+				require.True(t, n.has(a))
+				require.False(t, other.has(a))
+				require.Equal(t, uint32(i)*0x10001, a.small())
+				require.Equal(t, i%2 == 0, a.given)
+				require.Equal(t, uint32(i), a.state.Load())
+				require.Same(t, n.at(n.count-1-i), a.succ())
+				require.Equal(t, unsafe.Pointer(&things[i]), a.ref())
+				a.setSmall(bigSize)
+				require.Same(t, &n, a.owner())
+				require.EqualValues(t, bigSize, a.small())
+			}
+			require.False(t, n.has(other.at(0)))
+			require.Zero(t, n.pending.Load()+n.refs.Load()+n.rested+n.Tag, "what lies between belongs to the node")
+			require.True(t, n.dom == nil && n.Link == nil)
+		})
+	}
+	var b bridge
+	b.access().place = elsewhere
+	require.Nil(t, b.access().owner())
+}
+
+// A node keeps the memory of its accesses for the next task, unless it is much.
+func TestMemoryOfAccesses(t *testing.T) {
+	var n Node
+	n.reserve(groupLen)
+	require.Nil(t, n.more, "the first ones are the node's own")
+	n.reserve(maxKept)
+	n.count = maxKept
+	first := n.at(groupLen)
+	n.trim()
+	n.reserve(groupLen + 1)
+	require.Same(t, first, n.at(groupLen))
+	n.reserve(maxKept + 2*groupLen)
+	n.count = maxKept + 2*groupLen
+	n.trim()
+	require.Nil(t, n.more)
+	n.trim()
+}
