@@ -37,7 +37,7 @@ type entry struct {
 
 const (
 	domainMin = 8    // entries of a new table (guess: a stencil task names five)
-	domainMax = 1024 // largest table that is kept for the next task (guess)
+	domainMax = 1024 // largest table that a node keeps for its next task (guess)
 	keepMost  = 8    // entries for each object in use, where objects come back (guess)
 	sweepLook = 16   // chains that are looked at before a sweep (guess)
 )
@@ -157,6 +157,7 @@ func (d *domain) grow(f *Flow) {
 			d.setUp(e, ups[i])
 		}
 	}
+	setAside(old)
 	d.n = live
 	d.added, d.back = 0, 0
 }
@@ -193,13 +194,16 @@ func (d *domain) comeBack() bool {
 }
 
 func (d *domain) alloc(size int) {
-	d.tab, d.ups = make([]entry, size), nil
+	if d.tab, d.ups = takeAside(size), nil; d.tab == nil {
+		d.tab = make([]entry, size)
+	}
 	d.mul, d.shift = golden, uint8(64-bits.TrailingZeros(uint(size)))
 }
 
 // clear empties the table for the next task.
 func (d *domain) clear() {
 	if len(d.tab) > domainMax {
+		setAside(d.tab)
 		d.tab, d.ups, d.n = nil, nil, 0
 	} else {
 		d.empty()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"sync"
 	"testing"
 	"unsafe"
 
@@ -253,4 +254,60 @@ func TestMemoryForgets(t *testing.T) {
 	require.LessOrEqual(t, wrong, memoryMax/6, "the first are forgotten")
 	require.Equal(t, memoryMax*memoryBits/64, len(m.now))
 	require.Equal(t, memoryMax*memoryBits/64, len(m.before))
+}
+
+// Large tables are used again, empty, by one domain at a time.
+func TestTablesSetAside(t *testing.T) {
+	for _, size := range []int{domainMax, 2 * domainMax << asideSizes} {
+		require.Nil(t, asideOf(size), "%d entries", size)
+		setAside(make([]entry, size))
+		require.Nil(t, takeAside(size))
+	}
+	var object int
+	for k := range asideSizes {
+		size := 2 * domainMax << k
+		takeAside(size) // of an earlier test
+		tab := make([]entry, size)
+		for i := range tab {
+			tab[i] = entry{unsafe.Pointer(&object), new(access)}
+		}
+		setAside(tab)
+		setAside(make([]entry, size)) // one of a size is enough
+		got := takeAside(size)
+		require.Same(t, &tab[0], &got[0])
+		require.Equal(t, make([]entry, size), got)
+		require.Nil(t, takeAside(size))
+	}
+	const n = 5000
+	mem := make([]byte, n*64)
+	for range 3 {
+		d, _, _ := fill(mem, n, 64)
+		require.Equal(t, n, d.n)
+		d.clear()
+		require.Nil(t, d.tab)
+		require.Nil(t, d.probeAfterAlloc(unsafe.Pointer(&mem[0])), "nothing is left of the domain before")
+		d.clear()
+	}
+	var out sync.WaitGroup
+	for range 8 {
+		out.Go(func() {
+			mem := make([]byte, n*64)
+			for range 50 {
+				d, keys, lasts := fill(mem, n, 64)
+				for i := range keys {
+					if d.probe(keys[i]).last != &lasts[i] {
+						t.Error("a table of somebody else")
+						return
+					}
+				}
+				d.clear()
+			}
+		})
+	}
+	out.Wait()
+}
+
+func (d *domain) probeAfterAlloc(key unsafe.Pointer) *access {
+	d.alloc(8 * domainMax)
+	return d.probe(key).last
 }
