@@ -206,7 +206,14 @@ type queue struct {
 	head  int // nodes that are taken out
 }
 
-func (q *queue) push(n *Node) { q.nodes = append(q.nodes, n) }
+func (q *queue) push(n *Node) {
+	if len(q.nodes) == cap(q.nodes) && q.head > len(q.nodes)/2 { // one that is never empty does not grow for that
+		k := copy(q.nodes, q.nodes[q.head:])
+		clear(q.nodes[k:])
+		q.nodes, q.head = q.nodes[:k], 0
+	}
+	q.nodes = append(q.nodes, n)
+}
 
 func (q *queue) pop() *Node {
 	if q.head == len(q.nodes) {

@@ -83,3 +83,27 @@ func TestMemoryOfAccesses(t *testing.T) {
 	require.Nil(t, n.more)
 	n.trim()
 }
+
+// A queue that is never empty stays as large as what is in it, and gives out everything in order.
+func TestQueue(t *testing.T) {
+	var q queue
+	require.Nil(t, q.pop())
+	nodes := make([]Node, 10_000)
+	in, out := 0, 0
+	for ; in < 5; in++ {
+		q.push(&nodes[in])
+	}
+	for ; in < len(nodes); in++ {
+		q.push(&nodes[in])
+		require.Same(t, &nodes[out], q.pop())
+		out++
+		require.LessOrEqual(t, cap(q.nodes), 32)
+	}
+	for ; out < len(nodes); out++ {
+		require.Same(t, &nodes[out], q.pop())
+	}
+	require.Nil(t, q.pop())
+	for _, n := range q.nodes[:cap(q.nodes)] {
+		require.Nil(t, n, "it keeps nothing alive")
+	}
+}
