@@ -208,9 +208,7 @@ type queue struct {
 
 func (q *queue) push(n *Node) {
 	if len(q.nodes) == cap(q.nodes) && q.head > len(q.nodes)/2 { // one that is never empty does not grow for that
-		k := copy(q.nodes, q.nodes[q.head:])
-		clear(q.nodes[k:])
-		q.nodes, q.head = q.nodes[:k], 0
+		q.nodes, q.head = removeAt(q.nodes, 0, q.head), 0
 	}
 	q.nodes = append(q.nodes, n)
 }

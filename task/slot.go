@@ -298,7 +298,8 @@ func (s *slot) refill() {
 // spill gives a batch of free tasks, the coldest, to the runtime.
 func (s *slot) spill() {
 	s.rt.pool.put(s.free[:batch])
-	n := copy(s.free, s.free[batch:])
-	clear(s.free[n:])
-	s.free = s.free[:n]
+	for i := batch; i < len(s.free); i++ { // not copy: see pool
+		s.free[i-batch], s.free[i] = s.free[i], nil
+	}
+	s.free = s.free[:len(s.free)-batch]
 }
