@@ -22,7 +22,7 @@ func (n *Node) enterPlain(d *domain, list []Access, f *Flow) (k int32) {
 	for k = range int32(len(list)) {
 		x := &list[k]
 		key, size := x.ptr, x.sizeLo
-		if x.mode > ModeInOut || x.weak || x.sizeHi != 0 || size >= bigSize || key == nil {
+		if x.mode > ModeInOut || x.weak || x.sizeHi != 0 || !fits(size) || key == nil {
 			return k
 		}
 		i := home(key, mul, shift)

@@ -11,24 +11,57 @@ import "unsafe"
 // more have their sizes in domain.big.
 //
 // given is a byte of its own, since the task's body writes it while others read these.
-const bigSize = 1<<(16+8-placeBits) - 1
+const bigSize = 1<<24 - 1
 
-func (a *access) small() uint32 { return uint32(a.place)>>placeBits<<16 | uint32(a.sizeLo) }
+// Sizes have twenty bits: those of half a MiB and more are in units, and must be a number of these, as arrays mostly are.
+const (
+	sizeUnit = 32
+	inUnits  = 1 << (16 + 8 - placeBits - 1)
+)
+
+// fits reports whether an access can say by itself that its variable has n bytes.
+func fits(n uint32) bool { return n < inUnits || n%sizeUnit == 0 && n < bigSize-sizeUnit }
+
+// coded returns n, which fits or is bigSize, in twenty bits.
+func coded(n uint32) uint32 {
+	if n < inUnits {
+		return n
+	}
+	return inUnits | n/sizeUnit
+}
+
+// small returns the size, or bigSize if it is in domain.big.
+func (a *access) small() uint32 {
+	n := uint32(a.place)>>placeBits<<16 | uint32(a.sizeLo)
+	switch {
+	case n < inUnits:
+		return n
+	case n == coded(bigSize):
+		return bigSize
+	}
+	return n % inUnits * sizeUnit
+}
 
 func (a *access) setSmall(n uint32) {
+	n = coded(n)
 	a.place = a.place&(1<<placeBits-1) | uint8(n>>16)<<placeBits
 	a.sizeLo = uint16(n)
 }
 
 // put makes a access i of its node, with a size.
 func (a *access) put(i int32, size uint32) {
+	size = coded(size)
 	a.place, a.sizeLo = placeOf(i)|uint8(size>>16)<<placeBits, uint16(size)
 }
 
 // cover adds x to the variables that a names. Precondition: its domain remembers x if x is large.
 func (a *access) cover(x Access) {
-	if n := min(x.size(), bigSize); uint32(n) > a.small() {
-		a.setSmall(uint32(n))
+	n := uint32(min(x.size(), bigSize))
+	if !fits(n) {
+		n = bigSize
+	}
+	if n > a.small() {
+		a.setSmall(n)
 	}
 }
 

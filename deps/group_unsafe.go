@@ -31,6 +31,7 @@ type group struct {
 	succs [groupLen]*access
 	_     [3]uint64
 	refs  [groupLen]unsafe.Pointer
+	_     [3]uint64 // to a whole number of cache lines, so that two tasks' groups share none
 }
 
 // How far succ and ref of an access are from it.

@@ -22,6 +22,7 @@ func TestNodeLines(t *testing.T) {
 	require.Equal(t, uintptr(line), unsafe.Offsetof(n.succs))
 	require.LessOrEqual(t, unsafe.Offsetof(n.succs)+unsafe.Sizeof(n.succs), uintptr(2*line))
 	require.Equal(t, uintptr(2*line), unsafe.Offsetof(n.objs))
+	require.Equal(t, uintptr(3*line), unsafe.Sizeof(group{}))
 }
 
 // Each access of a node has a place of its own for all that belongs to it, however many there are.
@@ -36,7 +37,7 @@ func TestPlaces(t *testing.T) {
 			n.count = int32(k)
 			for i := range n.count {
 				a := n.at(i)
-				a.put(i, uint32(i)*0x10001)
+				a.put(i, uint32(i)*0x4001)
 				a.given = i%2 == 0
 				a.state.Init(uint32(i))
 				a.setSucc(n.at(n.count - 1 - i))
@@ -47,7 +48,7 @@ func TestPlaces(t *testing.T) {
 				require.Same(t, &n, a.owner())
 				require.True(t, n.has(a))
 				require.False(t, other.has(a))
-				require.Equal(t, uint32(i)*0x10001, a.small())
+				require.Equal(t, uint32(i)*0x4001, a.small())
 				require.Equal(t, i%2 == 0, a.given)
 				require.Equal(t, uint32(i), a.state.Load())
 				require.Same(t, n.at(n.count-1-i), a.succ())
@@ -106,4 +107,22 @@ func TestQueue(t *testing.T) {
 	for _, n := range q.nodes[:cap(q.nodes)] {
 		require.Nil(t, n, "it keeps nothing alive")
 	}
+}
+
+// What fits is kept exactly, and everything else is known to be elsewhere.
+func TestSizesInUnits(t *testing.T) {
+	var n Node
+	a := n.at(3)
+	for size := uint32(0); size <= bigSize+sizeUnit; size++ {
+		if size == bigSize || !fits(size) {
+			require.False(t, fits(size))
+			continue
+		}
+		a.put(3, size)
+		if a.small() != size || a.owner() != &n {
+			t.Fatalf("%d bytes are %d", size, a.small())
+		}
+	}
+	a.setSmall(bigSize)
+	require.EqualValues(t, bigSize, a.small())
 }

@@ -130,7 +130,7 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int32) 
 	modes := uint32(0)
 	for _, x := range list[k:] {
 		key, size := x.ptr, x.sizeLo
-		if x.sizeHi != 0 || size >= bigSize {
+		if x.sizeHi != 0 || !fits(size) {
 			if x.isRange() {
 				if x.size() == 0 {
 					continue

@@ -156,7 +156,8 @@ func TestObjectsOnly(t *testing.T) {
 
 // TestSizes: a chain knows its bytes to the last one, also where sizes begin to be kept apart.
 func TestSizes(t *testing.T) {
-	buf := make([]byte, 1<<21+1)
+	const sizeB = 1<<24 - 64 // the largest in units
+	buf := make([]byte, 1<<24+1)
 	p := unsafe.Pointer(unsafe.SliceData(buf))
 	for size, x := range map[int]deps.Access{
 		1:         deps.InOut((*[1]byte)(p)),
@@ -166,7 +167,15 @@ func TestSizes(t *testing.T) {
 		1<<20 - 1: deps.InOut((*[1<<20 - 1]byte)(p)),
 		1 << 20:   deps.InOut((*[1 << 20]byte)(p)),
 		1<<20 + 1: deps.InOut((*[1<<20 + 1]byte)(p)),
+		1<<19 - 1: deps.InOut((*[1<<19 - 1]byte)(p)),
+		1 << 19:   deps.InOut((*[1 << 19]byte)(p)),
+		1<<19 + 1: deps.InOut((*[1<<19 + 1]byte)(p)),
 		1 << 21:   deps.InOut((*[1 << 21]byte)(p)),
+		sizeB - 1: deps.InOut((*[sizeB - 1]byte)(p)),
+		sizeB:     deps.InOut((*[sizeB]byte)(p)),
+		sizeB + 1: deps.InOut((*[sizeB + 1]byte)(p)),
+		1<<24 - 1: deps.InOut((*[1<<24 - 1]byte)(p)),
+		1 << 24:   deps.InOut((*[1 << 24]byte)(p)),
 	} {
 		for _, c := range []struct {
 			lo, hi int
@@ -182,7 +191,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestLargeObjects: the sizes of objects of 1 MiB and more are kept apart, exactly.
+// TestLargeObjects: the sizes of objects of 16 MiB and more are kept apart, exactly.
 func TestLargeObjects(t *testing.T) {
 	type large [20 << 20]byte
 	buf := make([]byte, 40<<20+5)
