@@ -101,16 +101,25 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
+// smallBare is what a run without options does, made small.
+func smallBare() (*conf.Run, error) {
+	cfg, err := conf.Parse(nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Timesteps, cfg.Layout = 500, grid.Round(64, 64, 2, 16, 16)
+	cfg.NamFreq, cfg.Workers = 25, 2
+	return cfg, nil
+}
+
 // The run without options, made small: it is checked, says what it did, and leaves a movie that shows a change.
 func TestBareRun(t *testing.T) {
 	home, err := os.Getwd()
 	require.NoError(t, err)
 	dir := newTestDir(t)
-	cfg, err := conf.Parse(nil, 0)
+	cfg, err := smallBare()
 	require.NoError(t, err)
 	require.True(t, cfg.Bare)
-	cfg.Timesteps, cfg.Layout = 500, grid.Round(64, 64, 2, 16, 16)
-	cfg.NamFreq, cfg.Workers = 25, 2
 	var stdout, stderr bytes.Buffer
 	require.NoError(t, runHeat(context.Background(), cfg, &stdout, &stderr))
 	require.Empty(t, stderr.String())

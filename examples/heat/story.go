@@ -61,10 +61,12 @@ func (s *story) after(h *heat) {
 	s.say("Snapshots: %d, in network-attached memory: window %s in %s.", s.cfg.SnapshotCount(), h.window, h.store.Dir())
 	s.say("Picture: %s, made from these.", s.cfg.GIF)
 	s.say("")
-	s.say("What to try next:")
-	s.say("  go run ./examples/heat view -window %s -gif again.gif   # the second program, on its own", h.window)
-	s.say("  go run ./examples/heat -variant tampirma -ranks 3 -size 1024 -bs 128 -timesteps 50 -check")
-	s.say("  go run ./examples/heat -window mine -gif mine.gif       # a window that later runs leave alone")
+	s.say("What to try next, in this order:")
+	s.say("  go run ./examples/heat view -window %s -gif again.gif   # the second program, on its own", word(h.window))
+	// Without snapshots, since a run that makes a window of its own removes this one.
+	s.say("  go run ./examples/heat -variant tampirma -ranks 3 -size 1024 -bs 128 -timesteps 50 -nam-freq 0 -check")
+	mine := freeName(h.store, "mine")
+	s.say("  go run ./examples/heat -window %s -gif %s.gif   # a window that later runs leave alone", mine, mine)
 	s.say("  %s", removeCommand(h.store, h.window))
 	s.say("  go run ./examples/heat -h")
 }

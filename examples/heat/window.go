@@ -63,6 +63,17 @@ func chooseWindow(s *nam.Store, asked string) (string, error) {
 	}
 }
 
+// freeName returns name, or name2, name3 and so on: the first that no window of the store has.
+func freeName(s *nam.Store, name string) string {
+	free := name
+	for n := 2; ; n++ {
+		if _, err := s.Stat(free); err != nil {
+			return free
+		}
+		free = fmt.Sprintf("%s%d", name, n)
+	}
+}
+
 func windowInUse(s *nam.Store, name string) error {
 	return &conf.UsageError{Err: fmt.Errorf(
 		"window %q exists in %s: choose another -window, or remove it: %s", name, s.Dir(), removeCommand(s, name))}
