@@ -128,24 +128,9 @@ func (pl *player) do(a action) {
 // finish checks that what is left of the program runs to its end, and the memory.
 func (pl *player) finish(next func(n int) int) error {
 	w := pl.w
-	for w.err == nil {
-		run := w.in(running)
-		if w.root.state == running {
-			run = append(run, w.root)
-		}
-		if len(run) == 0 {
-			break
-		}
-		w.end(run[next(len(run))])
-	}
-	if w.err == nil && len(w.in(waiting)) > 0 {
-		w.fail("tasks wait for ever:%s", names(w.in(waiting)))
-	}
+	w.finish(next)
 	if k := deps.Claims() - pl.claims; w.err == nil && k != 0 {
 		w.fail("%d objects are still held or waited for", k)
-	}
-	if w.err == nil && w.root.state != free {
-		w.fail("the root's node is not free")
 	}
 	if w.err == nil && !pl.p.nofree && len(w.in(free)) != len(w.tasks) {
 		w.fail("nodes are not free in the end:%s", names(w.in(retired)))

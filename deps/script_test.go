@@ -79,6 +79,7 @@ func runScript(t *testing.T, text string) string {
 		}
 	}
 	require.Empty(t, answer, "the script ends without ----")
+	s.reset()
 	return out.String()
 }
 
@@ -96,7 +97,13 @@ func newScript(t *testing.T) *script {
 	return s
 }
 
+// reset ends the program so far, which gives its objects back, and begins another one.
 func (s *script) reset() {
+	if s.w != nil {
+		s.w.finish(func(int) int { return 0 })
+		require.NoError(s.t, s.w.err)
+		require.Zero(s.t, deps.Claims(), "objects are still held")
+	}
 	s.w = newWorld(scriptObjects)
 	s.tasks = map[string]*wtask{"root": s.w.root}
 }

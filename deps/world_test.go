@@ -215,6 +215,26 @@ func (w *world) end(t *wtask) {
 	w.check()
 }
 
+// finish ends the tasks that run, and those that start then, until none is left. next chooses one of n.
+func (w *world) finish(next func(n int) int) {
+	for w.err == nil {
+		run := w.in(running)
+		if w.root.state == running {
+			run = append(run, w.root)
+		}
+		if len(run) == 0 {
+			break
+		}
+		w.end(run[next(len(run))])
+	}
+	if w.err == nil && len(w.in(waiting)) > 0 {
+		w.fail("tasks wait for ever:%s", names(w.in(waiting)))
+	}
+	if w.err == nil && w.root.state != free {
+		w.fail("the root's node is not free")
+	}
+}
+
 // collect takes what the engine made ready and set free.
 func (w *world) collect() {
 	for n := w.flow.NextReady(); n != nil; n = w.flow.NextReady() {
