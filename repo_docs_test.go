@@ -18,6 +18,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"weft/internal/env"
 )
 
 // page is a Markdown file without its code blocks.
@@ -162,6 +164,14 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 	for _, code := range inlineCode.FindAllString(read(t, "docs/environment.md"), -1) {
 		if s := strings.Trim(code, "`"); names.MatchString(s) {
 			documented[s] = true
+		}
+	}
+	for _, v := range env.Table {
+		assert.True(t, documented[v.Name], "docs/environment.md does not explain %s", v.Name)
+	}
+	for s := range documented {
+		if strings.HasPrefix(s, "WEFT_") || strings.HasPrefix(s, "PSP_") {
+			assert.NotEmpty(t, env.Meaning(s), "internal/env.Table lacks %s, which docs/environment.md explains", s)
 		}
 	}
 	for s, file := range inCode {

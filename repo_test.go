@@ -28,6 +28,7 @@ const modulePath = "weft"
 var law = map[string][]string{
 	"internal/xatomic":    {},
 	"internal/explore":    {"internal/xatomic"}, // only tests use it
+	"internal/env":        {},
 	"internal/event":      {},
 	"internal/fabric":     {"internal/vigil", "internal/xatomic"}, // the latter in builds for exploration
 	"internal/launch":     {"internal/vigil"},
@@ -37,8 +38,8 @@ var law = map[string][]string{
 	"internal/processors": {},
 	"internal/stream":     {},
 	"deps":                {"internal/xatomic"},
-	"task":                {"internal/xatomic", "internal/event", "internal/processors", "deps"},
-	"comm":                {"internal/xatomic", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/processors", "internal/vec", "internal/stream", "internal/vigil"},
+	"task":                {"internal/xatomic", "internal/env", "internal/event", "internal/processors", "deps"},
+	"comm":                {"internal/xatomic", "internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/processors", "internal/vec", "internal/stream", "internal/vigil"},
 	"rma":                 {"internal/xatomic", "internal/event", "comm"},
 	"nam":                 {"internal/xatomic", "internal/event", "comm", "rma"},
 	"tampi":               {"internal/xatomic", "internal/event", "comm", "task"},
@@ -46,7 +47,7 @@ var law = map[string][]string{
 	"observe":             {"internal/event"},
 	"examples/heat":       public,
 	"bench":               public,
-	"cmd/weft":            append([]string{"internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/vigil"}, public...),
+	"cmd/weft":            append([]string{"internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/vigil"}, public...),
 	"docs":                public, // the programs of the guide, all of them tests
 	".":                   {},     // the package comment, and these tests
 }
@@ -56,6 +57,7 @@ var public = []string{"deps", "task", "comm", "rma", "nam", "tampi", "trace", "o
 
 // testsMayAlsoImport lists what only the tests of a part need.
 var testsMayAlsoImport = map[string][]string{
+	".":               {"internal/env"},                       // the table that docs/environment.md explains
 	"tampi":           {"deps", "rma", "internal/fabric"},     // what is bound, and what depends on it; ranks as if apart
 	"rma":             {"internal/fabric", "internal/launch"}, // and to start ranks as processes
 	"nam":             {"internal/fabric", "internal/launch"},

@@ -15,10 +15,12 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"weft/internal/env"
 	"weft/internal/event"
 	"weft/internal/event/output"
 	"weft/internal/fabric"
 	"weft/internal/fabric/inproc"
+	"weft/internal/fabric/mpi"
 	"weft/internal/launch"
 )
 
@@ -240,15 +242,35 @@ func (cfg *Config) validate() (int, error) {
 	if cfg.spare, err = spareFromEnv(); err != nil {
 		return 0, err
 	}
+	if err := checkUnread(os.Getenv); err != nil {
+		return 0, err
+	}
 	if cfg.Trace == nil {
 		if cfg.Trace, err = output.FromEnvironment(); err != nil {
 			return 0, fmt.Errorf("%w: %w", ErrConfig, err)
 		}
 	}
+	env.Warn(cfg.Logger, os.Stderr)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	return n, nil
+}
+
+// checkUnread checks what this program or this build may never read: a mistake in it is one all the same.
+func checkUnread(getenv func(string) string) error {
+	var problems []error
+	for _, v := range []struct {
+		name  string
+		check func(string) error
+	}{{mpi.EnvUse, mpi.CheckUse}, {mpi.EnvSleep, mpi.CheckSleep}, {launch.EnvBound, launch.CheckBound}} {
+		if value := getenv(v.name); value != "" {
+			if err := v.check(value); err != nil {
+				problems = append(problems, fmt.Errorf("%w: %w", ErrConfig, err))
+			}
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // CheckRanks says what is wrong with a value of EnvRanks.

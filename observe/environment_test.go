@@ -21,7 +21,7 @@ import (
 )
 
 // asProgram is set for a test binary that is to be a program which observes itself.
-const asProgram = "WEFT_OBSERVE_TEST_PROGRAM"
+const asProgram = "WEFT_TEST_OBSERVE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) == "" {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"weft/internal/env"
 	"weft/internal/event"
 	"weft/internal/event/output"
 	"weft/internal/processors"
@@ -58,7 +59,7 @@ type Config struct {
 	// states. Zero means the environment variable WEFT_WATCHDOG, or no watchdog; a negative value, none.
 	Watchdog time.Duration
 
-	// Reports is where the watchdog writes, by one goroutine, and debug mode if there is no Logger. Nil means the standard error.
+	// Reports is where the watchdog writes, by one goroutine, and, if there is no Logger, debug mode and what is said of unknown variables of the environment. Nil means the standard error.
 	Reports io.Writer
 
 	// Logger gets degraded operation, and what debug mode warns of, a line each. Nil means silence; in debug mode, Reports.
@@ -136,6 +137,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Reports = os.Stderr
 	}
 	c.TraceSpawns = c.TraceSpawns || c.Debug || c.Lint || c.Watchdog > 0
+	env.Warn(c.Logger, c.Reports)
 	if c.Logger == nil && c.Debug {
 		c.Logger = slog.New(slog.NewTextHandler(c.Reports, nil))
 	}

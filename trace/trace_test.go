@@ -23,7 +23,7 @@ import (
 )
 
 // asProgram is set for a test binary that is to be the unchanged program.
-const asProgram = "WEFT_TRACE_TEST_PROGRAM"
+const asProgram = "WEFT_TEST_TRACE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) == "" {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -19,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weft/comm"
+	"weft/internal/env"
 	"weft/internal/fabric/mpi"
 	"weft/internal/fabric/mux"
 	"weft/internal/fabric/tcp"
@@ -31,51 +31,51 @@ import (
 	"weft/trace"
 )
 
-// variable is an environment variable of weft.
+// variable is what there is to know of an environment variable besides its row in env.Table.
 type variable struct {
 	name     string
-	meaning  string
 	standard func() string      // the value where the variable is not set
 	check    func(string) error // what is wrong with a value; nil: nothing can be
 }
 
 var variables = []variable{
-	{comm.EnvRanks, "ranks of a program that does not say how many", func() string { return "1" }, comm.CheckRanks},
-	{comm.EnvSurvive, "1: the other ranks go on when one dies", func() string { return "0" }, onOff},
-	{comm.EnvSpare, "1: a rank has a processor of Go's to spare for what comes while it computes", func() string { return "0" }, onOff},
-	{task.EnvWorkers, "slots of a task runtime that does not say how many", func() string { return strconv.Itoa(task.DefaultWorkers()) }, within(1, 4096)},
-	{task.EnvWindow, "live tasks of a runtime before spawning waits", func() string { return strconv.Itoa(task.DefaultWindow) }, within(2, 1<<30)},
-	{task.EnvDebug, "1: look for accesses that are declared wrongly", func() string { return "0" }, onOff},
-	{task.EnvLint, "1: show the race detector the declared order; weft lint sets it", func() string { return "0" }, onOff},
-	{task.EnvWatchdog, "report tasks that wait for so long", func() string { return "0" }, task.CheckWatchdog},
-	{trace.EnvFile, "file for a recording of tasks and messages; a timeline if it ends in .json", none, nil},
-	{nam.EnvDir, "directory of the store of network-attached memory", nam.DefaultDir, nil},
-	{comm.EnvCollectives, "algorithms of collectives between processes", none, comm.CheckCollectives},
-	{comm.EnvStats, "file for the counters of messages, by communicator and peer", none, nil},
-	{comm.EnvDeadlock, "warnings before a run ends in which all ranks wait for each other; -1: never ends", func() string { return "0" }, within(-1, math.MaxInt)},
-	{histogram.EnvOn, "1: print a histogram of messages at the end", func() string { return "0" }, checkHistogram(histogram.EnvOn)},
-	{histogram.EnvMin, "upper limit of its first bin, in bytes", func() string { return strconv.Itoa(histogram.DefaultMin) }, checkHistogram(histogram.EnvMin)},
-	{histogram.EnvMax, "from where on messages are in its last bin, in bytes", func() string { return strconv.Itoa(histogram.DefaultMax) }, checkHistogram(histogram.EnvMax)},
-	{histogram.EnvShift, "bits from the limit of one bin to the next", func() string { return strconv.Itoa(histogram.DefaultShift) }, checkHistogram(histogram.EnvShift)},
-	{histogram.EnvTypes, "types of connections that it counts", func() string { return "all" }, checkHistogram(histogram.EnvTypes)},
-	{mux.EnvOrder, "fabrics between processes, the best first", func() string { return strings.Join(mux.Names, ",") }, checkFabrics(mux.EnvOrder)},
-	{mux.Env("shm"), "priority of shared memory; 0: not to be used", func() string { return "1" }, checkFabrics(mux.Env("shm"))},
-	{mux.Env("mpi"), "priority of an MPI library", func() string { return "1" }, checkFabrics(mux.Env("mpi"))},
-	{mux.Env("tcp"), "priority of TCP", func() string { return "1" }, checkFabrics(mux.Env("tcp"))},
-	{mpi.EnvUse, "1: take part in an MPI job; 0: do not, even if an MPI launcher has started the program", none, mpi.CheckUse},
-	{mpi.EnvSleep, "longest sleep between two looks at an MPI library", mpi.DefaultSleep.String, mpi.CheckSleep},
-	{comm.EnvSingleCopy, "from how many bytes on a message within a node is one copy by the kernel", func() string { return strconv.Itoa(comm.DefaultSingleCopy) }, comm.CheckSingleCopy},
-	{tcp.EnvNetwork, "networks that TCP uses: interfaces, addresses or prefixes", none, tcp.CheckNetworks},
-	{tcp.EnvCert, "certificate for TLS between ranks", none, checkTLS},
-	{tcp.EnvKey, "its private key", none, checkTLS},
-	{tcp.EnvCA, "certificates of those who have signed the others'", none, checkTLS},
-	{vigil.Env, "how long a machine that has vanished goes unnoticed at most", vigil.Default.String, vigil.Check},
-	{tcp.EnvRetry, "how often a connection is tried again", func() string { return strconv.Itoa(tcp.DefaultRetry) }, comm.CheckRetry},
-	{bind.Env, "what weft run binds ranks to", func() string { return "auto" }, checkBind},
-	{launch.EnvBound, "processors that a launcher has bound this process to", none, nil},
-	{launch.EnvRank, "the rank that a launcher has started this process as", none, checkStarted},
-	{launch.EnvJob, "directory of the job that a launcher has started this process in", none, checkStarted},
-	{launch.EnvNode, "number of the emulated node; ranks with different ones behave as on different nodes", none, launch.CheckNode},
+	{comm.EnvRanks, func() string { return "1" }, comm.CheckRanks},
+	{comm.EnvSurvive, func() string { return "0" }, onOff},
+	{comm.EnvSpare, func() string { return "0" }, onOff},
+	{task.EnvWorkers, func() string { return strconv.Itoa(task.DefaultWorkers()) }, within(1, 4096)},
+	{task.EnvWindow, func() string { return strconv.Itoa(task.DefaultWindow) }, within(2, 1<<30)},
+	{task.EnvDebug, func() string { return "0" }, onOff},
+	{task.EnvLint, func() string { return "0" }, onOff},
+	{task.EnvWatchdog, func() string { return "0" }, task.CheckWatchdog},
+	{trace.EnvFile, none, nil},
+	{nam.EnvDir, nam.DefaultDir, nil},
+	{comm.EnvCollectives, none, comm.CheckCollectives},
+	{comm.EnvStats, none, nil},
+	{comm.EnvDeadlock, func() string { return "0" }, within(-1, math.MaxInt)},
+	{histogram.EnvOn, func() string { return "0" }, checkHistogram(histogram.EnvOn)},
+	{histogram.EnvMin, func() string { return strconv.Itoa(histogram.DefaultMin) }, checkHistogram(histogram.EnvMin)},
+	{histogram.EnvMax, func() string { return strconv.Itoa(histogram.DefaultMax) }, checkHistogram(histogram.EnvMax)},
+	{histogram.EnvShift, func() string { return strconv.Itoa(histogram.DefaultShift) }, checkHistogram(histogram.EnvShift)},
+	{histogram.EnvTypes, func() string { return "all" }, checkHistogram(histogram.EnvTypes)},
+	{mux.EnvOrder, func() string { return strings.Join(mux.Names, ",") }, checkFabrics(mux.EnvOrder)},
+	{mux.Env("shm"), func() string { return "1" }, checkFabrics(mux.Env("shm"))},
+	{mux.Env("mpi"), func() string { return "1" }, checkFabrics(mux.Env("mpi"))},
+	{mux.Env("tcp"), func() string { return "1" }, checkFabrics(mux.Env("tcp"))},
+	{mpi.EnvUse, none, mpi.CheckUse},
+	{mpi.EnvSleep, mpi.DefaultSleep.String, mpi.CheckSleep},
+	{comm.EnvSingleCopy, func() string { return strconv.Itoa(comm.DefaultSingleCopy) }, comm.CheckSingleCopy},
+	{tcp.EnvNetwork, none, tcp.CheckNetworks},
+	{tcp.EnvCert, none, checkTLS},
+	{tcp.EnvKey, none, checkTLS},
+	{tcp.EnvCA, none, checkTLS},
+	{vigil.Env, vigil.Default.String, vigil.Check},
+	{tcp.EnvRetry, func() string { return strconv.Itoa(tcp.DefaultRetry) }, comm.CheckRetry},
+	{bind.Env, func() string { return "auto" }, checkBind},
+	{launch.EnvBound, none, launch.CheckBound},
+	{launch.EnvRank, none, checkStarted},
+	{launch.EnvJob, none, checkStarted},
+	{env.Reported, none, nil},
+	{launch.EnvNode, none, launch.CheckNode},
 }
 
 // none is the value of what is not there.
@@ -172,15 +172,13 @@ func collect(environ []string) about {
 	a := about{Version: version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Fabrics: comm.Fabrics()}
 	set := map[string]string{}
 	for _, kv := range environ {
-		if k, v, _ := strings.Cut(kv, "="); (strings.HasPrefix(k, "WEFT_") || isVariable(k)) && v != "" {
-			set[k] = v
-		}
+		k, v, _ := strings.Cut(kv, "=")
+		set[k] = v
 	}
 	for _, v := range variables {
-		s := setting{Name: v.name, Meaning: v.meaning, Origin: "default"}
-		if value, ok := set[v.name]; ok {
+		s := setting{Name: v.name, Meaning: env.Meaning(v.name), Origin: "default"}
+		if value := set[v.name]; value != "" {
 			s.Value, s.Origin = value, "environment"
-			delete(set, v.name)
 			if v.check != nil {
 				if err := v.check(value); err != nil {
 					s.Problem = err.Error()
@@ -191,20 +189,10 @@ func collect(environ []string) about {
 		}
 		a.Variables = append(a.Variables, s)
 	}
-	// What is left begins with WEFT_: of other families, weft knows what it knows.
-	var rest []string
-	for k := range set {
-		rest = append(rest, k)
-	}
-	slices.Sort(rest)
-	for _, k := range rest {
-		a.Variables = append(a.Variables, setting{Name: k, Value: set[k], Origin: "unknown", Problem: "no such variable"})
+	for _, name := range env.Strange(environ) {
+		a.Variables = append(a.Variables, setting{Name: name, Value: set[name], Origin: "unknown", Problem: env.Problem(name)})
 	}
 	return a
-}
-
-func isVariable(name string) bool {
-	return slices.ContainsFunc(variables, func(v variable) bool { return v.name == name })
 }
 
 func yesNo(b bool) string {

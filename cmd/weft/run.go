@@ -9,10 +9,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"weft/internal/env"
 	"weft/internal/launch/job"
 )
 
@@ -84,8 +87,31 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
+			report(cmd.ErrOrStderr(), &spec.Spec)
 			return runTraced(cmd.ErrOrStderr(), spec)
 		},
+	}
+}
+
+// report says which names in the environment of the job mean nothing. The ranks, which do that too, are told.
+func report(w io.Writer, spec *job.Spec) {
+	environ := os.Environ()
+	for _, p := range spec.Parts {
+		environ = append(environ, p.Env...)
+	}
+	strange := env.Strange(environ)
+	before := strings.Split(os.Getenv(env.Reported), ",")
+	for _, name := range strange {
+		if !slices.Contains(before, name) {
+			fmt.Fprintln(w, env.Line(name))
+		}
+	}
+	if len(strange) == 0 {
+		return
+	}
+	told := env.Reported + "=" + strings.Join(strange, ",")
+	for i := range spec.Parts {
+		spec.Parts[i].Env = append([]string{told}, spec.Parts[i].Env...)
 	}
 }
 

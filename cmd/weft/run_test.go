@@ -132,6 +132,21 @@ func TestRun(t *testing.T) {
 	require.Equal(t, "hello\n", string(text))
 }
 
+// The launcher says which names mean nothing, in its own environment and in what it is told to set; the ranks do not again.
+func TestRunReportsUnknownVariables(t *testing.T) {
+	t.Setenv("WEFT_BNID", "core")
+	r := self(t, "", "run", "-n", "2", "-env", "WEFT_WROKERS=2", os.Args[0], "--role", "say", ":", "-env", "PSP_GUARD=1", os.Args[0], "--role", "say")
+	require.Zero(t, r.status, r.errOut)
+	require.Equal(t, "weft: environment variable PSP_GUARD: ParaStation MPI's, which weft does not have\n"+
+		"weft: environment variable WEFT_BNID: no such variable; did you mean WEFT_BIND?\n"+
+		"weft: environment variable WEFT_WROKERS: no such variable; did you mean WEFT_WORKERS?\n", r.errOut)
+	// What a script between launcher and program sets, rank 0 sees first.
+	r = self(t, "", "run", "-n", "2", "sh", "-c", `WEFT_WINDWO=9 exec "$0" --role say`, os.Args[0])
+	require.Zero(t, r.status, r.errOut)
+	require.Equal(t, "weft: environment variable WEFT_BNID: no such variable; did you mean WEFT_BIND?\n"+
+		"weft: environment variable WEFT_WINDWO: no such variable; did you mean WEFT_WINDOW?\n", r.errOut)
+}
+
 // The command in a pipeline whose reader goes, and its own exit by a signal that the ranks die of.
 func TestRunInAShell(t *testing.T) {
 	if runtime.GOOS == "windows" {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"weft/internal/launch/bind"
 )
 
 // The environment of a started rank. docs/environment.md explains the variables to users.
@@ -63,6 +65,17 @@ func (p *Place) Environ() []string {
 		EnvRanks + "=" + strconv.Itoa(p.Ranks),
 		EnvJob + "=" + p.Dir,
 	}
+}
+
+// CheckBound says what is wrong with a value of EnvBound.
+func CheckBound(value string) error {
+	if value == "" {
+		return nil
+	}
+	if _, err := bind.ParseSet(value); err != nil {
+		return fmt.Errorf("%s=%q; %w. A launcher sets it, and nobody else should", EnvBound, value, err)
+	}
+	return nil
 }
 
 // Reserved reports whether a variable's value is the launcher's alone.

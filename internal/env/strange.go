@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package env
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Meaning returns the line of a variable; "" if there is no such variable.
+func Meaning(name string) string {
+	for _, v := range Table {
+		if v.Name == name {
+			return v.Meaning
+		}
+	}
+	return ""
+}
+
+// Strange returns, sorted, the names in an environment that are meant for weft and mean nothing
+// to it: all others that begin with WEFT_, those of ParaStation MPI that weft does not have, and
+// near misses of weft's. An empty value is the same as none.
+func Strange(environ []string) []string {
+	var list []string
+	for _, kv := range environ {
+		name, value, _ := strings.Cut(kv, "=")
+		if value != "" && Problem(name) != "" && !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Problem says what is wrong with a name; "" if nothing is, or it is none of weft's business.
+func Problem(name string) string {
+	if len(name) < 4 || Meaning(name) != "" || strings.HasPrefix(name, testPrefix) {
+		return ""
+	}
+	if rest, ok := strings.CutPrefix(name, "PSP_"); ok && ofParaStation(rest) {
+		if other := instead[rest]; other != "" {
+			return "ParaStation MPI's, which weft does not have; weft has " + other
+		}
+		return "ParaStation MPI's, which weft does not have"
+	}
+	near := nearest(name)
+	switch {
+	case near != "":
+		return "no such variable; did you mean " + near + "?"
+	case strings.HasPrefix(name, "WEFT_"):
+		return "no such variable"
+	}
+	return ""
+}
+
+func ofParaStation(rest string) bool {
+	return slices.ContainsFunc(paraStation, func(p string) bool { return rest == p || strings.HasPrefix(rest, p+"_") })
+}
+
+// nearest returns the variable that a name is most likely meant to be; "" if it is like none. A
+// name of another family has to be very like: it may well be somebody else's.
+func nearest(name string) string {
+	most := 1
+	switch {
+	case strings.HasPrefix(name, "WEFT_"):
+		most = max(2, len(name)/4)
+	case strings.HasPrefix(name, "PSP_") && len(name) > 10:
+		most = 2
+	case strings.HasPrefix(name, "PSP_"):
+	case name[0] != 'W' || !strings.Contains(name, "_"):
+		return ""
+	}
+	best := ""
+	for _, v := range Table {
+		if d := distance(name, v.Name); d <= most && (best == "" || d < distance(name, best)) {
+			best = v.Name
+		}
+	}
+	return best
+}
+
+// distance is how many letters are to be inserted, removed, replaced or exchanged with their
+// neighbour to make b of a.
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}
+
+var warned sync.Once
+
+// Warn says which names in the environment of this process mean nothing, a line each: to a
+// logger or, if that is nil, to w. It does so once in a process, and for a job by rank 0 only; of
+// what weft run has reported it says nothing.
+func Warn(logger *slog.Logger, w io.Writer) {
+	warned.Do(func() {
+		if !first(os.Getenv) {
+			return
+		}
+		reported := strings.Split(os.Getenv(Reported), ",")
+		for _, name := range Strange(os.Environ()) {
+			switch {
+			case slices.Contains(reported, name):
+			case logger != nil:
+				logger.Warn("environment variable", "name", name, "problem", Problem(name))
+			default:
+				fmt.Fprintln(w, Line(name))
+			}
+		}
+	})
+}
+
+// Line is what is said of a name that means nothing.
+func Line(name string) string {
+	return fmt.Sprintf("weft: environment variable %s: %s", name, Problem(name))
+}
+
+// first reports whether this process speaks for its job: it is on its own, or rank 0.
+func first(getenv func(string) string) bool {
+	for _, name := range []string{"WEFT_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"} {
+		if rank := getenv(name); rank != "" {
+			return rank == "0"
+		}
+	}
+	return true
+}
