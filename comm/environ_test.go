@@ -111,3 +111,25 @@ func TestIllegalValues(t *testing.T) {
 		require.Empty(t, errOut)
 	}
 }
+
+// A program that srun has started several times, and that nobody has told of the others, is not run several times.
+func TestStrewnBySlurm(t *testing.T) {
+	step := []string{"SLURM_STEP_NUM_TASKS=4", "SLURM_PROCID=1", "SLURM_NTASKS=4"}
+	status, out, errOut := alone(t, "plain", step)
+	require.Equal(t, 1, status)
+	require.Empty(t, out)
+	for _, way := range []string{"srun has started 4 of this program", "-tags mpi", "--mpi=pmix", "weft run -n 4", "-join", "WEFT_MPI=0", "SLURM_STEP_NUM_TASKS"} {
+		require.Contains(t, errOut, way)
+	}
+	require.Equal(t, 1, strings.Count(errOut, "\n"), errOut)
+
+	for _, env := range [][]string{append(step, "WEFT_MPI=0"), {"SLURM_STEP_NUM_TASKS=1", "SLURM_NTASKS=4"}, {"SLURM_NTASKS=4", "SLURM_PROCID=0"}} {
+		status, out, errOut = alone(t, "plain", env)
+		require.Zero(t, status, errOut)
+		require.Contains(t, out, "rank 0 of 1")
+		require.Empty(t, errOut)
+	}
+	status, out, errOut = start(t, "plain", 2, job.Spec{}, step...)
+	require.Zero(t, status, errOut)
+	require.Contains(t, out, "rank 1 of 2")
+}

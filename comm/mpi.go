@@ -76,6 +76,9 @@ func bootMPI(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 
 func runMPI(ctx context.Context, cfg Config, process *mpi.Process, body func(c *Comm) error) error {
 	if process.Size == 1 {
+		if err := mpi.Strewn(); err != nil {
+			return runError(err)
+		}
 		return Run(ctx, cfg, body)
 	}
 	// All ranks do this together, and before anything can go wrong at one of them.

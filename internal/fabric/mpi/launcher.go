@@ -4,6 +4,7 @@
 package mpi
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -27,8 +28,11 @@ type Launched struct {
 var launchers = []struct{ by, rank, size string }{
 	{"the mpirun of Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
 	{"a launcher that speaks PMI, as the mpirun of MPICH", "PMI_RANK", "PMI_SIZE"},
-	{"a launcher that speaks PMIx, as srun", "PMIX_RANK", "SLURM_STEP_NUM_TASKS"},
+	{"a launcher that speaks PMIx, as srun", "PMIX_RANK", stepTasks},
 }
+
+// stepTasks is how many processes a step of Slurm has.
+const stepTasks = "SLURM_STEP_NUM_TASKS"
 
 // Detect returns what the environment tells of an MPI launcher, nil if there is none or it is not to count.
 func Detect() (*Launched, error) { return detect(os.Getenv) }
@@ -58,7 +62,29 @@ func detect(getenv func(string) string) (*Launched, error) {
 	if use == "1" {
 		return &Launched{Rank: -1, Size: -1}, nil
 	}
-	return nil, nil
+	return nil, strewn(getenv)
+}
+
+// ErrStrewn is the error of a process that srun has started as one of several, and told nothing by which these could meet.
+var ErrStrewn = errors.New("the processes cannot find each other")
+
+// Strewn is for a process of which the MPI library says that it is the only one: it returns an error if srun says otherwise.
+func Strewn() error { return strewn(os.Getenv) }
+
+// strewn returns an error if this process is one of several of a step of Slurm: nobody speaks PMI with them, so each would be a job of its own. SLURM_NTASKS says nothing of
+// that: batch scripts have it too, which run once.
+func strewn(getenv func(string) string) error {
+	n, err := strconv.Atoi(getenv(stepTasks))
+	if err != nil || n <= 1 {
+		return nil
+	}
+	ways := "srun --mpi=pmix or --mpi=pmi2, whichever the MPI library speaks"
+	if !Built {
+		ways = "a build with MPI (CC=mpicc, -tags mpi) under " + ways
+	}
+	return &Error{Op: "environment", Rank: -1, Err: fmt.Errorf("%w: srun has started %d of this program (%s) without PMI, and each would run the whole job. Ways: %s; "+
+		"srun -n 1 weft run -n %d, which starts ranks on one node (weft run -listen and -join: on several); srun -n 1 for ranks as goroutines of one process; "+
+		"%s=1 if the MPI library finds the others by itself; %s=0 if each process is to run by itself", ErrStrewn, n, stepTasks, ways, n, EnvUse, EnvUse)}
 }
 
 // CheckUse says what is wrong with a value of WEFT_MPI.

@@ -24,6 +24,11 @@ func TestDetect(t *testing.T) {
 		{"no numbers", map[string]string{"PMI_RANK": "x", "PMI_SIZE": "-2"}, &Launched{By: launchers[1].by, Rank: -1, Size: -1}, ""},
 		{"switched off", map[string]string{EnvUse: "0", "PMI_RANK": "0", "PMI_SIZE": "2"}, nil, ""},
 		{"switched on", map[string]string{EnvUse: "1"}, &Launched{Rank: -1, Size: -1}, ""},
+		{"srun without PMI", map[string]string{"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "2"}, nil, "srun has started 4 of this program"},
+		{"one task of srun", map[string]string{"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, nil, ""},
+		{"a batch script", map[string]string{"SLURM_NTASKS": "4", "SLURM_PROCID": "0"}, nil, ""},
+		{"srun, each by itself", map[string]string{"SLURM_STEP_NUM_TASKS": "4", EnvUse: "0"}, nil, ""},
+		{"srun, and the library knows", map[string]string{"SLURM_STEP_NUM_TASKS": "4", EnvUse: "1"}, &Launched{Rank: -1, Size: -1}, ""},
 		{"bad", map[string]string{EnvUse: "yes"}, nil, `WEFT_MPI="yes"; it is 0`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
