@@ -37,6 +37,7 @@ var law = map[string][]string{
 	"internal/vec":        {},
 	"internal/processors": {},
 	"internal/stream":     {},
+	"internal/leaktest":   {}, // only tests use it: those of all parts may
 	"deps":                {"internal/xatomic"},
 	"task":                {"internal/xatomic", "internal/env", "internal/event", "internal/processors", "deps"},
 	"comm":                {"internal/xatomic", "internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/processors", "internal/vec", "internal/stream", "internal/vigil"},
@@ -79,6 +80,7 @@ var thirdParty = map[string]struct {
 	"github.com/panjf2000/ants/v2":        {"spare goroutines for tasks that block; a peer of the benchmarks", []string{"task", "bench"}},
 	"go.uber.org/atomic":                  {"atomic values that sync/atomic lacks: Float64, Duration, Error, String", []string{"task", "comm", "nam"}},
 	"go.etcd.io/bbolt":                    {"metadata of network-attached memory", []string{"nam"}},
+	"go.uber.org/goleak":                  {"tests find goroutines that are left behind", []string{"internal/leaktest"}},
 	"golang.org/x/sync":                   {"errgroup, a peer of the benchmarks", []string{"bench"}},
 	"golang.org/x/sys":                    {"calls of the operating system that syscall lacks; what the processor can do", []string{"nam", "examples/heat", "bench", "task", "internal/fabric", "internal/launch", "internal/vec"}},
 	"golang.org/x/term":                   {"whether the output is a terminal", []string{"examples/heat", "bench", "cmd/weft"}},
@@ -168,7 +170,7 @@ func TestImportLaw(t *testing.T) {
 				continue
 			}
 			to := partOf(dir)
-			legal := to == f.part || slices.Contains(law[f.part], to) || f.test && slices.Contains(testsMayAlsoImport[f.part], to)
+			legal := to == f.part || f.test && to == "internal/leaktest" || slices.Contains(law[f.part], to) || f.test && slices.Contains(testsMayAlsoImport[f.part], to)
 			assert.True(t, legal, "%s imports %s; %s may import only %v", f.path, imp, f.part, law[f.part])
 		}
 	}
@@ -206,6 +208,19 @@ func TestThirdPartyModules(t *testing.T) {
 	}
 	assert.NotContains(t, string(mod), "toolchain", "tools are pinned outside go.mod")
 	assert.NotContains(t, string(mod), "\ntool", "tools are pinned outside go.mod")
+}
+
+// The tests of each package fail if they leave goroutines behind.
+func TestPackagesLookForLeaks(t *testing.T) {
+	looks := map[string]bool{}
+	for _, f := range goFiles(t) {
+		if dir := path.Dir(f.path); f.test {
+			looks[dir] = looks[dir] || strings.Contains(read(t, f.path), "leaktest."+"Main(") || dir == "internal/leaktest"
+		}
+	}
+	for dir, does := range looks {
+		assert.True(t, does, "%s: the package needs a TestMain that calls leaktest.Main", dir)
+	}
 }
 
 // Each package has one package comment, which begins as godoc wants it.

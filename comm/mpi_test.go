@@ -18,6 +18,7 @@ import (
 	"weft/internal/fabric"
 	"weft/internal/fabric/mpi"
 	"weft/internal/fabric/mpi/mpitest"
+	"weft/internal/leaktest"
 )
 
 // Tests of this package run as jobs of mpirun, too: each process runs the same tests in the same order, and is one of the ranks of
@@ -34,7 +35,7 @@ var mpiJob *mpi.Process
 func TestMain(m *testing.M) {
 	switch os.Getenv(envMPIJob) {
 	case "":
-		os.Exit(m.Run())
+		os.Exit(leaktest.Main(m))
 	case "main":
 		if err := mpiMain(); err != nil {
 			println(err.Error())
@@ -52,7 +53,7 @@ func TestMain(m *testing.M) {
 	}
 	clear(runners)
 	runners["mpi"], kinds["mpi"] = runMPIJob, "mpi"
-	status := m.Run()
+	status := leaktest.Main(m)
 	if status == 0 && mpiJob.Finalize() != nil {
 		status = 4
 	}

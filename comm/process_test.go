@@ -24,6 +24,7 @@ import (
 	"weft/internal/fabric"
 	"weft/internal/launch"
 	"weft/internal/launch/job"
+	"weft/internal/leaktest"
 )
 
 // The processes of these tests are this test binary, with a role in the environment.
@@ -47,7 +48,7 @@ func TestMain(m *testing.M) {
 		if err := os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")); err != nil {
 			panic(err)
 		}
-		os.Exit(m.Run())
+		os.Exit(leaktest.Main(m))
 	}
 	if err := roles[role](); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/comm"
+	"weft/internal/leaktest"
 	"weft/nam"
 )
 
@@ -30,7 +31,7 @@ const (
 func TestMain(m *testing.M) {
 	role, ok := os.LookupEnv(envRole)
 	if !ok {
-		os.Exit(m.Run())
+		os.Exit(leaktest.Main(m))
 	}
 	if err := child(role, os.Getenv(envDir)); err != nil {
 		fmt.Fprintln(os.Stderr, err)

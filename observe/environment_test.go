@@ -16,6 +16,7 @@ import (
 
 	"weft/internal/event/check"
 	"weft/internal/event/output"
+	"weft/internal/leaktest"
 	"weft/observe"
 	"weft/task"
 )
@@ -25,7 +26,7 @@ const asProgram = "WEFT_TEST_OBSERVE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) == "" {
-		os.Exit(m.Run())
+		os.Exit(leaktest.Main(m))
 	}
 	if err := observedProgram(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -18,6 +18,7 @@ import (
 
 	"weft/comm"
 	"weft/internal/launch/job"
+	"weft/internal/leaktest"
 	"weft/rma"
 )
 
@@ -27,7 +28,7 @@ const envRole = "WEFT_TEST_RMA_ROLE"
 func TestMain(m *testing.M) {
 	role, ok := os.LookupEnv(envRole)
 	if !ok {
-		os.Exit(m.Run())
+		os.Exit(leaktest.Main(m))
 	}
 	body := map[string]func(*comm.Comm) error{"exchange": exchange, "loss": surviveLoss, "rate": rate}[role]
 	if err := comm.Main(context.Background(), comm.Config{Survive: role == "loss"}, body); err != nil {

@@ -17,6 +17,7 @@ import (
 	"weft/deps"
 	"weft/internal/event/check"
 	"weft/internal/event/timeline"
+	"weft/internal/leaktest"
 	"weft/tampi"
 	"weft/task"
 	"weft/trace"
@@ -27,7 +28,7 @@ const asProgram = "WEFT_TEST_TRACE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) == "" {
-		os.Exit(m.Run())
+		os.Exit(leaktest.Main(m))
 	}
 	for range 2 { // two runtimes, one after the other
 		if err := program(nil); err != nil {

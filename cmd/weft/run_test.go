@@ -20,6 +20,7 @@ import (
 
 	"weft/comm"
 	"weft/internal/launch/job"
+	"weft/internal/leaktest"
 )
 
 // This test binary is also the command, and the programs that it starts.
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 		if err := os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")); err != nil {
 			panic(err)
 		}
-		os.Exit(m.Run())
+		os.Exit(leaktest.Main(m))
 	case "weft":
 		main()
 	default:

@@ -18,6 +18,7 @@ import (
 	"weft/examples/heat/internal/grid"
 	"weft/examples/heat/internal/kernel"
 	"weft/examples/heat/internal/snapshot"
+	"weft/internal/leaktest"
 	"weft/nam"
 )
 
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 		dieInTheMiddle()
 		os.Exit(command(context.Background(), strings.Fields(line), os.Stdout, os.Stderr))
 	}
-	os.Exit(watched(m.Run))
+	os.Exit(watched(func() int { return leaktest.Main(m) }))
 }
 
 // A run is killed with SIGKILL in the middle. While it runs, and after its death, the second program makes a movie of

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"weft/internal/leaktest"
 )
 
 // exits counts the clients that would have ended their process.
@@ -24,7 +26,7 @@ var exits = make(chan int, 1024)
 
 func TestMain(m *testing.M) {
 	endProcess = func(rank int, _ error) { exits <- rank }
-	os.Exit(m.Run())
+	os.Exit(leaktest.Main(m))
 }
 
 // newTestServer returns a server in a directory of the test's own.

@@ -17,13 +17,14 @@ import (
 
 	"weft/bench/internal/harness"
 	"weft/bench/internal/native"
+	"weft/internal/leaktest"
 )
 
 // kit is shared by the tests, so that each program is built once.
 var kit = native.NewKit(os.DirFS("../../peers"))
 
 func TestMain(m *testing.M) {
-	status := m.Run()
+	status := leaktest.Main(m)
 	if err := kit.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		status = max(1, status)

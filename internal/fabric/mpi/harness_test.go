@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/internal/fabric/mpi/mpitest"
+	"weft/internal/leaktest"
 )
 
 // envRole says what a test binary that mpirun has started is to be.
@@ -26,7 +27,7 @@ var process *Process
 func TestMain(m *testing.M) {
 	role := os.Getenv(envRole)
 	if role == "" {
-		os.Exit(m.Run())
+		os.Exit(leaktest.Main(m))
 	}
 	l, err := Detect()
 	if err == nil {

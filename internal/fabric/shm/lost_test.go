@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weft/internal/fabric"
+	"weft/internal/leaktest"
 )
 
 // collector counts what arrives.
@@ -46,7 +47,7 @@ func TestMain(m *testing.M) {
 		child(addr)
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(leaktest.Main(m))
 }
 
 // child is rank 1. It tells its address, and does what its input says.

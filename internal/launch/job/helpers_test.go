@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/internal/launch"
+	"weft/internal/leaktest"
 )
 
 // The processes of these tests are this test binary, with a role in the environment.
@@ -94,7 +95,7 @@ func TestMain(m *testing.M) {
 	}
 	// The race detector has a process wait for a second at its exit.
 	check(os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")))
-	os.Exit(m.Run())
+	os.Exit(leaktest.Main(m))
 }
 
 func check(err error) {

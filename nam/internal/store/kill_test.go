@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"weft/internal/leaktest"
 )
 
 // The test binary runs itself as the process that is to die.
@@ -31,7 +33,7 @@ const (
 func TestMain(m *testing.M) {
 	role, ok := os.LookupEnv(envRole)
 	if !ok {
-		os.Exit(m.Run())
+		os.Exit(leaktest.Main(m))
 	}
 	dir := os.Getenv(envDir)
 	var err error

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/internal/leaktest"
 	"weft/task"
 )
 
@@ -243,7 +244,7 @@ const program = "WEFT_TEST_MISTAKE"
 func TestMain(m *testing.M) {
 	name, told := os.LookupEnv(program)
 	if !told {
-		os.Exit(m.Run())
+		os.Exit(leaktest.Main(m))
 	}
 	name, right := strings.CutPrefix(name, "right ")
 	for _, x := range mistakes {

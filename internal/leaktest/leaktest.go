@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package leaktest fails the tests of a package that leave goroutines behind. Each package with
+// tests has a TestMain that ends with it:
+//
+//	func TestMain(m *testing.M) { os.Exit(leaktest.Main(m)) }
+package leaktest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// envAlone is set in the processes that Alone starts.
+const envAlone = "LEAKTEST_ALONE"
+
+// Main runs the tests of a package and returns the exit status. It is not 0 if a goroutine that
+// the tests started is still there a second after the last of them; its stack is printed then.
+// Goroutines that were there before, as those of other packages' init functions, do not count.
+func Main(m interface{ Run() int }) (status int) {
+	before := goleak.IgnoreCurrent()
+	status = m.Run()
+	if status != 0 || os.Getenv(envAlone) != "" {
+		return status // a failed test may have left anything
+	}
+	if err := goleak.Find(before); err != nil {
+		fmt.Fprintln(os.Stderr, "the tests have left goroutines behind:", err)
+		return 1
+	}
+	return 0
+}
+
+// Alone runs the test that calls it once more, in a process of its own, and returns true in that
+// process only. It is for programs that nothing can end: their goroutines end with the process.
+func Alone(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(envAlone) != "" {
+		return true
+	}
+	parts := strings.Split(t.Name(), "/")
+	for i, p := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", strings.Join(parts, "/"), "-test.v")
+	cmd.Env = append(os.Environ(), envAlone+"=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()+" ") {
+		t.Fatalf("in a process of its own: %v\n%s", err, out)
+	}
+	return false
+}
