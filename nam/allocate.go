@@ -125,6 +125,7 @@ type allocating struct {
 
 	creation *store.Creation // rank 0 only
 	handle   *store.Handle
+	prefault *prefaulter // nil: none
 }
 
 func (a *allocating) agree(err error) error {
@@ -159,7 +160,8 @@ func (a *allocating) run() (*Win, error) {
 	a.handle, err = a.s.st.AttachID(id, false)
 	if err == nil && bool(a.set.prefault) {
 		if r := a.c.Rank(); a.set.structure != RawAndFlat || root {
-			a.handle.Populate(r)
+			a.prefault = startPrefault(a.handle, r)
+			a.prefault.wait()
 		}
 	}
 	if err := a.agree(err); err != nil {
@@ -173,7 +175,7 @@ func (a *allocating) run() (*Win, error) {
 	if err := a.agree(err); err != nil {
 		return nil, a.rollback(err)
 	}
-	w, err := newWin(a.s, a.c, a.handle, a.set, true, int(a.offers[0].unit))
+	w, err := newWin(a.s, a.c, a.handle, a.set, a.prefault, true, int(a.offers[0].unit))
 	if err != nil {
 		if root {
 			err = errors.Join(err, a.s.st.Doom(id))
@@ -228,6 +230,7 @@ func (a *allocating) reserve(id store.ID) error {
 // rollback undoes an allocation of which one step failed on some rank. All ranks call it, for the same reason.
 func (a *allocating) rollback(err error) error {
 	if a.handle != nil {
+		a.prefault.stop()
 		err = errors.Join(err, a.handle.Release())
 		a.handle = nil
 	}

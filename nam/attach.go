@@ -54,7 +54,7 @@ func (s *Store) Attach(c *comm.Comm, name string, opts ...Option) (*Win, error) 
 		}
 		return nil, aerr
 	}
-	w, err := newWin(s, c, h, set, false, 0)
+	w, err := newWin(s, c, h, set, nil, false, 0)
 	if err != nil {
 		return nil, fail("attach", name, err)
 	}

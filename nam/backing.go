@@ -27,6 +27,8 @@ type backing struct {
 	flusher *flusher      // nil unless epochs are forced to the disk
 	touched []atomic.Bool // by target rank, if flusher: written since the last flush
 
+	prefault *prefaulter // of this rank's own region; nil: none
+
 	// Set before the first fence.
 	ev     *event.Shared // nil: it is not recorded
 	number uint32        // of the window, in a recording
@@ -138,6 +140,7 @@ func (b *backing) Closed(done func(error)) {
 }
 
 func (b *backing) Free() error {
+	b.prefault.stop()
 	if b.flusher != nil {
 		b.flusher.stop()
 	}

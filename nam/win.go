@@ -30,11 +30,12 @@ type Win struct {
 	volatile bool // guarded by mu; what Free does. Changed by the collective SetInfo, so the same on all ranks
 }
 
-// newWin makes the window of a mapped allocation. It takes over h. rawUnit is what the makers of raw memory
+// newWin makes the window of a mapped allocation. It takes over h and prefault. rawUnit is what the makers of raw memory
 // address it in; its record knows bytes only.
-func newWin(s *Store, c *comm.Comm, h *store.Handle, set *settings, maker bool, rawUnit int) (*Win, error) {
+func newWin(s *Store, c *comm.Comm, h *store.Handle, set *settings, prefault *prefaulter, maker bool, rawUnit int) (*Win, error) {
 	w := &Win{rec: h.Record(), rank: c.Rank(), volatile: maker && set.consistency == Volatile}
 	w.b = newBacking(s, h, maker, rawUnit)
+	w.b.prefault = prefault
 	w.b.doom = func() bool { return w.rank == 0 && w.isVolatile() }
 	var err error
 	if w.Win, err = rma.New(c, w.b, comm.Info{}); err != nil { // and the backing is freed
