@@ -6,28 +6,10 @@ package nam
 import (
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"strconv"
 	"time"
 
 	"weft/nam/internal/store"
 )
-
-// EnvDir is the environment variable that names the default store directory.
-const EnvDir = "WEFT_NAM_DIR"
-
-// DefaultDir is the directory that Open("") opens: $WEFT_NAM_DIR, or else weft/nam in the user's cache directory, or
-// else, for a user without one, a directory of that user in the system's place for temporary files.
-func DefaultDir() string {
-	if dir := os.Getenv(EnvDir); dir != "" {
-		return dir
-	}
-	if dir, err := os.UserCacheDir(); err == nil {
-		return filepath.Join(dir, "weft", "nam")
-	}
-	return filepath.Join(os.TempDir(), "weft-"+strconv.Itoa(os.Geteuid()), "nam")
-}
 
 // Config of Open. The zero value works.
 type Config struct {
@@ -48,11 +30,15 @@ type Store struct {
 	st *store.Store // constant after construction
 }
 
-// Open opens the store in dir, or makes it. An empty dir is DefaultDir. It reclaims what dead processes left: windows
+// Open opens the store in dir, or makes it. An empty dir is DefaultDir, which is refused (ErrAccess) if $WEFT_NAM_DIR does not
+// name it and another user has made it or may write it. It reclaims what dead processes left: windows
 // that were being made or removed, and volatile ones. Errors: ErrAccess, ErrCorrupt, ErrVersion, ErrBusy, ErrNoSpace.
 func Open(dir string, cfg Config) (*Store, error) {
 	if dir == "" {
 		dir = DefaultDir()
+		if err := checkDefaultDir(!cfg.MustExist); err != nil {
+			return nil, fail("open", dir, err)
+		}
 	}
 	if cfg.Capacity < 0 {
 		return nil, fail("open", dir, fmt.Errorf("%w: capacity %d; it must be 0 (no limit) or more", ErrSize, cfg.Capacity))

@@ -6,7 +6,9 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,6 +39,15 @@ func placeOf(f *os.File) (p [2]uint64, err error) {
 		return p, fmt.Errorf("stat %s: %w", f.Name(), err)
 	}
 	return [2]uint64{uint64(st.Dev), st.Ino}, nil
+}
+
+// Owner is the user that a file belongs to.
+func Owner(st fs.FileInfo) (uid uint32, ok bool) {
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	return sys.Uid, true
 }
 
 func unlock(f *os.File) error {
