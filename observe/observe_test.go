@@ -313,7 +313,10 @@ func TestGraph(t *testing.T) {
 			require.Contains(t, s.Site, "observe_test.go:")
 		}
 	}
-	require.Positive(t, links)
+	if links == 0 { // the system has kept main from its processor for longer than all links take
+		require.Len(t, g.CriticalPath(), 1)
+		require.Equal(t, g.Span(), g.CriticalPath()[0].Share)
+	}
 	require.GreaterOrEqual(t, g.Span(), o.Stats().Label("link").Run.Sum)
 
 	var svg, dot bytes.Buffer
