@@ -30,8 +30,9 @@ var law = map[string][]string{
 	"internal/explore":    {"internal/xatomic"}, // only tests use it
 	"internal/env":        {},
 	"internal/event":      {},
-	"internal/fabric":     {"internal/vigil", "internal/xatomic"}, // the latter in builds for exploration
-	"internal/launch":     {"internal/vigil"},
+	"internal/fabric":     {"internal/lobby", "internal/vigil", "internal/xatomic"}, // the latter in builds for exploration
+	"internal/launch":     {"internal/lobby", "internal/vigil"},
+	"internal/lobby":      {},
 	"internal/vigil":      {},
 	"internal/histogram":  {},
 	"internal/vec":        {},

@@ -71,7 +71,8 @@ type answer struct {
 
 // Join connects this process to its launcher as the rank that the place says. A process does so once.
 func (p *Place) Join(ctx context.Context) (*Client, error) {
-	c, err := p.join(ctx)
+	var c *Client
+	err := patiently(ctx, func() (err error) { c, err = p.join(ctx); return err })
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"weft/internal/lobby"
 	"weft/internal/vigil"
 )
 
@@ -19,7 +20,7 @@ const (
 	// What a connection to a listening launcher is, as its first byte.
 	aRank     = 'r'
 	aLauncher = 'l'
-	// maxGuests bounds the connections over TCP that have not proved themselves.
+	// maxGuests bounds the connections over TCP that have not proved themselves. The oldest gives way to those that come.
 	maxGuests = 256
 )
 
@@ -42,6 +43,8 @@ type hosts struct {
 	key    *Key
 	events HostEvents
 	l      net.Listener
+	lobby  *lobby.Lobby
+	over   chan struct{} // closed when the Server is
 
 	// Guarded by Server.mu.
 	list   []*host
@@ -56,6 +59,7 @@ func (s *Server) listenHosts() (err error) {
 	if h.l, err = net.Listen("tcp", s.cfg.Listen); err != nil {
 		return err
 	}
+	h.lobby, h.over = lobby.New(maxGuests), make(chan struct{})
 	s.wg.Go(s.acceptHosts)
 	return nil
 }
@@ -74,8 +78,11 @@ func (s *Server) acceptHosts() {
 			continue
 		}
 		vigil.Keep(c, s.cfg.DeadAfter)
+		if !s.hosts.lobby.Enter(c, s.hosts.over) {
+			return
+		}
 		s.mu.Lock()
-		if s.closed || len(s.guests) >= maxGuests {
+		if s.closed {
 			s.mu.Unlock()
 			_ = c.Close()
 			continue
@@ -88,12 +95,13 @@ func (s *Server) acceptHosts() {
 
 // meetGuest finds out what has connected.
 func (s *Server) meetGuest(c net.Conn) {
+	defer s.hosts.lobby.Leave(c)
 	_ = c.SetDeadline(time.Now().Add(handshakeTime))
 	var what [1]byte
 	_, err := c.Read(what[:])
 	switch {
 	case err == nil && what[0] == aRank:
-		s.serve(c)
+		s.serve(c, func() bool { return s.hosts.lobby.Leave(c) })
 	case err == nil && what[0] == aLauncher:
 		s.serveHost(c)
 	default:
@@ -131,6 +139,9 @@ func (s *Server) admitHost(c net.Conn) (*host, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.guests, c)
+	if err == nil && !s.hosts.lobby.Leave(c) {
+		err = net.ErrClosed // it has given way
+	}
 	if err != nil {
 		return nil, err
 	}

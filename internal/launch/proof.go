@@ -4,15 +4,19 @@
 package launch
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
+	"time"
 )
 
 // Secret is what the processes of a job know and others do not. It is made at random for each job, handed on in a file that
@@ -133,9 +137,61 @@ func Handshake(rw io.ReadWriter, s *Secret, label string, side Side, mine []byte
 		prove()
 	}
 	if err != nil {
+		if side == Initiator && cutOff(err) {
+			err = &cutError{heard: hellos[peer] != nil, err: err}
+		}
 		return nil, err
 	}
 	return hellos[peer][helloSize:], nil
+}
+
+// cutError is the end of a connection during the initiator's handshake. The other side may have closed it to make room for others, as a lobby does; heard: or
+// because the proof was none.
+type cutError struct {
+	heard bool
+	err   error
+}
+
+func (e *cutError) Error() string {
+	if e.heard {
+		return "the other side has ended the connection; the secret files may differ: " + e.err.Error()
+	}
+	return "the other side has ended the connection before it said anything; it may speak another version, or have more connections than it can look at: " + e.err.Error()
+}
+
+func (e *cutError) Unwrap() error { return e.err }
+
+func cutOff(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// heardAgain is how often a handshake is tried again that was cut off behind the other side's hello. Most likely the proof was none; to have been in the way of others for so long is
+// rare.
+const heardAgain = 4
+
+// patiently connects and shakes hands by calling f, again and again if the connection was cut off: the other side may have made room for others. That goes on for the time of a
+// handshake.
+func patiently(ctx context.Context, f func() error) error {
+	pause := 10 * time.Millisecond
+	end := time.Now().Add(handshakeTime)
+	for heard := 0; ; {
+		err := f()
+		var off *cutError
+		if !errors.As(err, &off) || time.Now().After(end) {
+			return err
+		}
+		if off.heard {
+			if heard++; heard > heardAgain {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, time.Second)
+	}
 }
 
 const helloSize = 4 + 1 + 1 + 2 + 32

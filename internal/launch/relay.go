@@ -78,7 +78,7 @@ func JoinJob(ctx context.Context, cfg RelayConfig) (_ *Relay, err error) {
 			err = &Error{Op: "join " + cfg.Addr, Rank: -1, Err: err}
 		}
 	}()
-	if err := r.connect(ctx); err != nil {
+	if err := patiently(ctx, func() error { return r.connect(ctx) }); err != nil {
 		return nil, err
 	}
 	if r.dir, r.id, err = makeDir(cfg.places); err != nil {
@@ -118,10 +118,8 @@ func (r *Relay) connect(ctx context.Context) error {
 	mine = binary.BigEndian.AppendUint32(mine, uint32(int32(r.cfg.First)))
 	key := Secret(*r.cfg.Key)
 	job, err := Handshake(c, &key, hostLabel, Initiator, mine)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = fmt.Errorf("it has ended the connection; the secret files may differ: %w", err)
-	}
 	if err != nil {
+		_ = c.Close()
 		return fmt.Errorf("handshake: %w", err)
 	}
 	f, err := readFrame(c)
@@ -309,10 +307,9 @@ func (r *Relay) pass(c *net.UnixConn) {
 	r.wg.Go(func() {
 		defer close(down)
 		if _, err := io.Copy(c, up); err != nil {
-			// The rank has closed its end. What it said before that is still on its way: neither end may be closed, nor may what
-			// comes be left unread, or the kernel throws away what goes.
+			// The rank has closed its end. What it said before that is still on its way: neither end may be closed before the Server has ended its side, nor may what
+			// comes be left unread, or the kernel throws away what goes. Or the Server's end is broken: then there is nothing to read.
 			_, _ = io.Copy(io.Discard, up)
-			return
 		}
 		_ = c.Close()
 	})

@@ -137,18 +137,18 @@ func (s *Server) accept() {
 			return
 		}
 		s.guests[c] = true
-		s.wg.Go(func() { s.serve(c) })
+		s.wg.Go(func() { s.serve(c, nil) })
 		s.mu.Unlock()
 	}
 }
 
-// serve is the life of a connection, as its reader.
-func (s *Server) serve(c net.Conn) {
+// serve is the life of a connection, as its reader. proved, if not nil, is called when the other end has proved itself, and says whether that was in time.
+func (s *Server) serve(c net.Conn, proved func() bool) {
 	defer c.Close()
 	rank, err := s.greet(c)
 	s.mu.Lock()
 	delete(s.guests, c)
-	if err != nil || s.closed {
+	if err != nil || s.closed || proved != nil && !proved() {
 		s.mu.Unlock()
 		return
 	}
@@ -346,6 +346,7 @@ func (s *Server) Close() error {
 	}
 	_ = s.l.Close()
 	if s.hosts.l != nil {
+		close(s.hosts.over)
 		_ = s.hosts.l.Close()
 	}
 	s.wg.Wait()

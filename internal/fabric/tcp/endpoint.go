@@ -14,10 +14,11 @@ import (
 	"time"
 
 	"weft/internal/fabric"
+	"weft/internal/lobby"
 	"weft/internal/vigil"
 )
 
-// maxStrangers bounds the connections that have not proved themselves.
+// maxStrangers bounds the connections that have not proved themselves. The oldest gives way to those that come.
 const maxStrangers = 64
 
 // Endpoint is one rank's end.
@@ -157,7 +158,7 @@ func (e *Endpoint) to(dst int, f *fabric.Frame) (*peer, error) {
 
 // accept takes connections until the endpoint closes.
 func (e *Endpoint) accept() {
-	strangers := make(chan struct{}, maxStrangers)
+	strangers := lobby.New(maxStrangers)
 	for {
 		c, err := e.ln.Accept()
 		if err != nil {
@@ -171,21 +172,18 @@ func (e *Endpoint) accept() {
 			}
 			continue
 		}
-		select {
-		case strangers <- struct{}{}:
-		default:
-			_ = c.Close()
-			continue
+		if !strangers.Enter(c, e.ctx.Done()) {
+			return
 		}
 		e.wg.Go(func() {
-			defer func() { <-strangers }()
-			e.meet(c)
+			defer strangers.Leave(c)
+			e.meet(c, func() bool { return strangers.Leave(c) })
 		})
 	}
 }
 
-// meet makes a connection that has come a peer's. Whoever cannot prove to be one is dropped: it is not of this job.
-func (e *Endpoint) meet(c net.Conn) {
+// meet makes a connection that has come a peer's. Whoever cannot prove to be one is dropped: it is not of this job. proved says whether it was in time.
+func (e *Endpoint) meet(c net.Conn, proved func() bool) {
 	bare := c // c is another one soon, and what ends may come at any time
 	stop := context.AfterFunc(e.ctx, func() { _ = bare.Close() })
 	defer stop()
@@ -195,7 +193,7 @@ func (e *Endpoint) meet(c net.Conn) {
 		c = tls.Server(c, e.cfg.TLS)
 	}
 	rank, err := receive(c, e.cfg.Secret, e.cfg.Rank, e.cfg.Size)
-	if err != nil {
+	if err != nil || !proved() {
 		_ = c.Close()
 		return
 	}

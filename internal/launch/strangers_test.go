@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package launch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// spreadServer is the launcher of a job with ranks on other machines.
+func spreadServer(t *testing.T, ranks, elsewhere int) (*Server, *Key) {
+	key := Key(newSecret())
+	s := newTestServer(t, ServerConfig{Ranks: ranks, Elsewhere: elsewhere, Listen: "127.0.0.1:0", Key: &key})
+	return s, &key
+}
+
+func testRelay(t *testing.T, addr string, key *Key, ranks int) (*Relay, error) {
+	r, err := JoinJob(context.Background(), RelayConfig{
+		Addr: addr, Key: key, Ranks: ranks, First: -1, Wait: time.Minute, places: []string{t.TempDir()},
+		OnAbort: func(*Abort) {}, OnSignal: func(int) {}, OnKill: func() {}, OnOver: func(int) {}, OnLost: func(error) {},
+	})
+	if err == nil {
+		t.Cleanup(func() { _ = r.Close() })
+	}
+	return r, err
+}
+
+// Connections that prove nothing keep neither a launcher out nor its ranks.
+func TestIdleStrangersGiveWay(t *testing.T) {
+	s, key := spreadServer(t, 2, 1)
+	idle := func() {
+		for range maxGuests + 50 {
+			c, err := net.Dial("tcp", s.Addr())
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = c.Close() })
+		}
+	}
+	idle()
+	r, err := testRelay(t, s.Addr(), key, 1)
+	require.NoError(t, err)
+	idle()
+	c, err := r.Place(r.First()).Join(context.Background())
+	require.NoError(t, err)
+	require.NoError(t, c.Leave())
+}
+
+// fickle passes connections on to addr, but for the first ones: after so many bytes from there, and before a proof has gone there, it closes these.
+func fickle(t *testing.T, addr string, first int, after int64) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	var n atomic.Int32
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				up, err := net.Dial("tcp", addr)
+				if err != nil {
+					return
+				}
+				defer up.Close()
+				if int(n.Add(1)) <= first {
+					go func() { _, _ = io.CopyN(up, c, 1+helloSize+8) }()
+					_, _ = io.CopyN(c, up, after)
+					return
+				}
+				go func() { _, _ = io.Copy(up, c) }()
+				_, _ = io.Copy(c, up)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// A launcher and a rank that had to give way come again.
+func TestWhoGaveWayComesAgain(t *testing.T) {
+	for what, after := range map[string]int64{"before the hello": 0, "in the hello": 7, "behind the hello": helloSize + int64(len(newTestID))} {
+		t.Run(what, func(t *testing.T) {
+			s, key := spreadServer(t, 2, 1)
+			r, err := testRelay(t, fickle(t, s.Addr(), 3, after), key, 1)
+			require.NoError(t, err)
+			r.cfg.Addr = fickle(t, s.Addr(), 3, min(after, helloSize))
+			c, err := r.Place(r.First()).Join(context.Background())
+			require.NoError(t, err)
+			require.NoError(t, c.Leave())
+		})
+	}
+}
+
+const newTestID = "0123456789abcdef" // as long as the name of a job
+
+// Who does not know the secret hears of it soon, and not in the ten seconds in which one who gave way comes again.
+func TestWrongSecretIsToldSoon(t *testing.T) {
+	s, _ := spreadServer(t, 2, 1)
+	other := Key(newSecret())
+	start := time.Now()
+	_, err := testRelay(t, s.Addr(), &other, 1)
+	require.ErrorContains(t, err, "the secret files may differ")
+	require.Less(t, time.Since(start), handshakeTime/2)
+}
+
+// A try ends with its context.
+func TestPatiently(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	n := 0
+	err := patiently(ctx, func() error {
+		if n++; n == 3 {
+			cancel()
+		}
+		return &cutError{err: io.EOF}
+	})
+	require.ErrorIs(t, err, io.EOF)
+	require.Equal(t, 3, n)
+	mine := errors.New("mine")
+	require.Equal(t, mine, patiently(context.Background(), func() error { return mine }))
+}
