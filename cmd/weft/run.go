@@ -35,7 +35,8 @@ Of the job, before the first program:
                    failed, and leave the recordings beside it, FILE.rankR.json.weft; another name: recordings only
   -keep-going      when a rank fails, leave the others
   -timeout D       end the job after a time such as 90s or 2h, with exit status 124
-  -grace D         how long ranks have to end after SIGTERM before they are killed (5s)
+  -grace D         how long ranks have to end before they are killed: after the SIGTERM that follows a failure, and after a
+                   SIGTERM or SIGHUP to weft run (5s)
   -h, -help        show this text
 
 Of a job on several machines, with a launcher on each:
@@ -54,7 +55,7 @@ Of a part, before its program:
 
 The program is looked for in PATH or, if its name has a slash, where it says, from the current directory or else from
 that of -wdir. Rank 0 gets the standard input. Lines of output up to 64 KiB are kept whole. SIGINT, SIGTERM, SIGHUP, SIGQUIT,
-SIGUSR1 and SIGUSR2 are passed on; a second SIGINT or SIGTERM kills.
+SIGUSR1 and SIGUSR2 are passed on; SIGTERM and SIGHUP begin the time of -grace, and a second SIGINT or SIGTERM kills.
 
 With -bind auto, if there is a processor for each rank among those that the launcher may use, each rank gets an equal part of
 them, of whole cores as long as there are enough. Otherwise ranks are not bound. Launchers know nothing of each other: several at

@@ -110,6 +110,8 @@ func (r *Relay) connect(ctx context.Context) error {
 		return err
 	}
 	r.up = c
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	defer stop()
 	_ = c.SetDeadline(time.Now().Add(handshakeTime))
 	if _, err := c.Write([]byte{aLauncher}); err != nil {
 		return err
@@ -128,6 +130,8 @@ func (r *Relay) connect(ctx context.Context) error {
 	}
 	_ = c.SetDeadline(time.Time{})
 	switch {
+	case !stop():
+		return context.Cause(ctx)
 	case f.kind == jobRefuses:
 		return fmt.Errorf("%w: %s", ErrRefused, f.value)
 	case f.kind != jobAdmits || f.key != string(job) || f.key == "":

@@ -11,7 +11,8 @@
 //	running ─────────────────→ over      all ranks have ended by themselves
 //
 // running ends with the first failure (unless KeepGoing), with the time limit, and with an Abort of a rank. In ending,
-// ranks have had SIGTERM; after Grace, or at a second SIGINT, it is killing and they have had SIGKILL. In over, what is left of the ranks'
+// ranks have had SIGTERM; after Grace, or at a second SIGINT, it is killing and they have had SIGKILL. A SIGTERM or SIGHUP from outside is passed on and
+// begins Grace too: a running job whose ranks take no notice becomes killing. In over, what is left of the ranks'
 // process groups is ended likewise, the output is written to its end, and the files of the job are removed.
 //
 // Each rank is the leader of a process group, which gets the signals: what a rank has started goes with it.

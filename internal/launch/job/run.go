@@ -78,7 +78,8 @@ type runner struct {
 	live      int
 	state     state
 	status    int              // of the first failure
-	grace     <-chan time.Time // in ending: when it becomes killing
+	grace     <-chan time.Time // in ending, or asked: when it becomes killing
+	asked     os.Signal        // SIGTERM or SIGHUP from outside, since which grace runs; nil: none
 	feed      *os.File         // to rank 0's input, if that is copied
 	unwritten bool             // noSpace was reported
 	insisted  map[os.Signal]bool
@@ -319,7 +320,7 @@ func (r *runner) loop() {
 		case <-r.blame:
 			r.judge()
 		case <-r.grace:
-			r.kill(fmt.Sprintf("%v after SIGTERM", r.spec.Grace))
+			r.expired()
 		}
 	}
 	r.endLeftovers()
@@ -429,12 +430,28 @@ func (r *runner) endAll(a *launch.Abort) {
 	r.server.Abort(a)
 	for _, p := range r.procs {
 		if !p.ended {
-			r.signalGroup(p, syscall.SIGTERM)
+			if r.asked != syscall.SIGTERM { // for some programs, a second one means to end without order
+				r.signalGroup(p, syscall.SIGTERM)
+			}
 			r.signalGroup(p, sigcont) // one that is stopped would not notice
 		}
 	}
-	r.grace = time.After(r.spec.Grace)
+	if r.grace == nil {
+		r.grace = time.After(r.spec.Grace)
+	}
 	r.giveUpLate()
+}
+
+// expired is the end of the grace period.
+func (r *runner) expired() {
+	if r.state == running {
+		r.fail(StatusSignalBase + signalNumber(r.asked))
+	}
+	name := "SIGTERM"
+	if r.asked == syscall.SIGHUP && r.state == running {
+		name = "SIGHUP"
+	}
+	r.kill(fmt.Sprintf("%v after %s", r.spec.Grace, name))
 }
 
 // kill makes it a killing one.
@@ -450,6 +467,7 @@ func (r *runner) kill(when string) {
 	if r.hosts != nil {
 		r.hosts.KillHosts()
 	}
+	r.giveUpLate()
 	if len(ranks) > 0 {
 		r.say("killing rank%s %s, %s", map[bool]string{true: "s"}[len(ranks) > 1], strings.Join(ranks, ", "), when)
 	}
@@ -467,10 +485,19 @@ func (r *runner) signal(sig os.Signal) {
 		r.hosts.SignalHosts(signalNumber(sig))
 	}
 	r.signalAll(sig)
-	if r.guest != nil && r.live == 0 && r.insisted[sig] {
+	if (sig == syscall.SIGTERM || sig == syscall.SIGHUP) && r.grace == nil && r.state == running {
+		r.asked, r.grace = sig, time.After(r.spec.Grace)
+		r.signalAll(sigcont)
+	}
+	if r.guest != nil && r.live == 0 && ends(sig) {
 		r.fail(StatusSignalBase + signalNumber(sig)) // it only waits for the others
 		r.dismissed = true
 	}
+}
+
+// ends reports whether a signal asks for the end of the job.
+func ends(sig os.Signal) bool {
+	return sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGHUP
 }
 
 // signalAll sends a signal to all ranks of this launcher.

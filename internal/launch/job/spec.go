@@ -45,7 +45,7 @@ type Spec struct {
 	OutputDir string        // write files rank.R.out and rank.R.err there instead; "": do not
 	KeepGoing bool          // leave the other ranks when one fails
 	Timeout   time.Duration // end the job after that; 0: never
-	Grace     time.Duration // from SIGTERM to SIGKILL; 0: DefaultGrace
+	Grace     time.Duration // from SIGTERM, or a SIGHUP from outside, to SIGKILL; 0: DefaultGrace
 	Stdin     *os.File      // for rank 0; nil: nothing
 	CopyStdin bool          // Stdin is a terminal, from which a process in the background cannot read: pass on what is read
 	Stdout    io.Writer

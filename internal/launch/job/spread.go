@@ -6,6 +6,7 @@ package job
 import (
 	"context"
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 
@@ -91,7 +92,8 @@ func (r *runner) join(key *launch.Key) error {
 		first = -1
 	}
 	tell := func(f *far) { r.post(event{far: f}) }
-	relay, err := launch.JoinJob(context.Background(), launch.RelayConfig{
+	ctx, done := r.untilSignal()
+	relay, err := launch.JoinJob(ctx, launch.RelayConfig{
 		Addr: s.Join, Key: key, Ranks: len(r.progs), First: first, Wait: s.Wait, DeadAfter: s.DeadAfter,
 		OnAbort:  func(a *launch.Abort) { tell(&far{abort: a}) },
 		OnSignal: func(n int) { tell(&far{sig: syscall.Signal(n)}) },
@@ -99,11 +101,46 @@ func (r *runner) join(key *launch.Key) error {
 		OnOver:   func(status int) { tell(&far{over: true, code: status}) },
 		OnLost:   func(err error) { tell(&far{lost: err}) },
 	})
+	if sig := done(); sig != nil {
+		if err == nil {
+			_ = relay.Close()
+		}
+		return &Error{Status: StatusSignalBase + signalNumber(sig), Err: fmt.Errorf("ended by a signal (%s) before it had ranks in the job at %s", signalName(sig), s.Join)}
+	}
 	if err != nil {
 		return &Error{Status: StatusFailure, Err: err}
 	}
 	r.server, r.guest = relay, relay
 	return nil
+}
+
+// untilSignal returns a context that ends with the first signal that asks for the end of the job.
+// done ends that, and returns the signal, nil if there was none. Other signals are for ranks, of
+// which there are none yet.
+func (r *runner) untilSignal() (ctx context.Context, done func() os.Signal) {
+	ctx, cancel := context.WithCancel(context.Background())
+	stop, got := make(chan struct{}), make(chan os.Signal, 1)
+	go func() { // ends with done
+		defer close(got)
+		for {
+			select {
+			case sig := <-r.spec.Signals:
+				if ends(sig) {
+					got <- sig
+					cancel()
+					return
+				}
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return ctx, func() os.Signal {
+		close(stop)
+		sig := <-got
+		cancel()
+		return sig
+	}
 }
 
 // span returns the number of this launcher's first rank, and how many ranks the job has.
