@@ -39,7 +39,7 @@ type Config struct {
 	// Debug makes the runtime look for accesses that are declared wrongly: two tasks that may use an
 	// object at the same time, one of them writing, end the run with [ErrConflict]; what may
 	// be a mistake goes to Logger. It includes TraceSpawns, and costs a lock and a
-	// little memory per task. False means the environment variable WEFT_DEBUG, or no.
+	// little memory per task. False means the environment variable WEFT_DEBUG, or as Lint.
 	Debug bool
 
 	// Trace records what tasks and slots do: see package weft/trace, which makes one. Nil means the recording that the environment
@@ -49,7 +49,7 @@ type Config struct {
 	// Lint shows the race detector the order that accesses, spawns and waits declare, in place of the order in which tasks happen to run: a missing
 	// access is a race that is reported at the two lines, whatever the schedule. It needs a build with the race detector from which the
 	// runtime itself is left out, which the command "weft lint" makes; in another one it is an error. False means the environment variable
-	// WEFT_LINT, or no.
+	// WEFT_LINT, or that it is on in such a build.
 	Lint bool
 
 	// Watchdog makes the runtime keep a list of its tasks, and report those that are stuck: that have waited for so long for something
@@ -98,19 +98,19 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Window > maxWindow || c.Window == 1 {
 		return c, fmt.Errorf("task: Config.Window is %d; legal are 2 to %d, 0 for the default and a negative value for none", c.Window, maxWindow)
 	}
-	if !c.Debug {
-		n, err := envInt(EnvDebug, 0, 0, 1)
-		if err != nil {
-			return c, err
-		}
-		c.Debug = n == 1
-	}
 	if !c.Lint {
-		n, err := envInt(EnvLint, 0, 0, 1)
+		n, err := envInt(EnvLint, oneIf(lintBuild), 0, 1)
 		if err != nil {
 			return c, err
 		}
 		c.Lint = n == 1
+	}
+	if !c.Debug {
+		n, err := envInt(EnvDebug, oneIf(c.Lint), 0, 1)
+		if err != nil {
+			return c, err
+		}
+		c.Debug = n == 1
 	}
 	if c.Lint && !lintBuild {
 		return c, errLint
@@ -138,6 +138,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.TraceSpawns = c.TraceSpawns || c.Debug || c.Lint || c.Watchdog > 0
 	env.Warn(c.Logger, c.Reports)
+	if c.Lint {
+		c.sayLint()
+	}
 	if c.Logger == nil && c.Debug {
 		c.Logger = slog.New(slog.NewTextHandler(c.Reports, nil))
 	}
@@ -145,6 +148,13 @@ func (c Config) withDefaults() (Config, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c, nil
+}
+
+func oneIf(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // envInt reads a variable of the environment, or gives def if it is not set.

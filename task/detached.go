@@ -118,7 +118,7 @@ func (d *Detached) call(f func(error), err error) {
 		f(err)
 		return
 	}
-	apart(func() {
+	d.lint.l.apart(func() {
 		d.lint.over()
 		f(err)
 	}, func(bool) {})

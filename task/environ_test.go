@@ -24,7 +24,7 @@ func TestUnknownVariables(t *testing.T) {
 		return
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestUnknownVariables$")
-	cmd.Env = append(os.Environ(), asProgram+"=1", "WEFT_WORKER=2", "WEFT_RANK=")
+	cmd.Env = append(os.Environ(), asProgram+"=1", "WEFT_WORKER=2", "WEFT_RANK=", EnvLint+"=0")
 	var errOut strings.Builder
 	cmd.Stderr = &errOut
 	out, err := cmd.Output()

@@ -38,6 +38,8 @@ type lint struct {
 	// world is released by all who spawn and all who end, and acquired by the goroutines that run slots: what
 	// these do for the runtime comes after everything. It is never acquired by a body.
 	world clock
+
+	closed bool // no goroutine stays any more. +checklocks:stayed.mu
 }
 
 func (l *lint) lock() {
@@ -96,7 +98,7 @@ func (t *Task) linted() *linted {
 func (t *Task) callApart() (err error) {
 	outer, l := t.outer, t.run.rt.lint
 	t.slot.g.Store(0)
-	apart(func() {
+	l.apart(func() {
 		defer func() { // this goroutine's identity can be the next one's
 			if s := t.slot; s != nil {
 				s.g.Store(0)
@@ -125,7 +127,7 @@ func (t *Task) callApart() (err error) {
 // onReadyApart calls t's OnReady on s as a body is called. If it panics, that is what it returns second.
 func (t *Task) onReadyApart(s *slot) (err, panicked error) {
 	s.g.Store(0)
-	apart(func() {
+	s.rt.lint.apart(func() {
 		defer s.g.Store(0)
 		s.rt.holders.set(getg(), s) // what a task may not call is refused here too
 		defer func() {
@@ -144,7 +146,7 @@ func (t *Task) onReadyApart(s *slot) (err, panicked error) {
 }
 
 // apart runs f on a goroutine whose clock has seen nothing, and then back on the caller's. A panic passes on, and so does Goexit.
-func apart(f func(), back func(returned bool)) {
+func (l *lint) apart(f func(), back func(returned bool)) {
 	var value any
 	returned, panicked := false, false
 	done := make(chan struct{}, 1)
@@ -156,7 +158,9 @@ func apart(f func(), back func(returned bool)) {
 				panicked = value != nil
 			}
 			hide()
+			f = nil // what it uses can be collected
 			done <- struct{}{}
+			l.keep()
 			show()
 		}()
 		f()

@@ -138,6 +138,9 @@ func (rt *Runtime) Close() error {
 		s.sema.close()
 	}
 	rt.window.close()
+	if rt.lint != nil {
+		rt.lint.close()
+	}
 	err := rt.spares.close()
 	rt.unobserve()
 	return err

@@ -4,10 +4,15 @@
 package main
 
 import (
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,10 +29,15 @@ func newLint() *cobra.Command {
 by their declared accesses, spawns and waits, and by nothing that merely happened. So an access that is missing is reported as a
 race, at the two lines, whatever the schedule was. Debug mode is on as well.
 
-It sets GOFLAGS, so that the race detector sees all but weft's own runtime, and ` + task.EnvLint + ` and ` + task.EnvDebug + `. The race detector needs a C
-compiler. The exit status is that of the command: go test fails, and a program ends with 66, if there was a race.`,
+What go build makes under it is in lint mode whenever it runs, unless ` + task.EnvLint + `=0 is set. Another command, such as make or a script, is
+run as it is, and what it builds by the go command is in lint mode.
+
+It sets GOFLAGS, so that the race detector sees all but weft's own runtime, ` + task.EnvLint + ` and ` + task.EnvDebug + `, and, in ` + task.EnvRace + `, a
+history that is as long as can be. A program says at its start how far apart two accesses may be: use small data. The
+race detector needs a C compiler. The exit status is that of the command: go test fails, and a program ends with 66, if there was a race.`,
 		Example: `  weft lint go test ./...
-  weft lint go run ./examples/heat -timesteps 20 -size 128 -bs 32`,
+  weft lint go run ./examples/heat -timesteps 20 -size 128 -bs 32
+  weft lint go build -o heat-lint ./examples/heat && weft run -n 3 ./heat-lint`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{errors.New("no command; give one, such as go test ./... in the module")}
@@ -35,8 +45,14 @@ compiler. The exit status is that of the command: go test fails, and a program e
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			remark, err := lintable(args)
+			if err != nil {
+				return usageError{err}
+			}
+			if remark != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), "weft: lint:", remark)
+			}
 			c := exec.CommandContext(cmd.Context(), args[0], args[1:]...)
-			var err error
 			if c.Env, err = lintEnviron(os.Environ(), self); err != nil {
 				return fmt.Errorf("lint: %w", err)
 			}
@@ -56,12 +72,70 @@ compiler. The exit status is that of the command: go test fails, and a program e
 	return cmd
 }
 
+var goName = regexp.MustCompile(`^(go([0-9][0-9a-z.]*)?|gotip)(\.exe)?$`)
+
+// lintBuilds are the commands of the go command that build programs.
+var lintBuilds = []string{"run", "test", "build", "install", "generate", "tool"}
+
+// lintable says why a command can run nothing in lint mode, or remarks that it may not.
+func lintable(args []string) (remark string, err error) {
+	if goName.MatchString(filepath.Base(args[0])) {
+		if name := goSubcommand(args[1:]); !slices.Contains(lintBuilds, name) {
+			return "", fmt.Errorf("%s builds no program that could run in lint mode; legal are go run, go test, go build and go install", strings.TrimSpace("go "+name))
+		}
+		return "", nil
+	}
+	remark = fmt.Sprintf("%s is not the go command: in lint mode is what the go command builds under it, and nothing else", args[0])
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return "", err
+	}
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return remark, nil // not made by Go
+	}
+	switch lint, uses := madeFor(info); {
+	case lint, info.Path == "weft/cmd/weft":
+		return "", nil
+	case uses:
+		return "", fmt.Errorf("%s is built without lint mode; build it by weft lint go build, or run it by weft lint go run", args[0])
+	}
+	return remark, nil
+}
+
+// madeFor reports whether a program is built for lint mode, and whether it uses weft.
+func madeFor(info *buildinfo.BuildInfo) (lint, uses bool) {
+	set := map[string]string{}
+	for _, s := range info.Settings {
+		set[s.Key] = s.Value
+	}
+	lint = set["-race"] == "true" && slices.Contains(strings.Split(set["-tags"], ","), task.LintTag)
+	uses = info.Main.Path == "weft" || slices.ContainsFunc(info.Deps, func(m *debug.Module) bool { return m.Path == "weft" })
+	return lint, uses
+}
+
+// goSubcommand returns the first word that is not a flag of the go command itself, of which there is one.
+func goSubcommand(args []string) string {
+	for i := 0; i < len(args); i++ {
+		switch a := args[i]; {
+		case a == "-C" || a == "--C":
+			i++
+		case !strings.HasPrefix(a, "-"):
+			return a
+		}
+	}
+	return ""
+}
+
 // lintEnviron returns the environment of a command that builds and runs programs in lint mode.
 func lintEnviron(env []string, self bool) ([]string, error) {
-	flags := ""
+	flags, race := "", ""
 	for _, v := range env {
 		if old, ok := strings.CutPrefix(v, "GOFLAGS="); ok {
 			flags = old + " "
+		}
+		if old, ok := strings.CutPrefix(v, task.EnvRace+"="); ok {
+			race = old
 		}
 	}
 	flags += "-race -tags=" + task.LintTag
@@ -77,5 +151,5 @@ func lintEnviron(env []string, self bool) ([]string, error) {
 	for _, p := range task.LintPackages {
 		flags += " -gcflags=" + p + "=" + without
 	}
-	return append(env, "GOFLAGS="+flags, "CGO_ENABLED=1", task.EnvLint+"=1", task.EnvDebug+"=1"), nil
+	return append(env, "GOFLAGS="+flags, "CGO_ENABLED=1", task.EnvLint+"=1", task.EnvDebug+"=1", task.EnvRace+"="+task.LintRace(race)), nil
 }

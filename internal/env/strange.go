@@ -139,6 +139,9 @@ func Line(name string) string {
 	return fmt.Sprintf("weft: environment variable %s: %s", name, Problem(name))
 }
 
+// Speaks reports whether this process is the one of its job to say what should be said once.
+func Speaks() bool { return first(os.Getenv) }
+
 // first reports whether this process speaks for its job: it is on its own, or rank 0.
 func first(getenv func(string) string) bool {
 	for _, name := range []string{"WEFT_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"} {

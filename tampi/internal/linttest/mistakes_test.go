@@ -48,7 +48,7 @@ func unless(right bool, accs ...deps.Access) []deps.Access {
 	return nil
 }
 
-var mistakes = slices.Concat(objectMistakes, rangeMistakes, messageMistakes)
+var mistakes = slices.Concat(objectMistakes, rangeMistakes, messageMistakes, historyMistakes)
 
 var objectMistakes = []mistake{
 	{"E1", "a missing In", []string{"DATA RACE", "@written", "@read"}, func(t *task.Task, right bool) error {
@@ -247,12 +247,17 @@ func TestMain(m *testing.M) {
 		os.Exit(leaktest.Main(m))
 	}
 	name, right := strings.CutPrefix(name, "right ")
+	name, plain := strings.CutPrefix(name, "plain ") // the program leaves it to its build
 	for _, x := range mistakes {
 		if x.name != name {
 			continue
 		}
 		for _, workers := range []int{1, 3} {
-			rt := task.New(task.Config{Workers: workers, Lint: true, Debug: true, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+			cfg := task.Config{Workers: workers}
+			if !plain {
+				cfg.Lint, cfg.Debug, cfg.Logger = true, true, slog.New(slog.NewTextHandler(os.Stderr, nil))
+			}
+			rt := task.New(cfg)
 			if err := rt.Run(context.Background(), func(t *task.Task) error { return x.body(t, right) }); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(1)
@@ -324,7 +329,9 @@ func TestMistakes(t *testing.T) {
 			}
 			out, err = run(t, "right "+x.name)
 			require.NoError(t, err, out)
-			require.Empty(t, out)
+			start, rest, _ := strings.Cut(out, "\n")
+			require.Contains(t, start, "lint mode")
+			require.Empty(t, rest)
 		})
 	}
 	require.Len(t, classes, 7)
