@@ -46,7 +46,7 @@ var law = map[string][]string{
 	"nam":                 {"internal/xatomic", "internal/event", "comm", "rma"},
 	"tampi":               {"internal/xatomic", "internal/event", "comm", "task"},
 	"trace":               {"internal/event"},
-	"observe":             {"internal/event"},
+	"observe":             {"internal/env", "internal/event"},
 	"examples/heat":       public,
 	"bench":               public,
 	"cmd/weft":            append([]string{"internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/vigil"}, public...),

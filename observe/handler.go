@@ -27,6 +27,9 @@ import (
 //
 // In a process that is one of several ranks, the page is of this rank's tasks; with [Observer.Listen] it has links to those of the others.
 //
+// Requests have to be to an address, to localhost, to the machine by its name, to the name that Listen was given, or to one in
+// Config.Hosts. All others are refused: pages of strangers in the same browser cannot read this one.
+//
 // The page loads nothing from anywhere else. Asking costs tasks nothing, however often. It shows labels, places in the source and the
 // name of the program: serve it to those who may know them.
 func (o *Observer) Handler() http.Handler {
@@ -62,7 +65,7 @@ func (o *Observer) Handler() http.Handler {
 	}
 	mux.HandleFunc("GET /graph.svg", drawing("image/svg+xml", (*Graph).WriteSVG))
 	mux.HandleFunc("GET /graph.dot", drawing("text/vnd.graphviz; charset=utf-8", (*Graph).WriteDOT))
-	return mux
+	return o.forHosts(mux)
 }
 
 // state is what the page shows.

@@ -6,14 +6,19 @@ package observe
 import (
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 
+	"weft/internal/env"
 	"weft/internal/event/output"
 )
 
 // Listen listens for the live page at a TCP address, such as localhost:6060. In a process that is one of several ranks, the port is the one given plus the
 // rank, so that all ranks can be given the same address; each page then has links to the others, on the same machine. Port 0 is any free one, and there are no
 // links. The caller serves Handler there, and closes the listener.
+//
+// An address without a host, such as :6060, is for everybody who can reach this machine by any of its networks: that is said, in a line, to Config.Logger or on the
+// standard error.
 func (o *Observer) Listen(address string) (net.Listener, error) {
 	rank, ranks := output.Place()
 	own, ports, err := portsOf(address, rank, ranks)
@@ -27,7 +32,25 @@ func (o *Observer) Listen(address string) (net.Listener, error) {
 	if ports != nil {
 		o.ports.Store(&ports)
 	}
+	if host, _, err := net.SplitHostPort(address); err == nil && host != "" {
+		o.host.Store(&host)
+	}
+	o.sayOpen(l.Addr())
 	return l, nil
+}
+
+// sayOpen says that the page is for all networks, if it is: once for a job.
+func (o *Observer) sayOpen(at net.Addr) {
+	a, ok := at.(*net.TCPAddr)
+	if !ok || !a.IP.IsUnspecified() || !env.Speaks() {
+		return
+	}
+	const text = "the live page is served on all interfaces: whoever can reach this machine can read it"
+	if o.cfg.Logger != nil {
+		o.cfg.Logger.Warn(text, "port", a.Port)
+		return
+	}
+	fmt.Fprintf(os.Stderr, "weft: %s; localhost:%d would be for this machine only\n", text, a.Port)
 }
 
 const maxPort = 1<<16 - 1

@@ -47,7 +47,7 @@ func TestPageOfARank(t *testing.T) {
 	t.Setenv("WEFT_RANKS", "3")
 	o.ports.Store(&[]int{7000, 7001, 7002})
 	w := httptest.NewRecorder()
-	o.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/state.json", nil))
+	o.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/state.json", nil))
 	var s page.State
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &s))
 	require.Equal(t, 1, s.Rank)

@@ -5,6 +5,8 @@ package observe
 
 import (
 	"fmt"
+	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +45,13 @@ type Config struct {
 	// File, if it is not empty, gets the recording, too, with all events: see trace.Options.File. Empty means the file that the environment variable WEFT_TRACE
 	// names, if it does: then all tasks are looked at, whatever Sample is.
 	File string
+
+	// Hosts are more names by which the live page may be asked for, such as that of a proxy: see [Observer.Handler]. The name "*" means
+	// all, which is for a server that checks the header Host itself.
+	Hosts []string
+
+	// Logger gets what [Observer.Listen] has to say. Nil means the standard error.
+	Logger *slog.Logger
 }
 
 // maxGraph bounds Config.Graph: its memory is some 8 GiB.
@@ -55,7 +64,8 @@ type Observer struct {
 	recorder  *event.Recorder
 	collector *collect.Collector
 	start     time.Time
-	ports     atomic.Pointer[[]int] // of the pages of all ranks; nil if they are not known
+	ports     atomic.Pointer[[]int]  // of the pages of all ranks; nil if they are not known
+	host      atomic.Pointer[string] // the name or address that Listen was given; nil if none
 }
 
 // New returns an observer. The error says what in cfg is not legal, and what is.
@@ -72,6 +82,10 @@ func New(cfg Config) (*Observer, error) {
 	if cfg.Sample > 1 && cfg.File != "" {
 		return nil, fmt.Errorf("observe: Config.Sample is %d and Config.File %q: a trace needs all tasks", cfg.Sample, cfg.File)
 	}
+	if err := checkHosts(cfg.Hosts); err != nil {
+		return nil, err
+	}
+	cfg.Hosts = slices.Clone(cfg.Hosts)
 	c := collect.Config{Graph: cfg.Graph}
 	o := &Observer{cfg: cfg, collector: collect.New(c), start: time.Now()}
 	opt := event.Options{Ring: cfg.Ring, Sample: cfg.Sample, Eager: cfg.Graph > 0, Annotate: cfg.Annotate, Stacks: cfg.Stacks, Wants: c.Wants(), Sinks: []event.Sink{o.collector}}

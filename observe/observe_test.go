@@ -113,7 +113,7 @@ func TestStatsCountsEverything(t *testing.T) {
 func liveState(t *testing.T, o *observe.Observer) map[string]any {
 	t.Helper()
 	w := httptest.NewRecorder()
-	o.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/state.json", nil))
+	o.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost/state.json", nil))
 	require.Equal(t, http.StatusOK, w.Code)
 	var m map[string]any
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &m))
@@ -359,7 +359,7 @@ func TestHammerAsking(t *testing.T) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				w := httptest.NewRecorder()
-				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, p, nil))
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+p, nil))
 				if w.Code != http.StatusOK {
 					t.Errorf("%s: %d %s", p, w.Code, w.Body)
 				}
