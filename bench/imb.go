@@ -27,12 +27,14 @@ Measures messages between ranks and prints what it measures in the layout of the
 ` + "PingPong, PingPing, Sendrecv, Exchange, Uniband, Biband; Barrier, Bcast, Reduce, Allreduce, Scan, Allgather, Alltoall, Gather,\n" +
 	`Scatter; the collectives with an I before, which are measured alone and with computation beside them; and
 
+  TestLoop  PingPong that receives by a loop of Test; ProbeLoop: that learns of a message by a loop of Iprobe
+  Asleep    a message and its answer, whose receiver sleeps in Recv; OnDone: that answers in a callback (medians)
   Overlap   an exchange of messages of 1 MiB with computation beside it
   Progress  a message of 1 MiB to a rank that has posted its receive and computes
   Idle      processor time of a process, in microseconds, that waits for a message for a second
   Start     from the command that starts the ranks to their first barrier
 
-or of the sets P2P, Coll (the default is these two), NBC, Extra and all. Contents are checked before a row is measured; wrong
+or of the sets P2P, Coll (the default is these two), NBC, Loops, Extra and all. Contents are checked before a row is measured; wrong
 contents make the row FAILED and the exit status 1.
 
 -fabric says what connects the ranks: inproc (goroutines of this process), shm or tcp (processes that weft run starts),
@@ -253,7 +255,7 @@ func compare(ctx context.Context, o *imbOptions, stdout, stderr io.Writer) (int,
 			for range rounds {
 				for i := range chosen {
 					p := &chosen[len(chosen)-1-i] // theirs, then ours
-					if skipped[p.Name] || ctx.Err() != nil {
+					if skipped[p.Name] || ctx.Err() != nil || !p.Ours && imb.OursOnly(name) {
 						continue
 					}
 					if !alone {

@@ -95,7 +95,7 @@ type coll struct {
 // newColl returns the collective of a number. The caller calls start.
 func (c *Comm) newColl(seq uint64, k collKind, op Op, root int) *coll {
 	x := &coll{c: c, what: newCollective(k, op, root), tag: int(seq & TagUB)}
-	x.shard, x.eyes = c.proc.shard, c.proc.eyes
+	x.shard, x.progress = c.proc.shard, c.proc.progress
 	x.owner = x // for its name
 	x.cb = x.transferred
 	return x

@@ -104,7 +104,7 @@ func wait(r *Request) error {
 
 // waitEntered is wait for one who looks already, if entered; then the waiting ends that.
 func waitEntered(r *Request, entered *bool) error {
-	if !r.Done() {
+	if !r.done() {
 		looks := *entered
 		*entered = false
 		_ = r.park(context.Background(), looks) // fails with its context only

@@ -91,7 +91,7 @@ func (c *Comm) meetLater(d *collCall) *Request {
 
 func (c *Comm) newHubCall(d *collCall) *hubCall {
 	x := &hubCall{c: c, what: d.what}
-	x.shard, x.owner = c.proc.shard, x
+	x.shard, x.progress, x.owner = c.proc.shard, c.proc.progress, x
 	return x
 }
 

@@ -193,8 +193,8 @@ func (c *Comm) check(op string, buf *Buffer, peer, tag int, wildcard bool) error
 // way that can be looked at. Nothing depends on its being called: it spares the time to wake a goroutine. Any goroutine may call
 // it; it runs the callbacks of what it completes.
 func (c *Comm) Poller() func() bool {
-	if c.proc.eyes == nil {
+	if c.proc.progress.looker == nil {
 		return nil
 	}
-	return c.proc.eyes.Poll
+	return c.proc.progress.poll
 }

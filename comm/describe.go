@@ -15,7 +15,7 @@ func (r *Request) String() string {
 	if d, ok := r.owner.(fmt.Stringer); ok {
 		what = d.String()
 	}
-	if r.Done() {
+	if r.done() {
 		return what + ", complete"
 	}
 	return what

@@ -233,7 +233,8 @@ func (c *Comm) Probe(src, tag int) (Status, error) {
 	return op.wait(c.proc.post(op))
 }
 
-// Iprobe reports whether a message from src with tag (or wildcards) could be received now, and its status.
+// Iprobe reports whether a message from src with tag (or wildcards) could be received now, and its status. If not, the
+// call makes progress, as Request.Test does, and looks once more.
 func (c *Comm) Iprobe(src, tag int) (bool, Status, error) {
 	if err := c.check("iprobe", &Buffer{}, src, tag, true); err != nil {
 		return false, Status{}, err
@@ -241,6 +242,15 @@ func (c *Comm) Iprobe(src, tag int) (bool, Status, error) {
 	if src == ProcNull {
 		return true, nullStatus, nil
 	}
+	found, st, err := c.peek(src, tag)
+	if !found && err == nil && c.proc.progress.try() {
+		found, st, err = c.peek(src, tag)
+	}
+	return found, st, err
+}
+
+// peek is Iprobe of what is here.
+func (c *Comm) peek(src, tag int) (bool, Status, error) {
 	p := c.proc
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,14 +15,14 @@ import (
 // proc is one rank of the run as a receiver: it owns the matcher into which other ranks deliver.
 type proc struct {
 	// Constant after construction.
-	world  *world
-	rank   int // in the run
-	ep     fabric.Endpoint
-	eyes   fabric.Looker // the endpoint, if it is one
-	sharer fabric.Sharer // likewise
-	shard  uint8
-	tally  *rankTally    // nil: nothing is counted
-	ev     *event.Shared // nil: nothing is recorded
+	world    *world
+	rank     int // in the run
+	ep       fabric.Endpoint
+	progress *progress
+	sharer   fabric.Sharer // the endpoint, if it is one
+	shard    uint8
+	tally    *rankTally    // nil: nothing is counted
+	ev       *event.Shared // nil: nothing is recorded
 
 	// own is the operation of a blocking receive, for ranks that have one of these at a time. It is taken, under mu, when
 	// freed equals taken. It spares them the pool: one atomic operation instead of four.
@@ -41,12 +41,13 @@ type proc struct {
 	boards  boards
 }
 
-func newProc(w *world, rank int, ep fabric.Endpoint) *proc {
+// newProc returns a rank of the run. ranks is how many this process has.
+func newProc(w *world, rank int, ep fabric.Endpoint, ranks int) *proc {
 	p := &proc{world: w, rank: rank, ep: ep, shard: uint8(rank % shards), tally: newRankTally(w.cfg.stats)}
 	p.own = &recvOp{owned: true, op: "recv", waiter: blockedCall, self: node{ch: make(chan struct{}, 1)}}
 	p.own.shard, p.own.entry.op = p.shard, p.own
-	if p.eyes, _ = ep.(fabric.Looker); p.eyes != nil {
-		eyes.Store(&p.eyes)
+	if p.progress = newProgress(ep, ranks); p.progress.looker != nil {
+		anyProgress.Store(p.progress)
 	}
 	p.sharer, _ = ep.(fabric.Sharer)
 	p.boards.free = ^uint64(1 << worldBoard)
@@ -56,20 +57,18 @@ func newProc(w *world, rank int, ep fabric.Endpoint) *proc {
 }
 
 // enter says that the caller is about to wait for messages, and reports whether it is now the one who looks for them.
-func (p *proc) enter() bool { return p.eyes != nil && p.eyes.Enter() }
+func (p *proc) enter() bool { return p.progress.looker != nil && p.progress.looker.Enter() }
 
 // leave ends that, if it has not ended.
 func (p *proc) leave(entered *bool) {
 	if *entered {
-		p.eyes.Leave()
+		p.progress.looker.Leave()
 	}
 }
 
 // await takes the token of ch, which ends a blocking call.
 func (p *proc) await(ch <-chan struct{}) {
-	if p.eyes != nil {
-		p.eyes.Look(ch, false)
-	}
+	p.progress.look(ch, false)
 	<-ch
 }
 
@@ -182,7 +181,7 @@ func (op *sendOp) release() { sendOps.Put(op) }
 
 // init fills a fresh or released operation.
 func (op *recvOp) init(c *Comm, name string, w waiterKind, ctx uint64, buf *Buffer, src, tag int) {
-	op.c, op.op, op.waiter, op.shard, op.eyes = c, name, w, c.proc.shard, c.proc.eyes
+	op.c, op.op, op.waiter, op.shard, op.progress = c, name, w, c.proc.shard, c.proc.progress
 	op.buf = *buf
 	op.expect = 0
 	op.entry.op = op
@@ -191,7 +190,7 @@ func (op *recvOp) init(c *Comm, name string, w waiterKind, ctx uint64, buf *Buff
 }
 
 func (op *sendOp) init(c *Comm, name string, w waiterKind, buf *Buffer, dst, tag int) {
-	op.c, op.op, op.waiter, op.shard, op.eyes = c, name, w, c.proc.shard, c.proc.eyes
+	op.c, op.op, op.waiter, op.shard, op.progress = c, name, w, c.proc.shard, c.proc.progress
 	op.buf = *buf
 	op.dst, op.tag, op.err = dst, tag, nil
 }

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"weft/internal/event"
-	"weft/internal/fabric"
 )
 
 // Status tells what a receive or a probe found.
@@ -48,11 +47,11 @@ type Request struct {
 	err   error
 
 	// Constant after construction.
-	owner canceler      // nil: cannot be cancelled
-	shard uint8         // which trampoline runs the callbacks
-	eyes  fabric.Looker // nil, or where frames come that will complete it
-	ev    *event.Shared // nil: it is not recorded
-	id    uint64        // its number there
+	owner    canceler      // nil: cannot be cancelled
+	shard    uint8         // which trampoline runs the callbacks
+	progress *progress     // of the rank that waits for it; not nil before it is complete
+	ev       *event.Shared // nil: it is not recorded
+	id       uint64        // its number there
 }
 
 // canceler is the operation behind a request.
@@ -79,18 +78,11 @@ func (n *node) wake() {
 // NewRequest returns a request of the caller's own and the function that completes it. Calls of complete
 // after the first do nothing. It is not tied to a run: an abort does not complete it.
 func NewRequest() (r *Request, complete func(error)) {
-	r = &Request{shard: uint8(nextShard.Add(1) % shards)}
-	if e := eyes.Load(); e != nil {
-		r.eyes = *e
-	}
+	r = &Request{shard: uint8(nextShard.Add(1) % shards), progress: anyProgress.Load()}
 	return r, func(err error) { r.complete(Status{}, err) }
 }
 
 var nextShard atomic.Uint32
-
-// eyes is where frames come to this process from others: to the rank that began last. Whoever waits for a request that is tied to no rank looks
-// there, which is a hint: the request is completed all the same.
-var eyes atomic.Pointer[fabric.Looker]
 
 // over is the request of everything that was over at once, with nothing to tell. A complete request does not change.
 var over Request
@@ -226,18 +218,29 @@ func (r *Request) remove(n *node) bool {
 	return true
 }
 
-// Done reports whether the request is complete.
-func (r *Request) Done() bool { return r.state.Load() == &doneNode }
+// done reports whether the request is complete.
+func (r *Request) done() bool { return r.state.Load() == &doneNode }
+
+// Done reports whether the request is complete. As Test, it makes progress if it is not.
+func (r *Request) Done() bool { return r.done() || r.tried() }
+
+// tried reports whether a request is complete that was not, when this call has made progress.
+func (r *Request) tried() bool {
+	r.progress.try()
+	return r.done()
+}
 
 // Status returns the status of a complete request, and the zero Status before.
 func (r *Request) Status() Status {
-	if !r.Done() {
+	if !r.done() {
 		return Status{}
 	}
 	return r.st
 }
 
-// Test reports whether the request is complete, and its result if so.
+// Test reports whether the request is complete, and its result if so. If it is not, the call makes progress: it delivers
+// what has come from other processes, so that a loop around Test gets on, and lets others have the processor now and
+// then. So it may complete other requests of the rank, and run their callbacks.
 func (r *Request) Test() (bool, Status, error) {
 	if !r.Done() {
 		return false, Status{}, nil
@@ -262,7 +265,7 @@ func (r *Request) Cancel() bool { return r.owner != nil && r.owner.cancel() }
 // Wait waits until the request is complete and returns its result. If ctx ends first, Wait returns an error that
 // wraps the context's cause; the operation itself goes on. A nil ctx waits for the request only.
 func (r *Request) Wait(ctx context.Context) (Status, error) {
-	if r.Done() {
+	if r.done() {
 		return r.st, r.err
 	}
 	if err := r.park(ctx, false); err != nil {
@@ -281,13 +284,11 @@ func (r *Request) park(ctx context.Context, entered bool) error {
 		n.next = nil
 		waiters.Put(n)
 		if entered {
-			r.eyes.Leave()
+			r.progress.looker.Leave()
 		}
 		return nil
 	}
-	if r.eyes != nil {
-		r.eyes.Look(n.ch, entered)
-	}
+	r.progress.look(n.ch, entered)
 	if ctx == nil || ctx.Done() == nil {
 		<-n.ch
 	} else {
@@ -317,7 +318,7 @@ func waitError(ctx context.Context) error {
 func WaitAll(ctx context.Context, reqs ...*Request) error {
 	var first error
 	for _, r := range reqs {
-		if r == nil || r.Done() {
+		if r == nil || r.done() {
 			continue
 		}
 		if err := r.park(ctx, false); err != nil {
@@ -342,7 +343,7 @@ func WaitAny(ctx context.Context, reqs ...*Request) (int, Status, error) {
 			continue
 		}
 		live = true
-		if r.Done() {
+		if r.done() {
 			return i, r.st, r.err
 		}
 	}
@@ -361,6 +362,12 @@ func WaitAny(ctx context.Context, reqs ...*Request) (int, Status, error) {
 	}
 	var err error
 	if registered == len(reqs) {
+		for _, r := range reqs {
+			if r != nil {
+				r.progress.look(ch, false)
+				break
+			}
+		}
 		if ctx == nil {
 			<-ch
 		} else {
@@ -378,7 +385,7 @@ func WaitAny(ctx context.Context, reqs ...*Request) (int, Status, error) {
 		}
 	}
 	for i, r := range reqs {
-		if r != nil && r.Done() {
+		if r != nil && r.done() {
 			return i, r.st, r.err
 		}
 	}

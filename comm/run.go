@@ -374,7 +374,7 @@ func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
 	w.ctx, w.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	for _, ep := range eps {
 		r := ep.Rank()
-		w.procs[r] = newProc(w, r, ep)
+		w.procs[r] = newProc(w, r, ep, len(eps))
 		w.bodies[r] = new(body)
 	}
 	for r := range n {

@@ -39,7 +39,7 @@ func (s *seeker) init(p *proc, size int) {
 // seek receives a message if it is one that comes soon and is found here. If not, the caller posts its receive, and may look already.
 func (s *seeker) seek(c *Comm, buf *Buffer, src, tag int) sought {
 	p := s.p
-	if src < 0 || tag < 0 || !s.near[c.worldRank(src)] || p.ev != nil || !p.eyes.Enter() {
+	if src < 0 || tag < 0 || !s.near[c.worldRank(src)] || p.ev != nil || !p.progress.looker.Enter() {
 		return sought{}
 	}
 	// Behind Enter: what another goroutine has delivered before is in the matcher, and what comes from src from now on is seen here first.
@@ -57,7 +57,7 @@ func (s *seeker) seek(c *Comm, buf *Buffer, src, tag int) sought {
 		return sought{looks: true, tired: tired}
 	}
 	found := sought{st: s.op.st, err: s.op.err, received: true}
-	p.eyes.Leave()
+	p.progress.looker.Leave()
 	return found
 }
 
@@ -74,11 +74,10 @@ type sought struct {
 // await is proc.await of one who has sought.
 func (s *sought) await(p *proc, ch <-chan struct{}) {
 	switch {
-	case p.eyes == nil:
 	case s.tired:
-		p.eyes.Leave()
+		p.progress.looker.Leave()
 	default:
-		p.eyes.Look(ch, s.looks)
+		p.progress.look(ch, s.looks)
 	}
 	s.looks = false
 	<-ch

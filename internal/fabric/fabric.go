@@ -93,8 +93,11 @@ type Looker interface {
 	Leave()
 	// Look delivers what comes until there is something in woken, or for a short time only.
 	Look(woken <-chan struct{}, entered bool)
-	// Poll delivers what is there and reports whether it was anything.
-	Poll() bool
+	// Poll delivers what is there and reports whether it was anything. Where another goroutine looks, it leaves that to the
+	// other. tries is how many calls of Poll in a row, this one included, find nothing if this one does. A caller that polls
+	// in a loop, for want of anything else to do, counts them: then Poll gives the processor to other processes now and
+	// then, and may count on the caller to come back soon. 0: the caller does not say, and sees to that itself.
+	Poll(tries int) bool
 }
 
 // Picker takes frames before the handler has them.

@@ -38,6 +38,8 @@ type benchmark struct {
 	carried float64 // messages per operation, for the bandwidth
 	parts   bool    // buffers have a part for each rank
 	floats  bool    // elements are float32, and are added up
+	loop    bool    // how a rank learns that a message is here, beside PingPong
+	ours    bool    // the peers' program has none
 	op      func(r *rank) error
 	start   func(r *rank) (*comm.Request, error)
 }
@@ -68,6 +70,10 @@ var benchmarks = []benchmark{
 	{name: "Igather", kind: overlap, need: 1, halves: 1, parts: true, start: one(func(r *rank) *comm.Request { return r.c.Igather(r.sendPart(), r.recvAll(), 0) })},
 	{name: "Iscatter", kind: overlap, need: 1, halves: 1, parts: true, start: one(func(r *rank) *comm.Request { return r.c.Iscatter(r.sendAll(), r.recvPart(), 0) })},
 	{name: "Overlap", kind: overlap, need: 2, halves: 1, start: startExchange},
+	{name: "TestLoop", kind: single, need: 2, halves: 2, carried: 1, loop: true, op: testLoop},
+	{name: "ProbeLoop", kind: single, need: 2, halves: 2, carried: 1, loop: true, op: probeLoop},
+	{name: "Asleep", kind: special, need: 2, loop: true, ours: true},
+	{name: "OnDone", kind: special, need: 2, loop: true, ours: true},
 	{name: "Progress", kind: special, need: 2},
 	{name: "Idle", kind: special, need: 2},
 	{name: "Start", kind: special, need: 1},
@@ -89,10 +95,11 @@ func Names() []string {
 
 // sets are names for several benchmarks.
 var sets = map[string]func(b *benchmark) bool{
-	"P2P":   func(b *benchmark) bool { return b.kind <= band },
+	"P2P":   func(b *benchmark) bool { return b.kind <= band && !b.loop },
 	"Coll":  func(b *benchmark) bool { return b.kind == collect },
 	"NBC":   func(b *benchmark) bool { return b.kind == overlap },
-	"Extra": func(b *benchmark) bool { return b.kind == special },
+	"Loops": func(b *benchmark) bool { return b.loop },
+	"Extra": func(b *benchmark) bool { return b.kind == special && !b.loop },
 	"all":   func(*benchmark) bool { return true },
 }
 
@@ -112,11 +119,14 @@ func Find(asked []string) ([]string, error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("no benchmark %q; there are %s, and the sets P2P, Coll, NBC, Extra and all", a, strings.Join(Names(), ", "))
+			return nil, fmt.Errorf("no benchmark %q; there are %s, and the sets P2P, Coll, NBC, Loops, Extra and all", a, strings.Join(Names(), ", "))
 		}
 	}
 	return slices.DeleteFunc(Names(), func(n string) bool { return !wanted[n] }), nil
 }
+
+// OursOnly reports whether the peers' program lacks a benchmark.
+func OursOnly(name string) bool { return find(name).ours }
 
 // Need returns how many ranks a benchmark needs.
 func Need(name string) int { return find(name).need }
@@ -132,7 +142,7 @@ func find(name string) *benchmark {
 // takes reports whether a benchmark can be measured with a size: barriers have none, sums have whole floats.
 func (b *benchmark) takes(size int64) bool {
 	switch {
-	case b.name == "Barrier" || b.name == "Ibarrier" || b.name == "Idle" || b.name == "Start":
+	case b.name == "Barrier" || b.name == "Ibarrier" || b.name == "Idle" || b.name == "Start" || b.name == "Asleep" || b.name == "OnDone":
 		return size == 0
 	case b.floats:
 		return size%4 == 0

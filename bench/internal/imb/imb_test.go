@@ -22,7 +22,7 @@ func quick(sizes ...int64) Options {
 
 // Every benchmark runs, with contents that are right, and gives the rows that it should.
 func TestBenchmarksInProcess(t *testing.T) {
-	names, err := Find([]string{"P2P", "Coll", "NBC", "Start"})
+	names, err := Find([]string{"P2P", "Coll", "NBC", "Loops", "Start"})
 	require.NoError(t, err)
 	for _, ranks := range []int{2, 3} {
 		for _, name := range names {

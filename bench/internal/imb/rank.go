@@ -68,6 +68,51 @@ func pingPong(r *rank) error {
 	return nil
 }
 
+// testLoop is pingPong that receives by a loop of Test.
+func testLoop(r *rank) error {
+	return r.pingPongBy(func(src int) error {
+		q := r.c.Irecv(comm.Of(r.in), src, tag)
+		for {
+			if done, _, err := q.Test(); done {
+				return err
+			}
+		}
+	})
+}
+
+// probeLoop is pingPong that learns of a message by a loop of Iprobe.
+func probeLoop(r *rank) error {
+	return r.pingPongBy(func(src int) error {
+		for {
+			found, _, err := r.c.Iprobe(src, tag)
+			if err != nil {
+				return err
+			}
+			if found {
+				_, err := r.c.Recv(comm.Of(r.in), src, tag)
+				return err
+			}
+		}
+	})
+}
+
+// pingPongBy is pingPong with another way to receive.
+func (r *rank) pingPongBy(receive func(src int) error) error {
+	if r.me > 1 {
+		return nil
+	}
+	if r.me == 1 {
+		if err := receive(0); err != nil {
+			return err
+		}
+		return r.c.Send(comm.Of(r.out), 0, tag)
+	}
+	if err := r.c.Send(comm.Of(r.out), 1, tag); err != nil {
+		return err
+	}
+	return receive(1)
+}
+
 func pingPing(r *rank) error {
 	if r.me > 1 {
 		return nil
@@ -218,7 +263,7 @@ func (r *rank) verify(b *benchmark) (bad int64) {
 		if r.me != 0 {
 			return r.differ(0, 0)
 		}
-	case "pingpong", "pingping":
+	case "pingpong", "pingping", "testloop", "probeloop":
 		if r.me < 2 {
 			return r.differ(1-r.me, 0)
 		}

@@ -6,6 +6,7 @@ package imb
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"weft/bench/internal/harness"
@@ -22,6 +23,9 @@ func (r *rank) special(b *benchmark, w *work) (Row, error) {
 		row.Max, err = r.progress(w)
 	case "Idle":
 		row.Max, err = r.idle()
+	case "Asleep", "OnDone":
+		row.Reps = asleepRuns
+		row.Max, row.Why, err = r.asleep(b.name == "OnDone")
 	case "Start":
 		err = r.c.Barrier() // whoever has started us has the clock
 	default:
@@ -35,7 +39,64 @@ const (
 	progressRuns = 5
 	progressWork = 18e-3 // seconds: a hundred times what the message takes
 	idleTime     = time.Second
+	asleepRuns   = 100
+	asleepAfter  = 2 * time.Millisecond // longer than a rank looks for a message before it sleeps
 )
+
+// asleep is how long a message takes, and its answer, in microseconds, whose receiver waits in Recv and has gone to sleep, or
+// does something else and answers in a callback. It is the median.
+func (r *rank) asleep(callback bool) (median float64, why string, err error) {
+	ping, pong := []int64{0}, []int64{0}
+	answer := func(err error) error {
+		if err == nil {
+			pong[0] = ping[0] + 1
+			err = r.c.Send(comm.Of(pong), 0, tag)
+		}
+		return err
+	}
+	var took []float64
+	bad := 0
+	for k := range int64(asleepRuns) {
+		if r.me > 1 {
+			break
+		}
+		if r.me == 1 {
+			if callback {
+				done := make(chan error, 1)
+				r.c.Irecv(comm.Of(ping), 0, tag).OnDone(func(err error) { done <- answer(err) })
+				err = <-done
+			} else {
+				_, err = r.c.Recv(comm.Of(ping), 0, tag)
+				err = answer(err)
+			}
+			if err != nil {
+				return 0, "", err
+			}
+			continue
+		}
+		time.Sleep(asleepAfter)
+		ping[0] = k
+		began := now()
+		if err = r.c.Send(comm.Of(ping), 1, tag); err == nil {
+			_, err = r.c.Recv(comm.Of(pong), 1, tag)
+		}
+		if err != nil {
+			return 0, "", err
+		}
+		took = append(took, now()-began)
+		if pong[0] != k+1 {
+			bad++
+		}
+	}
+	if bad > 0 {
+		why = fmt.Sprintf("%d answers arrived wrong", bad)
+	}
+	if len(took) > 0 {
+		slices.Sort(took)
+		median = took[len(took)/2] * 1e6
+	}
+	return median, why, r.c.Barrier()
+}
 
 // progress is how long a message takes, in microseconds, whose receiver has posted its receive and computes.
 func (r *rank) progress(w *work) (float64, error) {

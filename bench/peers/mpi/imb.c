@@ -52,6 +52,32 @@ static void ping_pong(long size) {
 	}
 }
 
+static void test_until(long size, int peer) {
+	MPI_Request r;
+	MPI_Irecv(in, (int)size, MPI_BYTE, peer, tag, MPI_COMM_WORLD, &r);
+	for (int done = 0; !done;)
+		MPI_Test(&r, &done, MPI_STATUS_IGNORE);
+}
+
+static void probe_until(long size, int peer) {
+	for (int here = 0; !here;)
+		MPI_Iprobe(peer, tag, MPI_COMM_WORLD, &here, MPI_STATUS_IGNORE);
+	MPI_Recv(in, (int)size, MPI_BYTE, peer, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void ping_pong_by(void (*receive)(long, int), long size) {
+	if (rank > 1)
+		return;
+	if (rank == 1)
+		receive(size, 0);
+	MPI_Send(out, (int)size, MPI_BYTE, 1 - rank, tag, MPI_COMM_WORLD);
+	if (rank == 0)
+		receive(size, 1);
+}
+
+static void test_loop(long size) { ping_pong_by(test_until, size); }
+static void probe_loop(long size) { ping_pong_by(probe_until, size); }
+
 static void ping_ping(long size) {
 	if (rank > 1)
 		return;
@@ -164,7 +190,8 @@ static const struct benchmark benchmarks[] = {
 	{"Iallreduce", allreduce, 1, 1, 0, 1, 0},   {"Iscan", scan, 1, 1, 0, 1, 0},
 	{"Iallgather", allgather, 1, 1, 0, 1, 1},   {"Ialltoall", alltoall, 1, 1, 0, 1, 1},
 	{"Igather", gather, 1, 1, 0, 1, 1},         {"Iscatter", scatter, 1, 1, 0, 1, 1},
-	{"Overlap", overlapped, 1, 1, 0, 2, 0},
+	{"Overlap", overlapped, 1, 1, 0, 2, 0},     {"TestLoop", test_loop, 0, 2, 1, 2, 0},
+	{"ProbeLoop", probe_loop, 0, 2, 1, 2, 0},
 };
 
 /* Work that calls no library. */
@@ -270,7 +297,7 @@ static void verify(const struct benchmark *b, long size) {
 	} else if (b->op == scatter || (b->op == bcast && rank != 0)) {
 		for (long i = 0; i < size; i++)
 			bad += in[i] != content(0, b->op == scatter ? rank : 0, i);
-	} else if (b->op == ping_pong || b->op == ping_ping) {
+	} else if (b->op == ping_pong || b->op == ping_ping || b->op == test_loop || b->op == probe_loop) {
 		for (long i = 0; rank < 2 && i < size; i++)
 			bad += in[i] != content(1 - rank, 0, i);
 	} else if (b->op == sendrecv || b->op == exchange) {

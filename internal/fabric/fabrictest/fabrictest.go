@@ -8,9 +8,11 @@ package fabrictest
 import (
 	"bytes"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -44,6 +46,72 @@ func Run(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 		require.NoError(t, eps[0].Close(), "a second close is harmless")
 		require.ErrorIs(t, eps[0].Send(1, fabric.Frame{}), fabric.ErrClosed)
 	})
+}
+
+// RunPolled checks fabrics whose endpoints can be polled. open returns connected endpoints whose own goroutines read nothing
+// before hold is closed. Frames and transfers must come all the same, to a caller that does nothing but poll.
+func RunPolled(t *testing.T, open func(t *testing.T, n int, hold <-chan struct{}) []fabric.Endpoint) {
+	for name, count := range map[string]int{"in a loop": 1, "now and then": 0} {
+		t.Run(name, func(t *testing.T) {
+			hold := make(chan struct{})
+			eps := open(t, 3, hold)
+			t.Cleanup(func() { close(hold) }) // before the endpoints are closed
+			polled(t, eps, count)
+		})
+	}
+}
+
+// polled has all endpoints polled by this goroutine only. count is what the count of tries grows by.
+func polled(t *testing.T, eps []fabric.Endpoint, count int) {
+	sinks := bindAll(eps)
+	tries := make([]int, len(eps))
+	until := func(done func() bool) {
+		for deadline := time.Now().Add(time.Minute); !done(); {
+			require.False(t, time.Now().After(deadline), "what was sent does not come by polling")
+			for i, e := range eps {
+				if tries[i] += count; e.(fabric.Looker).Poll(tries[i]) {
+					tries[i] = 0
+				}
+				if count == 0 {
+					runtime.Gosched() // who does not count sees to others itself
+				}
+			}
+		}
+	}
+	const rounds = 40
+	for k := range rounds {
+		for i, e := range eps {
+			for d := range eps {
+				if d != i {
+					require.NoError(t, e.Send(d, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(k)}, Data: make([]byte, 100*k)}))
+				}
+			}
+		}
+		for _, s := range sinks {
+			until(func() bool { return len(s.signal) == (len(eps)-1)*(k+1) })
+		}
+	}
+	for _, size := range []int{1, 100_000, 5_000_000} { // more than a ring or a socket takes at once
+		from, to := pattern(size), make([]byte, size)
+		var ended atomic.Int32
+		end := func(err error) {
+			require.NoError(t, err)
+			ended.Add(1)
+		}
+		eps[1].Expect(0, uint64(size), to, end)
+		eps[0].Push(1, uint64(size), from, end)
+		until(func() bool { return ended.Load() == 2 })
+		require.Equal(t, from, to)
+	}
+}
+
+// pattern returns n bytes.
+func pattern(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i * 7)
+	}
+	return b
 }
 
 // sink keeps what arrives.

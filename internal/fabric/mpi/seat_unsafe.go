@@ -122,7 +122,8 @@ func (e *Endpoint) Enter() bool { return false }
 func (e *Endpoint) Leave() {}
 
 // Poll delivers messages and ends transfers, if there are any, and reports whether there were.
-func (e *Endpoint) Poll() bool {
+// In a loop, C counts the looks, and gives the processor to others where that is needed.
+func (e *Endpoint) Poll(int) bool {
 	if !e.bound.Load() || !e.sit() {
 		return false
 	}

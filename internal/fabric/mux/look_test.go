@@ -5,6 +5,7 @@ package mux
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,7 +28,10 @@ func (s *side) say(what string) { *s.log = append(*s.log, s.name+" "+what) }
 
 func (s *side) Enter() bool { s.say("enter"); return true }
 func (s *side) Leave()      { s.say("leave") }
-func (s *side) Poll() bool  { s.say("poll"); return s.name == "tcp" }
+func (s *side) Poll(tries int) bool {
+	s.say(fmt.Sprintf("polls, %d", tries))
+	return s.name == "tcp"
+}
 
 func (s *side) Look(woken <-chan struct{}, entered bool) {
 	s.say(map[bool]string{true: "looks, entered", false: "looks"}[entered])
@@ -63,9 +67,13 @@ func TestLooksAtAll(t *testing.T) {
 	l.Look(woken, false)
 	require.Equal(t, []string{"shm looks"}, take(), "there is something")
 	require.True(t, shm.aside())
-	require.Equal(t, []string{"mpi poll", "tcp poll"}, take())
-	require.True(t, l.Poll())
-	require.Equal(t, []string{"shm poll", "mpi poll", "tcp poll"}, take())
+	require.Equal(t, []string{"mpi polls, 0", "tcp polls, 0"}, take())
+	require.True(t, l.Poll(0))
+	require.Equal(t, []string{"shm polls, 0", "mpi polls, 0", "tcp polls, 0"}, take())
+	require.False(t, l.Poll(15), "the first of several")
+	require.Equal(t, []string{"shm polls, 15"}, take())
+	require.True(t, l.Poll(32))
+	require.Equal(t, []string{"shm polls, 32", "mpi polls, 2", "tcp polls, 2"}, take())
 	l.Leave()
 	require.Equal(t, []string{"shm leave"}, take())
 

@@ -57,16 +57,16 @@ func (e *endpoint) open() {
 		return
 	}
 	if b, ok := e.eyes.(fabric.Beside); ok {
-		b.Beside(e.aside)
+		b.Beside(func() bool { return e.aside(0) })
 		return
 	}
 	e.eyes, e.sides = e.sides[0], e.sides[1:]
 }
 
 // aside polls all but the first.
-func (e *endpoint) aside() (did bool) {
+func (e *endpoint) aside(tries int) (did bool) {
 	for _, l := range e.sides {
-		did = l.Poll() || did
+		did = l.Poll(tries) || did
 	}
 	return did
 }
@@ -99,13 +99,19 @@ func (e *endpoint) Enter() bool { return e.eyes != nil && e.eyes.Enter() }
 // Leave takes that back.
 func (e *endpoint) Leave() { e.eyes.Leave() }
 
-// Poll polls all.
-func (e *endpoint) Poll() bool {
+// asideEvery is how many tries of a loop poll the first fabric only until one polls the others too, which cost more.
+const asideEvery = 16
+
+// Poll polls all, or in a loop the first one mostly.
+func (e *endpoint) Poll(tries int) bool {
 	if e.eyes == nil {
 		return false
 	}
-	did := e.eyes.Poll()
-	return e.aside() || did
+	did := e.eyes.Poll(tries)
+	if len(e.sides) > 0 && tries%asideEvery == 0 {
+		did = e.aside(tries/asideEvery) || did
+	}
+	return did
 }
 
 // Drop passes on the loss of a peer.

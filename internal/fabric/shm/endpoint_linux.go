@@ -140,7 +140,12 @@ func (e *Endpoint) Bind(h fabric.Handler) {
 		return
 	}
 	e.handler = h
-	e.wg.Go(e.sleeper)
+	e.wg.Go(func() {
+		if e.cfg.Hold != nil {
+			<-e.cfg.Hold
+		}
+		e.sleeper()
+	})
 }
 
 // Local returns the handler for the rank itself.

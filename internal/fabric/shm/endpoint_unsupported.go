@@ -30,7 +30,7 @@ func (*Endpoint) Addr() string { return "" }
 func (*Endpoint) Crowd(int, int) {}
 
 // Poll does nothing.
-func (*Endpoint) Poll() bool { return false }
+func (*Endpoint) Poll(int) bool { return false }
 
 // Enter does nothing.
 func (*Endpoint) Enter() bool { return false }

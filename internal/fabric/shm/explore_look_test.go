@@ -129,11 +129,20 @@ var lookPrograms = []program{
 		r[0].visits()
 		r[0].visits()
 	}},
+	{"who polls in a loop", 1_000, func(l *lab) {
+		r := l.at(2)
+		r[1].sender(0, 2)
+		r[0].Go("0 tester", func() {
+			for k := range 3 {
+				r[0].e.Poll(k + 1)
+			}
+		})
+	}},
 	{"who polls", 1_000, func(l *lab) {
 		r := l.at(3)
 		r[1].sender(0, 1)
 		r[2].sender(0, 1)
-		r[0].Go("0 poll", func() { r[0].e.Poll() })
+		r[0].Go("0 poll", func() { r[0].e.Poll(0) })
 	}},
 	{"an answer", 0, func(l *lab) { // each has a sleeper, and sends while it looks
 		r := l.at(2)

@@ -75,14 +75,19 @@ func (e *Endpoint) Leave() {
 	e.work()
 }
 
-// Poll delivers what is there and reports whether it was anything. Where somebody else looks, nothing is left to it.
-func (e *Endpoint) Poll() bool {
-	if !e.enter() {
-		return false
+// Poll delivers what is there and reports whether it was anything. Where somebody else looks, nothing is left to it; but the
+// sleeper makes way for one that polls in a loop.
+func (e *Endpoint) Poll(tries int) (did bool) {
+	if e.enter() {
+		did = e.poll()
+		e.leave()
+		e.work()
+	} else if tries > 0 && e.up.Load() {
+		e.wanted.Store(true)
 	}
-	did := e.poll()
-	e.leave()
-	e.work()
+	if !did && tries > 0 && tries%e.turn == 0 {
+		rest(tries/e.turn%yields == 0)
+	}
 	return did
 }
 

@@ -62,3 +62,14 @@ func TestConformance(t *testing.T) {
 		fabrictest.Run(t, func(t *testing.T, n int) []fabric.Endpoint { return asFabric(openAll(t, n, nil)) })
 	})
 }
+
+// Polling alone delivers: what is polled needs no sleeper.
+func TestConformancePolled(t *testing.T) {
+	for name, from := range map[string]int{"one copy": 1, "pieces": -1} {
+		t.Run(name, func(t *testing.T) {
+			fabrictest.RunPolled(t, func(t *testing.T, n int, hold <-chan struct{}) []fabric.Endpoint {
+				return asFabric(openAll(t, n, func(c *Config) { c.SingleCopy, c.Hold = from, hold }))
+			})
+		})
+	}
+}

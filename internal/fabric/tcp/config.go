@@ -60,6 +60,9 @@ type Config struct {
 	DeadAfter time.Duration
 	// Linger bounds how long Close tries to write what is queued, and waits for the peers to close. 0: 2 s.
 	Linger time.Duration
+	// Hold, if not nil, keeps the endpoint's own goroutine from looking until it is closed, so that only calls that look or
+	// poll read what comes. For tests.
+	Hold <-chan struct{}
 }
 
 func (c *Config) check() error {

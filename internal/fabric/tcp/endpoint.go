@@ -347,3 +347,13 @@ func (e *Endpoint) Close() error {
 	})
 	return e.closeErr
 }
+
+// letReadEvery is how many polls of a loop it takes until readers get the processor, where connections have such.
+const letReadEvery = 16
+
+// letRead is Poll where each connection has a reader: when no goroutine can run, Go's poller looks, and wakes the reader.
+func letRead(tries int) {
+	if tries > 0 && tries%letReadEvery == 0 {
+		time.Sleep(time.Microsecond)
+	}
+}

@@ -34,6 +34,9 @@ const (
 	// It is long, since while ranks look rapidly the guard costs them a moment each time.
 	rapid      = 50 * time.Microsecond
 	guardAfter = time.Millisecond
+	// disarmAfter is how many polls of a loop find nothing until it counts as one that looks for long: a few, since to arm and
+	// to disarm are system calls.
+	disarmAfter = 8
 	// othersWait is for how long one that has given up looking, and so sleeps, is thought to do so.
 	othersWait = time.Millisecond
 	// batch is how much is read from one peer before the next one has its turn: so many system calls.
@@ -59,6 +62,7 @@ type eyes struct {
 
 	// Of who looks.
 	left     time.Duration // when somebody left, since epoch
+	polled   time.Duration // when somebody has polled
 	yieldAt  int           // constant after Crowd: how many looks, until others get their turn
 	lookFor  time.Duration // likewise
 	talkers  [2]*socket    // read without asking the set: README.md
@@ -89,7 +93,7 @@ func openEyes(e *Endpoint) (*eyes, error) {
 	}
 	y.turn.Init(y)
 	y.guard = time.AfterFunc(time.Hour, func() {
-		if !y.ended.Load() && !y.turn.Watch() {
+		if !y.ended.Load() && (y.held() || !y.turn.Watch()) {
 			y.Guard()
 		}
 	})
@@ -219,14 +223,30 @@ func (e *Endpoint) Enter() bool {
 // Leave ends that.
 func (e *Endpoint) Leave() { e.eyes.turn.Leave(true) }
 
-// Poll delivers what is there and reports whether it was anything. Where somebody else looks, nothing is left to it.
-func (e *Endpoint) Poll() bool {
+// Poll delivers what is there and reports whether it was anything. Where somebody else looks, nothing is left to it; but the
+// sleeper makes way for one that polls in a loop. That one disarms, and leaves as if it had found something: it will be
+// back before the guard comes.
+func (e *Endpoint) Poll(tries int) (did bool) {
 	y := e.eyes
-	if y == nil || !y.turn.Enter() {
+	switch {
+	case y == nil:
+		letRead(tries)
 		return false
+	case y.turn.Enter():
+		now := y.now()
+		again := tries > disarmAfter && now-y.polled < rapid
+		if y.polled = now; again {
+			y.left = now
+			y.turn.Disarm()
+		}
+		did = y.poll()
+		y.turn.Leave(did || again)
+	case tries > 0:
+		y.turn.Insist()
 	}
-	did := y.poll()
-	y.turn.Leave(did)
+	if !did && tries > 0 && tries%y.yieldAt == 0 {
+		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	}
 	return did
 }
 
@@ -258,6 +278,16 @@ func (y *eyes) look(woken <-chan struct{}, patience time.Duration) {
 	}
 }
 
+// held reports whether the sleeper and the guard are not to look yet.
+func (y *eyes) held() bool {
+	select {
+	case <-y.e.cfg.Hold:
+		return false
+	default:
+		return y.e.cfg.Hold != nil
+	}
+}
+
 // busy reports whether more is to come soon: the rest of a piece, or room for one.
 func (y *eyes) busy() bool {
 	if y.full.Load() > 0 {
@@ -273,6 +303,9 @@ func (y *eyes) busy() bool {
 
 // sleeper looks when nobody else does. It ends when the endpoint is closed.
 func (y *eyes) sleeper() {
+	if y.e.cfg.Hold != nil {
+		<-y.e.cfg.Hold
+	}
 	var one [1]unix.EpollEvent
 	for {
 		err := y.raw.Read(func(fd uintptr) bool {

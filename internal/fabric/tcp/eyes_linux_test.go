@@ -39,7 +39,7 @@ func TestConformanceLooking(t *testing.T) {
 						case 0:
 							e.Look(woken, false)
 						case 1:
-							e.Poll()
+							e.Poll(i % 64)
 						case 2:
 							if e.Enter() {
 								e.Leave()
@@ -53,6 +53,13 @@ func TestConformanceLooking(t *testing.T) {
 		}
 		t.Cleanup(func() { close(over); stop.Wait() })
 		return asFabric(eps)
+	})
+}
+
+// Polling alone delivers: what is polled needs neither sleeper nor guard.
+func TestConformancePolled(t *testing.T) {
+	fabrictest.RunPolled(t, func(t *testing.T, n int, hold <-chan struct{}) []fabric.Endpoint {
+		return asFabric(openAll(t, n, func(c *Config) { c.Hold = hold }))
 	})
 }
 
@@ -76,8 +83,9 @@ func TestHandOverHammer(t *testing.T) {
 		switch r.IntN(5) {
 		case 0: // nobody looks
 		case 1:
-			for range r.IntN(20) {
-				e.Poll()
+			loop := r.IntN(2) // or now and then
+			for k := range r.IntN(40) {
+				e.Poll(k * loop)
 			}
 		case 2:
 			if e.Enter() {

@@ -130,7 +130,7 @@ func TestTalkersChange(t *testing.T) {
 			require.NoError(t, eps[r].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(sent[r])}}))
 			sent[r]++
 		}
-		eventually(t, func() bool { eps[1].Poll(); return cs[1].n.Load() == before+3 })
+		eventually(t, func() bool { eps[1].Poll(0); return cs[1].n.Load() == before+3 })
 	}
 	require.Zero(t, cs[1].bad.Load())
 }

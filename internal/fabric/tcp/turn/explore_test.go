@@ -177,6 +177,19 @@ func (s *system) passer() {
 	})
 }
 
+// tester polls in a loop: it looks once each time, but is back soon, so it disarms, and leaves as if it had found something.
+func (s *system) tester(looks int) {
+	s.Go("tester", func() {
+		for range looks {
+			if s.t.Enter() {
+				s.t.Disarm()
+				s.Poll()
+				s.t.Leave(true)
+			}
+		}
+	})
+}
+
 func (s *system) caller() {
 	s.Go("caller", func() {
 		s.change(func() { s.wish = true })
@@ -220,6 +233,9 @@ func TestExploreRapid(t *testing.T) {
 		{"a waiter", 0, true, func(s *system) { s.sender(1); s.waiter("waiter", 1) }},
 		{"a waiter, and more", 20_000, true, func(s *system) { s.sender(2); s.waiter("waiter", 2) }},
 		{"a waiter and a passer-by", 20_000, true, func(s *system) { s.sender(2); s.waiter("waiter", 1); s.passer() }},
+		{"a tester", 0, true, func(s *system) { s.sender(1); s.tester(1) }},
+		{"a tester, and more", 20_000, true, func(s *system) { s.sender(2); s.tester(2) }},
+		{"a tester and a waiter", 20_000, true, func(s *system) { s.sender(2); s.tester(1); s.waiter("waiter", 1) }},
 		{"a waiter and a caller", 20_000, true, func(s *system) { s.sender(1); s.waiter("waiter", 1); s.caller() }},
 		{"two waiters", 20_000, true, func(s *system) { s.sender(2); s.waiter("waiter", 2); s.waiter("another", 1) }},
 	})
