@@ -39,8 +39,10 @@ func homes() []string {
 	return list
 }
 
-// makeDir makes the directory of a job in the first of places where that is possible.
-func makeDir(places []string) (dir, id string, err error) {
+// makeDir makes the directory of a job in the first of places where that is possible. It calls tell,
+// if that is not nil, with each path before it tries to make a directory there: whoever is to remove
+// it if this process is killed has to know it first.
+func makeDir(places []string, tell func(dir string)) (dir, id string, err error) {
 	var b [8]byte
 	_, _ = rand.Read(b[:])
 	id = hex.EncodeToString(b[:])
@@ -50,6 +52,9 @@ func makeDir(places []string) (dir, id string, err error) {
 		if len(filepath.Join(dir, socketFile)) > maxSocketPath {
 			problems = append(problems, fmt.Errorf("%s: too long a path for a socket", p))
 			continue
+		}
+		if tell != nil {
+			tell(dir)
 		}
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			problems = append(problems, err)

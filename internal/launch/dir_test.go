@@ -4,12 +4,16 @@
 package launch
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -72,11 +76,11 @@ func TestPlacesOfDirectories(t *testing.T) {
 	defer os.RemoveAll(short)
 	long := filepath.Join(ok, strings.Repeat("x", 100))
 	require.NoError(t, os.Mkdir(long, 0o700))
-	dir, id, err := makeDir([]string{long, filepath.Join(short, "missing"), short})
+	dir, id, err := makeDir([]string{long, filepath.Join(short, "missing"), short}, nil)
 	require.NoError(t, err)
 	require.Equal(t, filepath.Join(short, dirPrefix+id), dir)
 	require.Equal(t, id, jobID(dir))
-	_, _, err = makeDir([]string{long, filepath.Join(short, "missing")})
+	_, _, err = makeDir([]string{long, filepath.Join(short, "missing")}, nil)
 	require.ErrorContains(t, err, "too long")
 	require.ErrorContains(t, err, "missing")
 
@@ -95,12 +99,12 @@ func TestSweep(t *testing.T) {
 	old := time.Now().Add(-time.Hour)
 	require.NoError(t, os.Chtimes(s.dir, old, old))
 
-	dead, id, err := makeDir([]string{home})
+	dead, id, err := makeDir([]string{home}, nil)
 	require.NoError(t, err)
 	segs, err := makeSegments(dead, id)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(segs, "ring"), nil, 0o600))
-	young, _, err := makeDir([]string{home})
+	young, _, err := makeDir([]string{home}, nil)
 	require.NoError(t, err)
 	stranger := filepath.Join(home, "weft-job-of-somebody")
 	require.NoError(t, os.Mkdir(stranger, 0o700))
@@ -115,4 +119,33 @@ func TestSweep(t *testing.T) {
 	require.DirExists(t, stranger)
 	require.NoError(t, Remove(young))
 	require.NoError(t, os.Remove(stranger))
+}
+
+// The file of a key appears with all that is in it, once, also if several launchers make it.
+func TestKeyFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "secret")
+	_, err := LoadKey(path, false)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	keys := make([]*Key, 8)
+	var wg sync.WaitGroup
+	for i := range keys {
+		wg.Go(func() {
+			k, err := LoadKey(path, true)
+			assert.NoError(t, err)
+			keys[i] = k
+		})
+	}
+	wg.Wait()
+	for _, k := range keys {
+		require.Equal(t, *keys[0], *k)
+	}
+	st, err := os.Stat(path)
+	require.NoError(t, err)
+	if runtime.GOOS != "windows" {
+		require.Equal(t, fs.FileMode(0o600), st.Mode())
+	}
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 1)
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 )
 
 // Key is what launchers on several machines have in common, and others do not. A person makes it, as a file, and takes it to each machine. It
@@ -36,18 +37,8 @@ func (k *Key) secret(job string) (s Secret) {
 // create is true, it is made.
 func LoadKey(path string, create bool) (*Key, error) {
 	if create {
-		k := Key(newSecret())
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		switch {
-		case errors.Is(err, fs.ErrExist):
-		case err != nil:
+		if err := makeKey(path); err != nil {
 			return nil, keyError(err)
-		default:
-			_, err := f.WriteString(hex.EncodeToString(k[:]) + "\n")
-			if err = errors.Join(err, f.Close()); err != nil {
-				return nil, keyError(err)
-			}
-			return &k, nil
 		}
 	}
 	s, err := readSecretFile(path)
@@ -56,6 +47,30 @@ func LoadKey(path string, create bool) (*Key, error) {
 	}
 	k := Key(s)
 	return &k, nil
+}
+
+// makeKey writes a key to a file, unless there is one. The file appears with all that is in it: a
+// launcher that is killed leaves none that is empty.
+func makeKey(path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".weft-secret-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	k := newSecret()
+	_, err = f.WriteString(hex.EncodeToString(k[:]) + "\n")
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	switch err := os.Link(f.Name(), path); {
+	case err == nil, errors.Is(err, fs.ErrExist): // another launcher's
+		return nil
+	default: // a file system without links
+		return os.Rename(f.Name(), path)
+	}
 }
 
 func keyError(err error) error {

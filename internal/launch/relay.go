@@ -31,6 +31,8 @@ type RelayConfig struct {
 	Wait time.Duration
 	// DeadAfter bounds how long that launcher's machine goes unnoticed if it vanishes. 0: vigil.Default.
 	DeadAfter time.Duration
+	// OnDir is that of ServerConfig.
+	OnDir func(dir string)
 	// What the launcher says. They are called by the goroutine that reads from it.
 	OnAbort  func(*Abort)
 	OnSignal func(number int)
@@ -81,7 +83,7 @@ func JoinJob(ctx context.Context, cfg RelayConfig) (_ *Relay, err error) {
 	if err := patiently(ctx, func() error { return r.connect(ctx) }); err != nil {
 		return nil, err
 	}
-	if r.dir, r.id, err = makeDir(cfg.places); err != nil {
+	if r.dir, r.id, err = makeDir(cfg.places, cfg.OnDir); err != nil {
 		return nil, err
 	}
 	if _, err = makeSegments(r.dir, r.id); err != nil {

@@ -29,6 +29,8 @@ type ServerConfig struct {
 	Ranks int
 	// Part returns the part of the command line that a rank is of, from 0. nil: one part.
 	Part func(rank int) int
+	// OnDir is called with the path of the job directory before that is made; it may be called again, if another place is to be tried.
+	OnDir func(dir string)
 	// OnAbort is called when a rank asks for the end of the job.
 	OnAbort func(*Abort)
 	// OnLost is called when a rank's connection has ended without its leaving, and Ended was not called for a while.
@@ -83,7 +85,7 @@ func NewServer(cfg ServerConfig) (_ *Server, err error) {
 			err = &Error{Op: "serve", Rank: -1, Err: err}
 		}
 	}()
-	if s.dir, s.id, err = makeDir(cfg.places); err != nil {
+	if s.dir, s.id, err = makeDir(cfg.places, cfg.OnDir); err != nil {
 		return nil, err
 	}
 	if cfg.Elsewhere > 0 {

@@ -83,5 +83,4 @@ func (r *runner) cleanUp() {
 	if err := r.server.Close(); err != nil {
 		r.sinks[1].say("%v", err)
 	}
-	r.janitor.stop()
 }

@@ -23,14 +23,15 @@ import (
 const janitorName = "weft-janitor"
 
 // janitor is the launcher's hold on its janitor: a process that outlives it if it is killed, and then kills the
-// groups of the ranks, and what else the job has started, and removes its files. It reads, from a pipe that only the launcher writes to, lines "+PID"
-// and "-PID" of groups that have come and gone. At the end of the pipe the launcher is dead. A nil janitor does nothing.
+// groups of the ranks, and what else the job has started, and removes its files. It reads, from a pipe that only the launcher writes to, a line with the
+// job directory, quoted, before that is made, and lines "+PID" and "-PID" of groups that have come and gone. At the end of the pipe the launcher is dead. A nil
+// janitor does nothing.
 type janitor struct {
 	proc *os.Process
 	pipe *os.File
 }
 
-func startJanitor(dir string) (*janitor, error) {
+func startJanitor() (*janitor, error) {
 	exe, err := self()
 	if err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func startJanitor(dir string) (*janitor, error) {
 	// If the launcher is a rank of another job, whose janitor kills what belongs to that: this one is not to be killed.
 	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, launch.EnvJob+"=") })
 	// A session of its own: what ends the launcher's terminal or group is not for the janitor.
-	proc, err := os.StartProcess(exe, []string{janitorName, dir}, &os.ProcAttr{
+	proc, err := os.StartProcess(exe, []string{janitorName}, &os.ProcAttr{
 		Dir: "/", Env: env, Files: []*os.File{rd, null, null}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
@@ -64,9 +65,12 @@ func (j *janitor) watch(pgid int) { j.tell("+%d\n", pgid) }
 
 func (j *janitor) forget(pgid int) { j.tell("-%d\n", pgid) }
 
-func (j *janitor) tell(format string, pgid int) {
+// clean tells of the job directory, which is about to be made.
+func (j *janitor) clean(dir string) { j.tell("%q\n", dir) }
+
+func (j *janitor) tell(format string, what any) {
 	if j != nil {
-		fmt.Fprintf(j.pipe, format, pgid) // without a janitor the job is as well off as it can be
+		fmt.Fprintf(j.pipe, format, what) // without a janitor the job is as well off as it can be
 	}
 }
 
@@ -82,14 +86,17 @@ func (j *janitor) stop() {
 // Janitor is for the program that runs jobs to call first. If this process is a janitor, it does its work and returns true;
 // then the program ends.
 func Janitor() bool {
-	if len(os.Args) != 2 || os.Args[0] != janitorName {
+	if len(os.Args) != 1 || os.Args[0] != janitorName {
 		return false
 	}
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
-	groups := map[int]bool{}
+	groups, dir := map[int]bool{}, ""
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		if text := lines.Text(); len(text) > 1 {
+		text := lines.Text()
+		if name, err := strconv.Unquote(text); err == nil {
+			dir = name
+		} else if len(text) > 1 {
 			if pgid, err := strconv.Atoi(text[1:]); err == nil && pgid > 1 {
 				groups[pgid] = text[0] == '+'
 			}
@@ -100,16 +107,19 @@ func Janitor() bool {
 			_ = syscall.Kill(-pgid, syscall.SIGKILL)
 		}
 	}
+	if dir == "" {
+		return true // there is nothing yet
+	}
 	// What was started a moment ago, and what has made a group of its own.
 	for range 100 {
-		if killMarked(launch.EnvJob+"="+os.Args[1]) == 0 {
+		if killMarked(launch.EnvJob+"="+dir) == 0 {
 			break
 		}
 		time.Sleep(5 * time.Millisecond) // the kernel takes them apart; they may have had children
 	}
 	// A rank may be making a file in the directory while it is killed.
 	for range 20 {
-		if launch.Remove(os.Args[1]) == nil {
+		if launch.Remove(dir) == nil {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -42,11 +42,13 @@ func feedInput(*os.File, io.Reader) {}
 // janitor does nothing here.
 type janitor struct{}
 
-func startJanitor(string) (*janitor, error) { return nil, nil }
+func startJanitor() (*janitor, error) { return nil, nil }
 
 func (*janitor) watch(int) {}
 
 func (*janitor) forget(int) {}
+
+func (*janitor) clean(string) {}
 
 func (*janitor) stop() {}
 

@@ -121,15 +121,16 @@ func Run(spec Spec) (int, error) {
 	r.words = make(chan string, 4*len(progs)+64)
 	adoptOrphans()
 	launch.Sweep()
+	if spec.Janitor {
+		if r.janitor, err = startJanitor(); err != nil { // before there is anything to clean up
+			return 0, &Error{Status: StatusFailure, Err: err}
+		}
+	}
+	defer r.janitor.stop()
 	if err := r.open(); err != nil {
 		return 0, err
 	}
 	defer r.cleanUp()
-	if spec.Janitor {
-		if r.janitor, err = startJanitor(r.server.Dir()); err != nil {
-			return 0, &Error{Status: StatusFailure, Err: err}
-		}
-	}
 	r.copying.Go(r.speak)
 	if err := r.start(); err != nil {
 		r.neverStarted(err)

@@ -61,6 +61,7 @@ func (r *runner) open() error {
 			}
 			return len(s.Parts) // what others bring
 		},
+		OnDir:      r.janitor.clean,
 		OnAbort:    func(a *launch.Abort) { r.post(event{rank: a.Rank, abort: a}) },
 		OnLost:     func(rank int, how string) { r.post(event{rank: rank, lost: how}) },
 		OnDeadlock: func(waits []string) { r.post(event{stuck: waits}) },
@@ -95,6 +96,7 @@ func (r *runner) join(key *launch.Key) error {
 	ctx, done := r.untilSignal()
 	relay, err := launch.JoinJob(ctx, launch.RelayConfig{
 		Addr: s.Join, Key: key, Ranks: len(r.progs), First: first, Wait: s.Wait, DeadAfter: s.DeadAfter,
+		OnDir:    r.janitor.clean,
 		OnAbort:  func(a *launch.Abort) { tell(&far{abort: a}) },
 		OnSignal: func(n int) { tell(&far{sig: syscall.Signal(n)}) },
 		OnKill:   func() { tell(&far{kill: true}) },
