@@ -4,7 +4,6 @@
 package deps
 
 import (
-	"fmt"
 	"math/bits"
 	"slices"
 	"sync"
@@ -84,27 +83,6 @@ func (c *Cycle) Objects(e Edge) []int32 { return c.sets[e.lo:e.hi] }
 
 // Accesses returns the combined accesses of a task.
 func (c *Cycle) Accesses(task int) []Access { return c.uses[c.first[task]:c.first[task+1]] }
-
-// Find returns the numbers, from lo to hi (without hi), of the accesses of a task that x is made of, which must be declared in just
-// this mode and strength, as Release demands. In a cycle of ranges these are the pieces that are wholly inside x.
-func (c *Cycle) Find(task int, x Access) (lo, hi int, err error) {
-	uses := c.Accesses(task)
-	if c.ranged {
-		return pieces(uses, x)
-	}
-	for i, u := range uses {
-		if u.ptr == x.ptr && !x.isRange() {
-			if u.mode.order() != x.mode.order() || u.weak != x.weak {
-				return 0, 0, fmt.Errorf("deps: Release of %v: the task has declared %v", x, u)
-			}
-			return i, i + 1, nil
-		}
-	}
-	if x.isRange() && x.size() == 0 {
-		return 0, 0, nil
-	}
-	return 0, 0, fmt.Errorf("deps: Release of %v: the task has not declared an access to this object", x)
-}
 
 // Strong returns the strong form of the access.
 func (a Access) Strong() Access {
@@ -226,6 +204,9 @@ func (b *builder) combine(list []Access, ends []int32) {
 			b.owner = append(b.owner, int32(t))
 			b.object = append(b.object, p.object)
 			b.count[p.object]++
+		}
+		if n := int32(len(c.uses)); n-begin > scanMax && !c.ranged {
+			sortUses(c.uses[begin:], b.object[begin:])
 		}
 		c.first[t+1] = int32(len(c.uses))
 	}

@@ -25,6 +25,8 @@ type domain struct {
 	dropped     memory // what sweeps have dropped
 	added, back int    // keys since the table had its size, and how many of them had been dropped
 
+	released int32 // where Release has found the parent's access last, while the table is empty; a hint
+
 	ranges rangesRef           // none until a range is named; then the table is empty
 	big    map[uintptr]uintptr // sizes of large objects (extent_unsafe.go); nil if there are none
 }

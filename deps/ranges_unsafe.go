@@ -4,7 +4,9 @@
 package deps
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"unsafe"
 )
 
@@ -25,7 +27,7 @@ type ranges struct {
 
 	// The parent's objects, if its own domain is one of objects.
 	sink *sink
-	tops []*top
+	tops []*top // by address
 
 	given *spans[none] // bytes that no child may name any more; nil if none
 	held  *spans[none] // bytes that the parent, or a task above it, holds; nil if none
@@ -227,6 +229,7 @@ func (p *Node) makeRanges(d *domain, f *Flow) {
 			ends = append(ends, e.last)
 		}
 	}
+	slices.SortFunc(r.tops, func(s, t *top) int { return s.compare(t.lo) })
 	// The gate must count on all its bridges before the first brings something.
 	for i, b := range bridges {
 		if last := ends[i]; last.owner() == p {
@@ -302,23 +305,28 @@ func (r *ranges) giveTop(t *top, f *Flow) {
 
 // find returns the parent's access to the object at key, nil if there is none.
 func (r *ranges) find(key unsafe.Pointer) *access {
-	for _, t := range r.tops {
-		if t.lo == uintptr(key) {
-			return t.a
-		}
+	if t := r.top(key); t != nil {
+		return t.a
 	}
 	return nil
 }
 
-// releaseObject is Release for an access to an object, in a task whose children's domain is one of ranges.
-func (r *ranges) releaseObject(a *access, f *Flow) {
-	a.given = true
-	for _, t := range r.tops {
-		if t.a == a {
-			r.giveTop(t, f)
-			r.giveBytes(t.lo, t.hi)
-		}
+func (r *ranges) top(key unsafe.Pointer) *top {
+	i, ok := slices.BinarySearchFunc(r.tops, uintptr(key), (*top).compare)
+	if !ok {
+		return nil
 	}
+	return r.tops[i]
+}
+
+func (t *top) compare(lo uintptr) int { return cmp.Compare(t.lo, lo) }
+
+// releaseObject is Release for an access to the object at key, in a task whose children's domain is one of ranges.
+func (r *ranges) releaseObject(key unsafe.Pointer, f *Flow) {
+	t := r.top(key)
+	t.a.given = true
+	r.giveTop(t, f)
+	r.giveBytes(t.lo, t.hi)
 	f.drain()
 }
 

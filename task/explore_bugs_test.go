@@ -176,8 +176,8 @@ var plantedBugs = []explore.Bug{
 		New: "",
 	}, {
 		Name: "an object is passed on with another one", File: "given.go", Test: "TestExploreReplay",
-		Old: "\t\tif !g.uses[i] {\n\t\t\treturn false\n\t\t}\n",
-		New: "\t\tif g.uses[i] {\n\t\t\treturn true\n\t\t}\n",
+		Old: "\t\tif !g.uses[i] {\n\t\t\treturn i\n\t\t}\n",
+		New: "",
 	},
 }
 

@@ -35,6 +35,7 @@ var replayPrograms = []replayProgram{
 	{"a row of three blocks", []string{"Ab", "aBc", "bC"}, 2, false, false, false},
 	{"a gift", []string{"A.B", "a", "b"}, 2, false, false, false},
 	{"a gift, and nothing else", []string{"A.", "A"}, 3, false, false, false},
+	{"two gifts by one task", []string{"A.B.C", "ab", "b"}, 2, false, false, false},
 	{"two gifts", []string{"A.B", "a", "B.A"}, 2, false, false, false},
 	{"while", []string{"A", "a", "B"}, 2, true, false, false},
 	{"while, with a gift", []string{"A.B", "a"}, 2, true, false, false},
@@ -168,14 +169,12 @@ func (w *replayWorld) body(t *Task, f *deps.Flow) {
 	w.r.Check(w.ran[k] == p.round, "task %d runs for round %d after %d runs", k, p.round, w.ran[k])
 	defer func() { w.ran[k]++ }()
 	text := w.tasks[k]
-	uses := 0
+	uses, gave := 0, 0
 	for i, c := range text {
 		if c == '.' {
 			g := r.begin(p, k)
-			for u := range uses {
-				g.uses[u] = true
-				g.n++
-			}
+			g.give(gave, uses)
+			gave = uses
 			r.passGiven(p, k, f)
 			for n := f.NextReady(); n != nil; n = f.NextReady() {
 				x := fromNode(n)

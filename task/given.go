@@ -17,6 +17,28 @@ type given struct {
 	n      int    // how many are true
 	passed []bool // by successor: it has been told
 	late   bool   // the control task waits for this run
+
+	// Each edge that is not passed waits for one of its objects that are not given up: the first. So an object
+	// that is given up leads to the edges that it may complete, and to no others.
+	armed bool
+	fresh []int32 // given up, and their edges have not been looked at
+	wait  []int32 // by object: the first edge that waits for it, plus one
+	next  []int32 // by edge: the next one with the same object, plus one
+}
+
+// arm has the edges of a run wait for their first objects.
+func (g *given) arm(c *deps.Cycle, k int) {
+	edges := c.Edges(k)
+	if g.next == nil {
+		g.wait, g.next = make([]int32, len(g.uses)), make([]int32, len(edges))
+	}
+	clear(g.wait)
+	for i := len(edges) - 1; i >= 0; i-- {
+		if set := c.Objects(edges[i]); len(set) > 0 {
+			g.next[i], g.wait[set[0]] = g.wait[set[0]], int32(i)+1
+		}
+	}
+	g.armed = true
 }
 
 // giveEarly is Release for a recorded task. An edge stands for some of the task's objects, and is followed
@@ -48,10 +70,7 @@ func (t *Task) giveEarly(s *slot, accs []deps.Access) error {
 			}
 			continue
 		}
-		for i := lo; i < hi; i++ {
-			g.uses[i] = true
-			g.n++
-		}
+		g.give(lo, hi)
 		if s.rt.cfg.Debug {
 			t.run.books.release(t.record(), a)
 		}
@@ -68,6 +87,15 @@ func (t *Task) giveEarly(s *slot, accs []deps.Access) error {
 		s.settle(false)
 	}
 	return first
+}
+
+// give notes that the uses from lo to hi are given up.
+func (g *given) give(lo, hi int) {
+	for i := lo; i < hi; i++ {
+		g.uses[i] = true
+		g.fresh = append(g.fresh, int32(i))
+		g.n++
+	}
 }
 
 // giveShare gives t's copy back if a is a Reduce access, and returns the access of the graph in its place; a itself if there is none.
@@ -114,29 +142,41 @@ func (r *replay) begin(p *part, k int) *given {
 
 // passGiven tells the successors of p, the part at k, that wait for nothing but what is given up.
 func (r *replay) passGiven(p *part, k int, f *deps.Flow) {
-	g := p.given
-	for i, e := range r.cycle.Edges(k) {
-		if !g.passed[i] && g.covers(r.cycle.Objects(e)) {
-			g.passed[i] = true
-			r.arrive(r.next[int(p.from)+i], f)
+	g, edges := p.given, r.cycle.Edges(k)
+	if !g.armed {
+		g.arm(r.cycle, k)
+	}
+	for _, u := range g.fresh {
+		i := g.wait[u]
+		for g.wait[u] = 0; i != 0; {
+			e := int(i - 1)
+			i = g.next[e]
+			if open := g.open(r.cycle.Objects(edges[e]), u); open >= 0 {
+				g.next[e], g.wait[open] = g.wait[open], int32(e)+1
+				continue
+			}
+			g.passed[e] = true
+			r.arrive(r.next[int(p.from)+e], f)
 		}
 	}
+	g.fresh = g.fresh[:0]
 }
 
-// covers reports whether all of set, which is not empty, is given up.
-func (g *given) covers(set []int32) bool {
-	for _, i := range set {
+// open returns the first of set behind u, which is in it, that is not given up; -1 if there is none.
+func (g *given) open(set []int32, u int32) int32 {
+	at, _ := slices.BinarySearch(set, u)
+	for _, i := range set[at:] {
 		if !g.uses[i] {
-			return false
+			return i
 		}
 	}
-	return len(set) > 0
+	return -1
 }
 
 // passRest tells the successors of p that have not been told, and makes p.given ready for the next run.
 func (r *replay) passRest(p *part, f *deps.Flow) {
 	g := p.given
-	g.n = 0
+	g.n, g.armed, g.fresh = 0, false, g.fresh[:0]
 	clear(g.uses)
 	for i, to := range r.next[p.from:p.to] {
 		if !g.passed[i] {
@@ -156,12 +196,11 @@ func (t *Task) refuseGiven(accs []deps.Access) {
 	if p.given == nil || p.given.n == 0 {
 		return
 	}
-	for i, mine := range r.cycle.Accesses(int(t.Tag) - 1) {
-		if !p.given.uses[i] {
-			continue
-		}
-		for _, a := range accs {
-			if a.Meets(mine) {
+	k := int(t.Tag) - 1
+	for _, a := range accs {
+		lo, hi := r.cycle.Meeting(k, a)
+		for i := lo; i < hi; i++ {
+			if p.given.uses[i] && a.Meets(r.cycle.Accesses(k)[i]) {
 				panic(fmt.Sprintf("task: a child accesses %v, which its parent has given up by Release", a))
 			}
 		}

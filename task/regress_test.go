@@ -4,6 +4,7 @@
 package task
 
 import (
+	"runtime/debug"
 	"sync"
 	"testing"
 
@@ -292,5 +293,44 @@ func TestADD07_SuccessorIsNotStuckBehindPriority(t *testing.T) {
 			<-high
 			return t.Wait()
 		}))
+	}
+}
+
+// A nest of tasks that wait, or that are undeferred, or final, has a stack of bounded size: Go ends a program whose stack is larger
+// than it allows.
+func TestDeepNestsHaveSmallStacks(t *testing.T) {
+	const depth, most = 30_000, 16 << 20 // a nest on one stack takes some kilobytes a level
+	old := debug.SetMaxStack(most)
+	defer debug.SetMaxStack(old)
+	var pad func(int, *Task) error
+	for _, c := range []struct {
+		name string
+		next func(t *Task, fn func(*Task) error) error
+	}{
+		{"Wait", func(t *Task, fn func(*Task) error) error { t.Spawn(fn); return t.Wait() }},
+		{"undeferred", func(t *Task, fn func(*Task) error) error {
+			t.SpawnWith(Attrs{Undeferred: true}, fn)
+			return nil
+		}},
+		{"final", func(t *Task, fn func(*Task) error) error {
+			t.SpawnWith(Attrs{Final: true}, fn)
+			return t.Wait()
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			reached := 0
+			pad = func(n int, t *Task) error {
+				var room [1024]byte
+				if reached++; n == 0 {
+					return nil
+				}
+				err := c.next(t, func(t *Task) error { return pad(n-1, t) })
+				room[n%len(room)]++ // a frame of some size
+				return err
+			}
+			rt := newTestRuntime(t, Config{Workers: 1})
+			require.NoError(t, rt.Run(bg, func(t *Task) error { return pad(depth, t) }))
+			require.Equal(t, depth+1, reached)
+		})
 	}
 }

@@ -346,7 +346,7 @@ func skip(*Task) error { return nil }
 
 // renew gives p another task in the place of t, which somebody may still unblock.
 func (p *part) renew(t *Task) *Task {
-	c := &Task{id: t.id, fn: t.fn, run: t.run, parent: t.parent, depth: t.depth, priority: t.priority, pc: t.pc, label: t.label, cost: t.cost, final: t.final}
+	c := &Task{id: t.id, fn: t.fn, run: t.run, parent: t.parent, priority: t.priority, pc: t.pc, label: t.label, cost: t.cost, final: t.final}
 	c.Tag = t.Tag
 	if t.more != nil {
 		c.more = &more{onReady: t.more.onReady, record: t.more.record, watched: t.more.watched, linted: t.more.linted, shares: t.more.shares}

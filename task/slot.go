@@ -127,6 +127,9 @@ func (s *slot) execute(t *Task) *slot {
 	s.tellFor(t.parent)
 	outer := s.cur
 	s.cur, t.slot, t.outer = t, s, outer
+	if t.nested = 0; outer != nil {
+		t.nested = outer.nested + 1
+	}
 	if s.ran++; s.ran%yieldEvery == 0 {
 		runtime.Gosched()
 		if s.ev != nil {

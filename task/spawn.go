@@ -143,7 +143,6 @@ func (s *slot) newTask(t *Task, fn func(*Task) error) *Task {
 	c.fn = fn
 	c.parent = t
 	c.run = t.run
-	c.depth = t.depth + 1
 	return c
 }
 
@@ -217,15 +216,18 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []deps.Access) {
 	t.spawned++
 	s.recycle()
 	if isReady && (c.flags&flagOnReady == 0 || s.onReady(c)) && c.admit(&s.flow, s.rt) {
-		if s.ev != nil {
-			s.ev.queued(c)
+		if t.nested < nestMax {
+			if s.ev != nil {
+				s.ev.queued(c)
+			}
+			c.flags &^= flagUndeferred // nobody needs to be told
+			u.creator = nil
+			s.und = u
+			s.execute(c).tellFor(t)
+			lc.bodyOver()
+			return
 		}
-		c.flags &^= flagUndeferred // nobody needs to be told
-		u.creator = nil
-		s.und = u
-		s.execute(c).tellFor(t)
-		lc.bodyOver()
-		return
+		s.ready(c)
 	}
 	// Descendants do not run here, on top of t, as in Wait: t need not outlast
 	// them, and one of them may be blocked until t does something afterwards.

@@ -38,10 +38,10 @@ type Task struct {
 
 	fn func(*Task) error
 
-	// Constant once spawned: run, parent, depth, flags.
+	// Constant once spawned: run, parent, flags.
 	run    *run
 	parent *Task // nil for the main task of a run
-	depth  int32 // length of the chain of parents
+	nested int32 // bodies beneath this one on its stack; owned as outer is
 
 	block xatomic.Uint32 // state of Block and Unblock
 

@@ -145,11 +145,27 @@ func (t *Task) WaitOn(accs ...deps.Access) error {
 	return t.run.cause()
 }
 
-// descendant takes the newest task of the slot's queue if it is a descendant of t. Only
+// Bounds of what runs on top of a body that waits. Beyond them it gives up its slot instead, and
+// the slot's loop, which has nothing beneath it, goes on with the same tasks. Either costs a Wait
+// one park at most.
+const (
+	// walkMax is how many generations below t a descendant may be: as many ancestors are looked
+	// at for each task. (task/forkjoin and its like find nearly all at the first.)
+	walkMax = 16
+
+	// nestMax is how many bodies are on one stack (guess: a megabyte or two with frames of
+	// common size, where Go ends a program at a gigabyte).
+	nestMax = 1000
+)
+
+// descendant takes the newest task of the slot's queue if it is a near descendant of t. Only
 // such may run on top of t's body: t waits for it in any case, whereas
 // a stranger could itself be waiting for t. While a task with a priority is ready, only the first of
 // those will do.
 func (s *slot) descendant(t *Task) *Task {
+	if t.nested >= nestMax {
+		return nil
+	}
 	if s.rt.high.n.Load() > 0 {
 		return s.rt.high.popIf(func(x *Task) bool { return x.startsUnder(t) })
 	}
@@ -161,14 +177,17 @@ func (s *slot) descendant(t *Task) *Task {
 	return nil
 }
 
-// startsUnder reports whether x, which is ready, has not started and descends from t. A task with
+// startsUnder reports whether x, which is ready, has not started and is found to descend from t. A task with
 // an OnReady is left to slot.loop.
 func (x *Task) startsUnder(t *Task) bool {
 	if x.flags&(flagResuming|flagOnReady) != 0 {
 		return false
 	}
 	a := x.parent
-	for a != nil && a.depth > t.depth {
+	for range walkMax {
+		if a == t || a == nil {
+			break
+		}
 		a = a.parent
 	}
 	return a == t

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deps_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/deps"
+)
+
+// TestReleaseOfMany: a task with hundreds of accesses gives them up one by one, with children or without, in a domain of objects and
+// in one that has become one of ranges. Each lets just its successor start; what is not to be released is refused.
+func TestReleaseOfMany(t *testing.T) {
+	const n = 300
+	for _, with := range []string{"nothing", "a child before", "a child after the first", "a range before"} {
+		t.Run(with, func(t *testing.T) {
+			var m nodes
+			var root deps.Node
+			x, other := make([]int64, n), make([]int64, 8)
+			list := make([]deps.Access, n)
+			for i := range list {
+				list[i] = deps.InOut(&x[i])
+				if i%3 == 0 {
+					list[i] = deps.Concurrent(&x[i])
+				}
+			}
+			// started returns what has become ready since the last call.
+			started := func() []*deps.Node {
+				run := m.run
+				m.run = nil
+				return run
+			}
+			p := m.spawn(&root, list...)
+			require.Equal(t, []*deps.Node{p}, started())
+			next := make([]*deps.Node, n)
+			for i := range next {
+				next[i] = m.spawn(&root, deps.In(&x[i]))
+			}
+			require.Empty(t, started())
+			var children []*deps.Node
+			child := func(a deps.Access) {
+				children = append(children, m.spawn(p, a))
+				require.Equal(t, children[len(children)-1:], started())
+			}
+			release := func(a deps.Access) error {
+				defer m.collect()
+				return p.Release(a, &m.flow)
+			}
+			order := rand.New(rand.NewPCG(1, 2)).Perm(n)
+			switch with {
+			case "a child before":
+				child(deps.InOut(&other[0]))
+			case "a range before":
+				child(deps.Slice(other).InOut())
+			}
+			require.ErrorContains(t, release(deps.InOut(&other[3])), "has not declared")
+			for k, i := range order[:n/2] {
+				wrong := deps.In(&x[i])
+				require.ErrorContains(t, release(wrong), "the task has declared")
+				require.ErrorContains(t, release(list[i].Weak()), "the task has declared")
+				require.Empty(t, started())
+				require.NoError(t, release(list[i]))
+				require.Equal(t, []*deps.Node{next[i]}, started())
+				require.ErrorContains(t, release(list[i]), "before")
+				if k == 0 && with == "a child after the first" {
+					child(deps.InOut(&other[0]))
+				}
+			}
+			child(list[order[n-1]])
+			require.Panics(t, func() { p.Register(new(deps.Node), []deps.Access{list[order[0]]}, &m.flow) })
+			held := children[len(children)-1]
+			p.Finish(&m.flow)
+			m.collect()
+			var rest []*deps.Node
+			for _, i := range order[n/2 : n-1] {
+				rest = append(rest, next[i])
+			}
+			require.ElementsMatch(t, rest, started(), "all but what a child has")
+			m.end(held)
+			require.Equal(t, []*deps.Node{next[order[n-1]]}, started())
+			for _, c := range children[:len(children)-1] {
+				m.end(c)
+			}
+			deps.Retire(p, &m.flow)
+			for _, s := range next {
+				m.end(s)
+			}
+			root.Finish(&m.flow)
+			deps.Retire(&root, &m.flow)
+		})
+	}
+}
