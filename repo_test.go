@@ -38,6 +38,7 @@ var law = map[string][]string{
 	"internal/vec":        {},
 	"internal/processors": {},
 	"internal/stream":     {},
+	"internal/vet":        {}, // it knows the packages by their names
 	"internal/leaktest":   {}, // only tests use it: those of all parts may
 	"deps":                {"internal/xatomic"},
 	"task":                {"internal/xatomic", "internal/env", "internal/event", "internal/processors", "deps"},
@@ -49,7 +50,7 @@ var law = map[string][]string{
 	"observe":             {"internal/env", "internal/event"},
 	"examples/heat":       public,
 	"bench":               public,
-	"cmd/weft":            append([]string{"internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/vigil"}, public...),
+	"cmd/weft":            append([]string{"internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/vet", "internal/vigil"}, public...),
 	"docs":                public, // the programs of the guide, all of them tests
 	".":                   {},     // the package comment, and these tests
 }
@@ -84,6 +85,7 @@ var thirdParty = map[string]struct {
 	"go.uber.org/goleak":                  {"tests find goroutines that are left behind", []string{"internal/leaktest"}},
 	"golang.org/x/sync":                   {"errgroup, a peer of the benchmarks", []string{"bench"}},
 	"golang.org/x/sys":                    {"calls of the operating system that syscall lacks; what the processor can do", []string{"nam", "examples/heat", "bench", "task", "internal/fabric", "internal/launch", "internal/vec"}},
+	"golang.org/x/tools":                  {"analyzers, as go vet runs them: only the command is made of them", []string{"internal/vet", "cmd/weft"}},
 	"golang.org/x/term":                   {"whether the output is a terminal", []string{"examples/heat", "bench", "cmd/weft"}},
 	"github.com/schollz/progressbar/v3":   {"progress of programs on a terminal", []string{"examples/heat", "bench", "cmd/weft"}},
 	"github.com/spf13/cobra":              {"command lines with subcommands", []string{"cmd/weft"}},

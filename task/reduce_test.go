@@ -359,7 +359,7 @@ func TestReduceCancelled(t *testing.T) {
 						return nil
 					}, sum.Reduce())
 				}
-				t.Spawn(func(*Task) error { x = -1; return nil }, deps.In(&x))
+				t.Spawn(func(*Task) error { x = -1; return nil }, deps.InOut(&x))
 				t.Blocking(func() {
 					for range 10 {
 						select {

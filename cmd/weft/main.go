@@ -20,6 +20,9 @@ func main() {
 	if job.Janitor() {
 		return
 	}
+	if calledByVet(os.Args[1:]) {
+		asVetTool()
+	}
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -88,7 +91,7 @@ A weft program needs nothing of this to run: started like any program, it has it
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newRun(), newNam(), newTrace(), newLint(), newLintCompile(), newInfo())
+	root.AddCommand(newRun(), newNam(), newTrace(), newLint(), newVet(), newLintCompile(), newInfo())
 	return root
 }
 

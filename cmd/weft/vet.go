@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/tools/go/analysis/unitchecker"
+
+	"weft/internal/vet"
+)
+
+func newVet() *cobra.Command {
+	return &cobra.Command{
+		Use:   "vet [PACKAGES]",
+		Short: "Find accesses that name the wrong object, without running the program",
+		Long: `vet looks at the accesses of packages, as go vet looks at calls of Printf, and reports those that name the wrong object:
+
+  loopvar     a variable that each iteration of a loop makes anew: for _, b := range blocks { … deps.InOut(&b) }
+  header      a slice or pointer beside what it refers to: deps.Out(&row) and deps.In(&row[0])
+  copied      a copy that only one task knows
+  undeclared  a body that uses what another task declares, and its own does not
+
+It reports nothing that may be right. Without PACKAGES it looks at the one in the current directory. Flags are those of go vet, such as
+-json, -tags, -loopvar=false. The exit status is that of go vet: 0 if nothing was found.
+
+The program is also a tool of go vet itself: go vet -vettool=$(which weft) ./...`,
+		Example:            "  weft vet ./...",
+		DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, a := range args {
+				if a == "-h" || a == "-help" || a == "--help" {
+					return cmd.Help()
+				}
+			}
+			self, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("vet: %w", err)
+			}
+			c := exec.CommandContext(cmd.Context(), "go", append([]string{"vet", "-vettool=" + self}, args...)...)
+			c.Stdin, c.Stdout, c.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+			var exit *exec.ExitError
+			switch err = c.Run(); {
+			case errors.As(err, &exit) && exit.ExitCode() > 0:
+				return exitStatus(exit.ExitCode())
+			case err != nil:
+				return fmt.Errorf("vet: %w", err)
+			}
+			return nil
+		},
+	}
+}
+
+// calledByVet reports whether the go command has started this program as a tool of go vet.
+func calledByVet(args []string) bool {
+	if len(args) == 0 {
+		return false
+	}
+	if len(args) == 1 && (args[0] == "-V=full" || args[0] == "-flags") {
+		return true
+	}
+	unit := filepath.Base(args[len(args)-1]) == "vet.cfg"
+	return unit && (len(args) == 1 || strings.HasPrefix(args[0], "-"))
+}
+
+// asVetTool looks at one package for the go command, and does not return.
+func asVetTool() { unitchecker.Main(vet.Analyzers...) }

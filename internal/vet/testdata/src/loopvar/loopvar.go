@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package loopvar
+
+import (
+	"weft/deps"
+	"weft/task"
+)
+
+type block struct {
+	cells [4]float64
+	more  []float64
+	next  *block
+}
+
+func body(*task.Task) error { return nil }
+
+func wrong(t *task.Task, blocks []block, rows [][]float64, table map[string]block) {
+	for _, b := range blocks {
+		t.Spawn(body, deps.InOut(&b))               // want `deps.InOut\(&b\) names b, which each iteration makes anew, so that no other task can name it; name the element: &blocks\[i\]`
+		t.Spawn(body, deps.In(&b.cells))            // want `names b`
+		t.Spawn(body, deps.In(&b.cells[1]))         // want `names b`
+		t.Spawn(body, deps.Slice(b.cells[:]).Out()) // want `names b`
+	}
+	for _, row := range rows {
+		t.Spawn(body, deps.InOut(&row).Weak()) // want `deps.InOut\(&row\).* names row, .* name the element: &rows\[i\]`
+	}
+	for _, b := range table {
+		t.Spawn(body, deps.InOut(&b)) // want `name what the iterations share`
+	}
+	for i := 0; i < 3; i++ {
+		t.Spawn(body, deps.Out(&i)) // want `names i`
+	}
+	for i := range 3 {
+		all := []deps.Access{deps.Out(&i)} // want `names i`
+		t.Spawn(body, all...)
+	}
+	for k, v := range blocks {
+		for range v.more {
+			func() {
+				t.Spawn(body, deps.Commutative(&k)) // want `names k`
+			}()
+		}
+	}
+}
+
+func right(t *task.Task, blocks []block, list []*block, rows [][]float64, x int) {
+	for i := range blocks {
+		t.Spawn(body, deps.InOut(&blocks[i]))
+	}
+	for _, b := range list {
+		t.Spawn(body, deps.InOut(b))
+		t.Spawn(body, deps.InOut(&b.cells))
+		t.Spawn(body, deps.InOut(&b.next.cells))
+	}
+	for _, row := range rows {
+		t.Spawn(body, deps.InOut(&row[0]))
+		t.Spawn(body, deps.Slice(row).InOut())
+		t.Spawn(body, deps.Slice(row[1:2]).InOut())
+	}
+	for _, b := range blocks {
+		t.Spawn(body, deps.InOut(&b.more[0])) // where the block says, not in the block
+	}
+	var i int
+	for i = range blocks {
+		t.Spawn(body, deps.InOut(&i))
+	}
+	for range 3 { // a fresh object that is named once
+		x := new(int)
+		var y int
+		t.Spawn(func(*task.Task) error { *x, y = 1, 1; return nil }, deps.Out(x), deps.Out(&y))
+	}
+	for _, p := range []*int{&x} {
+		t.Spawn(body, deps.In(p))
+	}
+}
