@@ -112,6 +112,7 @@ func (p *proc) spreadRevocation(ctx uint64, group []byte) {
 	if !p.revoke(ctx) {
 		return
 	}
+	p.world.hubs.look()
 	ranks, err := unpackGroup(group, p.world.size)
 	if err != nil {
 		panic("comm: bug: " + err.Error()) // it was checked
@@ -162,6 +163,7 @@ func (w *world) lost(p *proc, r int, err error) {
 	case w.procs[r] != nil:
 		w.die(r, err)
 	case p.lose(r, err):
+		w.hubs.look()
 		w.cfg.Logger.Warn("rank lost", "rank", r, "at", p.rank, "cause", err)
 		// Another rank may have no way of its own to notice it, or may not have noticed yet.
 		p.tellOthers(allRanks(w.size), obituary(r, err))
@@ -193,6 +195,7 @@ func (w *world) die(r int, err error) {
 	if !p.kill(&abortError{cause: err}) {
 		return
 	}
+	defer w.hubs.look() // once, for all ranks of this process
 	w.deaths.add(r, err)
 	w.cfg.Logger.Warn("rank dies", "rank", r, "cause", err)
 	var far []int

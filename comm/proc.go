@@ -447,7 +447,8 @@ func (op *recvOp) cancel() bool {
 	return ok
 }
 
-// kill ends everything that is queued at this rank with err, and whatever comes later. It returns false if that was so before.
+// kill ends everything that is queued at this rank with err, and whatever comes later. It returns false if that was so before. What waits at hubs is the caller's to end, as
+// behind change.
 func (p *proc) kill(err error) bool {
 	p.world.troubled.Store(true)
 	p.mu.Lock()
@@ -476,7 +477,6 @@ func (p *proc) kill(err error) bool {
 			msg.data.free()
 		}
 	}
-	p.world.hubs.look()
 	p.boards.look()
 	return true
 }

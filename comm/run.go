@@ -429,6 +429,7 @@ func (w *world) endHere(cause error) bool {
 			p.kill(a)
 		}
 	}
+	w.hubs.look() // once, for all ranks
 	return true
 }
 

@@ -174,9 +174,13 @@ func (op *sendOp) refused(err error) {
 	var lost *LostError
 	switch {
 	case err == ErrRevoked:
-		p.revoke(op.c.ctx)
+		if p.revoke(op.c.ctx) {
+			p.world.hubs.look()
+		}
 	case errors.As(err, &lost) && lost.Rank != p.rank && p.world.aborted.Load() == nil:
-		p.lose(lost.Rank, lost)
+		if p.lose(lost.Rank, lost) {
+			p.world.hubs.look()
+		}
 	}
 	op.done(op.fail(err))
 }
@@ -212,7 +216,7 @@ func (c *Comm) concerns(r, peer int, collective bool) bool {
 }
 
 // change replaces the trouble and takes what it ends out of the matcher. It returns false if there is nothing new. The rank's
-// transfers with other processes are the caller's to end.
+// transfers with other processes are the caller's to end, and then what waits at hubs: hubs.look goes through all ranks of the process, so that whoever changes many looks once.
 func (p *proc) change(edit func(t *trouble) bool, ps func(*recvOp) error, as func(*message) error) bool {
 	p.world.troubled.Store(true)
 	p.mu.Lock()
@@ -249,7 +253,6 @@ func (p *proc) change(edit func(t *trouble) bool, ps func(*recvOp) error, as fun
 			msg.data.free()
 		}
 	}
-	p.world.hubs.look()
 	p.boards.look()
 	return true
 }

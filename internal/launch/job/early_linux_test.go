@@ -23,7 +23,7 @@ func TestLauncherIsEndedEarly(t *testing.T) {
 	require.NoError(t, err)
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		dir := isolate(t)
-		n := 24
+		n := 16
 		if testing.Short() {
 			n = 8
 		}
