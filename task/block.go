@@ -102,9 +102,11 @@ func (t *Task) Blocking(f func()) {
 	over := t.waitsFor(waiting{op: opBlocking})
 	t.prepare()
 	t.addIdle(1)
+	rt := t.run.rt
+	in := rt.guests.enter("Blocking", t)
 	t.giveSlot(s, event.BlockedOutside)
 	defer func() {
-		rt := t.run.rt
+		rt.guests.leave(in)
 		t.flags |= flagResuming
 		rt.readyOff(t)
 		t.awaitSlot()

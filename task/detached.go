@@ -30,7 +30,8 @@ type Detached struct {
 // ends early when ctx does; a task's own context ends with that task's run, so
 // what is to outlast it needs another one. No window bounds the number of detached tasks.
 //
-// A runtime that is closed, or a context that has ended, is an error of the handle.
+// A runtime that is closed, or a context that has ended, is an error of the handle: [ErrClosed], or the cause of the context. While Close waits,
+// tasks, OnReady and OnDone's functions may still spawn, and Close waits for what they do; everybody else gets ErrClosed.
 func (rt *Runtime) Spawn(ctx context.Context, main func(*Task) error) *Detached {
 	return rt.spawn(ctx, rt.traced(), &Attrs{}, main)
 }
@@ -50,7 +51,7 @@ func (rt *Runtime) spawn(ctx context.Context, pc uintptr, a *Attrs, main func(*T
 	}
 	rt.vet("Spawn", ctx)
 	d := &Detached{rt: rt, done: make(chan struct{})}
-	if !rt.life.enter() {
+	if !rt.begin() {
 		d.complete(ErrClosed)
 		return d
 	}
@@ -89,8 +90,14 @@ func (d *Detached) complete(err error) {
 	d.calls = nil
 	d.mu.Unlock()
 	close(d.done)
+	if len(calls) == 0 {
+		return
+	}
 	for _, f := range calls {
-		d.call(f, err)
+		d.call(func(err error) {
+			defer d.rt.guests.leave(d.rt.guests.enter("a callback of a detached task", nil))
+			f(err)
+		}, err)
 	}
 }
 

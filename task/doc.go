@@ -78,8 +78,10 @@
 //	Dump, Tasks
 //	Detached.Done, Err,       anybody                          no
 //	OnDone
-//	Runtime.Run, Close,       any goroutine but a task's       they wait, as they say
+//	Runtime.Run,              any goroutine but a task's       they wait, as they say
 //	Detached.Wait
+//	Runtime.Close             any goroutine that no task       it waits, as it says
+//	                          waits for
 //
 // "The body" means: the goroutine that runs the body, on the innermost task that it
 // runs. Calls by others panic and name both.

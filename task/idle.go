@@ -73,7 +73,7 @@ func (s *slot) hunt() (t *Task, closed bool) {
 	}
 	if s.hunting {
 		for round := 1; round <= rt.polls.rounds(rt.huntRounds); round++ {
-			rt.poll()
+			s.poll()
 			if t := s.look(); t != nil { // H2
 				return t, false
 			}

@@ -56,11 +56,14 @@ func (p *polls) rounds(n int) int {
 }
 
 // poll polls once.
-func (rt *Runtime) poll() {
+func (s *slot) poll() {
+	rt := s.rt
 	if all := rt.polls.all.Load(); all != nil {
 		rt.lintStops() // what is called comes after who has registered it
+		s.polling = true
 		for _, f := range *all {
 			(*f)()
 		}
+		s.polling = false
 	}
 }

@@ -48,7 +48,7 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 	if rt.here() != nil {
 		panic("task: Run inside a task, whose slot it would keep; use Spawn and Wait")
 	}
-	if !rt.life.enter() {
+	if !rt.begin() {
 		return ErrClosed
 	}
 	defer rt.life.leave()

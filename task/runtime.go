@@ -26,6 +26,7 @@ type Runtime struct {
 		wg  sync.WaitGroup // slots whose loop has not ended
 	}
 	holders holders
+	guests  guests
 	idle    idle
 	polls   polls
 	inject  inject
@@ -117,17 +118,22 @@ func (rt *Runtime) vet(op string, ctx context.Context) {
 // Workers returns the number of slots.
 func (rt *Runtime) Workers() int { return len(rt.slots.all) }
 
-// Close waits for the calls of Run that are under way, ends all goroutines of the
-// runtime and returns nil. Later calls of Run return [ErrClosed]; later calls of Close do nothing.
-// It must not be called from a task.
+// Close waits for the calls of Run that are under way and for all detached tasks, ends all goroutines of the
+// runtime and returns nil. What these still run may start further runs and detached tasks, which Close waits
+// for as well; all others get [ErrClosed] from the moment on that Close is called. Other calls of Close, at the same time or later, return when the
+// first one does.
+//
+// It panics if it is called from where it would wait for its caller: in a task, also in its Blocking, in an OnReady, in a function of
+// Poll, in a callback of a detached task. What it cannot know is that a task waits for the goroutine that calls it; the watchdog names such a task.
 func (rt *Runtime) Close() error {
 	rt.vet("Close", context.Background())
-	if rt.here() != nil {
-		panic("task: Close inside a task, which it would wait for")
+	if where, _ := rt.caller(); where != "" {
+		panic("task: Close inside " + where + ", which it would wait for")
 	}
 	if !rt.life.close() {
 		return nil
 	}
+	defer close(rt.life.over)
 	rt.delist()
 	if rt.watch != nil {
 		rt.watch.close()
@@ -146,24 +152,33 @@ func (rt *Runtime) Close() error {
 	return err
 }
 
-// life counts the runs, so that Close can wait for them.
+// life counts the runs, so that Close can wait for them:
+//
+//	open      runs begin and end
+//	closing   only runs that other runs start begin; the last one that ends closes last
+//	closed    no run begins; Close ends the goroutines, and then closes over
+//
+// A run that starts another one is counted until after that: so in closing no run is missed, and none begins once last is closed.
 type life struct {
 	mu     sync.Mutex
-	runs   int           // calls of Run under way. +checklocks:mu
-	closed bool          // +checklocks:mu
-	last   chan struct{} // closed when the last run ends after close. +checklocks:mu
+	runs   int           // runs under way. +checklocks:mu
+	closed bool          // closing, or closed if runs is zero. +checklocks:mu
+	last   chan struct{} // closed when the last run ends after close; set with closed
+	over   chan struct{} // closed by the first call of Close when it is through; set with closed
 }
 
-func (l *life) enter() bool {
+// enter counts a run that begins; false if none may. ofRun: a run starts it.
+func (l *life) enter(ofRun bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed && (!ofRun || l.runs == 0) {
 		return false
 	}
 	l.runs++
 	return true
 }
 
+// leave counts a run that is over. It comes after all that the run has done.
 func (l *life) leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,22 +187,32 @@ func (l *life) leave() {
 	}
 }
 
-// close refuses new runs, waits for those under way, and reports whether this call
-// was the first.
+// close refuses new runs, and waits for those under way. It reports whether this call
+// was the first; if not, that one is through.
 func (l *life) close() bool {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
+		<-l.over
 		return false
 	}
 	l.closed = true
-	l.last = make(chan struct{})
+	l.last, l.over = make(chan struct{}), make(chan struct{})
 	if l.runs == 0 {
 		close(l.last)
 	}
 	l.mu.Unlock()
 	<-l.last
 	return true
+}
+
+// begin counts a run that the caller starts; false if the runtime takes none from it any more.
+func (rt *Runtime) begin() bool {
+	if rt.life.enter(false) {
+		return true
+	}
+	_, ofRun := rt.caller()
+	return ofRun && rt.life.enter(true)
 }
 
 // spares are the goroutines that take over the slots of blocked tasks. They come from

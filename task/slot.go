@@ -33,6 +33,7 @@ type slot struct {
 	turn    uint32 // successors that ran next since the last look at what waits
 	rng     rand.PCG
 	hunting bool    // counted in rt.idle.hunting
+	polling bool    // the holder is in functions of Poll
 	ev      *events // nil if the slot is not recorded
 
 	_     pad

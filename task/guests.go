@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import "sync"
+
+// guests are the goroutines that run a function of the user's for a run without holding a slot: in Blocking, and in
+// the callbacks of detached tasks. The run is not over before that function returns. A goroutine enters
+// and looks for itself only, so an entry is true whenever it is found.
+//
+// To enter and to leave take constant time. To look takes as long as the list of a shard is: that is for Close, and for what is
+// spawned while Close waits.
+type guests struct {
+	shards [64]guestShard
+}
+
+type guestShard struct {
+	mu    sync.Mutex
+	first *guest // the newest. +checklocks:mu
+	_     pad
+}
+
+// guest is a goroutine in a function of the user's. A list, not a map: the race detector sees Go's maps in lint mode.
+type guest struct {
+	g          uintptr
+	op         string // what the function was given to
+	t          *Task  // of which task; nil if of none
+	prev, next *guest // guarded by the shard's mu
+}
+
+func (x *guests) shard(g uintptr) *guestShard { return &x.shards[home(g)%uintptr(len(x.shards))] }
+
+// enter notes that the caller is in a function of t's from now on, which was given to op.
+func (x *guests) enter(op string, t *Task) *guest {
+	hide()
+	defer show()
+	e := &guest{g: getg(), op: op, t: t}
+	s := x.shard(e.g)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.next = s.first; e.next != nil {
+		e.next.prev = e
+	}
+	s.first = e
+	return e
+}
+
+// leave takes enter back.
+func (x *guests) leave(e *guest) {
+	hide()
+	defer show()
+	s := x.shard(e.g)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.next != nil {
+		e.next.prev = e.prev
+	}
+	if e.prev != nil {
+		e.prev.next = e.next
+	} else {
+		s.first = e.next
+	}
+}
+
+// find says what goroutine g, the caller, is in; "" if in nothing, or if goroutines are not told apart on this machine.
+func (x *guests) find(g uintptr) string {
+	if g == 0 {
+		return ""
+	}
+	hide()
+	defer show()
+	s := x.shard(g)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for e := s.first; e != nil; e = e.next {
+		switch {
+		case e.g != g:
+		case e.t == nil:
+			return e.op
+		default:
+			return e.op + " of " + e.t.name()
+		}
+	}
+	return ""
+}
+
+// caller says in what of the runtime's the calling goroutine is, which Close would wait for; "" if in nothing that is known.
+// ofRun: it belongs to a run, which is not over before the caller returns.
+func (rt *Runtime) caller() (where string, ofRun bool) {
+	s := rt.here()
+	if s != nil && s.cur != nil {
+		return "a task", true
+	}
+	if where := rt.guests.find(getg()); where != "" {
+		return where, true
+	}
+	switch {
+	case s == nil:
+		return "", false
+	case s.polling:
+		return "a function of Poll", false
+	}
+	return "an OnReady", true
+}
