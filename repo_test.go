@@ -28,6 +28,7 @@ const modulePath = "weft"
 var law = map[string][]string{
 	"internal/xatomic":    {},
 	"internal/explore":    {"internal/xatomic"}, // only tests use it
+	"internal/soak":       {},                   // the same
 	"internal/env":        {},
 	"internal/event":      {},
 	"internal/fabric":     {"internal/lobby", "internal/vigil", "internal/xatomic"}, // the latter in builds for exploration
@@ -64,9 +65,9 @@ var testsMayAlsoImport = map[string][]string{
 	"tampi":           {"deps", "rma", "internal/fabric"},     // what is bound, and what depends on it; ranks as if apart
 	"rma":             {"internal/fabric", "internal/launch"}, // and to start ranks as processes
 	"nam":             {"internal/fabric", "internal/launch"},
-	"examples/heat":   {"internal/fabric", "internal/launch", "internal/event"},
+	"examples/heat":   {"internal/fabric", "internal/launch", "internal/event", "internal/soak"},
 	"deps":            {"internal/explore"},
-	"task":            {"internal/explore"},
+	"task":            {"internal/explore", "internal/soak"},
 	"internal/fabric": {"internal/explore"},
 	"comm":            {"internal/explore"},
 	"observe":         {"deps", "task", "tampi", "comm"}, // what is observed

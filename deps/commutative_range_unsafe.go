@@ -110,6 +110,7 @@ func (r *record) drop(lo, hi uintptr, f *Flow) {
 		if a, b := max(lo, k.lo), min(hi, k.hi); a < b {
 			if k.left -= b - a; k.left == 0 {
 				f.locks.drop(k.key, r.owner)
+				k.key = nil // it was the object's last use
 			}
 		}
 	}

@@ -6,6 +6,8 @@ package deps
 import (
 	"math/bits"
 	"unsafe"
+
+	"weft/internal/xatomic"
 )
 
 // A domain is the table of the objects that the children of one task have
@@ -16,11 +18,11 @@ import (
 // An access that is in a table never comes to rest, because rest needs a
 // successor or the closed bit, and both are the owner's to give.
 type domain struct {
-	tab   []entry   // open addressing, linear probing, a power of two long
-	ups   []*access // by index in tab: the parent's own access to the object, if it has one; nil if it has none to any
-	mul   uint64    // see home
-	shift uint8     // 64 - log2(len(tab))
-	n     int       // keys in use
+	tab   []entry // open addressing, linear probing, a power of two long
+	ups   []upper // by index in tab: the parent's own access to the object, if it has one; nil if it has none to any
+	mul   uint64  // see home
+	shift uint8   // 64 - log2(len(tab))
+	n     int     // keys in use
 
 	dropped     memory // what sweeps have dropped
 	added, back int    // keys since the table had its size, and how many of them had been dropped
@@ -28,13 +30,23 @@ type domain struct {
 	released int32 // where Release has found the parent's access last, while the table is empty; a hint
 
 	ranges rangesRef           // none until a range is named; then the table is empty
-	big    map[uintptr]uintptr // sizes of large objects (extent_unsafe.go); nil if there are none
+	big    map[uintptr]uintptr // sizes of large objects (extent.go); nil if there are none
 }
 
 // An entry is a quarter of a cache line, and never in two. Large tables are mostly not in the first cache.
+//
+// The key is a number: the table keeps no object alive. The accesses of a chain do, until their tasks
+// are over, so an address that serves a new object finds a chain that is over, and orders nothing.
 type entry struct {
-	key  unsafe.Pointer
+	key  uintptr
 	last *access // end of the chain: a child's access, or the parent's own
+}
+
+// upper is the parent's own access to an object. It keeps the object alive: the access itself
+// cannot, once it has a child.
+type upper struct {
+	a   *access
+	obj unsafe.Pointer
 }
 
 const (
@@ -42,10 +54,12 @@ const (
 	domainMax = 1024 // largest table that a node keeps for its next task (guess)
 	keepMost  = 8    // entries for each object in use, where objects come back (guess)
 	sweepLook = 16   // chains that are looked at before a sweep (guess)
+
+	sweepAhead = 8 // entries between a look at a chain and the prefetch of its end (guess)
 )
 
 // slot returns the entry of key, adding it if it is absent.
-func (d *domain) slot(key unsafe.Pointer, f *Flow) *entry {
+func (d *domain) slot(key uintptr, f *Flow) *entry {
 	e := d.probe(key)
 	if e.key == key {
 		return e
@@ -54,7 +68,7 @@ func (d *domain) slot(key unsafe.Pointer, f *Flow) *entry {
 }
 
 // add makes e, an empty entry where key would be, that of key; or another one, if the table had to grow.
-func (d *domain) add(e *entry, key unsafe.Pointer, f *Flow) *entry {
+func (d *domain) add(e *entry, key uintptr, f *Flow) *entry {
 	if d.n*4 >= len(d.tab)*3 {
 		d.grow(f)
 		e = d.probe(key)
@@ -70,12 +84,12 @@ func (d *domain) add(e *entry, key unsafe.Pointer, f *Flow) *entry {
 
 // probe returns the entry of key, or the empty one where it would be.
 // Precondition: the table has an empty entry.
-func (d *domain) probe(key unsafe.Pointer) *entry {
+func (d *domain) probe(key uintptr) *entry {
 	mask := uint(len(d.tab) - 1)
 	i := home(key, d.mul, d.shift)
 	for {
 		e := &d.tab[i&mask]
-		if e.key == key || e.key == nil {
+		if e.key == key || e.key == 0 {
 			return e
 		}
 		i++
@@ -87,15 +101,15 @@ func (d *domain) up(e *entry) *access {
 	if d.ups == nil {
 		return nil
 	}
-	return d.ups[d.index(e)]
+	return d.ups[d.index(e)].a
 }
 
-// setUp makes a, an access of the parent, that of e.
-func (d *domain) setUp(e *entry, a *access) {
+// setUp makes up the parent's access of e.
+func (d *domain) setUp(e *entry, up upper) {
 	if d.ups == nil {
-		d.ups = make([]*access, len(d.tab))
+		d.ups = make([]upper, len(d.tab))
 	}
-	d.ups[d.index(e)] = a
+	d.ups[d.index(e)] = up
 }
 
 func (d *domain) index(e *entry) uintptr {
@@ -107,8 +121,8 @@ func (d *domain) index(e *entry) uintptr {
 const golden = 0x9E3779B97F4A7C15
 
 // home returns where key is in a table with mul and shift, or would be if nothing else were there.
-func home(key unsafe.Pointer, mul uint64, shift uint8) uint {
-	return uint(uint64(uintptr(key)) * mul >> (shift & 63))
+func home(key uintptr, mul uint64, shift uint8) uint {
+	return uint(uint64(key) * mul >> (shift & 63))
 }
 
 // multiplier returns the mul for a table of keys that differ from each other in bits of diff, and not in those below. If they are an array
@@ -122,26 +136,28 @@ func multiplier(diff uintptr) uint64 {
 
 // grow makes room. Chains that are over are dropped first, so that a domain which
 // names ever new objects stays as large as the number of objects in use. Only if these come back, the domain gets room for more of them.
-func (d *domain) grow(f *Flow) {
+func (d *domain) grow(f *Flow) { d.rebuild(f, d.worthSweep() && !d.comeBack()) }
+
+// rebuild makes a new table for the keys that are in use; without sweep, for all.
+func (d *domain) rebuild(f *Flow, sweep bool) {
 	old, ups := d.tab, d.ups
 	live := 0
 	var first, diff uintptr
-	sweep := d.worthSweep() && !d.comeBack()
 	for i := range old {
 		e := &old[i]
-		if e.key == nil {
+		if e.key == 0 {
 			continue
 		}
 		if sweep && d.up(e) == nil && finished(e.last.state.Load()) {
 			f.set(e.last, closed)
 			d.dropped.put(e.key)
-			e.key, e.last = nil, nil
+			e.key, e.last = 0, nil
 			continue
 		}
 		if live++; live == 1 {
-			first = uintptr(e.key)
+			first = e.key
 		}
-		diff |= uintptr(e.key) ^ first
+		diff |= e.key ^ first
 	}
 	size := live * 4 // small tables grow fast: each time, chains are looked at
 	if live > domainMax {
@@ -150,7 +166,7 @@ func (d *domain) grow(f *Flow) {
 	d.alloc(max(domainMin, 1<<bits.Len(uint(size))))
 	d.mul = multiplier(diff)
 	for i := range old {
-		if old[i].key == nil {
+		if old[i].key == 0 {
 			continue
 		}
 		e := d.probe(old[i].key)
@@ -169,7 +185,7 @@ func (d *domain) grow(f *Flow) {
 func (d *domain) worthSweep() bool {
 	looked, over := 0, 0
 	for i := 0; i < len(d.tab) && looked < sweepLook; i++ {
-		if e := &d.tab[i]; e.key != nil && d.up(e) == nil {
+		if e := &d.tab[i]; e.key != 0 && d.up(e) == nil {
 			looked++
 			if finished(e.last.state.Load()) {
 				over++
@@ -188,11 +204,57 @@ func (d *domain) comeBack() bool {
 	}
 	inUse := 0
 	for i := range d.tab {
-		if e := &d.tab[i]; e.key != nil && (d.up(e) != nil || !finished(e.last.state.Load())) {
+		if e := &d.tab[i]; e.key != 0 && (d.up(e) != nil || !finished(e.last.state.Load())) {
 			inUse++
 		}
 	}
 	return 2*len(d.tab) <= keepMost*inUse
+}
+
+// Sweep drops the chains that are over from the table of n's children, if that is large. The caller is
+// n's body, which has waited for all of them: the tasks that came last are free by that. A small table is
+// left alone, for a body that waits after each few children.
+func (n *Node) Sweep(f *Flow) {
+	switch d := n.dom; {
+	case inRanges(d) != nil:
+		inRanges(d).tidy()
+	case len(d.tab) <= domainMax:
+	case d.ups != nil:
+		d.rebuild(f, true)
+	default:
+		d.sweep(f)
+	}
+}
+
+// MaySweep reports whether Sweep may find something: there is a table.
+func (n *Node) MaySweep() bool { return n.dom != nil }
+
+// sweep empties the table. It stays as large, for the next round of as many objects, unless few have used it.
+func (d *domain) sweep(f *Flow) {
+	for i := range d.tab {
+		if k := i + sweepAhead; k < len(d.tab) && d.tab[k].key != 0 {
+			xatomic.PrefetchW(unsafe.Pointer(d.tab[k].last))
+		}
+		e := &d.tab[i]
+		if e.key == 0 {
+			continue
+		}
+		switch s := e.last.state.Load(); {
+		case !finished(s):
+			f.set(e.last, closed) // its last token is under way
+		case s&lingers == 0:
+			f.atRest(e.last.owner()) // as in linkNext
+		}
+	}
+	if d.n < len(d.tab)/8 {
+		setAside(d.tab)
+		d.tab, d.n = nil, 0
+	} else {
+		d.empty()
+	}
+	d.big = nil
+	d.dropped.clear()
+	d.added, d.back = 0, 0
 }
 
 func (d *domain) alloc(size int) {

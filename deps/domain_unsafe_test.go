@@ -15,12 +15,12 @@ import (
 )
 
 // fill names the objects of an array, each of which a child uses, in a new table.
-func fill(mem []byte, n, stride int) (d *domain, keys []unsafe.Pointer, lasts []access) {
+func fill(mem []byte, n, stride int) (d *domain, keys []uintptr, lasts []access) {
 	d, lasts = new(domain), make([]access, n)
 	d.alloc(domainMin)
 	var f Flow
 	for i := range n {
-		keys = append(keys, unsafe.Pointer(&mem[i*stride]))
+		keys = append(keys, uintptr(unsafe.Pointer(&mem[i*stride])))
 		d.slot(keys[i], &f).last = &lasts[i]
 	}
 	return d, keys, lasts
@@ -29,7 +29,7 @@ func fill(mem []byte, n, stride int) (d *domain, keys []unsafe.Pointer, lasts []
 // displaced counts the keys that are not at home.
 func (d *domain) displaced() (n int) {
 	for i := range d.tab {
-		if e := &d.tab[i]; e.key != nil && int(home(e.key, d.mul, d.shift)) != i {
+		if e := &d.tab[i]; e.key != 0 && int(home(e.key, d.mul, d.shift)) != i {
 			n++
 		}
 	}
@@ -82,10 +82,10 @@ func TestParentsAccessesMoveAlong(t *testing.T) {
 	d.alloc(domainMin)
 	var f Flow
 	for i := range n {
-		e := d.slot(unsafe.Pointer(&mem[i*16]), &f)
+		e := d.slot(uintptr(unsafe.Pointer(&mem[i*16])), &f)
 		e.last = &lasts[i]
 		if i%3 == 0 && i < n/2 {
-			d.setUp(e, &ups[i])
+			d.setUp(e, upper{a: &ups[i]})
 		}
 	}
 	for i := range n {
@@ -93,7 +93,7 @@ func TestParentsAccessesMoveAlong(t *testing.T) {
 		if i%3 == 0 && i < n/2 {
 			want = &ups[i]
 		}
-		require.Same(t, want, d.up(d.probe(unsafe.Pointer(&mem[i*16]))), "object %d", i)
+		require.Same(t, want, d.up(d.probe(uintptr(unsafe.Pointer(&mem[i*16])))), "object %d", i)
 	}
 	d.clear()
 	require.Nil(t, d.ups, "and go with it")
@@ -117,7 +117,7 @@ func newPassing(inUse int) *passing {
 
 // use names key and reports whether it is new in the table.
 func (w *passing) use(key unsafe.Pointer) (isNew bool) {
-	e := w.d.slot(key, &w.f)
+	e := w.d.slot(uintptr(key), &w.f)
 	isNew = e.last == nil
 	if !isNew && !finished(e.last.state.Load()) {
 		return false
@@ -186,7 +186,7 @@ func TestAddressesThatAreUsedAgain(t *testing.T) {
 			for range 100_000 {
 				if len(free) == 0 { // collect
 					live = slices.DeleteFunc(live, func(i int) bool {
-						gone := w.d.probe(unsafe.Pointer(&mem[i*8])).key == nil
+						gone := w.d.probe(uintptr(unsafe.Pointer(&mem[i*8]))).key == 0
 						if gone {
 							free = append(free, i)
 						}
@@ -217,22 +217,22 @@ func TestMemoryTellsKeysApart(t *testing.T) {
 		for _, stride := range []int{8, 64, 4096} {
 			mem := make([]byte, 2*n*stride)
 			var m memory
-			require.False(t, m.has(unsafe.Pointer(&mem[0])))
+			require.False(t, m.has(uintptr(unsafe.Pointer(&mem[0]))))
 			for i := range n {
-				m.put(unsafe.Pointer(&mem[i*stride]))
+				m.put(uintptr(unsafe.Pointer(&mem[i*stride])))
 			}
 			for i := n / 2; i < n; i++ { // the last ones
-				require.True(t, m.has(unsafe.Pointer(&mem[i*stride])))
+				require.True(t, m.has(uintptr(unsafe.Pointer(&mem[i*stride]))))
 			}
 			wrong := 0
 			for i := range n {
-				if m.has(unsafe.Pointer(&mem[(n+i)*stride])) {
+				if m.has(uintptr(unsafe.Pointer(&mem[(n+i)*stride]))) {
 					wrong++
 				}
 			}
 			require.LessOrEqual(t, wrong, n/6+1, "of %d keys %d bytes apart", n, stride)
 			m.clear()
-			require.False(t, m.has(unsafe.Pointer(&mem[0])))
+			require.False(t, m.has(uintptr(unsafe.Pointer(&mem[0]))))
 		}
 	}
 }
@@ -242,12 +242,12 @@ func TestMemoryForgets(t *testing.T) {
 	mem := make([]byte, 10*memoryMax)
 	var m memory
 	for i := range mem {
-		m.put(unsafe.Pointer(&mem[i]))
-		require.True(t, m.has(unsafe.Pointer(&mem[max(0, i-memoryMin)])))
+		m.put(uintptr(unsafe.Pointer(&mem[i])))
+		require.True(t, m.has(uintptr(unsafe.Pointer(&mem[max(0, i-memoryMin)]))))
 	}
 	wrong := 0
 	for i := range memoryMax {
-		if m.has(unsafe.Pointer(&mem[i])) {
+		if m.has(uintptr(unsafe.Pointer(&mem[i]))) {
 			wrong++
 		}
 	}
@@ -269,7 +269,7 @@ func TestTablesSetAside(t *testing.T) {
 		takeAside(size) // of an earlier test
 		tab := make([]entry, size)
 		for i := range tab {
-			tab[i] = entry{unsafe.Pointer(&object), new(access)}
+			tab[i] = entry{uintptr(unsafe.Pointer(&object)), new(access)}
 		}
 		setAside(tab)
 		setAside(make([]entry, size)) // one of a size is enough
@@ -285,7 +285,7 @@ func TestTablesSetAside(t *testing.T) {
 		require.Equal(t, n, d.n)
 		d.clear()
 		require.Nil(t, d.tab)
-		require.Nil(t, d.probeAfterAlloc(unsafe.Pointer(&mem[0])), "nothing is left of the domain before")
+		require.Nil(t, d.probeAfterAlloc(uintptr(unsafe.Pointer(&mem[0]))), "nothing is left of the domain before")
 		d.clear()
 	}
 	var out sync.WaitGroup
@@ -307,7 +307,7 @@ func TestTablesSetAside(t *testing.T) {
 	out.Wait()
 }
 
-func (d *domain) probeAfterAlloc(key unsafe.Pointer) *access {
+func (d *domain) probeAfterAlloc(key uintptr) *access {
 	d.alloc(8 * domainMax)
 	return d.probe(key).last
 }

@@ -14,21 +14,21 @@ import (
 func (n *Node) enterPlain(d *domain, list []Access, f *Flow) (k int32) {
 	tab, mul, shift := d.tab, d.mul, d.shift
 	for k := range list {
-		key := list[k].ptr
+		key := uintptr(list[k].ptr)
 		if e := &tab[home(key, mul, shift)&uint(len(tab)-1)]; e.key == key && e.last != nil {
 			xatomic.PrefetchW2(unsafe.Pointer(e.last)) // the links will write it, and succ
 		}
 	}
 	for k = range int32(len(list)) {
 		x := &list[k]
-		key, size := x.ptr, x.sizeLo
-		if x.mode > ModeInOut || x.weak || x.sizeHi != 0 || !fits(size) || key == nil {
+		key, size := uintptr(x.ptr), x.sizeLo
+		if x.mode > ModeInOut || x.weak || x.sizeHi != 0 || !fits(size) || key == 0 {
 			return k
 		}
 		i := home(key, mul, shift)
 		e := &tab[i&uint(len(tab)-1)]
 		for e.key != key { // as in slot, which would be a call for every third key
-			if e.key == nil {
+			if e.key == 0 {
 				e = d.add(e, key, f)
 				tab, mul, shift = d.tab, d.mul, d.shift
 				break
@@ -48,7 +48,7 @@ func (n *Node) enterPlain(d *domain, list []Access, f *Flow) (k int32) {
 		a.state.Init(s)
 		a.given = false
 		a.put(k, size)
-		a.setRef(key)
+		a.setRef(x.ptr)
 		a.setSucc(last)
 		e.last = a
 	}

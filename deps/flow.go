@@ -49,6 +49,21 @@ func (f *Flow) MakeReady(n *Node) { f.ready.push(n) }
 // none. Its memory may be used for another task.
 func (f *Flow) NextFree() *Node { return f.free.pop() }
 
+// Shrink gives up memory that f has got for many nodes. f is not in use, and its lists are empty.
+func (f *Flow) Shrink() {
+	f.work, f.msgs, f.outs = shrunk(f.work), shrunk(f.msgs), shrunk(f.outs)
+	f.ready.nodes, f.free.nodes = shrunk(f.ready.nodes), shrunk(f.free.nodes)
+}
+
+// shrunk returns list, which is empty, or nil if its memory is large.
+func shrunk[E any](list []E) []E {
+	const most = 1024 // elements (guess)
+	if len(list) == 0 && cap(list) > most {
+		return nil
+	}
+	return list
+}
+
 // Empty reports whether NextReady and NextFree would both return nil.
 func (f *Flow) Empty() bool { return len(f.ready.nodes)+len(f.free.nodes) == 0 }
 
@@ -90,6 +105,7 @@ func (f *Flow) drain() {
 	for {
 		for n := len(f.work); n > 0; n = len(f.work) {
 			st := f.work[n-1]
+			f.work[n-1] = step{} // keeps nothing alive
 			f.work = f.work[:n-1]
 			f.carry(st)
 		}
@@ -195,6 +211,10 @@ func (f *Flow) atRest(n *Node) {
 		return
 	}
 	if n.refs.Add(-1) == 0 {
+		if n.rested == restsForGood {
+			n.Drop()
+			return
+		}
 		n.trim()
 		f.free.push(n)
 	}

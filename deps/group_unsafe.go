@@ -16,7 +16,7 @@ type access struct {
 	state  xatomic.Uint32
 	given  bool   // given up by Release; owned by the body
 	place  uint8  // in its group: see owner; and four bits of the size
-	sizeLo uint16 // bytes that the chain covers (extent_unsafe.go)
+	sizeLo uint16 // bytes that the chain covers (extent.go)
 }
 
 // groupLen is how many accesses have one group: those of a stencil.
@@ -118,8 +118,42 @@ func (n *Node) reserve(k int) {
 	*n.more = g
 }
 
-// trim drops memory for accesses that is too large to keep for the next task.
+// forget drops the objects of n, whose task is over: it keeps none of them alive while others still
+// pass tokens through its accesses. What an access has passed down to a child is not its object any more.
+//
+// The line of the objects is the one that its creator has written. It is at hand all the same: comes has fetched it.
+func (n *Node) forget() {
+	if n.dom == nil && n.count <= groupLen {
+		n.objs = [groupLen]unsafe.Pointer{}
+		return
+	}
+	n.forgetSlowly()
+}
+
+// forgetSlowly is forget for a node that has had children with accesses, or has many accesses itself.
+func (n *Node) forgetSlowly() {
+	for i := range n.count {
+		if a := n.at(i); a.state.Load()&hasChild == 0 {
+			a.setRef(nil)
+		}
+	}
+}
+
+// Drop cuts n's links to others. It is for a node that nothing refers to any more, and that is not
+// used again: whatever still points to it, such as a queue that it has been in, keeps n's memory and no more.
+func (n *Node) Drop() {
+	n.Unlink()
+	n.more, n.dom, n.Link = nil, nil, nil
+}
+
+// Unlink makes n, to which nothing refers, keep no other node's memory.
+func (n *Node) Unlink() { n.succs, n.objs = [groupLen]*access{}, [groupLen]unsafe.Pointer{} }
+
+// trim drops what is not to be kept for the next task: children's accesses, and memory that is too large.
 func (n *Node) trim() {
+	if n.dom != nil {
+		n.objs = [groupLen]unsafe.Pointer{}
+	}
 	if n.count > groupLen && len(*n.more)*groupLen > maxKept {
 		n.count, n.more = 0, nil
 	}

@@ -3,10 +3,7 @@
 
 package deps
 
-import (
-	"math/bits"
-	"unsafe"
-)
+import "math/bits"
 
 // A memory knows which keys were put into it lately, and takes few others for one of these. It does not keep their objects alive. It is two Bloom
 // filters with one hash function: when the newer one is full, the older one is given up for a new one, twice as large up to a limit.
@@ -23,7 +20,7 @@ const (
 
 func (m *memory) capacity() int { return len(m.now) * 64 / memoryBits }
 
-func (m *memory) put(key unsafe.Pointer) {
+func (m *memory) put(key uintptr) {
 	if m.n == m.capacity() {
 		size := min(max(memoryMin, 2*m.n), memoryMax)
 		m.now, m.before = m.before, m.now
@@ -37,7 +34,7 @@ func (m *memory) put(key unsafe.Pointer) {
 	m.now[i/64] |= 1 << (i % 64)
 }
 
-func (m *memory) has(key unsafe.Pointer) bool { return holds(m.now, key) || holds(m.before, key) }
+func (m *memory) has(key uintptr) bool { return holds(m.now, key) || holds(m.before, key) }
 
 // clear makes m forget, and keeps little memory.
 func (m *memory) clear() {
@@ -46,7 +43,7 @@ func (m *memory) clear() {
 	}
 }
 
-func holds(b []uint64, key unsafe.Pointer) bool {
+func holds(b []uint64, key uintptr) bool {
 	if len(b) == 0 {
 		return false
 	}
@@ -55,8 +52,8 @@ func holds(b []uint64, key unsafe.Pointer) bool {
 }
 
 // bitOf returns the bit of key in b, which is a power of two long.
-func bitOf(b []uint64, key unsafe.Pointer) uint64 {
-	h := uint64(uintptr(key)) * golden
+func bitOf(b []uint64, key uintptr) uint64 {
+	h := uint64(key) * golden
 	h = (h ^ h>>32) * golden
 	return h >> (58 - bits.TrailingZeros(uint(len(b))))
 }

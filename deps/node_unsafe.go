@@ -151,7 +151,7 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int32) 
 				f.Join(p, n, x)
 			}
 		}
-		e := d.slot(key, f)
+		e := d.slot(uintptr(key), f)
 		last := e.last
 		if last != nil {
 			if n.has(last) {
@@ -204,7 +204,7 @@ func (n *Node) undo(d *domain, k int32) {
 	for i := range k {
 		a := n.at(i)
 		if prev := a.succ(); prev != nil {
-			d.probe(a.ref()).last = prev
+			d.probe(uintptr(a.ref())).last = prev
 			continue
 		}
 		// A chain of its own: an access that is over, for grow to drop.
@@ -353,9 +353,9 @@ func (p *Node) domain(f *Flow) *domain {
 	if d.n == 0 && inRanges(d) == nil {
 		for i := range p.count {
 			a := p.at(i)
-			e := d.slot(a.ref(), f)
+			e := d.slot(uintptr(a.ref()), f)
 			e.last = a
-			d.setUp(e, a)
+			d.setUp(e, upper{a, a.ref()})
 		}
 	}
 	return d
@@ -448,7 +448,7 @@ func (n *Node) closeDomain(d *domain, f *Flow) {
 		e := &d.tab[i]
 		up := d.up(e)
 		switch {
-		case e.key == nil:
+		case e.key == 0:
 		case up == nil:
 			f.set(e.last, closed)
 		case up.given:
@@ -490,6 +490,7 @@ func (n *Node) Retire() bool {
 }
 
 func (n *Node) retire() bool {
+	n.forget()
 	d := n.rested + 1
 	if d == n.count+1 || n.refs.Add(-d) == 0 {
 		n.trim()
@@ -497,6 +498,25 @@ func (n *Node) retire() bool {
 	}
 	return false
 }
+
+// RetireForGood is Retire for a node that is not to be used again: it comes out of no NextFree. When nothing refers to it
+// any more, its links are cut.
+func (n *Node) RetireForGood() {
+	if n.count == 0 {
+		n.Drop()
+		return
+	}
+	n.forget()
+	d := n.rested + 1
+	n.rested = restsForGood
+	if n.refs.Add(-d) == 0 {
+		n.Drop()
+	}
+}
+
+// restsForGood is the Node.rested of a node that is retired for good. It is written before the last of refs that are
+// the caller's are given up, and read by who gives up the last of all.
+const restsForGood = -3
 
 // Accesses returns how many objects n accesses; in a domain of ranges, how many pieces of memory that
 // it uses in different ways or that have others between them. It is for the creator, before the task can start.

@@ -174,7 +174,14 @@ func (r *ranges) declare(x Access) {
 // sweep drops bytes that are over from the table when there are many entries, so that it is as large as the memory in
 // use is divided, not as what was ever named.
 func (r *ranges) sweep() {
-	if !r.last.crowded() {
+	if r.last.crowded() {
+		r.tidy()
+	}
+}
+
+// tidy drops bytes that are over from the table.
+func (r *ranges) tidy() {
+	if r.last == nil {
 		return
 	}
 	r.last.tidy(func(s *span[*record]) bool {
@@ -200,7 +207,7 @@ func (p *Node) makeRanges(d *domain, f *Flow) {
 		if e.last == nil {
 			continue
 		}
-		lo, up := uintptr(e.key), d.up(e)
+		lo, up := e.key, d.up(e)
 		if up != nil {
 			hi := lo + d.sizeOf(up, e.key)
 			if up.given {
@@ -214,7 +221,7 @@ func (p *Node) makeRanges(d *domain, f *Flow) {
 			r.tops = append(r.tops, r.sink.cover(up, lo, hi))
 			if s := up.state.Load(); s&isHeld != 0 || isHolder(s) {
 				r.holdBytes(lo, hi)
-				r.heldKeys = append(r.heldKeys, e.key)
+				r.heldKeys = append(r.heldKeys, d.ups[i].obj)
 			}
 		}
 		switch s := e.last.state.Load(); {
@@ -271,6 +278,8 @@ func (n *Node) closeRanges(d *domain, f *Flow) {
 		}
 	}
 	f.drain()
+	// A table that still has the record keeps nothing else.
+	r.tops, r.cover, r.last, r.given, r.held, r.heldKeys = nil, nil, nil, nil, nil, nil
 }
 
 // giveUp joins the ports of own, or links it behind the children's records, in [lo, hi).
@@ -374,7 +383,8 @@ func (r *ranges) mayRelease(x Access, lo, hi uintptr) (err error) {
 func (n *Node) leave(d *domain, k int32) {
 	for i := range k {
 		a := n.at(i)
-		d.probe(a.ref()).last = a.succ()
+		d.probe(uintptr(a.ref())).last = a.succ()
+		a.setRef(nil)
 	}
 }
 

@@ -46,7 +46,7 @@ func (n *Node) release(x Access, f *Flow) error {
 		return nil
 	}
 	if n.dom != nil && n.dom.n > 0 {
-		e := n.dom.probe(x.object())
+		e := n.dom.probe(uintptr(x.object()))
 		last := e.last
 		a.given, e.last = true, a
 		if last != a {
@@ -87,7 +87,7 @@ func (n *Node) near(key unsafe.Pointer, f *Flow) *access {
 // find returns n's access to the object at key; nil if it has none.
 func (n *Node) find(key unsafe.Pointer) *access {
 	if n.dom != nil && n.dom.n > 0 {
-		return n.dom.up(n.dom.probe(key))
+		return n.dom.up(n.dom.probe(uintptr(key)))
 	}
 	if n.dom != nil && inRanges(n.dom) != nil {
 		return inRanges(n.dom).find(key)

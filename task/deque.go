@@ -58,6 +58,14 @@ func (d *deque) grow(r *ring, b int64) *ring {
 	return n
 }
 
+// shrink drops the ring for a small one, if the deque is empty. Owner only. A thief that has read top and bottom
+// before may find the small ring and nothing in it; but what it is after has been taken, so its CAS of top fails.
+func (d *deque) shrink() {
+	if len(d.buf.Load().cells) > ringMin && d.empty() {
+		d.init(ringMin)
+	}
+}
+
 // pop takes the newest task; nil if there is none. Owner only.
 func (d *deque) pop() *Task {
 	b := d.bottom.Load() - 1

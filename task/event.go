@@ -22,22 +22,27 @@ import (
 // Besides the body, any goroutine may call Hold while an event of t is pending;
 // it panics when there is none, since the task may be over then.
 func (t *Task) Hold() func(error) {
-	if t.run.rt.watch != nil {
+	if t.run != nil && t.run.rt.watch != nil {
 		return t.HoldFor(nil)
 	}
 	return t.hold()
 }
 
+// errNoEvent is what Hold panics with where nothing keeps the task alive.
+const errNoEvent = "task: Hold from outside the body of a task that has no pending event"
+
 func (t *Task) hold() func(error) {
+	if t.run == nil {
+		panic(errNoEvent)
+	}
 	s := t.run.rt.here()
 	if s != nil && s.cur == t || getg() == 0 {
-		t.used |= usedEvent
 		t.holds.Add(1)
 	} else {
 		for {
 			n := t.holds.Load()
 			if n&^(bodyOver|startHeld) == 0 {
-				panic("task: Hold from outside the body of a task that has no pending event")
+				panic(errNoEvent)
 			}
 			if t.holds.CompareAndSwap(n, n+1) {
 				break
@@ -51,9 +56,10 @@ func (t *Task) hold() func(error) {
 	return h.release
 }
 
-// hold is one event.
+// hold is one event. Who ends it is the last to use t by it: t may be over then, and its memory another
+// task's, while the function of the event is kept for as long as the program likes, and called again.
 type hold struct {
-	t    *Task
+	t    *Task // nil when the event has ended; read by who ends it only
 	done xatomic.Bool
 }
 
@@ -62,6 +68,7 @@ func (h *hold) release(err error) {
 		return
 	}
 	t := h.t
+	h.t = nil
 	t.lintEvent()
 	if err != nil {
 		t.run.fail(t.wrap(err, nil, nil))
@@ -108,8 +115,7 @@ func (h *hold) release(err error) {
 			rt.readyBy(t, id)
 		}
 	}
-	for f.NextFree() != nil { // left to the garbage collector
-	}
+	rt.recycle(f)
 	hide()
 	flows.Put(f)
 	show()

@@ -105,13 +105,21 @@ func (rt *Runtime) deepDone(t *Task, s *slot, f *deps.Flow) *Task {
 			t.Finish(f)
 		}
 		t.ends()
+		rt.loopOver(t, s)
 	}
 	p, r := t.parent, t.run
-	if t.used == 0 { // else it is never free
+	if t.used == 0 {
 		t.clear()
-		if t.Retire() && s != nil {
+		if !t.Retire() {
+			// It comes out of a Flow.
+		} else if s != nil {
 			s.keep(t)
+		} else {
+			rt.keepOff(t)
 		}
+	} else {
+		t.clearForGood()
+		t.RetireForGood()
 	}
 	if p == nil {
 		r.end()

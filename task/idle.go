@@ -67,6 +67,9 @@ func (i *idle) wake() {
 func (s *slot) hunt() (t *Task, closed bool) {
 	rt := s.rt
 	i := &rt.idle
+	if s.looks != rt.pool.looks.Load() {
+		s.shrink()
+	}
 	if !s.hunting && 2*i.hunting.Load() < int32(len(rt.slots.all)) {
 		s.hunting = true
 		i.hunting.Add(1) // H1
@@ -239,5 +242,15 @@ func (i *idle) close() {
 	i.mu.Unlock()
 	for _, s := range l {
 		s.sema.wake()
+	}
+}
+
+// shrink has the parked slots give up what they have too much of. Who is in the list uses nothing of its own,
+// until it has come off.
+func (i *idle) shrink() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, s := range i.list {
+		s.shrink()
 	}
 }

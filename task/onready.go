@@ -30,7 +30,6 @@ func (t *Task) addMore(a *Attrs) {
 	if a.OnReady != nil {
 		t.rare().onReady = a.OnReady
 		t.flags |= flagOnReady
-		t.used |= usedEvent // whoever ends an event knows t
 	}
 }
 

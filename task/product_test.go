@@ -439,8 +439,9 @@ func (l *lifetime) helperTask() *Task { return l.main.run.rt.here().cur }
 
 // block blocks and is unblocked as the case says.
 func (l *lifetime) block(t *Task) {
+	r := t.run // t may be over before the goroutine looks
 	blockedOrOver := func() {
-		until(func() bool { return t.block.Load() == blocked || t.run.stopped.Load() })
+		until(func() bool { return t.block.Load() == blocked || r.stopped.Load() })
 	}
 	switch l.blocked {
 	case "no":

@@ -50,7 +50,8 @@ type part struct {
 	task  *Task // nil for a joint
 	round int64
 	given *given // what Release has given up; nil until it is called
-	_     [8]byte
+	gone  bool   // the task is over for good, and its memory perhaps another's
+	_     [7]byte
 }
 
 const (
@@ -263,11 +264,8 @@ func (s *slot) runOver(t *Task, f *deps.Flow) *Task {
 		}
 	}
 	if last {
-		if s != nil && t.used == 0 {
-			t.Tag, t.id = 0, 0
-			t.clear()
-			s.keep(t)
-		}
+		p.gone = true
+		loop.run.rt.partOver(t, s)
 		return loop
 	}
 	// From here on p's task is not ours, unless this makes it so.
@@ -313,7 +311,9 @@ func (r *replay) arrive(k int32, f *deps.Flow) {
 // again makes t what it was before p's run, for the next one.
 func (r *replay) again(p *part, t *Task, s *slot) {
 	if t.used&usedBlock != 0 {
+		old := t
 		t = p.renew(t)
+		old.clearForGood()
 	}
 	if rt := t.run.rt; rt.ev != nil {
 		rt.again(s, t, p.round)
@@ -353,6 +353,35 @@ func (p *part) renew(t *Task) *Task {
 	}
 	p.task = c
 	return c
+}
+
+// loopOver takes back the tasks of the recorded loop that t has been, if it has been one, that are not gone yet: those
+// of a loop with a condition, or of one that was cut short.
+func (rt *Runtime) loopOver(t *Task, s *slot) {
+	if t.more == nil || t.more.replay == nil {
+		return
+	}
+	r := t.more.replay
+	for i := range r.tasks {
+		if p := &r.parts[i]; !p.gone {
+			rt.partOver(p.task, s)
+		}
+	}
+}
+
+// partOver takes back t, a recorded task that is over for good.
+func (rt *Runtime) partOver(t *Task, s *slot) {
+	t.Tag, t.id = 0, 0
+	if t.used != 0 {
+		t.clearForGood()
+		return
+	}
+	t.clear()
+	if s != nil {
+		s.keep(t)
+	} else {
+		rt.keepOff(t)
+	}
 }
 
 // cutShort sees to it, when the run has failed, that parts do not run any more: those that wait are over for

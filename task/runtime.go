@@ -85,6 +85,7 @@ func build(cfg Config, tune tuning) (*Runtime, error) {
 	}
 	rt := &Runtime{cfg: cfg, huntRounds: tune.huntRounds}
 	rt.window.init(rt)
+	rt.pool.init(rt)
 	rt.holders.init(cfg.Workers)
 	for id := range cfg.Workers {
 		s := &slot{rt: rt, id: id, sema: newSleeper()}
@@ -147,6 +148,7 @@ func (rt *Runtime) Close() error {
 	if rt.lint != nil {
 		rt.lint.close()
 	}
+	rt.pool.close()
 	err := rt.spares.close()
 	rt.unobserve()
 	return err

@@ -20,9 +20,9 @@ func TestTaskSize(t *testing.T) {
 	require.GreaterOrEqual(t, unsafe.Offsetof(x.count), uintptr(2*line))
 }
 
-// Go's allocator does not align what is smaller (slab).
+// Tasks fill whole cache lines (fresh).
 func TestTasksAreAligned(t *testing.T) {
-	s := &slot{rt: new(Runtime)}
+	s := &slot{rt: new(Runtime)} // whose pool is empty
 	for range 3 {
 		s.refill()
 		for _, x := range s.free {

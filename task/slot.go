@@ -34,6 +34,7 @@ type slot struct {
 	rng     rand.PCG
 	hunting bool    // counted in rt.idle.hunting
 	polling bool    // the holder is in functions of Poll
+	looks   uint32  // rt.pool.looks when the slot was shrunk last
 	ev      *events // nil if the slot is not recorded
 
 	_     pad
@@ -46,12 +47,13 @@ type slot struct {
 // batch is how many free tasks move between a slot and the runtime at once (guess).
 const batch = 64
 
-// slab is how many tasks are allocated together. They must be more than 32 KiB: what is smaller, and has pointers, begins 8 bytes behind a
-// cache line, since Go's allocator puts a word in front (TestTasksAreAligned).
-const slab = 2 * batch
+// fresh is how many tasks a slot allocates when it has none. Each is by itself, so that one that is in use keeps no other
+// from the collector. They fill cache lines: 320 bytes is a size of Go's allocator, and what has up to 512 bytes has no
+// header (TestTasksAreAligned).
+const fresh = 2 * batch
 
-// freeMax is how many free tasks a slot has at most. With more than a slab, a creator whose tasks end on other slots does not take back what it has just given away.
-const freeMax = slab + batch
+// freeMax is how many free tasks a slot has at most. With more than fresh, a creator whose tasks end on other slots does not take back what it has just given away.
+const freeMax = fresh + batch
 
 // overMax is how many children that are over a slot keeps back from their
 // parent's counter. They are told anyway before the slot runs anything else than
@@ -293,10 +295,17 @@ func (s *slot) refill() {
 	if s.free = s.rt.pool.get(s.free); len(s.free) > 0 {
 		return
 	}
-	mem := make([]Task, slab)
-	for i := range mem {
-		s.free = append(s.free, &mem[i])
+	for range fresh {
+		s.free = append(s.free, new(Task))
 	}
+}
+
+// shrink gives up memory that the slot has got for many tasks. It is for the holder, or for who has the slot in
+// the list of parked ones and its lock.
+func (s *slot) shrink() {
+	s.looks = s.rt.pool.looks.Load()
+	s.deque.shrink()
+	s.flow.Shrink()
 }
 
 // spill gives a batch of free tasks, the coldest, to the runtime.

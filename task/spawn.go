@@ -160,6 +160,16 @@ func (s *slot) keep(c *Task) {
 	}
 }
 
+// keepOff is slot.keep for a caller without a slot.
+func (rt *Runtime) keepOff(c *Task) { rt.pool.put([]*Task{c}) }
+
+// recycle is slot.recycle for a caller without a slot.
+func (rt *Runtime) recycle(f *deps.Flow) {
+	for n := f.NextFree(); n != nil; n = f.NextFree() {
+		rt.keepOff(fromNode(n))
+	}
+}
+
 // takeBack is keep for a task that ended elsewhere, most likely. It is not the next one to be used, and until then its lines are here.
 func (s *slot) takeBack(c *Task) {
 	prefetch(c)
@@ -169,9 +179,10 @@ func (s *slot) takeBack(c *Task) {
 	}
 }
 
-// clear makes c, which is over, what newTask expects.
+// clear makes c, which is over, what newTask expects. Nothing of the user's is left in it, nor a way to
+// other tasks: what still points to c, such as a deque in which it has been, keeps c's memory and no more.
 func (c *Task) clear() {
-	c.fn = nil
+	c.fn, c.run, c.parent = nil, nil, nil
 	if c.flags&flagRare != 0 {
 		c.label, c.pc, c.priority, c.cost, c.final, c.und = "", 0, 0, 0, false, nil
 		if c.more != nil {
@@ -185,6 +196,11 @@ func (c *Task) clear() {
 	}
 	c.holds.Init(0)
 	c.block.Init(blockNone) // an early Unblock may have left its token
+}
+
+// clearForGood is clear for a task whose memory is not used again: somebody may call Unblock at this moment.
+func (c *Task) clearForGood() {
+	c.fn, c.run, c.parent, c.label, c.und, c.more = nil, nil, nil, "", nil, nil
 }
 
 // undeferred is how the creator of an undeferred task learns that its body is over.

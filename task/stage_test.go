@@ -46,6 +46,7 @@ import (
 // An ACCESS is in(x), out(x), inout(x), concurrent(x), commutative(x), the reductions sum(x) and max(x), or with weak before it; x is a word, or several with
 // commas between for an access each. Words are objects; x[2:5] is a range of an array x, and x{0:4} an object in it. The creator of tasks without a dot is the main task, main.
 type stage struct {
+	under   atomic.Pointer[run] // nil until a body has run
 	t       testing.TB
 	rt      *Runtime
 	gate    gateKind
@@ -245,6 +246,7 @@ func (s *stage) body(a *actor) func(*Task) error {
 	return func(t *Task) error {
 		s.n.check(s.stateOf(a) == actorCreated, "%s runs twice", a.name)
 		a.task.Store(t)
+		s.under.Store(t.run)
 		if s.gate == gateBlock {
 			a.wake = t.Unblock
 		}
@@ -309,8 +311,8 @@ func (s *stage) quiet() {
 
 // failed reports whether the run has ended early, which no script does: nothing is exact from then on.
 func (s *stage) failed() bool {
-	main := s.actor("main").task.Load()
-	return main != nil && main.run.stopped.Load()
+	r := s.under.Load()
+	return r != nil && r.stopped.Load()
 }
 
 // atRest reports whether all slots are parked and have no work.

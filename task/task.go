@@ -53,7 +53,7 @@ type Task struct {
 	flags    uint8
 	phase    uint8 // what the last child does when count is armed
 	unlooked uint8 // spawns since the window was looked at
-	used     uint8 // not zero: somebody may hold a late reference, so do not reuse the memory
+	used     uint8 // not zero: do not reuse the memory
 
 	// By flagRare.
 	pc     uintptr // spawn site, if traced
@@ -79,8 +79,8 @@ const (
 
 // Bits of Task.used.
 const (
-	usedEvent = 1 << iota // who ends an event, or waits for the run, knows the task
-	usedBlock             // somebody may unblock it
+	usedMain  = 1 << iota // a main task: its memory has not come from a slot
+	usedBlock             // somebody may unblock it, however late
 )
 
 // Values of Task.phase.
@@ -149,10 +149,18 @@ func (t *Task) rare() *more {
 // Context returns the context of the run: it is cancelled when the run's own
 // context is, or when a task fails, with that error as the cause.
 // Any goroutine may call it while the task is not over.
-func (t *Task) Context() context.Context { return t.run.ctx }
+func (t *Task) Context() context.Context { return t.running("Context").ctx }
 
 // Runtime returns the runtime that runs the task. Any goroutine may call it.
-func (t *Task) Runtime() *Runtime { return t.run.rt }
+func (t *Task) Runtime() *Runtime { return t.running("Runtime").rt }
+
+// running returns t's run. It panics if t is over.
+func (t *Task) running(op string) *run {
+	if t.run == nil {
+		panic("task: " + op + " on a task that is over")
+	}
+	return t.run
+}
 
 // Label returns the label of the task. Any goroutine may call it while the task
 // is not over.

@@ -112,6 +112,10 @@ func (t *Task) Wait() error {
 	if over != nil {
 		over()
 	}
+	if t.MaySweep() {
+		t.Sweep(&t.slot.flow)
+		t.slot.recycle()
+	}
 	t.lintWaited()
 	return t.run.cause()
 }
@@ -213,6 +217,7 @@ func (t *Task) prepare() {
 func (t *Task) unprepare() {
 	if !xatomic.Driven() { // else what a task waits on is new in each order, as in the last one
 		hide()
+		t.parker.word = nil
 		parkers.Put(t.parker)
 		show()
 	}

@@ -288,7 +288,7 @@ func (t *Task) gaveEarly(a deps.Access) {
 // HoldFor is [Task.Hold] for an event that says what it is: what is printed, by its String method if it has one, where the watchdog
 // lists what a task waits for. It must be safe to print by any goroutine at any time.
 func (t *Task) HoldFor(what any) func(error) {
-	release := t.hold()
+	release := t.hold() // t is not over before release is called
 	if t.run.rt.watch == nil {
 		return release
 	}

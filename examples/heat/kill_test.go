@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 			os.Exit(smallBareRun())
 		}
 		dieInTheMiddle()
-		os.Exit(command(context.Background(), strings.Fields(line), os.Stdout, os.Stderr))
+		os.Exit(steady(context.Background(), strings.Fields(line)))
 	}
 	os.Exit(watched(func() int { return leaktest.Main(m) }))
 }

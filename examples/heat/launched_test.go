@@ -42,9 +42,13 @@ func dieInTheMiddle() {
 
 // launched runs the program as ranks in processes of their own; a part for each line.
 func launched(t *testing.T, ranks int, env []string, lines ...string) (status int, stdout, stderr string) {
+	return launchedFor(t, time.Minute, ranks, env, lines...)
+}
+
+func launchedFor(t *testing.T, limit time.Duration, ranks int, env []string, lines ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	spec := job.Spec{Stdout: &out, Stderr: &errs, Timeout: time.Minute, Grace: 10 * time.Second}
+	spec := job.Spec{Stdout: &out, Stderr: &errs, Timeout: limit, Grace: 10 * time.Second}
 	for _, line := range lines {
 		// The race detector has a process wait for a second at its exit.
 		spec.Parts = append(spec.Parts, job.Part{Ranks: ranks, Program: os.Args[0],

@@ -3,8 +3,6 @@
 
 package deps
 
-import "unsafe"
-
 // An access knows how many bytes the variables have that its chain of objects names, as far as that is
 // not known to be over: the largest of them. It is of no use until a range is named in the domain, and then
 // says what the chain covers. It fits beside access.given and place, so that it costs no memory; objects of bigSize bytes and
@@ -83,17 +81,17 @@ func (d *domain) remember(x Access) {
 		old := d.big
 		d.big = map[uintptr]uintptr{key: old[key]}
 		for i := range d.tab {
-			if n, ok := old[uintptr(d.tab[i].key)]; ok {
-				d.big[uintptr(d.tab[i].key)] = n
+			if n, ok := old[d.tab[i].key]; ok {
+				d.big[d.tab[i].key] = n
 			}
 		}
 	}
 }
 
 // sizeOf returns how many bytes the chain covers that ends with a.
-func (d *domain) sizeOf(a *access, key unsafe.Pointer) uintptr {
+func (d *domain) sizeOf(a *access, key uintptr) uintptr {
 	if n := a.small(); n < bigSize {
 		return uintptr(n)
 	}
-	return d.big[uintptr(key)]
+	return d.big[key]
 }

@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/examples/heat/internal/conf"
+	"weft/internal/soak"
+)
+
+// soakEnv makes a process of heat fail if what it keeps grows with its steps. Its value is the time between two samples.
+const soakEnv = "HEAT_TEST_SOAK"
+
+// steady is command for a process that is watched, if soakEnv is set.
+func steady(ctx context.Context, words []string) int {
+	every, err := time.ParseDuration(os.Getenv(soakEnv))
+	if err != nil {
+		return command(ctx, words, os.Stdout, os.Stderr)
+	}
+	stop := soak.Every(every)
+	status := command(ctx, words, os.Stdout, os.Stderr)
+	if grown := stop().Growth(); grown != "" {
+		fmt.Fprintf(os.Stderr, "rank %q grows: %s\n", os.Getenv("WEFT_RANK"), grown)
+		return exitFailed
+	}
+	return status
+}
+
+// alone runs the program in a process of its own, since what the tests of this one do is recorded.
+func alone(t *testing.T, env, line string) {
+	t.Helper()
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), env, childEnv+"="+line)
+	out, err := child.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+// What heat keeps does not depend on how many steps it makes: with ranks as goroutines and as processes, in each variant.
+func TestSoakSteps(t *testing.T) {
+	every := soakEnv + "=" + (time.Duration(soak.Long(2, 50)) * time.Millisecond).String()
+	for _, variant := range conf.Variants {
+		steps := soak.Long(4000, 100_000)
+		if variant == conf.MPI {
+			steps *= 4 // they are as quick as that
+		}
+		line := fmt.Sprintf("-variant %s -r 96 -c 96 -R 32 -C 32 -wins 1 -timesteps %d -nam-freq 0 -no-warmup", variant, steps)
+		t.Run(variant+"/goroutines", func(t *testing.T) {
+			newTestDir(t)
+			alone(t, every, line+" -ranks 3 -workers 2")
+		})
+		for _, fabric := range []string{"shm", "tcp"} {
+			t.Run(variant+"/"+fabric, func(t *testing.T) {
+				if soak.Long(0, 1) == 0 {
+					line = fmt.Sprintf("%s -timesteps %d", line, steps/8) // words that come later count
+				}
+				newTestDir(t)
+				status, _, stderr := launchedFor(t, 20*time.Minute, 2, []string{"WEFT_FABRIC=" + fabric, every}, line+" -workers 1")
+				require.Zero(t, status, stderr)
+			})
+		}
+	}
+}
+
+// Runs with snapshots, one after the other, leave nothing in the store but what the last one has.
+func TestSoakStore(t *testing.T) {
+	newTestDir(t)
+	runs := soak.Long(6, 100)
+	var early, late int64
+	for i := range runs {
+		alone(t, soakEnv+"=", "-size 64 -bs 32 -ranks 2 -workers 2 -timesteps 20 -nam-freq 10 -no-warmup")
+		if late = bytesUnder(t, os.Getenv("WEFT_NAM_DIR")); i == runs/2 {
+			early = late
+		}
+	}
+	require.LessOrEqual(t, late, early, "bytes of the store")
+}
+
+func bytesUnder(t *testing.T, dir string) (n int64) {
+	require.NoError(t, filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			n += info.Size()
+		}
+		return err
+	}))
+	return n
+}

@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package soak is for tests that ask whether what a program keeps is a function of what is live: while it
+// runs, they take samples of its live heap, its goroutines and its open descriptors, and compare the
+// second half of the run with the first.
+//
+//	stop := soak.Every(20 * time.Millisecond)
+//	… a program whose live state is constant …
+//	require.Empty(t, stop().Growth())
+//
+// What depends on how long a test runs is asked for by the flag -soak (see [Long]); without it the same
+// tests run for a second or less.
+package soak
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"time"
+)
+
+var long = flag.Bool("soak", false, "run the tests of growth for minutes instead of moments")
+
+// Long returns how long a test is to run: all of it with the flag -soak, else a part.
+func Long(part, all int) int {
+	if *long {
+		return all
+	}
+	return part
+}
+
+// Sample is what a process has at one moment.
+type Sample struct {
+	Heap       uint64 // bytes that the collector has found reachable
+	Goroutines int
+	Files      int // descriptors; zero where nobody says
+}
+
+// Take collects the garbage and takes a sample.
+func Take() Sample {
+	runtime.GC()
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	s := Sample{Heap: live[0].Value.Uint64(), Goroutines: runtime.NumGoroutine()}
+	if fds, err := os.ReadDir("/proc/self/fd"); err == nil {
+		s.Files = len(fds)
+	}
+	return s
+}
+
+// Series is samples of one run, in their order.
+type Series []Sample
+
+// Every takes a sample now and then, on a goroutine of its own, until stop is called. It counts itself in no sample.
+func Every(d time.Duration) (stop func() Series) {
+	quit, over := make(chan struct{}), make(chan struct{})
+	var list Series
+	go func() {
+		defer close(over)
+		for {
+			s := Take()
+			s.Goroutines--
+			list = append(list, s)
+			select {
+			case <-quit:
+				return
+			case <-time.After(d):
+			}
+		}
+	}()
+	return func() Series {
+		close(quit)
+		<-over
+		return list
+	}
+}
+
+// What a run may have more of in its last quarter than in its second. Live state changes from moment to moment,
+// by messages under way and tasks in the window; a leak of a few hundred bytes for each step of a long run is far above that.
+const (
+	moreHeap       = 2 << 20
+	moreGoroutines = 16
+	moreFiles      = 8
+)
+
+// Growth says what has grown from the second quarter of the samples to the last; "" if nothing has, or
+// if the run was too short to tell.
+func (l Series) Growth() string {
+	n := len(l)
+	if n < 8 {
+		return ""
+	}
+	early, late := l[n/4:n/2], l[n-n/4:]
+	var grown []string
+	look := func(what string, more int, of func(Sample) int) {
+		if a, b := middle(early, of), middle(late, of); b > a+a/4+more {
+			grown = append(grown, fmt.Sprintf("%s: %d, then %d", what, a, b))
+		}
+	}
+	look("bytes of live heap", moreHeap, func(s Sample) int { return int(s.Heap) })
+	look("goroutines", moreGoroutines, func(s Sample) int { return s.Goroutines })
+	look("descriptors", moreFiles, func(s Sample) int { return s.Files })
+	return strings.Join(grown, "; ")
+}
+
+// middle returns the median.
+func middle(l []Sample, of func(Sample) int) int {
+	v := make([]int, len(l))
+	for i, s := range l {
+		v[i] = of(s)
+	}
+	slices.Sort(v)
+	return v[len(v)/2]
+}

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/deps"
+	"weft/internal/soak"
+)
+
+// One runtime runs the same program again and again: many creators, whose children all wait behind one gate.
+func TestSoakRuns(t *testing.T) {
+	watchLong(t)
+	creators, children := 32, soak.Long(700, 4000)
+	rt := New(Config{Workers: 2})
+	defer rt.Close()
+	var l soak.Series
+	for range soak.Long(16, 100) {
+		var gate, out int
+		require.NoError(t, rt.Run(t.Context(), func(t *Task) error {
+			started := make(chan struct{}, creators)
+			open := t.opener(&gate)
+			for range creators {
+				t.Spawn(func(t *Task) error {
+					for range children {
+						t.Spawn(func(*Task) error { return nil }, deps.In(&gate), deps.Concurrent(&out))
+					}
+					started <- struct{}{}
+					return nil
+				}, deps.In(&gate).Weak(), deps.Concurrent(&out).Weak())
+			}
+			t.Blocking(func() {
+				for range creators {
+					<-started
+				}
+			})
+			open(nil)
+			return nil
+		}))
+		l = append(l, soak.Take())
+	}
+	require.Empty(t, l.Growth())
+}
+
+// opener spawns a task that keeps gate until open is called.
+func (t *Task) opener(gate *int) (open func(error)) {
+	made := make(chan func(error), 1)
+	t.Spawn(func(t *Task) error { made <- t.Hold(); return nil }, deps.Out(gate))
+	t.Blocking(func() { open = <-made })
+	return open
+}
+
+// A main task that never waits makes tasks for ever, each with objects of its own, and each of a different kind.
+func TestSoakSpawns(t *testing.T) {
+	watchLong(t)
+	tasks := soak.Long(30_000, 1_000_000)
+	for _, cfg := range []Config{{}, {Window: 1 << 16}, {Window: -1}} {
+		cfg.Workers = 2
+		rt := New(cfg)
+		var l soak.Series
+		require.NoError(t, rt.Run(t.Context(), func(t *Task) error {
+			var done sync.WaitGroup // the window counts neither those that wait for events nor those that block
+			for i := range tasks {
+				if i%256 == 0 {
+					t.Blocking(done.Wait)
+				}
+				x := make([]byte, 1<<10)
+				done.Add(1)
+				switch i % 4 {
+				case 0:
+					t.Spawn(func(*Task) error { x[0]++; done.Done(); return nil }, deps.InOut(&x[0]), deps.InOut(&x[512]))
+				case 1:
+					t.Spawn(func(t *Task) error {
+						end := t.Hold()
+						go func() { x[0]++; end(nil); done.Done() }()
+						return nil
+					}, deps.InOut(&x[0]))
+				case 2:
+					t.Spawn(func(t *Task) error {
+						go t.Unblock()
+						defer done.Done()
+						return t.Block()
+					}, deps.InOut(&x[0]))
+				case 3:
+					t.Spawn(func(t *Task) error {
+						t.Spawn(func(*Task) error { x[0]++; done.Done(); return nil }, deps.InOut(&x[0]))
+						return nil
+					}, deps.InOut(&x[0]).Weak())
+				}
+				if i%(tasks/16) == 0 {
+					l = append(l, soak.Take())
+				}
+			}
+			return nil
+		}))
+		require.NoError(t, rt.Close())
+		require.Empty(t, l.Growth(), "window %d", cfg.Window)
+	}
+}
+
+// watchLong is watch for a test that may run for minutes.
+func watchLong(t *testing.T) {
+	if soak.Long(0, 1) == 0 {
+		watch(t)
+	}
+}
+
+// What a runtime has needed once, and needs no more, it gives back: tasks, queues and tables.
+func TestSoakBurst(t *testing.T) {
+	watch(t)
+	const burst = 200_000
+	rt := New(Config{Workers: 2, Window: -1})
+	defer rt.Close()
+	objects := make([]int64, burst)
+	before := soak.Take()
+	require.NoError(t, rt.Run(t.Context(), func(task *Task) error {
+		var gate int
+		open := task.opener(&gate)
+		for i := range objects {
+			task.Spawn(func(*Task) error { return nil }, deps.In(&gate), deps.InOut(&objects[i]))
+		}
+		require.Greater(t, soak.Take().Heap, before.Heap+burst*320, "all live at once")
+		open(nil)
+		return task.Wait()
+	}))
+	// The timer ends at any time, and never where nothing is to be dropped.
+	for p := &rt.pool; ; runtime.Gosched() {
+		p.mu.Lock()
+		armed := p.armed
+		p.mu.Unlock()
+		if !armed {
+			break
+		}
+		p.look()
+	}
+	require.Less(t, soak.Take().Heap, before.Heap+poolKept*400)
+}
