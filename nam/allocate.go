@@ -36,8 +36,8 @@ func (s *Store) Allocate(c *comm.Comm, size, unit int, opts ...Option) (*Win, er
 		err = fmt.Errorf("%w: displacement unit of %d bytes; legal are 1 to %d", ErrSize, unit, math.MaxInt32)
 	case set.structure == RawAndFlat && c.Rank() != 0 && size > 0:
 		err = fmt.Errorf("%w: %d bytes on rank %d; in a %v window only rank 0 may pass a size above 0", ErrSize, size, c.Rank(), RawAndFlat)
-	case bool(set.readOnly):
-		err = fmt.Errorf("%w: ReadOnly is for Attach", ErrInfo)
+	case bool(set.readOnly), bool(set.unsynced):
+		err = fmt.Errorf("%w: ReadOnly and Unsynced are for Attach", ErrInfo)
 	}
 	if err := agree(c, "allocate", string(set.name), err); err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func (a *allocating) run() (*Win, error) {
 	}
 
 	// Map before it is ready: from then on it has a user as long as any rank lives.
-	a.handle, err = a.s.st.AttachID(id, false)
+	a.handle, err = a.s.st.AttachID(id, false, false)
 	if err == nil && bool(a.set.prefault) {
 		if r := a.c.Rank(); a.set.structure != RawAndFlat || root {
 			a.prefault = startPrefault(a.handle, r)

@@ -16,12 +16,15 @@ import (
 // window volatile. Fences of an attached window order its operations as always, but do not move Epochs, which counts
 // what the makers completed.
 //
-// Options: ReadOnly, or FromInfo with psnam_window_connect. Errors, on all ranks alike: ErrName, ErrAccess, ErrInfo,
-// ErrCorrupt, ErrClosed.
+// Options: ReadOnly, Unsynced, or FromInfo with psnam_window_connect. Errors, on all ranks alike: ErrName, ErrAccess, ErrInfo,
+// ErrCorrupt, also ErrLost if part of the memory is not there, ErrUnsynced, ErrClosed.
 func (s *Store) Attach(c *comm.Comm, name string, opts ...Option) (*Win, error) {
 	set, err := newSettings(opts)
-	if err == nil && *set != (settings{readOnly: set.readOnly}) {
-		err = fmt.Errorf("%w: Attach takes ReadOnly and nothing else: the window is what it was made to be", ErrInfo)
+	if err == nil && *set != (settings{readOnly: set.readOnly, unsynced: set.unsynced}) {
+		err = fmt.Errorf("%w: Attach takes ReadOnly and Unsynced and nothing else: the window is what it was made to be", ErrInfo)
+	}
+	if err == nil && bool(set.unsynced) && !bool(set.readOnly) {
+		err = fmt.Errorf("%w: Unsynced is for reading only: add ReadOnly, or take the window as it is with Accept", ErrInfo)
 	}
 	if err := agree(c, "attach", name, err); err != nil {
 		return nil, err
@@ -32,8 +35,10 @@ func (s *Store) Attach(c *comm.Comm, name string, opts ...Option) (*Win, error) 
 	var h *store.Handle
 	var id store.ID
 	if c.Rank() == 0 {
-		if h, err = s.st.Attach(name, bool(set.readOnly)); err == nil {
+		if h, err = s.st.Attach(name, bool(set.readOnly), bool(set.unsynced)); err == nil {
 			id = h.Record().ID
+		} else {
+			err = s.hint(err, name)
 		}
 	}
 	if err := agree(c, "attach", name, err); err != nil {
@@ -46,7 +51,7 @@ func (s *Store) Attach(c *comm.Comm, name string, opts ...Option) (*Win, error) 
 		return nil, fail("attach", name, err)
 	}
 	if c.Rank() != 0 {
-		h, err = s.st.AttachID(id, bool(set.readOnly))
+		h, err = s.st.AttachID(id, bool(set.readOnly), bool(set.unsynced))
 	}
 	if aerr := agree(c, "attach", name, err); aerr != nil {
 		if h != nil {

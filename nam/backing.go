@@ -70,23 +70,31 @@ func (b *backing) Put(rank, off int, src comm.Buffer) error {
 	if err := b.writing(rank); err != nil {
 		return err
 	}
-	src.StreamToBytes(b.mem[rank][off:])
-	return nil
+	return b.lost(b.h.Guard(func() { src.StreamToBytes(b.mem[rank][off:]) }))
 }
 
 func (b *backing) Get(rank, off int, dst comm.Buffer) error {
-	dst.CopyFromBytes(b.mem[rank][off:], 0)
-	return nil
+	return b.h.Guard(func() { dst.CopyFromBytes(b.mem[rank][off:], 0) })
 }
 
 func (b *backing) Accumulate(rank, off int, src comm.Buffer, op comm.Op) error {
 	if err := b.writing(rank); err != nil {
 		return err
 	}
-	var err error
+	var err, gerr error
 	n := src.Bytes()
-	lerr := b.h.Exclusive(rank, off, n, func() { err = rma.Apply(b.mem[rank][off:off+n], src, op) })
-	return errors.Join(lerr, err)
+	lerr := b.h.Exclusive(rank, off, n, func() {
+		gerr = b.h.Guard(func() { err = rma.Apply(b.mem[rank][off:off+n], src, op) })
+	})
+	return errors.Join(lerr, b.lost(gerr), err)
+}
+
+// lost stops the count of epochs if what was to be written is not there any more: this epoch is not complete.
+func (b *backing) lost(err error) error {
+	if err != nil {
+		b.h.Break()
+	}
+	return err
 }
 
 // Flush: what was copied is in the mapping and needs nothing more, unless the epoch has to be on the disk.
@@ -119,24 +127,28 @@ func (b *backing) Closed(done func(error)) {
 	case !b.counts:
 		done(nil)
 	case b.h.Broken():
-		done(fmt.Errorf("%w: an epoch could not be forced to the disk", ErrLost))
+		done(fmt.Errorf("%w: part of an epoch is not there, or could not be forced to the disk", ErrLost))
 	case b.flusher == nil:
-		b.h.Raise(b.fences)
-		b.durable()
-		done(nil)
+		done(b.raise())
 	default:
-		b.flusher.do(func() {
-			b.h.Raise(b.fences)
-			err := b.h.SyncEpochs()
-			if err != nil {
-				b.h.Break()
-				err = fmt.Errorf("%w: force the epoch count to the disk: %w", ErrLost, err)
-			} else {
-				b.durable()
-			}
-			done(err)
-		})
+		b.flusher.do(func() { done(b.raise()) })
 	}
+}
+
+// raise counts the fence at hand.
+func (b *backing) raise() error {
+	err := b.h.Raise(b.fences)
+	if err == nil && b.flusher != nil {
+		if serr := b.h.SyncEpochs(); serr != nil {
+			err = fmt.Errorf("%w: force the epoch count to the disk: %w", ErrLost, serr)
+		}
+	}
+	if err != nil {
+		b.h.Break()
+		return err
+	}
+	b.durable()
+	return nil
 }
 
 func (b *backing) Free() error {

@@ -40,6 +40,8 @@
 //
 //   - When a fence completes at any rank of the group that made the window, Epochs covers it already, for every process.
 //   - What Epochs covers is in the mapping and hence survives the death of all processes; with SyncEpoch, on the disk.
+//   - After the machine has stopped, a window whose data may be missing says so: ErrUnsynced.
+//   - What has files and no record is kept, unless it was removed, or never complete.
 //   - All space of a window is reserved before Allocate returns.
 //   - A collective call fails on all ranks or on none, and a failed one leaves nothing behind.
 //

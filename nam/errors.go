@@ -30,8 +30,13 @@ var (
 	// ErrInfo, which is rma's: an unknown psnam key or value, an option that does not belong here, or ranks that differ in what must be
 	// the same on all.
 	ErrInfo = rma.ErrInfo
-	// ErrLost: the memory can no longer be made durable; the epoch count stands still. The window is lost for writing.
-	ErrLost = errors.New("network-attached memory is lost")
+	// ErrLost: part of the memory is not there any more (its file was cut, replaced or removed, or its disk has failed), or it
+	// can no longer be made durable. The epoch count stands still: the window is lost for writing. Where it is found when a window
+	// is attached to, the error is ErrCorrupt as well.
+	ErrLost = store.ErrLost
+	// ErrUnsynced: the machine has stopped while the window was in use, before it was on the disk, so its count of epochs may be there
+	// and their data not. Stat tells how many epochs it can vouch for; see Unsynced.
+	ErrUnsynced = store.ErrUnsynced
 )
 
 // NoPeer stands in Error.Peer for "not applicable".
@@ -72,8 +77,8 @@ func fail(op, name string, err error) error {
 var ErrStore = errors.New("different stores")
 
 // kinds numbers the errors that travel between ranks. 0 is no error; the last entry stands for all others.
-var kinds = []error{nil, ErrExist, ErrName, ErrNoSpace, ErrAccess, ErrCorrupt, ErrVersion, ErrBusy, ErrClosed, ErrUnsupported, ErrSize,
-	ErrInfo, ErrLost, errOther}
+var kinds = []error{nil, ErrExist, ErrName, ErrNoSpace, ErrAccess, store.ErrGone, ErrCorrupt, ErrVersion, ErrBusy, ErrClosed, ErrUnsupported,
+	ErrSize, ErrInfo, ErrLost, ErrUnsynced, errOther}
 
 var errOther = errors.New("failure on another rank")
 

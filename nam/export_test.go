@@ -5,3 +5,6 @@ package nam
 
 // SetStep has f called at each step of the store's protocols.
 func SetStep(cfg *Config, f func(string)) { cfg.step = f }
+
+// SetBoot makes the store believe that this is another run of the machine.
+func SetBoot(cfg *Config, name string) { cfg.boot = name }

@@ -22,6 +22,7 @@ const (
 	KeyMode          = "weft_nam_mode"        // octal permission bits
 	KeyPrefault      = "weft_nam_prefault"    // true, false
 	KeyReadOnly      = "weft_nam_read_only"   // true, false; for Attach
+	KeyUnsynced      = "weft_nam_unsynced"    // true, false; for Attach
 )
 
 const (
@@ -68,6 +69,10 @@ var parsers = map[string]func(v string) (Option, error){
 		b, err := parseBool(KeyReadOnly, v)
 		return ReadOnly(b), err
 	},
+	KeyUnsynced: func(v string) (Option, error) {
+		b, err := parseBool(KeyUnsynced, v)
+		return Unsynced(b), err
+	},
 }
 
 func parseBool(key, v string) (bool, error) {
@@ -105,4 +110,4 @@ func (o infoOption) apply(s *settings) error {
 }
 
 var knownKeys = []string{KeyManifestation, KeyConsistency, KeyStructure, KeyWindowName, KeyWindowConnect, KeySync, KeyMode, KeyPrefault,
-	KeyReadOnly}
+	KeyReadOnly, KeyUnsynced}

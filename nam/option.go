@@ -39,7 +39,7 @@ const (
 type Sync uint8
 
 const (
-	SyncProcess Sync = 1 + iota // what was put survives the death of every process: the default
+	SyncProcess Sync = 1 + iota // what was put survives the death of every process, and after Free that of the machine: the default
 	SyncEpoch                   // and of the machine: a fence forces the epoch to the disk before it completes
 )
 
@@ -58,7 +58,11 @@ type Prefault bool
 // ReadOnly attaches a window for Get only.
 type ReadOnly bool
 
-// Option of Allocate and Attach: Manifestation, Consistency, Structure, Sync, Name, Mode, Prefault, ReadOnly, and
+// Unsynced attaches, together with ReadOnly, also a window that the stop of the machine has left unsynced, instead of
+// ErrUnsynced. Its Epochs are those that it can vouch for.
+type Unsynced bool
+
+// Option of Allocate and Attach: Manifestation, Consistency, Structure, Sync, Name, Mode, Prefault, ReadOnly, Unsynced, and
 // FromInfo for their string forms. Of several of a kind the last counts.
 type Option interface{ apply(*settings) error }
 
@@ -72,6 +76,7 @@ type settings struct {
 	mode          Mode
 	prefault      Prefault
 	readOnly      ReadOnly
+	unsynced      Unsynced
 }
 
 func newSettings(opts []Option) (*settings, error) {
@@ -202,5 +207,10 @@ func (p Prefault) apply(s *settings) error {
 
 func (r ReadOnly) apply(s *settings) error {
 	s.readOnly = r
+	return nil
+}
+
+func (u Unsynced) apply(s *settings) error {
+	s.unsynced = u
 	return nil
 }

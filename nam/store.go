@@ -6,8 +6,11 @@ package nam
 import (
 	"fmt"
 	"io/fs"
+	"log/slog"
+	"os"
 	"time"
 
+	"weft/comm"
 	"weft/nam/internal/store"
 )
 
@@ -20,8 +23,27 @@ type Config struct {
 	LockWait time.Duration
 	// MustExist makes Open fail with fs.ErrNotExist where there is no store, instead of making one.
 	MustExist bool
+	// ReadOnly opens a store for looking and for Attach with ReadOnly, and changes nothing in it. A store that this process
+	// cannot write is opened so without being asked. It must exist.
+	ReadOnly bool
+	// Logger is told what is wrong with the store and what was done about it: damage that was mended, windows that
+	// are set aside, a store that cannot be written. nil: standard error, from rank 0 of a launched job.
+	Logger *slog.Logger
 
 	step func(string) // tests end the process here
+	boot string       // tests: stands for the name of the machine's present run, 16 bytes
+}
+
+func (c *Config) internal(dir string) store.Config {
+	k := store.Config{Capacity: uint64(c.Capacity), LockWait: c.LockWait, MustExist: c.MustExist, ReadOnly: c.ReadOnly, Step: c.step}
+	copy(k.Boot[:], c.boot)
+	switch rank, _, launched, _ := comm.Launched(); {
+	case c.Logger != nil:
+		k.Notice = func(text string) { c.Logger.Warn(text, "store", dir) }
+	case !launched || rank == 0: // all ranks find the same
+		k.Notice = func(text string) { fmt.Fprintln(os.Stderr, "nam:", text) }
+	}
+	return k
 }
 
 // Store is an open store of network-attached memory: the manager, embedded in this process. Any goroutine may call any
@@ -32,18 +54,19 @@ type Store struct {
 
 // Open opens the store in dir, or makes it. An empty dir is DefaultDir, which is refused (ErrAccess) if $WEFT_NAM_DIR does not
 // name it and another user has made it or may write it. It reclaims what dead processes left: windows
-// that were being made or removed, and volatile ones. Errors: ErrAccess, ErrCorrupt, ErrVersion, ErrBusy, ErrNoSpace.
+// that were being made or removed, and volatile ones. Files without a record are set aside: see SetAside. A store that
+// cannot be written is opened for reading only: see ReadOnly. Errors: ErrAccess, ErrCorrupt, ErrVersion, ErrBusy, ErrNoSpace.
 func Open(dir string, cfg Config) (*Store, error) {
 	if dir == "" {
 		dir = DefaultDir()
-		if err := checkDefaultDir(!cfg.MustExist); err != nil {
+		if err := checkDefaultDir(!cfg.MustExist && !cfg.ReadOnly); err != nil {
 			return nil, fail("open", dir, err)
 		}
 	}
 	if cfg.Capacity < 0 {
 		return nil, fail("open", dir, fmt.Errorf("%w: capacity %d; it must be 0 (no limit) or more", ErrSize, cfg.Capacity))
 	}
-	st, err := store.Open(dir, store.Config{Capacity: uint64(cfg.Capacity), LockWait: cfg.LockWait, MustExist: cfg.MustExist, Step: cfg.step})
+	st, err := store.Open(dir, cfg.internal(dir))
 	if err != nil {
 		return nil, fail("open", dir, err)
 	}
@@ -52,6 +75,9 @@ func Open(dir string, cfg Config) (*Store, error) {
 
 // Dir is the absolute path of the store's directory.
 func (s *Store) Dir() string { return s.st.Dir() }
+
+// ReadOnly says why the store is open for reading only; nil: it can be written.
+func (s *Store) ReadOnly() error { return s.st.ReadOnly() }
 
 // Close closes the store. Windows that are still in use go on working until they are freed.
 func (s *Store) Close() error {
@@ -72,19 +98,21 @@ type RegionInfo struct {
 type Allocation struct {
 	Name        string       `json:"name"`
 	ID          string       `json:"id"`    // of its files
-	State       string       `json:"state"` // creating, ready, deleting
+	State       string       `json:"state"` // creating, ready, deleting; unsynced, damaged; set aside
 	Structure   Structure    `json:"structure"`
 	Consistency Consistency  `json:"consistency"`
 	Sync        Sync         `json:"sync"`
 	Bytes       int64        `json:"bytes"`     // sum of the regions
 	Footprint   int64        `json:"footprint"` // what it takes of the capacity
 	Epochs      uint64       `json:"epochs"`    // completed fences of the group that made it
+	Vouched     uint64       `json:"vouched"`   // those of them that are certainly there: fewer only if it is unsynced
 	Mode        fs.FileMode  `json:"mode"`
 	UID         int          `json:"uid"`
 	GID         int          `json:"gid"`
 	Created     time.Time    `json:"created"`
-	Creator     string       `json:"creator"` // program, process and host
-	Regions     []RegionInfo `json:"regions"` // by rank of the group that made it
+	Creator     string       `json:"creator"`           // program, process and host
+	Regions     []RegionInfo `json:"regions"`           // by rank of the group that made it
+	Problem     string       `json:"problem,omitempty"` // why it cannot be used, if it is damaged; why it cannot be restored, if it is set aside
 }
 
 // MarshalText gives the string forms in JSON.
@@ -96,8 +124,14 @@ func (s Sync) MarshalText() ([]byte, error)          { return []byte(s.String())
 func describe(e store.Entry) *Allocation {
 	a := &Allocation{
 		Name: e.Name, ID: e.ID.String(), State: e.State.String(), Structure: Structure(e.Structure), Consistency: Persistent,
-		Sync: SyncProcess, Bytes: int64(e.Bytes()), Footprint: int64(e.Footprint()), Epochs: e.Epochs, Mode: e.Mode,
+		Sync: SyncProcess, Bytes: int64(e.Bytes()), Footprint: int64(e.Footprint()), Epochs: e.Epochs, Vouched: e.Vouched, Mode: e.Mode,
 		UID: int(e.UID), GID: int(e.GID), Created: e.Created, Creator: e.Creator,
+	}
+	switch {
+	case e.Problem != nil:
+		a.State, a.Problem = "damaged", e.Problem.Error()
+	case e.Unsynced:
+		a.State = "unsynced"
 	}
 	if e.Volatile {
 		a.Consistency = Volatile
@@ -128,7 +162,7 @@ func (s *Store) List() ([]*Allocation, error) {
 func (s *Store) Stat(name string) (*Allocation, error) {
 	e, err := s.st.Stat(name)
 	if err != nil {
-		return nil, fail("stat", name, err)
+		return nil, fail("stat", name, s.hint(err, name))
 	}
 	return describe(e), nil
 }
@@ -137,7 +171,7 @@ func (s *Store) Stat(name string) (*Allocation, error) {
 // ErrAccess, ErrBusy if it is being made.
 func (s *Store) Remove(name string) error {
 	if err := s.st.Remove(name); err != nil {
-		return fail("remove", name, err)
+		return fail("remove", name, s.hint(err, name))
 	}
 	return nil
 }

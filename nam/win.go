@@ -71,7 +71,15 @@ func (w *Win) Region(rank int) (size, unit int) { return w.Size(rank), w.Unit(ra
 // SyncEpoch one of the machine. When a fence completes on any rank, it is counted already.
 //
 // The usual pattern (fence, puts, fence for each snapshot) completes snapshot i, from 0, with fence 2i+2.
-func (w *Win) Epochs() uint64 { return w.b.h.Epochs() }
+//
+// Of a window that was attached to with Unsynced it is what the window can vouch for, and 0 if the memory is lost.
+func (w *Win) Epochs() uint64 {
+	n, err := w.b.h.Epochs()
+	if err != nil {
+		return 0 // and whoever reads or writes is told
+	}
+	return n
+}
 
 // Info returns what is in effect: rma's keys and those of this package.
 func (w *Win) Info() comm.Info {
@@ -93,6 +101,9 @@ func (w *Win) Info() comm.Info {
 	info.Set(KeyMode, strconv.FormatUint(uint64(w.rec.Mode), 8))
 	if w.b.h.ReadOnly() {
 		info.Set(KeyReadOnly, "true")
+	}
+	if w.b.h.Unsynced() {
+		info.Set(KeyUnsynced, "true")
 	}
 	return info
 }
@@ -156,6 +167,7 @@ func (w *Win) checkChange(set *settings) error {
 		{KeyMode, set.mode == 0 || fs.FileMode(set.mode) == w.rec.Mode},
 		{KeyWindowName, set.name == "" || string(set.name) == w.rec.Name},
 		{KeyReadOnly, !bool(set.readOnly) || w.b.h.ReadOnly()},
+		{KeyUnsynced, !bool(set.unsynced) || w.b.h.Unsynced()},
 	} {
 		if !f.same {
 			return fmt.Errorf("%w: %s cannot be changed any more; only %s can", ErrInfo, f.key, KeyConsistency)
@@ -165,7 +177,7 @@ func (w *Win) checkChange(set *settings) error {
 }
 
 // Free ends the window on all ranks, after the outstanding fences. A persistent window's memory and name stay in the
-// store; a volatile one's name goes with this call, and its memory when the last program that is attached frees it or
+// store, and when its last user in this process has freed it, what it wrote is on the disk; a volatile one's name goes with this call, and its memory when the last program that is attached frees it or
 // dies. Collective. When a run ends or is aborted, its windows are freed without being asked, as rma.Win.Free says.
 func (w *Win) Free() error {
 	err := w.Win.Free()

@@ -118,7 +118,7 @@ func TestUsage(t *testing.T) {
 		want string
 	}{
 		{[]string{"frobnicate"}, `unknown command "frobnicate" for "weft"; legal are info, lint, nam, run`},
-		{[]string{"nam", "frobnicate"}, "legal are ls, rm, stat"},
+		{[]string{"nam", "frobnicate"}, "legal are accept, drop, ls, repair, restore, rm, stat"},
 		{[]string{"nam", "ls", "x"}, "takes no arguments, not 1"},
 		{[]string{"nam", "rm"}, "takes the names of one or more windows"},
 		{[]string{"nam", "stat"}, "takes the names of one or more windows"},

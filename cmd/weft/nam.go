@@ -28,11 +28,16 @@ func newNam() *cobra.Command {
 	f := &namFlags{}
 	cmd := &cobra.Command{
 		Use:   "nam",
-		Short: "List, describe and remove windows of network-attached memory",
-		Long: `nam lists, describes and removes the windows in a store of network-attached memory.
+		Short: "List, describe, remove and restore windows of network-attached memory",
+		Long: `nam lists, describes, removes and restores the windows in a store of network-attached memory.
 
 A store is a directory. Without -C it is $WEFT_NAM_DIR or, if that is not set, weft/nam in the user's cache
-directory, which is also what weft programs use. The commands may be used while programs run.`,
+directory, which is also what weft programs use. The commands may be used while programs run. In a store that cannot be
+written, ls and stat work.
+
+A window is described twice, in the store's database and in its own file. Files that the database does not know
+are set aside: ls shows them, restore brings them back, drop removes them. If the database itself is lost or
+damaged, repair makes a new one.`,
 		Args: legalCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -42,23 +47,27 @@ directory, which is also what weft programs use. The commands may be used while 
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the windows",
-		Long: `ls lists the windows of the store, by name.
+		Long: `ls lists the windows of the store, by name, and then those that are set aside.
 
-  NAME       what programs attach with
-  STATE      ready; creating or deleting while a program does that, or until it has died
+  NAME       what programs attach with; of what is set aside, the id, if the name is not known
+  STATE      ready; creating or deleting while a program does that, or until it has died;
+             unsynced: the machine has stopped before it was on the disk (see accept);
+             damaged: part of it is missing; set aside: the database does not know it
   STRUCTURE  how the regions are laid out
   KEPT       persistent, or volatile: goes with the program that uses it
   RANKS      regions, one for each rank of the program that made it (1 if raw)
   SIZE       of all regions together
-  EPOCHS     fences that the makers have completed
+  EPOCHS     fences that the makers have completed; "2 of 8" if it can vouch for 2 of 8
   CREATED    when
   BY         program, process and host`,
 		Args: arguments(cobra.NoArgs, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.list(cmd.OutOrStdout()) },
 	}
 	stat := &cobra.Command{
-		Use:     "stat NAME...",
-		Short:   "Describe windows with all their regions",
+		Use:   "stat NAME...",
+		Short: "Describe windows with all their regions",
+		Long: `stat describes windows, also those that are set aside, which may be named by their id as well.
+What is wrong with a window stands in the line "problem".`,
 		Example: "  weft nam stat heat\n  weft nam stat --json heat | jq '.[0].epochs'",
 		Args:    arguments(cobra.MinimumNArgs(1), "the names of one or more windows"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.stat(cmd.OutOrStdout(), args) },
@@ -75,7 +84,7 @@ frees it or ends. What was removed cannot be brought back.`,
 		Args: arguments(cobra.MinimumNArgs(1), "the names of one or more windows"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.remove(cmd.OutOrStdout(), args) },
 	}
-	cmd.AddCommand(ls, stat, rm)
+	cmd.AddCommand(ls, stat, rm, f.restoreCommand(), f.dropCommand(), f.acceptCommand(), f.repairCommand())
 	return cmd
 }
 
@@ -97,7 +106,7 @@ func (f *namFlags) list(out io.Writer) error {
 		return err
 	}
 	defer s.Close()
-	all, err := s.List()
+	all, err := everything(s)
 	if err != nil {
 		return err
 	}
@@ -111,8 +120,12 @@ func (f *namFlags) list(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tSTATE\tSTRUCTURE\tKEPT\tRANKS\tSIZE\tEPOCHS\tCREATED\tBY")
 	for _, a := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%d\t%s\t%s\n", a.Name, a.State, short(a.Structure), short(a.Consistency), len(a.Regions),
-			size(a.Bytes), a.Epochs, a.Created.Format(time.DateTime), a.Creator)
+		if a.Structure == 0 { // its header says no more
+			fmt.Fprintf(w, "%s\t%s\t?\t?\t?\t%s\t%s\t%s\t?\n", nameOf(a), a.State, size(a.Footprint), epochs(a), a.Created.Format(time.DateTime))
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", nameOf(a), a.State, short(a.Structure), short(a.Consistency), len(a.Regions),
+			size(a.Bytes), epochs(a), a.Created.Format(time.DateTime), a.Creator)
 	}
 	return w.Flush()
 }
@@ -125,13 +138,25 @@ func (f *namFlags) stat(out io.Writer, names []string) error {
 	defer s.Close()
 	var found []*nam.Allocation
 	var errs []error
+	asides, err := s.SetAside()
+	if err != nil {
+		return err
+	}
 	for _, name := range names {
 		a, err := s.Stat(name)
-		if err != nil {
-			errs = append(errs, f.explain(s, err))
+		if err == nil {
+			found = append(found, a)
 			continue
 		}
-		found = append(found, a)
+		known := false
+		for _, a := range asides {
+			if a.ID == name || a.Name == name {
+				found, known = append(found, a), true
+			}
+		}
+		if !known {
+			errs = append(errs, f.explain(s, err))
+		}
 	}
 	if f.json {
 		if found == nil {
@@ -166,6 +191,32 @@ func (f *namFlags) remove(out io.Writer, names []string) error {
 	return errors.Join(errs...)
 }
 
+// everything is all windows of the store, those that are set aside last.
+func everything(s *nam.Store) ([]*nam.Allocation, error) {
+	all, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	asides, err := s.SetAside()
+	return append(all, asides...), err
+}
+
+// nameOf is what a window can be named by.
+func nameOf(a *nam.Allocation) string {
+	if a.Name == "" {
+		return a.ID
+	}
+	return a.Name
+}
+
+// epochs says how many there are, and how many of them the window can vouch for.
+func epochs(a *nam.Allocation) string {
+	if a.Vouched < a.Epochs {
+		return fmt.Sprintf("%d of %d", a.Vouched, a.Epochs)
+	}
+	return fmt.Sprint(a.Epochs)
+}
+
 // explain adds to an unknown name which ones are known.
 func (f *namFlags) explain(s *nam.Store, err error) error {
 	if !errors.Is(err, nam.ErrName) {
@@ -178,7 +229,7 @@ func (f *namFlags) explain(s *nam.Store, err error) error {
 	const limit = 8
 	var names []string
 	for _, a := range all {
-		if a.State == "ready" {
+		if a.State != "creating" && a.State != "deleting" {
 			names = append(names, a.Name)
 		}
 	}
@@ -193,15 +244,31 @@ func (f *namFlags) explain(s *nam.Store, err error) error {
 
 func printAllocation(out io.Writer, a *nam.Allocation) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if a.Structure == 0 { // set aside, and its header says no more
+		fmt.Fprintf(w, "id\t%s\nstate\t%s\nsize\t%s (%d bytes) with its headers\nepochs\t%s\nchanged\t%s\n", a.ID, a.State, size(a.Footprint), a.Footprint,
+			epochs(a), a.Created.Format(time.RFC3339))
+		if a.Problem != "" {
+			fmt.Fprintf(w, "problem\t%s\n", a.Problem)
+		}
+		return w.Flush()
+	}
+	problem := "none"
+	switch {
+	case a.Problem != "":
+		problem = a.Problem
+	case a.State == "unsynced":
+		problem = fmt.Sprintf("the machine has stopped before it was on the disk: it can vouch for %s epochs (weft nam accept)", epochs(a))
+	}
 	for _, row := range [][2]string{
 		{"name", a.Name},
 		{"id", a.ID},
 		{"state", a.State},
+		{"problem", problem},
 		{"structure", a.Structure.String()},
 		{"consistency", a.Consistency.String()},
 		{"sync", a.Sync.String()},
 		{"size", fmt.Sprintf("%s (%d bytes; %d of the capacity)", size(a.Bytes), a.Bytes, a.Footprint)},
-		{"epochs", fmt.Sprint(a.Epochs)},
+		{"epochs", epochs(a)},
 		{"access", fmt.Sprintf("%v, user %d, group %d", a.Mode, a.UID, a.GID)},
 		{"created", a.Created.Format(time.RFC3339)},
 		{"by", a.Creator},

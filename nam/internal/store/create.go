@@ -35,7 +35,7 @@ func (s *Store) Create(req Request) (*Creation, error) {
 	err = s.update(func(tx *txn) error {
 		if cur, err := tx.byName(rec.Name); err == nil {
 			// The name may belong to what a dead process left.
-			if _, err := s.reclaimLocked(tx, cur); err != nil {
+			if _, err := s.reclaimLocked(tx, cur); err != nil && !errors.Is(err, ErrAccess) {
 				return err
 			}
 			if cur, err = tx.byName(rec.Name); err == nil {
@@ -125,15 +125,26 @@ func (s *Store) grantLocked(tx *txn, need uint64) error {
 		for _, r := range all {
 			used += r.Footprint()
 		}
+		strays, err := s.asides(tx)
+		if err != nil {
+			return err
+		}
+		for _, one := range strays {
+			used += one.bytes
+		}
 		if used <= s.cfg.Capacity && need <= s.cfg.Capacity-used {
 			return nil
 		}
 		if attempt > 0 {
-			return fmt.Errorf("%w: %d bytes asked for, %d of the store's capacity of %d are in use by %d windows",
-				ErrNoSpace, need, used, s.cfg.Capacity, len(all))
+			text := ""
+			if len(strays) > 0 {
+				text = fmt.Sprintf(" and %d that are set aside", len(strays))
+			}
+			return fmt.Errorf("%w: %d bytes asked for, %d of the store's capacity of %d are in use by %d windows%s",
+				ErrNoSpace, need, used, s.cfg.Capacity, len(all), text)
 		}
 		for _, r := range all {
-			if _, err := s.reclaimLocked(tx, r); err != nil {
+			if _, err := s.reclaimLocked(tx, r); err != nil && !errors.Is(err, ErrAccess) {
 				return err
 			}
 		}
@@ -156,24 +167,30 @@ func (c *Creation) Reserve(i int) error { return c.s.Reserve(c.rec, i) }
 // Reserve is Creation.Reserve for a process that is not the creator but helps it, when each rank reserves its own file.
 // Preconditions: the creator has called Create, and calls Commit or Abort only after this returns.
 func (s *Store) Reserve(rec *Record, i int) error {
-	f, err := os.OpenFile(s.path(rec.Files[i].ID), os.O_RDWR, 0)
+	f, err := s.openSegment(rec, i, os.O_RDWR)
 	if err != nil {
-		return accessError(err)
+		return err
 	}
 	defer f.Close()
-	if err := reserve(f, fileSize(rec.Files[i].Bytes)); err != nil {
+	file := rec.Files[i]
+	if err := reserve(f, fileSize(file.Bytes)); err != nil {
 		return err
 	}
 	s.step("create:reserved")
-	head := make([]byte, headerSize)
-	// Volatile until it is complete: the last user of an attempt that fails cleans up.
-	fillHeader(head, rec.Files[i].ID, rec.Files[i].Bytes, headVolatile)
-	if _, err := f.WriteAt(head, 0); err != nil {
-		return spaceError(err, "write a header")
+	if i == 0 && behind(rec.encodedLen()) > 0 {
+		// The record comes before the header: whoever dies in between leaves a file that says so.
+		if _, err := f.WriteAt([]byte(headerMaking), 0); err != nil {
+			return spaceError(err, "write a header")
+		}
+		s.step("create:making")
 	}
-	s.step("create:header")
-	if err := f.Sync(); err != nil {
-		return spaceError(err, "sync a file")
+	// Volatile until it is complete: the last user of an attempt that fails cleans up.
+	h := &header{flags: headVolatile, id: file.ID, data: file.Bytes, first: rec.ID, index: uint32(i)}
+	if !rec.SyncEpoch {
+		h.boot = s.boot // somebody is about to write
+	}
+	if err := s.writeHeader(f, h, rec); err != nil {
+		return err
 	}
 	s.step("create:synced")
 	return nil

@@ -11,8 +11,12 @@
 //	    └────── its creator died or failed: reclaimed ──────────────────────▲
 //	             ready and volatile, and its last user died: reclaimed ─────┘
 //
+// An allocation without a record is removed only if its header says that it was never complete, or was removed; else it
+// is set aside, until Restore or Drop.
+//
 // Invariants:
 //
+//   - The header of an allocation's first file says all that its record says; only a committed one is not flagged volatile.
 //   - Directory changes (files of an allocation, its record) happen only while the exclusive store lock is held.
 //   - Whoever has an allocation mapped holds a shared flock on its first file. The kernel drops that lock when the
 //     process dies, so "can I lock it exclusively?" is the question whether anybody alive uses it.
@@ -27,5 +31,5 @@
 //	      DIR/alloc/*.seg    flock: shared by users; exclusive only tried, never waited for
 //
 // All methods may be called concurrently. Methods that touch metadata block on the disk and at most
-// Config.LockWait for other processes. Region, Epochs and Raise never block.
+// Config.LockWait for other processes. Region, Epochs and Raise never block. Release may wait for the disk.
 package store

@@ -22,7 +22,18 @@ var (
 	ErrClosed      = errors.New("store is closed")
 	ErrSize        = errors.New("illegal size")
 	ErrUnsupported = errors.New("not supported here")
+	ErrLost        = errors.New("network-attached memory is lost")
+	ErrUnsynced    = errors.New("the machine has stopped before the window was on the disk")
 )
+
+// ErrGone is ErrLost for a file that is not there, is too short, or is none, which ErrCorrupt
+// covers as well: the store's files are damaged, and with them the memory is lost.
+var ErrGone error = goneError{}
+
+type goneError struct{}
+
+func (goneError) Error() string        { return ErrLost.Error() }
+func (goneError) Is(target error) bool { return target == ErrLost || target == ErrCorrupt }
 
 // spaceError recognises a full disk in the error of an action.
 func spaceError(err error, action string) error {

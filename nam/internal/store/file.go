@@ -5,6 +5,7 @@ package store
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -26,45 +27,111 @@ func parseFileName(name string) (id ID, ok bool) {
 	return id, err == nil && id.String() == digits
 }
 
-// withHeader maps the header of an allocation's first file for the duration of fn.
-// Preconditions: the store lock is held, so the file is not removed meanwhile.
-func (s *Store) withHeader(rec *Record, readOnly bool, fn func(head []byte)) error {
-	flags := os.O_RDWR
-	if readOnly {
-		flags = os.O_RDONLY
+// openFile opens a file that another process may have replaced by anything: it follows no link,
+// waits for nobody at the other end of a pipe, and refuses what is not a regular file.
+func openFile(path string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(path, flags|openSafely, 0)
+	if notRegular(err) {
+		return nil, fmt.Errorf("%w: %s is not a regular file: %w", ErrGone, path, err)
 	}
-	f, err := os.OpenFile(s.path(rec.ID), flags, 0)
 	if err != nil {
-		return accessError(err)
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%w: %s is not a regular file (%v)", ErrGone, path, st.Mode())
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// openSegment opens file i of an allocation. Errors: ErrGone, ErrAccess.
+func (s *Store) openSegment(rec *Record, i, flags int) (*os.File, error) {
+	f, err := openFile(s.path(rec.Files[i].ID), flags)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %q has lost its file %v", ErrGone, rec.Name, rec.Files[i].ID)
+	}
+	if err != nil {
+		return nil, accessError(err)
+	}
+	return f, nil
+}
+
+// checkSegment reads the header of an open file of an allocation and holds it against the record.
+// Errors: ErrGone, ErrCorrupt, ErrVersion.
+func checkSegment(f *os.File, rec *Record, i int) (*header, error) {
+	file := rec.Files[i]
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if want := fileSize(file.Bytes); uint64(st.Size()) < want {
+		return nil, fmt.Errorf("%w: %q: file %v has %d bytes, its record says %d", ErrGone, rec.Name, file.ID, st.Size(), want)
+	}
+	h, err := readHeader(f)
+	if errors.Is(err, errIncomplete) {
+		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%q: file %v: %w", rec.Name, file.ID, err)
+	}
+	if h.id != file.ID || h.data != file.Bytes || h.layout > 1 && h.first != rec.ID {
+		return nil, fmt.Errorf("%w: %q: the header of file %v describes another file", ErrCorrupt, rec.Name, file.ID)
+	}
+	return h, nil
+}
+
+// header reads the header of an allocation's first file. Preconditions: the store lock is held, so
+// the file is not removed meanwhile.
+func (s *Store) header(rec *Record) (*header, error) {
+	f, err := s.openSegment(rec, 0, os.O_RDONLY)
+	if err != nil {
+		return nil, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
+	return checkSegment(f, rec, 0)
+}
+
+// setFlags sets and clears bits in the header, and forces it to the disk if it clears any: what is
+// flagged too long is looked at, and would be removed if its record were lost. Preconditions: the exclusive
+// store lock is held, which keeps other changes of volatile and doomed away.
+func (s *Store) setFlags(rec *Record, set, clear uint32) error {
+	f, err := s.openSegment(rec, 0, os.O_RDWR)
 	if err != nil {
 		return err
 	}
-	if st.Size() < headerSize {
-		return fmt.Errorf("%w: %q: file %v has %d bytes and no header", ErrCorrupt, rec.Name, rec.ID, st.Size())
+	defer f.Close()
+	if h, err := checkSegment(f, rec, 0); err != nil {
+		return err
+	} else if h.layout == 1 {
+		return fmt.Errorf("%w: %q: file %v has layout 1", ErrVersion, rec.Name, rec.ID)
 	}
-	m, err := mapFile(f, headerSize, readOnly)
+	m, err := mapFile(f, headerSize, false)
 	if err != nil {
 		return err
 	}
 	defer unmapFile(m)
-	if err := checkHeader(m, rec.Files[0]); err != nil {
-		return err
-	}
-	fn(m)
-	return nil
+	return guard([][]byte{m}, func() error {
+		changeFlags(m, set, clear)
+		if clear == 0 {
+			return nil
+		}
+		return syncRange(m, 0, headerSize)
+	})
 }
 
-// setFlags sets and clears bits in the header. Preconditions: the exclusive store lock is held, which keeps other
-// changes of volatile and doomed away.
-func (s *Store) setFlags(rec *Record, set, clear uint32) error {
-	return s.withHeader(rec, false, func(head []byte) {
-		w := flagsWord(head)
-		w.Or(set)
-		w.And(^clear)
-	})
+// changeFlags sets and clears bits of a mapped header.
+func changeFlags(m []byte, set, clear uint32) {
+	for w := flagsWord(m); ; {
+		old := w.Load()
+		f, _ := unpackFlags(old)
+		if w.CompareAndSwap(old, packFlags(f&headFlags&^clear|set)) {
+			return
+		}
+	}
 }
 
 // checkAccess compares the mode with this user, as for a file.

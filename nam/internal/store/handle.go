@@ -25,13 +25,19 @@ type Handle struct {
 	files []*os.File // the first holds the shared flock that says "in use"
 	maps  [][]byte
 
+	layout    int    // of the files; 1 only in a store that cannot be written
+	unsynced  bool   // the machine has stopped before the window was on the disk, and nobody has accepted that
+	vouched   uint64 // epochs that are on the disk all the same, if unsynced
+	rawEpochs uint64 // as counted when it was mapped
+
 	refs int        // guarded by s.mu
 	rmw  sync.Mutex // read-modify-write on the memory by this process; see Exclusive
 }
 
-// Attach maps a ready window by name.
-func (s *Store) Attach(name string, readOnly bool) (*Handle, error) {
-	return s.attach(readOnly, func(tx *txn) (*Record, error) {
+// Attach maps a ready window by name. ErrUnsynced: the machine has stopped before it was on the disk;
+// with anyway it is mapped, for reading only.
+func (s *Store) Attach(name string, readOnly, anyway bool) (*Handle, error) {
+	return s.attach(readOnly, anyway, func(tx *txn) (*Record, error) {
 		rec, err := tx.byName(name)
 		if err == nil && rec.State != Ready {
 			err = fmt.Errorf("%w: %q is still %v", ErrName, name, rec.State)
@@ -41,8 +47,8 @@ func (s *Store) Attach(name string, readOnly bool) (*Handle, error) {
 }
 
 // AttachID maps an allocation that its creator is still making, or a ready one.
-func (s *Store) AttachID(id ID, readOnly bool) (*Handle, error) {
-	return s.attach(readOnly, func(tx *txn) (*Record, error) {
+func (s *Store) AttachID(id ID, readOnly, anyway bool) (*Handle, error) {
+	return s.attach(readOnly, anyway, func(tx *txn) (*Record, error) {
 		rec, err := tx.byID(id)
 		if err == nil && rec.State == Deleting {
 			err = fmt.Errorf("%w: %q was removed", ErrName, rec.Name)
@@ -51,7 +57,10 @@ func (s *Store) AttachID(id ID, readOnly bool) (*Handle, error) {
 	})
 }
 
-func (s *Store) attach(readOnly bool, find func(*txn) (*Record, error)) (*Handle, error) {
+func (s *Store) attach(readOnly, anyway bool, find func(*txn) (*Record, error)) (*Handle, error) {
+	if s.readOnly != nil && !readOnly {
+		return nil, fmt.Errorf("%w: the store is open for reading only (%w), and so are its windows", ErrAccess, s.readOnly)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var h *Handle
@@ -71,10 +80,15 @@ func (s *Store) attach(readOnly bool, find func(*txn) (*Record, error)) (*Handle
 			}
 		}
 		key := handleKey{rec.ID, readOnly}
-		if h = s.handles[key]; h != nil {
-			return nil
+		if h = s.handles[key]; h == nil {
+			h, err = s.mapRecord(rec, key)
 		}
-		h, err = s.mapRecord(rec, key)
+		if err == nil && h.unsynced && !(anyway && readOnly) {
+			err = unsyncedError(h.rec, h.rawEpochs, h.vouched)
+			if h.refs == 0 {
+				h.unmap()
+			}
+		}
 		return err
 	})
 	if err != nil {
@@ -97,12 +111,9 @@ func (s *Store) mapRecord(rec *Record, key handleKey) (_ *Handle, err error) {
 		flags = os.O_RDONLY
 	}
 	for i, file := range rec.Files {
-		f, err := os.OpenFile(s.path(file.ID), flags, 0)
-		if errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("%w: %q has lost its file %v", ErrCorrupt, rec.Name, file.ID)
-		}
+		f, err := s.openSegment(rec, i, flags)
 		if err != nil {
-			return nil, accessError(err)
+			return nil, err
 		}
 		h.files = append(h.files, f)
 		if i == 0 {
@@ -110,23 +121,38 @@ func (s *Store) mapRecord(rec *Record, key handleKey) (_ *Handle, err error) {
 				return nil, errors.Join(fmt.Errorf("%w: %q: its file is locked", ErrBusy, rec.Name), err)
 			}
 		}
-		// A mapping beyond the end of the file is a SIGBUS later: look now.
-		size := fileSize(file.Bytes)
-		if st, err := f.Stat(); err != nil {
+		// A mapping beyond the end of the file would fault later: look now.
+		head, err := checkSegment(f, rec, i)
+		if err != nil {
 			return nil, err
-		} else if uint64(st.Size()) < size {
-			return nil, fmt.Errorf("%w: %q: file %v has %d bytes, its record says %d", ErrCorrupt, rec.Name, file.ID, st.Size(), size)
 		}
-		m, err := mapFile(f, size, key.readOnly)
+		if head.layout == 1 && s.readOnly == nil {
+			return nil, fmt.Errorf("%w: %q: file %v has layout 1", ErrVersion, rec.Name, file.ID)
+		}
+		m, err := mapFile(f, fileSize(file.Bytes), key.readOnly)
 		if err != nil {
 			return nil, err
 		}
 		h.maps = append(h.maps, m)
-		if err := checkHeader(m, file); err != nil {
-			return nil, err
+		if i > 0 {
+			continue
+		}
+		if head.badEpochs {
+			return nil, badEpochs(rec)
+		}
+		h.layout, h.unsynced, h.rawEpochs, h.vouched = head.layout, s.unsynced(rec, head), head.epochs, head.vouched
+		if !h.unsynced && !key.readOnly {
+			if err := h.begin(head); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return h, nil
+}
+
+func unsyncedError(rec *Record, epochs, vouched uint64) error {
+	return fmt.Errorf("%w: %q counts %d epochs and can vouch for %d of them; look at it with ReadOnly and Unsynced, "+
+		"and take the rest as true with weft nam accept", ErrUnsynced, rec.Name, epochs, vouched)
 }
 
 func (h *Handle) unmap() error {
@@ -141,9 +167,17 @@ func (h *Handle) unmap() error {
 	return err
 }
 
-// Release ends one user's use. The last one of this process unmaps; the last one of all removes what is doomed.
+// Release ends one user's use. The last one of this process unmaps, and forces what was written to the disk before
+// if the window is to stay; the last one of all removes what is doomed, and marks as clean what stays.
 func (h *Handle) Release() error {
 	s := h.s
+	s.mu.Lock()
+	last := h.refs == 1
+	s.mu.Unlock()
+	var err error
+	if last { // whoever attaches meanwhile does the same at its end
+		err = h.flush()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h.refs <= 0 {
@@ -151,20 +185,29 @@ func (h *Handle) Release() error {
 	}
 	h.refs--
 	if h.refs > 0 {
-		return nil
+		return err
 	}
 	delete(s.handles, h.key)
 	// First let go, then look: a remover first sets the flag and then tries the lock. So either it finds the lock
 	// free, or this finds the flag.
-	err := unlock(h.files[0])
-	flags := flagsWord(h.maps[0]).Load()
+	err = errors.Join(err, unlock(h.files[0]))
+	flags, ferr := h.flags()
+	settle := h.inUseUnclean()
 	err = errors.Join(err, h.unmap())
-	if flags&(headDoomed|headVolatile) != 0 {
+	switch {
+	case s.readOnly != nil:
+	case ferr != nil: // its header is gone: the record decides
 		err = errors.Join(err, s.reclaim(h.key.id))
+	case flags&(headDoomed|headVolatile) != 0:
+		err = errors.Join(err, s.reclaim(h.key.id))
+	case settle:
+		// The data is on the disk. If only the mark cannot be made, the window says less than it could.
+		if serr := s.settle(h.rec); !errors.Is(serr, ErrBusy) && !errors.Is(serr, ErrGone) {
+			err = errors.Join(err, serr)
+		}
 	}
 	if s.closing && len(s.handles) == 0 {
-		err = errors.Join(err, s.lock.Close())
-		s.lock = nil
+		err = errors.Join(err, s.closeLock())
 	}
 	return err
 }
@@ -175,6 +218,9 @@ func (h *Handle) Record() *Record { return h.rec }
 // ReadOnly says whether stores to the memory are impossible.
 func (h *Handle) ReadOnly() bool { return h.key.readOnly }
 
+// Unsynced says whether the machine has stopped before the window was on the disk.
+func (h *Handle) Unsynced() bool { return h.unsynced }
+
 // Region is the memory of one rank of the creating group.
 func (h *Handle) Region(rank int) []byte {
 	g := h.rec.Regions[rank]
@@ -182,25 +228,67 @@ func (h *Handle) Region(rank int) []byte {
 	return h.maps[g.File][lo : lo+g.Size : lo+g.Size]
 }
 
-// Epochs is the number of fences of the creating group whose data is complete.
-func (h *Handle) Epochs() uint64 { return epochsWord(h.maps[0]).Load() }
-
-// Raise lifts the epoch count to at least n.
-func (h *Handle) Raise(n uint64) {
-	w := epochsWord(h.maps[0])
-	for {
-		cur := w.Load()
-		if cur >= n || w.CompareAndSwap(cur, n) {
-			return
-		}
+// Epochs is the number of fences of the creating group whose data is complete; if the machine has
+// stopped before the window was on the disk, that of those that are. ErrLost, ErrCorrupt: the count is not there, or damaged.
+func (h *Handle) Epochs() (n uint64, err error) {
+	if h.unsynced {
+		return h.vouched, nil
 	}
+	return h.count()
 }
 
-// Break stops the epoch count: an epoch of the creating group could not be made durable.
-func (h *Handle) Break() { flagsWord(h.maps[0]).Or(headBroken) }
+// count reads the count of epochs.
+func (h *Handle) count() (uint64, error) {
+	var w uint64
+	if err := h.Guard(func() { w = epochsWord(h.maps[0]).Load() }); err != nil || h.layout == 1 {
+		return w, err
+	}
+	n, ok := unpackCount(w, h.rec.ID)
+	if !ok {
+		return 0, badEpochs(h.rec)
+	}
+	return n, nil
+}
+
+// Raise lifts the epoch count to at least n. Errors: as of Epochs.
+func (h *Handle) Raise(n uint64) error {
+	var damaged error
+	err := h.Guard(func() {
+		for w := epochsWord(h.maps[0]); ; {
+			old := w.Load()
+			cur, ok := unpackCount(old, h.rec.ID)
+			if !ok {
+				damaged = badEpochs(h.rec)
+				return
+			}
+			if cur >= n || w.CompareAndSwap(old, packCount(n, h.rec.ID)) {
+				return
+			}
+		}
+	})
+	return errors.Join(err, damaged)
+}
+
+// Break stops the epoch count: an epoch of the creating group could not be made durable, or part of the memory is gone.
+func (h *Handle) Break() {
+	// If the header is gone as well, nobody can count any more.
+	_ = h.Guard(func() { changeFlags(h.maps[0], headBroken, 0) })
+}
 
 // Broken says whether Break was called, by anybody.
-func (h *Handle) Broken() bool { return flagsWord(h.maps[0]).Load()&headBroken != 0 }
+func (h *Handle) Broken() bool {
+	flags, err := h.flags()
+	return err != nil || flags&headBroken != 0
+}
+
+// flags are those of the header; damaged ones are none.
+func (h *Handle) flags() (flags uint32, err error) {
+	err = h.Guard(func() { flags = flagsWord(h.maps[0]).Load() })
+	if err == nil && h.layout > 1 {
+		flags, _ = unpackFlags(flags)
+	}
+	return flags & headFlags, err
+}
 
 // Sync forces bytes [off, off+n) of a region to the disk.
 func (h *Handle) Sync(rank, off, n int) error {

@@ -4,14 +4,61 @@
 package store
 
 import (
+	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
+
+// openSafely are the flags of openFile.
+const openSafely = unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+
+// notRegular says whether an open failed at a symbolic link, a directory, or a socket, a pipe or a device without another end.
+func notRegular(err error) bool {
+	return errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV)
+}
+
+// bootID is the kernel's name of this run of the machine, the same in all containers.
+func bootID() (id ID, ok bool) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return id, false
+	}
+	n, err := hex.Decode(id[:], bytes.ReplaceAll(bytes.TrimSpace(b), []byte("-"), nil))
+	return id, err == nil && n == len(id) && id != ID{}
+}
+
+// hasData says whether there may be anything but zeros in a file: blocks that were only reserved
+// count as zeros, and nothing of them is read.
+func hasData(f *os.File) (bool, error) {
+	buf := make([]byte, 1<<16)
+	for off := int64(0); ; {
+		next, err := unix.Seek(int(f.Fd()), off, unix.SEEK_DATA)
+		if err == unix.ENXIO {
+			return false, nil
+		}
+		if err == nil && next > off {
+			off = next
+		}
+		n, err := f.ReadAt(buf, off)
+		for _, b := range buf[:n] {
+			if b != 0 {
+				return true, nil
+			}
+		}
+		if off += int64(n); errors.Is(err, io.EOF) {
+			return false, nil
+		} else if err != nil {
+			return false, err
+		}
+	}
+}
 
 // tryLock takes or tests a flock without waiting; false means that somebody else holds it.
 func tryLock(f *os.File, exclusive bool) (bool, error) {
@@ -30,6 +77,16 @@ func tryLock(f *os.File, exclusive bool) (bool, error) {
 			return false, fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
 	}
+}
+
+// placeOfDir is placeOf of a directory, for a store without a lock file.
+func placeOfDir(dir string) (p [2]uint64, err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return p, err
+	}
+	defer f.Close()
+	return placeOf(f)
 }
 
 // placeOf tells files apart: two that are open are the same file if and only if they have the same place.

@@ -12,8 +12,14 @@ import (
 
 // Elsewhere than on Linux a store cannot be opened; Open says so before any of these is reached.
 
+const openSafely = 0
+
+func notRegular(error) bool                          { return false }
+func bootID() (ID, bool)                             { return ID{}, false }
+func hasData(*os.File) (bool, error)                 { return true, ErrUnsupported }
 func tryLock(*os.File, bool) (bool, error)           { return false, ErrUnsupported }
 func placeOf(*os.File) ([2]uint64, error)            { return [2]uint64{}, ErrUnsupported }
+func placeOfDir(string) ([2]uint64, error)           { return [2]uint64{}, ErrUnsupported }
 func unlock(*os.File) error                          { return ErrUnsupported }
 func reserve(*os.File, uint64) error                 { return ErrUnsupported }
 func mapFile(*os.File, uint64, bool) ([]byte, error) { return nil, ErrUnsupported }

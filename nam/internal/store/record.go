@@ -76,7 +76,7 @@ type Record struct {
 
 // Footprint is what the allocation takes of the store's capacity: data and headers, in whole pages.
 func (r *Record) Footprint() uint64 {
-	var sum uint64
+	sum := behind(r.encodedLen())
 	for _, f := range r.Files {
 		sum += fileSize(f.Bytes)
 	}
@@ -112,10 +112,14 @@ const (
 	knownFlags = flagVolatile | flagSyncEpoch
 )
 
-// Encode writes the record in layout version 1.
+func (r *Record) encodedLen() int {
+	return 68 + len(r.Name) + len(r.Creator) + 24*len(r.Files) + 25*len(r.Regions)
+}
+
+// Encode writes the record. The version of this encoding is the same in layouts 1 and 2.
 func (r *Record) Encode() []byte {
 	le := binary.LittleEndian
-	b := make([]byte, 0, 128+len(r.Name)+len(r.Creator)+24*len(r.Files)+25*len(r.Regions))
+	b := make([]byte, 0, r.encodedLen())
 	b = append(b, recordMagic...)
 	b = le.AppendUint16(b, recordVersion)
 	var flags uint16

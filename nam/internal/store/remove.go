@@ -52,7 +52,7 @@ func (s *Store) doomLocked(tx *txn, rec *Record) error {
 		return err
 	}
 	s.step("delete:marked")
-	if err := s.setFlags(rec, headDoomed, 0); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrCorrupt) {
+	if err := s.setFlags(rec, headDoomed, 0); err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {
 		return err
 	}
 	s.step("delete:flagged")
@@ -102,14 +102,11 @@ func (s *Store) reclaimLocked(tx *txn, rec *Record) (gone bool, err error) {
 		}
 		s.step("reclaim:marked")
 	}
-	// The first file goes last: its lock answers for all of them.
-	for i := len(rec.Files) - 1; i >= 0; i-- {
-		if err := os.Remove(s.path(rec.Files[i].ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return false, accessError(err)
-		}
-		s.step("delete:unlinked")
+	files := make([]ID, len(rec.Files))
+	for i, f := range rec.Files {
+		files[i] = f.ID
 	}
-	if err := s.syncDir(); err != nil {
+	if err := s.unlink(files, "delete:unlinked"); err != nil {
 		return false, err
 	}
 	if err := tx.forget(rec); err != nil {
@@ -121,52 +118,13 @@ func (s *Store) reclaimLocked(tx *txn, rec *Record) (gone bool, err error) {
 
 // inUse says whether anybody alive, here or in another process, holds the allocation. Not knowing counts as yes.
 func (s *Store) inUse(rec *Record) bool {
-	f, err := os.OpenFile(s.path(rec.ID), os.O_RDWR, 0)
+	f, err := openFile(s.path(rec.ID), os.O_RDONLY)
 	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist)
+		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrGone)
 	}
 	defer f.Close() // and with it the lock
 	free, err := tryLock(f, true)
 	return err != nil || !free
-}
-
-// recoverLocked reclaims what dead processes left: half-made, half-removed and volatile allocations, and files that no
-// record mentions. Preconditions: the exclusive store lock is held.
-func (s *Store) recoverLocked(tx *txn) error {
-	all, err := tx.records()
-	if err != nil {
-		return err
-	}
-	known := make(map[string]bool)
-	for _, rec := range all {
-		if _, err := s.reclaimLocked(tx, rec); err != nil {
-			return fmt.Errorf("reclaim %q: %w", rec.Name, err)
-		}
-		for _, f := range rec.Files {
-			known[s.path(f.ID)] = true
-		}
-	}
-	return s.removeOrphans(known)
-}
-
-// removeOrphans deletes allocation files without a record. Files and record are made under one hold of the store
-// lock, so whoever made such a file is dead.
-func (s *Store) removeOrphans(known map[string]bool) error {
-	entries, err := os.ReadDir(s.allocPath())
-	if err != nil {
-		return accessError(err)
-	}
-	for _, e := range entries {
-		id, ok := parseFileName(e.Name())
-		if !ok || known[s.path(id)] {
-			continue // what is not ours is left alone
-		}
-		if err := os.Remove(s.path(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return accessError(err)
-		}
-		s.step("recover:orphan")
-	}
-	return nil
 }
 
 // checkOwner: only the owner of an allocation, and root, may remove it or change its metadata.

@@ -10,12 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"sort"
 	"sync"
 	"time"
-
-	bolt "go.etcd.io/bbolt"
 )
 
 // Config of Open. The zero value works.
@@ -26,18 +23,26 @@ type Config struct {
 	LockWait time.Duration
 	// MustExist makes Open fail with fs.ErrNotExist where there is no store, instead of making one.
 	MustExist bool
+	// ReadOnly opens the store for reading even where it could be written: nothing in it is changed.
+	ReadOnly bool
+	// Notice is called, once for each, with what somebody should know of and what was done about it. nil: nobody listens.
+	Notice func(text string)
+	// Boot stands for the kernel's name of this run of the machine, in tests. Zero: ask the kernel.
+	Boot ID
 	// Step, if set, is called at each numbered step of the protocols in nam/README.md. Tests use it to end the process
 	// there. It must not call the store.
 	Step func(name string)
 }
 
 const (
-	layoutVersion = "1"
-	lockName      = "lock"
-	metaName      = "meta.db"
-	metaTemp      = "meta.db.new"
-	allocDir      = "alloc"
-	suffix        = ".seg"
+	layoutVersion  = "2"
+	layoutVersion1 = "1"
+	lockName       = "lock"
+	metaName       = "meta.db"
+	metaTemp       = "meta.db.new"
+	metaDamaged    = "meta.db.damaged"
+	allocDir       = "alloc"
+	suffix         = ".seg"
 )
 
 var (
@@ -53,6 +58,9 @@ type Store struct {
 	dir   string
 	cfg   Config
 	place [2]uint64 // of the lock file
+	boot  ID        // of the machine's present run; zero: not known
+	// Why the store can only be read; nil: it can be written. Constant once Open has returned.
+	readOnly error
 
 	mu      sync.Mutex
 	lock    *os.File              // guarded by mu; nil when closed and unused
@@ -60,8 +68,33 @@ type Store struct {
 	handles map[handleKey]*Handle // guarded by mu; the mappings of this process
 }
 
-// Open opens or makes the store in dir, and reclaims what dead processes left behind.
+// Open opens or makes the store in dir, and reclaims what dead processes left behind. A store that
+// this process cannot write is opened for reading.
 func Open(dir string, cfg Config) (*Store, error) {
+	s, err := newStore(dir, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.ReadOnly {
+		return s.openForReading(errors.New("as was asked for"))
+	}
+	werr := s.openForWriting()
+	if werr == nil {
+		return s, nil
+	}
+	s.closeLock()
+	if !errors.Is(werr, ErrAccess) && !errors.Is(werr, ErrNoSpace) {
+		return nil, werr
+	}
+	if r, err := s.openForReading(werr); err == nil {
+		s.notice("%s cannot be written (%v): it is open for reading only", s.dir, werr)
+		return r, nil
+	}
+	return nil, werr
+}
+
+// newStore checks what Open and Repair are given.
+func newStore(dir string, cfg Config) (*Store, error) {
 	if runtime.GOOS != "linux" {
 		return nil, fmt.Errorf("%w: network-attached memory needs Linux (flock, fallocate, shared mappings)", ErrUnsupported)
 	}
@@ -78,30 +111,117 @@ func Open(dir string, cfg Config) (*Store, error) {
 	if cfg.LockWait < 0 {
 		return nil, fmt.Errorf("LockWait %v: must not be negative", cfg.LockWait)
 	}
-	if cfg.MustExist {
-		// The metadata file appears last, complete.
-		if _, err := os.Stat(filepath.Join(dir, metaName)); errors.Is(err, fs.ErrNotExist) {
+	s := &Store{dir: dir, cfg: cfg, boot: cfg.Boot, handles: make(map[handleKey]*Handle)}
+	if s.boot == (ID{}) {
+		s.boot, _ = bootID()
+	}
+	if cfg.MustExist || cfg.ReadOnly {
+		// The metadata file appears last, complete. Without it there is no store, unless there are files.
+		if _, err := os.Lstat(s.metaPath()); errors.Is(err, fs.ErrNotExist) && !s.hasFiles() {
 			return nil, fmt.Errorf("there is no store in this directory: %w", fs.ErrNotExist)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(dir, allocDir), 0o700); err != nil {
-		return nil, accessError(fmt.Errorf("store directory: %w", err))
+	return s, nil
+}
+
+func (s *Store) openForWriting() error {
+	if err := os.MkdirAll(s.allocPath(), 0o700); err != nil {
+		return accessError(fmt.Errorf("store directory: %w", err))
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, accessError(fmt.Errorf("store directory: %w", err))
+	if err := s.openLock(os.O_RDWR | os.O_CREATE); err != nil {
+		return err
 	}
-	s := &Store{dir: dir, cfg: cfg, lock: lock, handles: make(map[handleKey]*Handle)}
-	if s.place, err = placeOf(lock); err != nil {
-		lock.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var half bool
+	if err := s.locked(true, func() (err error) {
+		half, err = s.prepareMeta()
+		return err
+	}); err != nil {
+		return err
+	}
+	// Whoever has the lock in between does no more than this may do.
+	return s.updateLocked(func(tx *txn) error { return s.recoverLocked(tx, half) })
+}
+
+// openForReading opens a store that why keeps from being written.
+func (s *Store) openForReading(why error) (*Store, error) {
+	s.readOnly = why
+	err := s.openLock(os.O_RDONLY)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if err := s.update(func(tx *txn) error { return s.recoverLocked(tx) }); err != nil {
-		lock.Close()
+	if err != nil { // a copy, on a medium that cannot be written: nobody has to be kept away
+		if s.place, err = placeOfDir(s.dir); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	err = s.locked(false, func() error {
+		m, err := s.inspectMeta()
+		switch {
+		case err != nil:
+			return err
+		case m.missing || m.damaged != nil:
+			return s.unusable(m)
+		case m.half:
+			s.notice("%s: one of its two meta pages is damaged: what the last transaction did may be missing", s.metaPath())
+		}
+		return nil
+	})
+	if err == nil {
+		err = s.viewLocked(func(tx *txn) error {
+			_, err := tx.records()
+			return err
+		})
+	}
+	s.mu.Unlock()
+	if err != nil {
+		s.closeLock()
 		return nil, err
 	}
 	return s, nil
 }
+
+func (s *Store) openLock(flags int) error {
+	path := filepath.Join(s.dir, lockName)
+	f, err := os.OpenFile(path, flags|openSafely, 0o600)
+	if err != nil {
+		return accessError(fmt.Errorf("store directory: %w", err))
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%w: %s is not a regular file (%v)", ErrCorrupt, path, st.Mode())
+	}
+	if err == nil {
+		s.place, err = placeOf(f)
+	}
+	if err != nil {
+		f.Close()
+		return err
+	}
+	s.lock = f
+	return nil
+}
+
+func (s *Store) closeLock() error {
+	if s.lock == nil {
+		return nil
+	}
+	err := s.lock.Close()
+	s.lock = nil
+	return err
+}
+
+// notice tells whoever listens.
+func (s *Store) notice(format string, args ...any) {
+	if s.cfg.Notice != nil {
+		s.cfg.Notice(fmt.Sprintf(format, args...))
+	}
+}
+
+// ReadOnly says why the store can only be read; nil: it can be written.
+func (s *Store) ReadOnly() error { return s.readOnly }
 
 // Dir is the absolute path of the store's directory.
 func (s *Store) Dir() string { return s.dir }
@@ -123,9 +243,7 @@ func (s *Store) Close() error {
 	if len(s.handles) > 0 {
 		return nil // the last Release does the rest; it may still have to reclaim
 	}
-	err := s.lock.Close()
-	s.lock = nil
-	return err
+	return s.closeLock()
 }
 
 // openLocked: preconditions: s.mu is held.
@@ -136,10 +254,13 @@ func (s *Store) openLocked() error {
 	return nil
 }
 
-// Entry is a record and the epoch count of its allocation.
+// Entry is a record and what the header of its first file says.
 type Entry struct {
 	*Record
-	Epochs uint64
+	Epochs   uint64 // fences of the creating group that are complete
+	Vouched  uint64 // those of them that are certainly on the disk, if Unsynced; else Epochs
+	Unsynced bool   // the machine has stopped before the window was on the disk
+	Problem  error  // why the window cannot be used; nil: nothing is wrong
 }
 
 // List returns all allocations by name, those that are being made or removed included.
@@ -180,12 +301,29 @@ func (s *Store) find(get func(*txn) (*Record, error)) (e Entry, err error) {
 	return e, err
 }
 
-// entry adds the epoch count if there is a header that may be trusted.
+// entry adds what the header says, and whether the files are there.
 func (s *Store) entry(rec *Record) Entry {
 	e := Entry{Record: rec}
-	if rec.State == Ready {
-		// A damaged file is reported by whoever attaches.
-		_ = s.withHeader(rec, true, func(head []byte) { e.Epochs = epochsWord(head).Load() })
+	if rec.State != Ready {
+		return e
+	}
+	h, err := s.header(rec)
+	if err != nil {
+		e.Problem = err
+		return e
+	}
+	e.Epochs, e.Vouched, e.Unsynced = h.epochs, h.epochs, s.unsynced(rec, h)
+	if e.Unsynced {
+		e.Vouched = h.vouched
+	}
+	if h.badEpochs {
+		e.Problem = badEpochs(rec)
+	}
+	for i := 1; i < len(rec.Files) && e.Problem == nil; i++ {
+		st, err := os.Lstat(s.path(rec.Files[i].ID))
+		if err != nil || !st.Mode().IsRegular() || uint64(st.Size()) < fileSize(rec.Files[i].Bytes) {
+			e.Problem = fmt.Errorf("%w: %q: file %v is missing or too short", ErrGone, rec.Name, rec.Files[i].ID)
+		}
 	}
 	return e
 }
@@ -204,257 +342,4 @@ func (s *Store) syncDir() error {
 	}
 	defer d.Close()
 	return d.Sync()
-}
-
-// txn is one metadata transaction. It exists only while the store lock is held.
-type txn struct {
-	tx    *bolt.Tx
-	dirty bool // something was written since the last commit
-	// commit ends the present bbolt transaction durably and begins another, still under the same store lock.
-	commit func() error
-}
-
-// update runs fn with the exclusive store lock in a read-write transaction, and commits if fn returns nil.
-func (s *Store) update(fn func(*txn) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.openLocked(); err != nil {
-		return err
-	}
-	return s.updateLocked(fn)
-}
-
-// updateLocked: preconditions: s.mu is held.
-func (s *Store) updateLocked(fn func(*txn) error) error {
-	return s.locked(true, func() error {
-		db, err := s.openMeta(false)
-		if err != nil {
-			return err
-		}
-		defer db.Close()
-		t := &txn{}
-		if t.tx, err = db.Begin(true); err != nil {
-			return err
-		}
-		t.commit = func() error {
-			if !t.dirty {
-				return nil
-			}
-			t.dirty = false
-			if err := t.tx.Commit(); err != nil {
-				t.tx = nil
-				return spaceError(err, "write metadata")
-			}
-			t.tx, err = db.Begin(true)
-			return err
-		}
-		defer func() { // also after a panic: Close waits for open transactions
-			if t.tx != nil {
-				t.tx.Rollback()
-			}
-		}()
-		if err := fn(t); err != nil {
-			return err
-		}
-		return t.commit()
-	})
-}
-
-// view runs fn with the shared store lock in a read-only transaction.
-func (s *Store) view(fn func(*txn) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.openLocked(); err != nil {
-		return err
-	}
-	return s.viewLocked(fn)
-}
-
-// viewLocked: preconditions: s.mu is held.
-func (s *Store) viewLocked(fn func(*txn) error) error {
-	return s.locked(false, func() error {
-		db, err := s.openMeta(true)
-		if err != nil {
-			return err
-		}
-		defer db.Close()
-		tx, err := db.Begin(false)
-		if err != nil {
-			return err
-		}
-		defer tx.Rollback()
-		return fn(&txn{tx: tx})
-	})
-}
-
-// locked holds the store lock around fn. A panic of the database, which is how it answers to damaged pages, becomes
-// an error. Preconditions: s.mu is held.
-func (s *Store) locked(exclusive bool, fn func() error) (err error) {
-	if err := s.takeLock(exclusive); err != nil {
-		return err
-	}
-	defer unlock(s.lock)
-	// A damaged page may also lead the database out of its mapping.
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %s: %v", ErrCorrupt, metaName, p)
-		}
-	}()
-	return fn()
-}
-
-// takeLock waits a bounded time for the lock file. flock has no wait with a limit, so it is tried at growing
-// intervals; transactions of others take milliseconds.
-func (s *Store) takeLock(exclusive bool) error {
-	deadline := time.Now().Add(s.cfg.LockWait)
-	pause := 100 * time.Microsecond
-	for {
-		ok, err := tryLock(s.lock, exclusive)
-		if ok || err != nil {
-			return err
-		}
-		if !time.Now().Before(deadline) {
-			return fmt.Errorf("%w: %s was not free for %v", ErrBusy, s.lock.Name(), s.cfg.LockWait)
-		}
-		time.Sleep(pause)
-		pause = min(2*pause, 10*time.Millisecond)
-	}
-}
-
-// openMeta opens the database, making it first if this is a new store. Preconditions: the store lock is held, so
-// bbolt's own lock is free.
-func (s *Store) openMeta(readOnly bool) (*bolt.DB, error) {
-	path := filepath.Join(s.dir, metaName)
-	if !readOnly {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			if err := s.makeMeta(path); err != nil {
-				return nil, err
-			}
-		}
-	}
-	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: readOnly, Timeout: s.cfg.LockWait, NoStatistics: true})
-	if err != nil {
-		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
-			return nil, accessError(err)
-		}
-		return nil, fmt.Errorf("%w: open %s: %w", ErrCorrupt, path, err)
-	}
-	err = db.View(func(tx *bolt.Tx) error {
-		for _, b := range [][]byte{bucketLayout, bucketRecords, bucketNames} {
-			if tx.Bucket(b) == nil {
-				return fmt.Errorf("%w: %s has no table %q", ErrCorrupt, path, b)
-			}
-		}
-		if v := tx.Bucket(bucketLayout).Get(keyVersion); string(v) != layoutVersion {
-			return fmt.Errorf("%w: %s has layout %q, this program knows %q", ErrVersion, path, v, layoutVersion)
-		}
-		return nil
-	})
-	if err != nil {
-		db.Close()
-		return nil, err
-	}
-	return db, nil
-}
-
-// makeMeta makes the database under another name and renames it when it is complete: a process killed in the middle
-// leaves a file that nobody opens. Preconditions: the exclusive store lock is held.
-func (s *Store) makeMeta(path string) error {
-	temp := filepath.Join(s.dir, metaTemp)
-	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return accessError(err)
-	}
-	db, err := bolt.Open(temp, 0o600, &bolt.Options{Timeout: s.cfg.LockWait, NoStatistics: true})
-	if err != nil {
-		return accessError(spaceError(err, "write metadata"))
-	}
-	s.step("init:made")
-	err = db.Update(func(tx *bolt.Tx) error {
-		for _, b := range [][]byte{bucketLayout, bucketRecords, bucketNames} {
-			if _, err := tx.CreateBucket(b); err != nil {
-				return err
-			}
-		}
-		return tx.Bucket(bucketLayout).Put(keyVersion, []byte(layoutVersion))
-	})
-	err = errors.Join(err, db.Close())
-	if err != nil {
-		return spaceError(err, "write metadata")
-	}
-	if f, err := os.OpenFile(temp, os.O_RDWR, 0); err == nil {
-		reserveMeta(f)
-		f.Close()
-	}
-	s.step("init:filled")
-	return os.Rename(temp, path)
-}
-
-func (t *txn) byName(name string) (*Record, error) {
-	id := t.tx.Bucket(bucketNames).Get([]byte(name))
-	if id == nil {
-		return nil, fmt.Errorf("%w: %q", ErrName, name)
-	}
-	if len(id) != len(ID{}) {
-		return nil, fmt.Errorf("%w: name %q leads to an id of %d bytes", ErrCorrupt, name, len(id))
-	}
-	return t.byID(ID(id))
-}
-
-func (t *txn) byID(id ID) (*Record, error) {
-	b := t.tx.Bucket(bucketRecords).Get(id[:])
-	if b == nil {
-		return nil, fmt.Errorf("%w: id %v", ErrName, id)
-	}
-	rec, err := Decode(b)
-	if err != nil {
-		return nil, err
-	}
-	if rec.ID != id {
-		return nil, fmt.Errorf("%w: record %v is filed under %v", ErrCorrupt, rec.ID, id)
-	}
-	return rec, nil
-}
-
-// records returns all records; damaged ones are an error that names them.
-func (t *txn) records() ([]*Record, error) {
-	var all []*Record
-	err := t.tx.Bucket(bucketRecords).ForEach(func(k, v []byte) error {
-		rec, err := Decode(v)
-		if err != nil {
-			return fmt.Errorf("record %x: %w", k, err)
-		}
-		all = append(all, rec)
-		return nil
-	})
-	return all, err
-}
-
-// put files the record, and its name unless it is being removed.
-func (t *txn) put(rec *Record) error {
-	t.dirty = true
-	rec.Generation++
-	if err := t.tx.Bucket(bucketRecords).Put(rec.ID[:], rec.Encode()); err != nil {
-		return err
-	}
-	names := t.tx.Bucket(bucketNames)
-	if rec.State != Deleting {
-		return names.Put([]byte(rec.Name), rec.ID[:])
-	}
-	if cur := names.Get([]byte(rec.Name)); string(cur) == string(rec.ID[:]) {
-		return names.Delete([]byte(rec.Name))
-	}
-	return nil
-}
-
-// forget removes the record and its name.
-func (t *txn) forget(rec *Record) error {
-	t.dirty = true
-	names := t.tx.Bucket(bucketNames)
-	if cur := names.Get([]byte(rec.Name)); string(cur) == string(rec.ID[:]) {
-		if err := names.Delete([]byte(rec.Name)); err != nil {
-			return err
-		}
-	}
-	return t.tx.Bucket(bucketRecords).Delete(rec.ID[:])
 }

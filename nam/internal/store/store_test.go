@@ -43,7 +43,7 @@ func makeWindow(s *Store, req Request) (*Handle, error) {
 			return fail(err)
 		}
 	}
-	h, err := s.AttachID(c.Record().ID, false)
+	h, err := s.AttachID(c.Record().ID, false, false)
 	if err != nil {
 		return fail(err)
 	}
@@ -51,6 +51,20 @@ func makeWindow(s *Store, req Request) (*Handle, error) {
 		return fail(errors.Join(err, h.Release()))
 	}
 	return h, nil
+}
+
+func epochsOf(h *Handle) uint64 {
+	n, err := h.Epochs()
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func mustRaise(h *Handle, n uint64) {
+	if err := h.Raise(n); err != nil {
+		panic(err)
+	}
 }
 
 // requireSound checks that files and records fit together, and that nothing is left of the dead.
@@ -61,12 +75,14 @@ func requireSound(t *testing.T, s *Store) {
 	want := []string{}
 	for _, r := range recs {
 		require.Equal(t, Ready, r.State, "record %q", r.Name)
+		var sum uint64
 		for _, f := range r.Files {
 			st, err := os.Stat(s.path(f.ID))
 			require.NoError(t, err)
-			require.EqualValues(t, fileSize(f.Bytes), st.Size())
+			sum += uint64(st.Size())
 			want = append(want, f.ID.String()+suffix)
 		}
+		require.Equal(t, r.Footprint(), sum)
 	}
 	entries, err := os.ReadDir(s.allocPath())
 	require.NoError(t, err)
@@ -91,14 +107,14 @@ func TestPersistentSurvivesReleaseAndReopen(t *testing.T) {
 			m[j] = byte(i*31 + j)
 		}
 	}
-	h.Raise(7)
+	mustRaise(h, 7)
 	h.Raise(3)
 	require.NoError(t, h.Release())
 	require.NoError(t, s.Close())
 	require.ErrorIs(t, s.Close(), ErrClosed)
 	_, err = s.List()
 	require.ErrorIs(t, err, ErrClosed)
-	_, err = s.Attach("w", false)
+	_, err = s.Attach("w", false, false)
 	require.ErrorIs(t, err, ErrClosed)
 
 	s, err = Open(dir, Config{})
@@ -110,10 +126,10 @@ func TestPersistentSurvivesReleaseAndReopen(t *testing.T) {
 	require.Equal(t, fs.FileMode(0o640), rec.Mode)
 	require.EqualValues(t, 5100, rec.Bytes())
 	require.EqualValues(t, 2*headerSize+headerSize+headerSize+2*headerSize, rec.Footprint())
-	h, err = s.Attach("w", true)
+	h, err = s.Attach("w", true, false)
 	require.NoError(t, err)
 	require.True(t, h.ReadOnly())
-	require.EqualValues(t, 7, h.Epochs())
+	require.EqualValues(t, 7, epochsOf(h))
 	for i := range rec.Regions {
 		for j, b := range h.Region(i) {
 			require.Equal(t, byte(i*31+j), b)
@@ -139,7 +155,7 @@ func TestNames(t *testing.T) {
 		_, err = s.Create(oneRegion(name, 8))
 		require.ErrorIs(t, err, ErrSize, "%q", name)
 	}
-	_, err = s.Attach("nobody", false)
+	_, err = s.Attach("nobody", false, false)
 	require.ErrorIs(t, err, ErrName)
 	require.ErrorIs(t, s.Remove("nobody"), ErrName)
 	_, err = s.Stat("nobody")
@@ -147,7 +163,7 @@ func TestNames(t *testing.T) {
 
 	c, err := s.Create(oneRegion("half", 8))
 	require.NoError(t, err)
-	_, err = s.Attach("half", false)
+	_, err = s.Attach("half", false, false)
 	require.ErrorIs(t, err, ErrName, "a window that is being made cannot be attached to")
 	require.ErrorIs(t, s.Remove("half"), ErrBusy)
 	require.NoError(t, c.Abort())
@@ -185,14 +201,14 @@ func TestRemoveWaitsForLastUser(t *testing.T) {
 	}
 	h0, err := makeWindow(stores[0], oneRegion("w", 8192))
 	require.NoError(t, err)
-	h1, err := stores[1].Attach("w", false)
+	h1, err := stores[1].Attach("w", false, false)
 	require.NoError(t, err)
-	h1b, err := stores[1].Attach("w", false)
+	h1b, err := stores[1].Attach("w", false, false)
 	require.NoError(t, err)
 	require.Same(t, h1, h1b, "one mapping per process")
 
 	require.NoError(t, stores[2].Remove("w"))
-	_, err = stores[2].Attach("w", false)
+	_, err = stores[2].Attach("w", false, false)
 	require.ErrorIs(t, err, ErrName)
 	recs, err := stores[2].List()
 	require.NoError(t, err)
@@ -230,7 +246,7 @@ func TestVolatileGoesWithItsLastUser(t *testing.T) {
 	require.NoError(t, err)
 	s2, err := Open(dir, Config{}) // recovery must not take it from the living
 	require.NoError(t, err)
-	h2, err := s2.Attach("v", false)
+	h2, err := s2.Attach("v", false, false)
 	require.NoError(t, err)
 	require.NoError(t, h.Release())
 	_, err = s.Stat("v")
@@ -243,7 +259,7 @@ func TestVolatileGoesWithItsLastUser(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.SetVolatile(h.Record().ID, false))
 	require.NoError(t, h.Release())
-	h, err = s.Attach("v", false)
+	h, err = s.Attach("v", false, false)
 	require.NoError(t, err, "made persistent before the release")
 	require.NoError(t, s.SetVolatile(h.Record().ID, true))
 	require.NoError(t, s.Close())
@@ -281,8 +297,8 @@ func TestFileSizeLimitIsAnErrorNotASignal(t *testing.T) {
 	s := newTestStore(t, Config{})
 	var old unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &old))
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 20, Max: old.Max}))
-	_, err := makeWindow(s, oneRegion("w", 2<<20))
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 26, Max: old.Max}))
+	_, err := makeWindow(s, oneRegion("w", 2<<26))
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
 	require.ErrorIs(t, err, ErrNoSpace)
 	requireSound(t, s)
@@ -351,11 +367,11 @@ func TestDamage(t *testing.T) {
 		"id":    append(append(append([]byte{}, whole[:offID]...), 'x'), whole[offID+1:]...),
 	} {
 		require.NoError(t, os.WriteFile(file, damage, 0o600))
-		_, err = s.Attach("w", false)
+		_, err = s.Attach("w", false, false)
 		require.ErrorIs(t, err, ErrCorrupt, name)
 	}
 	require.NoError(t, os.Remove(file))
-	_, err = s.Attach("w", false)
+	_, err = s.Attach("w", false, false)
 	require.ErrorIs(t, err, ErrCorrupt)
 	require.NoError(t, s.Remove("w"), "what is damaged can still be removed")
 	requireSound(t, s)
@@ -374,52 +390,63 @@ func TestDamage(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// A byte of a record that changes on the disk is found, whichever it is, and its memory is left alone.
-func TestDamagedRecordIsFound(t *testing.T) {
+// A byte of a record that changes on the disk is found, whichever it is, and the record is taken from the file, which is
+// told. If the file's header is damaged as well, the store is ErrCorrupt, and its memory is left alone.
+func TestDamagedRecordIsMended(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, Config{})
 	require.NoError(t, err)
 	h, err := makeWindow(s, oneRegion("w", 100))
 	require.NoError(t, err)
 	record := h.Record().Encode()
+	segment := s.path(h.Record().ID)
 	require.NoError(t, h.Release())
 	require.NoError(t, s.Close())
 
 	meta := filepath.Join(dir, metaName)
-	whole, err := os.ReadFile(meta)
-	require.NoError(t, err)
+	whole := readAll(t, meta)
+	header := readAll(t, segment)
 	// The newest version on file has this generation or the one after; what is before it in the record is the same.
 	const same = 4 + 2 + 2
-	refused := 0
+	mended, refused := 0, 0
 	for at := 0; ; at++ {
 		i := bytes.Index(whole[at:], record[:same])
 		if i < 0 {
 			break
 		}
 		at += i
-		for off := range record {
-			whole[at+off] ^= 0x10
-			if off%7 != 0 { // a sample is enough; the codec's own test does all
-				whole[at+off] ^= 0x10
-				continue
-			}
-			require.NoError(t, os.WriteFile(meta, whole, 0o600))
-			whole[at+off] ^= 0x10
-			s, err := Open(dir, Config{})
-			if err == nil {
-				// An old version of the record, on a page that is free now.
-				h, err := s.Attach("w", false)
-				require.NoError(t, err)
-				require.NoError(t, h.Release())
-				require.NoError(t, s.Close())
+		for off := 0; off < len(record); off += 7 { // a sample is enough; the codec's own test does all
+			damaged := append([]byte{}, whole...)
+			damaged[at+off] ^= 0x10
+			require.NoError(t, os.WriteFile(meta, damaged, 0o600))
+			require.NoError(t, os.WriteFile(segment, append([]byte("x"), header[1:]...), 0o600))
+			if s, err := Open(dir, Config{}); err == nil {
+				require.NoError(t, s.Close()) // an old version of the record, on a page that is free now
 				break
 			}
-			require.True(t, errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion), "byte %d: %v", off, err)
-			require.FileExists(t, filepath.Join(dir, allocDir, h.Record().ID.String()+suffix))
+			_, err := Open(dir, Config{})
+			require.ErrorIs(t, err, ErrCorrupt, "byte %d", off)
+			require.ErrorContains(t, err, "weft nam repair")
 			refused++
+
+			require.NoError(t, os.WriteFile(segment, header, 0o600))
+			var said notices
+			s, err := Open(dir, Config{Notice: said.add})
+			require.NoError(t, err)
+			require.Contains(t, said.String(), "is taken from its file")
+			e, err := s.Stat("w")
+			require.NoError(t, err)
+			require.NoError(t, e.Problem)
+			require.EqualValues(t, 100, e.Bytes())
+			h, err := s.Attach("w", false, false)
+			require.NoError(t, err)
+			require.NoError(t, h.Release())
+			require.NoError(t, s.Close())
+			mended++
 		}
 	}
-	require.Greater(t, refused, len(record)/7)
+	require.Greater(t, mended, len(record)/7)
+	require.Equal(t, mended, refused)
 }
 
 func TestLockWaitIsBounded(t *testing.T) {
@@ -451,7 +478,7 @@ func TestExclusiveHammer(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			h, err := s.Attach("w", false)
+			h, err := s.Attach("w", false, false)
 			if err != nil {
 				t.Error(err)
 				return
@@ -464,7 +491,7 @@ func TestExclusiveHammer(t *testing.T) {
 				}); err != nil {
 					t.Error(err)
 				}
-				h.Raise(uint64(u*rounds + i))
+				mustRaise(h, uint64(u*rounds+i))
 			}
 			if err := errors.Join(h.Release(), s.Close()); err != nil {
 				t.Error(err)
@@ -474,7 +501,7 @@ func TestExclusiveHammer(t *testing.T) {
 	wg.Wait()
 	m := h0.Region(0)
 	require.Equal(t, users*rounds, int(m[3])+int(m[4])<<8)
-	require.EqualValues(t, users*rounds-1, h0.Epochs())
+	require.EqualValues(t, users*rounds-1, epochsOf(h0))
 	require.NoError(t, h0.Release())
 	require.NoError(t, s.Close())
 }
@@ -495,7 +522,7 @@ func TestLifecycleHammer(t *testing.T) {
 				req.Volatile = i%3 == 0
 				h, err := makeWindow(s, req)
 				if errors.Is(err, ErrExist) {
-					h, err = s.Attach(req.Name, false)
+					h, err = s.Attach(req.Name, false, false)
 				}
 				if err != nil {
 					if !errors.Is(err, ErrName) {

@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"weft/nam"
+)
+
+// The commands of "weft nam" for what a store has lost sight of.
+
+func (f *namFlags) restoreCommand() *cobra.Command {
+	var as string
+	var all bool
+	c := &cobra.Command{
+		Use:   "restore NAME|ID...",
+		Short: "Bring windows back that are set aside",
+		Long: `restore brings windows back that have files in the store and no record in its database, because that was damaged
+or replaced by an older one. weft nam ls lists them. Where several have one name, the id says which one is meant. A window
+whose name is in use gets another one with --as, as does one of layout 1, of which only the bytes are known.`,
+		Example: "  weft nam restore heat\n  weft nam restore 28ef0409d3ee793f72a1b0c2d3e4f506 --as heat-old\n  weft nam restore --all",
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case all && as != "":
+				return usageError{errors.New("--as is for one window, and --all for all of them")}
+			case all:
+				return arguments(cobra.NoArgs, "no names beside --all")(cmd, args)
+			case as != "":
+				return arguments(cobra.ExactArgs(1), "one window for --as")(cmd, args)
+			}
+			return arguments(cobra.MinimumNArgs(1), "the names or ids of one or more windows, or --all")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.restore(cmd.OutOrStdout(), args, as, all) },
+	}
+	c.Flags().StringVar(&as, "as", "", "the name that the window is to have instead of its own")
+	c.Flags().BoolVar(&all, "all", false, "all that can be restored")
+	return c
+}
+
+func (f *namFlags) dropCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "drop NAME|ID...",
+		Short: "Remove windows for good that are set aside",
+		Long: `drop removes the files of windows that are set aside. What was dropped cannot be brought back. Windows that the
+database knows are removed by rm.`,
+		Args: arguments(cobra.MinimumNArgs(1), "the names or ids of one or more windows that are set aside"),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.drop(cmd.OutOrStdout(), args) },
+	}
+}
+
+func (f *namFlags) acceptCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "accept NAME...",
+		Short: "Take unsynced windows as they are",
+		Long: `accept takes the count of epochs of windows as true that were in use when the machine stopped, before they were on
+the disk. Part of their data may be missing: look at them first, with nam.ReadOnly and nam.Unsynced. Windows that
+are made with nam.SyncEpoch are never unsynced.`,
+		Args: arguments(cobra.MinimumNArgs(1), "the names of one or more windows"),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.accept(cmd.OutOrStdout(), args) },
+	}
+}
+
+func (f *namFlags) repairCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "repair",
+		Short: "Make a new database of a store whose own is lost or damaged",
+		Long: `repair makes a new database for a store that does not open because its database is lost or damaged, from what the
+windows' files say of themselves. What cannot be brought back is set aside. The old database stays, as meta.db.damaged.
+A store whose database is whole is left as it is.`,
+		Args: arguments(cobra.NoArgs, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.repair(cmd.OutOrStdout()) },
+	}
+}
+
+func (f *namFlags) restore(out io.Writer, which []string, as string, everyone bool) error {
+	s, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if everyone {
+		all, err := s.SetAside()
+		if err != nil {
+			return err
+		}
+		for _, a := range all {
+			which = append(which, a.ID)
+		}
+		if len(which) == 0 {
+			_, err := fmt.Fprintf(out, "nothing is set aside in %s\n", s.Dir())
+			return err
+		}
+	}
+	var errs []error
+	for _, one := range which {
+		name, err := s.Restore(one, as)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		fmt.Fprintln(out, "restored", name)
+	}
+	return errors.Join(errs...)
+}
+
+func (f *namFlags) drop(out io.Writer, which []string) error {
+	return f.each(which, func(s *nam.Store, one string) error {
+		err := s.Drop(one)
+		if err == nil {
+			fmt.Fprintln(out, "dropped", one)
+		}
+		return err
+	})
+}
+
+func (f *namFlags) accept(out io.Writer, names []string) error {
+	return f.each(names, func(s *nam.Store, name string) error {
+		err := s.Accept(name)
+		if err == nil {
+			fmt.Fprintln(out, "accepted", name)
+			return nil
+		}
+		return f.explain(s, err)
+	})
+}
+
+// each does something to each of some windows, and returns all errors.
+func (f *namFlags) each(names []string, do func(*nam.Store, string) error) error {
+	s, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, do(s, name))
+	}
+	return errors.Join(errs...)
+}
+
+func (f *namFlags) repair(out io.Writer) error {
+	names, err := nam.Repair(f.dir, nam.Config{})
+	if err != nil {
+		return err
+	}
+	dir := f.dir
+	if dir == "" {
+		dir = nam.DefaultDir()
+	}
+	if names == nil {
+		_, err := fmt.Fprintf(out, "nothing to repair: the database of %s is whole\n", dir)
+		return err
+	}
+	_, err = fmt.Fprintf(out, "made a new database with %s: %s\n", plural(len(names), "window"), strings.Join(names, ", "))
+	return err
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nam
+
+import (
+	"errors"
+	"fmt"
+
+	"weft/nam/internal/store"
+)
+
+// SetAside describes the windows that have files in the store and no record in its database: it was damaged, or
+// replaced by an older one. They stay until they are restored or dropped, and count towards the capacity. State is "set aside";
+// Problem says why one cannot be restored. What is not known is empty, of one whose header is damaged all but ID and Footprint.
+func (s *Store) SetAside() ([]*Allocation, error) {
+	asides, err := s.st.SetAside()
+	if err != nil {
+		return nil, fail("list", s.Dir(), err)
+	}
+	all := make([]*Allocation, 0, len(asides))
+	for _, o := range asides {
+		a := &Allocation{Created: o.Changed}
+		if o.Record != nil {
+			a = describe(store.Entry{Record: o.Record, Epochs: o.Epochs, Vouched: o.Epochs})
+		}
+		a.ID, a.State, a.Footprint, a.Epochs, a.Vouched = o.ID.String(), "set aside", int64(o.Bytes), o.Epochs, o.Epochs
+		if o.Problem != nil {
+			a.Problem = o.Problem.Error()
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// Restore brings a window back that was set aside, and returns its name; which is its name or ID. With as it gets that
+// name instead of its own. It becomes persistent. Errors: ErrName, ErrExist if the name is in use, ErrAccess, ErrLost and ErrCorrupt if part of it is
+// missing or damaged.
+func (s *Store) Restore(which, as string) (name string, err error) {
+	rec, err := s.st.Restore(which, as)
+	if err != nil {
+		return "", fail("restore", which, err)
+	}
+	return rec.Name, nil
+}
+
+// Drop removes what was set aside, for good; which is its name or ID. Errors: ErrName, ErrExist if several have the name, ErrAccess,
+// ErrBusy while somebody uses it.
+func (s *Store) Drop(which string) error {
+	if err := s.st.Drop(which); err != nil {
+		return fail("drop", which, err)
+	}
+	return nil
+}
+
+// Accept takes the count of epochs of a window as true that the machine's stop has left unsynced (see ErrUnsynced): its
+// user has looked at it. Errors: ErrName, ErrAccess, ErrBusy while somebody uses it, ErrCorrupt.
+func (s *Store) Accept(name string) error {
+	if err := s.st.Accept(name); err != nil {
+		return fail("accept", name, s.hint(err, name))
+	}
+	return nil
+}
+
+// Repair makes a new database for a store that Open refuses because its database is missing or damaged, from what the windows' files
+// say of themselves, and returns the names of the windows in it. What cannot be brought back is set aside.
+// The damaged database stays in the directory, as meta.db.damaged. A store whose database is whole is left alone: nil is returned.
+// An empty dir is DefaultDir.
+func Repair(dir string, cfg Config) (names []string, err error) {
+	if dir == "" {
+		dir = DefaultDir()
+		if err := checkDefaultDir(false); err != nil {
+			return nil, fail("repair", dir, err)
+		}
+	}
+	recs, err := store.Repair(dir, cfg.internal(dir))
+	if err != nil {
+		return nil, fail("repair", dir, err)
+	}
+	for _, rec := range recs {
+		names = append(names, rec.Name)
+	}
+	return names, nil
+}
+
+// hint adds to an unknown name that a window of this name is set aside.
+func (s *Store) hint(err error, name string) error {
+	if !errors.Is(err, ErrName) {
+		return err
+	}
+	asides, aerr := s.st.SetAside()
+	if aerr != nil {
+		return err
+	}
+	for _, o := range asides {
+		if o.Record != nil && o.Record.Name == name {
+			return fmt.Errorf("%w; a window of this name is set aside (weft nam ls -C %s)", err, s.Dir())
+		}
+	}
+	return err
+}

@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// What a mapping has survives its processes in the kernel's page cache, and the machine only if it was
+// written to the disk. The kernel writes pages in any order: after a crash of the machine the count
+// of epochs may be there and the data not. So the header says in which run of the machine the file has been in
+// use since it was last on the disk as a whole:
+//
+//	clean (boot zero) ──a user may write, or it is new──▶ in use (boot = this run) ──its last user leaves──▶ clean
+//
+// A file that says that it was in use in another run is unsynced: it vouches for the epochs that it had when it was last
+// clean. A window with sync=epoch has the data of an epoch on the disk before the count, and vouches for all at any time;
+// its files are never marked.
+
+func badEpochs(rec *Record) error {
+	return fmt.Errorf("%w: %q: the count of its epochs is damaged", ErrCorrupt, rec.Name)
+}
+
+// unsynced says whether the machine has stopped since the files were last on the disk.
+func (s *Store) unsynced(rec *Record, h *header) bool {
+	return !rec.SyncEpoch && h.boot != ID{} && s.boot != ID{} && h.boot != s.boot
+}
+
+// begin marks the first file as in use in this run of the machine, before the caller can write.
+// Preconditions: the shared store lock and a shared flock on the file are held, so nobody marks it clean.
+func (h *Handle) begin(head *header) error {
+	if h.rec.SyncEpoch || head.boot == h.s.boot || h.s.boot == (ID{}) {
+		return nil
+	}
+	return guard(h.maps[:1], func() error {
+		setBoot(h.maps[0], h.s.boot)
+		return syncRange(h.maps[0], 0, headerSize)
+	})
+}
+
+// flush forces the data to the disk before the last user of this process leaves. Nothing is locked.
+func (h *Handle) flush() error {
+	if !h.inUseUnclean() || h.key.readOnly {
+		return nil
+	}
+	for _, f := range h.files {
+		if err := f.Sync(); err != nil {
+			return fmt.Errorf("%w: force %q to the disk: %w", ErrLost, h.rec.Name, err)
+		}
+	}
+	return nil
+}
+
+// inUseUnclean says whether the window is to be marked as clean when its last user leaves.
+func (h *Handle) inUseUnclean() bool {
+	if h.rec.SyncEpoch || h.layout == 1 || h.s.readOnly != nil {
+		return false
+	}
+	flags, err := h.flags()
+	clean := true
+	berr := h.Guard(func() { clean = bootOf(h.maps[0]) == ID{} })
+	return err == nil && berr == nil && !clean && flags&(headDoomed|headVolatile) == 0
+}
+
+// settle marks the files of a window that nobody uses any more as clean. Each user that wrote has
+// forced its data to the disk before it let go; what a user wrote that was killed is forced here.
+// Nothing is marked if somebody uses it, or it is gone, or was in use when the machine stopped.
+//
+// Preconditions: s.mu is held.
+func (s *Store) settle(rec *Record) error {
+	return s.locked(true, func() error {
+		// Under the exclusive store lock nobody attaches.
+		f, err := openFile(s.path(rec.ID), os.O_RDWR)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			return nil
+		}
+		if err != nil {
+			return accessError(err)
+		}
+		defer f.Close() // and with it the lock
+		if free, err := tryLock(f, true); err != nil || !free {
+			return err
+		}
+		h, err := checkSegment(f, rec, 0)
+		if err != nil {
+			return err
+		}
+		if h.layout == 1 || h.boot != s.boot || h.boot == (ID{}) || h.badEpochs || h.flags&(headDoomed|headVolatile) != 0 {
+			return nil
+		}
+		for i := range rec.Files {
+			if err := s.syncSegment(rec, i); err != nil {
+				return err
+			}
+		}
+		s.step("settle:synced")
+		return s.markClean(f, h.id, h.epochs)
+	})
+}
+
+func (s *Store) syncSegment(rec *Record, i int) error {
+	f, err := s.openSegment(rec, i, os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("%w: force %q to the disk: %w", ErrLost, rec.Name, err)
+	}
+	return nil
+}
+
+// markClean writes that epochs are on the disk. Preconditions: they are, and nobody uses the file.
+func (s *Store) markClean(f *os.File, id ID, epochs uint64) error {
+	b := binary.NativeEndian.AppendUint64(nil, packCount(epochs, id))
+	b = append(b, make([]byte, len(ID{}))...) // boot
+	if _, err := f.WriteAt(b, offVouched); err != nil {
+		return spaceError(err, "write a header")
+	}
+	s.step("settle:marked")
+	return f.Sync()
+}
+
+// Accept takes the count of epochs of a window that the machine's stop has left unsynced as true: its user has looked.
+func (s *Store) Accept(name string) error {
+	return s.update(func(tx *txn) error {
+		rec, err := tx.byName(name)
+		if err != nil {
+			return err
+		}
+		if err := checkOwner(rec); err != nil {
+			return err
+		}
+		f, err := s.openSegment(rec, 0, os.O_RDWR)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		h, err := checkSegment(f, rec, 0)
+		if err != nil {
+			return err
+		}
+		if h.badEpochs {
+			return badEpochs(rec)
+		}
+		if !s.unsynced(rec, h) {
+			return nil
+		}
+		if free, err := tryLock(f, true); err != nil || !free {
+			return errors.Join(fmt.Errorf("%w: %q is in use", ErrBusy, name), err)
+		}
+		return s.markClean(f, h.id, h.epochs)
+	})
+}

@@ -1,0 +1,264 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Whatever becomes of a region of the database, no window is lost: the store opens, or is repaired, and
+// what is set aside comes back whole.
+func TestDamagedDatabaseLosesNothing(t *testing.T) {
+	dir := makeWorld(t, nil)
+	damageFile(t, filepath.Join(dir, metaName), changeBytes(61), func(what string) {
+		c := copyStore(t, dir)
+		s := openDamaged(t, c, what)
+		requireWhole(t, s)
+		require.NoError(t, s.Close())
+		require.NoError(t, os.RemoveAll(c))
+	})
+}
+
+func TestCutDatabaseLosesNothing(t *testing.T) {
+	dir := makeWorld(t, nil)
+	cut := func(whole []byte, yield func(string, []byte)) {
+		for n := 0; n < len(whole); n += 2048 {
+			yield(fmt.Sprintf("cut to %d bytes", n), whole[:n])
+		}
+		yield("no database", []byte("not a database"))
+		yield("zeros", make([]byte, len(whole)))
+	}
+	damageFile(t, filepath.Join(dir, metaName), cut, func(what string) {
+		c := copyStore(t, dir)
+		_, err := Open(c, Config{Boot: testBoot})
+		if err != nil {
+			require.ErrorIs(t, err, ErrCorrupt, what)
+			require.ErrorContains(t, err, "weft nam repair", what)
+		}
+		s := openDamaged(t, c, what)
+		requireWhole(t, s)
+		require.NoError(t, s.Close())
+		require.NoError(t, os.RemoveAll(c))
+	})
+}
+
+// The database has two meta pages. With one damaged the store opens, is completed from the files, and says so; the next
+// transaction writes it anew. With both damaged it is ErrCorrupt.
+func TestDamagedMetaPages(t *testing.T) {
+	dir := makeWorld(t, nil)
+	size := os.Getpagesize()
+	for pages, wants := range map[string]string{"0": "", "1": "", "01": "ErrCorrupt"} {
+		c := copyStore(t, dir)
+		meta := filepath.Join(c, metaName)
+		b := readAll(t, meta)
+		for _, p := range pages {
+			b[int(p-'0')*size+boltPage+20] ^= 1
+		}
+		require.NoError(t, os.WriteFile(meta, b, 0o600))
+		var said notices
+		s, err := Open(c, Config{Boot: testBoot, Notice: said.add})
+		if wants != "" {
+			require.ErrorIs(t, err, ErrCorrupt)
+			require.Empty(t, said.String())
+			requireWhole(t, openDamaged(t, c, "both"))
+			continue
+		}
+		require.NoError(t, err)
+		require.Contains(t, said.String(), "one of its two meta pages is damaged")
+		requireWhole(t, s)
+		requireSound(t, s)
+		require.NoError(t, s.Close())
+		said = notices{}
+		s, err = Open(c, Config{Boot: testBoot, Notice: said.add})
+		require.NoError(t, err)
+		require.Empty(t, said.String(), "it is mended")
+		require.NoError(t, s.Close())
+	}
+}
+
+// A lost database is not replaced by an empty one.
+func TestLostDatabase(t *testing.T) {
+	dir := makeWorld(t, nil)
+	require.NoError(t, os.Remove(filepath.Join(dir, metaName)))
+	before := segments(t, dir)
+	for _, cfg := range []Config{{}, {MustExist: true}, {ReadOnly: true}} {
+		_, err := Open(dir, cfg)
+		require.ErrorIs(t, err, ErrCorrupt)
+		require.ErrorContains(t, err, "7 windows can be brought back from the files")
+		require.Equal(t, before, segments(t, dir))
+		require.NoFileExists(t, filepath.Join(dir, metaName))
+	}
+	s := openDamaged(t, dir, "lost")
+	requireWhole(t, s)
+	requireSound(t, s)
+	require.NoError(t, s.Close())
+	recs, err := Repair(dir, Config{})
+	require.NoError(t, err)
+	require.Nil(t, recs, "nothing is to be repaired")
+}
+
+// What stands in the place of the database or the lock and is no file is refused, and nobody waits for it.
+func TestNoFileInPlaceOfTheDatabase(t *testing.T) {
+	for _, name := range []string{metaName, lockName} {
+		for kind, put := range map[string]func(path string) error{
+			"pipe":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
+			"directory": func(path string) error { return os.Mkdir(path, 0o700) },
+			"link":      func(path string) error { return os.Symlink("elsewhere", path) },
+		} {
+			dir := makeWorld(t, nil)
+			before := segments(t, dir)
+			require.NoError(t, os.Remove(filepath.Join(dir, name)))
+			require.NoError(t, put(filepath.Join(dir, name)))
+			for _, cfg := range []Config{{}, {ReadOnly: true}} {
+				_, err := Open(dir, cfg)
+				require.Error(t, err, "%s %s", kind, name)
+				if name == metaName {
+					require.ErrorIs(t, err, ErrCorrupt, kind)
+				}
+			}
+			require.Equal(t, before, segments(t, dir))
+		}
+	}
+}
+
+// A database comes back as it was at any earlier moment. What was made since is set aside and can be restored; what was
+// removed since is known as damaged; nothing that is there is removed.
+func TestOlderDatabase(t *testing.T) {
+	dir := memDir(t)
+	older := map[string][]byte{}
+	n := 0
+	s, err := Open(dir, Config{Boot: testBoot, Step: func(step string) {
+		b, err := os.ReadFile(filepath.Join(dir, metaName))
+		if err == nil {
+			older[fmt.Sprintf("%d, at %s", n, step)] = b
+			n++
+		}
+	}})
+	require.NoError(t, err)
+	for _, w := range worldWindows() {
+		req := w.req
+		req.Volatile = len(req.Name)%2 == 0 // some are volatile at first
+		h, err := makeWindow(s, req)
+		require.NoError(t, err)
+		for r := range req.Regions {
+			m := h.Region(r)
+			for i := range m {
+				m[i] = worldByte(req.Name, r, i)
+			}
+		}
+		mustRaise(h, w.epochs)
+		require.NoError(t, s.SetVolatile(h.Record().ID, false))
+		require.NoError(t, h.Release())
+	}
+	gone, err := makeWindow(s, oneRegion("gone", 10))
+	require.NoError(t, err)
+	require.NoError(t, gone.Release())
+	require.NoError(t, s.Remove("gone"))
+	require.NoError(t, s.Close())
+	s.cfg.Step = nil
+	require.Greater(t, len(older), 60)
+
+	for what, b := range older {
+		c := copyStore(t, dir)
+		require.NoError(t, os.WriteFile(filepath.Join(c, metaName), b, 0o600))
+		s := openDamaged(t, c, what)
+		requireWhole(t, s)
+		if e, err := s.Stat("gone"); err == nil {
+			require.ErrorIs(t, e.Problem, ErrLost, what)
+			require.NoError(t, s.Remove("gone"), what)
+		}
+		requireSound(t, s)
+		require.NoError(t, s.Close())
+		require.NoError(t, os.RemoveAll(c))
+	}
+}
+
+// A header may be damaged while its record is whole: whoever attaches gets what was there or an error, and nothing is removed. If
+// the record is lost as well, the file is set aside as long as it is not dropped.
+func TestDamagedHeaders(t *testing.T) {
+	dir := makeWorld(t, nil)
+	s, err := Open(dir, Config{Boot: testBoot})
+	require.NoError(t, err)
+	windows := map[string]worldWindow{}
+	for _, w := range worldWindows() {
+		e, err := s.Stat(w.req.Name)
+		require.NoError(t, err)
+		windows[e.ID.String()+suffix] = w
+	}
+	require.NoError(t, s.Close())
+	for file, w := range windows {
+		if w.req.SyncEpoch {
+			continue // the same bytes
+		}
+		path := filepath.Join(dir, allocDir, file)
+		damages := func(whole []byte, yield func(string, []byte)) {
+			b := append([]byte{}, whole...)
+			for at := range 128 { // the words, and the start of the record
+				if at >= 108 && at < 124 {
+					continue
+				}
+				b[at] ^= 0x81
+				yield(fmt.Sprintf("%s: byte %d", w.req.Name, at), b)
+				b[at] = whole[at]
+			}
+			for _, at := range []int{recordAt, recordAt + 40, len(whole) - 4096} {
+				b[at] ^= 0x81
+				if at < headerSize || w.req.Name == "many" {
+					yield(fmt.Sprintf("%s: byte %d", w.req.Name, at), b)
+				}
+				b[at] = whole[at]
+			}
+			clear(b[:headerSize])
+			yield(w.req.Name+": no header", b)
+			yield(w.req.Name+": cut in the header", whole[:100])
+		}
+		damageFile(t, path, damages, func(what string) {
+			before := segments(t, dir)
+			s, err := Open(dir, Config{Boot: testBoot})
+			require.NoError(t, err, what)
+			requireWhole(t, s, w.req.Name)
+			if err := w.whole(s); err != nil {
+				_, aerr := s.Attach(w.req.Name, false, false)
+				if aerr == nil {
+					// A flag or the mark of a clean file; neither is what was put.
+					require.ErrorContains(t, err, "has become", what)
+				}
+			}
+			require.NoError(t, s.Close())
+			require.Equal(t, before, segments(t, dir), "%s: removed", what)
+		})
+		// Without any record.
+		meta := readAll(t, filepath.Join(dir, metaName))
+		damageFile(t, path, damages, func(what string) {
+			require.NoError(t, os.Remove(filepath.Join(dir, metaName)))
+			before := segments(t, dir)
+			_, err := Repair(dir, Config{Boot: testBoot})
+			require.NoError(t, err, what)
+			s, err := Open(dir, Config{Boot: testBoot})
+			require.NoError(t, err, what)
+			requireWhole(t, s, w.req.Name)
+			require.Equal(t, before, segments(t, dir), "%s: removed", what)
+			if _, err := s.Stat(w.req.Name); err != nil {
+				asides, err := s.SetAside()
+				require.NoError(t, err)
+				require.NotEmpty(t, asides, what)
+				for _, a := range asides {
+					require.Error(t, a.Problem, what)
+				}
+			}
+			require.NoError(t, s.Close())
+		})
+		require.NoError(t, os.WriteFile(filepath.Join(dir, metaName), meta, 0o600))
+	}
+	s, err = Open(dir, Config{Boot: testBoot})
+	require.NoError(t, err)
+	requireWhole(t, s)
+	require.NoError(t, s.Close())
+}

@@ -1,0 +1,360 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// txn is one metadata transaction. It exists only while the store lock is held.
+type txn struct {
+	tx    *bolt.Tx
+	dirty bool // something was written since the last commit
+	// commit ends the present bbolt transaction durably and begins another, still under the same store lock.
+	commit func() error
+}
+
+// update runs fn with the exclusive store lock in a read-write transaction, and commits if fn returns nil.
+func (s *Store) update(fn func(*txn) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.openLocked(); err != nil {
+		return err
+	}
+	return s.updateLocked(fn)
+}
+
+// updateLocked: preconditions: s.mu is held.
+func (s *Store) updateLocked(fn func(*txn) error) error {
+	if s.readOnly != nil {
+		return fmt.Errorf("%w: the store is open for reading only: %w", ErrAccess, s.readOnly)
+	}
+	return s.locked(true, func() error {
+		db, err := s.openMeta(false)
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		t := &txn{}
+		if t.tx, err = db.Begin(true); err != nil {
+			return err
+		}
+		t.commit = func() error {
+			if !t.dirty {
+				return nil
+			}
+			t.dirty = false
+			if err := t.tx.Commit(); err != nil {
+				t.tx = nil
+				return spaceError(err, "write metadata")
+			}
+			t.tx, err = db.Begin(true)
+			return err
+		}
+		defer func() { // also after a panic: Close waits for open transactions
+			if t.tx != nil {
+				t.tx.Rollback()
+			}
+		}()
+		if err := fn(t); err != nil {
+			return err
+		}
+		return t.commit()
+	})
+}
+
+// view runs fn with the shared store lock in a read-only transaction.
+func (s *Store) view(fn func(*txn) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.openLocked(); err != nil {
+		return err
+	}
+	return s.viewLocked(fn)
+}
+
+// viewLocked: preconditions: s.mu is held.
+func (s *Store) viewLocked(fn func(*txn) error) error {
+	return s.locked(false, func() error {
+		db, err := s.openMeta(true)
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		tx, err := db.Begin(false)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		return fn(&txn{tx: tx})
+	})
+}
+
+// locked holds the store lock around fn. A panic of the database, which is how it answers to damaged pages, becomes
+// an error. Preconditions: s.mu is held.
+func (s *Store) locked(exclusive bool, fn func() error) (err error) {
+	if s.lock != nil { // a store without one is on a file system that nobody can write
+		if err := s.takeLock(exclusive); err != nil {
+			return err
+		}
+		defer unlock(s.lock)
+	}
+	// A damaged page may also lead the database out of its mapping.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %s: %v", ErrCorrupt, metaName, p)
+		}
+	}()
+	return fn()
+}
+
+// takeLock waits a bounded time for the lock file. flock has no wait with a limit, so it is tried at growing
+// intervals; transactions of others take milliseconds.
+func (s *Store) takeLock(exclusive bool) error {
+	deadline := time.Now().Add(s.cfg.LockWait)
+	pause := 100 * time.Microsecond
+	for {
+		ok, err := tryLock(s.lock, exclusive)
+		if ok || err != nil {
+			return err
+		}
+		if !time.Now().Before(deadline) {
+			return fmt.Errorf("%w: %s was not free for %v", ErrBusy, s.lock.Name(), s.cfg.LockWait)
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, 10*time.Millisecond)
+	}
+}
+
+func (s *Store) metaPath() string { return filepath.Join(s.dir, metaName) }
+
+// openMeta opens the database, which Open has made or looked through. Preconditions: the store lock is
+// held, so bbolt's own lock is free.
+func (s *Store) openMeta(readOnly bool) (*bolt.DB, error) {
+	path := s.metaPath()
+	// bbolt would make a file that is missing or empty a new database, and wait at a pipe.
+	open := func(path string, flags int, _ fs.FileMode) (*os.File, error) {
+		f, err := openFile(path, flags&^os.O_CREATE)
+		if err != nil {
+			return nil, err
+		}
+		if st, err := f.Stat(); err != nil || st.Size() == 0 {
+			f.Close()
+			return nil, errors.Join(errors.New("it is empty"), err)
+		}
+		return f, nil
+	}
+	db, err := openBolt(path, bolt.Options{ReadOnly: readOnly, Timeout: s.cfg.LockWait, NoStatistics: true, OpenFile: open})
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%w: %s is missing", ErrCorrupt, path)
+		}
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+			return nil, accessError(err)
+		}
+		return nil, fmt.Errorf("%w: open %s: %w", ErrCorrupt, path, err)
+	}
+	err = db.View(func(tx *bolt.Tx) error {
+		for _, b := range [][]byte{bucketLayout, bucketRecords, bucketNames} {
+			if tx.Bucket(b) == nil {
+				return fmt.Errorf("%w: %s has no table %q", ErrCorrupt, path, b)
+			}
+		}
+		// Layout 1 is upgraded by Open, and read where that is not possible.
+		if v := tx.Bucket(bucketLayout).Get(keyVersion); string(v) != layoutVersion && string(v) != layoutVersion1 {
+			return fmt.Errorf("%w: %s has layout %q, this program knows %s and %s", ErrVersion, path, v, layoutVersion1, layoutVersion)
+		}
+		return nil
+	})
+	if err != nil {
+		db.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// openBolt is bolt.Open that leaves no file open, and so locked, when the database panics at what it finds.
+func openBolt(path string, opts bolt.Options) (db *bolt.DB, err error) {
+	var file *os.File
+	open := opts.OpenFile
+	opts.OpenFile = func(path string, flags int, mode fs.FileMode) (*os.File, error) {
+		f, err := open(path, flags, mode)
+		file = f
+		return f, err
+	}
+	returned := false
+	defer func() {
+		if !returned && file != nil {
+			file.Close()
+		}
+	}()
+	db, err = bolt.Open(path, 0o600, &opts)
+	returned = true
+	return db, err
+}
+
+// metaState is what Open finds out about the database before it is used.
+type metaState struct {
+	missing bool  // there is none
+	half    bool  // one of its two metas is damaged, so that it may be older than the files
+	damaged error // it cannot be used
+}
+
+// inspectMeta looks the database through. Preconditions: the store lock is held.
+func (s *Store) inspectMeta() (m metaState, err error) {
+	f, err := openFile(s.metaPath(), os.O_RDONLY)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return metaState{missing: true}, nil
+	case errors.Is(err, ErrGone):
+		return metaState{damaged: err}, nil
+	case err != nil:
+		return m, accessError(err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(f)
+	if err != nil {
+		return metaState{damaged: fmt.Errorf("%w: read %s: %w", ErrCorrupt, s.metaPath(), err)}, nil
+	}
+	metas, err := checkMeta(b)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", s.metaPath(), err)
+	}
+	return metaState{half: metas == 1, damaged: err}, nil
+}
+
+// makeMeta makes a database with the given records under another name, and renames it when it is complete: a
+// process killed in the middle leaves a file that nobody opens. Preconditions: the exclusive store lock is held.
+func (s *Store) makeMeta(records []*Record) error {
+	temp := filepath.Join(s.dir, metaTemp)
+	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return accessError(err)
+	}
+	db, err := openBolt(temp, bolt.Options{Timeout: s.cfg.LockWait, NoStatistics: true, OpenFile: os.OpenFile})
+	if err != nil {
+		return accessError(spaceError(err, "write metadata"))
+	}
+	s.step("init:made")
+	err = db.Update(func(tx *bolt.Tx) error {
+		for _, b := range [][]byte{bucketLayout, bucketRecords, bucketNames} {
+			if _, err := tx.CreateBucket(b); err != nil {
+				return err
+			}
+		}
+		t := &txn{tx: tx}
+		for _, rec := range records {
+			if err := t.put(rec); err != nil {
+				return err
+			}
+		}
+		return tx.Bucket(bucketLayout).Put(keyVersion, []byte(layoutVersion))
+	})
+	err = errors.Join(err, db.Close())
+	if err != nil {
+		return spaceError(err, "write metadata")
+	}
+	if f, err := os.OpenFile(temp, os.O_RDWR, 0); err == nil {
+		reserveMeta(f)
+		f.Close()
+	}
+	s.step("init:filled")
+	return os.Rename(temp, s.metaPath())
+}
+
+func (t *txn) byName(name string) (*Record, error) {
+	id := t.tx.Bucket(bucketNames).Get([]byte(name))
+	if id == nil {
+		return nil, fmt.Errorf("%w: %q", ErrName, name)
+	}
+	if len(id) != len(ID{}) {
+		return nil, fmt.Errorf("%w: name %q leads to an id of %d bytes", ErrCorrupt, name, len(id))
+	}
+	return t.byID(ID(id))
+}
+
+func (t *txn) byID(id ID) (*Record, error) {
+	b := t.tx.Bucket(bucketRecords).Get(id[:])
+	if b == nil {
+		return nil, fmt.Errorf("%w: id %v", ErrName, id)
+	}
+	rec, err := Decode(b)
+	if err != nil {
+		return nil, err
+	}
+	if rec.ID != id {
+		return nil, fmt.Errorf("%w: record %v is filed under %v", ErrCorrupt, rec.ID, id)
+	}
+	return rec, nil
+}
+
+// records returns all records; damaged ones are an error that names them.
+func (t *txn) records() ([]*Record, error) {
+	all, damaged, err := t.load()
+	for key, derr := range damaged {
+		err = errors.Join(err, fmt.Errorf("record %x: %w", key, derr))
+	}
+	return all, err
+}
+
+// load returns all records, and by key what is wrong with those that are damaged.
+func (t *txn) load() (all []*Record, damaged map[string]error, err error) {
+	damaged = make(map[string]error)
+	err = t.tx.Bucket(bucketRecords).ForEach(func(k, v []byte) error {
+		rec, err := Decode(v)
+		if err == nil && string(k) != string(rec.ID[:]) {
+			err = fmt.Errorf("%w: record %v is filed under %x", ErrCorrupt, rec.ID, k)
+		}
+		if err != nil {
+			damaged[string(k)] = err
+		} else {
+			all = append(all, rec)
+		}
+		return nil
+	})
+	return all, damaged, err
+}
+
+func (t *txn) layout() string {
+	return string(t.tx.Bucket(bucketLayout).Get(keyVersion))
+}
+
+// put files the record, and its name unless it is being removed.
+func (t *txn) put(rec *Record) error {
+	t.dirty = true
+	rec.Generation++
+	if err := t.tx.Bucket(bucketRecords).Put(rec.ID[:], rec.Encode()); err != nil {
+		return err
+	}
+	names := t.tx.Bucket(bucketNames)
+	if rec.State != Deleting {
+		return names.Put([]byte(rec.Name), rec.ID[:])
+	}
+	if cur := names.Get([]byte(rec.Name)); string(cur) == string(rec.ID[:]) {
+		return names.Delete([]byte(rec.Name))
+	}
+	return nil
+}
+
+// forget removes the record and its name.
+func (t *txn) forget(rec *Record) error {
+	t.dirty = true
+	names := t.tx.Bucket(bucketNames)
+	if cur := names.Get([]byte(rec.Name)); string(cur) == string(rec.ID[:]) {
+		if err := names.Delete([]byte(rec.Name)); err != nil {
+			return err
+		}
+	}
+	return t.tx.Bucket(bucketRecords).Delete(rec.ID[:])
+}

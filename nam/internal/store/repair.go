@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+)
+
+// Repair makes a new database from the headers of the files, for a store whose database is missing or cannot be used, and
+// returns the records that are in it. The database that was there stays under another name, until the next Repair.
+// What cannot be brought back (a file is lost, its header is damaged, another window has its name) is set aside. A store that Open opens
+// is left as it is, and nil is returned.
+func Repair(dir string, cfg Config) (recs []*Record, err error) {
+	cfg.MustExist = true
+	s, err := newStore(dir, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.openLock(os.O_RDWR | os.O_CREATE); err != nil {
+		return nil, err
+	}
+	defer s.closeLock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sound() {
+		return nil, nil
+	}
+	err = s.locked(true, func() error {
+		strays, err := s.strays(nil)
+		if err != nil {
+			return err
+		}
+		recs = s.whole(strays)
+		if err := s.keepDamaged(); err != nil {
+			return err
+		}
+		s.step("repair:kept")
+		if err := s.makeMeta(recs); err != nil {
+			return err
+		}
+		s.step("repair:made")
+		return nil
+	})
+	return recs, err
+}
+
+// sound says whether the database can be used as it is. Preconditions: s.mu is held.
+func (s *Store) sound() bool {
+	good := false
+	err := s.locked(true, func() error {
+		m, err := s.inspectMeta()
+		good = err == nil && !m.missing && m.damaged == nil
+		return err
+	})
+	if err != nil || !good {
+		return false
+	}
+	// An update that changes nothing, as far as Open comes before it reclaims.
+	return s.updateLocked(func(tx *txn) error {
+		notice := s.cfg.Notice
+		s.cfg.Notice = nil
+		defer func() { s.cfg.Notice = notice }()
+		_, err := s.mendRecords(tx)
+		return err
+	}) == nil
+}
+
+// whole returns the records of what can be brought back. Of those with one name it is the youngest.
+func (s *Store) whole(strays []*stray) (recs []*Record) {
+	var good []*stray
+	for _, one := range strays {
+		if one.kind != litter && one.why == nil && one.rec != nil {
+			good = append(good, one)
+		}
+	}
+	sort.SliceStable(good, func(i, j int) bool { return good[i].rec.Created.After(good[j].rec.Created) })
+	taken := make(map[string]bool)
+	for _, one := range good {
+		rec, err := one.record("")
+		if err != nil || taken[rec.Name] {
+			continue
+		}
+		if one.kind == live { // somebody uses it, and it goes with its last user
+			if one.head.flags&headDoomed != 0 {
+				continue
+			}
+			rec.Volatile = true
+		}
+		taken[rec.Name] = true
+		recs = append(recs, rec)
+	}
+	return recs
+}
+
+// keepDamaged gives the database that is there a second name.
+func (s *Store) keepDamaged() error {
+	kept := filepath.Join(s.dir, metaDamaged)
+	if err := os.Remove(kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return accessError(err)
+	}
+	if err := os.Link(s.metaPath(), kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("keep the damaged database: %w", accessError(err))
+	}
+	return nil
+}
