@@ -18,6 +18,7 @@ type books struct {
 	slices []*use  // uses of ranges that are not given up. +checklocks:mu
 	said   addrMap // program counters that were warned of. +checklocks:mu
 	idle   addrMap // the same, of accesses that serve nothing. +checklocks:mu
+	copies copies  // what was named so far. +checklocks:mu
 }
 
 // group is the uses of one object by the children of one task. The engine orders them.
@@ -242,6 +243,7 @@ func (b *books) drop(r *record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, u := range r.uses {
+		b.copies.over(u)
 		b.dropUse(u)
 	}
 }

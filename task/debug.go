@@ -120,6 +120,7 @@ func (t *Task) note(c *Task, accs []deps.Access) *record {
 				bare = u
 			}
 		}
+		b.copies.name(u)
 		b.add(u)
 		parent.namedBelow(u)
 	}

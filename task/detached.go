@@ -76,6 +76,10 @@ func (rt *Runtime) spawn(ctx context.Context, pc uintptr, a *Attrs, main func(*T
 func (d *Detached) end(r *run) {
 	d.rt.lintStops() // the context is made by who has spawned the task
 	d.unhook()
+	r.warnCopies()
+	if d.lint != nil {
+		release(&d.lint.done) // what was said comes before the end of a Wait
+	}
 	err := r.first.Load()
 	r.cancel(nil)
 	d.complete(err)

@@ -69,6 +69,7 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 	rt.readyOff(t)
 	<-r.done
 	lint.over()
+	r.warnCopies()
 	return r.first.Load()
 }
 
