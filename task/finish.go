@@ -105,6 +105,7 @@ func (rt *Runtime) deepDone(t *Task, s *slot, f *deps.Flow) *Task {
 			t.Finish(f)
 		}
 		t.ends()
+		t.linted().forgets()
 		rt.loopOver(t, s)
 	}
 	p, r := t.parent, t.run

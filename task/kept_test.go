@@ -342,3 +342,33 @@ func TestNothingIsKept(t *testing.T) {
 		}
 	}
 }
+
+// Lint mode knows chains by address. Until the creator has waited, it keeps the objects, so that no address serves another one whose
+// first task would seem to come after the old one's last; then it forgets the chains, since the Wait has ordered all.
+func TestLintKeepsNoChains(t *testing.T) {
+	if !lintBuild {
+		t.Skip("needs a build for lint mode")
+	}
+	rt := New(Config{Workers: 2, Lint: true})
+	defer rt.Close()
+	x := new(things)
+	require.NoError(t, rt.Run(t.Context(), func(task *Task) error {
+		for range 3 {
+			for range 50 {
+				task.Spawn(func(*Task) error { return nil }, deps.InOut(x.new()))
+				task.Spawn(func(t *Task) error {
+					p := x.new()
+					t.Spawn(func(*Task) error { return nil }, deps.Slice(p[:]).InOut())
+					return nil
+				}, deps.InOut(x.new()).Weak())
+			}
+			d := task.linted().dom
+			require.Equal(t, 100, d.tails.n)
+			require.GreaterOrEqual(t, x.left(), 100)
+			require.NoError(t, task.Wait())
+			require.Zero(t, d.tails.n)
+			require.Zero(t, x.left())
+		}
+		return nil
+	}))
+}

@@ -82,6 +82,9 @@ func (rt *Runtime) lintNew(t, c *Task, accs []deps.Access, loop bool) {
 		r.enter()
 		r.l.unlock()
 	}
+	for _, u := range r.uses {
+		u.access = deps.Access{}
+	}
 	release(&r.born)
 	release(&r.l.world)
 }
@@ -233,6 +236,16 @@ func (t *Task) lintEvent() {
 func (t *Task) lintWaited() {
 	if r := t.linted(); r != nil {
 		acquire(&r.kids)
+		r.forgets()
+	}
+}
+
+// forgets is forget for a caller without the lock; r may be nil.
+func (r *linted) forgets() {
+	if r != nil {
+		r.l.lock()
+		r.forget()
+		r.l.unlock()
 	}
 }
 

@@ -11,6 +11,7 @@ type lintUse struct {
 	slice  bool
 	mode   deps.Mode // In, InOut, Concurrent, Commutative or Reduce
 	weak   bool
+	access deps.Access // until the use is in its chains
 	runs   []*lintRun
 	left   []*lintPart // of ranges: of runs of which a part is given up, what is not
 }
@@ -18,6 +19,7 @@ type lintUse struct {
 // lintRun is a run of neighbours in a chain that go together: one writer, or readers, or a group. All its tasks have all its bytes.
 type lintRun struct {
 	lo, hi uintptr
+	access deps.Access // one of its tasks': keeps the memory, so that a chain's addresses serve nothing else
 	mode   deps.Mode
 	prevs  []*lintRun  // the runs before it; none if all that they know is in enter
 	same   *lintRun    // of ranges: the earlier neighbours that go together with it, and have more bytes
@@ -65,7 +67,7 @@ list:
 				continue list
 			}
 		}
-		r.uses = append(r.uses, &lintUse{lo: lo, hi: hi, slice: slice, mode: mode, weak: a.IsWeak()})
+		r.uses = append(r.uses, &lintUse{lo: lo, hi: hi, slice: slice, mode: mode, weak: a.IsWeak(), access: a})
 	}
 }
 
@@ -114,13 +116,44 @@ func (r *linted) enter() {
 	}
 }
 
+// forget drops the chains of r's children that nobody comes behind any more: these children are over, and r's body has
+// waited for them, or is over itself. What it spawns from now on comes after them by the spawn. Others look only at
+// memory that r has declared. +checklocks:r.l.mu
+func (r *linted) forget() {
+	d := r.dom
+	if d == nil {
+		return
+	}
+	declared := func(lo, hi uintptr) bool {
+		for _, u := range r.uses {
+			if u.lo < hi && lo < u.hi {
+				return true
+			}
+		}
+		return false
+	}
+	old, spans := d.tails, d.spans
+	d.tails, d.spans = addrMap{}, nil
+	old.all(func(v any) bool {
+		if x := v.(*lintRun); declared(x.lo, x.hi) {
+			d.tails.set(x.lo, x)
+		}
+		return true
+	})
+	for _, s := range spans {
+		if declared(s.lo, s.hi) {
+			d.spans = append(d.spans, s)
+		}
+	}
+}
+
 // joinObject returns the run that u is in, behind tail: that itself, or a new one.
 func joinObject(tail *lintRun, u *lintUse) *lintRun {
 	if tail != nil && tail.mode == u.mode && u.mode != deps.ModeInOut {
 		tail.hi = max(tail.hi, u.hi)
 		return tail
 	}
-	x := &lintRun{lo: u.lo, hi: u.hi, mode: u.mode, object: true}
+	x := &lintRun{lo: u.lo, hi: u.hi, mode: u.mode, object: true, access: u.access}
 	if tail != nil {
 		x.prevs = []*lintRun{tail}
 	}

@@ -13,7 +13,7 @@ import "weft/deps"
 func apiece(uses []*lintUse) []*lintUse {
 	out := make([]*lintUse, 0, len(uses))
 	for _, u := range uses {
-		rest := []*lintUse{{lo: u.lo, hi: u.hi, slice: true, mode: u.mode, weak: u.weak}}
+		rest := []*lintUse{{lo: u.lo, hi: u.hi, slice: true, mode: u.mode, weak: u.weak, access: u.access}}
 		for i := 0; i < len(out); i++ {
 			own := out[i]
 			for k := 0; k < len(rest); k++ {
@@ -72,7 +72,7 @@ func (d *lintDomain) addRange(u *lintUse) {
 	var list []lintSpan // in place of those from from to to
 	at := u.lo
 	add := func(lo, hi uintptr, tail *lintRun) {
-		x := joinRange(tail, u.mode, lo, hi)
+		x := joinRange(tail, u, lo, hi)
 		u.runs = append(u.runs, x)
 		list = append(list, lintSpan{lo, hi, x})
 	}
@@ -120,9 +120,10 @@ func (d *lintDomain) replace(from, to int, list []lintSpan) {
 	}
 }
 
-// joinRange returns the run that a use of mode m of these bytes is in, behind tail: that itself, or a new one.
-func joinRange(tail *lintRun, m deps.Mode, lo, hi uintptr) *lintRun {
-	x := &lintRun{lo: lo, hi: hi, mode: m}
+// joinRange returns the run that u is in with these bytes, behind tail: that itself, or a new one.
+func joinRange(tail *lintRun, u *lintUse, lo, hi uintptr) *lintRun {
+	m := u.mode
+	x := &lintRun{lo: lo, hi: hi, mode: m, access: u.access}
 	switch {
 	case tail == nil:
 	case tail.mode != m || m == deps.ModeInOut:
@@ -141,7 +142,7 @@ func (d *lintDomain) makeRanges() {
 	d.ranges = true
 	d.tails.all(func(v any) bool {
 		tail := v.(*lintRun)
-		u := &lintUse{lo: tail.lo, hi: tail.hi, slice: true, mode: deps.ModeInOut}
+		u := &lintUse{lo: tail.lo, hi: tail.hi, slice: true, mode: deps.ModeInOut, access: tail.access}
 		d.addRange(u)
 		for _, x := range u.runs {
 			x.prevs = append(x.prevs, tail)

@@ -106,6 +106,9 @@ func TestSoakSpawns(t *testing.T) {
 
 // watchLong is watch for a test that may run for minutes.
 func watchLong(t *testing.T) {
+	if lintBuild {
+		t.Skip("a goroutine for each body takes too long for so many; what lint mode keeps is in TestNothingIsKept and TestLintKeepsNoChains")
+	}
 	if soak.Long(0, 1) == 0 {
 		watch(t)
 	}
@@ -113,7 +116,7 @@ func watchLong(t *testing.T) {
 
 // What a runtime has needed once, and needs no more, it gives back: tasks, queues and tables.
 func TestSoakBurst(t *testing.T) {
-	watch(t)
+	watchLong(t)
 	const burst = 200_000
 	rt := New(Config{Workers: 2, Window: -1})
 	defer rt.Close()
