@@ -38,7 +38,7 @@ func printSettings(w io.Writer, cfg *conf.Run) {
 	}
 	p("warm-up              : %t", cfg.Warmup)
 	if cfg.Snapshots {
-		p("snapshots            : %d, every %d steps, %d bytes", cfg.SnapshotCount(), cfg.NamFreq, cfg.SnapshotBytes())
+		p("snapshots            : %d, every %d steps, %d bytes, sync %s", cfg.SnapshotCount(), cfg.NamFreq, cfg.SnapshotBytes(), cfg.NamSync)
 	} else {
 		p("snapshots            : none")
 	}

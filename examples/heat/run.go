@@ -87,6 +87,10 @@ func (h *heat) prepare() (err error) {
 		if h.store, err = openStore(cfg.NamDir, false); err != nil {
 			return err
 		}
+		if why := h.store.ReadOnly(); why != nil {
+			return &conf.UsageError{Err: fmt.Errorf("no snapshots can be written to %s: %w (-nam-dir names another directory, -nam-freq 0 makes none)",
+				h.store.Dir(), why)}
+		}
 		if h.root {
 			h.window, err = chooseWindow(h.store, cfg.Window)
 		}
@@ -220,7 +224,7 @@ func (h *heat) createWindow(c *comm.Comm, p *solve.Plan) (*nam.Win, error) {
 	head := snapshot.Header{
 		Layout: h.cfg.Layout, Snapshots: h.cfg.SnapshotCount(), Freq: h.cfg.NamFreq, Timesteps: h.cfg.Timesteps,
 	}
-	win, err := snapshot.Create(h.store, c, &head, h.window)
+	win, err := snapshot.Create(h.store, c, &head, h.window, h.cfg.NamSync == conf.SyncEpoch)
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func onlyWindow(store *nam.Store) (string, error) {
 // complete names the windows that can be attached to: not those that are being made or removed.
 func complete(list []*nam.Allocation) (names []string) {
 	for _, a := range list {
-		if a.State == "ready" {
+		if a.State == "ready" || a.State == "unsynced" {
 			names = append(names, a.Name)
 		}
 	}
@@ -86,12 +86,16 @@ func complete(list []*nam.Allocation) (names []string) {
 type movieSummary struct {
 	window           string
 	frames, of, freq int
+	unsynced         int // frames that are missing because nobody knows whether they are on the disk
 }
 
 func (m *movieSummary) String() string {
 	s := fmt.Sprintf("%d frames, one every %d steps, from window %s", m.frames, m.freq, m.window)
 	if m.frames < m.of {
 		s += fmt.Sprintf(" (the run was to make %d)", m.of)
+	}
+	if m.unsynced > 0 {
+		s += fmt.Sprintf("; without %d that were not on the disk when the machine stopped (weft nam accept %s takes them as they are)", m.unsynced, m.window)
 	}
 	return s
 }
@@ -115,7 +119,7 @@ func makeMovie(ctx context.Context, store *nam.Store, cfg *conf.View, stderr io.
 				step()
 			}
 		}
-		sum = &movieSummary{cfg.Window, r.Complete, r.Header.Snapshots, r.Header.Freq}
+		sum = &movieSummary{cfg.Window, r.Complete, r.Header.Snapshots, r.Header.Freq, r.Unsynced}
 		return writeFile(cfg.GIF, m.Encode)
 	})
 	if errors.Is(err, nam.ErrName) {

@@ -168,6 +168,7 @@ func (f *raw) define(fs *flagSet) {
 	fs.number(&f.workers, "workers", "", 0, 1, maxRanks)
 	fs.toggle(&f.check, "check", "")
 	fs.number(&f.namFreq, "nam-freq", "", 0, 0, maxSteps)
+	fs.choice(&f.namSync, "nam-sync", "", Syncs)
 	fs.text(&f.namDir, "nam-dir", "", "a directory name")
 	fs.text(&f.window, "window", "", "a window name")
 	fs.text(&f.gif, "gif", "", "a file name")

@@ -73,6 +73,8 @@ func TestSnapshotDefaults(t *testing.T) {
 	}
 	require.Equal(t, 6, parse(t, "-t 50 -nam-freq 10").SnapshotCount())
 	require.Equal(t, 0, parse(t, "-t 50 -nam-freq 0").SnapshotCount())
+	require.Equal(t, "process", parse(t, "-t 50").NamSync)
+	require.Equal(t, SyncEpoch, parse(t, "-t 50 -nam-sync epoch").NamSync)
 	// Nobody asked for gigabytes.
 	r := parse(t, "-size 8192 -t 100")
 	require.Equal(t, 0, r.SnapshotCount())
@@ -110,6 +112,8 @@ func TestUsageErrorsNameWhatIsLegal(t *testing.T) {
 		"-size 8 -bs 8 -wins 2":         "legal is 1",
 		"-gif x -nam-freq 0":            "-gif needs snapshots",
 		"-window x -nam-freq 0":         "-window needs snapshots",
+		"-nam-sync epoch -nam-freq 0":   "-nam-sync needs snapshots",
+		"-nam-sync always":              "legal is process, epoch",
 		"-sources-file nowhere":         "sources file: open nowhere",
 		"run":                           `unexpected argument "run"; heat -h`,
 		"-rows 16777216 -cols 16777216": "cells are too many",

@@ -45,6 +45,9 @@ How it is computed:
 Snapshots:
       -nam-freq F      every F steps (12 to 24 over the run; 0: none). The initial state is the
                        first snapshot
+      -nam-sync S      process   complete ones survive the end of the program, however it ends,
+                                 and, once it has ended well, that of the machine (default)
+                       epoch     each is forced to the disk, and survives a crash of the machine
       -nam-dir D       directory of the store ($WEFT_NAM_DIR, or weft/nam in the user's cache)
       -window NAME     name of the window, which must be free. Without it the run takes a new name
                        of its own, and removes what earlier such runs left in the store
@@ -70,7 +73,7 @@ the check found a difference, 2 bad flag, value or file.
 // ViewHelp is the text of heat view -h.
 const ViewHelp = `heat view attaches to the window of a heat run, which may be over, running or killed, reads all
 complete snapshots and writes an animated GIF: heat palette, at most 512 x 512, the initial state
-first.
+first. If the machine has stopped during the run, these are the ones that are certainly on the disk.
 
 Usage:
   heat view [flags]

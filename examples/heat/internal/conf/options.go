@@ -18,6 +18,12 @@ const (
 	TAMPIRMA = "tampirma"
 )
 
+// SyncEpoch is the value of -nam-sync that forces each snapshot to the disk.
+const SyncEpoch = "epoch"
+
+// Syncs lists the legal values of -nam-sync, the default first.
+var Syncs = []string{"process", SyncEpoch}
+
 // Variants lists the legal values of -variant, the default first.
 var Variants = []string{ITAMPI, TAMPIRMA, MPI}
 
@@ -60,6 +66,7 @@ type Run struct {
 
 	Snapshots  bool
 	NamFreq    int    // steps from one snapshot to the next; 0 without snapshots
+	NamSync    string // what a snapshot survives: one of Syncs
 	NamDir     string // empty: the default of package nam
 	Window     string // empty: a unique name
 	GIF        string // empty: none
@@ -115,6 +122,7 @@ type raw struct {
 	ranks, workers      int
 	check               bool
 	namFreq             int
+	namSync             string
 	namDir, window, gif string
 	cpuProfile          string
 	progress            bool
@@ -126,7 +134,7 @@ type raw struct {
 func (f *raw) resolve() (*Run, error) {
 	r := &Run{
 		Variant: f.variant, Delta: f.delta, Warmup: !f.noWarmup && f.output == "",
-		NamDir: f.namDir, Window: f.window, GIF: f.gif, Output: f.output, CPUProfile: f.cpuProfile,
+		NamSync: f.namSync, NamDir: f.namDir, Window: f.window, GIF: f.gif, Output: f.output, CPUProfile: f.cpuProfile,
 		Check: f.check, Verbose: f.verbose, Progress: f.progress, Bare: len(f.given) == 0,
 		Timesteps: f.timesteps, Workers: f.workers, Kernel: f.kernel, Watch: f.watch,
 	}
@@ -219,7 +227,7 @@ func (f *raw) snapshots(r *Run) error {
 	r.Snapshots, r.NamFreq = true, f.namFreq
 	if f.given["nam-freq"] {
 		if f.namFreq == 0 {
-			for _, name := range []string{"window", "gif"} {
+			for _, name := range []string{"window", "gif", "nam-sync"} {
 				if f.given[name] {
 					return usage("-%s needs snapshots, but -nam-freq is 0: give 1 or more", name)
 				}
@@ -229,7 +237,7 @@ func (f *raw) snapshots(r *Run) error {
 		return nil
 	}
 	r.NamFreq = max(1, ceilDiv(r.Timesteps, snapshotsWanted))
-	asked := r.Bare || f.given["window"] || f.given["gif"] || f.given["nam-dir"]
+	asked := r.Bare || f.given["window"] || f.given["gif"] || f.given["nam-dir"] || f.given["nam-sync"]
 	if bytes := r.SnapshotBytes(); !asked && bytes > unaskedSnapshotBytes {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("no snapshots: they would take %d MiB; -nam-freq %d asks for them", bytes>>20, r.NamFreq))
 		r.Snapshots, r.NamFreq = false, 0

@@ -5,6 +5,7 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"weft/comm"
@@ -12,17 +13,23 @@ import (
 	"weft/nam"
 )
 
-// Create makes the window for the snapshots that head describes. Collective over all ranks of its layout.
-func Create(s *nam.Store, c *comm.Comm, head *Header, name string) (*nam.Win, error) {
+// Create makes the window for the snapshots that head describes. With epoch each snapshot is forced to the disk when it is
+// complete. Collective over all ranks of its layout.
+func Create(s *nam.Store, c *comm.Comm, head *Header, name string, epoch bool) (*nam.Win, error) {
+	sync := nam.SyncProcess
+	if epoch {
+		sync = nam.SyncEpoch
+	}
 	// Prefault, so that the run does not pay for the page faults of its first visit to each page.
 	return s.Allocate(c, head.RegionBytes(c.Rank()), 1,
-		nam.ManagedContiguous, nam.Persistent, nam.Name(name), nam.Prefault(true))
+		nam.ManagedContiguous, nam.Persistent, nam.Name(name), nam.Prefault(true), sync)
 }
 
 // Reader reads the complete snapshots of a window.
 type Reader struct {
 	Header   Header
 	Complete int // how many snapshots are complete; those are read
+	Unsynced int // and how many more the run has counted, which the stop of the machine may have left without their data
 	win      *nam.Win
 }
 
@@ -31,10 +38,20 @@ type Reader struct {
 func Read(ctx context.Context, s *nam.Store, name string, f func(r *Reader) error) error {
 	return comm.Run(ctx, comm.Config{Ranks: 1}, func(c *comm.Comm) error {
 		win, err := s.Attach(c, name, nam.ReadOnly(true))
+		r := &Reader{}
+		if unsynced := err; errors.Is(err, nam.ErrUnsynced) {
+			win, err = s.Attach(c, name, nam.ReadOnly(true), nam.Unsynced(true))
+			if err == nil && win.Epochs() < 2 {
+				return errors.Join(unsynced, win.Free())
+			}
+			if a, serr := s.Stat(name); serr == nil {
+				r.Unsynced = int((a.Epochs - a.Vouched) / 2)
+			}
+		}
 		if err != nil {
 			return err
 		}
-		r := &Reader{win: win}
+		r.win = win
 		if err = r.open(); err == nil {
 			err = f(r)
 		}
