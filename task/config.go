@@ -59,11 +59,16 @@ type Config struct {
 	// states. Zero means the environment variable WEFT_WATCHDOG, or no watchdog; a negative value, none.
 	Watchdog time.Duration
 
-	// Reports is where the watchdog writes, by one goroutine, and, if there is no Logger, debug mode and what is said of unknown variables of the environment. Nil means the standard error.
+	// Reports is where the watchdog writes, and, if there is no Logger, debug mode and what is said of unknown variables of the environment. The failure of a run that is
+	// not over a second later, since a body or an event is not, is written here too: Run cannot return it yet. So is, without a watchdog and a Logger, that bodies block on all slots while
+	// tasks are ready. Writes may come from several goroutines. Nil means the standard error.
 	Reports io.Writer
 
-	// Logger gets degraded operation, and what debug mode warns of, a line each. Nil means silence; in debug mode, Reports.
+	// Logger gets degraded operation, what debug mode warns of, and, without a watchdog, that bodies block on all slots while tasks are ready. Nil
+	// means silence, but Reports for the latter two.
 	Logger *slog.Logger
+
+	logs bool // Logger was given
 }
 
 const (
@@ -136,6 +141,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Reports == nil {
 		c.Reports = os.Stderr
 	}
+	c.logs = c.Logger != nil
 	c.TraceSpawns = c.TraceSpawns || c.Debug || c.Lint || c.Watchdog > 0
 	env.Warn(c.Logger, c.Reports)
 	if c.Lint {

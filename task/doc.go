@@ -96,6 +96,9 @@
 //
 // With [Config.Watchdog] the runtime keeps a list of its tasks, and reports those that are stuck, with what they wait for.
 //
+// Without it, too, it says once, to [Config.Logger] or else [Config.Reports], when tasks have been ready for seconds and the bodies on all slots block in
+// a channel, a lock or a system call. Such calls belong into [Task.Blocking].
+//
 // # The window
 //
 // A task that spawns without end would fill the memory. So it waits when too many

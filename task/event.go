@@ -36,7 +36,7 @@ func (t *Task) hold() func(error) {
 		panic(errNoEvent)
 	}
 	s := t.run.rt.here()
-	if s != nil && s.cur == t || getg() == 0 {
+	if s != nil && s.cur.load() == t || getg() == 0 {
 		t.holds.Add(1)
 	} else {
 		for {
@@ -96,7 +96,7 @@ func (h *hold) release(err error) {
 			s.ev.by = id
 		}
 		rt.giveUp(t, s, &s.flow)
-		s.tellFor(s.cur)
+		s.tellFor(s.cur.load())
 		s.settle(false)
 		if s.ev != nil {
 			s.ev.by = 0

@@ -57,7 +57,7 @@ func fails(r *run, _ *Task)    { r.fail(errExplored) }
 // holds checks that t's body has a slot, and is the one that runs on it.
 func (st *lab) holds(t *Task) {
 	s := t.slot
-	st.Check(s != nil && s.cur == t && t.parker == nil && s.g.Load() == getg(), "the body goes on without a slot")
+	st.Check(s != nil && s.cur.load() == t && t.parker == nil && s.g.Load() == getg(), "the body goes on without a slot")
 }
 
 func blocks(st *lab, t *Task) error {

@@ -98,7 +98,7 @@ func (st *lab) atRest() error {
 		switch {
 		case s.hunting || len(s.sema.ch) != 0:
 			return fmt.Errorf("slot %d sleeps, but hunts or is woken", s.id)
-		case s.overOf != nil || s.runnext != nil || s.cur != nil:
+		case s.overOf != nil || s.runnext != nil || s.cur.load() != nil:
 			return fmt.Errorf("slot %d sleeps and keeps something", s.id)
 		}
 	}

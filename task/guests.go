@@ -89,7 +89,7 @@ func (x *guests) find(g uintptr) string {
 // ofRun: it belongs to a run, which is not over before the caller returns.
 func (rt *Runtime) caller() (where string, ofRun bool) {
 	s := rt.here()
-	if s != nil && s.cur != nil {
+	if s != nil && s.cur.load() != nil {
 		return "a task", true
 	}
 	if where := rt.guests.find(getg()); where != "" {

@@ -20,6 +20,7 @@ type idle struct {
 	mu      xatomic.Mutex
 	list    []*slot // +checklocks:mu
 	closed  bool    // +checklocks:mu
+	still   *standstill
 }
 
 const (
@@ -60,6 +61,7 @@ func (i *idle) wake() {
 	i.mu.Unlock()
 	s.hunting = true
 	s.sema.wake() // P4; the slot is hunting from here on
+	i.still.wakes()
 }
 
 // hunt looks for work elsewhere and parks when there is none. It returns nil and false when
@@ -199,6 +201,7 @@ func (s *slot) sleep() (t *Task, closed bool) {
 		if i.unpark(s) {
 			s.hunting = true
 			i.hunting.Add(1)
+			i.still.wakes()
 			return s.look(), false
 		}
 	}

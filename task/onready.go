@@ -47,10 +47,10 @@ func (s *slot) onReady(t *Task) bool {
 	}
 	s.tellFor(t.parent)
 	t.holds.Add(1)
-	outer := s.cur
-	s.cur = nil
+	outer := s.cur.load()
+	s.cur.store(nil)
 	err := s.callOnReady(t, outer)
-	s.cur = outer
+	s.cur.store(outer)
 	if err != nil {
 		t.run.fail(err)
 	}
@@ -71,7 +71,7 @@ func (s *slot) callOnReady(t, outer *Task) (err error) {
 			return
 		}
 		// The goroutine ends, and with it the bodies beneath: see goexit.
-		s.cur = outer
+		s.cur.store(outer)
 		t.run.fail(t.wrap(errGoexit, nil, nil))
 		if t.mayStart() && t.admit(&s.flow, s.rt) {
 			s.ready(t)

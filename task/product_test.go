@@ -435,7 +435,7 @@ func (l *lifetime) bindEvent(t *Task) (inBody func()) {
 }
 
 // helperTask returns the task whose body the caller is.
-func (l *lifetime) helperTask() *Task { return l.main.run.rt.here().cur }
+func (l *lifetime) helperTask() *Task { return l.main.run.rt.here().cur.load() }
 
 // block blocks and is unblocked as the case says.
 func (l *lifetime) block(t *Task) {

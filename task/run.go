@@ -29,6 +29,7 @@ type run struct {
 
 	mu      xatomic.Mutex
 	blocked []*Task // tasks in Block. +checklocks:mu
+	late    lateFailure
 }
 
 // Run runs main as the main task of a dependency domain of its own and returns
@@ -86,6 +87,7 @@ func (r *run) main(pc uintptr, fn func(*Task) error) *Task {
 
 // end is called once, when the main task is over, by whoever brought it there.
 func (r *run) end() {
+	r.late.over()
 	if r.handle != nil {
 		r.handle.end(r)
 		return
@@ -99,6 +101,7 @@ func (r *run) fail(err error) {
 		return
 	}
 	r.rt.lintStops()
+	r.late.begin(r.rt, err)
 	r.cancel(err)
 	r.rt.note(nil, event.RunFailed, r.id, 0, 0)
 	r.mu.Lock()

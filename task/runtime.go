@@ -38,7 +38,8 @@ type Runtime struct {
 	life    life
 	ev      *event.Shared // what goroutines without a slot record with; nil if the runtime is not recorded
 	watch   *watchList    // nil without a watchdog
-	lint    *lint         // nil without lint mode
+	still   standstill
+	lint    *lint // nil without lint mode
 }
 
 // New starts a runtime. It panics if the configuration or the environment is not legal;
@@ -71,6 +72,7 @@ func open(cfg Config, tune tuning) (*Runtime, error) {
 		rt.watch.open(rt)
 	}
 	rt.enlist()
+	rt.still.open(rt)
 	for _, s := range rt.slots.all {
 		xatomic.Go(s.loop)
 	}
@@ -136,6 +138,7 @@ func (rt *Runtime) Close() error {
 	}
 	defer close(rt.life.over)
 	rt.delist()
+	rt.still.close()
 	if rt.watch != nil {
 		rt.watch.close()
 	}

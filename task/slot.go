@@ -21,7 +21,7 @@ type slot struct {
 	id int
 
 	// Owned by the holder.
-	cur     *Task     // task whose body runs; the innermost one, if several are nested
+	cur     current   // task whose body runs; the innermost one, if several are nested
 	runnext *Task     // successor of the task that just ended: runs next, past the queue
 	flow    deps.Flow // work list for tokens; not in use while a body runs
 	free    []*Task   // tasks to be used again, the warmest last
@@ -128,8 +128,9 @@ func (s *slot) pass(t *Task) {
 // slot that the goroutine holds afterwards.
 func (s *slot) execute(t *Task) *slot {
 	s.tellFor(t.parent)
-	outer := s.cur
-	s.cur, t.slot, t.outer = t, s, outer
+	outer := s.cur.load()
+	s.cur.store(t)
+	t.slot, t.outer = s, outer
 	if t.nested = 0; outer != nil {
 		t.nested = outer.nested + 1
 	}
@@ -167,7 +168,7 @@ func (s *slot) execute(t *Task) *slot {
 func (t *Task) leave() *slot {
 	s := t.slot
 	t.slot = nil
-	s.cur = t.outer
+	s.cur.store(t.outer)
 	if t.outer != nil {
 		t.outer.slot = s
 		t.outer = nil

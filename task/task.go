@@ -202,7 +202,7 @@ func (t *Task) Release(accs ...deps.Access) error {
 // enter checks that the caller is t's body and returns its slot.
 func (t *Task) enter(op string) *slot {
 	s := t.slot
-	if s == nil || s.cur != t || s.g.Load() != getg() {
+	if s == nil || s.cur.load() != t || s.g.Load() != getg() {
 		t.misuse(op, s)
 	}
 	return s
@@ -212,8 +212,8 @@ func (t *Task) enter(op string) *slot {
 // about the next task in the same memory.
 func (t *Task) misuse(op string, s *slot) {
 	who := "a goroutine that runs no task"
-	if h := here(t.run); h != nil && h.cur != nil {
-		who = h.cur.name()
+	if h := here(t.run); h != nil && h.cur.load() != nil {
+		who = h.cur.load().name()
 	}
 	why := "only its own body may, while it runs"
 	if s == nil {

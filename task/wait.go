@@ -57,7 +57,7 @@ func (t *Task) goexit() {
 		s.ev.ended(t, true)
 	}
 	t.run.fail(t.wrap(errGoexit, nil, nil))
-	last := s.cur == nil
+	last := s.cur.load() == nil
 	s.bodyOver(t)
 	s.settle(false)
 	if last {
@@ -241,7 +241,7 @@ func (t *Task) giveSlot(s *slot, reason uint64) {
 	s.tell()
 	s.settle(false)
 	t.slot = nil
-	s.cur = nil
+	s.cur.store(nil)
 	s.handOver()
 }
 
@@ -250,7 +250,8 @@ func (t *Task) awaitSlot() {
 	s := t.parker.wake.Recv()
 	t.unprepare()
 	s.take()
-	s.cur, t.slot = t, s
+	s.cur.store(t)
+	t.slot = s
 	if s.ev != nil {
 		s.ev.put(event.Resumed, t.id, 0, 0)
 	}

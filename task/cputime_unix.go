@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package task
+
+import (
+	"syscall"
+	"time"
+)
+
+// processorTime returns what processor time this process has used, of all its threads, and whether
+// the system tells.
+func processorTime() (used time.Duration, known bool) {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0, false
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), true
+}

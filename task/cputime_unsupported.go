@@ -1,0 +1,11 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !unix
+
+package task
+
+import "time"
+
+// processorTime knows nothing on this system.
+func processorTime() (used time.Duration, known bool) { return 0, false }

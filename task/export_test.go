@@ -1,0 +1,7 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+// StandstillArmed reports whether the timer that looks for blocked slots runs.
+func (rt *Runtime) StandstillArmed() bool { return rt.still.armed.Load() }

@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/task"
+)
+
+// blocks runs a runtime whose bodies, one for each slot, all call block, while another task is
+// ready. It returns what is said until then.
+func blocks(t *testing.T, cfg task.Config, got *reports, block func(), free func()) string {
+	cfg.Reports = got
+	rt := task.New(cfg)
+	defer func() { require.NoError(t, rt.Close()) }()
+	var text string
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		for text = got.take(); !strings.Contains(text, "Blocking"); text += got.take() {
+			<-got.some
+		}
+		free()
+	}()
+	require.NoError(t, rt.Run(bg, func(t *task.Task) error {
+		for range cfg.Workers {
+			t.SpawnWith(task.Attrs{Label: "reader"}, func(t *task.Task) error {
+				t.Spawn(func(*task.Task) error { return nil }) // that of the last one that blocks is not run
+				block()
+				return nil
+			})
+		}
+		return nil
+	}))
+	<-heard
+	return text
+}
+
+// Bodies on all slots that block in a channel are named, with what they block in and what to call instead, while tasks are ready.
+func TestBlockedSlots(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		for name, cfg := range map[string]task.Config{"": {Workers: workers}, "with a watchdog": {Workers: workers, Watchdog: 40 * time.Millisecond}} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				ch := make(chan int)
+				where := line(1)
+				text := blocks(t, cfg, newReports(), func() { <-ch }, func() { close(ch) })
+				inOrder(t, text, `tasks are ready, and no slot takes them: for .* has been blocked:`,
+					`slot 0: task "reader" \(spawned at .*standstill_test\.go:.*\), \[chan receive`, where, `t\.Blocking\(`)
+				require.Equal(t, workers, strings.Count(text, "chan receive"), text)
+			})
+		}
+	}
+}
+
+// Where a Logger is set, and no watchdog, it gets the report.
+func TestBlockedSlotsLogged(t *testing.T) {
+	t.Parallel()
+	got := newReports()
+	ch := make(chan int)
+	text := blocks(t, task.Config{Workers: 1, Logger: slog.New(slog.NewTextHandler(got, nil))}, got, func() { <-ch }, func() { close(ch) })
+	require.Contains(t, text, "level=WARN")
+}
+
+// Bodies that compute are never reported, on a machine that is busy with others' work too.
+func TestComputingSlots(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	rt := task.New(task.Config{Workers: 2, Watchdog: 4 * time.Millisecond, Reports: &out})
+	var stop atomic.Bool
+	release := make(chan struct{})
+	time.AfterFunc(500*time.Millisecond, func() {
+		stop.Store(true)
+		close(release)
+	})
+	require.NoError(t, rt.Run(bg, func(t *task.Task) error {
+		t.Spawn(func(*task.Task) error { // one blocks, one computes
+			<-release
+			return nil
+		})
+		t.Spawn(func(*task.Task) error {
+			for !stop.Load() {
+			}
+			return nil
+		})
+		t.Spawn(func(*task.Task) error { return nil })
+		return nil
+	}))
+	require.NoError(t, rt.Close())
+	require.Empty(t, out.String())
+}
+
+// A runtime that waits has no timer that runs.
+func TestStandstillSleeps(t *testing.T) {
+	rt := task.New(task.Config{Workers: 2, Watchdog: -1})
+	defer rt.Close()
+	release := make(chan struct{})
+	over := make(chan error)
+	go func() {
+		over <- rt.Run(bg, func(t *task.Task) error {
+			t.Blocking(func() { <-release })
+			return nil
+		})
+	}()
+	for rt.StandstillArmed() {
+		runtime.Gosched()
+		time.Sleep(time.Millisecond)
+	}
+	close(release)
+	require.NoError(t, <-over)
+}
+
+// A failure of a run that cannot end is reported, with label, place and stack.
+func TestFailureOfRunThatHangs(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func() error{
+		"a panic":  func() error { panic("a bad day") },
+		"an error": func() error { return errors.New("a bad day") },
+	} {
+		got := newReports()
+		rt := task.New(task.Config{Workers: 2, Reports: got})
+		began, hang := make(chan struct{}), make(chan struct{})
+		var text string
+		go func() {
+			<-got.some
+			text = got.take()
+			close(hang)
+		}()
+		err := rt.Run(bg, func(t *task.Task) error {
+			t.Spawn(func(t *task.Task) error {
+				t.Blocking(func() {
+					close(began)
+					<-hang
+				})
+				return nil
+			})
+			t.SpawnWith(task.Attrs{Label: "fails"}, func(t *task.Task) error {
+				t.Blocking(func() { <-began })
+				return fail()
+			})
+			return nil
+		})
+		require.ErrorContains(t, err, "a bad day")
+		inOrder(t, text, `a run has failed, and is not over`, `task "fails" \(spawned at .*standstill_test\.go:\d+`, "a bad day")
+		require.Equal(t, name == "a panic", strings.Contains(text, "goroutine "), text)
+		require.NoError(t, rt.Close())
+	}
+}
+
+// A run that returns its error reports nothing.
+func TestFailureOfRunThatEnds(t *testing.T) {
+	got := newReports()
+	rt := task.New(task.Config{Workers: 2, Reports: got})
+	require.Error(t, rt.Run(bg, func(*task.Task) error { return errors.New("a bad day") }))
+	require.NoError(t, rt.Close())
+	require.Empty(t, got.take())
+}
