@@ -30,9 +30,9 @@ var law = map[string][]string{
 	"internal/explore":    {"internal/xatomic"}, // only tests use it
 	"internal/soak":       {},                   // the same
 	"internal/env":        {},
-	"internal/event":      {},
-	"internal/fabric":     {"internal/lobby", "internal/vigil", "internal/xatomic"}, // the latter in builds for exploration
-	"internal/launch":     {"internal/lobby", "internal/vigil"},
+	"internal/event":      {"internal/waits"},
+	"internal/fabric":     {"internal/lobby", "internal/vigil", "internal/waits", "internal/xatomic"}, // the latter in builds for exploration
+	"internal/launch":     {"internal/lobby", "internal/vigil", "internal/waits"},
 	"internal/lobby":      {},
 	"internal/vigil":      {},
 	"internal/histogram":  {},
@@ -41,11 +41,12 @@ var law = map[string][]string{
 	"internal/stream":     {},
 	"internal/vet":        {}, // it knows the packages by their names
 	"internal/leaktest":   {}, // only tests use it: those of all parts may
+	"internal/waits":      {},
 	"deps":                {"internal/xatomic"},
-	"task":                {"internal/xatomic", "internal/env", "internal/event", "internal/processors", "deps"},
-	"comm":                {"internal/xatomic", "internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/processors", "internal/vec", "internal/stream", "internal/vigil"},
+	"task":                {"internal/xatomic", "internal/env", "internal/event", "internal/processors", "internal/waits", "deps"},
+	"comm":                {"internal/xatomic", "internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/processors", "internal/vec", "internal/stream", "internal/vigil", "internal/waits"},
 	"rma":                 {"internal/xatomic", "internal/event", "comm"},
-	"nam":                 {"internal/xatomic", "internal/event", "comm", "rma"},
+	"nam":                 {"internal/xatomic", "internal/event", "internal/waits", "comm", "rma"},
 	"tampi":               {"internal/xatomic", "internal/event", "comm", "task"},
 	"trace":               {"internal/event"},
 	"observe":             {"internal/env", "internal/event"},

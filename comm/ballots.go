@@ -269,7 +269,7 @@ func (a *agreement) send(seq uint32, out []ballotMsg) {
 	c := a.c
 	for i := range out {
 		m := &out[i]
-		_ = c.proc.ep.Send(c.worldRank(m.to), m.pack(c.ctx, seq))
+		_ = c.proc.frame(c.worldRank(m.to), m.pack(c.ctx, seq))
 	}
 }
 

@@ -231,7 +231,7 @@ func (b *board) room() bool {
 // nudge has a rank's sleeping caller look.
 func (b *board) nudge(r int) {
 	p := b.c.proc
-	err := p.ep.Send(b.c.worldRank(r), fabric.Frame{Head: [fabric.HeadWords]uint64{b.c.ctx, 0, 0, nudging.word()}})
+	err := p.frame(b.c.worldRank(r), fabric.Frame{Head: [fabric.HeadWords]uint64{b.c.ctx, 0, 0, nudging.word()}})
 	p.stranded(b.c.worldRank(r), err, nil) // who cannot be reached is lost, which others will say
 }
 

@@ -13,6 +13,7 @@ import (
 	"weft/internal/fabric"
 	"weft/internal/launch"
 	"weft/internal/processors"
+	"weft/internal/waits"
 )
 
 // EnvSpare is the environment variable that gives Go one processor more in a rank that is a process, 0 or 1.
@@ -52,13 +53,13 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 	}
 	over := make(chan struct{})
 	defer close(over)
-	go func() { // ends with this call
+	go waits.Service(func() { // ends with this call
 		select {
 		case <-client.Lost():
 			w.end(launch.ErrLauncherLost)
 		case <-over:
 		}
-	}()
+	})()
 	client.Watch(func(news error) {
 		var d *launch.Death
 		var a *launch.Abort

@@ -10,6 +10,7 @@ import (
 
 	"weft/internal/fabric"
 	"weft/internal/fabric/inproc"
+	"weft/internal/waits"
 )
 
 // runDivided is Run for tests of what is built on this package: as if the ranks were in several processes, the first
@@ -25,7 +26,7 @@ func runDivided(ctx context.Context, cfg Config, eps []fabric.Endpoint, bounds [
 	for i, w := range worlds {
 		wg.Go(func() { errs[i] = w.run(ctx, body) })
 	}
-	wg.Wait()
+	waits.Call(wg.Wait)
 	for i, err := range errs {
 		var of *RankError
 		if !errors.As(err, &of) || (of.Rank >= bounds[i] && of.Rank < bounds[i+1]) {

@@ -30,7 +30,7 @@ func TestDoubt(t *testing.T) {
 				for c.world.activity() < 2 { // both ranks have posted, so nothing happens any more
 					runtime.Gosched()
 				}
-				s := &stalls{w: c.world} // in the place of the one that the run would have, which takes a quarter of a minute
+				s := &stalls{w: c.world} // in the place of the one that the run would have, which takes some seconds
 				for now := time.Now(); log.Len() == 0; now = now.Add(2 * time.Minute) {
 					s.tick(now)
 					runtime.Gosched()
@@ -48,16 +48,5 @@ func TestDoubt(t *testing.T) {
 	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("level=WARN")), log.String())
 	for _, want := range []string{"rank 0 waits in Recv at ", "rank 1 waits in Recv at ", "chan receive", "TestDoubt.func1.1 at ", "doubt_test.go:"} {
 		require.Contains(t, log.String(), want)
-	}
-}
-
-func TestSummary(t *testing.T) {
-	for g, want := range map[string]string{
-		"goroutine 7 [select, 2 minutes]:\nnet/http.(*Server).Serve(0x1)\n\t/go/http.go:3 +0x1\nmain.serve(...)\n\t/p/main.go:5 +0x1": "goroutine 7 [select, 2 minutes] main.serve at /p/main.go:5",
-		"goroutine 8 [IO wait]:\ninternal/poll.wait(0x1)\n\t/go/poll.go:3 +0x1":                                                       "goroutine 8 [IO wait] internal/poll.wait at /go/poll.go:3",
-		"goroutine 9 [sleep]:\ntime.Sleep(0x1)\n\t/go/time.go:3 +0x1\nexample.com/x.(*T).loop(0x2)\n\t/p/x.go:9 +0x1":                 "goroutine 9 [sleep] example.com/x.(*T).loop at /p/x.go:9",
-		"goroutine 9 [sleep]:": "goroutine 9 [sleep]",
-	} {
-		require.Equal(t, want, summary(g))
 	}
 }

@@ -32,7 +32,6 @@ func TestFabricHearsOfLoss(t *testing.T) {
 		p.world.procs[0] = p
 		p.drop(0, errors.New("x"))
 		p.drop(2, errors.New("x"))
-		p.ep = counted{d, p}
 		p.drop(1, errors.New("x"))
 		time.Sleep(dropAfter - time.Nanosecond)
 		synctest.Wait()
@@ -41,7 +40,7 @@ func TestFabricHearsOfLoss(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, d.dropped, 2)
 		require.Equal(t, 3, <-d.dropped+<-d.dropped)
-		p.ep = counted{struct{ fabric.Endpoint }{d}, p} // which cannot be told
+		p.ep = struct{ fabric.Endpoint }{d} // which cannot be told
 		p.drop(1, errors.New("x"))
 		time.Sleep(dropAfter)
 		synctest.Wait()

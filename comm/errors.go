@@ -122,3 +122,4 @@ type abortError struct{ cause error }
 
 func (e *abortError) Error() string   { return ErrAborted.Error() + ": " + e.cause.Error() }
 func (e *abortError) Unwrap() []error { return []error{ErrAborted, e.cause} }
+func (e *abortError) EndsRun() bool   { return true }

@@ -125,7 +125,7 @@ func (p *proc) tellOthers(ranks []int, f fabric.Frame) {
 	t := p.trouble.Load()
 	for _, r := range ranks {
 		if r != p.rank && t.lostRank(r) == nil {
-			_ = p.ep.Send(r, f)
+			_ = p.frame(r, f)
 		}
 	}
 }

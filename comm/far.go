@@ -44,7 +44,7 @@ func (f *far) transmit(p *proc, h *header, data []byte, from *sendOp, dst int) e
 			from.buf.CopyToBytes(blk.b, 0)
 			data = blk.b
 		}
-		err := p.ep.Send(dst, fabric.Frame{Head: h.pack(), Data: data})
+		err := p.frame(dst, fabric.Frame{Head: h.pack(), Data: data})
 		if blk != nil {
 			blk.free()
 		}
@@ -61,7 +61,7 @@ func (f *far) transmit(p *proc, h *header, data []byte, from *sendOp, dst int) e
 	}
 	var number [8]byte
 	binary.LittleEndian.PutUint64(number[:], id)
-	err = p.ep.Send(dst, fabric.Frame{Head: h.pack(), Data: number[:]})
+	err = p.frame(dst, fabric.Frame{Head: h.pack(), Data: number[:]})
 	if p.stranded(dst, err, nil) {
 		return nil // it is announced, so that kill finds it
 	}
@@ -132,7 +132,7 @@ func (op *recvOp) pull(p *proc, h *header, src int, id uint64) bool {
 		op.err, want = op.fail(fmt.Errorf("%w: %d bytes into %d", ErrTruncated, h.length, room)), room
 	}
 	if want == 0 {
-		_ = p.ep.Send(src, fabric.Frame{Head: [fabric.HeadWords]uint64{id, 0, 0, wanted.word(), 0}})
+		_ = p.frame(src, fabric.Frame{Head: [fabric.HeadWords]uint64{id, 0, 0, wanted.word(), 0}})
 		return true
 	}
 	t := &transfer{op: op, src: src}
@@ -157,7 +157,7 @@ func (op *recvOp) pull(p *proc, h *header, src int, id uint64) bool {
 		dst = t.blk.b
 	}
 	p.ep.Expect(src, number, dst[:want], func(err error) { f.arrived(p, number, t, err) })
-	err := p.ep.Send(src, fabric.Frame{Head: [fabric.HeadWords]uint64{id, number, 0, wanted.word(), want}})
+	err := p.frame(src, fabric.Frame{Head: [fabric.HeadWords]uint64{id, number, 0, wanted.word(), want}})
 	if err == nil {
 		// Who ends transfers has found nothing to forget if it came between the two above.
 		err = p.interrupted(c, int(h.src), collective)
@@ -226,7 +226,7 @@ func (f *far) cleared(p *proc, src int, id, number, n uint64) error {
 		op.buf.CopyToBytes(blk.b, 0)
 		data = blk.b
 	}
-	p.ep.Push(src, number, data[:n], func(err error) {
+	p.push(src, number, data[:n], func(err error) {
 		if blk != nil {
 			blk.free()
 		}
@@ -372,7 +372,7 @@ func (p *proc) tell(cause error) {
 	text = text[:min(len(text), maxReason)]
 	for r := range p.world.size {
 		if p.world.procs[r] == nil {
-			_ = p.ep.Send(r, fabric.Frame{Head: [fabric.HeadWords]uint64{3: ending.word()}, Data: []byte(text)})
+			_ = p.frame(r, fabric.Frame{Head: [fabric.HeadWords]uint64{3: ending.word()}, Data: []byte(text)})
 		}
 	}
 }

@@ -58,7 +58,8 @@ const (
 // hubRank is a rank's part of the hub.
 type hubRank struct {
 	places atomic.Pointer[[hubWidth]place] // nil until the rank's first collective; all others read it, so it is in a line of its own
-	_      [56]byte
+	comm   atomic.Pointer[Comm]            // the rank's; set before places
+	_      [48]byte
 
 	known atomic.Uint64 // some number such that all ranks have finished all collectives up to it
 	woke  atomic.Bool   // the rank's last collective has woken a sleeping caller
@@ -208,6 +209,7 @@ func (h *hub) publish(c *Comm, r *hubRank, d *collCall, seq uint64, req *Request
 	ps := r.places.Load()
 	if ps == nil {
 		ps = new([hubWidth]place)
+		r.comm.Store(c)
 		r.places.Store(ps)
 	}
 	r.next = seq

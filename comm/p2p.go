@@ -206,11 +206,13 @@ func (c *Comm) Sendrecv(send Buffer, dst, sendTag int, recv Buffer, src, recvTag
 	}
 	op := newRecv()
 	op.init(c, "sendrecv", blockedCall, c.ctx, &recv, src, recvTag)
+	op.away.Store(true)
 	ended := c.proc.post(op)
 	sendErr := c.send("sendrecv", send, dst, sendTag, false)
 	if sendErr != nil && !ended {
 		op.cancel()
 	}
+	op.away.Store(false)
 	st, err := op.wait(ended)
 	if sendErr != nil {
 		return Status{}, sendErr

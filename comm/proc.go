@@ -93,6 +93,7 @@ type recvOp struct {
 	op     string
 	job    *cocopy // the copy to help with; set before the blocked caller is woken
 
+	away  atomic.Bool   // the caller does something else first: it is in Sendrecv
 	owned bool          // constant: this is its rank's own
 	taken uint32        // of own: how often it was taken; written under proc.mu by who takes it
 	freed atomic.Uint32 // of own: taken, when it was freed last

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"weft/internal/event"
+	"weft/internal/waits"
 )
 
 // Status tells what a receive or a probe found.
@@ -62,6 +63,12 @@ type node struct {
 	next *node
 	fn   func(error)
 	ch   chan struct{} // capacity 1; at most one token per registration
+}
+
+// parked is the node of a goroutine in Request.Wait.
+type parked struct {
+	node
+	count *waits.Counter
 }
 
 var lockedNode, doneNode node
@@ -275,12 +282,12 @@ func (r *Request) Wait(ctx context.Context) (Status, error) {
 }
 
 // waiters holds nodes with channels that are empty and registered nowhere.
-var waiters = sync.Pool{New: func() any { return &node{ch: make(chan struct{}, 1)} }}
+var waiters = sync.Pool{New: func() any { return &parked{node{ch: make(chan struct{}, 1)}, waits.NewCounter()} }}
 
 // park blocks until the request is done or ctx ends. entered: the caller looks already.
 func (r *Request) park(ctx context.Context, entered bool) error {
-	n := waiters.Get().(*node)
-	if !r.push(n) {
+	n := waiters.Get().(*parked)
+	if !r.push(&n.node) {
 		n.next = nil
 		waiters.Put(n)
 		if entered {
@@ -290,13 +297,17 @@ func (r *Request) park(ctx context.Context, entered bool) error {
 	}
 	r.progress.look(n.ch, entered)
 	if ctx == nil || ctx.Done() == nil {
+		n.count.Sleep()
 		<-n.ch
+		n.count.Wake()
 	} else {
-		defer timed(ctx)()
+		count := counted(ctx, n.count)
 		select {
 		case <-n.ch:
+			count.Wake()
 		case <-ctx.Done():
-			if r.remove(n) {
+			count.Wake()
+			if r.remove(&n.node) {
 				n.next = nil
 				waiters.Put(n)
 				return waitError(ctx)
@@ -310,7 +321,19 @@ func (r *Request) park(ctx context.Context, entered bool) error {
 }
 
 func waitError(ctx context.Context) error {
-	return &Error{Op: "wait", Rank: NoPeer, Peer: NoPeer, Tag: NoPeer, Err: context.Cause(ctx)}
+	return &Error{Op: "wait", Rank: NoPeer, Peer: NoPeer, Tag: NoPeer, Err: waits.Cause(ctx)}
+}
+
+// anyWaits counts those who wait for one of several requests, which is rare.
+var anyWaits = waits.NewCounter()
+
+// counted counts a wait that ctx may end, and returns what to call Wake of. What has a deadline is timed: it ends.
+func counted(ctx context.Context, count *waits.Counter) *waits.Counter {
+	if _, ok := ctx.Deadline(); ok {
+		count = waits.Timed()
+	}
+	count.Sleep()
+	return count
 }
 
 // WaitAll waits until all requests are complete and returns the error of the first, in the order of the arguments,
@@ -369,14 +392,17 @@ func WaitAny(ctx context.Context, reqs ...*Request) (int, Status, error) {
 			}
 		}
 		if ctx == nil {
+			anyWaits.Sleep()
 			<-ch
+			anyWaits.Wake()
 		} else {
-			defer timed(ctx)()
+			count := counted(ctx, anyWaits)
 			select {
 			case <-ch:
 			case <-ctx.Done():
 				err = waitError(ctx)
 			}
+			count.Wake()
 		}
 	}
 	for i, r := range reqs[:registered] {

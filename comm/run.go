@@ -22,6 +22,7 @@ import (
 	"weft/internal/fabric/inproc"
 	"weft/internal/fabric/mpi"
 	"weft/internal/launch"
+	"weft/internal/waits"
 )
 
 // Config says how a run is made. The zero Config works. It is copied.
@@ -46,6 +47,7 @@ type Config struct {
 	// Logger takes the few lines that a run has to say. nil: discard.
 	Logger *slog.Logger
 
+	logs   bool                            // Logger was given
 	blame  func(cause error, certain bool) // see world; set by boot
 	chosen chosen                          // algorithms of collectives; set by validate
 
@@ -84,8 +86,8 @@ func Main(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 // Run runs body once per rank, each on a goroutine of this process, and returns when all have returned. The first
 // body that returns an error or panics aborts the run: pending operations of all ranks complete with ErrAborted
 // and later ones fail with it, so that the other bodies come to their end; Run then returns that first
-// error as a *RankError. When ctx ends, the run is aborted likewise and Run returns an *Error with the
-// context's cause. Operations that are still pending when all bodies have returned complete with
+// error as a *RankError. When ctx ends, the run is aborted likewise and Run returns an *Error that wraps the
+// context's cause, matches context.DeadlineExceeded where a deadline has ended it, and says who waited for what. Operations that are still pending when all bodies have returned complete with
 // ErrAborted and ErrEnded. Run leaves no goroutine behind.
 //
 // With Config.Survive a body that returns an error or panics is the death of its rank only, and Run returns the errors of
@@ -99,7 +101,7 @@ func Run(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 		return runError(fmt.Errorf("%w: the function of the ranks is nil", ErrConfig))
 	}
 	if ctx.Err() != nil {
-		return runError(context.Cause(ctx))
+		return runError(waits.Cause(ctx))
 	}
 	eps, err := inproc.New(n)
 	if err != nil {
@@ -116,8 +118,10 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 	fired := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(fired)
-		w.cancelled(context.Cause(ctx))
+		// Before the ranks unwind, and with what tasks wait for.
+		w.cancelled(waits.End(ctx, func() []string { return append(w.describe(false), waits.Describe(w.party)...) }))
 	})
+	defer waits.Join(w.party)()
 	quiet := w.watchStalls()
 	var wg sync.WaitGroup
 	for r, p := range w.procs {
@@ -141,7 +145,7 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 			}
 		})
 	}
-	wg.Wait()
+	waits.Call(wg.Wait)
 	quiet()
 	if !stop() {
 		<-fired
@@ -251,7 +255,7 @@ func (cfg *Config) validate() (int, error) {
 		}
 	}
 	env.Warn(cfg.Logger, os.Stderr)
-	if cfg.Logger == nil {
+	if cfg.logs = cfg.Logger != nil; !cfg.logs {
 		cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	return n, nil
@@ -329,6 +333,7 @@ type world struct {
 	blame    func(cause error, certain bool) // tells the launcher whose failure ends this process, or may; nil: nobody to tell
 
 	bodies []*body // by rank; nil for those of other processes
+	party  *waits.Party
 	stalls *stalls // nil: nobody looks for deadlocks
 }
 
@@ -380,6 +385,7 @@ func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
 	for r := range n {
 		w.local[r], _ = eps[0].Local(r).(*proc)
 	}
+	w.party = w.newParty()
 	if cfg.DeadlockWarnings >= 0 {
 		w.stalls = &stalls{w: w}
 	}

@@ -4,31 +4,27 @@
 package comm
 
 import (
-	"context"
 	"fmt"
+	"io"
 	"os"
-	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"weft/internal/fabric"
 	"weft/internal/launch"
+	"weft/internal/waits"
 )
 
 // EnvDeadlock is the environment variable that says what is done about a deadlock where Config does not. The name is ParaStation MPI's.
 const EnvDeadlock = "PSP_DEADLOCK_WARNINGS"
 
-// stallPeriod is how long nothing must have happened before somebody looks closer, and the time between warnings.
-const stallPeriod = time.Second
-
-// maxStallGoroutines bounds the goroutines of a process that is looked at closer: it stops for that.
-const maxStallGoroutines = 5000
-
-// maxStallLines bounds the pending operations that a report has of a rank.
-const maxStallLines = 8
+const (
+	stallPeriod = time.Second // how long nothing must have happened before anybody looks closer, and the time between warnings
+	doubtsUntil = 3           // looks that are not certain before it is said what they have found
+	maxDoubts   = 8           // goroutines that are named then
+	stallPause  = 20 * time.Millisecond
+)
 
 // deadlockWarnings returns the setting of the environment.
 func deadlockWarnings() (int, error) {
@@ -45,7 +41,7 @@ func deadlockWarnings() (int, error) {
 
 // DeadlockError says who waits for what. It matches ErrDeadlock.
 type DeadlockError struct {
-	Ranks []string // by rank, one or more lines each
+	Ranks []string // by rank, one or more lines each; behind them, what tasks wait for
 	For   time.Duration
 }
 
@@ -57,11 +53,15 @@ func (e *DeadlockError) Error() string {
 // Is makes it match ErrDeadlock.
 func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 
+// EndsRun makes it an error that says why a run has ended.
+func (e *DeadlockError) EndsRun() bool { return true }
+
 // remoteDeadlock is a deadlock that the launcher has found.
 type remoteDeadlock struct{ text string }
 
 func (e *remoteDeadlock) Error() string        { return e.text }
 func (e *remoteDeadlock) Is(target error) bool { return target == ErrDeadlock }
+func (e *remoteDeadlock) EndsRun() bool        { return true }
 
 // body is the goroutine that runs a rank's function.
 type body struct {
@@ -70,47 +70,7 @@ type body struct {
 }
 
 // begin is called by the goroutine itself.
-func (b *body) begin() {
-	var buf [64]byte
-	text := string(buf[:runtime.Stack(buf[:], false)])
-	id, _ := goroutineHead(text)
-	b.id.Store(id)
-}
-
-// counted is an endpoint that counts what it sends, so that the launcher can tell whether anything is under way.
-type counted struct {
-	fabric.Endpoint
-	p *proc
-}
-
-// text is what goes to the launcher.
-func (s *stall) text() string {
-	text := strings.Join(s.waits, "\n")
-	return text[:min(len(text), maxReason)]
-}
-
-func (c counted) Send(dst int, f fabric.Frame) error {
-	c.p.traffic.sent.Add(1)
-	err := c.Endpoint.Send(dst, f)
-	if err != nil {
-		c.p.traffic.sent.Add(-1)
-	}
-	return err
-}
-
-func (c counted) Drop(peer int, err error) {
-	if d, ok := c.Endpoint.(fabric.Dropper); ok {
-		d.Drop(peer, err)
-	}
-}
-
-func (c counted) Push(dst int, key uint64, data []byte, done func(error)) {
-	c.p.traffic.pushes.Add(1)
-	c.Endpoint.Push(dst, key, data, func(err error) {
-		c.p.traffic.pushes.Add(-1)
-		done(err)
-	})
-}
+func (b *body) begin() { b.id.Store(waits.ID()) }
 
 // traffic are the frames of a rank whose peers are other processes.
 type traffic struct {
@@ -118,11 +78,18 @@ type traffic struct {
 	pushes     atomic.Int64 // under way
 }
 
-// stall is what one look at the ranks of this process has found.
+// stall is what one look at this process has found: all ranks wait, and nothing is under way.
 type stall struct {
-	doubts     []string // goroutines that may act, though they wait: it is a stall only if none does
-	waits      []string // by rank here; nil: some rank does not wait, or may not
+	census     waits.Census
+	certain    bool     // nothing in this process will ever act by itself
+	waits      []string // by rank here, and what tasks wait for
 	sent, here int64
+}
+
+// text is what goes to the launcher.
+func (s *stall) text() string {
+	text := strings.Join(s.waits, "\n")
+	return text[:min(len(text), maxReason)]
 }
 
 // stalls looks for deadlocks. One goroutine owns it.
@@ -132,9 +99,9 @@ type stalls struct {
 	since    time.Time
 	warnings int
 	doubtful int  // looks that have found nothing for sure, since then
-	doubted  bool // and that was logged
+	said     bool // what they have found
 	next     time.Time
-	// report takes a stall of this process to the launcher, and nil when it is over; nil: all ranks are here.
+	// report takes a stall of this process to who knows of all processes, and nil when it is over; nil: all ranks are here.
 	report   func(*stall)
 	reported bool
 	asks     chan uint64 // of the launcher, whether what was reported still holds
@@ -144,13 +111,7 @@ type stalls struct {
 // tell has stalls of this process, which has one rank, go to the launcher. Calls that fail do because the job ends.
 func (s *stalls) tell(client *launch.Client) {
 	s.asks = make(chan uint64, 1)
-	client.OnAsk(func(question uint64) {
-		select {
-		case <-s.asks: // nobody waits for the answer to an earlier one
-		default:
-		}
-		s.asks <- question
-	})
+	client.OnAsk(s.asked)
 	s.answer = func(question uint64, found *stall) {
 		if found == nil {
 			_ = client.Moves(question)
@@ -161,24 +122,26 @@ func (s *stalls) tell(client *launch.Client) {
 	s.report = func(found *stall) { s.answer(0, found) }
 }
 
-// watchStalls begins to look for deadlocks, and returns what ends that. Among several processes it takes the launcher to know.
+// asked has a question answered.
+func (s *stalls) asked(question uint64) {
+	select {
+	case <-s.asks: // nobody waits for the answer to an earlier one
+	default:
+	}
+	s.asks <- question
+}
+
+// watchStalls begins to look for deadlocks, and returns what ends that.
 func (w *world) watchStalls() (quiet func()) {
 	s := w.stalls
 	if s == nil || w.apart && s.report == nil {
 		return func() {}
 	}
-	if w.apart {
-		for _, p := range w.procs {
-			if p != nil {
-				p.ep = counted{p.ep, p}
-			}
-		}
-	}
 	stop, over := make(chan struct{}), make(chan struct{})
-	go func() {
+	go waits.Service(func() {
 		defer close(over)
 		s.watch(stop)
-	}()
+	})()
 	return func() {
 		close(stop)
 		<-over
@@ -186,7 +149,7 @@ func (w *world) watchStalls() (quiet func()) {
 }
 
 // watch looks for deadlocks until stop is closed. Every second it looks whether anything has happened, which costs a lock per
-// rank; only if nothing has, and each rank has operations that wait, does it look at the goroutines.
+// rank; only if nothing has does it count goroutines.
 func (s *stalls) watch(stop <-chan struct{}) {
 	tick := time.NewTicker(stallPeriod)
 	defer tick.Stop()
@@ -198,7 +161,7 @@ func (s *stalls) watch(stop <-chan struct{}) {
 			s.tick(now)
 		case wave := <-s.asks:
 			found := s.look()
-			if found == nil || s.w.activity() != s.last {
+			if found == nil || !found.certain || s.w.activity() != s.last {
 				found, s.reported = nil, false
 			}
 			s.answer(wave, found)
@@ -208,24 +171,17 @@ func (s *stalls) watch(stop <-chan struct{}) {
 
 func (s *stalls) tick(now time.Time) {
 	if a := s.w.activity(); a != s.last || s.since.IsZero() {
-		s.last, s.since, s.warnings, s.doubtful, s.doubted, s.next = a, now, 0, 0, false, time.Time{}
+		s.last, s.since, s.warnings, s.doubtful, s.said, s.next = a, now, 0, 0, false, time.Time{}
 		s.retract()
 		return
 	}
 	if now.Before(s.next) {
 		return
 	}
-	found := s.survey()
-	if found.certain() == nil {
+	found := s.look()
+	if found == nil || !found.certain {
 		s.retract()
-		if found != nil && s.doubtful >= doubtsUntil && !s.doubted {
-			s.doubted = true
-			s.w.cfg.Logger.Warn("all ranks wait, and nothing is under way: a deadlock, unless one of these goroutines of the program acts",
-				"for", now.Sub(s.since).Round(100*time.Millisecond), "ranks", strings.Join(found.waits, "\n"), "goroutines", strings.Join(found.doubts, "\n"))
-		}
-		// What is in the way mostly stays: look less often.
-		s.doubtful++
-		s.next = now.Add(stallPeriod << min(s.doubtful, 6))
+		s.doubt(found, now)
 		return
 	}
 	d := &DeadlockError{Ranks: found.waits, For: now.Sub(s.since).Round(100 * time.Millisecond)}
@@ -251,288 +207,76 @@ func (s *stalls) retract() {
 	}
 }
 
-// activity is a number that changes with everything that happens to the ranks of this process, mostly.
-func (w *world) activity() (n int64) {
-	for _, p := range w.procs {
-		if p != nil {
-			p.mu.Lock()
-			n += int64(p.m.seq)
-			p.mu.Unlock()
-			n += p.traffic.sent.Load() + p.traffic.here.Load() + p.traffic.pushes.Load()
-		}
+// doubt is a look that is not certain: some goroutine may act. It is said once if it stays so.
+func (s *stalls) doubt(found *stall, now time.Time) {
+	if found == nil || found.census.Foreign() <= 0 || waits.Elsewhere(runRank) > 0 {
+		s.doubtful = 0
+		return
 	}
-	return n
+	if s.doubtful++; s.doubtful < doubtsUntil || s.said {
+		if s.said { // what is in the way mostly stays: look less often
+			s.next = now.Add(stallPeriod << min(s.doubtful-doubtsUntil, 6))
+		}
+		return
+	}
+	s.said = true
+	var foreign []string
+	for _, g := range waits.Goroutines() {
+		if !g.Foreign() {
+			continue
+		}
+		if len(foreign) == maxDoubts {
+			foreign = append(foreign, "and more")
+			break
+		}
+		foreign = append(foreign, g.String())
+	}
+	for4, ranks, goroutines := now.Sub(s.since).Round(100*time.Millisecond), strings.Join(found.waits, "\n"), strings.Join(foreign, "\n")
+	const what = "all ranks wait, and nothing is under way: a deadlock, unless one of these goroutines of the program acts"
+	if s.w.cfg.logs {
+		s.w.cfg.Logger.Warn(what, "for", for4, "ranks", ranks, "goroutines", goroutines)
+		return
+	}
+	_, _ = fmt.Fprintf(stderr, "weft: for %v %s:\n%s\nthe ranks:\n%s\n", for4, what, goroutines, ranks)
 }
 
-// survey says whether all ranks of this process wait, in calls of this package, for something that nothing else in this process can bring, or nothing but the goroutines that are its doubts: nil if it is not so. The
-// state of all goroutines is taken at one moment, in which the program stands still. README.md, "Deadlocks", has the argument.
-func (s *stalls) survey() *stall {
+// stderr is where what a person must hear goes if there is no Logger; tests have it elsewhere.
+var stderr io.Writer = os.Stderr
+
+// look says whether all ranks of this process wait for something that nothing else in this process can bring, or nothing but
+// goroutines of the program; nil if it is not so. README.md, "Deadlocks", has the argument.
+func (s *stalls) look() *stall {
 	w := s.w
-	if timedWaits.Load() != 0 || runtime.NumGoroutine() > maxStallGoroutines {
+	before := w.activity()
+	census, ok := waits.Take()
+	if !ok || census.Timed > 0 {
 		return nil
 	}
-	pending, atHub := w.pending(), w.hubs.waiting(nil)
-	found := &stall{}
-	for r, p := range w.procs {
-		if p == nil {
-			continue
-		}
-		if !w.bodies[r].over.Load() && (len(pending[r]) == 0 && !atHub || w.bodies[r].id.Load() == 0) {
-			return nil
-		}
-		if p.traffic.pushes.Load() != 0 {
-			return nil
-		}
-		p.far.mu.Lock()
-		under := len(p.far.pulls)
-		p.far.mu.Unlock()
-		if under != 0 {
-			return nil
-		}
-		found.sent += p.traffic.sent.Load()
-		found.here += p.traffic.here.Load()
-	}
-	before := w.activity()
-	sites := map[uint64]string{}
-	for _, g := range strings.Split(allStacks(), "\n\n") {
-		id, state := goroutineHead(g)
-		rank := slices.IndexFunc(w.bodies, func(b *body) bool { return b != nil && b.id.Load() == id && !b.over.Load() })
-		switch {
-		case rank >= 0:
-			site, waits := waitingIn(g, state)
-			if !waits {
+	found := &stall{certain: census.Closed() && (w.apart || !census.Outside), census: census}
+	for _, p := range w.procs {
+		if p != nil {
+			if p.underWay() {
 				return nil
 			}
-			sites[id] = site
-		case harmless(g, state):
-		case !idle(state):
-			return nil
-		default:
-			found.doubt(g)
+			found.sent += p.traffic.sent.Load()
+			found.here += p.traffic.here.Load()
 		}
 	}
-	if w.activity() != before || timedWaits.Load() != 0 {
+	if found.certain {
+		time.Sleep(stallPause)
+		again, ok := waits.Take()
+		found.certain = ok && again.Same(census)
+	}
+	found.waits = append(w.describe(found.certain && !w.apart), waits.Describe(w.party)...)
+	if w.activity() != before {
 		return nil
-	}
-	// Nothing moves: the places are what they are.
-	w.hubs.waiting(func(r int, text string) { pending[r] = append(pending[r], text) })
-	for r, p := range w.procs {
-		if p == nil {
-			continue
-		}
-		b := w.bodies[r]
-		if b.over.Load() {
-			found.waits = append(found.waits, fmt.Sprintf("rank %d has returned", r))
-			continue
-		}
-		site, ok := sites[b.id.Load()]
-		if !ok || len(pending[r]) == 0 {
-			return nil
-		}
-		found.waits = append(found.waits, fmt.Sprintf("rank %d waits in %s, for: %s", r, site, strings.Join(pending[r], "; ")))
 	}
 	return found
 }
 
-// pending are the operations of each rank that wait for another rank.
-func (w *world) pending() [][]string {
-	all := make([][]string, w.size)
-	add := func(r int, text string) {
-		switch n := len(all[r]); {
-		case n < maxStallLines:
-			all[r] = append(all[r], text)
-		case n == maxStallLines:
-			all[r] = append(all[r], "and more")
-		}
-	}
-	for r, p := range w.procs {
-		if p == nil {
-			continue
-		}
-		p.mu.Lock()
-		p.m.extract(func(e *posted) bool {
-			add(r, e.op.describe())
-			return false
-		}, func(a *arrival) bool {
-			if from := a.msg.from; from != nil {
-				add(from.c.proc.rank, from.describe())
-			}
-			return false
-		})
-		p.mu.Unlock()
-		p.far.mu.Lock()
-		for _, op := range p.far.sends {
-			add(r, op.describe())
-		}
-		p.far.mu.Unlock()
-		p.boards.mu.Lock()
-		for _, b := range p.boards.all {
-			if waits := b.waits(); waits != "" {
-				add(r, waits)
-			}
-		}
-		p.boards.mu.Unlock()
-		p.ballots.mu.Lock()
-		for _, k := range p.ballots.circles {
-			for _, a := range k.open {
-				switch {
-				case a.c == nil || a.told:
-				case a.b.mine.kind == voteLeave:
-					add(r, "the end of all ranks")
-				default:
-					add(r, "an agreement with "+a.c.place())
-				}
-			}
-		}
-		p.ballots.mu.Unlock()
-	}
-	return all
-}
-
-// waiting says whether somebody waits at a hub, and if f is not nil, who for what. The latter is for when nobody goes on.
-func (s *hubs) waiting(f func(rank int, text string)) (some bool) {
-	s.mu.Lock()
-	all := slices.Clone(s.all)
-	s.mu.Unlock()
-	for _, w := range all {
-		h := w.Value()
-		if h == nil {
-			continue
-		}
-		for r := range h.ranks {
-			places := h.ranks[r].places.Load()
-			if places == nil {
-				continue
-			}
-			for i := range places {
-				p := &places[i]
-				state := p.state.Load()
-				seq := state >> phaseBits
-				if _, waits := p.waits(seq); !waits {
-					continue
-				}
-				some = true
-				if f != nil {
-					f(p.c.proc.rank, fmt.Sprintf("rank %d in %v number %d, at %s", h.here(seq, 0), p.what, seq, p.c.place()))
-				}
-			}
-		}
-	}
-	return some
-}
-
-func (op *recvOp) describe() string {
-	switch {
-	case op.c.ctx == leaving:
-		return "the end of all ranks"
-	case op.entry.key.ctx&1 == 0:
-		return op.String()
-	}
-	return fmt.Sprintf("rank %d in %v number %d, at %s", op.entry.key.src, collective(op.expect), op.entry.key.tag, op.c.place())
-}
-
-func (op *sendOp) describe() string {
-	if op.waiter == schedule {
-		return fmt.Sprintf("rank %d to take %d bytes in collective number %d, from %s", op.dst, op.buf.Bytes(), op.tag, op.c.place())
-	}
-	return op.String()
-}
-
-// timedWaits are the waits of this process that a deadline will end.
-var timedWaits atomic.Int64
-
-// timed counts a wait that a context may end by its deadline, until the returned function is called.
-func timed(ctx context.Context) func() {
-	if _, ok := ctx.Deadline(); !ok {
-		return nothing
-	}
-	timedWaits.Add(1)
-	return notTimed
-}
-
-func nothing() {}
-
-func notTimed() { timedWaits.Add(-1) }
-
-// allStacks returns the stacks of all goroutines, at one moment.
-func allStacks() string {
-	buf := make([]byte, 64<<10)
-	for {
-		if n := runtime.Stack(buf, true); n < len(buf) {
-			return strings.TrimSpace(string(buf[:n]))
-		}
-		buf = make([]byte, 2*len(buf))
-	}
-}
-
-// goroutineHead reads "goroutine 7 [chan receive, 2 minutes]:".
-func goroutineHead(g string) (id uint64, state string) {
-	rest, ok := strings.CutPrefix(g, "goroutine ")
-	if !ok {
-		return 0, ""
-	}
-	number, rest, _ := strings.Cut(rest, " ")
-	id, _ = strconv.ParseUint(number, 10, 64)
-	// There may be more before the bracket, as "gp=0x... m=nil", and more in it.
-	if i := strings.IndexByte(rest, '['); i >= 0 {
-		state, _, _ = strings.Cut(rest[i+1:], "]")
-		state, _, _ = strings.Cut(state, ",")
-		state, _, _ = strings.Cut(state, " (") // "(scan)", "(durable)"
-	}
-	return id, state
-}
-
-// parked are the functions in which a goroutine waits for an operation of this package to be completed by another rank.
-var parked = []string{"(*proc).await", "(*sought).await", "(*Request).park", "WaitAny", "(*hub).run", "token.take"}
-
-const here = "weft/comm."
-
-// waitingIn says whether a body waits in a call of this package, and what calls it, where.
-func waitingIn(g, state string) (site string, waits bool) {
-	if state != "chan receive" && state != "select" {
-		return "", false
-	}
-	lines := strings.Split(g, "\n")[1:]
-	call := ""
-	for i := 0; i+1 < len(lines); i += 2 {
-		name := lines[i]
-		if k := strings.LastIndexByte(name, '('); k > 0 {
-			name = name[:k]
-		}
-		own, inside := strings.CutPrefix(name, here)
-		switch {
-		case strings.HasPrefix(name, "runtime."):
-		case call == "" && (!inside || !slices.Contains(parked, own)):
-			return "", false // in something else
-		case inside && !strings.HasSuffix(strings.SplitN(strings.TrimSpace(lines[i+1]), ":", 2)[0], "_test.go"):
-			call = own
-			if own == "runRank" || strings.HasPrefix(own, "(*world).") {
-				return "the end of its function", true
-			}
-		default:
-			place, _, _ := strings.Cut(strings.TrimSpace(lines[i+1]), " +")
-			return strings.TrimPrefix(strings.ReplaceAll(call, "(*Comm).", ""), "(*Request).") + " at " + place, true
-		}
-	}
-	return call, call != ""
-}
-
-// bystanders are goroutines that wait for others, or for news from outside, and begin no communication.
-var bystanders = []string{
-	here + "(*world).run(", here + "(*stalls).", here + "boot.", "weft/internal/event.(*Recorder).read(", "os/signal.", "testing.(*T).Run(", "testing.runFuzzing(", "testing.(*F).", "testing.(*M).",
-}
-
-// harmless says whether a goroutine that is no rank's body cannot complete what the ranks wait for.
-func harmless(g, state string) bool {
-	if strings.Contains(g, here+"runRank(") {
-		return false // of another run
-	}
-	// A fabric's or the launcher's, between two frames: a frame that it has not delivered yet is counted as under way.
-	if strings.Contains(g, "weft/internal/fabric") || strings.Contains(g, "weft/internal/launch") {
-		return !strings.Contains(g, here+"(*proc).") && !strings.Contains(g, here+"(*far).")
-	}
-	if state == "running" {
-		return strings.Contains(g, here+"(*stalls).")
-	}
-	return slices.ContainsFunc(bystanders, func(s string) bool { return strings.Contains(g, s) })
+// underWay reports whether payloads are on their way to the rank or from it.
+func (p *proc) underWay() bool {
+	p.far.mu.Lock()
+	defer p.far.mu.Unlock()
+	return len(p.far.pulls) > 0 || p.traffic.pushes.Load() != 0
 }

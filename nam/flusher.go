@@ -3,6 +3,8 @@
 
 package nam
 
+import "weft/internal/waits"
+
 // flusher runs what blocks on the disk apart from whoever completes fences. One goroutine, owned by one rank's
 // backing, from its making to its Free.
 type flusher struct {
@@ -12,9 +14,16 @@ type flusher struct {
 
 func startFlusher() *flusher {
 	f := &flusher{jobs: make(chan func(), 1), done: make(chan struct{})}
+	idle := waits.NewCounter() // while a job is under way, who waits for it may still go on
 	go func() {
 		defer close(f.done)
-		for job := range f.jobs {
+		for {
+			idle.Sleep()
+			job, ok := <-f.jobs
+			idle.Wake()
+			if !ok {
+				return
+			}
 			job()
 		}
 	}()

@@ -62,7 +62,7 @@ func (t *Task) blockOn(w *xatomic.Uint32, x waiting) error {
 		return t.run.cause()
 	}
 	over := t.waitsFor(x)
-	t.prepare()
+	t.prepare(x)
 	if t.run.addBlocked(t, w) {
 		t.park(t.slot, event.BlockedBlock)
 	} else {
@@ -99,12 +99,14 @@ func (t *Task) unblock(w *xatomic.Uint32) {
 func (t *Task) Blocking(f func()) {
 	s := t.enter("Blocking")
 	mustCall("Blocking", f != nil)
-	over := t.waitsFor(waiting{op: opBlocking})
-	t.prepare()
+	x := waiting{op: opBlocking}
+	over := t.waitsFor(x)
+	t.prepare(x)
 	t.addIdle(1)
 	rt := t.run.rt
 	in := rt.guests.enter("Blocking", t)
 	t.giveSlot(s, event.BlockedOutside)
+	t.parker.leaves(t)
 	defer func() {
 		rt.guests.leave(in)
 		t.flags |= flagResuming

@@ -6,6 +6,8 @@ package task
 import (
 	"context"
 	"sync"
+
+	"weft/internal/waits"
 )
 
 // A Detached is a run that was started by [Runtime.Spawn]: a task without a parent, with
@@ -57,12 +59,12 @@ func (rt *Runtime) spawn(ctx context.Context, pc uintptr, a *Attrs, main func(*T
 	}
 	if ctx.Err() != nil {
 		rt.life.leave()
-		d.complete(context.Cause(ctx))
+		d.complete(waits.Cause(ctx))
 		return d
 	}
 	r := &run{rt: rt, handle: d, id: rt.newMain()}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
-	d.unhook = context.AfterFunc(ctx, func() { r.fail(context.Cause(ctx)) })
+	d.unhook = context.AfterFunc(ctx, func() { r.fail(r.ended(ctx)) })
 	t := r.main(pc, main)
 	t.dress(a)
 	rt.spawnedMain(t)
@@ -157,11 +159,14 @@ func (d *Detached) Wait(ctx context.Context) error {
 		return d.Err()
 	default:
 	}
+	k := waits.In(ctx)
+	k.Sleep()
+	defer k.Wake()
 	select {
 	case <-d.done:
 		return d.Err()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return waits.Cause(ctx)
 	}
 }
 

@@ -20,6 +20,7 @@ type idle struct {
 	mu      xatomic.Mutex
 	list    []*slot // +checklocks:mu
 	closed  bool    // +checklocks:mu
+	parks   uint64  // how often a slot was put into list. +checklocks:mu
 	still   *standstill
 }
 
@@ -189,6 +190,7 @@ func (s *slot) sleep() (t *Task, closed bool) {
 		}
 		return nil, true
 	}
+	i.parks++
 	wasHunting := s.hunting
 	s.hunting = false
 	i.list = append(i.list, s)

@@ -9,6 +9,7 @@ import (
 	uatomic "go.uber.org/atomic"
 
 	"weft/internal/event"
+	"weft/internal/waits"
 	"weft/internal/xatomic"
 )
 
@@ -39,7 +40,8 @@ type run struct {
 // The first error or panic of a body or an event, or the end of ctx, ends the
 // run: tasks that have not started are skipped, their accesses are released in order, and
 // blocked ones are resumed; events that are pending are waited for. Run returns that
-// error, an [*Error] if a task is to blame, or the cause of ctx. Cancelling does not
+// error: an [*Error] if a task is to blame, or the cause of ctx. Where that is a deadline, or a cancellation without a cause of
+// its own, the error wraps it and says which tasks waited for what; it matches [context.DeadlineExceeded] for a deadline, whatever its cause. Cancelling does not
 // interrupt a body: it may look at [Task.Context].
 func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 	if main == nil {
@@ -57,10 +59,10 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 	r := &run{rt: rt, done: make(chan struct{}), id: rt.newMain()}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
-	unhook := context.AfterFunc(ctx, func() { r.fail(context.Cause(ctx)) })
+	unhook := context.AfterFunc(ctx, func() { r.fail(r.ended(ctx)) })
 	defer unhook()
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return waits.Cause(ctx)
 	}
 
 	t := r.main(rt.traced(), main)
@@ -68,7 +70,10 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 	t.looksAtMain()
 	lint := t.linted()
 	rt.readyOff(t)
+	k := waits.In(ctx)
+	k.Sleep()
 	<-r.done
+	k.Wake()
 	lint.over()
 	r.warnCopies()
 	return r.first.Load()
@@ -95,6 +100,25 @@ func (r *run) end() {
 	close(r.done)
 }
 
+// ended returns the cause of ctx, which has ended, with what the tasks wait for now: soon they go on. A cause that the
+// program has given to a cancellation stays as it is: it knows why.
+func (r *run) ended(ctx context.Context) error {
+	if cause := context.Cause(ctx); ctx.Err() == context.Canceled && cause != context.Canceled {
+		return cause
+	}
+	return waits.End(ctx, func() []string {
+		return append(r.rt.describeWaits(), waits.Describe(r.rt.party)...)
+	})
+}
+
+// plain is an error without what the tasks waited for, which is for the caller of Run.
+func plain(err error) error {
+	if e, ok := err.(*waits.Ended); ok {
+		return e.Cause
+	}
+	return err
+}
+
 // fail ends the run because of err, if it is the first reason to do so.
 func (r *run) fail(err error) {
 	if !r.first.CompareAndSwap(nil, err) {
@@ -102,7 +126,7 @@ func (r *run) fail(err error) {
 	}
 	r.rt.lintStops()
 	r.late.begin(r.rt, err)
-	r.cancel(err)
+	r.cancel(plain(err))
 	r.rt.note(nil, event.RunFailed, r.id, 0, 0)
 	r.mu.Lock()
 	r.stopped.Store(true)
@@ -129,7 +153,7 @@ func (r *run) cause() error {
 	if !r.stopped.Load() {
 		return nil
 	}
-	return r.first.Load()
+	return plain(r.first.Load())
 }
 
 // addBlocked announces that t, which is prepared, is blocked on w. It returns false if t

@@ -12,6 +12,7 @@ import (
 	"github.com/panjf2000/ants/v2"
 
 	"weft/internal/event"
+	"weft/internal/waits"
 	"weft/internal/xatomic"
 )
 
@@ -39,7 +40,9 @@ type Runtime struct {
 	ev      *event.Shared // what goroutines without a slot record with; nil if the runtime is not recorded
 	watch   *watchList    // nil without a watchdog
 	still   standstill
-	lint    *lint // nil without lint mode
+	party   *waits.Party
+	depart  func() // takes party back
+	lint    *lint  // nil without lint mode
 }
 
 // New starts a runtime. It panics if the configuration or the environment is not legal;
@@ -73,6 +76,8 @@ func open(cfg Config, tune tuning) (*Runtime, error) {
 	}
 	rt.enlist()
 	rt.still.open(rt)
+	rt.party = rt.newParty()
+	rt.depart = waits.Join(rt.party)
 	for _, s := range rt.slots.all {
 		xatomic.Go(s.loop)
 	}
@@ -139,6 +144,7 @@ func (rt *Runtime) Close() error {
 	defer close(rt.life.over)
 	rt.delist()
 	rt.still.close()
+	rt.depart()
 	if rt.watch != nil {
 		rt.watch.close()
 	}
@@ -207,7 +213,7 @@ func (l *life) close() bool {
 		close(l.last)
 	}
 	l.mu.Unlock()
-	<-l.last
+	waits.Call(func() { <-l.last })
 	return true
 }
 

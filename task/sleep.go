@@ -37,8 +37,9 @@ func (t *Task) BlockFor(d time.Duration) (bool, error) {
 	if d <= 0 {
 		return false, t.run.cause()
 	}
-	awake := t.waitsFor(waiting{op: opBlockFor, due: time.Now().Add(d)})
-	t.prepare()
+	x := waiting{op: opBlockFor, due: time.Now().Add(d)}
+	awake := t.waitsFor(x)
+	t.prepare(x)
 	if !t.run.addBlocked(t, w) {
 		t.unprepare()
 		awake()

@@ -247,8 +247,9 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []deps.Access) {
 	}
 	// Descendants do not run here, on top of t, as in Wait: t need not outlast
 	// them, and one of them may be blocked until t does something afterwards.
-	over := t.waitsFor(waiting{op: opChild, on: wc})
-	t.prepare()
+	x := waiting{op: opChild, on: wc}
+	over := t.waitsFor(x)
+	t.prepare(x)
 	if u.state.wait() {
 		t.park(s, event.BlockedUndeferred)
 	} else {

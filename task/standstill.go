@@ -47,7 +47,7 @@ type slotView struct {
 const (
 	standPeriod = 500 * time.Millisecond
 	standLimit  = 3 * time.Second      // without a watchdog (guess: nobody waits that long on purpose)
-	standProofs = 2                    // looks that must find all bodies blocked
+	standProofs = 2                    // looks in a row that must find all bodies blocked
 	standShare  = 10                   // a process that uses a tenth of a processor computes (guess)
 	standNoise  = 2 * time.Millisecond // what looks and the collector use themselves (guess)
 )
@@ -130,15 +130,19 @@ func (w *standstill) sample(now time.Time) string {
 	w.used = used
 	ready := rt.anyWork()
 	still := w.view() && !w.since.IsZero()
-	switch {
-	case !still || !ready && rt.watch == nil,
-		known && spent > max(w.period/standShare, standNoise), // bodies compute
-		!w.bodiesBlocked(): // they do, and get little of the processor
+	if !still || !ready && rt.watch == nil || known && spent > max(w.period/standShare, standNoise) { // bodies compute
 		w.moved(now)
 		return ""
 	}
-	w.proofs++
-	if w.said || w.once && rt.watch == nil || w.proofs < standProofs || now.Sub(w.since) < w.limit {
+	if w.said || w.once && rt.watch == nil || now.Sub(w.since) < w.limit {
+		return ""
+	}
+	if !w.bodiesBlocked() { // they compute, and get little of the processor
+		w.moved(now)
+		return ""
+	}
+	w.used, _ = processorTime() // without what that took
+	if w.proofs++; w.proofs < standProofs {
 		return ""
 	}
 	text := w.describe(now, ready)

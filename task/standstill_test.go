@@ -5,6 +5,7 @@ package task_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"runtime"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/deps"
 	"weft/task"
 )
 
@@ -165,4 +167,33 @@ func TestFailureOfRunThatEnds(t *testing.T) {
 	require.Error(t, rt.Run(bg, func(*task.Task) error { return errors.New("a bad day") }))
 	require.NoError(t, rt.Close())
 	require.Empty(t, got.take())
+}
+
+// When a run ends by its context's deadline, the error says which tasks waited for what, and matches the deadline and its cause.
+func TestDeadlineSaysWhatTasksWaitFor(t *testing.T) {
+	mine := errors.New("my patience ends")
+	for _, dog := range []time.Duration{-1, time.Hour} {
+		rt := task.New(task.Config{Workers: 2, Watchdog: dog})
+		ctx, cancel := context.WithTimeoutCause(bg, 50*time.Millisecond, mine)
+		var x int
+		var inside error
+		err := rt.Run(ctx, func(t *task.Task) error {
+			t.SpawnWith(task.Attrs{Label: "blocks"}, func(t *task.Task) error {
+				inside = t.Block()
+				return nil
+			}, deps.Out(&x))
+			t.SpawnWith(task.Attrs{Label: "waits behind it"}, func(*task.Task) error { return nil }, deps.In(&x))
+			return t.Wait()
+		})
+		cancel()
+		require.ErrorIs(t, err, mine)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, inside, mine)
+		require.NotContains(t, inside.Error(), "waits in")
+		text := err.Error()
+		inOrder(t, text, "my patience ends")
+		require.Regexp(t, `task "blocks" \(spawned at .*waits in Block`, text)
+		require.Equal(t, dog > 0, strings.Contains(text, `"waits behind it"`), text)
+		require.NoError(t, rt.Close())
+	}
 }

@@ -98,7 +98,7 @@ func (t *Task) Wait() error {
 			s.settle(false)
 			continue
 		}
-		t.prepare()
+		t.prepare(waiting{op: opWait})
 		t.phase = phaseWait
 		if t.count.Add(t.spawned) != 0 {
 			t.park(s, event.BlockedWait)
@@ -202,19 +202,29 @@ type parker struct {
 	wake xatomic.Chan[*slot]
 	at   int             // place in run.blocked; -1 if not in it
 	word *xatomic.Uint32 // what the task is blocked on
+	what waiting         // owned by the body
+
+	parked parked
 }
 
-var parkers = sync.Pool{New: func() any { return &parker{wake: make(xatomic.Chan[*slot], 1), at: -1} }}
+var parkers = sync.Pool{New: func() any {
+	p := &parker{wake: make(xatomic.Chan[*slot], 1), at: -1}
+	p.enlist()
+	return p
+}}
 
-// prepare makes t ready to be resumed. It comes before the announcement that t waits.
-func (t *Task) prepare() {
+// prepare makes t ready to be resumed. It comes before the announcement that t waits, for x.
+func (t *Task) prepare(x waiting) {
 	hide()
-	t.parker = parkers.Get().(*parker)
+	p := parkers.Get().(*parker)
 	show()
+	p.what = x
+	t.parker = p
 }
 
 // unprepare takes prepare back, when there is nothing to wait for.
 func (t *Task) unprepare() {
+	t.parker.what = waiting{}
 	if !xatomic.Driven() { // else what a task waits on is new in each order, as in the last one
 		hide()
 		t.parker.word = nil
@@ -247,7 +257,10 @@ func (t *Task) giveSlot(s *slot, reason uint64) {
 
 // awaitSlot waits until t is given a slot.
 func (t *Task) awaitSlot() {
-	s := t.parker.wake.Recv()
+	p := t.parker
+	p.sleeps(t)
+	s := p.wake.Recv()
+	p.wakes()
 	t.unprepare()
 	s.take()
 	s.cur.store(t)

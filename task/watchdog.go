@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"weft/internal/waits"
 )
 
 // watchdog looks at the tasks of a runtime from time to time, and reports those that are stuck.
@@ -44,7 +46,7 @@ func (w *watchList) open(rt *Runtime) {
 	d.rt, d.limit, d.out = rt, rt.cfg.Watchdog, rt.cfg.Reports
 	d.said = map[report]bool{}
 	d.stop, d.done = make(chan struct{}), make(chan struct{})
-	go d.loop()
+	go waits.Service(d.loop)()
 }
 
 func (w *watchList) close() {

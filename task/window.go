@@ -40,9 +40,10 @@ func (t *Task) throttle() {
 	if t.live() <= most {
 		return
 	}
-	over := t.waitsFor(waiting{op: opWindow})
+	x := waiting{op: opWindow}
+	over := t.waitsFor(x)
 	defer over()
-	t.prepare()
+	t.prepare(x)
 	w.add(t)
 	// A child that ended just now may have looked before t was in the list.
 	if t.live() <= most/2 && w.remove(t) {

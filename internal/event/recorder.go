@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"weft/internal/waits"
 )
 
 // A Sink consumes a recording. Its methods are called by one goroutine at a time.
@@ -140,7 +142,7 @@ func New(o Options) (*Recorder, error) {
 	for _, k := range r.sinks {
 		k.Begin(r)
 	}
-	go r.read(o.Every)
+	go waits.Service(func() { r.read(o.Every) })()
 	return r, nil
 }
 

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"weft/internal/waits"
 )
 
 const (
@@ -109,7 +111,7 @@ func (p *Place) join(ctx context.Context) (_ *Client, err error) {
 		if err != nil {
 			_ = c.c.Close()
 		} else {
-			go c.read()
+			go waits.Service(c.read)()
 		}
 	}()
 	_ = c.c.SetDeadline(time.Now().Add(handshakeTime))

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"weft/internal/waits"
 )
 
 // startWatch starts the watch, which is a thread of C's and calls the functions below. A goroutine that sleeps in C would hold one of Go's processors
@@ -43,7 +45,7 @@ func weftWatched(h C.uintptr_t) {
 func weftFaded(h C.uintptr_t) {
 	e := cgo.Handle(h).Value().(*Endpoint)
 	cgo.Handle(h).Delete()
-	go e.fade()
+	go waits.Service(e.fade)()
 }
 
 // insiders are the functions that have the seat and call what is not this package's.

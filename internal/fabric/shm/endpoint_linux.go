@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weft/internal/fabric"
+	"weft/internal/waits"
 )
 
 var (
@@ -140,12 +141,12 @@ func (e *Endpoint) Bind(h fabric.Handler) {
 		return
 	}
 	e.handler = h
-	e.wg.Go(func() {
+	e.wg.Go(waits.Service(func() {
 		if e.cfg.Hold != nil {
 			<-e.cfg.Hold
 		}
 		e.sleeper()
-	})
+	}))
 }
 
 // Local returns the handler for the rank itself.

@@ -12,6 +12,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"weft/internal/waits"
 )
 
 // reach opens the peer's inbox and takes the rope of its bell. The caller holds mu; the state is idle.
@@ -59,7 +61,7 @@ func (p *peer) watchProcess() {
 	if err != nil {
 		return
 	}
-	p.e.wg.Go(func() {
+	p.e.wg.Go(waits.Service(func() {
 		seen := false
 		err := raw.Read(func(uintptr) bool {
 			again := seen
@@ -69,5 +71,5 @@ func (p *peer) watchProcess() {
 		if err == nil {
 			p.unreachable()
 		}
-	})
+	}))
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"weft/internal/fabric"
+	"weft/internal/waits"
 )
 
 // push is a transfer that is being written, from the user's memory, in pieces of at most peer.piece bytes. Transfers to one peer take turns, piece by
@@ -70,7 +71,7 @@ func (p *peer) push(key uint64, data []byte, done func(error)) {
 			return
 		case idle:
 			p.state = connecting
-			p.e.wg.Go(func() { p.e.dial(p) })
+			p.e.wg.Go(waits.Service(func() { p.e.dial(p) }))
 		}
 		if p.mute != nil {
 			err := p.mute

@@ -16,6 +16,7 @@ import (
 	"weft/internal/fabric"
 	"weft/internal/lobby"
 	"weft/internal/vigil"
+	"weft/internal/waits"
 )
 
 // maxStrangers bounds the connections that have not proved themselves. The oldest gives way to those that come.
@@ -82,9 +83,9 @@ func (e *Endpoint) Caps(int) fabric.Caps {
 func (e *Endpoint) Bind(h fabric.Handler) {
 	e.bind.Do(func() {
 		e.handler = h
-		e.wg.Go(e.accept)
+		e.wg.Go(waits.Service(e.accept))
 		if e.eyes != nil {
-			e.wg.Go(e.eyes.sleeper)
+			e.wg.Go(waits.Service(e.eyes.sleeper))
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"weft/internal/fabric"
+	"weft/internal/waits"
 )
 
 type state uint8
@@ -80,7 +81,7 @@ func (p *peer) send(kind uint32, f *fabric.Frame, done func(error)) error {
 		return fabric.ErrClosed
 	case idle:
 		p.state = connecting
-		p.e.wg.Go(func() { p.e.dial(p) })
+		p.e.wg.Go(waits.Service(func() { p.e.dial(p) }))
 	case open:
 		if p.mute != nil {
 			err := p.mute
@@ -313,8 +314,8 @@ func (p *peer) establish(c net.Conn) {
 		if !p.idleLocked() {
 			p.rouse()
 		}
-		p.e.wg.Go(p.read)
-		p.e.wg.Go(p.write)
+		p.e.wg.Go(waits.Service(p.read))
+		p.e.wg.Go(waits.Service(p.write))
 	} else {
 		p.sock.watch()
 	}

@@ -1,0 +1,211 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package waits
+
+import (
+	"bytes"
+	"reflect"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// Goroutine is one in the words of Go's runtime. It is for people: nothing is decided by it.
+type Goroutine struct {
+	ID      uint64
+	State   string  // "chan receive"
+	Head    string  // "goroutine 7 [chan receive, 2 minutes]"
+	Frames  []Frame // the innermost first; that of the go statement is not among them
+	Creator Frame
+}
+
+// Frame is a call.
+type Frame struct{ Func, At string }
+
+// maxText bounds the stacks that are read, in bytes, and maxGoroutines the goroutines: it stops the program.
+const (
+	maxText       = 16 << 20
+	maxGoroutines = 5000
+)
+
+// Goroutines returns all goroutines; none if there are too many to be read by anybody.
+func Goroutines() []Goroutine {
+	if runtime.NumGoroutine() > maxGoroutines {
+		return nil
+	}
+	buf := make([]byte, 64<<10)
+	n := runtime.Stack(buf, true)
+	for n == len(buf) && n < maxText {
+		buf = make([]byte, 2*n)
+		n = runtime.Stack(buf, true)
+	}
+	var all []Goroutine
+	for _, text := range strings.Split(string(bytes.TrimSpace(buf[:n])), "\n\n") {
+		all = append(all, parse(text))
+	}
+	return all
+}
+
+// ID returns the number of the calling goroutine.
+func ID() uint64 {
+	var buf [64]byte
+	return parse(string(buf[:runtime.Stack(buf[:], false)])).ID
+}
+
+func parse(text string) (g Goroutine) {
+	lines := strings.Split(text, "\n")
+	g.Head = strings.TrimSuffix(lines[0], ":")
+	rest, ok := strings.CutPrefix(g.Head, "goroutine ")
+	if !ok {
+		return g
+	}
+	number, rest, _ := strings.Cut(rest, " ")
+	g.ID, _ = strconv.ParseUint(number, 10, 64)
+	// There may be more before the bracket, as "gp=0x... m=nil", and more in it.
+	if i := strings.IndexByte(rest, '['); i >= 0 {
+		g.State, _, _ = strings.Cut(rest[i+1:], "]")
+		g.State, _, _ = strings.Cut(g.State, ",")
+		g.State, _, _ = strings.Cut(g.State, " (") // "(scan)", "(durable)"
+	}
+	for i := 1; i+1 < len(lines); i += 2 {
+		name := lines[i]
+		at, _, _ := strings.Cut(strings.TrimSpace(lines[i+1]), " +")
+		if by, ok := strings.CutPrefix(name, "created by "); ok {
+			by, _, _ = strings.Cut(by, " in goroutine")
+			g.Creator = Frame{by, at}
+			break
+		}
+		if k := strings.LastIndexByte(name, '('); k > 0 {
+			name = name[:k]
+		}
+		g.Frames = append(g.Frames, Frame{name, at})
+	}
+	return g
+}
+
+// module is what the paths of our packages begin with.
+var module = strings.TrimSuffix(reflect.TypeFor[Counter]().PkgPath(), "internal/waits")
+
+// parts are the packages that a program calls, and those below them.
+var parts = []string{"comm", "task", "tampi", "rma", "nam", "deps", "trace", "observe", "internal"}
+
+// Ours reports whether a function is of these packages, and not of a test of them.
+func (f Frame) Ours() bool { return ours(f.Func) && !f.test() }
+
+func (f Frame) test() bool {
+	file, _, _ := strings.Cut(f.At, ":")
+	return strings.HasSuffix(file, "_test.go")
+}
+
+func ours(name string) bool {
+	rest, ok := strings.CutPrefix(name, module)
+	if !ok {
+		return false
+	}
+	for _, p := range parts {
+		if after, ok := strings.CutPrefix(rest, p); ok && (after[0] == '.' || after[0] == '/') {
+			return true
+		}
+	}
+	return false
+}
+
+func isRuntime(name string) bool { return strings.HasPrefix(name, "runtime.") }
+
+// Call returns what a goroutine that waits in a call of ours has called, and where; false if it does not.
+func (g *Goroutine) Call() (Frame, bool) {
+	call := ""
+	for _, f := range g.Frames {
+		switch {
+		case f.Ours():
+			call = f.Func
+		case call == "" && isRuntime(f.Func):
+		case call == "":
+			return Frame{}, false
+		case strings.HasPrefix(f.Func, "sync."): // a WaitGroup's, which has started the goroutine
+		default:
+			return Frame{method(call), f.At}, true
+		}
+	}
+	return Frame{"the end of its function", ""}, call != ""
+}
+
+// method is the name of a function without its package and receiver.
+func method(name string) string {
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	_, name, _ = strings.Cut(name, ".")
+	if strings.HasPrefix(name, "(") {
+		if _, m, ok := strings.Cut(name, ")."); ok {
+			return m
+		}
+	}
+	return name
+}
+
+// Foreign reports whether a goroutine is the program's, and not in a wait of ours.
+func (g *Goroutine) Foreign() bool {
+	var names []string
+	if waiting(g.State) {
+		names = append(names, "runtime.gopark") // which the text leaves out
+	}
+	inner := true
+	for _, f := range g.Frames {
+		if inner && !isRuntime(f.Func) {
+			if f.Ours() {
+				return false
+			}
+			inner = false
+		}
+		names = append(names, f.Func)
+	}
+	// What the library has started and is in a call of another package, such as a reader's.
+	if n := len(g.Frames); n > 0 && g.Frames[n-1].Ours() && ours(g.Creator.Func) {
+		return g.calls()
+	}
+	return bystander(names) == ""
+}
+
+// calls reports whether a goroutine of ours is in a function of the program.
+func (g *Goroutine) calls() bool {
+	for _, f := range g.Frames {
+		if f.own() {
+			return true
+		}
+	}
+	return false
+}
+
+// waiting reports whether a state is one in which a goroutine waits.
+func waiting(state string) bool {
+	switch state {
+	case "running", "runnable", "syscall", "copystack", "preempted", "":
+		return false
+	}
+	return true
+}
+
+// own says whether a function is the program's: the standard library's packages have no dot in the first part of
+// their path.
+func (f Frame) own() bool {
+	if f.Ours() {
+		return false
+	}
+	first, rest, deep := strings.Cut(f.Func, "/")
+	return strings.HasPrefix(f.Func, "main.") || strings.HasPrefix(f.Func, module) || deep && rest != "" && strings.Contains(first, ".")
+}
+
+// String is the goroutine in a line: its head, and where it waits, in the program if that can be told.
+func (g *Goroutine) String() string {
+	place := ""
+	for _, f := range g.Frames {
+		own := f.own()
+		if own || place == "" {
+			place = " " + f.Func + " at " + f.At
+		}
+		if own {
+			break
+		}
+	}
+	return g.Head + place
+}

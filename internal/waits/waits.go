@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package waits
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// Counter counts goroutines that sleep in a wait of ours: from just before they sleep until just after.
+// It belongs to an object that serves one wait at a time, so it is seldom contended.
+type Counter struct {
+	// word grows with each call: the upper half counts calls, the lower one is the goroutines that sleep.
+	word atomic.Uint64
+	_    [56]byte
+}
+
+const (
+	call  = 1 << 32
+	sleep = call + 1
+	wake  = call - 1
+)
+
+// Sleep is called by a goroutine that is about to sleep until another goroutine, or a frame, wakes it, and
+// does nothing else until then.
+func (c *Counter) Sleep() { c.word.Add(sleep) }
+
+// Wake is called by a goroutine that was asleep, before it does anything else.
+func (c *Counter) Wake() { c.word.Add(wake) }
+
+// asleep returns the goroutines that a word counts.
+func asleep(word uint64) int { return int(int32(uint32(word))) }
+
+// counters are all there are: a power of two.
+var counters [64]Counter
+
+var nextCounter atomic.Uint32
+
+// NewCounter returns a counter for a new object.
+func NewCounter() *Counter { return &counters[nextCounter.Add(1)%uint32(len(counters))] }
+
+// calls counts the waits for the ends of runs and of runtimes, which are rare.
+var calls Counter
+
+// Call calls f, which only waits until others are done: for the end of a run.
+func Call(f func()) {
+	calls.Sleep()
+	defer calls.Wake()
+	f()
+}
+
+var services, timed Counter
+
+// Service returns f as the function of a goroutine of ours that begins no communication and runs no
+// function of the program: one that reads what a fabric brings, say. What it has taken
+// and not delivered yet, its owner counts as under way.
+func Service(f func()) func() {
+	return func() {
+		services.Sleep()
+		defer services.Wake()
+		f()
+	}
+}
+
+// In returns a counter for a wait that ctx may end.
+func In(ctx context.Context) *Counter {
+	if _, ok := ctx.Deadline(); ok {
+		return &timed
+	}
+	return NewCounter()
+}
+
+// Timed is the counter of waits that a time will end.
+func Timed() *Counter { return &timed }
+
+// Party is something with waits that it counts itself, or that can say who waits for what: a run of ranks, a
+// runtime of tasks.
+type Party struct {
+	// Asleep returns how many goroutines sleep in waits of the party that no Counter counts, how many more in such that
+	// a time will end, and a number that changes when one of them is woken or goes to sleep. It does not block for long. nil: none.
+	Asleep func() (goroutines, timed int, version uint64)
+	// Outside reports whether something that is no goroutine of this process may wake one of the party: a
+	// frame of another process. nil: no.
+	Outside func() bool
+	// Describe returns lines that say who waits for what. Any goroutine may call it at any time.
+	Describe func() []string
+}
+
+var parties struct {
+	mu  sync.Mutex
+	all []*Party // guarded by mu: in the order of Join
+}
+
+// Join has p counted and described until leave is called.
+func Join(p *Party) (leave func()) {
+	parties.mu.Lock()
+	defer parties.mu.Unlock()
+	parties.all = append(parties.all, p)
+	return func() {
+		parties.mu.Lock()
+		defer parties.mu.Unlock()
+		for i, q := range parties.all {
+			if q == p {
+				parties.all = append(parties.all[:i:i], parties.all[i+1:]...)
+				return
+			}
+		}
+	}
+}
+
+func joined() []*Party {
+	parties.mu.Lock()
+	defer parties.mu.Unlock()
+	return parties.all[:len(parties.all):len(parties.all)] // what is there is not changed in place
+}
+
+// Describe returns what all parties say, but for one that says it itself.
+func Describe(but *Party) (lines []string) {
+	for _, p := range joined() {
+		if p != but && p.Describe != nil {
+			lines = append(lines, p.Describe()...)
+		}
+	}
+	return lines
+}

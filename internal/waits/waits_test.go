@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package waits
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/pprof"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// census takes one, as a service.
+func census(t *testing.T) (c Census) {
+	t.Helper()
+	Service(func() {
+		for range 1000 {
+			var ok bool
+			if c, ok = Take(); ok {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+		t.Fatal("there is no moment at which nothing runs")
+	})()
+	return c
+}
+
+// closed waits until a census is closed, or not.
+func closed(t *testing.T, want bool) {
+	t.Helper()
+	var c Census
+	for range 1000 {
+		if c = census(t); c.Closed() == want {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("closed: %v, not %v: %+v", !want, want, c)
+}
+
+// All that wait for others are known, and so is each goroutine that is none of ours.
+func TestCensus(t *testing.T) {
+	closed(t, true) // nothing but the test
+	ch, over := make(chan int), make(chan int)
+	go func() {
+		<-ch // foreign
+		k := NewCounter()
+		k.Sleep()
+		<-ch
+		k.Wake()
+		timed.Sleep()
+		<-ch
+		timed.Wake()
+		close(over)
+	}()
+	closed(t, false)
+	require.Equal(t, 1, census(t).Foreign())
+	ch <- 1
+	closed(t, true)
+	ch <- 2
+	closed(t, false)
+	require.Equal(t, 1, census(t).Timed)
+	ch <- 3
+	<-over
+	closed(t, true)
+}
+
+// A goroutine that computes is no moment at which nothing runs.
+func TestCensusOfComputing(t *testing.T) {
+	stop, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}()
+	for range 10 {
+		_, ok := take()
+		require.False(t, ok)
+	}
+	close(stop)
+	<-over
+}
+
+// A party that says that something has moved makes the census void.
+func TestCensusOfMoving(t *testing.T) {
+	n := uint64(0)
+	leave := Join(&Party{Asleep: func() (int, int, uint64) { n++; return 0, 0, n }})
+	_, ok := take()
+	require.False(t, ok)
+	leave()
+	closed(t, true)
+}
+
+// Each bystander of the standard library is known. If one is not after a new release of Go, its functions have other names: see
+// Bystander. (Those of package ants are in package task's tests.)
+func TestBystanders(t *testing.T) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt)
+	defer signal.Stop(signals)
+	_, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	var profile bytes.Buffer
+	require.NoError(t, pprof.StartCPUProfile(&profile))
+	defer pprof.StopCPUProfile()
+	t.Run("a test that waits for one", func(t *testing.T) {
+		want := map[string]bool{"waits for signals": true, "waits for a signal, to end a context": true, "waits for tests": true, "writes a CPU profile": true}
+		for range 1000 {
+			records := make([]runtime.StackRecord, runtime.NumGoroutine()+16)
+			n, _ := runtime.GoroutineProfile(records)
+			for i := range records[:n] {
+				delete(want, Bystander(records[i].Stack()))
+			}
+			if len(want) == 0 {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+		t.Fatalf("not known: %v", want)
+	})
+	require.False(t, ours("weft/examples/heat.main"))
+	require.True(t, ours("weft/internal/waits.Take"))
+}
+
+// The end of a context matches the deadline and its cause.
+func TestEnd(t *testing.T) {
+	mine := errors.New("my patience ends")
+	ctx, cancel := context.WithTimeoutCause(context.Background(), 0, mine)
+	defer cancel()
+	err := End(ctx, func() []string { return []string{"rank 0 waits", "rank 1 waits"} })
+	require.ErrorIs(t, err, mine)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.EqualError(t, err, "my patience ends (context deadline exceeded); when it ended:\nrank 0 waits\nrank 1 waits")
+	inner, end := context.WithCancelCause(context.Background())
+	end(err)
+	require.Equal(t, err, End(inner, func() []string { t.Fatal("it is explained"); return nil }))
+}
+
+// Parties come and go.
+func TestJoin(t *testing.T) {
+	one, two := &Party{Describe: func() []string { return []string{"one"} }}, &Party{Describe: func() []string { return []string{"two"} }}
+	leaveOne, leaveTwo := Join(one), Join(two)
+	require.Equal(t, []string{"one", "two"}, Describe(nil))
+	require.Equal(t, []string{"two"}, Describe(one))
+	leaveOne()
+	require.Equal(t, []string{"two"}, Describe(nil))
+	leaveTwo()
+	leaveTwo()
+	require.Empty(t, Describe(nil))
+}

@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"weak"
+
+	"weft/internal/waits"
+)
+
+// parked is what others may see of a task that waits without a slot: how many do, for deadlocks, and which, where
+// a run ends while they wait. The body shows it just before it sleeps, and takes it back just after; so a task
+// that is seen here stays what it is while mu is held.
+type parked struct {
+	mu    sync.Mutex
+	t     *Task     // nil: nobody waits. +checklocks:mu
+	state parkState // +checklocks:mu
+	what  waiting   // +checklocks:mu
+	turns uint64    // changes with state. +checklocks:mu
+	_     pad
+}
+
+// parkState is what wakes the goroutine of a task that waits.
+type parkState uint8
+
+const (
+	parkAsleep  parkState = iota // somebody, by a slot
+	parkTimed                    // a time, too
+	parkOutside                  // it is in the function of Blocking
+)
+
+// allParkers are all that there are. They belong to no runtime, so they are few: as many as tasks have waited at a time.
+var allParkers struct {
+	mu   sync.Mutex
+	list []weak.Pointer[parker] // +checklocks:mu
+	room int                    // length at which those that the collector has taken are dropped. +checklocks:mu
+}
+
+// enlist is called once for a new parker.
+func (p *parker) enlist() {
+	if lintBuild {
+		return // locks would order bodies for the race detector
+	}
+	a := &allParkers
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.list) >= a.room {
+		live := make([]weak.Pointer[parker], 0, len(a.list)+1) // others may walk the old one
+		for _, w := range a.list {
+			if w.Value() != nil {
+				live = append(live, w)
+			}
+		}
+		a.list, a.room = live, max(64, 2*len(live))
+	}
+	a.list = append(a.list, weak.Make(p))
+}
+
+// sleeps says that t is about to sleep until it is given a slot.
+func (p *parker) sleeps(t *Task) {
+	state := parkAsleep
+	if p.what.op == opWindow || !p.what.due.IsZero() {
+		state = parkTimed // a window never holds a program up
+	}
+	p.show(t, state)
+}
+
+// leaves says that t is about to call the function of Blocking.
+func (p *parker) leaves(t *Task) { p.show(t, parkOutside) }
+
+// wakes takes that back.
+func (p *parker) wakes() { p.show(nil, parkAsleep) }
+
+func (p *parker) show(t *Task, state parkState) {
+	if lintBuild {
+		return
+	}
+	k := &p.parked
+	k.mu.Lock()
+	k.t, k.state, k.what = t, state, waiting{}
+	if t != nil {
+		k.what = p.what
+	}
+	k.turns++
+	k.mu.Unlock()
+}
+
+// eachParked calls f for each task that waits without a slot, while it does.
+func eachParked(f func(k *parked)) {
+	a := &allParkers
+	a.mu.Lock()
+	list := a.list[:len(a.list):len(a.list)]
+	a.mu.Unlock()
+	for _, w := range list {
+		if p := w.Value(); p != nil {
+			p.parked.mu.Lock()
+			f(&p.parked)
+			p.parked.mu.Unlock()
+		}
+	}
+}
+
+// parkedTasks counts the tasks of all runtimes that wait without a slot.
+var parkedTasks = waits.Party{Asleep: func() (asleep, timed int, version uint64) {
+	eachParked(func(k *parked) {
+		version += k.turns
+		switch {
+		case k.t == nil:
+		case k.state == parkAsleep:
+			asleep++
+		case k.state == parkTimed:
+			timed++
+		}
+	})
+	return asleep, timed, version
+}}
+
+func init() { waits.Join(&parkedTasks) }
+
+// newParty returns what the runtime is for package waits: its slots, and who can say what its tasks wait for.
+func (rt *Runtime) newParty() *waits.Party {
+	return &waits.Party{
+		Asleep: func() (asleep, timed int, version uint64) {
+			rt.idle.mu.Lock()
+			defer rt.idle.mu.Unlock()
+			return len(rt.idle.list), 0, rt.idle.parks
+		},
+		Describe: rt.describeWaits,
+	}
+}
+
+// Bounds of what the end of a run says of a runtime's tasks: tasks, and lines where a watchdog has a list of them.
+const (
+	maxWaits  = 16
+	maxDumped = 100
+)
+
+// describeWaits says which tasks wait, for what.
+func (rt *Runtime) describeWaits() []string {
+	if rt.watch != nil {
+		var b strings.Builder
+		rt.dump(&b)
+		lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+		if len(lines) > maxDumped {
+			lines = append(lines[:maxDumped], "and more")
+		}
+		return lines
+	}
+	var lines []string
+	n := 0
+	eachParked(func(k *parked) {
+		if k.t == nil || k.t.run.rt != rt {
+			return
+		}
+		if n++; n > maxWaits {
+			return
+		}
+		line := "the main task (" + k.t.site() + ")"
+		if k.t.parent != nil || k.t.label != "" {
+			line = "task at " + k.t.site()
+			if k.t.label != "" {
+				line = fmt.Sprintf("task %q (spawned at %s)", k.t.label, k.t.site())
+			}
+		}
+		line += " waits in " + k.what.op
+		if k.what.what != nil {
+			line += fmt.Sprintf(", for %v", k.what.what)
+		}
+		lines = append(lines, line)
+	})
+	if n > maxWaits {
+		lines = append(lines, fmt.Sprintf("and %d more tasks wait", n-maxWaits))
+	}
+	return lines
+}
