@@ -17,7 +17,6 @@ import (
 
 	"weft/internal/event"
 	"weft/internal/event/check"
-	"weft/internal/event/journal"
 	"weft/internal/event/replay"
 	"weft/internal/event/timeline"
 )
@@ -160,11 +159,8 @@ func writeTimeline(out, errOut io.Writer, file string, names []string) error {
 
 // drawTimeline draws a part of the timeline.
 func drawTimeline(out io.Writer, file string, names []string, v timeline.View) error {
-	var whole, svg bytes.Buffer
-	if err := timeline.Write(&whole, names...); err != nil && !errors.Is(err, journal.ErrCut) {
-		return err
-	}
-	if err := timeline.Picture(&svg, &whole, v); err != nil {
+	var svg bytes.Buffer
+	if err := timeline.Picture(&svg, v, names...); err != nil {
 		return err
 	}
 	return writeOutput(out, file, names, func(w io.Writer) error {

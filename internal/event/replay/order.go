@@ -42,15 +42,16 @@ func (o *order) add(s event.Source, recs []event.Record) {
 	}
 }
 
-// moment takes a pair of clock readings and calls out with what is older by the horizon, in order.
-func (o *order) moment(m event.Moment, out func(*Event)) {
+// moment takes a pair of clock readings and returns what is older by the horizon, in order: see due.
+func (o *order) moment(m event.Moment) []Event {
 	o.whole = m.Ticks
 	if m.Ticks > o.start.Ticks && !o.fixed {
 		o.rate = float64(m.Wall-o.start.Wall) / float64(m.Ticks-o.start.Ticks)
 	}
 	if o.rate > 0 {
-		o.release(m.Ticks-int64(float64(Horizon)/o.rate), out)
+		return o.due(m.Ticks - int64(float64(Horizon)/o.rate))
 	}
+	return nil
 }
 
 // time returns the time at a tick.
@@ -58,8 +59,9 @@ func (o *order) time(ticks int64) int64 {
 	return o.start.Wall + int64(float64(ticks-o.start.Ticks)*o.rate) + o.shift
 }
 
-// release calls out with what happened before some tick, in order. Events of one source with the same time stay in their order.
-func (o *order) release(before int64, out func(*Event)) {
+// due returns what happened before some tick, in order. Events of one source with the same time stay in their order. They are there until drop
+// is called for them, before anything else is.
+func (o *order) due(before int64) []Event {
 	if o.rate == 0 {
 		o.rate = 1 // there was no moment: the clock is in nanoseconds, or the trace too short to tell
 	}
@@ -69,10 +71,12 @@ func (o *order) release(before int64, out func(*Event)) {
 		e := &o.held[i]
 		e.Time = max(o.last, o.time(e.Ticks()))
 		o.last = e.Time
-		out(e)
 	}
-	o.held = o.held[:copy(o.held, o.held[n:])]
+	return o.held[:n]
 }
+
+// drop takes the first n events out.
+func (o *order) drop(n int) { o.held = o.held[:copy(o.held, o.held[n:])] }
 
 // Sink calls Out with the events of a recording in their order, while it is made.
 type Sink struct {
@@ -90,7 +94,7 @@ func (s *Sink) Events(src *event.Source, recs []event.Record) { s.add(*src, recs
 
 // Flush is a sink's.
 func (s *Sink) Flush(m event.Moment) error {
-	s.moment(m, s.Out)
+	s.give(s.moment(m))
 	return nil
 }
 
@@ -99,9 +103,16 @@ func (s *Sink) Idle() error { return nil }
 
 // Close is a sink's.
 func (s *Sink) Close() error {
-	s.release(1<<62, s.Out)
+	s.give(s.due(1 << 62))
 	if s.Over != nil {
 		return s.Over()
 	}
 	return nil
+}
+
+func (s *Sink) give(due []Event) {
+	for i := range due {
+		s.Out(&due[i])
+	}
+	s.drop(len(due))
 }

@@ -28,7 +28,7 @@ type trace struct {
 	name  string
 	file  *os.File
 	order order
-	ready []Event
+	ready []Event // the first of those that order has
 	at    int
 	err   error // io.EOF after a whole file
 }
@@ -218,20 +218,20 @@ func (t *trace) fill() {
 	if t.at < len(t.ready) {
 		return
 	}
-	t.ready, t.at = t.ready[:0], 0
-	keep := func(e *Event) { t.ready = append(t.ready, *e) }
+	t.order.drop(len(t.ready))
+	t.ready, t.at = nil, 0
 	for len(t.ready) == 0 && t.err == nil {
 		b, err := t.Next()
 		switch {
 		case err != nil:
 			t.err = err
 			if errors.Is(err, io.EOF) || errors.Is(err, journal.ErrCut) {
-				t.order.release(1<<62, keep)
+				t.ready = t.order.due(1 << 62)
 			}
 		case b.Records != nil:
 			t.order.add(b.Source, b.Records)
 		default:
-			t.order.moment(b.Moment, keep)
+			t.ready = t.order.moment(b.Moment)
 		}
 	}
 }

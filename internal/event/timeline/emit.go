@@ -33,8 +33,10 @@ func (m micros) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, "%d.%03d", m/1000, m%1000), nil
 }
 
-// emitter writes the elements.
+// emitter writes the elements, or hands them to take.
 type emitter struct {
+	take func(*entry) // nil: they are written
+
 	w   *bufio.Writer
 	n   int
 	err error
@@ -53,6 +55,10 @@ func (e *emitter) text(s string) {
 }
 
 func (e *emitter) put(x *entry) {
+	if e.take != nil {
+		e.take(x)
+		return
+	}
 	b, err := json.Marshal(x)
 	if err != nil {
 		panic(fmt.Sprintf("timeline: bug: %v", err))

@@ -6,11 +6,11 @@ package timeline
 import (
 	"bufio"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -33,33 +33,44 @@ const (
 	pictureRow    = 20
 	pictureHead   = 24
 	pictureLetter = 6.2 // how wide one is, about
+	leastBox      = 0.5 // pixels; what is shorter is drawn so
 )
-
-// drawn is an element as it is read again.
-type drawn struct {
-	Name  string
-	Cat   string
-	Phase string  `json:"ph"`
-	Time  float64 `json:"ts"`
-	Dur   float64
-	Pid   int
-	Tid   int
-	ID    string
-	Args  map[string]any
-}
 
 type thread struct{ pid, tid int }
 
-// Picture draws a part of a timeline as SVG: threads as rows, slices as boxes, marks, and the arrows of which both ends are in it. What is
-// asynchronous is left out; viewers have that.
-func Picture(w io.Writer, timeline io.Reader, v View) error {
-	var all struct{ TraceEvents []drawn }
-	if err := json.NewDecoder(timeline).Decode(&all); err != nil {
-		return fmt.Errorf("timeline: %w", err)
-	}
+// box is a slice or, without a length, a mark.
+type box struct {
+	name      string
+	time, dur float64
+	on        thread
+	mark      bool
+}
+
+// line is an arrow.
+type line struct {
+	from, to thread
+	begin    float64
+	end      float64
+	message  bool
+}
+
+// Picture draws a part of the timeline of the traces of one run as SVG: threads as rows, slices as boxes, marks, and the arrows
+// of which both ends are in it. What is asynchronous is left out; viewers have that. Of a trace that is cut it draws what is there.
+//
+// The traces are read twice, first for their length, and only what is drawn is kept: of slices, marks and arrows that
+// the picture has no pixels for, one for each place.
+func Picture(w io.Writer, v View, names ...string) error {
+	return draw(w, v, func(take func(*entry)) error {
+		_, _, err := walk(&emitter{take: take}, names)
+		return err
+	})
+}
+
+// draw is Picture for elements that are put twice.
+func draw(w io.Writer, v View, elements func(func(*entry)) error) error {
 	end := 0.0
-	for _, e := range all.TraceEvents {
-		end = max(end, e.Time+e.Dur)
+	if err := elements(func(e *entry) { end = max(end, e.begin()+e.length()) }); err != nil {
+		return err
 	}
 	from, to := micro(v.From), micro(v.To)
 	if from < 0 {
@@ -74,13 +85,28 @@ func Picture(w io.Writer, timeline io.Reader, v View) error {
 	if from < 0 || to <= from || from >= end || v.Width < 2*pictureLabel || v.Width > mostWidth {
 		return fmt.Errorf("%w: from %v to %v, %d pixels wide; times are from 0 to %v, the second is larger, and widths from %d to %d", ErrView, length(from), length(to), v.Width, length(end), 2*pictureLabel, mostWidth)
 	}
-	p := &picture{w: bufio.NewWriter(w), from: from, to: to, scale: float64(v.Width-pictureLabel) / (to - from), processes: map[int]string{}, threads: map[thread]string{}, rows: map[thread]int{}, order: map[int]float64{}}
-	p.arrange(all.TraceEvents)
+	p := &picture{w: bufio.NewWriter(w), from: from, to: to, scale: float64(v.Width-pictureLabel) / (to - from),
+		processes: map[int]string{}, threads: map[thread]string{}, rows: map[thread]int{}, order: map[int]float64{},
+		open: map[string]*entry{}, seen: map[spot]bool{}}
+	if err := elements(p.take); err != nil {
+		return err
+	}
+	p.arrange()
 	if len(p.rows) == 0 {
 		return fmt.Errorf("%w: there is no slice from %v to %v", ErrView, length(from), length(to))
 	}
-	p.draw(all.TraceEvents, v.Width)
+	p.draw(v.Width)
 	return p.w.Flush()
+}
+
+// begin is when an element begins, and length how long it is, in microseconds.
+func (e *entry) begin() float64 { return float64(e.Time) / 1e3 }
+
+func (e *entry) length() float64 {
+	if e.Dur == nil {
+		return 0
+	}
+	return float64(*e.Dur) / 1e3
 }
 
 func micro(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
@@ -93,6 +119,18 @@ type picture struct {
 	threads   map[thread]string
 	rows      map[thread]int
 	order     map[int]float64 // of processes
+
+	boxes []box
+	lines []line
+	open  map[string]*entry // arrows that have begun
+	seen  map[spot]bool     // where something is that is smaller than a pixel
+}
+
+// spot is a place of the picture, for what has no more room than that.
+type spot struct {
+	on, to     thread
+	x1, x2     int
+	mark, line bool
 }
 
 // length is a time of the timeline.
@@ -103,27 +141,64 @@ func (p *picture) x(t float64) float64 {
 }
 func (p *picture) y(t thread) float64 { return pictureHead + float64(p.rows[t])*pictureRow }
 
-// shown reports whether some of an element is in the picture.
-func (p *picture) shown(e *drawn) bool { return e.Time+e.Dur >= p.from && e.Time <= p.to }
-
-// arrange gives the threads that have slices their rows.
-func (p *picture) arrange(all []drawn) {
-	var order []thread
-	for i := range all {
-		e := &all[i]
-		t := thread{e.Pid, e.Tid}
-		switch {
-		case e.Phase == "M" && e.Name == "process_name":
+// take keeps an element if it is in the picture.
+func (p *picture) take(e *entry) {
+	on := thread{e.Pid, e.Tid}
+	switch e.Phase {
+	case "M":
+		switch e.Name {
+		case "process_name":
 			p.processes[e.Pid], _ = e.Args["name"].(string)
-		case e.Phase == "M" && e.Name == "process_sort_index":
-			p.order[e.Pid], _ = e.Args["sort_index"].(float64)
-		case e.Phase == "M" && e.Name == "thread_name":
-			p.threads[t], _ = e.Args["name"].(string)
-		case e.Phase == "X" && p.shown(e) && !slices.Contains(order, t):
-			order = append(order, t)
+		case "process_sort_index":
+			i, _ := e.Args["sort_index"].(int)
+			p.order[e.Pid] = float64(i)
+		case "thread_name":
+			p.threads[on], _ = e.Args["name"].(string)
+		}
+	case "X", "i":
+		b := box{e.Name, e.begin(), e.length(), on, e.Phase == "i"}
+		if !p.shown(b.time, b.dur) {
+			return
+		}
+		if !b.mark {
+			p.rows[on] = 0
+		}
+		if b.mark || b.dur*p.scale < leastBox {
+			if !p.first(spot{on: on, x1: int(p.x(b.time) / leastBox), mark: b.mark}) {
+				return
+			}
+		}
+		p.boxes = append(p.boxes, b)
+	case "s":
+		p.open[e.ID] = e
+	case "f":
+		s := p.open[e.ID]
+		delete(p.open, e.ID)
+		if s == nil || !p.shown(s.begin(), 0) || !p.shown(e.begin(), 0) {
+			return
+		}
+		l := line{thread{s.Pid, s.Tid}, on, s.begin(), e.begin(), s.Cat == "message"}
+		if l.from != l.to && p.first(spot{on: l.from, to: l.to, x1: int(p.x(l.begin)), x2: int(p.x(l.end)), line: true}) {
+			p.lines = append(p.lines, l)
 		}
 	}
-	slices.SortFunc(order, func(a, b thread) int {
+}
+
+// first reports whether nothing was at a spot yet, and notes that there is something.
+func (p *picture) first(s spot) bool {
+	if p.seen[s] {
+		return false
+	}
+	p.seen[s] = true
+	return true
+}
+
+// shown reports whether some of a time is in the picture.
+func (p *picture) shown(begin, length float64) bool { return begin+length >= p.from && begin <= p.to }
+
+// arrange gives the threads that have slices their rows.
+func (p *picture) arrange() {
+	order := slices.SortedFunc(maps.Keys(p.rows), func(a, b thread) int {
 		return cmp.Or(cmp.Compare(p.order[a.pid], p.order[b.pid]), a.pid-b.pid, a.tid-b.tid)
 	})
 	for i, t := range order {
@@ -131,41 +206,34 @@ func (p *picture) arrange(all []drawn) {
 	}
 }
 
-func (p *picture) draw(all []drawn, width int) {
+func (p *picture) draw(width int) {
 	height := pictureHead + len(p.rows)*pictureRow + 6
 	fmt.Fprintf(p.w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="11">`+"\n", width, height, width, height)
 	fmt.Fprintf(p.w, `<defs><marker id="a" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="5" markerHeight="5" orient="auto"><path d="M0 0L6 3L0 6z" fill="#444"/></marker></defs>`+
 		`<rect width="%d" height="%d" fill="#fff"/>`+"\n", width, height)
 	p.ruler(height)
-	for t, row := range p.rows {
+	for _, t := range slices.SortedFunc(maps.Keys(p.rows), func(a, b thread) int { return p.rows[a] - p.rows[b] }) {
+		row := p.rows[t]
 		name := strings.TrimSpace(p.processes[t.pid] + ", " + p.threads[t])
 		fmt.Fprintf(p.w, `<text x="4" y="%d">%s</text><line x1="0" x2="%d" y1="%d" y2="%d" stroke="#ddd"/>`+"\n",
 			pictureHead+row*pictureRow+14, event.XML(cut(name, pictureLabel-8)), width, pictureHead+(row+1)*pictureRow, pictureHead+(row+1)*pictureRow)
 	}
 	// Slices that lie on others come later: they begin later, or as late and are shorter.
-	boxes := slices.Clone(all)
-	slices.SortStableFunc(boxes, func(a, b drawn) int {
-		switch {
-		case a.Time < b.Time, a.Time == b.Time && a.Dur > b.Dur:
-			return -1
-		case a.Time == b.Time && a.Dur == b.Dur:
-			return 0
-		}
-		return 1
+	slices.SortStableFunc(p.boxes, func(a, b box) int {
+		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(b.dur, a.dur))
 	})
-	for i := range boxes {
-		e := &boxes[i]
-		if _, ok := p.rows[thread{e.Pid, e.Tid}]; !ok || !p.shown(e) {
+	for i := range p.boxes {
+		b := &p.boxes[i]
+		if _, ok := p.rows[b.on]; !ok {
 			continue
 		}
-		switch e.Phase {
-		case "X":
-			p.box(e)
-		case "i":
-			fmt.Fprintf(p.w, `<path d="M%.1f %.1fl-3 5h6z" fill="#b00"><title>%s</title></path>`+"\n", p.x(e.Time), p.y(thread{e.Pid, e.Tid})+1, event.XML(e.Name))
+		if b.mark {
+			fmt.Fprintf(p.w, `<path d="M%.1f %.1fl-3 5h6z" fill="#b00"><title>%s</title></path>`+"\n", p.x(b.time), p.y(b.on)+1, event.XML(b.name))
+		} else {
+			p.box(b)
 		}
 	}
-	p.arrows(all)
+	p.arrows()
 	fmt.Fprintln(p.w, "</svg>")
 }
 
@@ -182,19 +250,19 @@ func (p *picture) ruler(height int) {
 	}
 }
 
-func (p *picture) box(e *drawn) {
-	x := p.x(e.Time)
-	wide := max(p.x(e.Time+e.Dur)-x, 0.5)
+func (p *picture) box(b *box) {
+	x := p.x(b.time)
+	wide := max(p.x(b.time+b.dur)-x, leastBox)
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(e.Name)) // never fails
+	_, _ = h.Write([]byte(b.name)) // never fails
 	fill := fmt.Sprintf("hsl(%d 60%% 75%%)", h.Sum32()%360)
-	if e.Name == "parked" {
+	if b.name == "parked" {
 		fill = "#f4f4f4"
 	}
-	y := p.y(thread{e.Pid, e.Tid})
+	y := p.y(b.on)
 	fmt.Fprintf(p.w, `<rect x="%.1f" y="%.1f" width="%.1f" height="%d" fill="%s" stroke="#999" stroke-width="0.3"><title>%s, %.1f µs</title></rect>`,
-		x, y+1, wide, pictureRow-2, fill, event.XML(e.Name), e.Dur)
-	if text := cut(e.Name, wide-4); text != "" {
+		x, y+1, wide, pictureRow-2, fill, event.XML(b.name), b.dur)
+	if text := cut(b.name, wide-4); text != "" {
 		fmt.Fprintf(p.w, `<text x="%.1f" y="%.1f">%s</text>`, x+2, y+14, event.XML(text))
 	}
 	fmt.Fprintln(p.w)
@@ -213,33 +281,19 @@ func cut(text string, pixels float64) string {
 	return string(r[:n-1]) + "…"
 }
 
-// arrows draws those that begin and end in the picture, between different rows.
-func (p *picture) arrows(all []drawn) {
-	begin := map[string]*drawn{}
-	for i := range all {
-		e := &all[i]
-		t := thread{e.Pid, e.Tid}
-		switch e.Phase {
-		case "s":
-			begin[e.ID] = e
-		case "f":
-			s := begin[e.ID]
-			delete(begin, e.ID)
-			if s == nil || !p.shown(s) || !p.shown(e) {
-				continue
-			}
-			from := thread{s.Pid, s.Tid}
-			_, a := p.rows[from]
-			_, b := p.rows[t]
-			if !a || !b || from == t {
-				continue
-			}
-			color := "#444"
-			if s.Cat == "message" {
-				color = "#06c"
-			}
-			fmt.Fprintf(p.w, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="0.7" marker-end="url(#a)"/>`+"\n",
-				p.x(s.Time), p.y(from)+pictureRow/2, p.x(e.Time), p.y(t)+pictureRow/2, color)
+// arrows draws those between different rows.
+func (p *picture) arrows() {
+	for _, l := range p.lines {
+		_, a := p.rows[l.from]
+		_, b := p.rows[l.to]
+		if !a || !b {
+			continue
 		}
+		color := "#444"
+		if l.message {
+			color = "#06c"
+		}
+		fmt.Fprintf(p.w, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="0.7" marker-end="url(#a)"/>`+"\n",
+			p.x(l.begin), p.y(l.from)+pictureRow/2, p.x(l.end), p.y(l.to)+pictureRow/2, color)
 	}
 }

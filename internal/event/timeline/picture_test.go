@@ -29,7 +29,7 @@ func TestPicture(t *testing.T) {
 {"name":"late","ph":"X","ts":900.000,"dur":100.000,"pid":1,"tid":3}]}`
 	draw := func(v timeline.View) (string, error) {
 		var out strings.Builder
-		err := timeline.Picture(&out, strings.NewReader(elements), v)
+		err := timeline.DrawJSON(&out, elements, v)
 		return out.String(), err
 	}
 	svg, err := draw(timeline.View{To: 200 * time.Microsecond})
@@ -48,7 +48,7 @@ func TestPicture(t *testing.T) {
 {"name":"process_name","ph":"M","ts":0,"pid":2,"tid":0,"args":{"name":"before"}},
 {"name":"x","ph":"X","ts":0.000,"dur":10.000,"pid":2,"tid":1},`, 1)
 	var rows strings.Builder
-	require.NoError(t, timeline.Picture(&rows, strings.NewReader(ordered), timeline.View{}))
+	require.NoError(t, timeline.DrawJSON(&rows, ordered, timeline.View{}))
 	require.Contains(t, rows.String(), `<text x="4" y="38">before,</text>`)
 
 	svg, err = draw(timeline.View{From: -150 * time.Microsecond})
@@ -69,7 +69,25 @@ func TestPicture(t *testing.T) {
 
 	// A label can be anything.
 	var out strings.Builder
-	require.NoError(t, timeline.Picture(&out, strings.NewReader(strings.Replace(elements, `"first"`, `"nul\u0000 escape\u001b \ufffe <&>"`, 1)), timeline.View{}))
+	require.NoError(t, timeline.DrawJSON(&out, strings.Replace(elements, `"first"`, `"nul\u0000 escape\u001b \ufffe <&>"`, 1), timeline.View{}))
 	require.NoError(t, xml.Unmarshal([]byte(out.String()), new(struct{})), "it is well formed")
-	require.ErrorContains(t, timeline.Picture(io.Discard, strings.NewReader("{"), timeline.View{}), "timeline: ")
+	require.ErrorContains(t, timeline.Picture(io.Discard, timeline.View{}, "no-such-file"), "no-such-file")
+}
+
+// A picture is as large as its pixels are many, however much happened in its time; and what is drawn of a time does
+// not depend on how much there is beside it. So is the memory that it takes: it keeps what it draws.
+func TestPictureOfMuch(t *testing.T) {
+	draw := func(n int, v timeline.View) string {
+		var out strings.Builder
+		require.NoError(t, timeline.DrawMany(&out, n, v))
+		require.NoError(t, xml.Unmarshal([]byte(out.String()), new(struct{})))
+		return out.String()
+	}
+	some, much := draw(20_000, timeline.View{}), draw(200_000, timeline.View{})
+	require.InDelta(t, len(some), len(much), float64(len(some))/10)
+	require.Greater(t, strings.Count(some, "<rect"), 3000, "two for each pixel")
+
+	part := timeline.View{From: 10 * time.Millisecond, To: 10*time.Millisecond + 100*time.Microsecond}
+	require.Equal(t, draw(20_000, part), draw(200_000, part))
+	require.Equal(t, 50+1+1, strings.Count(draw(20_000, part), "<rect"), "all of them, the one at the edge, and the background")
 }

@@ -15,18 +15,39 @@ import (
 
 // Write makes a timeline of the traces of one run. What a trace that is cut still has is written; the error says then that it is cut.
 func Write(w io.Writer, names ...string) error {
-	set, err := replay.Open(names...)
+	em := newEmitter(w)
+	set, cut, err := walk(em, names)
 	if err != nil {
 		return err
 	}
-	defer set.Close()
-	t := &writer{emitter: newEmitter(w), set: set, places: map[placeKey]*place{}, tasks: map[key]*task{}, requests: map[key]*request{},
+	other := map[string]any{"made by": "weft trace", "events lost": set.Lost(), "program": set.Head(0).Program}
+	if c := set.Clocks(); c != nil {
+		other["clocks"] = c
+	}
+	if r := set.Missing(); r != nil {
+		other["ranks without a recording"] = r
+	}
+	if cut != nil {
+		other["cut"] = cut.Error()
+	}
+	if err := em.end(other); err != nil {
+		return err
+	}
+	return cut
+}
+
+// walk puts the elements of the timeline of some traces. If one of them is cut, the second result says so.
+func walk(em *emitter, names []string) (set *replay.Set, cut, err error) {
+	if set, err = replay.Open(names...); err != nil {
+		return nil, nil, err
+	}
+	defer set.Close() // what was read of it stays
+	t := &writer{emitter: em, set: set, places: map[placeKey]*place{}, tasks: map[key]*task{}, requests: map[key]*request{},
 		sent: map[replay.Message][]arrival{}, came: map[replay.Message][]arrival{}, ranks: map[key]int{}, windows: map[windowKey]*window{}, gatherings: map[gatheringKey]*gathering{}, joined: map[key]joined{}}
-	var cut error
 	for e, err := range set.Events() {
 		if err != nil {
 			if !errors.Is(err, journal.ErrCut) {
-				return err
+				return nil, nil, err
 			}
 			cut = err
 			break
@@ -38,20 +59,7 @@ func Write(w io.Writer, names ...string) error {
 		t.event(e)
 	}
 	t.shut()
-	other := map[string]any{"made by": "weft trace", "events lost": set.Lost(), "program": set.Head(0).Program}
-	if c := set.Clocks(); c != nil {
-		other["clocks"] = c
-	}
-	if r := set.Missing(); r != nil {
-		other["ranks without a recording"] = r
-	}
-	if cut != nil {
-		other["cut"] = cut.Error()
-	}
-	if err := t.end(other); err != nil {
-		return err
-	}
-	return cut
+	return set, cut, nil
 }
 
 type key struct {
