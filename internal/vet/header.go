@@ -3,7 +3,11 @@
 
 package vet
 
-import "golang.org/x/tools/go/analysis"
+import (
+	"go/types"
+
+	"golang.org/x/tools/go/analysis"
+)
 
 // Header finds accesses to variables that refer to memory beside accesses to that memory.
 var Header = &analysis.Analyzer{
@@ -22,32 +26,52 @@ Where a body assigns the variable itself, it is an object like others, and nothi
 
 func runHeader(pass *analysis.Pass) (any, error) {
 	for _, f := range functions(pass) {
-		var accs []*access // of tasks
 		for _, c := range f.calls {
-			accs = append(accs, c.accs...)
-		}
-		for _, a := range accs {
-			kind := refers(a.v)
-			if a.data || !a.whole || kind == "" || f.assigned(a) {
-				continue
-			}
-			if loop, _ := f.loopOf(a.v); loop != nil {
-				continue // which says it all
-			}
-			for _, b := range accs {
-				if b.v == a.v && b.data {
-					hint := "name the same in both"
-					if kind == "slice" {
-						hint = "name the elements in both, by deps.Slice(" + a.v.Name() + ")"
-					}
-					pass.Reportf(a.expr.Pos(), "%s names the %s %s itself, and %s in %s what it refers to: the two are different objects; %s",
-						a.text(), kind, a.v.Name(), b.text(), f.line(b.expr), hint)
-					break
+			for _, a := range c.accs {
+				kind := refers(a.v)
+				if a.data || !a.whole || kind == "" || f.assigned(a) {
+					continue
 				}
+				b := f.elements(c, a)
+				if b == nil {
+					continue
+				}
+				hint := "name the same in both"
+				if kind == "slice" {
+					hint = "name the elements in both, by deps.Slice(" + a.v.Name() + ")"
+				}
+				pass.Reportf(a.expr.Pos(), "%s names the %s %s itself, and %s in %s what it refers to: the two are different objects; %s",
+					a.text(), kind, a.v.Name(), b.text(), f.line(b.expr), hint)
 			}
 		}
 	}
 	return nil, nil
+}
+
+// elements returns an access by another call than c to what a's variable refers to, which should be ordered with a and
+// is not: one of the two writes, and nothing else orders the tasks.
+func (f *function) elements(c *call, a *access) *access {
+	for _, other := range f.calls {
+		if other == c || c.in == other.in && (c.on != other.on || f.waits(c, other)) {
+			continue
+		}
+		for _, b := range other.accs {
+			if b.v == a.v && b.data && (a.writes() || b.writes()) && !alsoLinked(c, other, a.v) {
+				return b
+			}
+		}
+	}
+	return nil
+}
+
+// alsoLinked reports whether two calls have accesses to another variable than v in common, or may have.
+func alsoLinked(c, other *call, v *types.Var) bool {
+	for _, a := range c.accs {
+		if a.v != v && other.of(a.v) > 0 {
+			return true
+		}
+	}
+	return c.opaque || other.opaque
 }
 
 // assigned reports whether a body assigns a's variable, or may: then it is an object of its own

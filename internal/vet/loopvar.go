@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"strings"
 
 	"golang.org/x/tools/go/analysis"
 )
@@ -24,7 +25,8 @@ Each iteration of a loop has variables of its own. In
 	}
 
 each task names a copy of a block, which no other task can name: the access orders nothing. Name the
-element, deps.InOut(&blocks[i]).`,
+element, deps.InOut(&blocks[i]). Where other tasks or statements of the iteration use the variable, too,
+nothing is reported, unless the loop is repeated and the copies refer to the same memory.`,
 	Run: runLoopVar,
 }
 
@@ -35,7 +37,7 @@ func runLoopVar(pass *analysis.Pass) (any, error) {
 				continue
 			}
 			loop, elements := f.loopOf(a.v)
-			if loop == nil {
+			if loop == nil || f.mayBeMeant(a, loop) {
 				continue
 			}
 			hint := "name what the iterations share"
@@ -46,6 +48,87 @@ func runLoopVar(pass *analysis.Pass) (any, error) {
 		}
 	}
 	return nil, nil
+}
+
+// mayBeMeant reports whether an access to a variable of a loop may be right: something else in the
+// iteration uses it after the task, or its task only reads what is nowhere else.
+func (f *function) mayBeMeant(a *access, loop ast.Stmt) bool {
+	if !a.writes() && !shares(a.v.Type()) {
+		return true
+	}
+	var last *call // that has a
+	names := 0     // how many calls have accesses to it
+	for _, c := range f.calls {
+		of := 0
+		for _, b := range c.accs {
+			if b.v == a.v && !b.data {
+				of = 1
+			}
+			if b.of == a.of {
+				last = c
+			}
+		}
+		if c.name == "WaitOn" && of > 0 {
+			return true
+		}
+		if c.name != "Release" && c.name != "Uses" {
+			names += of
+		}
+	}
+	for _, id := range f.uses[a.v] {
+		after := last == nil && id.Pos() > a.expr.End() || last != nil && id.Pos() > last.End()
+		if after && within(id, loop) && !f.inCall(id) {
+			return true
+		}
+	}
+	return names > 1 && !(shares(a.v.Type()) && f.repeated(loop))
+}
+
+// inCall reports whether a node is a part of a call that takes accesses.
+func (f *function) inCall(n ast.Node) bool {
+	for _, c := range f.calls {
+		if within(n, c) {
+			return true
+		}
+	}
+	return false
+}
+
+// repeated reports whether a loop is in another one of its function, in which nothing waits.
+func (f *function) repeated(loop ast.Stmt) bool {
+	for n := f.up[ast.Node(loop)]; n != nil; n = f.up[n] {
+		switch n.(type) {
+		case *ast.FuncLit, *ast.FuncDecl:
+			return false
+		case *ast.ForStmt, *ast.RangeStmt:
+			waits := false
+			ast.Inspect(n, func(x ast.Node) bool {
+				if s, ok := x.(*ast.SelectorExpr); ok && strings.HasPrefix(s.Sel.Name, "Wait") {
+					waits = true
+				}
+				return !waits
+			})
+			return !waits
+		}
+	}
+	return false
+}
+
+// shares reports whether copies of a type's values refer to the same memory.
+func shares(t types.Type) bool {
+	switch t := t.Underlying().(type) {
+	case *types.Slice, *types.Pointer, *types.Map, *types.Chan, *types.Interface, *types.Signature:
+		return true
+	case *types.Array:
+		return shares(t.Elem())
+	case *types.Struct:
+		for f := range t.Fields() {
+			if shares(f.Type()) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // loopOf returns the loop that v is a variable of, and what it ranges over if v has the elements of

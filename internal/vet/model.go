@@ -291,10 +291,13 @@ func (f *function) call(c *ast.CallExpr) *call {
 	return x
 }
 
-// isPlain reports whether a type has values that order nothing: numbers and texts.
+// isPlain reports whether a type has values that order nothing: numbers, texts, and bodies.
 func isPlain(t types.Type) bool {
-	_, ok := t.Underlying().(*types.Basic)
-	return ok
+	switch t.Underlying().(type) {
+	case *types.Basic, *types.Signature:
+		return true
+	}
+	return false
 }
 
 // inside returns the innermost function that a node is in.

@@ -22,7 +22,7 @@ func wrong(t *task.Task, row []float64, p *[8]int) {
 
 type grid struct{ rows [][]float64 }
 
-func right(t *task.Task, rows [][]float64, g *grid) {
+func right(t *task.Task, rows [][]float64, row []float64, g *grid) {
 	// The variable is an object like others where a body sets it.
 	var result []float64
 	t.Spawn(func(*task.Task) error { result = []float64{1}; return nil }, deps.Out(&result))
@@ -38,6 +38,15 @@ func right(t *task.Task, rows [][]float64, g *grid) {
 	stand := rows[0]
 	t.Spawn(body, deps.Out(&stand))
 	t.Spawn(body, deps.In(&stand))
+	waited := rows[0] // something else orders them
+	t.Spawn(body, deps.Out(&waited))
+	_ = t.Wait()
+	t.Spawn(body, deps.In(&waited[0]))
+	both, x := rows[0], 0
+	t.Spawn(body, deps.Out(&both), deps.Out(&x))
+	t.Spawn(body, deps.In(&both[0]), deps.In(&x))
+	t.Spawn(body, deps.In(&row), deps.In(&row[0]))
+	t.Spawn(body, deps.In(&row[0])) // all read
 	other := rows[0]
 	fill(&other)
 	t.Spawn(body, deps.Out(&other))

@@ -18,13 +18,31 @@ func body(*task.Task) error { return nil }
 
 func wrong(t *task.Task, blocks []block, rows [][]float64, table map[string]block) {
 	for _, b := range blocks {
-		t.Spawn(body, deps.InOut(&b))               // want `deps.InOut\(&b\) names b, which each iteration makes anew, so that no other task can name it; name the element: &blocks\[i\]`
-		t.Spawn(body, deps.In(&b.cells))            // want `names b`
-		t.Spawn(body, deps.In(&b.cells[1]))         // want `names b`
+		t.Spawn(body, deps.InOut(&b)) // want `deps.InOut\(&b\) names b, which each iteration makes anew, so that no other task can name it; name the element: &blocks\[i\]`
+	}
+	for _, b := range blocks {
+		t.Spawn(body, deps.In(&b.cells)) // want `names b`
+	}
+	for _, b := range blocks {
+		t.Spawn(body, deps.In(&b.cells[1])) // want `names b`
+	}
+	for _, b := range blocks {
 		t.Spawn(body, deps.Slice(b.cells[:]).Out()) // want `names b`
 	}
 	for _, row := range rows {
 		t.Spawn(body, deps.InOut(&row).Weak()) // want `deps.InOut\(&row\).* names row, .* name the element: &rows\[i\]`
+	}
+	for range 3 {
+		for _, row := range rows {
+			t.Spawn(body, deps.Out(&row)) // want `names row`
+			t.Spawn(body, deps.In(&row))  // want `names row`
+		}
+	}
+	for _, x := range []int{1, 2} {
+		if x == 1 {
+			continue
+		}
+		t.Spawn(func(*task.Task) error { x++; return nil }, deps.InOut(&x)) // want `names x`
 	}
 	for _, b := range table {
 		t.Spawn(body, deps.InOut(&b)) // want `name what the iterations share`
@@ -70,6 +88,33 @@ func right(t *task.Task, blocks []block, list []*block, rows [][]float64, x int)
 		x := new(int)
 		var y int
 		t.Spawn(func(*task.Task) error { *x, y = 1, 1; return nil }, deps.Out(x), deps.Out(&y))
+	}
+	for _, x := range []int{1, 2} { // what is used in the iteration
+		t.Spawn(func(*task.Task) error { x++; return nil }, deps.InOut(&x))
+		_ = t.Wait()
+		println(x)
+	}
+	for _, x := range []int{1, 2} {
+		t.Spawn(func(*task.Task) error { x++; return nil }, deps.InOut(&x))
+		t.Spawn(func(*task.Task) error { println(x); return nil }, deps.In(&x))
+	}
+	for _, x := range []int{1, 2} {
+		t.Spawn(func(*task.Task) error { x++; return nil }, deps.InOut(&x))
+		_ = t.WaitOn(deps.In(&x))
+	}
+	for _, row := range rows {
+		t.Spawn(body, deps.Out(&row))
+		t.Spawn(body, deps.In(&row))
+	}
+	for range 3 {
+		for _, row := range rows {
+			t.Spawn(body, deps.Out(&row))
+			t.Spawn(body, deps.In(&row))
+		}
+		_ = t.Wait()
+	}
+	for _, x := range []int{1, 2} { // only read, and nowhere else
+		t.Spawn(func(*task.Task) error { println(x); return nil }, deps.In(&x))
 	}
 	for _, p := range []*int{&x} {
 		t.Spawn(body, deps.In(p))
