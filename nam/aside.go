@@ -10,9 +10,10 @@ import (
 	"weft/nam/internal/store"
 )
 
-// SetAside describes the windows that have files in the store and no record in its database: it was damaged, or
-// replaced by an older one. They stay until they are restored or dropped, and count towards the capacity. State is "set aside";
-// Problem says why one cannot be restored. What is not known is empty, of one whose header is damaged all but ID and Footprint.
+// SetAside describes the windows that have files in the store and no record in its database: it was
+// damaged, or replaced by an older one. They stay until they are restored or dropped, and count
+// towards the capacity. State is "set aside"; Problem says why one cannot be restored. What is not
+// known is empty, of one whose header is damaged all but ID and Footprint.
 func (s *Store) SetAside() ([]*Allocation, error) {
 	asides, err := s.st.SetAside()
 	if err != nil {
@@ -33,9 +34,9 @@ func (s *Store) SetAside() ([]*Allocation, error) {
 	return all, nil
 }
 
-// Restore brings a window back that was set aside, and returns its name; which is its name or ID. With as it gets that
-// name instead of its own. It becomes persistent. Errors: ErrName, ErrExist if the name is in use, ErrAccess, ErrLost and ErrCorrupt if part of it is
-// missing or damaged.
+// Restore brings a window back that was set aside, and returns its name; which is its name or ID.
+// With as it gets that name instead of its own. It becomes persistent. Errors: ErrName, ErrExist if
+// the name is in use, ErrAccess, ErrLost and ErrCorrupt if part of it is missing or damaged.
 func (s *Store) Restore(which, as string) (name string, err error) {
 	rec, err := s.st.Restore(which, as)
 	if err != nil {
@@ -44,8 +45,8 @@ func (s *Store) Restore(which, as string) (name string, err error) {
 	return rec.Name, nil
 }
 
-// Drop removes what was set aside, for good; which is its name or ID. Errors: ErrName, ErrExist if several have the name, ErrAccess,
-// ErrBusy while somebody uses it.
+// Drop removes what was set aside, for good; which is its name or ID. Errors: ErrName, ErrExist if
+// several have the name, ErrAccess, ErrBusy while somebody uses it.
 func (s *Store) Drop(which string) error {
 	if err := s.st.Drop(which); err != nil {
 		return fail("drop", which, err)
@@ -53,8 +54,9 @@ func (s *Store) Drop(which string) error {
 	return nil
 }
 
-// Accept takes the count of epochs of a window as true that the machine's stop has left unsynced (see ErrUnsynced): its
-// user has looked at it. Errors: ErrName, ErrAccess, ErrBusy while somebody uses it, ErrCorrupt.
+// Accept takes the count of epochs of a window as true that the machine's stop has left unsynced
+// (see ErrUnsynced): its user has looked at it. Errors: ErrName, ErrAccess, ErrBusy while somebody
+// uses it, ErrCorrupt.
 func (s *Store) Accept(name string) error {
 	if err := s.st.Accept(name); err != nil {
 		return fail("accept", name, s.hint(err, name))
@@ -62,10 +64,11 @@ func (s *Store) Accept(name string) error {
 	return nil
 }
 
-// Repair makes a new database for a store that Open refuses because its database is missing or damaged, from what the windows' files
-// say of themselves, and returns the names of the windows in it. What cannot be brought back is set aside.
-// The damaged database stays in the directory, as meta.db.damaged. A store whose database is whole is left alone: nil is returned.
-// An empty dir is DefaultDir.
+// Repair makes a new database for a store that Open refuses because its database is missing or
+// damaged, from what the windows' files say of themselves, and returns the names of the windows in
+// it. What cannot be brought back is set aside. The damaged database stays in the directory, as
+// meta.db.damaged. A store whose database is whole is left alone: nil is returned. An empty dir is
+// DefaultDir.
 func Repair(dir string, cfg Config) (names []string, err error) {
 	if dir == "" {
 		dir = DefaultDir()

@@ -17,8 +17,9 @@ import (
 // EnvDir is the environment variable that names the default store directory.
 const EnvDir = "WEFT_NAM_DIR"
 
-// DefaultDir is the directory that Open("") opens: $WEFT_NAM_DIR, or else weft/nam in the user's cache directory, or
-// else, for a user without one, a directory of that user in the system's place for temporary files.
+// DefaultDir is the directory that Open("") opens: $WEFT_NAM_DIR, or else weft/nam in the user's
+// cache directory, or else, for a user without one, a directory of that user in the system's place
+// for temporary files.
 func DefaultDir() string {
 	if dir := os.Getenv(EnvDir); dir != "" {
 		return dir
@@ -27,8 +28,8 @@ func DefaultDir() string {
 	return filepath.Join(append([]string{base}, own...)...)
 }
 
-// ownDirs is the default directory where the environment names none: one that weft did not make, and
-// those below it that weft makes.
+// ownDirs is the default directory where the environment names none: one that weft did not make,
+// and those below it that weft makes.
 func ownDirs() (base string, own []string) {
 	if dir, err := os.UserCacheDir(); err == nil {
 		return dir, []string{"weft", "nam"}
@@ -53,8 +54,8 @@ func checkDefaultDir(makeIt bool) error {
 	for _, name := range own {
 		dir = filepath.Join(dir, name)
 		if makeIt {
-			// What exists, of whatever kind, is looked at below; a file system that cannot be written
-			// is the store's affair.
+			// What exists, of whatever kind, is looked at below; a file system that cannot be
+			// written is the store's affair.
 			_ = os.Mkdir(dir, 0o700)
 		}
 		if err := checkOwned(dir); errors.Is(err, fs.ErrNotExist) {

@@ -27,8 +27,9 @@ func segmentsOf(t *testing.T, s *nam.Store) []string {
 	return all
 }
 
-// A window's file is cut while ranks have it mapped: each operation on what is gone is ErrLost, at the rank
-// that does it and nowhere else; the epoch is not counted, and every rank's fence says so. What is there can be read.
+// A window's file is cut while ranks have it mapped: each operation on what is gone is ErrLost, at
+// the rank that does it and nowhere else; the epoch is not counted, and every rank's fence says so.
+// What is there can be read.
 func TestFileCutUnderAWindow(t *testing.T) {
 	const page, elems = 4096, 4 * 4096 / 8
 	for name, opts := range map[string][]nam.Option{
@@ -148,8 +149,8 @@ func TestPipeInPlaceOfAWindow(t *testing.T) {
 	require.NoError(t, s2.Close())
 }
 
-// A window that was in use when the machine stopped says so, on all ranks; one with SyncEpoch, or that was freed, has
-// nothing to say.
+// A window that was in use when the machine stopped says so, on all ranks; one with SyncEpoch, or
+// that was freed, has nothing to say.
 func TestMachineStops(t *testing.T) {
 	dir := shortDir(t)
 	open := func(dir, boot string) *nam.Store {

@@ -15,8 +15,8 @@ import (
 	"weft/nam"
 )
 
-// A store whose database was replaced by that of an empty store: ls removes nothing and shows what is set aside, restore and
-// drop deal with it.
+// A store whose database was replaced by that of an empty store: ls removes nothing and shows what
+// is set aside, restore and drop deal with it.
 func TestNamSetAside(t *testing.T) {
 	dir, empty := t.TempDir(), t.TempDir()
 	for _, name := range []string{"a", "b", "c", "d"} {

@@ -18,8 +18,9 @@ import (
 	"weft/nam"
 )
 
-// What the disk has when the machine stops in the middle of a run: with -nam-sync epoch the complete snapshots are viewed; with
-// process nobody knows whether they are there, and that is said, until somebody accepts them.
+// What the disk has when the machine stops in the middle of a run: with -nam-sync epoch the
+// complete snapshots are viewed; with process nobody knows whether they are there, and that is
+// said, until somebody accepts them.
 func TestMachineStopsDuringARun(t *testing.T) {
 	for _, sync := range conf.Syncs {
 		t.Run(sync, func(t *testing.T) {
@@ -39,7 +40,8 @@ func TestMachineStopsDuringARun(t *testing.T) {
 			require.ErrorContains(t, child.Wait(), "killed")
 			require.NoError(t, store.Close())
 
-			// In a header of layout 2, the machine's run in which the window was in use is at byte 56.
+			// In a header of layout 2, the machine's run in which the window was in use is at byte
+			// 56.
 			files, err := filepath.Glob("stopped/alloc/*.seg")
 			require.NoError(t, err)
 			require.Len(t, files, 1)

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// Files without a record. That a record is missing proves nothing: the database may be an older one,
-// or a new one, or damaged. What the headers say decides what a file is:
+// Files without a record. That a record is missing proves nothing: the database may be an older
+// one, or a new one, or damaged. What the headers say decides what a file is:
 //
 //	litter     it never had a header, or says that it was removed, or that it goes with its last user,
 //	           and nobody uses it: its creator or last user died. Recovery removes it.
 //	live       it says the same, and somebody uses it. It is left alone.
 //	set aside  everything else. It stays where it is, until it is restored or dropped.
 //
-// Nothing is written to set a file aside, so a store that cannot be written does it as well, and if the
-// right database comes back, all is as it was.
+// Nothing is written to set a file aside, so a store that cannot be written does it as well, and if
+// the right database comes back, all is as it was.
 
 // stray is an allocation without a record, or what is left of one.
 type stray struct {
@@ -54,8 +54,8 @@ func (s *Store) hasFiles() bool {
 	return false
 }
 
-// strays returns the allocations that have files and no record. known are the files that records have.
-// Preconditions: the store lock is held.
+// strays returns the allocations that have files and no record. known are the files that records
+// have. Preconditions: the store lock is held.
 func (s *Store) strays(known map[ID]bool) ([]*stray, error) {
 	entries, err := os.ReadDir(s.allocPath())
 	if err != nil {
@@ -102,8 +102,8 @@ func (s *Store) strays(known map[ID]bool) ([]*stray, error) {
 	return all, nil
 }
 
-// look judges one file without a record. member: it is not the first of its allocation, which id then
-// names. nil: it is no file, or gone.
+// look judges one file without a record. member: it is not the first of its allocation, which id
+// then names. nil: it is no file, or gone.
 func (s *Store) look(id ID) (one *stray, member bool) {
 	f, err := openFile(s.path(id), os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrGone) {
@@ -120,7 +120,8 @@ func (s *Store) look(id ID) (one *stray, member bool) {
 	}
 	h, err := readHeader(f)
 	if errors.Is(err, errIncomplete) {
-		// A creator that died has written nothing but the record behind the data. Where there is more, a header was lost.
+		// A creator that died has written nothing but the record behind the data. Where there is
+		// more, a header was lost.
 		if making, lost := unwritten(f); making || !lost {
 			one.kind = s.unused(f, litter)
 			return one, false
@@ -141,7 +142,8 @@ func (s *Store) look(id ID) (one *stray, member bool) {
 	case h.id != id:
 		one.head, one.rec, one.why = nil, nil, fmt.Errorf("%w: its header is that of file %v", ErrCorrupt, h.id)
 	case !h.badFlags && (h.flags&headDoomed != 0 || h.flags&headVolatile != 0 && h.layout > 1):
-		// In layout 1 the files of a distributed window are flagged volatile for ever, but for the first, and nothing tells them apart.
+		// In layout 1 the files of a distributed window are flagged volatile for ever, but for the
+		// first, and nothing tells them apart.
 		one.kind = s.unused(f, litter)
 	case one.bytes < fileSize(h.data):
 		one.why = fmt.Errorf("%w: file %v has %d bytes of %d", ErrGone, id, one.bytes, fileSize(h.data))
@@ -297,8 +299,9 @@ func (s *Store) findAside(tx *txn, which string) (*stray, error) {
 	return nil, fmt.Errorf("%w: %d windows called %q are set aside: say which one by its id", ErrExist, len(found), which)
 }
 
-// Restore files a record for a window that was set aside: which is its name or ID. With a name in as
-// it gets that one. Errors: ErrName, ErrExist if the name is in use, ErrAccess, ErrBusy, and why it cannot be restored.
+// Restore files a record for a window that was set aside: which is its name or ID. With a name in
+// as it gets that one. Errors: ErrName, ErrExist if the name is in use, ErrAccess, ErrBusy, and why
+// it cannot be restored.
 func (s *Store) Restore(which, as string) (rec *Record, err error) {
 	err = s.update(func(tx *txn) error {
 		one, err := s.findAside(tx, which)
@@ -345,8 +348,8 @@ func (s *Store) restoreLocked(tx *txn, one *stray, as string) (*Record, error) {
 	return rec, nil
 }
 
-// rewriteHeader gives the first file of rec a header with that record, in layout 2. Preconditions: the exclusive
-// store lock is held.
+// rewriteHeader gives the first file of rec a header with that record, in layout 2. Preconditions:
+// the exclusive store lock is held.
 func (s *Store) rewriteHeader(rec *Record) error {
 	f, err := s.openSegment(rec, 0, os.O_RDWR)
 	if err != nil {
@@ -363,8 +366,8 @@ func (s *Store) rewriteHeader(rec *Record) error {
 	return s.writeHeader(f, h, rec)
 }
 
-// Drop removes the files of a window that was set aside: which is its name or ID. Errors: ErrName, ErrAccess,
-// ErrBusy if somebody uses them.
+// Drop removes the files of a window that was set aside: which is its name or ID. Errors: ErrName,
+// ErrAccess, ErrBusy if somebody uses them.
 func (s *Store) Drop(which string) error {
 	return s.update(func(tx *txn) error {
 		one, err := s.findAside(tx, which)

@@ -150,7 +150,8 @@ func TestLiveFilesWithoutRecord(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// A process dies at each step of restoring, dropping and repairing. Nothing is lost, and nothing piles up.
+// A process dies at each step of restoring, dropping and repairing. Nothing is lost, and nothing
+// piles up.
 func TestKillWhileBringingBack(t *testing.T) {
 	dir := makeWorld(t, nil)
 	restored := func(t *testing.T, dir, step string) {
@@ -216,5 +217,31 @@ func TestKillWhileBringingBack(t *testing.T) {
 			restored(t, c, step)
 			require.NoError(t, os.RemoveAll(c))
 		}
+	}
+}
+
+// A process dies while it completes a database that lacks one of its metas from the files.
+func TestKillWhileCompleting(t *testing.T) {
+	start := makeWorld(t, nil)
+	emptyDatabase(t, start)
+	b := readAll(t, filepath.Join(start, metaName))
+	b[boltPage+20] ^= 1
+	require.NoError(t, os.WriteFile(filepath.Join(start, metaName), b, 0o600))
+	all := steps(t, "recover", copyStore(t, start))
+	require.Contains(t, all, "restore:filed#7")
+	for _, step := range all {
+		dir := copyStore(t, start)
+		requireKilled(t, "recover", dir, step)
+		s, err := Open(dir, Config{Boot: testBoot})
+		require.NoError(t, err, step)
+		asides, err := s.SetAside() // the first of them has mended the database
+		require.NoError(t, err, step)
+		for _, a := range asides {
+			_, err := s.Restore(a.ID.String(), "")
+			require.NoError(t, err, step)
+		}
+		requireWhole(t, s)
+		requireSound(t, s)
+		require.NoError(t, s.Close())
 	}
 }

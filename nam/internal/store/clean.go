@@ -11,16 +11,16 @@ import (
 	"os"
 )
 
-// What a mapping has survives its processes in the kernel's page cache, and the machine only if it was
-// written to the disk. The kernel writes pages in any order: after a crash of the machine the count
-// of epochs may be there and the data not. So the header says in which run of the machine the file has been in
-// use since it was last on the disk as a whole:
+// What a mapping has survives its processes in the kernel's page cache, and the machine only if it
+// was written to the disk. The kernel writes pages in any order: after a crash of the machine the
+// count of epochs may be there and the data not. So the header says in which run of the machine the
+// file has been in use since it was last on the disk as a whole:
 //
 //	clean (boot zero) ──a user may write, or it is new──▶ in use (boot = this run) ──its last user leaves──▶ clean
 //
-// A file that says that it was in use in another run is unsynced: it vouches for the epochs that it had when it was last
-// clean. A window with sync=epoch has the data of an epoch on the disk before the count, and vouches for all at any time;
-// its files are never marked.
+// A file that says that it was in use in another run is unsynced: it vouches for the epochs that it
+// had when it was last clean. A window with sync=epoch has the data of an epoch on the disk before
+// the count, and vouches for all at any time; its files are never marked.
 
 func badEpochs(rec *Record) error {
 	return fmt.Errorf("%w: %q: the count of its epochs is damaged", ErrCorrupt, rec.Name)
@@ -32,7 +32,8 @@ func (s *Store) unsynced(rec *Record, h *header) bool {
 }
 
 // begin marks the first file as in use in this run of the machine, before the caller can write.
-// Preconditions: the shared store lock and a shared flock on the file are held, so nobody marks it clean.
+// Preconditions: the shared store lock and a shared flock on the file are held, so nobody marks it
+// clean.
 func (h *Handle) begin(head *header) error {
 	if h.rec.SyncEpoch || head.boot == h.s.boot || h.s.boot == (ID{}) {
 		return nil
@@ -126,7 +127,8 @@ func (s *Store) markClean(f *os.File, id ID, epochs uint64) error {
 	return f.Sync()
 }
 
-// Accept takes the count of epochs of a window that the machine's stop has left unsynced as true: its user has looked.
+// Accept takes the count of epochs of a window that the machine's stop has left unsynced as true:
+// its user has looked.
 func (s *Store) Accept(name string) error {
 	return s.update(func(tx *txn) error {
 		rec, err := tx.byName(name)

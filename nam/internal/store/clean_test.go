@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// crashed is what the disk has of a store when the machine stops now, at best: all that was written.
+// crashed is what the disk has of a store when the machine stops now, at best: all that was
+// written.
 func crashed(t *testing.T, dir string) string { return copyStore(t, dir) }
 
 func TestUnsyncedAfterTheMachineStopped(t *testing.T) {
@@ -36,7 +37,8 @@ func TestUnsyncedAfterTheMachineStopped(t *testing.T) {
 	after := crashed(t, dir)
 	require.NoError(t, s.Close())
 
-	// The programs died and the machine did not, or all ended well and then it stopped: all is there.
+	// The programs died and the machine did not, or all ended well and then it stopped: all is
+	// there.
 	for dir, boot := range map[string]ID{crashed(t, during): testBoot, after: otherBoot} {
 		s, err := Open(dir, Config{Boot: boot})
 		require.NoError(t, err)

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever becomes of a region of the database, no window is lost: the store opens, or is repaired, and
-// what is set aside comes back whole.
+// Whatever becomes of a region of the database, no window is lost: the store opens, or is repaired,
+// and what is set aside comes back whole.
 func TestDamagedDatabaseLosesNothing(t *testing.T) {
 	dir := makeWorld(t, nil)
 	damageFile(t, filepath.Join(dir, metaName), changeBytes(61), func(what string) {
@@ -49,8 +49,8 @@ func TestCutDatabaseLosesNothing(t *testing.T) {
 	})
 }
 
-// The database has two meta pages. With one damaged the store opens, is completed from the files, and says so; the next
-// transaction writes it anew. With both damaged it is ErrCorrupt.
+// The database has two meta pages. With one damaged the store opens, is completed from the files,
+// and says so; the next transaction writes it anew. With both damaged it is ErrCorrupt.
 func TestDamagedMetaPages(t *testing.T) {
 	dir := makeWorld(t, nil)
 	size := os.Getpagesize()
@@ -83,6 +83,22 @@ func TestDamagedMetaPages(t *testing.T) {
 	}
 }
 
+// So does a store that was only just made.
+func TestDamagedMetaPageOfANewStore(t *testing.T) {
+	for page := range 2 {
+		dir := memDir(t)
+		s, err := Open(dir, Config{})
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+		b := readAll(t, filepath.Join(dir, metaName))
+		b[page*os.Getpagesize()+boltPage+20] ^= 1
+		require.NoError(t, os.WriteFile(filepath.Join(dir, metaName), b, 0o600))
+		s, err = Open(dir, Config{})
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+	}
+}
+
 // A lost database is not replaced by an empty one.
 func TestLostDatabase(t *testing.T) {
 	dir := makeWorld(t, nil)
@@ -104,7 +120,8 @@ func TestLostDatabase(t *testing.T) {
 	require.Nil(t, recs, "nothing is to be repaired")
 }
 
-// What stands in the place of the database or the lock and is no file is refused, and nobody waits for it.
+// What stands in the place of the database or the lock and is no file is refused, and nobody waits
+// for it.
 func TestNoFileInPlaceOfTheDatabase(t *testing.T) {
 	for _, name := range []string{metaName, lockName} {
 		for kind, put := range map[string]func(path string) error{
@@ -128,8 +145,8 @@ func TestNoFileInPlaceOfTheDatabase(t *testing.T) {
 	}
 }
 
-// A database comes back as it was at any earlier moment. What was made since is set aside and can be restored; what was
-// removed since is known as damaged; nothing that is there is removed.
+// A database comes back as it was at any earlier moment. What was made since is set aside and can
+// be restored; what was removed since is known as damaged; nothing that is there is removed.
 func TestOlderDatabase(t *testing.T) {
 	dir := memDir(t)
 	older := map[string][]byte{}
@@ -180,8 +197,9 @@ func TestOlderDatabase(t *testing.T) {
 	}
 }
 
-// A header may be damaged while its record is whole: whoever attaches gets what was there or an error, and nothing is removed. If
-// the record is lost as well, the file is set aside as long as it is not dropped.
+// A header may be damaged while its record is whole: whoever attaches gets what was there or an
+// error, and nothing is removed. If the record is lost as well, the file is set aside as long as it
+// is not dropped.
 func TestDamagedHeaders(t *testing.T) {
 	dir := makeWorld(t, nil)
 	s, err := Open(dir, Config{Boot: testBoot})

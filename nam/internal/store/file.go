@@ -96,8 +96,8 @@ func (s *Store) header(rec *Record) (*header, error) {
 }
 
 // setFlags sets and clears bits in the header, and forces it to the disk if it clears any: what is
-// flagged too long is looked at, and would be removed if its record were lost. Preconditions: the exclusive
-// store lock is held, which keeps other changes of volatile and doomed away.
+// flagged too long is looked at, and would be removed if its record were lost. Preconditions: the
+// exclusive store lock is held, which keeps other changes of volatile and doomed away.
 func (s *Store) setFlags(rec *Record, set, clear uint32) error {
 	f, err := s.openSegment(rec, 0, os.O_RDWR)
 	if err != nil {

@@ -15,8 +15,8 @@ type handleKey struct {
 	readOnly bool
 }
 
-// Handle is a mapped allocation, shared by all its users in this process. Each Attach must be paired with a Release;
-// after its own Release a user must not touch the memory.
+// Handle is a mapped allocation, shared by all its users in this process. Each Attach must be
+// paired with a Release; after its own Release a user must not touch the memory.
 type Handle struct {
 	// constant after construction
 	s     *Store
@@ -34,8 +34,8 @@ type Handle struct {
 	rmw  sync.Mutex // read-modify-write on the memory by this process; see Exclusive
 }
 
-// Attach maps a ready window by name. ErrUnsynced: the machine has stopped before it was on the disk;
-// with anyway it is mapped, for reading only.
+// Attach maps a ready window by name. ErrUnsynced: the machine has stopped before it was on the
+// disk; with anyway it is mapped, for reading only.
 func (s *Store) Attach(name string, readOnly, anyway bool) (*Handle, error) {
 	return s.attach(readOnly, anyway, func(tx *txn) (*Record, error) {
 		rec, err := tx.byName(name)
@@ -167,8 +167,9 @@ func (h *Handle) unmap() error {
 	return err
 }
 
-// Release ends one user's use. The last one of this process unmaps, and forces what was written to the disk before
-// if the window is to stay; the last one of all removes what is doomed, and marks as clean what stays.
+// Release ends one user's use. The last one of this process unmaps, and forces what was written to
+// the disk before if the window is to stay; the last one of all removes what is doomed, and marks
+// as clean what stays.
 func (h *Handle) Release() error {
 	s := h.s
 	s.mu.Lock()
@@ -188,8 +189,8 @@ func (h *Handle) Release() error {
 		return err
 	}
 	delete(s.handles, h.key)
-	// First let go, then look: a remover first sets the flag and then tries the lock. So either it finds the lock
-	// free, or this finds the flag.
+	// First let go, then look: a remover first sets the flag and then tries the lock. So either it
+	// finds the lock free, or this finds the flag.
 	err = errors.Join(err, unlock(h.files[0]))
 	flags, ferr := h.flags()
 	settle := h.inUseUnclean()
@@ -201,7 +202,8 @@ func (h *Handle) Release() error {
 	case flags&(headDoomed|headVolatile) != 0:
 		err = errors.Join(err, s.reclaim(h.key.id))
 	case settle:
-		// The data is on the disk. If only the mark cannot be made, the window says less than it could.
+		// The data is on the disk. If only the mark cannot be made, the window says less than it
+		// could.
 		if serr := s.settle(h.rec); !errors.Is(serr, ErrBusy) && !errors.Is(serr, ErrGone) {
 			err = errors.Join(err, serr)
 		}
@@ -229,7 +231,8 @@ func (h *Handle) Region(rank int) []byte {
 }
 
 // Epochs is the number of fences of the creating group whose data is complete; if the machine has
-// stopped before the window was on the disk, that of those that are. ErrLost, ErrCorrupt: the count is not there, or damaged.
+// stopped before the window was on the disk, that of those that are. ErrLost, ErrCorrupt: the count
+// is not there, or damaged.
 func (h *Handle) Epochs() (n uint64, err error) {
 	if h.unsynced {
 		return h.vouched, nil
@@ -269,7 +272,8 @@ func (h *Handle) Raise(n uint64) error {
 	return errors.Join(err, damaged)
 }
 
-// Break stops the epoch count: an epoch of the creating group could not be made durable, or part of the memory is gone.
+// Break stops the epoch count: an epoch of the creating group could not be made durable, or part of
+// the memory is gone.
 func (h *Handle) Break() {
 	// If the header is gone as well, nobody can count any more.
 	_ = h.Guard(func() { changeFlags(h.maps[0], headBroken, 0) })
@@ -313,8 +317,8 @@ func (h *Handle) Populate(rank int, stop func() bool) {
 	}
 }
 
-// Exclusive runs fn while nobody else is in Exclusive on any of bytes [off, off+n) of the region, in this process or
-// another. It may wait for them.
+// Exclusive runs fn while nobody else is in Exclusive on any of bytes [off, off+n) of the region,
+// in this process or another. It may wait for them.
 func (h *Handle) Exclusive(rank, off, n int, fn func()) error {
 	g := h.rec.Regions[rank]
 	f, lo := h.files[g.File], int64(headerSize+g.Offset)+int64(off)
@@ -342,7 +346,8 @@ func (s *Store) SetVolatile(id ID, volatile bool) error {
 			return fmt.Errorf("%w: %q was removed", ErrName, rec.Name)
 		}
 		rec.Volatile = volatile
-		// Whichever word says "volatile" too long does no harm: a release then looks at the record, which decides.
+		// Whichever word says "volatile" too long does no harm: a release then looks at the record,
+		// which decides.
 		if volatile {
 			if err := s.setFlags(rec, headVolatile, 0); err != nil {
 				return err

@@ -28,19 +28,21 @@ import (
 //	 96  place     u64, of the record in the file
 //	104  checksum  u32, CRC-32C of the constant fields and the record
 //
-// flags, epochs, vouched and boot count in the first file only. They are in one sector, so that what
-// the disk has of them is of one moment. flags and epochs are shared words of all processes;
+// flags, epochs, vouched and boot count in the first file only. They are in one sector, so that
+// what the disk has of them is of one moment. flags and epochs are shared words of all processes;
 // volatile and doomed change under the exclusive store lock only, broken is only ever set, epochs
 // only grows. vouched and boot are written by whoever is alone with the file (the exclusive store
-// lock and nobody uses it), boot also by a user that begins to write, before it does. All else
-// is constant while a record has the file.
+// lock and nobody uses it), boot also by a user that begins to write, before it does. All else is
+// constant while a record has the file.
 //
-// A count is a number in the lower 48 bits and, in the upper 16, a checksum of it and the file's ID.
+// A count is a number in the lower 48 bits and, in the upper 16, a checksum of it and the file's
+// ID.
 //
 // The record is what meta.db has of the allocation, in state ready. It follows in the page, at
 // offset recordAt; one that is too long for the page is behind the data.
 //
-// Layout 1 has magic "WEFTNAM1", flags and epochs without complement and checksum, and ends with data.
+// Layout 1 has magic "WEFTNAM1", flags and epochs without complement and checksum, and ends with
+// data.
 const (
 	headerSize   = 4096
 	headerMagic  = "WEFTNAM2"
@@ -142,8 +144,8 @@ func headerSum(b, record []byte) uint32 {
 	return crc32.Update(sum, castagnoli, record)
 }
 
-// decodeHeader reads the first page of a file of size bytes, and its record by readAt. It checks all
-// that later code relies on. Errors: errIncomplete, ErrCorrupt, ErrVersion.
+// decodeHeader reads the first page of a file of size bytes, and its record by readAt. It checks
+// all that later code relies on. Errors: errIncomplete, ErrCorrupt, ErrVersion.
 func decodeHeader(b []byte, size uint64, readAt func(b []byte, off int64) (int, error)) (*header, error) {
 	bad := func(format string, args ...any) (*header, error) {
 		return nil, fmt.Errorf("%w: the header %s", ErrCorrupt, fmt.Sprintf(format, args...))
@@ -232,7 +234,8 @@ func (h *header) clean() {
 	}
 }
 
-// readHeader reads the header of a file. Words that change meanwhile may be torn: they are read again.
+// readHeader reads the header of a file. Words that change meanwhile may be torn: they are read
+// again.
 func readHeader(f *os.File) (*header, error) {
 	page := make([]byte, headerSize)
 	var h *header
@@ -261,7 +264,8 @@ func readHeader(f *os.File) (*header, error) {
 // writeHeader makes h, with rec if it is of the first file, the header of f, and forces it to the
 // disk. A process that is killed meanwhile leaves the header as it was or as it is to be.
 //
-// Preconditions: nobody uses the file, or it is new; the exclusive store lock is held, or it is new.
+// Preconditions: nobody uses the file, or it is new; the exclusive store lock is held, or it is
+// new.
 func (s *Store) writeHeader(f *os.File, h *header, rec *Record) error {
 	var record []byte
 	place := uint64(0)

@@ -43,7 +43,8 @@ func TestHeaderRoundTrip(t *testing.T) {
 	require.ErrorIs(t, err, ErrVersion)
 }
 
-// A change of any byte that means something is found: an error, or a word that is known to be damaged.
+// A change of any byte that means something is found: an error, or a word that is known to be
+// damaged.
 func TestHeaderDamageIsFound(t *testing.T) {
 	h, rec := testHeader()
 	record := rec.Encode()

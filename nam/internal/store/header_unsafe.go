@@ -15,8 +15,8 @@ import (
 func flagsWord(b []byte) *atomic.Uint32  { return (*atomic.Uint32)(unsafe.Pointer(&b[offFlags])) }
 func epochsWord(b []byte) *atomic.Uint64 { return (*atomic.Uint64)(unsafe.Pointer(&b[offEpochs])) }
 
-// setBoot writes the run of the machine in which the file begins to change. Several users may write it at
-// once, all the same: by words, so that none of them reads half of it.
+// setBoot writes the run of the machine in which the file begins to change. Several users may write
+// it at once, all the same: by words, so that none of them reads half of it.
 func setBoot(b []byte, boot ID) {
 	for i := 0; i < len(boot); i += 8 {
 		(*atomic.Uint64)(unsafe.Pointer(&b[offBoot+i])).Store(binary.NativeEndian.Uint64(boot[i:]))

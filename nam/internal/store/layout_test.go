@@ -16,8 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// layout1 unpacks a store that a program with layout 1 has made: windows "contiguous", "distributed" and "raw", "epoch" with sync=epoch, "many" with 200 ranks,
-// and "volatile", whose program has died. Element i of rank r is r<<32 + i + 1, and two epochs are complete.
+// layout1 unpacks a store that a program with layout 1 has made: windows "contiguous",
+// "distributed" and "raw", "epoch" with sync=epoch, "many" with 200 ranks, and "volatile", whose
+// program has died. Element i of rank r is r<<32 + i + 1, and two epochs are complete.
 func layout1(t *testing.T) string {
 	t.Helper()
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
@@ -74,8 +75,8 @@ func requireLayout1(t *testing.T, s *Store, readOnly bool) {
 	}
 }
 
-// A store of layout 1 is upgraded when it is opened, which is told; what was in it is there, and its files
-// say what they are from then on.
+// A store of layout 1 is upgraded when it is opened, which is told; what was in it is there, and
+// its files say what they are from then on.
 func TestLayout1IsUpgraded(t *testing.T) {
 	dir := layout1(t)
 	var said notices
@@ -126,7 +127,8 @@ func TestKillDuringUpgrade(t *testing.T) {
 	}
 }
 
-// A program that knows layout 1 only goes on as long as it lives: its window is not taken from under it.
+// A program that knows layout 1 only goes on as long as it lives: its window is not taken from
+// under it.
 func TestLayout1InUse(t *testing.T) {
 	dir := layout1(t)
 	s, err := Open(dir, Config{ReadOnly: true})

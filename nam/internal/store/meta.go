@@ -21,11 +21,13 @@ import (
 type txn struct {
 	tx    *bolt.Tx
 	dirty bool // something was written since the last commit
-	// commit ends the present bbolt transaction durably and begins another, still under the same store lock.
+	// commit ends the present bbolt transaction durably and begins another, still under the same
+	// store lock.
 	commit func() error
 }
 
-// update runs fn with the exclusive store lock in a read-write transaction, and commits if fn returns nil.
+// update runs fn with the exclusive store lock in a read-write transaction, and commits if fn
+// returns nil.
 func (s *Store) update(fn func(*txn) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +103,8 @@ func (s *Store) viewLocked(fn func(*txn) error) error {
 	})
 }
 
-// locked holds the store lock around fn. A panic of the database, which is how it answers to damaged pages, becomes
-// an error. Preconditions: s.mu is held.
+// locked holds the store lock around fn. A panic of the database, which is how it answers to
+// damaged pages, becomes an error. Preconditions: s.mu is held.
 func (s *Store) locked(exclusive bool, fn func() error) (err error) {
 	if s.lock != nil { // a store without one is on a file system that nobody can write
 		if err := s.takeLock(exclusive); err != nil {
@@ -116,12 +118,19 @@ func (s *Store) locked(exclusive bool, fn func() error) (err error) {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %s: %v", ErrCorrupt, metaName, p)
 		}
+		if s.metaFile != nil {
+			// Usually for the second time. A mapping that the database has left would hold the lock
+			// without the file.
+			unlock(s.metaFile)
+			s.metaFile.Close()
+			s.metaFile = nil
+		}
 	}()
 	return fn()
 }
 
-// takeLock waits a bounded time for the lock file. flock has no wait with a limit, so it is tried at growing
-// intervals; transactions of others take milliseconds.
+// takeLock waits a bounded time for the lock file. flock has no wait with a limit, so it is tried
+// at growing intervals; transactions of others take milliseconds.
 func (s *Store) takeLock(exclusive bool) error {
 	deadline := time.Now().Add(s.cfg.LockWait)
 	pause := 100 * time.Microsecond
@@ -140,8 +149,8 @@ func (s *Store) takeLock(exclusive bool) error {
 
 func (s *Store) metaPath() string { return filepath.Join(s.dir, metaName) }
 
-// openMeta opens the database, which Open has made or looked through. Preconditions: the store lock is
-// held, so bbolt's own lock is free.
+// openMeta opens the database, which Open has made or looked through. Preconditions: the store lock
+// is held, so bbolt's own lock is free.
 func (s *Store) openMeta(readOnly bool) (*bolt.DB, error) {
 	path := s.metaPath()
 	// bbolt would make a file that is missing or empty a new database, and wait at a pipe.
@@ -156,7 +165,7 @@ func (s *Store) openMeta(readOnly bool) (*bolt.DB, error) {
 		}
 		return f, nil
 	}
-	db, err := openBolt(path, bolt.Options{ReadOnly: readOnly, Timeout: s.cfg.LockWait, NoStatistics: true, OpenFile: open})
+	db, err := s.openBolt(path, bolt.Options{ReadOnly: readOnly, Timeout: s.cfg.LockWait, NoStatistics: true, OpenFile: open})
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%w: %s is missing", ErrCorrupt, path)
@@ -185,24 +194,16 @@ func (s *Store) openMeta(readOnly bool) (*bolt.DB, error) {
 	return db, nil
 }
 
-// openBolt is bolt.Open that leaves no file open, and so locked, when the database panics at what it finds.
-func openBolt(path string, opts bolt.Options) (db *bolt.DB, err error) {
-	var file *os.File
+// openBolt is bolt.Open. What it opens is closed by locked: the database does not when it panics at
+// what it finds, and its lock would stay. Preconditions: called under locked.
+func (s *Store) openBolt(path string, opts bolt.Options) (*bolt.DB, error) {
 	open := opts.OpenFile
 	opts.OpenFile = func(path string, flags int, mode fs.FileMode) (*os.File, error) {
 		f, err := open(path, flags, mode)
-		file = f
+		s.metaFile = f
 		return f, err
 	}
-	returned := false
-	defer func() {
-		if !returned && file != nil {
-			file.Close()
-		}
-	}()
-	db, err = bolt.Open(path, 0o600, &opts)
-	returned = true
-	return db, err
+	return bolt.Open(path, 0o600, &opts)
 }
 
 // metaState is what Open finds out about the database before it is used.
@@ -235,14 +236,15 @@ func (s *Store) inspectMeta() (m metaState, err error) {
 	return metaState{half: metas == 1, damaged: err}, nil
 }
 
-// makeMeta makes a database with the given records under another name, and renames it when it is complete: a
-// process killed in the middle leaves a file that nobody opens. Preconditions: the exclusive store lock is held.
+// makeMeta makes a database with the given records under another name, and renames it when it is
+// complete: a process killed in the middle leaves a file that nobody opens. Preconditions: the
+// exclusive store lock is held.
 func (s *Store) makeMeta(records []*Record) error {
 	temp := filepath.Join(s.dir, metaTemp)
 	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return accessError(err)
 	}
-	db, err := openBolt(temp, bolt.Options{Timeout: s.cfg.LockWait, NoStatistics: true, OpenFile: os.OpenFile})
+	db, err := s.openBolt(temp, bolt.Options{Timeout: s.cfg.LockWait, NoStatistics: true, OpenFile: os.OpenFile})
 	if err != nil {
 		return accessError(spaceError(err, "write metadata"))
 	}
@@ -261,6 +263,9 @@ func (s *Store) makeMeta(records []*Record) error {
 		}
 		return tx.Bucket(bucketLayout).Put(keyVersion, []byte(layoutVersion))
 	})
+	if err == nil { // once more: each of the two metas leads to a database with tables
+		err = db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketLayout).Put(keyVersion, []byte(layoutVersion)) })
+	}
 	err = errors.Join(err, db.Close())
 	if err != nil {
 		return spaceError(err, "write metadata")

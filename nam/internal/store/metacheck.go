@@ -11,8 +11,8 @@ import (
 )
 
 // The database believes what its pages say: a damaged one may lead it in a circle or out of its
-// mapping. So Open looks at the pages itself before the database does. This is the layout of bbolt's
-// files, version 2, in the machine's byte order:
+// mapping. So Open looks at the pages itself before the database does. This is the layout of
+// bbolt's files, version 2, in the machine's byte order:
 //
 //	page      id u64, flags u16, count u16, overflow u32; then its elements
 //	meta      magic u32, version u32, page size u32, flags u32, root page u64, sequence u64,
@@ -22,8 +22,8 @@ import (
 //	free list page numbers u64
 //	bucket    as a value: root page u64, sequence u64; then, if the root is 0, its page
 //
-// Pages 0 and 1 are metas. A transaction writes the one of the last transaction but one, so if one is
-// damaged, the other has the state of the last transaction or of the one before.
+// Pages 0 and 1 are metas. A transaction writes the one of the last transaction but one, so if one
+// is damaged, the other has the state of the last transaction or of the one before.
 const (
 	boltMagic, boltVersion = 0xED0CDAED, 2
 	boltPage, boltMeta     = 16, 64 // sizes of the head of a page and of a meta
@@ -32,8 +32,8 @@ const (
 	boltNoFree             = 1<<64 - 1
 )
 
-// checkMeta judges the bytes of a database: how many of its metas are whole, and, if one is, whether
-// what it leads to is whole.
+// checkMeta judges the bytes of a database: how many of its metas are whole, and, if one is,
+// whether what it leads to is whole.
 func checkMeta(b []byte) (metas int, err error) {
 	var best *boltFile
 	for i := range 2 {
@@ -112,8 +112,8 @@ func (f *boltFile) check() error {
 	return nil
 }
 
-// page returns the number of elements of a page of the given kind, and what follows its head. A page
-// may be met once.
+// page returns the number of elements of a page of the given kind, and what follows its head. A
+// page may be met once.
 func (f *boltFile) page(id uint64, kinds uint16) (kind uint16, body []byte, err error) {
 	if id < 2 || id >= f.pages || id >= uint64(len(f.b))/f.size {
 		return 0, nil, fmt.Errorf("page %d of %d", id, f.pages)
@@ -139,8 +139,8 @@ func (f *boltFile) page(id uint64, kinds uint16) (kind uint16, body []byte, err 
 	return kind, p[boltPage : (over+1)*f.size], nil
 }
 
-// tree walks a tree of pages in the order of their keys, which are low or more; last is the greatest
-// so far.
+// tree walks a tree of pages in the order of their keys, which are low or more; last is the
+// greatest so far.
 func (f *boltFile) tree(id uint64, low []byte, last *[]byte) error {
 	kind, body, err := f.page(id, boltBranch|boltLeaf)
 	if err != nil {

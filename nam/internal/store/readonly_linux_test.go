@@ -24,7 +24,8 @@ func readOnlyMount(t *testing.T, dir string) string {
 	return at
 }
 
-// A store on a file system that cannot be written is read: whole ones, those of layout 1, damaged and older ones.
+// A store on a file system that cannot be written is read: whole ones, those of layout 1, damaged
+// and older ones.
 func TestReadOnlyStore(t *testing.T) {
 	dir := makeWorld(t, nil)
 	requireReadOnly := func(t *testing.T, s *Store) {

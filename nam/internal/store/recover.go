@@ -10,8 +10,8 @@ import (
 	"os"
 )
 
-// prepareMeta makes the database of a new store, and says whether the one that is there lacks one of its
-// metas. Preconditions: the exclusive store lock is held.
+// prepareMeta makes the database of a new store, and says whether the one that is there lacks one
+// of its metas. Preconditions: the exclusive store lock is held.
 func (s *Store) prepareMeta() (half bool, err error) {
 	m, err := s.inspectMeta()
 	switch {
@@ -65,8 +65,9 @@ func windows(n int) string {
 }
 
 // recoverLocked mends the records, reclaims what dead processes left (half-made, half-removed and
-// volatile allocations), and looks at the files that have no record. half: the database may be older than the files.
-// What cannot be reclaimed is told and left. Preconditions: the exclusive store lock is held.
+// volatile allocations), and looks at the files that have no record. half: the database may be
+// older than the files. What cannot be reclaimed is told and left. Preconditions: the exclusive
+// store lock is held.
 func (s *Store) recoverLocked(tx *txn, half bool) error {
 	all, err := s.mendRecords(tx)
 	if err != nil {
@@ -106,8 +107,9 @@ func (s *Store) recoverLocked(tx *txn, half bool) error {
 	return tx.commit()
 }
 
-// mendRecords returns the records. A damaged one is taken from the header of its file; if that is damaged
-// as well, nobody knows what it was, and the store is not opened. The table of names is held against the records.
+// mendRecords returns the records. A damaged one is taken from the header of its file; if that is
+// damaged as well, nobody knows what it was, and the store is not opened. The table of names is
+// held against the records.
 func (s *Store) mendRecords(tx *txn) ([]*Record, error) {
 	all, damaged, err := tx.load()
 	if err != nil {
@@ -194,9 +196,10 @@ func (s *Store) mendNames(tx *txn, all []*Record) error {
 	return nil
 }
 
-// reconcile corrects a record that is older than the header of its file, which happens if an older database
-// has come back. What the protocols do first decides: a header says doomed only after a record that says
-// deleting is on the disk; and volatile is taken from a header only after the record is ready and not volatile.
+// reconcile corrects a record that is older than the header of its file, which happens if an older
+// database has come back. What the protocols do first decides: a header says doomed only after a
+// record that says deleting is on the disk; and volatile is taken from a header only after the
+// record is ready and not volatile.
 func (s *Store) reconcile(tx *txn, rec *Record) error {
 	if rec.State == Deleting {
 		return nil
@@ -227,7 +230,8 @@ func (s *Store) reconcile(tx *txn, rec *Record) error {
 	return nil
 }
 
-// recoverStrays removes litter. What is set aside stays; if the database may be older than the files, it gets its record back.
+// recoverStrays removes litter. What is set aside stays; if the database may be older than the
+// files, it gets its record back.
 func (s *Store) recoverStrays(tx *txn, known map[ID]bool, half bool) error {
 	strays, err := s.strays(known)
 	if err != nil {
@@ -265,8 +269,9 @@ func (s *Store) recoverStrays(tx *txn, known map[ID]bool, half bool) error {
 	return nil
 }
 
-// upgrade makes a store of layout 1 one of layout 2: each file gets a header that says what the record says. It may be
-// repeated; the layout is written last. Preconditions: the exclusive store lock is held.
+// upgrade makes a store of layout 1 one of layout 2: each file gets a header that says what the
+// record says. It may be repeated; the layout is written last. Preconditions: the exclusive store
+// lock is held.
 func (s *Store) upgrade(tx *txn) error {
 	all, err := tx.records()
 	if err != nil {
@@ -304,7 +309,8 @@ func (s *Store) upgrade(tx *txn) error {
 	return nil
 }
 
-// upgradeFile writes the header of one file in layout 2. What is in the file is forced to the disk before: it is clean then.
+// upgradeFile writes the header of one file in layout 2. What is in the file is forced to the disk
+// before: it is clean then.
 func (s *Store) upgradeFile(rec *Record, i int) error {
 	f, err := s.openSegment(rec, i, os.O_RDWR)
 	if err != nil {

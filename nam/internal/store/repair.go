@@ -12,10 +12,11 @@ import (
 	"sort"
 )
 
-// Repair makes a new database from the headers of the files, for a store whose database is missing or cannot be used, and
-// returns the records that are in it. The database that was there stays under another name, until the next Repair.
-// What cannot be brought back (a file is lost, its header is damaged, another window has its name) is set aside. A store that Open opens
-// is left as it is, and nil is returned.
+// Repair makes a new database from the headers of the files, for a store whose database is missing
+// or cannot be used, and returns the records that are in it. The database that was there stays
+// under another name, until the next Repair. What cannot be brought back (a file is lost, its
+// header is damaged, another window has its name) is set aside. A store that Open opens is left as
+// it is, and nil is returned.
 func Repair(dir string, cfg Config) (recs []*Record, err error) {
 	cfg.MustExist = true
 	s, err := newStore(dir, cfg)

@@ -66,6 +66,8 @@ type Store struct {
 	lock    *os.File              // guarded by mu; nil when closed and unused
 	closing bool                  // guarded by mu; Close was called
 	handles map[handleKey]*Handle // guarded by mu; the mappings of this process
+
+	metaFile *os.File // guarded by mu; the database's file while a transaction is under way
 }
 
 // Open opens or makes the store in dir, and reclaims what dead processes left behind. A store that

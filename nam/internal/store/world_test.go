@@ -31,8 +31,8 @@ type worldWindow struct {
 	epochs uint64
 }
 
-// worldWindows are the persistent windows: raw, contiguous and distributed, each with both kinds of sync, and one with so
-// many regions that its record is behind its data.
+// worldWindows are the persistent windows: raw, contiguous and distributed, each with both kinds of
+// sync, and one with so many regions that its record is behind its data.
 func worldWindows() []worldWindow {
 	var all []worldWindow
 	for i, epoch := range []bool{false, true} {
@@ -154,8 +154,8 @@ func (n *notices) String() string {
 	return strings.Join(n.all, "\n")
 }
 
-// openDamaged opens a store whose database was damaged, in whatever way, and brings all back: what Open refuses
-// with ErrCorrupt is repaired, what is set aside is restored.
+// openDamaged opens a store whose database was damaged, in whatever way, and brings all back: what
+// Open refuses with ErrCorrupt is repaired, what is set aside is restored.
 func openDamaged(t *testing.T, dir, what string) *Store {
 	t.Helper()
 	before := segments(t, dir)
