@@ -33,6 +33,15 @@ var plantedBugs = []explorer.Bug{
 		Old: "\t\tif ps&lingers == 0 {\n\t\t\tf.atRest(prev.owner())\n\t\t}\n",
 		New: "\t\tf.atRest(prev.owner())\n",
 	}, {
+		Name: "rule 2: a late message finds its link cut", File: "flow.go", Test: "TestExploreAllSketches/child_and_next",
+		Decl: "var next *access",
+		Old:  "\tnext := st.a.succLate()\n\tif next == nil {\n\t\treturn\n\t}\n",
+		New:  "\tnext = st.a.succLate()\n",
+	}, {
+		Name: "rule 2: the first token cuts the link", File: "flow.go", Test: "TestExploreAll",
+		Old: "\tif e&sendW != 0 && *late {\n\t\tst.a.cutSucc()\n\t}\n",
+		New: "\tst.a.cutSucc()\n",
+	}, {
 		Name: "rule 3: delivery through the predecessor", File: "node_unsafe.go", Test: "TestExploreAllSketches/reader_last_in_a_writer",
 		Decl: "var s uint32",
 		Old:  "\ts := last.state.Add(hasNext | nextUp)\n",

@@ -147,10 +147,13 @@ func (f *Flow) carry(st step) {
 			b |= hasG
 		}
 		a.touch()
-		if s&isBridge == 0 {
-			f.push(a.child(), b)
-		} else {
+		if s&isBridge != 0 {
 			f.cross(a, e)
+		} else if c := a.childLate(); c != nil {
+			f.push(c, b)
+			if e&childW != 0 && late {
+				a.cutChild()
+			}
 		}
 	}
 
@@ -198,9 +201,17 @@ func (f *Flow) send(st step, late *bool) {
 	} else if e&sendG != 0 && b&hasW == 0 {
 		b |= hasG
 	}
-	if b != 0 {
-		st.a.touch()
-		f.push(st.a.succ(), b)
+	if b == 0 {
+		return
+	}
+	st.a.touch()
+	next := st.a.succLate()
+	if next == nil {
+		return
+	}
+	f.push(next, b)
+	if e&sendW != 0 && *late {
+		st.a.cutSucc()
 	}
 }
 

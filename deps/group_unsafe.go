@@ -4,6 +4,7 @@
 package deps
 
 import (
+	"sync/atomic"
 	"unsafe"
 
 	"weft/internal/xatomic"
@@ -96,8 +97,22 @@ func (a *access) setRef(p unsafe.Pointer) {
 	*(*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(a), toRef)) = p
 }
 
-// child returns the first access of a child. Precondition: hasChild.
-func (a *access) child() *access { return (*access)(a.ref()) }
+// An access that lingers is never at rest, so its node is left to the collector with its links. A list of such nodes would
+// be kept by whatever keeps the first. So who passes the write token on cuts the link; who comes late finds nil, and
+// drops a message that the write token has made void.
+
+// succLate is succ for who has a message, perhaps late.
+func (a *access) succLate() *access { return (*access)(atomic.LoadPointer(a.word(toSucc))) }
+
+// childLate is the same for the first access of a child. Precondition: hasChild.
+func (a *access) childLate() *access { return (*access)(atomic.LoadPointer(a.word(toRef))) }
+
+func (a *access) cutSucc()  { atomic.StorePointer(a.word(toSucc), nil) }
+func (a *access) cutChild() { atomic.StorePointer(a.word(toRef), nil) }
+
+func (a *access) word(at uintptr) *unsafe.Pointer {
+	return (*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(a), at))
+}
 
 // reserve makes room for k accesses.
 func (n *Node) reserve(k int) {

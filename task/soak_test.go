@@ -144,3 +144,83 @@ func TestSoakBurst(t *testing.T) {
 	}
 	require.Less(t, soak.Take().Heap, before.Heap+poolKept*400)
 }
+
+// A chain on one object, however long, is as large as what is live of it; also where messages come late, so that
+// nodes are left to the collector.
+func TestSoakChains(t *testing.T) {
+	watchLong(t)
+	rounds := soak.Long(500, 30_000)
+	nothing := func(*Task) error { return nil }
+	for name, round := range map[string]func(t *Task, x *int){
+		"weak writers": func(t *Task, x *int) {
+			t.Spawn(func(*Task) error { runtime.Gosched(); return nil }, deps.In(x))
+			t.Spawn(nothing, deps.InOut(x).Weak())
+		},
+		"weak members": func(t *Task, x *int) {
+			t.Spawn(func(*Task) error { runtime.Gosched(); return nil }, deps.In(x))
+			t.Spawn(nothing, deps.Concurrent(x).Weak())
+			t.Spawn(nothing, deps.Concurrent(x).Weak())
+		},
+		"weak parents": func(t *Task, x *int) {
+			for range 3 {
+				t.Spawn(func(*Task) error { runtime.Gosched(); return nil }, deps.In(x))
+			}
+			t.Spawn(func(t *Task) error {
+				t.Spawn(nothing, deps.In(x).Weak())
+				t.Spawn(nothing, deps.In(x))
+				return nil
+			}, deps.InOut(x).Weak())
+		},
+		"blocked tasks": func(t *Task, x *int) {
+			t.Spawn(func(t *Task) error { t.Unblock(); return t.Block() }, deps.InOut(x))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt := New(Config{Workers: 2})
+			defer rt.Close()
+			var l soak.Series
+			require.NoError(t, rt.Run(t.Context(), func(task *Task) error {
+				x := new(int)
+				for range 16 {
+					for range rounds {
+						round(task, x)
+						for task.spawned+task.count.Load() > 50 {
+							task.Blocking(runtime.Gosched)
+						}
+					}
+					l = append(l, soak.Take())
+				}
+				return nil
+			}))
+			require.Empty(t, l.Growth())
+		})
+	}
+}
+
+// A body that never ends, and never waits for all its children, keeps nothing of those that are over, whatever they were like.
+func TestSoakFeatures(t *testing.T) {
+	watchLong(t)
+	rounds := soak.Long(40, 4000)
+	for _, k := range keepers {
+		t.Run(k.name, func(t *testing.T) {
+			rt := New(Config{Workers: 2})
+			defer rt.Close()
+			var l soak.Series
+			require.NoError(t, rt.Run(t.Context(), func(task *Task) error {
+				for range 16 {
+					for range rounds {
+						x := new(things)
+						k.make(task, x)
+						// Few are live, and the main task's own table is never swept as a whole.
+						for task.spawned+task.count.Load() > 8 {
+							task.Blocking(runtime.Gosched)
+						}
+					}
+					l = append(l, soak.Take())
+				}
+				return nil
+			}))
+			require.Empty(t, l.Growth())
+		})
+	}
+}
