@@ -245,3 +245,58 @@ func TestKillWhileCompleting(t *testing.T) {
 		require.NoError(t, s.Close())
 	}
 }
+
+// A process dies at each step, and then an empty database takes the place of the one that it had:
+// what was committed is set aside, whole, and nothing else is left.
+func TestKillAndOlderDatabase(t *testing.T) {
+	kept := 0
+	for _, step := range steps(t, "lifecycle", memDir(t)) {
+		dir := memDir(t)
+		requireKilled(t, "lifecycle", dir, step)
+		emptyDatabase(t, dir)
+		s, err := Open(dir, Config{})
+		require.NoError(t, err, step)
+		all, err := s.SetAside()
+		require.NoError(t, err, step)
+		files := 0
+		for _, a := range all {
+			require.NoError(t, a.Problem, step)
+			files += len(a.Record.Files)
+			kept++
+			_, err := s.Restore(a.ID.String(), "")
+			require.NoError(t, err, step)
+		}
+		require.Len(t, segments(t, dir), files, step)
+		if h, err := s.Attach("keep", true, false); err == nil {
+			if epochsOf(h) == 1 {
+				require.Equal(t, "kept", string(h.Region(1)[:4]), step)
+			}
+			require.NoError(t, h.Release())
+		} else {
+			require.Regexp(t, "^(init|create|header):", step, "a committed window is lost")
+		}
+		requireSound(t, s)
+		require.NoError(t, s.Close())
+	}
+	require.Greater(t, kept, 20)
+}
+
+// The ranks of a distributed window write their headers in any order: one that is complete does not
+// keep a half-made window.
+func TestHalfMadeWithoutRecord(t *testing.T) {
+	for reserved := range 2 {
+		dir := memDir(t)
+		s, err := Open(dir, Config{})
+		require.NoError(t, err)
+		c, err := s.Create(Request{Name: "half", Files: []uint64{10, 10}, Regions: []Region{{Size: 10, Unit: 1}, {Size: 10, Unit: 1, File: 1}}})
+		require.NoError(t, err)
+		require.NoError(t, c.Reserve(reserved))
+		require.NoError(t, c.first.Close()) // the process dies
+		require.NoError(t, s.Close())
+		emptyDatabase(t, dir)
+		s, err = Open(dir, Config{})
+		require.NoError(t, err)
+		require.Empty(t, segments(t, dir))
+		require.NoError(t, s.Close())
+	}
+}

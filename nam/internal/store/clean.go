@@ -72,10 +72,33 @@ func (h *Handle) inUseUnclean() bool {
 // forced its data to the disk before it let go; what a user wrote that was killed is forced here.
 // Nothing is marked if somebody uses it, or it is gone, or was in use when the machine stopped.
 //
-// Preconditions: s.mu is held.
-func (s *Store) settle(rec *Record) error {
+// A reader has forced nothing: a writer that is killed may have left much. That is done first
+// without a lock, for which others would wait, so that little is left to do under it.
+func (s *Store) settle(rec *Record, reader bool) error {
+	if reader {
+		free := false
+		if err := s.alone(rec, func(*os.File, *header) error { free = true; return nil }); err != nil || !free {
+			return err
+		}
+		if err := s.syncSegments(rec); err != nil {
+			return err
+		}
+	}
+	return s.alone(rec, func(f *os.File, h *header) error {
+		if err := s.syncSegments(rec); err != nil {
+			return err
+		}
+		s.step("settle:synced")
+		return s.markClean(f, h.id, h.epochs)
+	})
+}
+
+// alone calls fn under the exclusive store lock, under which nobody attaches, if the window is to be
+// marked as clean and nobody uses it.
+func (s *Store) alone(rec *Record, fn func(first *os.File, h *header) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.locked(true, func() error {
-		// Under the exclusive store lock nobody attaches.
 		f, err := openFile(s.path(rec.ID), os.O_RDWR)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			return nil
@@ -94,14 +117,17 @@ func (s *Store) settle(rec *Record) error {
 		if h.layout == 1 || h.boot != s.boot || h.boot == (ID{}) || h.badEpochs || h.flags&(headDoomed|headVolatile) != 0 {
 			return nil
 		}
-		for i := range rec.Files {
-			if err := s.syncSegment(rec, i); err != nil {
-				return err
-			}
-		}
-		s.step("settle:synced")
-		return s.markClean(f, h.id, h.epochs)
+		return fn(f, h)
 	})
+}
+
+func (s *Store) syncSegments(rec *Record) error {
+	for i := range rec.Files {
+		if err := s.syncSegment(rec, i); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Store) syncSegment(rec *Record, i int) error {

@@ -179,6 +179,25 @@ func (h *Handle) Release() error {
 	if last { // whoever attaches meanwhile does the same at its end
 		err = h.flush()
 	}
+	settle, lerr := h.letGo()
+	err = errors.Join(err, lerr)
+	if !settle {
+		return err
+	}
+	// The data is on the disk. If only the mark cannot be made, the window says less than it could.
+	if serr := s.settle(h.rec, h.key.readOnly); !errors.Is(serr, ErrBusy) && !errors.Is(serr, ErrGone) {
+		err = errors.Join(err, serr)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settling--
+	return errors.Join(err, s.closedLocked())
+}
+
+// letGo ends one user's use, and the mapping with the last one. settle: the caller is to call
+// Store.settle, and is counted as settling until it has.
+func (h *Handle) letGo() (settle bool, err error) {
+	s := h.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h.refs <= 0 {
@@ -186,32 +205,31 @@ func (h *Handle) Release() error {
 	}
 	h.refs--
 	if h.refs > 0 {
-		return err
+		return false, nil
 	}
 	delete(s.handles, h.key)
 	// First let go, then look: a remover first sets the flag and then tries the lock. So either it
 	// finds the lock free, or this finds the flag.
-	err = errors.Join(err, unlock(h.files[0]))
+	err = unlock(h.files[0])
 	flags, ferr := h.flags()
-	settle := h.inUseUnclean()
+	settle = h.inUseUnclean()
 	err = errors.Join(err, h.unmap())
-	switch {
-	case s.readOnly != nil:
-	case ferr != nil: // its header is gone: the record decides
+	if s.readOnly == nil && (ferr != nil || flags&(headDoomed|headVolatile) != 0) { // without a header the record decides
 		err = errors.Join(err, s.reclaim(h.key.id))
-	case flags&(headDoomed|headVolatile) != 0:
-		err = errors.Join(err, s.reclaim(h.key.id))
-	case settle:
-		// The data is on the disk. If only the mark cannot be made, the window says less than it
-		// could.
-		if serr := s.settle(h.rec); !errors.Is(serr, ErrBusy) && !errors.Is(serr, ErrGone) {
-			err = errors.Join(err, serr)
-		}
 	}
-	if s.closing && len(s.handles) == 0 {
-		err = errors.Join(err, s.closeLock())
+	if settle {
+		s.settling++
 	}
-	return err
+	return settle, errors.Join(err, s.closedLocked())
+}
+
+// closedLocked closes the lock file after Close, when nobody needs it any more. Preconditions: s.mu
+// is held.
+func (s *Store) closedLocked() error {
+	if !s.closing || len(s.handles) > 0 || s.settling > 0 {
+		return nil
+	}
+	return s.closeLock()
 }
 
 // Record of the allocation as it was when it was mapped. The caller must not change it.

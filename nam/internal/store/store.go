@@ -67,6 +67,7 @@ type Store struct {
 	closing bool                  // guarded by mu; Close was called
 	handles map[handleKey]*Handle // guarded by mu; the mappings of this process
 
+	settling int      // guarded by mu; calls of settle under way, which need the lock
 	metaFile *os.File // guarded by mu; the database's file while a transaction is under way
 }
 
@@ -242,10 +243,7 @@ func (s *Store) Close() error {
 		return err
 	}
 	s.closing = true
-	if len(s.handles) > 0 {
-		return nil // the last Release does the rest; it may still have to reclaim
-	}
-	return s.closeLock()
+	return s.closedLocked() // or the last Release does it; it may still have to reclaim
 }
 
 // openLocked: preconditions: s.mu is held.
