@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"weft/deps"
+	"weft/internal/waits"
 )
 
 // Lint mode shows the race detector the order that a program declares, in place of the order in which it happens to run. Each body runs on a
@@ -39,7 +40,8 @@ type lint struct {
 	// these do for the runtime comes after everything. It is never acquired by a body.
 	world clock
 
-	closed bool // no goroutine stays any more. +checklocks:stayed.mu
+	asleep *waits.Counter // the goroutines that wait for those of bodies, or stay
+	closed bool           // no goroutine stays any more. +checklocks:stayed.mu
 }
 
 func (l *lint) lock() {
@@ -169,7 +171,9 @@ func (l *lint) apart(f func(), back func(returned bool)) {
 		f()
 		returned = true
 	}()
+	l.asleep.Sleep()
 	<-done
+	l.asleep.Wake()
 	show()
 	back(returned)
 	switch {

@@ -45,7 +45,9 @@ func (l *lint) keep() {
 	if oldest.l != nil {
 		close(oldest.end)
 	}
+	l.asleep.Sleep()
 	<-me.end
+	l.asleep.Wake()
 }
 
 // close ends the goroutines that stay of l's runtime.

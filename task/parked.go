@@ -22,6 +22,8 @@ type parked struct {
 	what  waiting   // +checklocks:mu
 	turns uint64    // changes with state. +checklocks:mu
 	_     pad
+
+	counted *waits.Counter // in a build for lint mode: where the body is counted; nil if nowhere. Owned by the body
 }
 
 // parkState is what wakes the goroutine of a task that waits.
@@ -77,6 +79,7 @@ func (p *parker) wakes() { p.show(nil, parkAsleep) }
 
 func (p *parker) show(t *Task, state parkState) {
 	if lintBuild {
+		p.count(t, state)
 		return
 	}
 	k := &p.parked
@@ -87,6 +90,28 @@ func (p *parker) show(t *Task, state parkState) {
 	}
 	k.turns++
 	k.mu.Unlock()
+}
+
+// lintParked counts the tasks that wait without a slot in a build for lint mode, which does not say which they are.
+var lintParked = waits.NewCounter()
+
+// count is show in a build for lint mode, in which nothing may order bodies for the race detector.
+func (p *parker) count(t *Task, state parkState) {
+	hide()
+	defer show()
+	if p.parked.counted != nil {
+		p.parked.counted.Wake()
+		p.parked.counted = nil
+	}
+	switch {
+	case t == nil, state == parkOutside:
+		return
+	case state == parkTimed:
+		p.parked.counted = waits.Timed()
+	default:
+		p.parked.counted = lintParked
+	}
+	p.parked.counted.Sleep()
 }
 
 // eachParked calls f for each task that waits without a slot, while it does.

@@ -105,7 +105,7 @@ func build(cfg Config, tune tuning) (*Runtime, error) {
 	rt.slots.wg.Add(cfg.Workers)
 	rt.spares.rt = rt
 	if cfg.Lint {
-		rt.lint = new(lint)
+		rt.lint = &lint{asleep: waits.NewCounter()}
 	}
 	if cfg.Watchdog > 0 {
 		rt.watch = &watchList{shards: make([]watchShard, cfg.Workers+1)}
