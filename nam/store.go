@@ -27,7 +27,7 @@ type Config struct {
 	// cannot write is opened so without being asked. It must exist.
 	ReadOnly bool
 	// Logger is told what is wrong with the store and what was done about it: damage that was mended, windows that
-	// are set aside, a store that cannot be written. nil: standard error, from rank 0 of a launched job.
+	// are set aside, a store that cannot be written. nil: standard error. Of the ranks of a launched job one tells of each.
 	Logger *slog.Logger
 
 	step func(string) // tests end the process here
@@ -37,11 +37,16 @@ type Config struct {
 func (c *Config) internal(dir string) store.Config {
 	k := store.Config{Capacity: uint64(c.Capacity), LockWait: c.LockWait, MustExist: c.MustExist, ReadOnly: c.ReadOnly, Step: c.step}
 	copy(k.Boot[:], c.boot)
-	switch rank, _, launched, _ := comm.Launched(); {
-	case c.Logger != nil:
-		k.Notice = func(text string) { c.Logger.Warn(text, "store", dir) }
-	case !launched || rank == 0: // all ranks find the same
-		k.Notice = func(text string) { fmt.Fprintln(os.Stderr, "nam:", text) }
+	k.Notice = func(text string, mended bool) {
+		// What stays as it is, all ranks find; what was mended, only the one that was first.
+		if rank, _, launched, _ := comm.Launched(); launched && rank != 0 && !mended {
+			return
+		}
+		if c.Logger != nil {
+			c.Logger.Warn(text, "store", dir)
+		} else {
+			fmt.Fprintln(os.Stderr, "nam:", text)
+		}
 	}
 	return k
 }

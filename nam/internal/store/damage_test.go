@@ -83,7 +83,26 @@ func TestDamagedMetaPages(t *testing.T) {
 	}
 }
 
-// So does a store that was only just made.
+// A store of a newer program is nobody's to repair who does not know its layout.
+func TestRepairOfANewerStore(t *testing.T) {
+	dir := makeWorld(t, nil)
+	meta := filepath.Join(dir, metaName)
+	require.NoError(t, os.WriteFile(meta, []byte("damaged"), 0o600))
+	for file := range segments(t, dir) {
+		f, err := os.OpenFile(filepath.Join(dir, allocDir, file), os.O_RDWR, 0)
+		require.NoError(t, err)
+		_, err = f.WriteAt(append([]byte("WEFTNAM3"), flagsBytes(3)...), 0)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+	}
+	before := segments(t, dir)
+	_, err := Repair(dir, Config{})
+	require.ErrorIs(t, err, ErrVersion)
+	require.Equal(t, "damaged", string(readAll(t, meta)))
+	require.Equal(t, before, segments(t, dir))
+}
+
+// A store that was only just made opens with either meta page damaged.
 func TestDamagedMetaPageOfANewStore(t *testing.T) {
 	for page := range 2 {
 		dir := memDir(t)

@@ -170,8 +170,8 @@ func decodeHeader(b []byte, size uint64, readAt func(b []byte, off int64) (int, 
 		return h, nil
 	case headerMagic:
 	default:
-		if string(b[:7]) == headerMagic[:7] {
-			return nil, fmt.Errorf("%w: the header has layout %q, this program knows 1 and 2", ErrVersion, b[7:8])
+		if v := ne.Uint32(b[offLayout:]); string(b[:7]) == headerMagic[:7] && v > 2 && v == uint32(b[7]-'0') {
+			return nil, fmt.Errorf("%w: the header has layout %d, this program knows 1 and 2", ErrVersion, v)
 		}
 		return bad("begins with %q", magic)
 	}

@@ -39,6 +39,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 
 	newer := h.encode(rec.Encode(), recordAt)
 	newer[7] = '3'
+	binary.NativeEndian.PutUint32(newer[offLayout:], 3)
 	_, err = decodeHeader(newer, 1<<20, nil)
 	require.ErrorIs(t, err, ErrVersion)
 }

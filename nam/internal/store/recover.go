@@ -97,7 +97,7 @@ func (s *Store) recoverLocked(tx *txn, half bool) error {
 		}
 	}
 	if half { // a transaction writes the damaged meta anew
-		s.notice("%s: one of its two meta pages is damaged and is written anew; what the last transaction did is taken from the files",
+		s.mended("%s: one of its two meta pages is damaged and is written anew; what the last transaction did is taken from the files",
 			s.metaPath())
 		tx.dirty = true
 		if err := tx.tx.Bucket(bucketLayout).Put(keyVersion, []byte(tx.layout())); err != nil {
@@ -132,7 +132,7 @@ func (s *Store) mendRecords(tx *txn) ([]*Record, error) {
 		if h.flags&headDoomed != 0 {
 			rec.State = Deleting
 		}
-		s.notice("the record of %q (%v) is damaged and is taken from its file", rec.Name, rec.ID)
+		s.mended("the record of %q (%v) is damaged and is taken from its file", rec.Name, rec.ID)
 		if err := tx.put(rec); err != nil {
 			return nil, err
 		}
@@ -181,7 +181,7 @@ func (s *Store) mendNames(tx *txn, all []*Record) error {
 	if len(wrong)+len(want) == 0 {
 		return nil
 	}
-	s.notice("the table of names in %s is damaged and is taken from the records", s.metaPath())
+	s.mended("the table of names in %s is damaged and is taken from the records", s.metaPath())
 	tx.dirty = true
 	for _, k := range wrong {
 		if err := names.Delete(k); err != nil {
@@ -219,7 +219,7 @@ func (s *Store) reconcile(tx *txn, rec *Record) error {
 	default:
 		return nil
 	}
-	s.notice("the record of %q (%v) is older than its file, which says that it is %v", rec.Name, rec.ID, rec.State)
+	s.mended("the record of %q (%v) is older than its file, which says that it is %v", rec.Name, rec.ID, rec.State)
 	if err := tx.put(rec); err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (s *Store) recoverStrays(tx *txn, known map[ID]bool, half bool) error {
 				if _, err := tx.byName(one.rec.Name); errors.Is(err, ErrName) {
 					rec, err := s.restoreLocked(tx, one, "")
 					if err == nil {
-						s.notice("%q (%v) has no record and gets the one in its file", rec.Name, rec.ID)
+						s.mended("%q (%v) has no record and gets the one in its file", rec.Name, rec.ID)
 						continue
 					} else if !errors.Is(err, ErrAccess) {
 						return err
@@ -296,7 +296,7 @@ func (s *Store) upgrade(tx *txn) error {
 			}
 		}
 	}
-	s.notice("%s had layout 1 and has layout 2 now", s.dir)
+	s.mended("%s had layout 1 and has layout 2 now", s.dir)
 	tx.dirty = true
 	if err := tx.tx.Bucket(bucketLayout).Put(keyVersion, []byte(layoutVersion)); err != nil {
 		return err

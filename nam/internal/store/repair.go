@@ -29,13 +29,18 @@ func Repair(dir string, cfg Config) (recs []*Record, err error) {
 	defer s.closeLock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sound() {
-		return nil, nil
+	if sound, err := s.sound(); sound || err != nil {
+		return nil, err
 	}
 	err = s.locked(true, func() error {
 		strays, err := s.strays(nil)
 		if err != nil {
 			return err
+		}
+		for _, one := range strays {
+			if errors.Is(one.why, ErrVersion) {
+				return fmt.Errorf("%v: %w; a newer program has to repair the store", one.id, one.why)
+			}
 		}
 		recs = s.whole(strays)
 		if err := s.keepDamaged(); err != nil {
@@ -51,25 +56,26 @@ func Repair(dir string, cfg Config) (recs []*Record, err error) {
 	return recs, err
 }
 
-// sound says whether the database can be used as it is. Preconditions: s.mu is held.
-func (s *Store) sound() bool {
-	good := false
+// sound says whether the database can be used, and mends what Open would mend. An error is that
+// nobody knows. Preconditions: s.mu is held.
+func (s *Store) sound() (bool, error) {
 	err := s.locked(true, func() error {
 		m, err := s.inspectMeta()
-		good = err == nil && !m.missing && m.damaged == nil
-		return err
+		if err == nil && m.missing {
+			err = ErrCorrupt
+		}
+		return errors.Join(err, m.damaged)
 	})
-	if err != nil || !good {
-		return false
+	if err == nil {
+		err = s.updateLocked(func(tx *txn) error {
+			_, err := s.mendRecords(tx)
+			return err
+		})
 	}
-	// An update that changes nothing, as far as Open comes before it reclaims.
-	return s.updateLocked(func(tx *txn) error {
-		notice := s.cfg.Notice
-		s.cfg.Notice = nil
-		defer func() { s.cfg.Notice = notice }()
-		_, err := s.mendRecords(tx)
-		return err
-	}) == nil
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) { // the files say whether it is a newer store
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // whole returns the records of what can be brought back. Of those with one name it is the youngest.

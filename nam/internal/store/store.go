@@ -25,8 +25,9 @@ type Config struct {
 	MustExist bool
 	// ReadOnly opens the store for reading even where it could be written: nothing in it is changed.
 	ReadOnly bool
-	// Notice is called, once for each, with what somebody should know of and what was done about it. nil: nobody listens.
-	Notice func(text string)
+	// Notice is called with what somebody should know of. mended: this process has done something
+	// about it, so that no other one finds it; else all that open the store do. nil: nobody listens.
+	Notice func(text string, mended bool)
 	// Boot stands for the kernel's name of this run of the machine, in tests. Zero: ask the kernel.
 	Boot ID
 	// Step, if set, is called at each numbered step of the protocols in nam/README.md. Tests use it to end the process
@@ -216,10 +217,15 @@ func (s *Store) closeLock() error {
 	return err
 }
 
-// notice tells whoever listens.
-func (s *Store) notice(format string, args ...any) {
+// notice tells whoever listens of what all find that open the store.
+func (s *Store) notice(format string, args ...any) { s.tell(false, format, args) }
+
+// mended tells of what nobody will find any more.
+func (s *Store) mended(format string, args ...any) { s.tell(true, format, args) }
+
+func (s *Store) tell(mended bool, format string, args []any) {
 	if s.cfg.Notice != nil {
-		s.cfg.Notice(fmt.Sprintf(format, args...))
+		s.cfg.Notice(fmt.Sprintf(format, args...), mended)
 	}
 }
 

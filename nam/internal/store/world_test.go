@@ -142,7 +142,7 @@ type notices struct {
 	all []string
 }
 
-func (n *notices) add(text string) {
+func (n *notices) add(text string, _ bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.all = append(n.all, text)
