@@ -273,6 +273,10 @@ var errFrame = errors.New("bad frame")
 // Deliver takes a frame from a rank of another process. A frame that breaks the protocol ends the run: the sender is out of its mind, or is
 // not what it says it is.
 func (p *proc) Deliver(src int, f fabric.Frame) {
+	if kind := protocol(f.Head[3] >> 8); kind == stalling || kind == asking {
+		p.world.stalls.hear(src, &f)
+		return
+	}
 	if p.world.apart {
 		defer p.traffic.here.Add(1) // when it has had its effect
 	}
@@ -301,6 +305,10 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 	case wanted:
 		return p.far.cleared(p, src, f.Head[0], f.Head[1], f.Head[4])
 	case ending:
+		if f.Head[0] != 0 { // all ranks hear of it from one
+			p.world.endHere(&remoteDeadlock{string(f.Data[:min(len(f.Data), maxReason)])})
+			return nil
+		}
 		p.world.end(&RankError{Rank: src, Err: &RemoteError{Text: string(f.Data[:min(len(f.Data), maxReason)])}})
 		return nil
 	case nudging:
@@ -370,9 +378,13 @@ const maxReason = 4 << 10
 func (p *proc) tell(cause error) {
 	text := cause.Error()
 	text = text[:min(len(text), maxReason)]
+	var deadlock uint64
+	if errors.Is(cause, ErrDeadlock) {
+		deadlock = 1
+	}
 	for r := range p.world.size {
 		if p.world.procs[r] == nil {
-			_ = p.frame(r, fabric.Frame{Head: [fabric.HeadWords]uint64{3: ending.word()}, Data: []byte(text)})
+			_ = p.frame(r, fabric.Frame{Head: [fabric.HeadWords]uint64{0: deadlock, 3: ending.word()}, Data: []byte(text)})
 		}
 	}
 }

@@ -17,7 +17,7 @@ const (
 	// The rest is between processes only; these frames have no header. Their words are
 	//
 	//	wanted    number of the send, key of the transfer, –, kind, bytes
-	//	ending    –, –, –, kind; the data says why
+	//	ending    1: a deadlock, –, –, kind; the data says why
 	//	nudging   context, –, –, kind
 
 	wanted // a receive has matched a ready message and wants its payload
@@ -34,6 +34,14 @@ const (
 	agreeing // a message of an agreement
 
 	nudging // something is new at a communicator's board
+
+	// Of deadlocks, where no launcher finds them. They are not counted as traffic.
+	//
+	//	stalling  question, frames sent, frames taken, kind, 1: it waits; the data says for what
+	//	asking    question, –, –, kind
+
+	stalling // whether the sender's rank waits for others and does nothing else
+	asking   // rank 0 asks whether that still holds
 )
 
 // word returns the word of a frame's head that has the protocol, where nothing else is in it.

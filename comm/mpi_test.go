@@ -7,6 +7,7 @@ package comm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -18,6 +19,7 @@ import (
 	"weft/internal/fabric"
 	"weft/internal/fabric/mpi"
 	"weft/internal/fabric/mpi/mpitest"
+	"weft/internal/fabric/mux"
 	"weft/internal/leaktest"
 )
 
@@ -41,6 +43,14 @@ func TestMain(m *testing.M) {
 			println(err.Error())
 			os.Exit(3)
 		}
+		os.Exit(0)
+	}
+	if os.Getenv(envMPIJob) == "deadlock" {
+		err := Main(context.Background(), Config{}, func(c *Comm) error {
+			_, err := c.Recv(Of(make([]int, 1)), 1-c.Rank(), 7)
+			return err
+		})
+		fmt.Printf("a deadlock: %v, %v\n", errors.Is(err, ErrDeadlock), err)
 		os.Exit(0)
 	}
 	l, err := mpi.Detect()
@@ -119,6 +129,17 @@ func TestMainUnderMPIRun(t *testing.T) {
 	out, err := mpitest.Run(t, mpi.Version(), 2, []string{os.Args[0]}, envMPIJob+"=main", EnvSpare+"=1")
 	require.NoError(t, err, "%s", out)
 	require.Equal(t, 2, strings.Count(out, "1 to spare, comm: run: bad configuration: Main is called while it runs in this process"), "%s", out)
+}
+
+// Ranks under mpirun find a deadlock by themselves, over MPI and over shared memory.
+func TestDeadlockUnderMPIRun(t *testing.T) {
+	for _, fabrics := range []string{"mpi", "shm"} {
+		out, err := mpitest.Run(t, mpi.Version(), 2, []string{os.Args[0]}, envMPIJob+"=deadlock", mux.EnvOrder+"="+fabrics)
+		require.NoError(t, err, "%s", out)
+		require.Equal(t, 2, strings.Count(out, "a deadlock: true, "), "%s", out)
+		require.Contains(t, out, "rank 0 waits in Recv at ")
+		require.Contains(t, out, "for: Recv from rank 0, tag 7, at rank 1")
+	}
 }
 
 // What is wrong at one rank, and at none else, ends the job with that reason: nobody waits for the others.

@@ -106,7 +106,11 @@ type stalls struct {
 	reported bool
 	asks     chan uint64 // of the launcher, whether what was reported still holds
 	answer   func(wave uint64, found *stall)
+	agreed   atomic.Pointer[pact] // nil: a launcher knows of all processes, or this process
 }
+
+// lasts is for how long nothing has happened.
+func (s *stalls) lasts() time.Duration { return time.Since(s.since).Round(100 * time.Millisecond) }
 
 // tell has stalls of this process, which has one rank, go to the launcher. Calls that fail do because the job ends.
 func (s *stalls) tell(client *launch.Client) {
@@ -134,8 +138,15 @@ func (s *stalls) asked(question uint64) {
 // watchStalls begins to look for deadlocks, and returns what ends that.
 func (w *world) watchStalls() (quiet func()) {
 	s := w.stalls
-	if s == nil || w.apart && s.report == nil {
+	if s == nil {
 		return func() {}
+	}
+	if w.apart && s.report == nil {
+		p := w.only()
+		if p == nil {
+			return func() {}
+		}
+		s.agree(p)
 	}
 	stop, over := make(chan struct{}), make(chan struct{})
 	go waits.Service(func() {
@@ -151,6 +162,10 @@ func (w *world) watchStalls() (quiet func()) {
 // watch looks for deadlocks until stop is closed. Every second it looks whether anything has happened, which costs a lock per
 // rank; only if nothing has does it count goroutines.
 func (s *stalls) watch(stop <-chan struct{}) {
+	var news chan struct{}
+	if a := s.agreed.Load(); a != nil {
+		news = a.some
+	}
 	tick := time.NewTicker(stallPeriod)
 	defer tick.Stop()
 	for {
@@ -159,6 +174,8 @@ func (s *stalls) watch(stop <-chan struct{}) {
 			return
 		case now := <-tick.C:
 			s.tick(now)
+		case <-news:
+			s.gatherAll()
 		case wave := <-s.asks:
 			found := s.look()
 			if found == nil || !found.certain || s.w.activity() != s.last {
@@ -194,7 +211,7 @@ func (s *stalls) tick(now time.Time) {
 		s.w.end(d)
 		return
 	}
-	if !s.reported {
+	if again := s.agreed.Load() != nil; !s.reported || again { // rank 0 may have begun later than this one
 		s.reported = true
 		s.report(found)
 	}
@@ -272,6 +289,20 @@ func (s *stalls) look() *stall {
 		return nil
 	}
 	return found
+}
+
+// only returns the rank of this process, nil if it has several.
+func (w *world) only() (one *proc) {
+	for _, p := range w.procs {
+		switch {
+		case p == nil:
+		case one != nil:
+			return nil
+		default:
+			one = p
+		}
+	}
+	return one
 }
 
 // underWay reports whether payloads are on their way to the rank or from it.

@@ -18,7 +18,7 @@ func Bystander(pcs []uintptr) string {
 	frames := runtime.CallersFrames(pcs)
 	for {
 		f, more := frames.Next()
-		if f.Function != "runtime.goexit" && f.Function != "" {
+		if f.Function != goexit && f.Function != "" {
 			names = append(names, f.Function)
 		}
 		if !more {
@@ -31,7 +31,7 @@ func Bystander(pcs []uintptr) string {
 func bystander(names []string) string {
 	n := len(names)
 	if n == 0 {
-		return ""
+		return "a thread of C's that has called Go, and is in C" // the runtime keeps a goroutine for it
 	}
 	// The function that the goroutine was started with.
 	switch first := names[n-1]; {
@@ -60,5 +60,8 @@ func bystander(names []string) string {
 	}
 	return ""
 }
+
+// goexit is what all goroutines begin with.
+const goexit = "runtime.goexit"
 
 const ants = "github.com/panjf2000/ants/v2."

@@ -111,7 +111,10 @@ func ours(name string) bool {
 	return false
 }
 
-func isRuntime(name string) bool { return strings.HasPrefix(name, "runtime.") }
+// isRuntime reports whether a function is of Go's runtime, or of sync, through which others wait.
+func isRuntime(name string) bool {
+	return strings.HasPrefix(name, "runtime.") || strings.HasPrefix(name, "sync.") || strings.HasPrefix(name, "internal/sync.")
+}
 
 // Call returns what a goroutine that waits in a call of ours has called, and where; false if it does not.
 func (g *Goroutine) Call() (Frame, bool) {
@@ -157,7 +160,9 @@ func (g *Goroutine) Foreign() bool {
 			}
 			inner = false
 		}
-		names = append(names, f.Func)
+		if f.Func != goexit {
+			names = append(names, f.Func)
+		}
 	}
 	// What the library has started and is in a call of another package, such as a reader's.
 	if n := len(g.Frames); n > 0 && g.Frames[n-1].Ours() && ours(g.Creator.Func) {
