@@ -37,7 +37,7 @@ const (
 
 	// Of deadlocks, where no launcher finds them. They are not counted as traffic.
 	//
-	//	stalling  question, frames sent, frames taken, kind, 1: it waits; the data says for what
+	//	stalling  question, frames sent, frames taken, kind, 1: it waits, 2: and goroutines of its program may act; the data says for what
 	//	asking    question, –, –, kind
 
 	stalling // whether the sender's rank waits for others and does nothing else

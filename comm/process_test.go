@@ -37,6 +37,7 @@ const (
 var roles = map[string]func() error{
 	"resilient": resilientRole,
 	"stuck":     stuckRole,
+	"doubt":     doubtRole,
 	"boards":    boardsRole,
 	"meeting":   meetingRole,
 }
@@ -236,6 +237,32 @@ func TestDeadlockWhileRecording(t *testing.T) {
 	status, _, errOut := start(t, "stuck", 3, job.Spec{}, "WEFT_TRACE="+trace)
 	require.Equal(t, launch.StatusDeadlock, status, errOut)
 	require.FileExists(t, trace+".rank1")
+}
+
+// doubtRole is a run of three ranks that all wait, until a goroutine of rank 1's wakes up.
+func doubtRole() error {
+	return Main(context.Background(), Config{}, func(c *Comm) error {
+		if c.Rank() == 1 {
+			go func() {
+				time.Sleep(8 * time.Second)
+				_ = c.Send(Of([]byte{1}), 0, 0)
+				_ = c.Send(Of([]byte{1}), 1, 0)
+				_ = c.Send(Of([]byte{1}), 2, 0)
+			}()
+		}
+		_, err := c.Recv(Of(make([]byte, 1)), 1, 0)
+		return err
+	})
+}
+
+// Where a goroutine of one process may still act, the launcher says so, once, with who waits for what.
+func TestDoubtOfProcesses(t *testing.T) {
+	t.Parallel()
+	status, _, errOut := start(t, "doubt", 3, job.Spec{})
+	require.Zero(t, status, errOut)
+	require.Equal(t, 1, strings.Count(errOut, "a deadlock, unless a goroutine of the program acts"), errOut)
+	require.Contains(t, errOut, "rank 2 waits in Recv at ")
+	require.Regexp(t, `that may act: goroutine \d+ \[sleep\] weft/comm\.doubtRole\S* at \S*process_test\.go`, errOut)
 }
 
 // boardsRole is a deadlock of three ranks, two of which sleep at boards, one in a large reduction, and one has returned.

@@ -89,6 +89,9 @@ type stall struct {
 // text is what goes to the launcher.
 func (s *stall) text() string {
 	text := strings.Join(s.waits, "\n")
+	if !s.certain {
+		text += "\nthat may act: " + strings.Join(s.foreign(), "\n")
+	}
 	return text[:min(len(text), maxReason)]
 }
 
@@ -99,7 +102,7 @@ type stalls struct {
 	since    time.Time
 	warnings int
 	doubtful int  // looks that have found nothing for sure, since then
-	said     bool // what they have found
+	said     bool // what they have found, once in a run
 	next     time.Time
 	// report takes a stall of this process to who knows of all processes, and nil when it is over; nil: all ranks are here.
 	report   func(*stall)
@@ -121,7 +124,7 @@ func (s *stalls) tell(client *launch.Client) {
 			_ = client.Moves(question)
 			return
 		}
-		_ = client.Stalls(question, found.sent, found.here, found.text())
+		_ = client.Stalls(question, found.sent, found.here, found.text(), !found.certain)
 	}
 	s.report = func(found *stall) { s.answer(0, found) }
 }
@@ -178,7 +181,7 @@ func (s *stalls) watch(stop <-chan struct{}) {
 			s.gatherAll()
 		case wave := <-s.asks:
 			found := s.look()
-			if found == nil || !found.certain || s.w.activity() != s.last {
+			if found == nil || !found.certain && !s.suspicious(found) || s.w.activity() != s.last {
 				found, s.reported = nil, false
 			}
 			s.answer(wave, found)
@@ -188,7 +191,7 @@ func (s *stalls) watch(stop <-chan struct{}) {
 
 func (s *stalls) tick(now time.Time) {
 	if a := s.w.activity(); a != s.last || s.since.IsZero() {
-		s.last, s.since, s.warnings, s.doubtful, s.said, s.next = a, now, 0, 0, false, time.Time{}
+		s.last, s.since, s.warnings, s.doubtful, s.next = a, now, 0, 0, time.Time{}
 		s.retract()
 		return
 	}
@@ -197,7 +200,6 @@ func (s *stalls) tick(now time.Time) {
 	}
 	found := s.look()
 	if found == nil || !found.certain {
-		s.retract()
 		s.doubt(found, now)
 		return
 	}
@@ -224,37 +226,58 @@ func (s *stalls) retract() {
 	}
 }
 
-// doubt is a look that is not certain: some goroutine may act. It is said once if it stays so.
+// suspicious reports whether all ranks here wait in calls of ours, but goroutines of the program may act.
+func (s *stalls) suspicious(found *stall) bool {
+	return found.census.Foreign() > 0 && waits.Elsewhere(runRank) == 0
+}
+
+// doubt is a look that is not certain. If it stays so it is said, once, or goes to who knows of all processes.
 func (s *stalls) doubt(found *stall, now time.Time) {
-	if found == nil || found.census.Foreign() <= 0 || waits.Elsewhere(runRank) > 0 {
+	if found == nil || !s.suspicious(found) {
 		s.doubtful = 0
+		s.retract()
 		return
 	}
-	if s.doubtful++; s.doubtful < doubtsUntil || s.said {
-		if s.said { // what is in the way mostly stays: look less often
-			s.next = now.Add(stallPeriod << min(s.doubtful-doubtsUntil, 6))
-		}
-		return
+	if s.doubtful++; s.doubtful > doubtsUntil { // what is in the way mostly stays: look less often
+		s.next = now.Add(stallPeriod << min(s.doubtful-doubtsUntil, 6))
 	}
-	s.said = true
-	var foreign []string
+	switch {
+	case s.doubtful < doubtsUntil:
+	case s.report != nil:
+		s.reported = true
+		s.report(found)
+	case !s.said:
+		s.said = true
+		s.say(found.waits, found.foreign(), now.Sub(s.since).Round(100*time.Millisecond))
+	}
+}
+
+// foreign are the goroutines of the program that may act, a line each.
+func (s *stall) foreign() (lines []string) {
 	for _, g := range waits.Goroutines() {
 		if !g.Foreign() {
 			continue
 		}
-		if len(foreign) == maxDoubts {
-			foreign = append(foreign, "and more")
-			break
+		if len(lines) == maxDoubts {
+			return append(lines, "and more")
 		}
-		foreign = append(foreign, g.String())
+		lines = append(lines, g.String())
 	}
-	for4, ranks, goroutines := now.Sub(s.since).Round(100*time.Millisecond), strings.Join(found.waits, "\n"), strings.Join(foreign, "\n")
-	const what = "all ranks wait, and nothing is under way: a deadlock, unless one of these goroutines of the program acts"
+	return lines
+}
+
+// say tells a person that there may be a deadlock.
+func (s *stalls) say(ranks, goroutines []string, lasts time.Duration) {
+	const what = "all ranks wait, and nothing is under way: a deadlock, unless a goroutine of the program acts"
+	who, may := strings.Join(ranks, "\n"), strings.Join(goroutines, "\n")
 	if s.w.cfg.logs {
-		s.w.cfg.Logger.Warn(what, "for", for4, "ranks", ranks, "goroutines", goroutines)
+		s.w.cfg.Logger.Warn(what, "for", lasts, "ranks", who, "goroutines", may)
 		return
 	}
-	_, _ = fmt.Fprintf(stderr, "weft: for %v %s:\n%s\nthe ranks:\n%s\n", for4, what, goroutines, ranks)
+	if may != "" {
+		may = "\nthat may act: " + may
+	}
+	_, _ = fmt.Fprintf(stderr, "weft: for %v %s:\n%s%s\n", lasts, what, who, may)
 }
 
 // stderr is where what a person must hear goes if there is no Logger; tests have it elsewhere.

@@ -4,7 +4,7 @@
 package comm
 
 import (
-	"strings"
+	"slices"
 	"sync"
 
 	"weft/internal/fabric"
@@ -14,6 +14,7 @@ import (
 type said struct {
 	sent, here int64 // frames
 	waits      string
+	doubt      bool   // goroutines of its program wait too, and may act
 	answered   uint64 // the last question that this was the answer to
 }
 
@@ -57,10 +58,15 @@ func (g *quorum) take(rank int, question uint64, now *said) (ask bool, over []st
 	return true, nil
 }
 
+// doubt reports whether what some rank has said last is not certain.
+func (g *quorum) doubt() bool {
+	return slices.ContainsFunc(g.all, func(s *said) bool { return s != nil && s.doubt })
+}
+
 // pact is how the ranks of a run find a deadlock by themselves.
 type pact struct {
 	p    *proc
-	at0  *quorum    // at rank 0, owned by its stalls
+	at0  *quorum       // at rank 0, owned by its stalls
 	some chan struct{} // there is news for rank 0
 
 	mu   sync.Mutex
@@ -84,7 +90,7 @@ func (s *stalls) agree(p *proc) {
 	s.answer = func(question uint64, found *stall) {
 		var now *said
 		if found != nil {
-			now = &said{sent: found.sent, here: found.here, waits: found.text()}
+			now = &said{sent: found.sent, here: found.here, waits: found.text(), doubt: !found.certain}
 		}
 		if p.rank == 0 {
 			s.gather(saying{0, question, now})
@@ -94,6 +100,9 @@ func (s *stalls) agree(p *proc) {
 		f := fabric.Frame{Head: [fabric.HeadWords]uint64{question, 0, 0, stalling.word()}}
 		if now != nil {
 			f.Head[1], f.Head[2], f.Head[4] = uint64(now.sent), uint64(now.here), 1
+			if now.doubt {
+				f.Head[4] = 2
+			}
 			f.Data = []byte(now.waits)
 		}
 		_ = p.ep.Send(0, f)
@@ -114,6 +123,11 @@ func (s *stalls) gather(x saying) {
 			}
 		}
 		s.asked(a.at0.question)
+	case over != nil && a.at0.doubt():
+		if !s.said {
+			s.said = true
+			s.say(over, nil, s.lasts())
+		}
 	case over != nil:
 		s.w.end(&DeadlockError{Ranks: over, For: s.lasts()})
 	}
@@ -134,7 +148,7 @@ func (s *stalls) hear(src int, f *fabric.Frame) {
 	case a.at0 != nil:
 		x := saying{rank: src, question: f.Head[0]}
 		if f.Head[4] != 0 {
-			x.said = &said{sent: int64(f.Head[1]), here: int64(f.Head[2]), waits: strings.Clone(string(f.Data[:min(len(f.Data), maxReason)]))}
+			x.said = &said{sent: int64(f.Head[1]), here: int64(f.Head[2]), waits: string(f.Data[:min(len(f.Data), maxReason)]), doubt: f.Head[4] == 2}
 		}
 		a.mu.Lock()
 		a.news = append(a.news, x)

@@ -37,6 +37,8 @@ type ServerConfig struct {
 	OnLost func(rank int, how string)
 	// OnDeadlock is called when all ranks wait for each other, with what each waits for.
 	OnDeadlock func(waits []string)
+	// OnSuspicion is called likewise, but goroutines of the programs, which are named, may still act.
+	OnSuspicion func(waits []string)
 	// Elsewhere is how many of the ranks, the last ones, are brought by launchers on other machines, which find this one at the address
 	// Listen and know Key. 0: none, and the rest means nothing.
 	Elsewhere int
@@ -224,13 +226,17 @@ func (s *Server) read(rank int, k *conn) error {
 		out, err := s.space.handle(rank, &f)
 		s.postLocked(out)
 		deadlock := s.space.deadlock
-		s.space.deadlock = nil
+		suspected := s.space.suspected
+		s.space.deadlock, s.space.suspected = nil, nil
 		s.mu.Unlock()
 		if err != nil {
 			return err
 		}
 		if deadlock != nil && s.cfg.OnDeadlock != nil {
 			s.cfg.OnDeadlock(deadlock)
+		}
+		if suspected != nil && s.cfg.OnSuspicion != nil {
+			s.cfg.OnSuspicion(suspected)
 		}
 	}
 }

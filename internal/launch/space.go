@@ -11,8 +11,9 @@ type space struct {
 	members []member
 	round   exchange
 
-	question uint64   // asked last: whether all still stall
-	deadlock []string // what all wait for, by rank, once it is certain
+	question  uint64   // asked last: whether all still stall
+	deadlock  []string // what all wait for, by rank, once it is certain
+	suspected []string // likewise, but goroutines of programs may act
 }
 
 // member is one rank.

@@ -15,14 +15,19 @@ const StatusDeadlock = 112
 type stall struct {
 	sent, here uint64 // frames to and from other ranks
 	waits      string
+	doubt      bool // goroutines of its program wait too, and may act
 }
+
+// doubtBit marks in the number of frames taken that there is doubt.
+const doubtBit = 1 << 63
 
 // stalls takes a report. README.md, "Deadlocks", has the protocol.
 func (s *space) stalls(rank int, f *frame) ([]post, error) {
 	if len(f.value) < 16 {
 		return nil, fmt.Errorf("%w: a report of %d bytes", ErrProtocol, len(f.value))
 	}
-	said := &stall{binary.BigEndian.Uint64(f.value), binary.BigEndian.Uint64(f.value[8:]), string(f.value[16:])}
+	taken := binary.BigEndian.Uint64(f.value[8:])
+	said := &stall{binary.BigEndian.Uint64(f.value), taken &^ doubtBit, string(f.value[16:]), taken&doubtBit != 0}
 	m := &s.members[rank]
 	same := m.stall != nil && m.stall.sent == said.sent && m.stall.here == said.here
 	m.stall = said
@@ -36,10 +41,18 @@ func (s *space) stalls(rank int, f *frame) ([]post, error) {
 				return nil, nil
 			}
 		}
+		var waits []string
+		doubt := false
 		for r := range s.members {
 			if m := &s.members[r]; m.present() {
-				s.deadlock = append(s.deadlock, m.stall.waits)
+				waits = append(waits, m.stall.waits)
+				doubt = doubt || m.stall.doubt
 			}
+		}
+		if doubt {
+			s.suspected = waits
+		} else {
+			s.deadlock = waits
 		}
 		return nil, nil
 	}
@@ -69,10 +82,14 @@ func (s *space) stalls(rank int, f *frame) ([]post, error) {
 }
 
 // Stalls tells the launcher that this rank waits for others and does nothing else: how many frames it has sent to them and taken from
-// them, and what it waits for. question is 0, or that of OnAsk.
-func (c *Client) Stalls(question uint64, sent, here int64, waits string) error {
+// them, and what it waits for. question is 0, or that of OnAsk. doubt: goroutines of its program may act though they wait, so it is not certain.
+func (c *Client) Stalls(question uint64, sent, here int64, waits string, doubt bool) error {
 	b := binary.BigEndian.AppendUint64(nil, uint64(sent))
-	b = binary.BigEndian.AppendUint64(b, uint64(here))
+	taken := uint64(here)
+	if doubt {
+		taken |= doubtBit
+	}
+	b = binary.BigEndian.AppendUint64(b, taken)
 	return c.tell("stalls", &frame{kind: rankStalls, id: question, value: append(b, cut(waits)...)})
 }
 

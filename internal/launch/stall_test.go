@@ -27,6 +27,8 @@ func TestStalls(t *testing.T) {
 		"one has left":                 "2:leaves 0:1/1 1:1/1 ?1 0:1/1?1 1:1/1?1 !",
 		"one has left with its frames": "2:leaves 0:1/1 1:1/0",
 		"one has died":                 "2:dies 0:1/1 1:1/1",
+		"one is in doubt":              "0:2/1 1:3/3~ 2:1/2 ?1 0:2/1?1 1:3/3~?1 2:1/2?1 ~",
+		"and moves":                    "0:2/1 1:3/3~ 2:1/2 ?1 0:2/1?1 1:moves 2:1/2?1",
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSpace(3)
@@ -51,7 +53,11 @@ func TestStalls(t *testing.T) {
 				case "moves":
 					f.kind = rankMoves
 				default:
-					_, _ = fmt.Sscanf(what, "%d/%d?%d", &sent, &here, &question)
+					plain := strings.Replace(what, "~", "", 1)
+					_, _ = fmt.Sscanf(plain, "%d/%d?%d", &sent, &here, &question)
+					if plain != what {
+						here |= -1 << 63
+					}
 					f.id = uint64(question)
 					f.value = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(sent)), uint64(here))
 				}
@@ -65,8 +71,11 @@ func TestStalls(t *testing.T) {
 				if s.deadlock != nil {
 					got, s.deadlock = "!", nil
 				}
+				if s.suspected != nil {
+					got, s.suspected = "~", nil
+				}
 				want := ""
-				if i+1 < len(words) && strings.ContainsAny(words[i+1][:1], "?!") {
+				if i+1 < len(words) && strings.ContainsAny(words[i+1][:1], "?!~") {
 					want = words[i+1]
 					i++
 				}

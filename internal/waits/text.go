@@ -152,7 +152,7 @@ func (g *Goroutine) Foreign() bool {
 	if waiting(g.State) {
 		names = append(names, "runtime.gopark") // which the text leaves out
 	}
-	inner := true
+	inner, library, program := true, false, false
 	for _, f := range g.Frames {
 		if inner && !isRuntime(f.Func) {
 			if f.Ours() {
@@ -160,25 +160,15 @@ func (g *Goroutine) Foreign() bool {
 			}
 			inner = false
 		}
+		library, program = library || f.Ours(), program || f.own()
 		if f.Func != goexit {
 			names = append(names, f.Func)
 		}
 	}
-	// What the library has started and is in a call of another package, such as a reader's.
-	if n := len(g.Frames); n > 0 && g.Frames[n-1].Ours() && ours(g.Creator.Func) {
-		return g.calls()
+	if library && !program {
+		return false // a reader's, say, which is in a call of the standard library
 	}
 	return bystander(names) == ""
-}
-
-// calls reports whether a goroutine of ours is in a function of the program.
-func (g *Goroutine) calls() bool {
-	for _, f := range g.Frames {
-		if f.own() {
-			return true
-		}
-	}
-	return false
 }
 
 // waiting reports whether a state is one in which a goroutine waits.

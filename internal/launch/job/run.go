@@ -53,6 +53,8 @@ type event struct {
 	sink  *sink    // takes no output any more
 	far   *far     // of launchers on other machines
 	stuck []string // all ranks wait for each other: what for
+
+	suspected []string // so it seems, but goroutines of the programs may act
 }
 
 // runner is a job. The goroutine of Run owns what has no other note.
@@ -77,6 +79,7 @@ type runner struct {
 	procs     []*process
 	live      int
 	state     state
+	suspected bool             // a deadlock, and it was said
 	status    int              // of the first failure
 	grace     <-chan time.Time // in ending, or asked: when it becomes killing
 	asked     os.Signal        // SIGTERM or SIGHUP from outside, since which grace runs; nil: none
@@ -348,6 +351,11 @@ func (r *runner) handle(e event) {
 		r.fail(e.abort.Code)
 		r.endAll(e.abort)
 	case e.sink != nil: // seen above
+	case e.suspected != nil:
+		if r.state == running && !r.suspected {
+			r.suspected = true
+			r.say("all ranks wait, and nothing is under way: a deadlock, unless a goroutine of the program acts:\n%s", strings.Join(e.suspected, "\n"))
+		}
 	case e.stuck != nil:
 		if r.state != running {
 			return
