@@ -59,7 +59,7 @@ func Concurrent[T any](p *T) Access { return object(p, ModeConcurrent) }
 // A task takes all its Commutative objects together, when nothing else holds it back, and keeps each
 // until it is over or gives the object up by Release, and its children that use the object are over too.
 // The exclusion is by object, whatever the domain: two tasks that name the same object Commutative never run at
-// the same time, in one process. No task is overtaken for ever.
+// the same time, in one process. Ranges exclude each other byte by byte ([Range.Commutative]). No task is overtaken for ever.
 //
 // To the children of a task that has the object Commutative they are InOut accesses, in their
 // order: the parent has the object for them. Other objects are other locks: a task that waits for

@@ -12,54 +12,185 @@ import (
 	"weft/deps"
 )
 
-// In a domain of ranges Commutative is ordered as InOut, and a part of the object named as a range is ordered with it.
-func TestCommutativeAmongRanges(t *testing.T) {
-	var f deps.Flow
-	var root deps.Node
-	var x [4]int64
-	spawn := func(accs ...deps.Access) (*deps.Node, bool) {
-		n := new(deps.Node)
-		ready := root.Register(n, accs, &f)
-		return n, ready && (!n.Exclusive() || n.Acquire(&f))
-	}
-	next := func() *deps.Node {
-		n := f.NextReady()
-		if n != nil && n.Exclusive() && !n.Acquire(&f) {
-			return nil
-		}
-		return n
-	}
-	a, ok := spawn(deps.Commutative(&x)) // in a domain of objects yet
-	require.True(t, ok)
-	b, ok := spawn(deps.Slice(x[1:3]).InOut())
-	require.False(t, ok)
-	c, ok := spawn(deps.Commutative(&x))
-	require.False(t, ok)
-	d, ok := spawn(deps.Commutative(&x))
-	require.False(t, ok)
-	require.NoError(t, a.Release(deps.Commutative(&x), &f))
-	require.True(t, next() == b)
-	b.Finish(&f)
-	require.True(t, next() == c)
-	require.Equal(t, 1, deps.Claims())
+// commutativeRanges is a domain whose tasks take what they need as soon as they may.
+type commutativeRanges struct {
+	t    *testing.T
+	f    deps.Flow
+	root deps.Node
+	name map[*deps.Node]string
+}
 
-	var other commuter // of another domain
-	require.False(t, other.start(&f, deps.Commutative(&x)))
-	var child deps.Node // has the object by its parent
-	require.True(t, c.Register(&child, []deps.Access{deps.Slice(x[:2]).InOut(), deps.Commutative(&x)}, &f))
-	require.False(t, child.Exclusive())
-	c.Finish(&f)
-	require.Nil(t, next(), "the child has the object")
-	child.Finish(&f)
-	first, second := next(), next()
-	require.True(t, first == &other.node && second == nil || first == nil && second == &other.node)
-	other.node.Finish(&f)
-	require.True(t, next() == d)
-	require.Error(t, d.Release(deps.InOut(&x), &f))
-	require.NoError(t, d.Release(deps.Commutative(&x), &f))
+func newCommutativeRanges(t *testing.T) *commutativeRanges {
+	return &commutativeRanges{t: t, name: map[*deps.Node]string{}}
+}
+
+// spawn makes a child of p, which starts now if yes.
+func (w *commutativeRanges) spawn(p *deps.Node, name string, yes bool, accs ...deps.Access) *deps.Node {
+	w.t.Helper()
+	n := new(deps.Node)
+	w.name[n] = name
+	ready := p.Register(n, accs, &w.f)
+	require.Equal(w.t, yes, ready && (!n.Exclusive() || n.Acquire(&w.f)), name)
+	return n
+}
+
+// started checks which tasks start by what has been called since the last time.
+func (w *commutativeRanges) started(names ...string) {
+	w.t.Helper()
+	var got []string
+	for n := w.f.NextReady(); n != nil; n = w.f.NextReady() {
+		if !n.Exclusive() || n.Acquire(&w.f) {
+			got = append(got, w.name[n])
+		}
+	}
+	require.ElementsMatch(w.t, names, got)
+}
+
+// end ends tasks.
+func (w *commutativeRanges) end(list ...*deps.Node) {
+	for _, n := range list {
+		n.Finish(&w.f)
+	}
+}
+
+// Commutative ranges exclude where they overlap, in any order, and form a group with what comes before and after.
+func TestCommutativeRanges(t *testing.T) {
+	w := newCommutativeRanges(t)
+	var x [10]int64
+	part := func(lo, hi int) deps.Access { return deps.Slice(x[lo:hi]).Commutative() }
+	first := w.spawn(&w.root, "first", true, deps.Slice(x[:]).InOut())
+	a := w.spawn(&w.root, "a", false, part(0, 4))
+	b := w.spawn(&w.root, "b", false, part(3, 6))
+	c := w.spawn(&w.root, "c", false, part(4, 8))
+	d := w.spawn(&w.root, "d", false, deps.Commutative(&x[8]), part(9, 10))
+	last := w.spawn(&w.root, "last", false, deps.Slice(x[2:9]).In())
+	w.end(first)
+	w.started("a", "c", "d") // b overlaps a, and c
+	w.end(c)
+	w.started()
+	require.NoError(t, a.Release(part(3, 4), &w.f))
+	w.started("b") // a has the rest
+	require.Error(t, a.Release(part(3, 4), &w.f))
+	w.end(b, a)
+	w.started()
+	w.end(d)
+	w.started("last")
+	w.end(last)
 	require.Zero(t, deps.Claims())
-	a.Finish(&f)
-	d.Finish(&f)
+}
+
+// A task takes its objects and ranges, also of several kinds, in one step, whatever domains others are in; its children have them.
+func TestCommutativeRangesTogether(t *testing.T) {
+	w := newCommutativeRanges(t)
+	var x, y [8]byte
+	var z int
+	part := func(lo, hi int) deps.Access { return deps.Slice(x[lo:hi]).Commutative() }
+	a := w.spawn(&w.root, "a", true, part(0, 3), deps.Commutative(&z))
+	b := w.spawn(&w.root, "b", false, part(2, 5), deps.Slice(y[:2]).Commutative())
+	c := w.spawn(&w.root, "c", true, deps.Slice(y[1:]).Commutative(), part(6, 8)) // b waits for a and has nothing yet
+	var other commuter                                                            // of another domain, which has no ranges
+	require.False(t, other.start(&w.f, deps.Commutative(&z)))
+	w.name[&other.node] = "other"
+
+	// Children of a holder have what it has, in their order, and may name parts of it.
+	first := w.spawn(a, "first child", true, part(0, 2))
+	second := w.spawn(a, "second child", false, part(1, 3), deps.Commutative(&z))
+	require.False(t, first.Exclusive() || second.Exclusive())
+	w.end(a)
+	w.started()
+	w.end(first)
+	w.started("second child")
+	w.end(second)
+	w.started("other") // b waits for c now
+	w.end(c)
+	w.started("b")
+	other.node.Finish(&w.f)
+	w.end(b)
+	require.Zero(t, deps.Claims())
+}
+
+// What has declared a range weak Commutative takes nothing; its children exclude each other and their cousins byte by byte.
+func TestCommutativeRangesWeak(t *testing.T) {
+	w := newCommutativeRanges(t)
+	var x [8]byte
+	part := func(lo, hi int) deps.Access { return deps.Slice(x[lo:hi]).Commutative() }
+	p := w.spawn(&w.root, "p", true, part(0, 8).Weak())
+	q := w.spawn(&w.root, "q", true, part(0, 8).Weak())
+	a := w.spawn(p, "a", true, part(0, 4))
+	b := w.spawn(q, "b", false, part(2, 6))
+	c := w.spawn(q, "c", true, part(6, 8))
+	d := w.spawn(p, "d", false, part(0, 8))
+	last := w.spawn(&w.root, "last", false, part(0, 8))
+	after := w.spawn(&w.root, "after", false, deps.Slice(x[:]).In())
+	w.end(p, q)
+	w.started()
+	w.end(a)
+	w.started("b")
+	w.end(c)
+	w.started()
+	w.end(b)
+	w.started("d") // the oldest
+	w.end(d)
+	w.started("last")
+	w.end(last)
+	w.started("after")
+	w.end(after)
+	require.Zero(t, deps.Claims())
+}
+
+// Below a task that has declared the object, by an object, its parts and the object exclude each other, and those of its cousins that
+// are in a domain of objects.
+func TestCommutativeRangesOfAnObject(t *testing.T) {
+	w := newCommutativeRanges(t)
+	var x [8]byte
+	p := w.spawn(&w.root, "p", true, deps.Commutative(&x).Weak())
+	q := w.spawn(&w.root, "q", true, deps.Commutative(&x).Weak())
+	a := w.spawn(p, "a", true, deps.Slice(x[2:4]).Commutative())
+	b := w.spawn(q, "b", false, deps.Commutative(&x))
+	w.end(a)
+	w.started("b")
+	c := w.spawn(p, "c", false, deps.Slice(x[4:6]).Commutative())
+	w.end(b)
+	w.started("c")
+	w.end(c, p, q)
+	require.Zero(t, deps.Claims())
+}
+
+// A task that needs a large range is not overtaken for ever by those that need parts of it.
+func TestCommutativeRangesAreFair(t *testing.T) {
+	w := newCommutativeRanges(t)
+	var x [16]byte
+	part := func(lo, hi int) deps.Access { return deps.Slice(x[lo:hi]).Commutative() }
+	var running []*deps.Node
+	for i := range 4 {
+		running = append(running, w.spawn(&w.root, "part", true, part(4*i, 4*i+4)))
+	}
+	all := w.spawn(&w.root, "all", false, part(0, 16))
+	for k := 0; ; k++ {
+		require.Less(t, k, 100)
+		n := new(deps.Node)
+		w.name[n] = "late"
+		if i := k % 4; w.root.Register(n, []deps.Access{part(4*i, 4*i+4)}, &w.f) && n.Acquire(&w.f) {
+			t.Fatal("two at a time")
+		} else {
+			w.end(running[i])
+			if running[i] = w.f.NextReady(); running[i] == nil {
+				break
+			}
+		}
+		require.NotSame(t, all, running[k%4])
+	}
+	for i := range running {
+		if running[i] != nil {
+			w.end(running[i])
+		}
+	}
+	require.True(t, w.f.NextReady() == all)
+	w.end(all)
+	for n := w.f.NextReady(); n != nil; n = w.f.NextReady() {
+		w.end(n)
+	}
+	require.Zero(t, deps.Claims())
 }
 
 // A task that takes an object has no weak accesses in a domain of ranges either, and Release knows what was said.

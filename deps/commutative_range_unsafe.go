@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// In a domain of ranges each Commutative access is a group of its own: it is ordered as a writer is. The task
-// takes the object all the same, by its address, since tasks of other domains may name it Commutative.
+// In a domain of ranges a task takes the bytes for which it has a Commutative access, and beside them objects, by their addresses, as in a domain of
+// objects: those that its Commutative accesses name so, and those that a task above it has declared so. Tasks of domains of objects take these.
 
 // hold is an object that a task takes.
 type hold struct {
@@ -17,9 +17,6 @@ type hold struct {
 	lo, hi uintptr
 	left   uintptr // bytes that are Commutative and not over; guarded by mu of the record
 }
-
-// groupOfBytes is sameGroup in a domain of ranges.
-func groupOfBytes(s, t uint32) bool { return s&t&isGroup != 0 && (s|t)&isCommut == 0 }
 
 // holdBytes notes that [lo, hi) is held by the parent or a task above it.
 func (r *ranges) holdBytes(lo, hi uintptr) {
@@ -30,9 +27,9 @@ func (r *ranges) holdBytes(lo, hi uintptr) {
 }
 
 // commute does for the record of a task that declares list what Node.commute and the links do in a domain of objects: if the task
-// takes something, all it declares is strong, and under a holder Commutative is InOut. An object of which a task above holds a part
-// is held. It returns what the node needs: exclWants or zero. Precondition: nobody else can reach r.
-func (r *record) commute(list []Access, held *spans[none], keys []unsafe.Pointer) int32 {
+// takes something, all it declares is strong, and under a holder Commutative is InOut. It returns what the node
+// needs: exclWants or zero. Precondition: nobody else can reach r.
+func (r *record) commute(list []Access, d *ranges) int32 {
 	m := &r.frags
 	holder := false
 	for p := (place{}); m.has(p); p = m.next(p) {
@@ -43,25 +40,40 @@ func (r *record) commute(list []Access, held *spans[none], keys []unsafe.Pointer
 			v.state = v.state&^isWeak | saidWeak
 		}
 	}
-	if held != nil {
-		for q := (place{}); held.has(q); q = held.next(q) {
-			r.under(held.at(q).lo, held.at(q).hi)
+	if d.held != nil {
+		for q := (place{}); d.held.has(q); q = d.held.next(q) {
+			r.under(d.held.at(q).lo, d.held.at(q).hi)
 		}
+	}
+	for p := (place{}); m.has(p); p = m.next(p) {
+		s := m.at(p)
+		if !isHolder(s.v.state) {
+			continue
+		}
+		if k := len(r.bytes); k > 0 && r.bytes[k-1].hi == s.lo {
+			r.bytes[k-1].hi = s.hi
+		} else {
+			r.bytes = append(r.bytes, extent{s.lo, s.hi})
+		}
+	}
+	if len(r.bytes) == 0 {
+		return 0
 	}
 	for _, x := range list {
-		if x.Mode() == ModeCommutative && slices.Contains(keys, x.ptr) {
-			r.under(x.extent())
+		if x.mode != ModeCommutative {
+			continue
+		}
+		lo, hi := x.extent()
+		if !x.isRange() {
+			r.take(x.ptr, lo, hi, d)
+		}
+		for _, o := range d.shared {
+			if o.lo < hi && lo < o.hi {
+				r.take(o.key, max(lo, o.lo), min(hi, o.hi), d)
+			}
 		}
 	}
-	for _, x := range list {
-		if x.mode == ModeCommutative {
-			r.take(x)
-		}
-	}
-	if len(r.keys) > 0 {
-		return exclWants
-	}
-	return 0
+	return exclWants
 }
 
 // under makes the bytes of [lo, hi) those of a task under a holder.
@@ -74,21 +86,21 @@ func (r *record) under(lo, hi uintptr) {
 	}
 }
 
-// take adds x, a Commutative access of r's task, to what that takes, unless all its bytes are otherwise used or held.
-func (r *record) take(x Access) {
-	h := hold{key: x.ptr}
-	h.lo, h.hi = x.extent()
+// take adds the object at key, of which r's task uses [lo, hi), to what that takes, unless all these bytes are otherwise used or held, or a
+// task above has the object.
+func (r *record) take(key unsafe.Pointer, lo, hi uintptr, d *ranges) {
+	if slices.Contains(d.heldKeys, key) {
+		return
+	}
 	for i := range r.keys {
-		if k := &r.keys[i]; k.key == h.key {
-			if k.hi >= h.hi {
-				return
-			}
-			k.hi, k.left = h.hi, r.bytesHeld(k.lo, h.hi)
+		if k := &r.keys[i]; k.key == key {
+			k.lo, k.hi = min(k.lo, lo), max(k.hi, hi)
+			k.left = r.bytesHeld(k.lo, k.hi)
 			return
 		}
 	}
-	if h.left = r.bytesHeld(h.lo, h.hi); h.left > 0 {
-		r.keys = append(r.keys, h)
+	if n := r.bytesHeld(lo, hi); n > 0 {
+		r.keys = append(r.keys, hold{key, lo, hi, n})
 	}
 }
 
@@ -105,6 +117,7 @@ func (r *record) bytesHeld(lo, hi uintptr) (n uintptr) {
 //
 // +checklocks:r.mu
 func (r *record) drop(lo, hi uintptr, f *Flow) {
+	f.locks.dropBytes(lo, hi, r.owner)
 	for i := range r.keys {
 		k := &r.keys[i]
 		if a, b := max(lo, k.lo), min(hi, k.hi); a < b {

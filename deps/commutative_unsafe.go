@@ -18,18 +18,45 @@ const (
 // locks is the part of a Flow that deals with exclusion.
 type locks struct {
 	keys    []unsafe.Pointer // scratch of Acquire
+	freed   []*claim         // scratch of giveBack
+	free    []drop           // the same
 	dropped []drop           // holds that have ended in this call
 }
 
 // drop is a hold that has ended. It names no access, whose memory may serve another task before the
 // hold is given back.
 type drop struct {
-	key   unsafe.Pointer
-	owner *Node // only compared
+	key   unsafe.Pointer // nil: bytes
+	owner *Node          // only compared
+	extent
+}
+
+// home is the set of the shard that d is in.
+func (d drop) home() uint64 {
+	if d.key == nil {
+		return 1 << byteShard
+	}
+	return 1 << shardOf(d.key)
+}
+
+func (d drop) String() string {
+	if d.key == nil {
+		return fmt.Sprintf("memory from %#x to %#x", d.lo, d.hi)
+	}
+	return fmt.Sprintf("object %p", d.key)
+}
+
+// dropBytes is drop for the bytes of [lo, hi).
+func (l *locks) dropBytes(lo, hi uintptr, owner *Node) {
+	if k := len(l.dropped) - 1; k >= 0 && l.dropped[k].key == nil && l.dropped[k].owner == owner && l.dropped[k].hi == lo {
+		l.dropped[k].hi = hi
+		return
+	}
+	l.dropped = append(l.dropped, drop{owner: owner, extent: extent{lo, hi}})
 }
 
 func (l *locks) drop(key unsafe.Pointer, owner *Node) {
-	l.dropped = append(l.dropped, drop{key, owner})
+	l.dropped = append(l.dropped, drop{key: key, owner: owner})
 }
 
 // heldMode is the bit of Access.mode that Held sets.
@@ -122,39 +149,64 @@ func (n *Node) Acquire(f *Flow) bool {
 			l.keys = append(l.keys, a.ref())
 		}
 	}
+	var bytes []extent
 	if n.dom != nil && inRanges(n.dom) != nil {
-		for i := range inRanges(n.dom).own.keys {
-			l.keys = append(l.keys, inRanges(n.dom).own.keys[i].key)
+		own := &inRanges(n.dom).own
+		for i := range own.keys {
+			l.keys = append(l.keys, own.keys[i].key)
 		}
+		bytes = own.bytes
 	}
 	set := uint64(0)
 	for _, key := range l.keys {
 		set |= 1 << shardOf(key)
 	}
-	ok := exclusions.acquire(n, l.keys, set)
+	if len(bytes) > 0 {
+		set |= 1 << byteShard
+	}
+	ok := exclusions.acquire(n, l.keys, bytes, set)
 	clear(l.keys) // keeps nothing alive
 	l.keys = l.keys[:0]
 	return ok
 }
 
-// acquire is Acquire with the objects and their shards.
-func (e *exclusion) acquire(n *Node, keys []unsafe.Pointer, set uint64) bool {
+// acquire is Acquire with the objects, the bytes, and their shards.
+func (e *exclusion) acquire(n *Node, keys []unsafe.Pointer, bytes []extent, set uint64) bool {
 	e.lock(set)
 	defer e.unlock(set)
+	var refused *claim
 	for _, key := range keys {
-		if c := e.find(key); c != nil && (c.holder != nil || c.keptBefore(nil)) {
-			e.enqueue(n, keys, set, c)
-			return false // n is somebody else's as soon as the locks are free
+		if c := e.find(key); c != nil && c.refuses() {
+			refused = c
+			break
 		}
 	}
-	for _, key := range keys {
-		c := e.claim(key)
+	for _, x := range bytes {
+		e.cutOut(x)
+		if refused == nil {
+			refused = e.refusing(x)
+		}
+	}
+	if refused != nil {
+		e.enqueue(n, keys, bytes, set, refused)
+		return false // n is somebody else's as soon as the locks are free
+	}
+	take := func(c *claim) {
 		c.holder = n
 		c.last.pass()
+	}
+	for _, key := range keys {
+		take(e.claim(key))
+	}
+	for _, x := range bytes {
+		e.each(x, take)
 	}
 	n.rested = exclHolds
 	return true
 }
+
+// refuses reports whether somebody else has the object, or it is kept for a waiter.
+func (c *claim) refuses() bool { return c.holder != nil || c.keptBefore(nil) }
 
 // giveBack ends the holds that were dropped in this call, and lets those that can start do so.
 func (f *Flow) giveBack() {
@@ -167,28 +219,35 @@ func (e *exclusion) giveBack(f *Flow) {
 	list := f.locks.dropped
 	set := uint64(0)
 	for _, d := range list {
-		set |= 1 << shardOf(d.key)
+		set |= d.home()
 	}
 	e.lock(set)
-	k := 0
+	free, freed := f.locks.free[:0], f.locks.freed
 	for _, d := range list {
-		c := e.find(d.key)
-		if c == nil || c.holder != d.owner {
-			e.unlock(set)
-			panic(fmt.Sprintf("deps: object %p is given back by a node that does not hold it: it was started without Acquire", d.key))
+		freed = e.held(d, freed[:0])
+		for _, c := range freed {
+			if c == nil || c.holder != d.owner {
+				e.unlock(set)
+				panic(fmt.Sprintf("deps: %v is given back by a node that does not hold it: it was started without Acquire", d))
+			}
+			c.holder = nil
+			if c.first != nil {
+				free = append(free, drop{key: c.key, owner: d.owner, extent: extent{lo: c.at}})
+			} else if c.key != nil {
+				e.remove(c)
+			}
 		}
-		if c.holder = nil; c.first == nil {
-			e.remove(c)
-			continue
+		if d.key == nil {
+			e.forget(d.extent)
 		}
-		list[k] = d
-		k++
 	}
 	// All are free before the first is served, since who waits for one may wait for another too.
-	for _, d := range list[:k] {
-		set = e.serve(d.key, set, f)
+	for _, d := range free {
+		set = e.serve(d, set, f)
 	}
 	e.unlock(set)
 	clear(list)
-	f.locks.dropped = list[:0]
+	clear(free)
+	clear(freed)
+	f.locks.dropped, f.locks.free, f.locks.freed = list[:0], free[:0], freed[:0]
 }

@@ -18,8 +18,10 @@ import (
 // There is one for the process, since an object is an address of the process: tasks of different
 // domains, runs and runtimes exclude each other. README.md, "Exclusion", has the protocol.
 type exclusion struct {
-	shards [shardCount]claimShard
-	age    atomic.Uint64 // of the newest waiter
+	shards   [shardCount]claimShard
+	bytes    spans[*claim] // ranges (exclusion_range_unsafe.go); guarded by the lock of byteShard
+	age      atomic.Uint64 // of the newest waiter
+	reserves atomic.Uint64 // how many waiters have been passed so often that their objects are kept for them
 }
 
 var exclusions exclusion
@@ -32,6 +34,9 @@ const (
 	// objects are kept for it (guess: neighbours in a stencil become ready in order, and each would make
 	// the next one wait).
 	overtakeMax = 4
+
+	// byteShard is the shard of all ranges. No object is in it.
+	byteShard = shardCount - 1
 
 	shardMin  = 16   // chains of a shard's table (guess)
 	shardKept = 1024 // records, and chains, that an empty shard keeps (guess)
@@ -49,10 +54,16 @@ type claimShard struct {
 
 // claim is an object that a node holds or waits for. It is guarded by the lock of its shard.
 type claim struct {
-	key         unsafe.Pointer // keeps the object alive
+	key         unsafe.Pointer // keeps the object alive; nil for a piece of memory
+	at          uintptr        // where a piece begins; constant
 	next        *claim
 	holder      *Node // nil if it is only waited for
 	first, last *want // the nodes that wait for it, the oldest first
+	watchers    int   // how many of them watch it
+
+	// The waiters up to clean were not reserved when exclusion.reserves was epoch.
+	clean *want
+	epoch uint64
 }
 
 // waiter is a node that waits for its objects. It is in the queues of all of them. To change it, or take it out of the
@@ -62,8 +73,9 @@ type waiter struct {
 	age   uint64
 	set   uint64 // its shards
 	watch *claim // somebody else has it, or an older waiter's objects are kept for that
-	wants []want // one for each object
+	wants []want // one for each object, and for each piece of memory
 	few   [4]want
+	cuts  []*want // for pieces that others have been cut into since
 
 	// passed counts how often a younger node took an object of this one. It is changed
 	// with the lock of that object only.
@@ -80,7 +92,9 @@ type want struct {
 // hash spreads addresses: the shard is in the highest bits.
 func hash(key unsafe.Pointer) uint64 { return uint64(uintptr(key)) * 0x9E3779B97F4A7C15 }
 
-func shardOf(key unsafe.Pointer) uint64 { return hash(key) >> (64 - shardBits) }
+func shardOf(key unsafe.Pointer) uint64 {
+	return min(hash(key)>>(64-shardBits), byteShard-1)
+}
 
 // lock locks the shards of a set, in order.
 func (e *exclusion) lock(set uint64) {
@@ -169,10 +183,21 @@ func (s *claimShard) grow() {
 
 // keptBefore reports whether the object is kept for one of the waiters before x; nil: for any.
 func (c *claim) keptBefore(x *want) bool {
-	for y := c.first; y != x; y = y.next {
+	y := c.first
+	switch now := exclusions.reserves.Load(); {
+	case c.epoch != now:
+		c.epoch, c.clean = now, nil
+	case c.clean == nil:
+	case x != nil && x.w.age <= c.clean.w.age:
+		return false
+	default:
+		y = c.clean.next
+	}
+	for ; y != x; y = y.next {
 		if y.w.reserved() {
 			return true
 		}
+		c.clean = y
 	}
 	return false
 }
@@ -183,87 +208,138 @@ func (w *waiter) reserved() bool { return w.passed.Load() >= overtakeMax }
 // pass notes that a node takes the object before the waiters from w on towards the older ones.
 func (w *want) pass() {
 	for ; w != nil; w = w.prev {
-		w.w.passed.Add(1)
+		if w.w.passed.Add(1) == overtakeMax {
+			exclusions.reserves.Add(1)
+		}
 	}
 }
 
 var waiters = sync.Pool{New: func() any { return new(waiter) }}
 
-// enqueue makes n wait for its objects, because of watch. Precondition: the locks of set.
-func (e *exclusion) enqueue(n *Node, keys []unsafe.Pointer, set uint64, watch *claim) {
+// enqueue makes n wait for its objects and bytes, because of watch. Precondition: the locks of set.
+func (e *exclusion) enqueue(n *Node, keys []unsafe.Pointer, bytes []extent, set uint64, watch *claim) {
 	w := waiters.Get().(*waiter)
-	w.node, w.set, w.watch = n, set, watch
+	w.node, w.set = n, set
+	w.watches(watch)
 	w.age = e.age.Add(1) // under the locks: the queues are in the order of age
 	w.passed.Store(0)
-	if w.wants = w.few[:]; len(keys) > len(w.few) {
-		w.wants = make([]want, len(keys))
+	k := len(keys)
+	for _, x := range bytes {
+		e.each(x, func(*claim) { k++ })
 	}
-	w.wants = w.wants[:len(keys)]
+	if w.wants = w.few[:]; k > len(w.few) {
+		w.wants = make([]want, k)
+	}
+	w.wants = w.wants[:k]
 	for i, key := range keys {
-		c := e.claim(key)
-		x := &w.wants[i]
-		*x = want{w: w, on: c, prev: c.last}
-		if c.last == nil {
-			c.first = x
-		} else {
-			c.last.next = x
+		w.wants[i].join(w, e.claim(key))
+	}
+	k = len(keys)
+	for _, x := range bytes {
+		e.each(x, func(c *claim) {
+			w.wants[k].join(w, c)
+			k++
+		})
+	}
+}
+
+// join makes x the place of w at the end of c's queue.
+func (x *want) join(w *waiter, c *claim) {
+	*x = want{w: w, on: c, prev: c.last}
+	if c.last == nil {
+		c.first = x
+	} else {
+		c.last.next = x
+	}
+	c.last = x
+}
+
+// leave takes x out of its queue.
+func (x *want) leave() {
+	c := x.on
+	if c.clean == x {
+		c.clean = x.prev
+	}
+	if x.prev == nil {
+		c.first = x.next
+	} else {
+		x.prev.next = x.next
+	}
+	if x.next == nil {
+		c.last = x.prev
+	} else {
+		x.next.prev = x.prev
+	}
+}
+
+// watches makes w watch c, nil for nothing, instead of what it has watched. Precondition: the locks of its shards.
+func (w *waiter) watches(c *claim) {
+	if w.watch != nil {
+		w.watch.watchers--
+	}
+	if w.watch = c; c != nil {
+		c.watchers++
+	}
+}
+
+// all calls f for all places of w until that returns false.
+func (w *waiter) all(f func(x *want) bool) {
+	for i := range w.wants {
+		if !f(&w.wants[i]) {
+			return
 		}
-		c.last = x
+	}
+	for _, x := range w.cuts {
+		if !f(x) {
+			return
+		}
 	}
 }
 
 // refused returns the object because of which w cannot have its objects; nil if it can. Precondition, also of
 // take: the locks of its shards.
-func (w *waiter) refused() *claim {
-	for i := range w.wants {
-		if x := &w.wants[i]; x.on.holder != nil || x.on.keptBefore(x) {
-			return x.on
+func (w *waiter) refused() (on *claim) {
+	w.all(func(x *want) bool {
+		if x.on.holder != nil || x.on.keptBefore(x) {
+			on = x.on
 		}
-	}
-	return nil
+		return on == nil
+	})
+	return on
 }
 
 // take gives w its objects and returns its node. w is over.
 func (w *waiter) take() *Node {
 	n := w.node
-	for i := range w.wants {
-		x := &w.wants[i]
-		c := x.on
-		c.holder = n
+	w.all(func(x *want) bool {
+		x.on.holder = n
 		x.prev.pass()
-		if x.prev == nil {
-			c.first = x.next
-		} else {
-			x.prev.next = x.next
-		}
-		if x.next == nil {
-			c.last = x.prev
-		} else {
-			x.next.prev = x.prev
-		}
-	}
+		x.leave()
+		return true
+	})
 	clear(w.wants)
-	w.node, w.watch, w.wants = nil, nil, nil
+	w.watches(nil)
+	w.node, w.wants, w.cuts = nil, nil, nil
 	waiters.Put(w)
 	return n
 }
 
-// serve gives the object key, which has been set free, to the oldest of its waiters that can have all its
+// serve gives the object of d, or the piece of memory at its beginning, which has been set free, to the oldest of its waiters that can have all its
 // objects, and puts that node on f's list. locked is the set of locks that the caller has; serve may lock others
-// instead, among them that of key, and returns the set.
-func (e *exclusion) serve(key unsafe.Pointer, locked uint64, f *Flow) uint64 {
-	if home := uint64(1) << shardOf(key); locked&home == 0 {
+// instead, among them that of d, and returns the set.
+func (e *exclusion) serve(d drop, locked uint64, f *Flow) uint64 {
+	if home := d.home(); locked&home == 0 {
 		e.unlock(locked)
 		locked = home
 		e.lock(locked)
 	}
 	tried := uint64(0) // waiters up to this age have been tried
 again:
-	c := e.find(key)
+	c := e.of(d)
 	if c == nil || c.holder != nil {
 		return locked // somebody was quicker: it serves the next one
 	}
-	for x := c.first; x != nil; x = x.next {
+	for x := c.first; x != nil && c.watchers > 0; x = x.next {
 		w := x.w
 		if w.watch == c && w.age > tried {
 			if need := w.set; need&^locked != 0 {
@@ -279,7 +355,8 @@ again:
 				f.ready.push(n)
 				return locked
 			}
-			w.watch, tried = on, w.age
+			w.watches(on)
+			tried = w.age
 		}
 		if w.reserved() {
 			return locked // kept for w

@@ -40,9 +40,27 @@ func Claims() (n int) {
 		s := &exclusions.shards[i]
 		s.mu.Lock()
 		n += s.n
+		if i == byteShard {
+			n += exclusions.bytes.n
+		}
 		s.mu.Unlock()
 	}
 	return n
+}
+
+// Reserved reports whether n waits for pieces of memory that are kept for it.
+func Reserved(n *Node) (yes bool) {
+	s := &exclusions.shards[byteShard]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	exclusions.bytes.walk(0, ^uintptr(0), func(_, _ uintptr, v **claim) {
+		if v != nil {
+			for x := (*v).first; x != nil; x = x.next {
+				yes = yes || x.w.node == n && x.w.reserved()
+			}
+		}
+	})
+	return yes
 }
 
 // TableSize returns the number of entries of the table of n's children's objects.

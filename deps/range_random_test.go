@@ -30,10 +30,13 @@ type rprofile struct {
 	release float64
 	illegal float64
 	eager   float64
+	covered bool // all domains are of ranges, and who is under a task that takes something keeps to what that declares
 }
 
-// rangeModes are the modes that Slice has.
+// rangeModes are the modes that Slice has but for Commutative, which has profiles of its own: nobody ends such a task before others.
 var rangeModes = allModes[:4]
+
+var commutativeModes = []deps.Mode{deps.ModeCommutative, deps.ModeCommutative, deps.ModeCommutative, deps.ModeInOut, deps.ModeIn}
 
 var rprofiles = []rprofile{
 	{name: "flat", modes: allModes[:3], cells: 12, tasks: 20, depth: 1, list: 2, eager: .5},
@@ -44,6 +47,10 @@ var rprofiles = []rprofile{
 	{name: "nested", modes: rangeModes, cells: 12, tasks: 25, depth: 4, list: 2, objects: .2, weak: .6, release: .1, eager: .35},
 	{name: "deep", modes: rangeModes, cells: 7, tasks: 30, depth: 8, list: 1, objects: .3, weak: .8, release: .1, eager: .25},
 	{name: "inner", modes: rangeModes, cells: 12, tasks: 25, depth: 4, list: 2, objects: .8, late: 12, weak: .6, release: .15, eager: .3},
+	{name: "commutative", modes: commutativeModes[:1], cells: 12, tasks: 30, depth: 1, list: 3, release: .15, eager: .4, objects: .2, commut: 1, covered: true},
+	{name: "commutativesmall", modes: commutativeModes, cells: 3, tasks: 30, depth: 1, list: 2, release: .15, eager: .4, covered: true},
+	{name: "commutativenest", modes: commutativeModes, cells: 12, tasks: 30, depth: 4, list: 3, weak: .4, release: .15, eager: .35, objects: .2, commut: .7, covered: true},
+	{name: "commutativemixed", modes: append(rangeModes[:4:4], commutativeModes...), cells: 7, tasks: 30, depth: 3, list: 3, weak: .4, release: .15, eager: .4, objects: .3, commut: .5, covered: true},
 	{name: "wild", modes: rangeModes, cells: 12, tasks: 30, depth: 5, list: 4, objects: .4, late: 2, weak: .4, release: .25, illegal: .15, eager: .35},
 }
 
@@ -79,8 +86,13 @@ func (p *rprofile) within(t *mtask, d rdecl, r *rand.Rand) (rdecl, bool) {
 			d.mode = u.mode
 		}
 	}
+	strict := p.covered && t.strict()
 	for _, b := range d.bytes() {
-		if u := t.find(b.obj); u != nil && u.given && r.Float64() >= p.illegal {
+		u := t.find(b.obj)
+		if u != nil && u.given && r.Float64() >= p.illegal {
+			return d, false
+		}
+		if strict && (u == nil || !covers(u.decl, d.mode)) {
 			return d, false
 		}
 	}
@@ -91,7 +103,7 @@ func (p *rprofile) within(t *mtask, d rdecl, r *rand.Rand) (rdecl, bool) {
 func (p *rprofile) toRelease(t *rtask, r *rand.Rand) (rdecl, bool) {
 	us := slices.Clone(t.m.uses)
 	u := us[r.IntN(len(us))]
-	d := rdecl{lo: u.obj, hi: u.obj + 1, mode: u.mode, weak: u.weak}
+	d := rdecl{lo: u.obj, hi: u.obj + 1, mode: u.mode, weak: u.said}
 	if !t.ranged {
 		for _, v := range rvars {
 			if v.lo <= u.obj && u.obj < v.hi {
@@ -133,7 +145,7 @@ func randomRanges(p *rprofile, seed uint64) ([]raction, error) {
 				continue
 			}
 			a.kind, a.list = actRelease, []rdecl{d}
-		case t != w.root && (depth[t] >= p.depth || r.Float64() < p.eager):
+		case t != w.root && (depth[t] >= p.depth || r.Float64() < p.eager || p.covered && !t.ranged):
 			a.kind = actEnd
 		default:
 			a.kind, a.id = actSpawn, id
@@ -141,6 +153,9 @@ func randomRanges(p *rprofile, seed uint64) ([]raction, error) {
 				if d, ok := p.within(t.m, p.access(r, id), r); ok {
 					a.list = append(a.list, d)
 				}
+			}
+			if p.covered && id == 0 {
+				a.list = append(a.list, rdecl{lo: 0, hi: 1})
 			}
 			id++
 		}

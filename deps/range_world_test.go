@@ -61,6 +61,10 @@ func rangeTo[T any](s []T, d rdecl) deps.Access {
 	switch {
 	case !d.object:
 		r := deps.Slice(s[d.lo:d.hi])
+		if d.mode == deps.ModeCommutative {
+			a = r.Commutative()
+			break
+		}
 		a = [...]func() deps.Access{r.In, r.Out, r.InOut, r.Concurrent}[d.mode]()
 	case d.hi-d.lo == 1:
 		a = objectTo(&s[d.lo], d.mode)
@@ -102,19 +106,23 @@ type rworld struct {
 	of      map[*deps.Node]*rtask
 	pool    []*deps.Node
 	started []*rtask
+	queues  int // waits for exclusion so far
 	err     error
 }
 
 type rtask struct {
-	name   string
-	id     int
-	parent *rtask
-	m      *mtask
-	node   *deps.Node
-	state  taskState
-	kids   int
-	ranged bool // the task's accesses are in a domain of ranges
-	spread bool // the children's are
+	name     string
+	id       int
+	parent   *rtask
+	m        *mtask
+	node     *deps.Node
+	state    taskState
+	kids     int
+	ranged   bool    // the task's accesses are in a domain of ranges
+	spread   bool    // the children's are
+	queued   int     // number of the node's wait for exclusion; 0: none
+	reserved bool    // what it waits for is kept for it
+	named    []rdecl // variables that it has named Commutative
 }
 
 func newRWorld() *rworld {
@@ -143,6 +151,9 @@ func (w *rworld) spawn(p *rtask, name string, list []rdecl) (t *rtask, refused a
 	illegal := false
 	var accs []deps.Access
 	for _, d := range list {
+		if d.object && d.mode == deps.ModeCommutative {
+			t.named = append(t.named, d)
+		}
 		accs = append(accs, rangeTo(w.buf, d))
 		for _, b := range d.bytes() {
 			if u := p.m.find(b.obj); u != nil && u.given {
@@ -154,6 +165,7 @@ func (w *rworld) spawn(p *rtask, name string, list []rdecl) (t *rtask, refused a
 		}
 	}
 	w.started = w.started[:0]
+	w.reserve()
 	var ready bool
 	func() {
 		defer func() { refused = recover() }()
@@ -181,7 +193,7 @@ func (w *rworld) spawn(p *rtask, name string, list []rdecl) (t *rtask, refused a
 	p.kids++
 	w.tasks = append(w.tasks, t)
 	if ready {
-		w.start(t)
+		w.admit(t)
 	}
 	w.collect()
 	w.check()
@@ -206,7 +218,7 @@ func (t *rtask) legalRelease(d rdecl) bool {
 	}
 	for _, b := range d.bytes() {
 		u := t.m.find(b.obj)
-		if u == nil || order(u.mode) != order(d.mode) || u.weak != d.weak || u.given {
+		if u == nil || order(u.mode) != order(d.mode) || u.said != d.weak || u.given {
 			return false
 		}
 	}
@@ -215,6 +227,7 @@ func (t *rtask) legalRelease(d rdecl) bool {
 
 func (w *rworld) release(t *rtask, d rdecl) error {
 	w.started = w.started[:0]
+	w.reserve()
 	err := t.node.Release(rangeTo(w.buf, d), &w.flow)
 	legal := t.legalRelease(d)
 	if (err == nil) != legal {
@@ -232,6 +245,7 @@ func (w *rworld) release(t *rtask, d rdecl) error {
 
 func (w *rworld) end(t *rtask) {
 	w.started = w.started[:0]
+	w.reserve()
 	t.state = ended
 	t.m.end()
 	t.node.Finish(&w.flow)
@@ -257,7 +271,7 @@ func (w *rworld) collect() {
 			w.fail("a task became ready that is not waiting")
 			return
 		}
-		w.start(t)
+		w.admit(t)
 	}
 	for n := w.flow.NextFree(); n != nil; n = w.flow.NextFree() {
 		if n == w.root.node {
@@ -277,6 +291,7 @@ func (w *rworld) collect() {
 }
 
 func (w *rworld) start(t *rtask) {
+	w.checkExclusion(t)
 	t.state = running
 	w.started = append(w.started, t)
 }
@@ -286,7 +301,7 @@ func (w *rworld) check() {
 		return
 	}
 	for _, t := range w.tasks {
-		if may := t.m.mayStart(); t.state == waiting && may {
+		if may := t.m.mayStart(); t.state == waiting && may && !w.excluded(t) {
 			w.fail("task %s waits, but nothing requires it", t.name)
 		} else if t.state == running && !may {
 			w.fail("task %s has started too early", t.name)
@@ -396,6 +411,9 @@ func rshrink(prog []raction) []raction {
 	for again := true; again; {
 		again = false
 		for i := 0; i < len(prog); i++ {
+			if i == 0 && !slices.ContainsFunc(prog[i].list, func(d rdecl) bool { return d.object }) {
+				continue // it makes the domain one of ranges
+			}
 			if try := slices.Delete(slices.Clone(prog), i, i+1); fails(try) {
 				prog, again = try, true
 				i--

@@ -33,9 +33,19 @@ type ranges struct {
 	held  *spans[none] // bytes that the parent, or a task above it, holds; nil if none
 
 	heldKeys []unsafe.Pointer // the objects of these; constant once the parent's body runs, and before the first range
+
+	// shared are the objects that tasks above have declared weak Commutative in a domain of objects: their cousins there take the object, so whoever
+	// takes a part of it here takes the object too. Constant as heldKeys.
+	shared []sharedObject
 }
 
 type extent struct{ lo, hi uintptr }
+
+// sharedObject is an object with the bytes that it covers.
+type sharedObject struct {
+	key unsafe.Pointer
+	extent
+}
 
 type none struct{}
 
@@ -65,12 +75,13 @@ func (p *Node) registerRanges(n *Node, list []Access, f *Flow) bool {
 	}
 	rec := &own.own
 	if modes&isCommut != 0 || r.held != nil {
-		n.rested = rec.commute(list, r.held, r.heldKeys)
+		n.rested = rec.commute(list, r)
 		own.heldKeys = r.heldKeys[:len(r.heldKeys):len(r.heldKeys)]
 		for i := range rec.keys {
 			own.heldKeys = append(own.heldKeys, rec.keys[i].key)
 		}
 	}
+	own.shared = r.shared
 	if rec.frags.n == 0 {
 		return true
 	}
@@ -222,6 +233,8 @@ func (p *Node) makeRanges(d *domain, f *Flow) {
 			if s := up.state.Load(); s&isHeld != 0 || isHolder(s) {
 				r.holdBytes(lo, hi)
 				r.heldKeys = append(r.heldKeys, d.ups[i].obj)
+			} else if s&isCommut != 0 {
+				r.shared = append(r.shared, sharedObject{d.ups[i].obj, extent{lo, hi}})
 			}
 		}
 		switch s := e.last.state.Load(); {
@@ -279,7 +292,7 @@ func (n *Node) closeRanges(d *domain, f *Flow) {
 	}
 	f.drain()
 	// A table that still has the record keeps nothing else.
-	r.tops, r.cover, r.last, r.given, r.held, r.heldKeys = nil, nil, nil, nil, nil, nil
+	r.tops, r.cover, r.last, r.given, r.held, r.heldKeys, r.shared = nil, nil, nil, nil, nil, nil, nil
 }
 
 // giveUp joins the ports of own, or links it behind the children's records, in [lo, hi).

@@ -16,8 +16,9 @@ type record struct {
 
 	// Guarded by mu once the record is published.
 	frags spans[frag]
-	wait  uintptr // strong bytes that may not start yet, plus one while the task is being registered
-	keys  []hold  // objects that the task holds while it runs (commutative_range_unsafe.go)
+	wait  uintptr  // strong bytes that may not start yet, plus one while the task is being registered
+	keys  []hold   // objects that the task holds while it runs, besides bytes (commutative_range_unsafe.go)
+	bytes []extent // that it holds; constant, and while it runs also those of frags
 
 	owner *Node // constant; nil if it is no task's; not used once the task is retired
 	sink  *sink // constant; not nil for the record of a sink
@@ -178,7 +179,7 @@ func (r *record) follow(lo, hi uintptr, next *record, as uint32, f *Flow) {
 		switch {
 		case as == nextUp:
 			s.v.state |= nextUp
-		case groupOfBytes(old, as):
+		case sameGroup(old, as):
 			s.v.state |= nextGroup
 		}
 		r.carry(s, effects(s.v.state)&^effects(old), f)
@@ -187,14 +188,14 @@ func (r *record) follow(lo, hi uintptr, next *record, as uint32, f *Flow) {
 }
 
 // adopt makes child the first child of r in [lo, hi), where no child has named the bytes before. as is the
-// state of its access. Bytes that have the write token are not linked.
+// state of its access. Bytes that have the write token, or that r's task holds, are not linked: the child waits for nothing before them.
 func (r *record) adopt(lo, hi uintptr, child *record, as uint32, f *Flow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := &r.frags
 	for p := m.seek(lo); m.has(p) && m.at(p).lo < hi; p = m.next(p) {
 		s := m.at(p)
-		if s.v.state&hasW != 0 {
+		if s.v.state&hasW != 0 || isHolder(s.v.state) {
 			emit(f, child, max(s.lo, lo), min(s.hi, hi), hasW)
 			continue
 		}
@@ -203,7 +204,7 @@ func (r *record) adopt(lo, hi uintptr, child *record, as uint32, f *Flow) {
 		old := s.v.state
 		s.v.child = child
 		s.v.state |= hasChild
-		if groupOfBytes(old, as) {
+		if sameGroup(old, as) {
 			s.v.state |= childGrp
 		}
 		r.carry(s, effects(s.v.state)&^effects(old), f)

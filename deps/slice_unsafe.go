@@ -51,6 +51,11 @@ func (r Range) InOut() Access { return r.access(ModeInOut) }
 // mode, as [Concurrent] does for an object.
 func (r Range) Concurrent() Access { return r.access(ModeConcurrent) }
 
+// Commutative declares that the task reads and writes the range in any order with the neighbours of the same
+// mode, as [Commutative] does for an object. Two tasks exclude each other if their ranges overlap, by however few bytes; others
+// run together. A task takes all its ranges and objects in one step.
+func (r Range) Commutative() Access { return r.access(ModeCommutative) }
+
 // isSlice is the bit of Access.sizeHi that tells a range from an object. Sizes have less than 47 bits.
 const isSlice = 1 << 15
 

@@ -92,27 +92,21 @@ var growths = []struct {
 	{"Commutative range", Config{Window: -1}, func(t *Task, n int) error {
 		x := make([]int, 4)
 		for i := range n {
-			t.Spawn(nothing, deps.Slice(x[i%2:i%2+3]).InOut())
+			t.Spawn(nothing, deps.Slice(x[i%2:i%2+3]).Commutative())
 		}
 		return t.Wait()
 	}},
 	{"Commutative behind a holder", Config{Window: -1}, func(t *Task, n int) error {
 		var x int
-		var done func()
-		started := make(chan bool)
-		t.Spawn(func(t *Task) error {
-			close(started)
-			return t.Await(func(f func()) { done = f })
-		}, deps.Commutative(&x))
-		t.Blocking(func() { <-started })
-		for range n {
-			t.Spawn(nothing, deps.Commutative(&x))
-		}
-		for done == nil {
-			t.Sleep(time.Millisecond)
-		}
-		done()
-		return t.Wait()
+		return behindHolder(t, n, deps.Commutative(&x), func(int) deps.Access { return deps.Commutative(&x) })
+	}},
+	{"Commutative ranges behind a holder", Config{Window: -1}, func(t *Task, n int) error {
+		x := make([]int, 8)
+		return behindHolder(t, n, deps.Slice(x).Commutative(), func(i int) deps.Access { return deps.Slice(x[i%4 : i%4+3]).Commutative() })
+	}},
+	{"many Commutative ranges behind a holder", Config{Window: -1}, func(t *Task, n int) error {
+		x := make([]int, n+2)
+		return behindHolder(t, n, deps.Slice(x).Commutative(), func(i int) deps.Access { return deps.Slice(x[i : i+2]).Commutative() })
 	}},
 	{"objects", Config{}, func(t *Task, n int) error {
 		x := make([]int, n)
@@ -375,6 +369,19 @@ func releaseEach(t *Task, list []deps.Access) error {
 
 func (t *Task) iterateTwice(record func(*Iteration)) error {
 	t.Iterate(2, func(it *Iteration) error { record(it); return nil })
+	return t.Wait()
+}
+
+// behindHolder spawns a task with an access that it keeps until n others have been spawned.
+func behindHolder(t *Task, n int, holds deps.Access, access func(i int) deps.Access) error {
+	dones := make(chan func(), 1)
+	t.Spawn(func(t *Task) error { return t.Await(func(done func()) { dones <- done }) }, holds)
+	var done func()
+	t.Blocking(func() { done = <-dones })
+	for i := range n {
+		t.Spawn(nothing, access(i))
+	}
+	done()
 	return t.Wait()
 }
 

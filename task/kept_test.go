@@ -169,6 +169,16 @@ var keepers = []keeper{
 		t.Spawn(func(*Task) error { p[0]++; return nil }, deps.Commutative(p), deps.Slice(q[:8]).InOut())
 		t.Spawn(func(*Task) error { p[40]++; return nil }, deps.Commutative(p), deps.Slice(q[4:12]).In())
 	}},
+	{"Commutative ranges", func(t *Task, x *things) {
+		p, q := x.new(), x.new()
+		for i := range 4 {
+			t.Spawn(func(*Task) error { p[i]++; return nil }, deps.Slice(p[i:i+8]).Commutative(), deps.Slice(q[4*i:12+i]).Commutative())
+		}
+		t.Spawn(func(t *Task) error {
+			t.Spawn(func(*Task) error { p[0]++; return nil }, deps.Slice(p[:8]).Commutative())
+			return nil
+		}, deps.Slice(p[:16]).Commutative().Weak())
+	}},
 	{"Hold", func(t *Task, x *things) {
 		p := x.new()
 		t.Spawn(func(t *Task) error {

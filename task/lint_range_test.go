@@ -36,7 +36,7 @@ func randomLintProgram(r *rand.Rand, mem *[lintBytes]byte, groups bool) lintProg
 			lo := r.IntN(lintBytes - 4)
 			if r.IntN(3) > 0 {
 				x := deps.Slice(mem[lo : lo+r.IntN(lintBytes-lo+1)])
-				p[i] = append(p[i], []func() deps.Access{x.In, x.InOut, x.Out, x.Concurrent, x.Concurrent}[k]())
+				p[i] = append(p[i], []func() deps.Access{x.In, x.InOut, x.Out, x.Concurrent, x.Commutative}[k]())
 				continue
 			}
 			x := (*[4]byte)(mem[lo&^1:]) // objects overlap, but have one size

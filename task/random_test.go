@@ -50,6 +50,8 @@ type rworld struct {
 	obj  []int64
 	seen []int64                  // by task: what it read
 	sums []*deps.Reduction[int64] // of the objects
+
+	ranges bool // objects are named as ranges
 }
 
 func newRworld(objects, tasks int) *rworld {
@@ -62,6 +64,9 @@ func newRworld(objects, tasks int) *rworld {
 
 func (u ruse) access(w *rworld) deps.Access {
 	p := &w.obj[u.obj]
+	if w.ranges && u.mode != deps.ModeReduce {
+		return u.rangeOf(deps.Slice(w.obj[u.obj : u.obj+1]))
+	}
 	var a deps.Access
 	switch u.mode {
 	case deps.ModeIn:
@@ -77,6 +82,15 @@ func (u ruse) access(w *rworld) deps.Access {
 	default:
 		a = deps.Concurrent(p)
 	}
+	if u.weak {
+		a = a.Weak()
+	}
+	return a
+}
+
+func (u ruse) rangeOf(r deps.Range) deps.Access {
+	a := map[deps.Mode]func() deps.Access{deps.ModeIn: r.In, deps.ModeOut: r.Out, deps.ModeInOut: r.InOut,
+		deps.ModeConcurrent: r.Concurrent, deps.ModeCommutative: r.Commutative}[u.mode]()
 	if u.weak {
 		a = a.Weak()
 	}
@@ -338,6 +352,7 @@ func TestRandomPrograms(t *testing.T) {
 						want := newRworld(objects, tasks)
 						main.sequential(want)
 						got := newRworld(objects, tasks)
+						got.ranges = k%3 == 0
 						what := fmt.Sprintf("-task.seed %d: procs %d, workers %d, window %d, steal seed %d, instruments %s", seed, procs, workers, window, tune.stealSeed, ins.name)
 						var m Mutex
 						require.NoError(t, rt.Run(bg, func(t *Task) error { return main.body(t, got, &m) }), what)

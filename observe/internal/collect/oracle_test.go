@@ -72,8 +72,10 @@ func (u ouse) access(mem []int64) deps.Access {
 			a = r.Out()
 		case deps.ModeInOut:
 			a = r.InOut()
-		default:
+		case deps.ModeConcurrent:
 			a = r.Concurrent()
+		default:
+			a = r.Commutative()
 		}
 	}
 	if u.weak {
@@ -178,7 +180,7 @@ func (g *ogen) task(parent *onode, depth int, inLoop bool) *onode {
 func oprogram(seed uint64) *onode {
 	r := rand.New(rand.NewPCG(seed, 3))
 	g := &ogen{r: r, next: 1, ranges: r.IntN(3) == 0, modes: []deps.Mode{deps.ModeIn, deps.ModeOut, deps.ModeInOut, deps.ModeConcurrent}, bare: r.IntN(3) == 0}
-	if !g.ranges && !g.bare {
+	if !g.bare {
 		g.modes = append(g.modes, deps.ModeCommutative)
 	}
 	main := &onode{}
