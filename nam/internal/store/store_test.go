@@ -393,7 +393,7 @@ func TestDamage(t *testing.T) {
 // A byte of a record that changes on the disk is found, whichever it is, and the record is taken from the file, which is
 // told. If the file's header is damaged as well, the store is ErrCorrupt, and its memory is left alone.
 func TestDamagedRecordIsMended(t *testing.T) {
-	dir := t.TempDir()
+	dir := memDir(t)
 	s, err := Open(dir, Config{})
 	require.NoError(t, err)
 	h, err := makeWindow(s, oneRegion("w", 100))
