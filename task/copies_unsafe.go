@@ -23,7 +23,8 @@ import (
 //
 // So the books remember for each object that a run has named how many tasks did, and its bytes when it was
 // named first and when its writers were over. They keep the object, too: its address means it until
-// the run is over. Copies of what has no references are found by weft vet only.
+// the run is over. Once the main task has waited for all, only those are kept that may be a copy
+// (settle). Copies of what has no references are found by weft vet only.
 
 const (
 	maxCopies    = 4096 // objects that a run remembers; more are not looked at
@@ -55,7 +56,7 @@ type named struct {
 func (c *copies) name(u *use) {
 	x, _ := c.objects.get(u.lo).(*named)
 	if x == nil || x.slice != u.slice {
-		if len(c.list) == maxCopies {
+		if c.objects.n >= maxCopies {
 			return
 		}
 		x = &named{lo: u.lo, hi: u.hi, slice: u.slice, access: u.access, first: u.rec}
@@ -68,6 +69,28 @@ func (c *copies) name(u *use) {
 	}
 	x.tasks++
 	x.writes = x.writes || u.mode != deps.ModeIn && !u.weak
+}
+
+// settle gives up the objects that cannot be copies, or slices beside their elements. All tasks but the main one are over,
+// so what comes is ordered behind them. How many tasks have named an address stays known: it
+// makes no copy of what is named again. +checklocks:books.mu
+func (c *copies) settle() {
+	c.list = slices.DeleteFunc(c.list, func(x *named) bool {
+		mayBe := x.tasks == 1 && x.refers() || len(x.words) == sliceWords
+		if !mayBe {
+			*x = named{lo: x.lo, hi: x.hi, slice: x.slice, tasks: x.tasks}
+		}
+		return !mayBe
+	})
+}
+
+// settleCopies is settle for the main task of r, which has waited.
+func (r *run) settleCopies() {
+	if r.rt.cfg.Debug {
+		r.books.mu.Lock()
+		defer r.books.mu.Unlock()
+		r.books.copies.settle()
+	}
 }
 
 // over notes that u's task, which has used its object, is over. +checklocks:books.mu
@@ -153,11 +176,16 @@ func (x *named) unwritten() bool { return x.writes && !x.changed }
 
 // warnCopies warns, once for each line that spawns, of the copies that r's tasks have named. The run is over.
 func (r *run) warnCopies() {
-	if !r.rt.cfg.Debug || r.first.Load() != nil {
+	if !r.rt.cfg.Debug {
 		return
 	}
 	b := &r.books
 	b.mu.Lock()
+	if r.first.Load() != nil {
+		b.copies = copies{}
+		b.mu.Unlock()
+		return
+	}
 	list := b.copies.find()
 	b.copies = copies{}
 	list = slices.DeleteFunc(list, func(f finding) bool {

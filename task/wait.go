@@ -117,6 +117,9 @@ func (t *Task) Wait() error {
 		t.slot.recycle()
 	}
 	t.lintWaited()
+	if t.parent == nil && t.flags&flagLongSpawn != 0 {
+		t.run.settleCopies()
+	}
 	return t.run.cause()
 }
 
