@@ -55,7 +55,7 @@ func bystander(names []string) string {
 		return ""
 	case strings.HasPrefix(names[k], "testing."):
 		return "waits for tests"
-	case strings.HasPrefix(names[k], ants):
+	case strings.HasPrefix(names[k], ants) && strings.HasPrefix(names[n-1], ants): // not who waits for a pool's end
 		return "waits for work for a pool"
 	}
 	return ""

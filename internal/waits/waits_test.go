@@ -130,6 +130,11 @@ func TestBystanders(t *testing.T) {
 		}
 		t.Fatalf("not known: %v", want)
 	})
+	const park, work = "runtime.gopark", "github.com/panjf2000/ants/v2.(*goWorker).run.func1"
+	require.NotEmpty(t, bystander([]string{park, "runtime.chanrecv", work}))
+	require.Empty(t, bystander([]string{work}), "it runs")
+	require.Empty(t, bystander([]string{park, "runtime.selectgo", "github.com/panjf2000/ants/v2.(*poolCommon).ReleaseTimeout", "main.main"}), "a time ends it")
+	require.Empty(t, bystander([]string{park, "runtime.chanrecv", "main.task", work}), "it runs a function of the program")
 	require.False(t, ours("weft/examples/heat.main"))
 	require.True(t, ours("weft/internal/waits.Take"))
 }
