@@ -191,18 +191,20 @@ func (e *exclusion) acquire(n *Node, keys []unsafe.Pointer, bytes []extent, set 
 		e.enqueue(n, keys, bytes, set, refused)
 		return false // n is somebody else's as soon as the locks are free
 	}
-	take := func(c *claim) {
-		c.holder = n
-		c.last.pass()
-	}
 	for _, key := range keys {
-		take(e.claim(key))
+		e.claim(key).take(n)
 	}
 	for _, x := range bytes {
-		e.each(x, take)
+		e.each(x, func(c *claim) { c.take(n) })
 	}
 	n.rested = exclHolds
 	return true
+}
+
+// take makes n the holder.
+func (c *claim) take(n *Node) {
+	c.holder = n
+	c.last.pass()
 }
 
 // refuses reports whether somebody else has the object, or it is kept for a waiter.
@@ -224,22 +226,23 @@ func (e *exclusion) giveBack(f *Flow) {
 	e.lock(set)
 	free, freed := f.locks.free[:0], f.locks.freed
 	for _, d := range list {
-		freed = e.held(d, freed[:0])
-		for _, c := range freed {
-			if c == nil || c.holder != d.owner {
-				e.unlock(set)
-				panic(fmt.Sprintf("deps: %v is given back by a node that does not hold it: it was started without Acquire", d))
-			}
-			c.holder = nil
+		if d.key != nil {
+			c := e.find(d.key)
+			e.end(c, d, set)
 			if c.first != nil {
-				free = append(free, drop{key: c.key, owner: d.owner, extent: extent{lo: c.at}})
-			} else if c.key != nil {
+				free = append(free, d)
+			} else {
 				e.remove(c)
 			}
+			continue
 		}
-		if d.key == nil {
-			e.forget(d.extent)
+		freed = e.held(d.extent, freed[:0])
+		for _, c := range freed {
+			if e.end(c, d, set); c.first != nil {
+				free = append(free, drop{extent: extent{lo: c.at}})
+			}
 		}
+		e.forget(d.extent)
 	}
 	// All are free before the first is served, since who waits for one may wait for another too.
 	for _, d := range free {
@@ -250,4 +253,13 @@ func (e *exclusion) giveBack(f *Flow) {
 	clear(free)
 	clear(freed)
 	f.locks.dropped, f.locks.free, f.locks.freed = list[:0], free[:0], freed[:0]
+}
+
+// end ends the hold of d's owner on c, with the locks of set.
+func (e *exclusion) end(c *claim, d drop, set uint64) {
+	if c == nil || c.holder != d.owner {
+		e.unlock(set)
+		panic(fmt.Sprintf("deps: %v is given back by a node that does not hold it: it was started without Acquire", d))
+	}
+	c.holder = nil
 }

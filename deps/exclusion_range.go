@@ -61,13 +61,10 @@ func (e *exclusion) of(d drop) *claim {
 	return nil
 }
 
-// held appends what d is about to list: nil for what nobody has.
-func (e *exclusion) held(d drop, list []*claim) []*claim {
-	if d.key != nil {
-		return append(list, e.find(d.key))
-	}
-	e.cutOut(d.extent)
-	e.bytes.walk(d.lo, d.hi, func(_, _ uintptr, v **claim) {
+// held appends the pieces of x to list: nil for what nobody has or waits for.
+func (e *exclusion) held(x extent, list []*claim) []*claim {
+	e.cutOut(x)
+	e.bytes.walk(x.lo, x.hi, func(_, _ uintptr, v **claim) {
 		if v == nil {
 			list = append(list, nil)
 			return
