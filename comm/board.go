@@ -128,32 +128,40 @@ func (d *collCall) onBoard(c *Comm) bool {
 }
 
 // number numbers a collective, and tells the other ranks that this one makes it of messages.
-func (c *Comm) number() uint64 {
+func (c *Comm) number(d *collCall) uint64 {
 	if b := c.board; b != nil {
-		seq, _ := b.begin(nil)
+		seq, _ := b.begin(d, false)
 		return seq
 	}
-	return c.collSeq.Add(1)
+	l := c.hist.lock()
+	l.Lock()
+	c.hist.record(d, elemOf(&d.in, &d.out))
+	seq := c.collSeq.Add(1)
+	l.Unlock()
+	c.hist.recorded()
+	return seq
 }
 
-// begin numbers a collective and shows the others this rank's part, or without d, or if that is not possible, that it makes it of messages: then it returns
-// false.
-func (b *board) begin(d *collCall) (seq uint64, shown bool) {
+// begin numbers a collective. If the caller meets the others, it shows them this rank's part; otherwise, or if that is not possible, that it makes it of messages:
+// then it returns false.
+func (b *board) begin(d *collCall, meets bool) (seq uint64, shown bool) {
 	b.mu.Lock()
 	seq = b.c.collSeq.Add(1)
+	elem := elemOf(&d.in, &d.out)
+	b.c.hist.record(d, elem)
 	if b.shut {
 		b.mu.Unlock()
 		return seq, false
 	}
 	connected := b.connected()
-	if d != nil && connected && !b.busy.Load() && b.room() && (!d.large || b.c.proc.boards.lend(b)) {
+	if meets && connected && !b.busy.Load() && b.room() && (!d.large || b.c.proc.boards.lend(b)) {
 		shown = true
 		b.busy.Store(true)
 		b.seq, b.next, b.mixed, b.barred = seq, 0, false, nil
 		p := &b.mine.places[b.turn]
 		b.shown[b.turn] = seq
 		b.turn ^= 1
-		p.what, p.elem, p.unit = d.what, elemOf(&d.in, &d.out), uint64(d.unit)
+		p.what, p.elem, p.unit = d.what, elem, uint64(d.unit)
 		if n := d.published(b.c.rank, b.c.size); n > 0 && !d.large {
 			if n == 8 && d.in.count == 1 {
 				*(*[8]byte)(p.data[:]) = *(*[8]byte)(d.in.block(0))
@@ -170,6 +178,7 @@ func (b *board) begin(d *collCall) (seq uint64, shown bool) {
 	}
 	asleep := b.sleepers(connected)
 	b.mu.Unlock()
+	b.c.hist.recorded()
 	b.nudgeAll(asleep)
 	return seq, shown
 }
@@ -319,7 +328,7 @@ func (b *board) meetFar(d *collCall) (seq uint64, done bool, err error) {
 	if err := b.c.barredHere(); err != nil { // who gives up shows nothing: the others would go on, as if nothing were wrong
 		return 0, true, b.c.failColl(d.what, err)
 	}
-	seq, shown := b.begin(d)
+	seq, shown := b.begin(d, true)
 	if !shown {
 		return seq, false, nil
 	}
@@ -332,10 +341,15 @@ func (b *board) meetFar(d *collCall) (seq uint64, done bool, err error) {
 	case b.barred != nil:
 		return seq, true, b.c.failColl(d.what, b.barred)
 	case b.mixed:
+		if r, err := b.agreed(d); err != nil {
+			return seq, true, b.c.failColl(d.what, b.c.explanation(r, err))
+		}
 		return seq, false, nil
 	}
 	b.mine.places[b.turn].soon() // all are here, so nobody reads it any more
-	if err = b.agreed(d); err == nil {
+	if r, doubt := b.agreed(d); doubt != nil {
+		err = b.c.explanation(r, doubt)
+	} else {
 		if d.large {
 			err = b.combineLarge(d)
 		} else {
@@ -398,23 +412,23 @@ func (b *board) waits() string {
 	return fmt.Sprintf("rank %d in %v number %d, at %s", s.rank, s.what, s.seq, b.c.place())
 }
 
-// agreed checks that all ranks are in the same collective.
-func (b *board) agreed(d *collCall) error {
-	mine := elemOf(&d.in, &d.out)
-	lo, hi := d.concerns(b.c.rank, len(b.at))
-	for r := lo; r < hi; r++ {
-		p := b.at[r]
-		what, elem, unit := p.what, p.elem, p.unit // once: another process can write there
-		switch {
-		case what != d.what:
-			return fmt.Errorf("%w: rank %d is in %v where this rank is in %v", ErrMismatch, r, what, d.what)
-		case unit != uint64(d.unit):
-			return fmt.Errorf("%w: rank %d sends %d bytes where this rank expects %d", ErrMismatch, r, unit, d.unit)
-		case elem != mine && unit > 0 && (d.op.impl != nil || !fits(Kind(elem>>32), Kind(mine>>32), int(uint32(elem)), int(uint32(mine)))):
-			return typeMismatch(Kind(mine>>32), Kind(elem>>32), int(uint32(mine)), int(uint32(elem)))
+// agreed checks that all ranks that are here are in the same collective. It returns the first that is not, and why.
+func (b *board) agreed(d *collCall) (r int, err error) {
+	elem, unit := elemOf(&d.in, &d.out), uint64(d.unit)
+	for r, p := range b.at {
+		if p == nil {
+			continue // it makes the collective of messages
+		}
+		theirs := boardPlace{what: p.what, elem: p.elem, unit: p.unit} // once: another process can write there
+		if theirs.what == d.what && theirs.unit == unit && theirs.elem == elem {
+			continue
+		}
+		mine, other := newSignature(d.what, elem, d.unit), newSignature(theirs.what, theirs.elem, int(theirs.unit))
+		if (theirs.what^d.what)&historyBits != 0 || !mine.agrees(other) {
+			return r, fmt.Errorf("%w: rank %d is in %v where this rank is in %v", ErrMismatch, r, other, mine)
 		}
 	}
-	return nil
+	return 0, nil
 }
 
 // part returns what a rank shows. For flat.

@@ -4,6 +4,7 @@
 package comm
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 )
@@ -21,46 +22,31 @@ const (
 	scatter
 	allgather
 	alltoall
+
+	// What collectives are for that are not called as such; ranks must agree on that as well.
+	dup      // an allgather
+	split    // likewise
+	window   // the allgather that it begins with
+	fence    // a barrier
+	freeing  // likewise
+	allocate // as window
+	attach   // likewise
+	setInfo  // likewise
+	numColls
 )
 
-var collNames = [...]string{"no collective", "barrier", "bcast", "reduce", "allreduce", "scan", "gather", "scatter", "allgather", "alltoall"}
+var collNames = [numColls]string{"no collective", "barrier", "bcast", "reduce", "allreduce", "scan", "gather", "scatter", "allgather", "alltoall",
+	"dup", "split", "create window", "fence", "free window", "allocate", "attach", "set info"}
 
-// collective is what ranks must agree on, as carried by each message of a collective: kind, operator, root+1.
-type collective uint64
-
-func newCollective(k collKind, op Op, root int) collective {
-	v := uint64(k)
-	if op.impl != nil {
-		v |= uint64(op.impl.id) << 8
+// madeAs returns the collective that one is made as.
+func (k collKind) madeAs() collKind {
+	switch k {
+	case dup, split, window, allocate, attach, setInfo:
+		return allgather
+	case fence, freeing:
+		return barrier
 	}
-	return collective(v | uint64(root+1)<<32)
-}
-
-// String returns the collective as in "reduce (sum, root 3)".
-func (v collective) String() string {
-	k := int(v & 0xff)
-	if k >= len(collNames) {
-		return fmt.Sprintf("collective %d", k)
-	}
-	s := collNames[k]
-	op := ""
-	switch id := v >> 8 & 0xff; id {
-	case 0:
-	case 1, 2, 3, 4:
-		op = [...]string{"", "sum", "min", "max", "prod"}[id]
-	default:
-		op = "user operator"
-	}
-	root := int(v>>32) - 1
-	switch {
-	case op != "" && root >= 0:
-		return fmt.Sprintf("%s (%s, root %d)", s, op, root)
-	case op != "":
-		return fmt.Sprintf("%s (%s)", s, op)
-	case root >= 0:
-		return fmt.Sprintf("%s (root %d)", s, root)
-	}
-	return s
+	return k
 }
 
 // coll is a collective under way at one rank: a schedule that has no goroutine. Its step function is called
@@ -92,9 +78,15 @@ type coll struct {
 	blocks []*block // working memory, freed at the end
 }
 
-// newColl returns the collective of a number. The caller calls start.
-func (c *Comm) newColl(seq uint64, k collKind, op Op, root int) *coll {
-	x := &coll{c: c, what: newCollective(k, op, root), tag: int(seq & TagUB)}
+// collID names a collective of a communicator: by its number, and with what all messages of it carry.
+type collID struct {
+	seq  uint64
+	what collective
+}
+
+// newColl returns a collective. The caller calls start.
+func (c *Comm) newColl(id collID) *coll {
+	x := &coll{c: c, what: id.what, tag: int(id.seq & TagUB)}
 	x.shard, x.progress = c.proc.shard, c.proc.progress
 	x.owner = x // for its name
 	x.cb = x.transferred
@@ -153,7 +145,12 @@ func (x *coll) transferred(err error) {
 	}
 }
 
-func (x *coll) fail(err error) { x.failed.CompareAndSwap(nil, &err) }
+func (x *coll) fail(err error) {
+	var of *Error
+	if x.failed.CompareAndSwap(nil, &err) && errors.Is(err, errDisagrees) && errors.As(err, &of) {
+		x.c.ask(of.Peer, true, false) // now: what else this step waits for may never come
+	}
+}
 
 // recycle returns the operations of the finished step.
 func (x *coll) recycle() {
@@ -173,15 +170,17 @@ func (x *coll) finish() {
 		b.free()
 	}
 	x.blocks = nil
-	var err error
-	if e := x.failed.Load(); e != nil {
-		peer := int(x.what>>32) - 1
-		if peer < 0 {
-			peer = NoPeer
-		}
-		err = x.c.fail(collNames[x.what&0xff], peer, NoPeer, *e)
+	e := x.failed.Load()
+	if e == nil {
+		x.complete(Status{}, nil)
+		return
 	}
-	x.complete(Status{}, err)
+	var of *Error
+	if errors.Is(*e, errDisagrees) && errors.As(*e, &of) {
+		x.c.explained(of.Err, func(err error) { x.complete(Status{}, x.c.failColl(x.what, err)) })
+		return
+	}
+	x.complete(Status{}, x.c.failColl(x.what, *e))
 }
 
 // work returns n elements of working memory, like b's. It lives as long as the collective.

@@ -113,7 +113,7 @@ func waitEntered(r *Request, entered *bool) error {
 }
 
 func (c *Comm) collective(k collKind, in, out Buffer, op Op, root int) error {
-	d := collCall{kind: k, what: newCollective(k, op, root), in: in, out: out, op: op, root: root}
+	d := collCall{kind: k.madeAs(), what: newCollective(k, op, root), in: in, out: out, op: op, root: root}
 	if err := c.checkColl(&d); err != nil {
 		return c.failColl(d.what, err)
 	}
@@ -145,7 +145,7 @@ func (c *Comm) collective(k collKind, in, out Buffer, op Op, root int) error {
 }
 
 func (c *Comm) icollective(k collKind, in, out Buffer, op Op, root int) *Request {
-	d := collCall{kind: k, what: newCollective(k, op, root), in: in, out: out, op: op, root: root}
+	d := collCall{kind: k.madeAs(), what: newCollective(k, op, root), in: in, out: out, op: op, root: root}
 	if err := c.checkColl(&d); err != nil {
 		return doneRequest(Status{}, c.failColl(d.what, err))
 	}

@@ -30,38 +30,38 @@ const (
 )
 
 var algorithms = [...][]algorithm{
-	barrier: {{name: "dissemination", start: func(c *Comm, d *collCall) *Request { return c.barrierByMessages(d.seq) }}},
+	barrier: {{name: "dissemination", start: func(c *Comm, d *collCall) *Request { return c.barrierByMessages(d.id()) }}},
 	bcast: {
-		{name: "ring", start: func(c *Comm, d *collCall) *Request { return c.bcastRing(d.buffer(c.rank), d.root, d.seq) },
+		{name: "ring", start: func(c *Comm, d *collCall) *Request { return c.bcastRing(d.buffer(c.rank), d.root, d.id()) },
 			better: func(unit, n int) bool { return n > 2 && unit >= largeCast }},
-		{name: "tree", start: func(c *Comm, d *collCall) *Request { return c.bcastTree(d.buffer(c.rank), d.root, d.seq) }},
+		{name: "tree", start: func(c *Comm, d *collCall) *Request { return c.bcastTree(d.buffer(c.rank), d.root, d.id()) }},
 	},
-	reduce: {{name: "tree", start: func(c *Comm, d *collCall) *Request { return c.reduceTree(d.in, d.out, d.op, d.root, d.seq) }}},
+	reduce: {{name: "tree", start: func(c *Comm, d *collCall) *Request { return c.reduceTree(d.in, d.out, d.op, d.root, d.id()) }}},
 	allreduce: {
-		{name: "halves", start: func(c *Comm, d *collCall) *Request { return c.allreduceHalves(d.in, d.out, d.op, d.seq) },
+		{name: "halves", start: func(c *Comm, d *collCall) *Request { return c.allreduceHalves(d.in, d.out, d.op, d.id()) },
 			better: func(unit, _ int) bool { return unit >= largeSum }},
-		{name: "doubling", start: func(c *Comm, d *collCall) *Request { return c.allreduceDoubling(d.in, d.out, d.op, d.seq) }},
+		{name: "doubling", start: func(c *Comm, d *collCall) *Request { return c.allreduceDoubling(d.in, d.out, d.op, d.id()) }},
 	},
-	scan: {{name: "doubling", start: func(c *Comm, d *collCall) *Request { return c.scanDoubling(d.in, d.out, d.op, d.seq) }}},
+	scan: {{name: "doubling", start: func(c *Comm, d *collCall) *Request { return c.scanDoubling(d.in, d.out, d.op, d.id()) }}},
 	gather: {
-		{name: "tree", start: func(c *Comm, d *collCall) *Request { return c.gatherTree(d.in, d.out, d.root, d.seq) },
+		{name: "tree", start: func(c *Comm, d *collCall) *Request { return c.gatherTree(d.in, d.out, d.root, d.id()) },
 			better: func(unit, n int) bool { return n > 4 && unit <= smallPart }},
-		{name: "direct", start: func(c *Comm, d *collCall) *Request { return c.gatherDirect(d.in, d.out, d.root, d.seq) }},
+		{name: "direct", start: func(c *Comm, d *collCall) *Request { return c.gatherDirect(d.in, d.out, d.root, d.id()) }},
 	},
 	scatter: {
-		{name: "tree", start: func(c *Comm, d *collCall) *Request { return c.scatterTree(d.in, d.out, d.root, d.seq) },
+		{name: "tree", start: func(c *Comm, d *collCall) *Request { return c.scatterTree(d.in, d.out, d.root, d.id()) },
 			better: func(unit, n int) bool { return n > 4 && unit <= smallPart }},
-		{name: "direct", start: func(c *Comm, d *collCall) *Request { return c.scatterDirect(d.in, d.out, d.root, d.seq) }},
+		{name: "direct", start: func(c *Comm, d *collCall) *Request { return c.scatterDirect(d.in, d.out, d.root, d.id()) }},
 	},
 	allgather: {
-		{name: "doubling", start: func(c *Comm, d *collCall) *Request { return c.allgatherDoubling(d.in, d.out, d.seq) },
+		{name: "doubling", start: func(c *Comm, d *collCall) *Request { return c.allgatherDoubling(d.in, d.out, d.id()) },
 			better: func(unit, n int) bool { return n > 2 && unit <= smallPart }},
-		{name: "direct", start: func(c *Comm, d *collCall) *Request { return c.allgatherDirect(d.in, d.out, d.seq) }},
+		{name: "direct", start: func(c *Comm, d *collCall) *Request { return c.allgatherDirect(d.in, d.out, d.id()) }},
 	},
 	alltoall: {
-		{name: "bits", start: func(c *Comm, d *collCall) *Request { return c.alltoallBits(d.in, d.out, d.seq) },
+		{name: "bits", start: func(c *Comm, d *collCall) *Request { return c.alltoallBits(d.in, d.out, d.id()) },
 			better: func(unit, n int) bool { return n > 4 && unit <= smallPart/4 }},
-		{name: "direct", start: func(c *Comm, d *collCall) *Request { return c.alltoallDirect(d.in, d.out, d.seq) }},
+		{name: "direct", start: func(c *Comm, d *collCall) *Request { return c.alltoallDirect(d.in, d.out, d.id()) }},
 	},
 }
 
@@ -73,13 +73,15 @@ func (d *collCall) buffer(me int) Buffer {
 	return d.out
 }
 
+func (d *collCall) id() collID { return collID{d.seq, d.what} }
+
 // chosen is which algorithms are to be taken whatever the sizes are, by collective: the place in its list, plus 1.
 type chosen [alltoall + 1]uint8
 
 // byMessages starts a collective that is made of messages. It takes a copy, so that calls that do not come here keep theirs on the stack.
 func (c *Comm) byMessages(d collCall) *Request {
 	if d.seq == 0 {
-		d.seq = c.number()
+		d.seq = c.number(&d)
 	}
 	list := algorithms[d.kind]
 	i := int(c.world.cfg.chosen[d.kind]) - 1
@@ -94,10 +96,10 @@ func parseChosen(text string) (chosen, error) {
 	var all chosen
 	for word := range strings.FieldsSeq(text) {
 		name, want, _ := strings.Cut(word, "=")
-		k := slices.Index(collNames[:], name)
+		k := slices.Index(collNames[:len(algorithms)], name)
 		if k < int(barrier) {
 			return all, fmt.Errorf("%w: %s=%q: %q is no collective; there are %s, each with = and its algorithm behind",
-				ErrConfig, EnvCollectives, text, name, strings.Join(collNames[barrier:], ", "))
+				ErrConfig, EnvCollectives, text, name, strings.Join(collNames[barrier:len(algorithms)], ", "))
 		}
 		i := slices.IndexFunc(algorithms[k], func(a algorithm) bool { return a.name == want })
 		if i < 0 {

@@ -4,6 +4,7 @@
 package comm
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -70,11 +71,16 @@ func (c *Comm) barredHere() error {
 
 // failColl is the error of a collective.
 func (c *Comm) failColl(what collective, err error) error {
-	peer := int(what>>32) - 1
+	if errors.Is(err, ErrMismatch) {
+		if d := c.disagreement(c.proc.trouble.Load()); d != nil {
+			d.heard.Store(true)
+		}
+	}
+	peer := what.root()
 	if peer < 0 {
 		peer = NoPeer
 	}
-	return c.fail(collNames[what&0xff], peer, NoPeer, err)
+	return c.fail(what.name(), peer, NoPeer, err)
 }
 
 // meetLater starts a collective at the hub.

@@ -7,8 +7,8 @@ package comm
 
 // bcastRing: the root scatters the payload, by a binomial tree, in as many blocks as there are ranks, and these go round in a
 // ring. Blocks are of bytes, since ranks may have buffers of different elements.
-func (c *Comm) bcastRing(buf Buffer, root int, seq uint64) *Request {
-	x := c.newColl(seq, bcast, Op{}, root)
+func (c *Comm) bcastRing(buf Buffer, root int, id collID) *Request {
+	x := c.newColl(id)
 	n := c.size
 	v := (c.rank - root + n) % n
 	staged := x.staged(buf)
@@ -62,8 +62,8 @@ func (c *Comm) bcastRing(buf Buffer, root int, seq uint64) *Request {
 
 // allreduceHalves: as allreduceDoubling, and with the same bits, but in each round a pair of ranks shares what it has: each gives
 // the other one half, and combines the other half. Then the halves come back, in the opposite order.
-func (c *Comm) allreduceHalves(in, out Buffer, op Op, seq uint64) *Request {
-	x := c.newColl(seq, allreduce, op, -1)
+func (c *Comm) allreduceHalves(in, out Buffer, op Op, id collID) *Request {
+	x := c.newColl(id)
 	acc := x.staged(out)
 	tmp := x.work(in, in.Len())
 	if !sameMemory(in, acc) {

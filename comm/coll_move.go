@@ -5,8 +5,8 @@ package comm
 
 // barrierByMessages: dissemination. In round k each rank tells the one 2^k ahead that the 2^(k+1) ranks up to itself have
 // arrived.
-func (c *Comm) barrierByMessages(seq uint64) *Request {
-	x := c.newColl(seq, barrier, Op{}, -1)
+func (c *Comm) barrierByMessages(id collID) *Request {
+	x := c.newColl(id)
 	n := c.size
 	return x.start(func(i int) (bool, error) {
 		dist := 1 << i
@@ -21,8 +21,8 @@ func (c *Comm) barrierByMessages(seq uint64) *Request {
 
 // bcastTree: Binomial tree: rank v (counted from the root) receives from v without its lowest bit, and sends
 // to v plus each lower bit, the largest subtree first.
-func (c *Comm) bcastTree(buf Buffer, root int, seq uint64) *Request {
-	x := c.newColl(seq, bcast, Op{}, root)
+func (c *Comm) bcastTree(buf Buffer, root int, id collID) *Request {
+	x := c.newColl(id)
 	n := c.size
 	v := (c.rank - root + n) % n
 	low := 1
@@ -49,8 +49,8 @@ func (c *Comm) bcastTree(buf Buffer, root int, seq uint64) *Request {
 }
 
 // gatherDirect: Each rank sends to the root, which receives into place.
-func (c *Comm) gatherDirect(send, recv Buffer, root int, seq uint64) *Request {
-	x := c.newColl(seq, gather, Op{}, root)
+func (c *Comm) gatherDirect(send, recv Buffer, root int, id collID) *Request {
+	x := c.newColl(id)
 	if c.rank != root {
 		return x.start(func(i int) (bool, error) {
 			if i == 0 {
@@ -83,8 +83,8 @@ func (x *coll) unstage(dst, staged Buffer) {
 }
 
 // scatterDirect: The root sends each rank its part.
-func (c *Comm) scatterDirect(send, recv Buffer, root int, seq uint64) *Request {
-	x := c.newColl(seq, scatter, Op{}, root)
+func (c *Comm) scatterDirect(send, recv Buffer, root int, id collID) *Request {
+	x := c.newColl(id)
 	if c.rank != root {
 		return x.start(func(i int) (bool, error) {
 			if i == 0 {
@@ -111,8 +111,8 @@ func (c *Comm) scatterDirect(send, recv Buffer, root int, seq uint64) *Request {
 
 // allgatherDirect: Every rank sends its part to every other, which in one process is one copy per part and
 // rank, the least possible.
-func (c *Comm) allgatherDirect(send, recv Buffer, seq uint64) *Request {
-	x := c.newColl(seq, allgather, Op{}, -1)
+func (c *Comm) allgatherDirect(send, recv Buffer, id collID) *Request {
+	x := c.newColl(id)
 	all, m, n := x.staged(recv), send.Len(), c.size
 	return x.start(func(i int) (bool, error) {
 		if i > 0 {
@@ -132,8 +132,8 @@ func (c *Comm) allgatherDirect(send, recv Buffer, seq uint64) *Request {
 }
 
 // alltoallDirect: Every rank sends every other its part.
-func (c *Comm) alltoallDirect(send, recv Buffer, seq uint64) *Request {
-	x := c.newColl(seq, alltoall, Op{}, -1)
+func (c *Comm) alltoallDirect(send, recv Buffer, id collID) *Request {
+	x := c.newColl(id)
 	n := c.size
 	m := send.Len() / n
 	in, all := x.staged(send), x.staged(recv)

@@ -38,8 +38,8 @@ func (p *partial) below() error { return p.op.apply(p.tmp, p.acc) }
 // reduceTree: Binomial tree: rank v receives from v plus each bit below its lowest, then sends to v without
 // its lowest. v counts from the root, or from rank 0 if the operator does not commute; rank 0 then sends the
 // result on to the root.
-func (c *Comm) reduceTree(in, out Buffer, op Op, root int, seq uint64) *Request {
-	x := c.newColl(seq, reduce, op, root)
+func (c *Comm) reduceTree(in, out Buffer, op Op, root int, id collID) *Request {
+	x := c.newColl(id)
 	n, top := c.size, root
 	if !op.Commutes() {
 		top = 0
@@ -127,8 +127,8 @@ func (f *foldedRanks) rankOf(number int) int {
 
 // allreduceDoubling: Recursive doubling over the largest power of two that is not above Size: the ranks that
 // are too many first give their values to their upper neighbours, and get the result from them.
-func (c *Comm) allreduceDoubling(in, out Buffer, op Op, seq uint64) *Request {
-	x := c.newColl(seq, allreduce, op, -1)
+func (c *Comm) allreduceDoubling(in, out Buffer, op Op, id collID) *Request {
+	x := c.newColl(id)
 	acc := x.staged(out)
 	p := &partial{op: op, acc: acc, tmp: x.work(in, in.Len())}
 	if !sameMemory(in, acc) {
@@ -207,8 +207,8 @@ func (c *Comm) allreduceDoubling(in, out Buffer, op Op, seq uint64) *Request {
 
 // scanDoubling: In round k each rank has the result of the 2^k ranks up to itself, sends it 2^k ahead and puts what
 // it gets before its own.
-func (c *Comm) scanDoubling(in, out Buffer, op Op, seq uint64) *Request {
-	x := c.newColl(seq, scan, op, -1)
+func (c *Comm) scanDoubling(in, out Buffer, op Op, id collID) *Request {
+	x := c.newColl(id)
 	acc := x.staged(out)
 	p := &partial{op: op, acc: acc, tmp: x.work(in, in.Len())}
 	if !sameMemory(in, acc) {

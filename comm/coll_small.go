@@ -7,8 +7,8 @@ package comm
 
 // gatherTree: binomial tree. Rank v, counted from the root, collects the parts of the ranks v to v plus its lowest bit, and sends
 // them to v without it.
-func (c *Comm) gatherTree(send, recv Buffer, root int, seq uint64) *Request {
-	x := c.newColl(seq, gather, Op{}, root)
+func (c *Comm) gatherTree(send, recv Buffer, root int, id collID) *Request {
+	x := c.newColl(id)
 	n, m := c.size, send.Len()
 	v := (c.rank - root + n) % n
 	span := n
@@ -43,8 +43,8 @@ func (x *coll) rotate(dst, parts Buffer, by, m int) {
 }
 
 // scatterTree: gatherTree the other way round.
-func (c *Comm) scatterTree(send, recv Buffer, root int, seq uint64) *Request {
-	x := c.newColl(seq, scatter, Op{}, root)
+func (c *Comm) scatterTree(send, recv Buffer, root int, id collID) *Request {
+	x := c.newColl(id)
 	n, m := c.size, recv.Len()
 	v := (c.rank - root + n) % n
 	span, low := n, 1
@@ -86,8 +86,8 @@ func (c *Comm) scatterTree(send, recv Buffer, root int, seq uint64) *Request {
 
 // allgatherDoubling: in round k each rank gets the parts of as many ranks again as it has, from the rank 2^k above, where the last
 // round is what is left.
-func (c *Comm) allgatherDoubling(send, recv Buffer, seq uint64) *Request {
-	x := c.newColl(seq, allgather, Op{}, -1)
+func (c *Comm) allgatherDoubling(send, recv Buffer, id collID) *Request {
+	x := c.newColl(id)
 	n, m := c.size, send.Len()
 	all := x.work(send, n*m) // parts of this rank, the next one, and so on
 	copyPayload(all.Slice(0, m), send)
@@ -106,8 +106,8 @@ func (c *Comm) allgatherDoubling(send, recv Buffer, seq uint64) *Request {
 
 // alltoallBits: a part that has to go d ranks ahead is sent 2^k ahead in round k if d has that bit, together with all
 // such parts.
-func (c *Comm) alltoallBits(send, recv Buffer, seq uint64) *Request {
-	x := c.newColl(seq, alltoall, Op{}, -1)
+func (c *Comm) alltoallBits(send, recv Buffer, id collID) *Request {
+	x := c.newColl(id)
 	n := c.size
 	m := send.Len() / n
 	all := x.work(send, n*m) // parts by how far they have to go

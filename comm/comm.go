@@ -36,6 +36,8 @@ type Comm struct {
 	peers []*proc // the ranks that are in this process, to be called directly; nil for others
 	tally *tally  // counts messages; nil: nobody does
 
+	hist *history // of its collectives
+
 	hub *hub // where all ranks meet for collectives; nil if they are in several processes
 
 	board   *board        // where its ranks meet for small collectives if they are processes of one node; nil: nowhere
@@ -74,8 +76,7 @@ func (c *Comm) fail(op string, peer, tag int, err error) error {
 
 // Dup returns a communicator of the same ranks whose messages are apart. Collective.
 func (c *Comm) Dup() (*Comm, error) {
-	n, err := c.split("dup", 0, c.rank)
-	return n, err
+	return c.split(dup, 0, c.rank)
 }
 
 // Split returns the communicator of all ranks that give the same colour, ordered by key and, where keys are equal, by
@@ -84,10 +85,10 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	if color < 0 && color != Undefined {
 		return nil, c.fail("split", NoPeer, NoPeer, fmt.Errorf("%w: %d; colours are Undefined or 0 and more", ErrColor, color))
 	}
-	return c.split("split", color, key)
+	return c.split(split, color, key)
 }
 
-func (c *Comm) split(name string, color, key int) (*Comm, error) {
+func (c *Comm) split(as collKind, color, key int) (*Comm, error) {
 	type vote struct{ color, key, ctx, boards int64 }
 	offer := c.proc.boards.offered(c.world)
 	mine := []vote{{color: int64(color), key: int64(key), boards: int64(offer)}}
@@ -95,9 +96,9 @@ func (c *Comm) split(name string, color, key int) (*Comm, error) {
 		mine[0].ctx = int64(c.world.newContext(c.proc))
 	}
 	votes := make([]vote, c.size)
-	if err := c.Allgather(Of(mine), Of(votes)); err != nil {
+	if err := c.collective(as, Of(mine), Of(votes), Op{}, -1); err != nil {
 		c.proc.boards.giveBack(offer)
-		return nil, c.fail(name, NoPeer, NoPeer, err)
+		return nil, err
 	}
 	if color == Undefined {
 		c.proc.boards.giveBack(offer)
@@ -118,6 +119,7 @@ func (c *Comm) split(name string, color, key int) (*Comm, error) {
 	}
 	n.line = append(slices.Clone(n.line), n.ctx)
 	c.proc.boards.settle(n, common, offer)
+	c.proc.comms.add(n)
 	return n, nil
 }
 
@@ -133,6 +135,7 @@ func (c *Comm) sub(members []int, ctx uint64) *Comm {
 			n.rank = i
 		}
 	}
+	n.hist = &history{c: n}
 	c.proc.tally.attach(n)
 	n.hub = c.world.hub(n.ctx, n.group[0], n.size)
 	return n

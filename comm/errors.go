@@ -30,8 +30,9 @@ var (
 	ErrTag = errors.New("bad tag")
 	// ErrCancelled: the receive was cancelled before a message arrived.
 	ErrCancelled = errors.New("cancelled")
-	// ErrMismatch: ranks do not agree on a collective (which one, its root, operator or size). The
-	// communicator is lost: its other ranks may wait until the run ends.
+	// ErrMismatch: ranks do not agree on a collective (which one, its root, operator, size or type). All
+	// ranks get it, and the error names two calls that differ: in that collective, or in their next one of
+	// the communicator, or from the run. The communicator's collectives are lost; its messages are not.
 	ErrMismatch = errors.New("ranks do not agree on the collective")
 	// ErrColor: a colour is neither Undefined nor 0 or more.
 	ErrColor = errors.New("bad colour")

@@ -64,12 +64,12 @@ func (c *Comm) met(id uint64, err error) {
 func (c *Comm) nextCollective() uint64 { return uint64(c.collSeq.Add(1) & TagUB) }
 
 func (c *Comm) collectiveBegins(ev *event.Shared, id uint64, what collective, number uint64) {
-	root := int32(what>>32) - 1
+	root := int32(what.root())
 	switch {
 	case root >= 0:
 		root = int32(c.worldRank(int(root)))
-	case collKind(what&0xff) == scan:
+	case what.kind() == scan:
 		root = int32(c.rank) // who waits for whom goes by the order in the communicator, which may be another than that of the run
 	}
-	ev.Put(event.CollectiveBegun, id, event.CollectiveB(root, uint8(what), c.size), sizeAndComm(number, c.ctx))
+	ev.Put(event.CollectiveBegun, id, event.CollectiveB(root, uint8(what.kind().madeAs()), c.size), sizeAndComm(number, c.ctx))
 }

@@ -54,6 +54,7 @@ func (l *boardLab) start(n int) []*boardRank {
 		c := &Comm{world: w, proc: &proc{world: w, rank: me, ep: r, sharer: r}, rank: me, size: n}
 		parts[me] = new(boardPart)
 		stages[me] = stage{make([]byte, stageWindow), make([]byte, stageResult)}
+		c.hist = &history{c: c}
 		r.b = &board{c: c, mine: parts[me], token: newToken(), parts: parts, stages: stages, at: make([]*boardPlace, n)}
 		r.b.isReady, r.b.hasCome = r.b.ready, r.b.come
 		c.board = r.b
@@ -77,20 +78,31 @@ func (l *boardLab) agreed() error {
 	return nil
 }
 
-// does has a goroutine make collectives: b is a blocking one, l a large one, of two windows, m one that this rank makes of messages, such as a request. Messages are not waited for, as nobody may have to.
+// does has a goroutine make collectives: b is a blocking one, l a large one, of two windows, m one that this rank makes of messages, such as a request, and M one as large. Messages are not waited for, as nobody may have to.
 func (r *boardRank) does(name, program string) {
 	r.l.Go(fmt.Sprintf("%d %s", r.b.c.rank, name), func() {
 		for _, what := range program {
 			switch what {
 			case 'm':
-				r.made[r.b.c.number()] = false
+				r.made[r.b.c.number(sum(make([]int64, 1), nil))] = false
+			case 'M':
+				r.made[r.b.c.number(sum(make([]int64, boardLarge), nil))] = false
 			case 'b':
 				r.meets(1)
 			case 'l':
-				r.meets(2 * stageWindow / 8)
+				r.meets(boardLarge)
 			}
 		}
 	})
+}
+
+// boardLarge is two windows of elements.
+const boardLarge = 2 * stageWindow / 8
+
+// sum is a collective of all ranks.
+func sum(in, out []int64) *collCall {
+	n := len(in)
+	return &collCall{kind: allreduce, what: newCollective(allreduce, Sum, -1), root: -1, op: Sum, unit: 8 * n, large: n > 1, in: Of(in), out: Of(out)}
 }
 
 // meets is a blocking collective. What is summed up tells the collective by its number, if the rank has one goroutine.
@@ -106,8 +118,7 @@ func (r *boardRank) meets(n int) {
 	for i := range in {
 		in[i] = value(c.collSeq.Load()+1, c.rank) + int64(i)
 	}
-	d := collCall{kind: allreduce, what: newCollective(allreduce, Sum, -1), root: -1, op: Sum, unit: 8 * n, large: n > 1, in: Of(in), out: Of(out)}
-	seq, done, err := r.b.meetFar(&d)
+	seq, done, err := r.b.meetFar(sum(in, out))
 	r.l.Check(err == nil, "number %d at rank %d: %v", seq, c.rank, err)
 	r.made[seq] = done
 	for i := range out {
@@ -158,7 +169,7 @@ var boardPrograms = []boardProgram{
 	{"two large ones", 3_000, each("ll", "ll")},
 	{"a large one among others", 3_000, each("blb", "blb")},
 	{"a large one of three", 3_000, each("l", "l", "l")},
-	{"a large one, and a request", 3_000, each("bl", "bm")},
+	{"a large one, and a request", 3_000, each("bl", "bM")},
 	{"who goes ahead of a goroutine", 20_000, func(l *boardLab) {
 		l.crowd = true
 		r := l.start(2)

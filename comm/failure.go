@@ -86,7 +86,9 @@ func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 			alive = append(alive, r)
 		}
 	}
-	return c.sub(alive, v.ctx), nil
+	n := c.sub(alive, v.ctx)
+	c.proc.comms.add(n)
+	return n, nil
 }
 
 // decide is an agreement, waited for.

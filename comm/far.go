@@ -74,6 +74,11 @@ func (f *far) transmit(p *proc, h *header, data []byte, from *sendOp, dst int) e
 	return nil
 }
 
+// known reports whether an error is one of this package's, with which a transfer was given up.
+func known(err error) bool {
+	return errors.Is(err, ErrPeerLost) || errors.Is(err, ErrRevoked) || errors.Is(err, ErrMismatch)
+}
+
 // sendError makes a fabric's error, of a transfer with rank dst of the run, one of this package's.
 func (p *proc) sendError(dst int, err error) error {
 	if err == nil {
@@ -82,7 +87,7 @@ func (p *proc) sendError(dst int, err error) error {
 	if a := p.world.aborted.Load(); a != nil {
 		return a
 	}
-	if errors.Is(err, ErrPeerLost) || errors.Is(err, ErrRevoked) {
+	if known(err) {
 		return err
 	}
 	lost := &LostError{Rank: dst, Err: err}
@@ -314,6 +319,20 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 	case nudging:
 		p.nudged(f.Head[0])
 		return nil
+	case comparing:
+		return p.compared(src, f)
+	case answering:
+		p.answered()
+		return nil
+	case disagreeing:
+		d, err := disagreementOf(f)
+		if err == nil {
+			p.disagreed(f.Head[0], d)
+			if p.world.procs[src] == nil { // else that one looks at the hubs
+				p.world.hubs.look()
+			}
+		}
+		return err
 	case mourning:
 		return p.mourned(src, f)
 	case revoking:

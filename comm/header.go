@@ -42,6 +42,16 @@ const (
 
 	stalling // whether the sender's rank waits for others and does nothing else
 	asking   // rank 0 asks whether that still holds
+
+	// Of collectives, also between ranks of one process; see history.go and disagree.go:
+	//
+	//	comparing    context, rank, number of collectives, kind and flags; the data is the last of these
+	//	answering    –, –, –, kind
+	//	disagreeing  context, number, two ranks, kind; the data is what they are in
+
+	comparing
+	answering
+	disagreeing
 )
 
 // word returns the word of a frame's head that has the protocol, where nothing else is in it.

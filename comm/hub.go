@@ -4,7 +4,6 @@
 package comm
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -188,6 +187,7 @@ func (h *hub) enter(c *Comm, d *collCall, req *Request) uint64 {
 	if len(r.queue) == 0 && h.room(c.rank, seq) {
 		h.publish(c, r, d, seq, req)
 		r.mu.Unlock()
+		c.hist.recorded()
 		return seq
 	}
 	if req == nil {
@@ -217,8 +217,9 @@ func (h *hub) publish(c *Comm, r *hubRank, d *collCall, seq uint64, req *Request
 		r.floor++
 	}
 	p := &ps[seq%hubWidth]
-	p.what, p.unit, p.floor = d.what, d.unit, r.floor
 	p.elem = elemOf(&d.in, &d.out)
+	c.hist.record(d, p.elem)
+	p.what, p.unit, p.floor = d.what, d.unit, r.floor
 	p.collCall, p.c, p.req, p.waiter = *d, c, req, nil
 	if !d.large {
 		if n := d.published(c.rank, h.size); n > 0 {
@@ -307,7 +308,7 @@ func (h *hub) told(d *collCall, me int, seq uint64) (woke bool) {
 	case d.kind == reduce || d.kind == gather:
 		if me != d.root {
 			q := h.place(d.root, seq)
-			return q != nil && h.serve(q, d.root, seq)
+			return q != nil && h.serve(q, d.root, me, seq)
 		}
 	}
 	if !d.large && d.kind != bcast && d.kind != scatter && h.here(seq, 0) < h.size {
@@ -315,7 +316,7 @@ func (h *hub) told(d *collCall, me int, seq uint64) (woke bool) {
 	}
 	for i := 1; i < h.size; i++ {
 		r := (me + i) % h.size
-		if q := h.place(r, seq); q != nil && h.serve(q, r, seq) {
+		if q := h.place(r, seq); q != nil && h.serve(q, r, me, seq) {
 			woke = true
 		}
 	}
@@ -323,12 +324,18 @@ func (h *hub) told(d *collCall, me int, seq uint64) (woke bool) {
 }
 
 // serve ends the collective of a rank that waits, if that has what it needs, and reports whether it has woken a caller. The caller of
-// serve is active in the same collective, so the place stays what it is.
-func (h *hub) serve(q *place, r int, seq uint64) (woke bool) {
-	if _, ok := q.waits(seq); !ok || !h.ready(&q.collCall, r, seq) {
+// serve, rank me, is active in the same collective, so the place stays what it is.
+func (h *hub) serve(q *place, r, me int, seq uint64) (woke bool) {
+	if _, ok := q.waits(seq); !ok {
 		return false
 	}
-	if q.large && h.agreed(q, r, seq) == nil && !h.complete(&q.collCall, seq) {
+	if p := h.place(me, seq); q.what != p.what && h.doubt(p, q, r) != nil {
+		return false // all have heard of it, who waits here too
+	}
+	if !h.ready(&q.collCall, r, seq) {
+		return false
+	}
+	if q.large && !h.differs(q, seq) && !h.complete(&q.collCall, seq) {
 		return false // there is work to do first; who does the last of it ends it
 	}
 	if !q.claim(seq) {
@@ -379,6 +386,7 @@ func (h *hub) run(c *Comm, d *collCall, seq uint64, caller bool) (bool, error) {
 		if caller && h.watch(d, me, seq) {
 			continue
 		}
+		sighted := h.sighted(p, seq)
 		if err := c.barredHere(); err != nil && (!d.large || h.close(seq)) {
 			return true, h.finish(p, seq, err, true)
 		}
@@ -390,7 +398,7 @@ func (h *hub) run(c *Comm, d *collCall, seq uint64, caller bool) (bool, error) {
 		}
 		p.state.Store(stateOf(seq, ph))
 		// Whoever looked at the place before that has left it alone, so look again.
-		if h.ready(d, me, seq) || c.barredHere() != nil {
+		if h.ready(d, me, seq) || c.barredHere() != nil || h.arrived(seq) > sighted {
 			if p.state.CompareAndSwap(stateOf(seq, ph), stateOf(seq, active)) {
 				if w != nil {
 					hubWaiters.Put(w)
@@ -410,45 +418,6 @@ func (h *hub) run(c *Comm, d *collCall, seq uint64, caller bool) (bool, error) {
 			return true, err
 		}
 	}
-}
-
-// concerns returns the ranks, from lo up to hi, with which a rank must agree in a collective that is not large.
-func (d *collCall) concerns(me, n int) (lo, hi int) {
-	switch d.kind {
-	case bcast, scatter:
-		return d.root, d.root + 1
-	case reduce, gather:
-		if me != d.root {
-			return 0, 0
-		}
-	}
-	return 0, n
-}
-
-// agreed checks that the ranks are in the same collective, as far as this one depends on them, and notes how far they are. The
-// place is active or claimed.
-func (h *hub) agreed(p *place, me int, seq uint64) error {
-	lo, hi := 0, h.size
-	if !p.large {
-		lo, hi = p.concerns(me, h.size)
-	}
-	least := p.floor
-	for r := lo; r < hi; r++ {
-		q := h.place(r, seq)
-		switch {
-		case q.what != p.what:
-			return fmt.Errorf("%w: rank %d is in %v where this rank is in %v", ErrMismatch, r, q.what, p.what)
-		case q.unit != p.unit:
-			return fmt.Errorf("%w: rank %d sends %d bytes where this rank expects %d", ErrMismatch, r, q.unit, p.unit)
-		case q.elem != p.elem && p.unit > 0 && (p.op.impl != nil || !fits(Kind(q.elem>>32), Kind(p.elem>>32), int(uint32(q.elem)), int(uint32(p.elem)))):
-			return typeMismatch(Kind(p.elem>>32), Kind(q.elem>>32), int(uint32(p.elem)), int(uint32(q.elem)))
-		}
-		least = min(least, q.floor)
-	}
-	if k := &h.ranks[me].known; hi-lo == h.size && k.Load() < least {
-		k.Store(least) // another goroutine may store less at the same time, which is true as well
-	}
-	return nil
 }
 
 // result computes what a place waits for, and writes it to its memory. The place is active or claimed, and ready; a large one is
@@ -515,6 +484,7 @@ func (h *hub) drainOne(me int) bool {
 	r.queue = r.queue[1:]
 	h.publish(one.c, r, &one.d, seq, one.req)
 	r.mu.Unlock()
+	one.c.hist.recorded()
 	h.late.Add(-1)
 	h.run(one.c, &one.d, seq, false)
 	return true

@@ -266,7 +266,13 @@ func (c *Comm) peek(src, tag int) (bool, Status, error) {
 	return true, a.msg.h.status(), nil
 }
 
+// errDisagrees is ErrMismatch as one rank sees it, which has not asked the other yet.
+var errDisagrees = fmt.Errorf("%w", ErrMismatch)
+
 // mismatch explains a message of another collective than the one that this rank is in.
 func mismatch(expect uint64, h *header) error {
-	return fmt.Errorf("%w: rank %d is in %v where this rank is in %v", ErrMismatch, h.src, collective(h.aux), collective(expect))
+	if theirs, mine := collective(h.aux).String(), collective(expect).String(); theirs != mine {
+		return fmt.Errorf("%w: rank %d is in %s where this rank is in %s", errDisagrees, h.src, theirs, mine)
+	}
+	return fmt.Errorf("%w: rank %d has made other collectives than this rank", errDisagrees, h.src)
 }

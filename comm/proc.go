@@ -39,6 +39,10 @@ type proc struct {
 	traffic traffic
 	ballots ballots
 	boards  boards
+	comms   comms
+	answers atomic.Pointer[answers]
+
+	unexplained []unexplained // guarded by mu
 }
 
 // newProc returns a rank of the run. ranks is how many this process has.
@@ -423,14 +427,24 @@ func (op *recvOp) share(from *sendOp, side blockedSide) int {
 
 // check refuses a message that must not be copied into the receive's memory.
 func (op *recvOp) check(h *header) error {
-	if op.expect != h.aux {
-		return mismatch(op.expect, h)
-	}
-	if op.expect != 0 && int(h.length) != op.buf.Bytes() {
-		return fmt.Errorf("%w: rank %d sends %d bytes where this rank expects %d", ErrMismatch, h.src, h.length, op.buf.Bytes())
+	if op.expect != 0 {
+		return op.checkColl(h)
 	}
 	if h.length > 0 && !fits(op.buf.Kind(), h.elem, op.buf.ElemSize(), int(h.elemSize)) {
 		return typeMismatch(op.buf.Kind(), h.elem, op.buf.ElemSize(), int(h.elemSize))
+	}
+	return nil
+}
+
+// checkColl is check of a message of a collective, or of none where one is expected.
+func (op *recvOp) checkColl(h *header) error {
+	switch {
+	case op.expect != h.aux && !collective(op.expect).fits(collective(h.aux)):
+		return mismatch(op.expect, h)
+	case int(h.length) != op.buf.Bytes():
+		return fmt.Errorf("%w: rank %d sends %d bytes where this rank expects %d", errDisagrees, h.src, h.length, op.buf.Bytes())
+	case h.length > 0 && !fits(op.buf.Kind(), h.elem, op.buf.ElemSize(), int(h.elemSize)):
+		return fmt.Errorf("%w: %w", errDisagrees, typeMismatch(op.buf.Kind(), h.elem, op.buf.ElemSize(), int(h.elemSize)))
 	}
 	return nil
 }
@@ -479,5 +493,6 @@ func (p *proc) kill(err error) bool {
 		}
 	}
 	p.boards.look()
+	p.explain()
 	return true
 }

@@ -123,6 +123,8 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 	})
 	defer waits.Join(w.party)()
 	quiet := w.watchStalls()
+	var late stale
+	late.begin(w)
 	var wg sync.WaitGroup
 	for r, p := range w.procs {
 		if p == nil {
@@ -132,9 +134,13 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 			c := w.comm(r)
 			p.tally.attach(c)
 			c.makeBoard(worldBoard)
+			p.comms.add(c)
 			w.bodies[r].begin()
 			defer w.bodies[r].over.Store(true)
 			err := runRank(c, body)
+			if err == nil {
+				err = p.compareAll()
+			}
 			if err == nil && w.apart {
 				err = w.hand(r)
 			}
@@ -146,9 +152,18 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 		})
 	}
 	waits.Call(wg.Wait)
+	late.end()
 	quiet()
 	if !stop() {
 		<-fired
+	}
+	for r, p := range w.procs {
+		if p == nil {
+			continue
+		}
+		if err := p.unheard(); err != nil {
+			w.failed(r, &RankError{Rank: r, Err: err})
+		}
 	}
 	err := w.conclude()
 	w.end(ErrEnded)
@@ -191,13 +206,16 @@ func (w *world) cancelled(cause error) {
 // need something of this one.
 func (w *world) leave(r int) {
 	c := w.comm(r)
-	c.ctx = leaving
+	c.ctx, c.hist = leaving, w.procs[r].comms.find(0, nil).hist
 	if w.survive {
 		_, r := c.agree(voteLeave, 0) // a barrier of those that live
 		_ = wait(r)
 		return
 	}
-	_ = c.Barrier() // it fails if the run is aborted, and end has the reason
+	// It fails if the run is aborted, and end has the reason.
+	if err := c.Barrier(); errors.Is(err, ErrMismatch) {
+		w.failed(r, &RankError{Rank: r, Err: err})
+	}
 }
 
 // leaving is the context of the last barrier. newContext returns none below 1<<32.
@@ -400,7 +418,9 @@ func (w *world) comm(r int) *Comm {
 	if limit == 0 {
 		limit = p.ep.Caps(r).EagerLimit
 	}
-	return &Comm{world: w, proc: p, rank: r, size: w.size, eager: uint64(max(limit, 0)), peers: w.local, hub: w.hub(0, 0, w.size)}
+	c := &Comm{world: w, proc: p, rank: r, size: w.size, eager: uint64(max(limit, 0)), peers: w.local, hub: w.hub(0, 0, w.size)}
+	c.hist = &history{c: c}
+	return c
 }
 
 // end ends the run, if it has not ended, with a cause: everything pending completes with it. It returns when that is

@@ -4,7 +4,6 @@
 package comm
 
 import (
-	"errors"
 	"time"
 )
 
@@ -18,7 +17,7 @@ const newsWait = 2 * time.Second
 // told by a frame or by the launcher, perhaps on another way than the one that has just failed: who fails at once, with the loss as
 // its reason, hides the cause from its user. If there are no such news for a while, the loss is the cause.
 func (p *proc) stranded(dst int, err error, end func(error)) bool {
-	if err == nil || p.world.survive || errors.Is(err, ErrPeerLost) || errors.Is(err, ErrRevoked) {
+	if err == nil || p.world.survive || known(err) {
 		return false
 	}
 	f := &p.far

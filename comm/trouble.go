@@ -17,6 +17,8 @@ type trouble struct {
 	lost    []error             // by rank in the run; nil: alive, as far as is known
 	order   []int               // the lost ranks, as this one learned of them
 	revoked map[uint64]struct{} // contexts of messages
+
+	disagrees map[uint64]*disagreement // by context of messages: the collectives are lost
 }
 
 func (t *trouble) lostRank(r int) error {
@@ -52,7 +54,7 @@ func (t *trouble) clone() *trouble {
 	if t == nil {
 		return &trouble{}
 	}
-	return &trouble{dead: t.dead, lost: slices.Clone(t.lost), order: slices.Clone(t.order), revoked: maps.Clone(t.revoked)}
+	return &trouble{dead: t.dead, lost: slices.Clone(t.lost), order: slices.Clone(t.order), revoked: maps.Clone(t.revoked), disagrees: maps.Clone(t.disagrees)}
 }
 
 // LostError says which rank is lost, and why. It wraps ErrPeerLost.
@@ -125,6 +127,9 @@ func (c *Comm) barred(t *trouble, peer int, collective bool) error {
 	case c.revokedIn(t):
 		return ErrRevoked
 	case collective:
+		if d := c.disagreement(t); d != nil {
+			return d.err
+		}
 		return c.lostMember(t)
 	case peer == AnySource:
 		return c.unacknowledged(t)
@@ -192,6 +197,8 @@ func (p *proc) refuses(t *trouble, h *header, from *sendOp) error {
 		return p.sent(t.dead)
 	case t.isRevoked(h.ctx):
 		return ErrRevoked
+	case h.ctx&1 != 0 && t.disagrees[h.ctx&^1] != nil:
+		return t.disagrees[h.ctx&^1].err
 	case from != nil && from.c.revokedIn(t):
 		return ErrRevoked
 	case from != nil && h.ctx&1 != 0:
@@ -254,6 +261,7 @@ func (p *proc) change(edit func(t *trouble) bool, ps func(*recvOp) error, as fun
 		}
 	}
 	p.boards.look()
+	p.explain()
 	return true
 }
 

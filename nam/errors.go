@@ -109,7 +109,14 @@ const maxErrorText = 1024 // bytes; a limit for what travels
 // that of the lowest such rank. Collective.
 func agree(c *comm.Comm, op, name string, err error) error {
 	votes := make([]int64, c.Size())
-	if cerr := c.Allgather(comm.Of([]int64{kindOf(err)}), comm.Of(votes)); cerr != nil {
+	what := comm.ForAllocate
+	switch op {
+	case "attach":
+		what = comm.ForAttach
+	case "set info":
+		what = comm.ForInfo
+	}
+	if cerr := c.AllgatherFor(what, comm.Of([]int64{kindOf(err)}), comm.Of(votes)); cerr != nil {
 		return fail(op, name, errors.Join(err, cerr))
 	}
 	for r, kind := range votes {

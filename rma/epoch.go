@@ -214,7 +214,11 @@ func (w *Win) move() {
 // operation is under way. It lets go of mu while it calls out.
 func (w *Win) sync() {
 	w.phase = syncing
+	final := w.fence.final
 	w.mu.Unlock()
+	if m, ok := w.b.(*memory); ok && final {
+		m.ends()
+	}
 	w.b.Flush(w.onFlush)
 	w.mu.Lock()
 }
@@ -227,7 +231,11 @@ func (w *Win) flushed(err error) {
 		return
 	}
 	w.syncErr = err
-	w.c.Ibarrier().OnDone(w.onBarrier)
+	what := comm.ForFence
+	if w.fence.final {
+		what = comm.ForFree
+	}
+	w.c.IbarrierFor(what).OnDone(w.onBarrier)
 }
 
 // passed: all ranks' operations of the epoch are in place.

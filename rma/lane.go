@@ -38,6 +38,7 @@ type lane struct {
 	// Receiving: guarded by p.mu.
 	req    *comm.Request // the standing receive
 	marked bool          // the rank has called the fence of this epoch, and nothing of this epoch follows
+	fence  uint8         // and which: of fences
 	held   bool          // the message at hand is of the next epoch
 	lost   bool
 }
@@ -140,7 +141,7 @@ func (l *lane) pack(x *parcel) bool {
 		if !l.make(0) {
 			return false
 		}
-		l.filling.add(record{what: wireMark}, 0)
+		l.filling.add(record{what: wireMark, op: x.op}, 0)
 		l.seal(true)
 		l.epoch, l.ahead = x.epoch+1, aheadBundles
 	}

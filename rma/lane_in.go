@@ -104,6 +104,7 @@ func (l *lane) handle() (mark, more bool) {
 		return false, false
 	}
 	l.inSeq = seq
+	var fence uint8 // of a mark
 	for len(records) > 0 {
 		var r record
 		var data []byte
@@ -114,12 +115,12 @@ func (l *lane) handle() (mark, more bool) {
 			p.broken(l, err)
 			return false, false
 		}
-		mark = r.what == wireMark
+		mark, fence = r.what == wireMark, r.op
 	}
 	if mark {
 		p.mu.Lock()
 		if !l.lost {
-			l.marked = true
+			l.marked, l.fence = true, fence
 			p.marks++
 		}
 		p.mu.Unlock()

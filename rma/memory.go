@@ -77,7 +77,7 @@ func create[T any](c *comm.Comm, mem []T, bad error, infos []comm.Info) (*Win, e
 	}
 	mine.leader = int64(leader)
 	offers := make([]offer, c.Size())
-	if err := c.Allgather(comm.Of([]offer{mine}), comm.Of(offers)); err != nil {
+	if err := c.AllgatherFor(comm.ForWindow, comm.Of([]offer{mine}), comm.Of(offers)); err != nil {
 		return fail(err)
 	}
 	b := &memory{}
@@ -173,6 +173,13 @@ func (m *memory) Accumulate(rank, off int, src comm.Buffer, op comm.Op) error {
 	l.Lock()
 	defer l.Unlock()
 	return Apply(m.g.mem[rank][off:off+src.Bytes()], src, op)
+}
+
+// ends says that the fence at hand is that of Free.
+func (m *memory) ends() {
+	if m.p != nil {
+		m.p.ends()
+	}
 }
 
 func (m *memory) Flush(done func(error)) {

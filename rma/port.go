@@ -27,6 +27,7 @@ type port struct {
 	open   int         // guarded by mu: transfers from or to memory of this rank that are under way
 	marks  int         // guarded by mu: lanes that are marked or lost
 	done   func(error) // guarded by mu: of the fence at hand, nil if there is none
+	frees  bool        // guarded by mu: the next fence is that of Free
 	moving bool        // guarded by mu: somebody is in settle
 	closed bool        // guarded by mu
 	err    error       // guarded by mu: the first; the window is lost with it
@@ -76,17 +77,34 @@ func (p *port) failed(err error) {
 	}
 }
 
+// ends says that the next fence is that of Free.
+func (p *port) ends() {
+	p.mu.Lock()
+	p.frees = true
+	p.mu.Unlock()
+}
+
+// fences are what marks say in a record's operator.
+var fences = [...]string{"fence", "free window"}
+
+func (p *port) fenceKind() uint8 {
+	if p.frees {
+		return 1
+	}
+	return 0
+}
+
 // flush is the fence of an epoch: done is called when everything of the epoch that concerns memory of this rank is over, and
 // no rank will begin anything of this epoch any more.
 func (p *port) flush(done func(error)) {
 	p.mu.Lock()
 	p.done = done
 	p.open += p.remote // the marks: what stands before them has been read from the caller's memory when they are sent
-	epoch := p.epoch
+	epoch, kind := p.epoch, p.fenceKind()
 	p.mu.Unlock()
 	for _, l := range p.lanes {
 		if l != nil {
-			l.add(parcel{what: wireMark, epoch: epoch})
+			l.add(parcel{what: wireMark, op: kind, epoch: epoch})
 		}
 	}
 	p.mu.Lock()
@@ -102,6 +120,7 @@ func (p *port) settle() {
 	}
 	p.moving = true
 	for p.done != nil && p.open == 0 && p.marks == p.remote {
+		p.compare()
 		done, err := p.done, p.err
 		p.done = nil
 		p.epoch++
@@ -128,6 +147,16 @@ func (p *port) settle() {
 	}
 	p.moving = false
 	p.mu.Unlock()
+}
+
+// compare gives up the ranks that have called Fence where this one has called Free, or the reverse. The caller holds mu.
+func (p *port) compare() {
+	for _, l := range p.lanes {
+		if mine := p.fenceKind(); l != nil && l.marked && l.fence != mine {
+			p.failed(fmt.Errorf("%w: rank %d is in %s where this rank is in %s", comm.ErrMismatch, l.rank, fences[l.fence], fences[mine]))
+			l.lost = true
+		}
+	}
 }
 
 // broken ends the run: what a rank sends makes no sense, and nothing more is taken from it.

@@ -22,7 +22,7 @@ import (
 // and then records of 24 bytes, each followed by its payload, filled up to a multiple of 8:
 //
 //	byte 0       what it is
-//	1            operator
+//	1            operator; of a fence, 1 if it is that of Free
 //	2            element kind
 //	3            0
 //	4–7          tag of the message that goes with it, or 0
@@ -167,7 +167,10 @@ func nextRecord(b []byte, region int) (r record, data, rest []byte, err error) {
 			return r, nil, nil, fmt.Errorf("a %v with the tag %d", r.what, r.tag)
 		}
 	case wireMark:
-		unused |= r.op | byte(r.kind) | byte(min(r.tag, 1)) | byte(min(r.off, 1)) | byte(min(r.n, 1))
+		if int(r.op) >= len(fences) {
+			return r, nil, nil, fmt.Errorf("a fence of the unknown kind %d", r.op)
+		}
+		unused |= byte(r.kind) | byte(min(r.tag, 1)) | byte(min(r.off, 1)) | byte(min(r.n, 1))
 		if len(b) != 0 {
 			return r, nil, nil, fmt.Errorf("%d bytes behind a fence; it is the last record of its bundle", len(b))
 		}

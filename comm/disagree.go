@@ -1,0 +1,337 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weft/internal/fabric"
+)
+
+// disagreement is the end of a communicator's collectives: two ranks are in different ones where they should be in the same.
+type disagreement struct {
+	err    error
+	number uint64
+	a, b   int // ranks, the lower one first
+	sa, sb signature
+
+	heard atomic.Bool // the program has been told at this rank
+}
+
+// newDisagreement says that rank r is in theirs where c's own rank is in mine.
+func newDisagreement(c *Comm, number uint64, r int, theirs, mine signature) *disagreement {
+	d := &disagreement{number: number, a: r, b: c.rank, sa: theirs, sb: mine}
+	if d.a > d.b {
+		d.a, d.b, d.sa, d.sb = d.b, d.a, d.sb, d.sa
+	}
+	d.explain()
+	return d
+}
+
+func (d *disagreement) explain() {
+	d.err = fmt.Errorf("%w: number %d of the communicator: rank %d is in %v, rank %d is in %v", ErrMismatch, d.number, d.a, d.sa, d.b, d.sb)
+	if (d.sa.what^d.sb.what)<<(64-elemShift) == 0 && d.sa.unit == d.sb.unit {
+		d.err = &alsoError{d.err, ErrType} // nothing else differs
+	}
+}
+
+// alsoError is an error that is of another kind as well.
+type alsoError struct {
+	error
+	also error
+}
+
+func (e *alsoError) Unwrap() []error { return []error{e.error, e.also} }
+
+// disagree ends the collectives of a communicator at all its ranks.
+func (c *Comm) disagree(d *disagreement) {
+	f := d.frame(c.ctx)
+	t := c.proc.trouble.Load()
+	for r := range c.size {
+		if w := c.worldRank(r); r != c.rank && t.lostRank(w) == nil {
+			_ = c.proc.frame(w, f)
+		}
+	}
+	c.proc.disagreed(c.ctx, d)
+	c.world.hubs.look() // once, for all ranks of this process
+}
+
+// frame says to others that the ranks of a communicator do not agree.
+func (d *disagreement) frame(ctx uint64) fabric.Frame {
+	f := fabric.Frame{Head: [fabric.HeadWords]uint64{ctx, d.number, uint64(d.a)<<32 | uint64(d.b), disagreeing.word()}}
+	if d.number == 0 { // it is not known which, or not both
+		f.Data = []byte(d.err.Error())[len(ErrMismatch.Error()):]
+	} else {
+		f.Data = d.sb.append(d.sa.append(nil))
+	}
+	return f
+}
+
+// disagreementOf reads it.
+func disagreementOf(f *fabric.Frame) (*disagreement, error) {
+	d := &disagreement{number: f.Head[1], a: int(f.Head[2] >> 32), b: int(uint32(f.Head[2]))}
+	switch {
+	case f.Head[0]&1 != 0 || d.number != 0 && len(f.Data) != 2*signatureBytes || len(f.Data) > maxReason:
+		return nil, fmt.Errorf("it says in %d bytes that ranks do not agree", len(f.Data))
+	case d.number == 0:
+		d.err = fmt.Errorf("%w%s", ErrMismatch, f.Data)
+	default:
+		d.sa, d.sb = signatureOf(f.Data), signatureOf(f.Data[signatureBytes:])
+		d.explain()
+	}
+	return d, nil
+}
+
+// disagreed records that ranks of a communicator do not agree, and ends its collectives at this rank. The first one counts.
+func (p *proc) disagreed(ctx uint64, d *disagreement) {
+	mine := &disagreement{err: d.err} // heard is this rank's
+	on := func(c *Comm) error {
+		if c.hist.c.ctx == ctx {
+			return mine.err
+		}
+		return nil
+	}
+	recv := func(op *recvOp) error {
+		if op.entry.key.ctx&1 == 0 {
+			return nil
+		}
+		return on(op.c)
+	}
+	news := p.change(func(t *trouble) bool {
+		if t.disagrees[ctx] != nil {
+			return false
+		}
+		if t.disagrees == nil {
+			t.disagrees = map[uint64]*disagreement{}
+		}
+		t.disagrees[ctx] = mine
+		return true
+	}, recv, func(msg *message) error {
+		switch {
+		case msg.h.ctx&1 == 0:
+			return nil
+		case msg.h.ctx&^1 == ctx:
+			return mine.err
+		case msg.from != nil:
+			return on(msg.from.c)
+		}
+		return nil
+	})
+	if news {
+		p.far.end(p, func(op *sendOp, _ int) error {
+			if op.waiter != schedule {
+				return nil
+			}
+			return on(op.c)
+		}, func(t *transfer) error { return recv(t.op) })
+	}
+}
+
+// disagreement returns why the collectives of c are lost, nil if they are not.
+func (c *Comm) disagreement(t *trouble) *disagreement {
+	if t == nil || t.disagrees == nil || c.hist == nil {
+		return nil
+	}
+	return t.disagrees[c.hist.c.ctx]
+}
+
+// unheard returns a disagreement that no collective of this rank has failed with, or one with a rank that has made more
+// collectives than this one, whose function is over.
+func (p *proc) unheard() error {
+	if !p.world.survive && !p.world.troubled.Load() {
+		for _, c := range p.comms.living() {
+			c.hist.missing()
+		}
+	}
+	if t := p.trouble.Load(); t != nil {
+		for _, d := range t.disagrees {
+			if !d.heard.Load() {
+				return d.err
+			}
+		}
+	}
+	return nil
+}
+
+// unexplained is a collective that has seen that a rank does not agree, and waits to hear on what.
+type unexplained struct {
+	c    *Comm
+	err  error // if nobody says
+	then func(error)
+}
+
+// explained calls then with the reason why the collectives of c are lost, for which another rank was asked, or is now.
+func (c *Comm) explained(err error, then func(error)) {
+	p := c.proc
+	p.mu.Lock()
+	p.unexplained = append(p.unexplained, unexplained{c, err, then})
+	p.mu.Unlock()
+	if p.world.troubled.Load() {
+		p.explain()
+	}
+}
+
+// explain ends the wait for an explanation where there is one, or never will be.
+func (p *proc) explain() {
+	p.mu.Lock()
+	var over, left []unexplained
+	for _, u := range p.unexplained {
+		if err := u.c.barredHere(); err != nil {
+			if errors.Is(err, ErrMismatch) {
+				u.err = err
+			}
+			over = append(over, u)
+		} else {
+			left = append(left, u)
+		}
+	}
+	p.unexplained = left
+	p.mu.Unlock()
+	for _, u := range over {
+		u.then(u.err)
+	}
+}
+
+// explanation asks rank src, and returns what explained says.
+func (c *Comm) explanation(src int, err error) error {
+	r, complete := NewRequest()
+	r.progress = c.proc.progress
+	c.ask(src, true, false)
+	c.explained(err, complete)
+	return wait(r)
+}
+
+// stale looks, now and then, for collectives by messages that wait for long, and has each rank that is waited for compare.
+// Two ranks that wait for each other in different collectives would not hear of each other otherwise.
+type stale struct {
+	w     *world
+	mu    sync.Mutex
+	timer *time.Timer                // guarded by mu; nil: the run is over
+	waits map[*proc]map[waiting]bool // guarded by mu: what has waited at the last look; true: the other rank was asked
+}
+
+// waiting is a receive of a collective, or a message that no receive has asked for, whose sender may wait with it.
+type waiting struct {
+	matchKey
+	posted bool
+}
+
+// staleAfter is how long a collective waits, at least, until the other rank is asked. Well over what a rank computes
+// between collectives in a tight program; a question costs one frame.
+var staleAfter = time.Second // constant, but in tests
+
+// begin begins to look. A timer does, so that no goroutine is there meanwhile.
+func (s *stale) begin(w *world) {
+	if !w.apart && w.direct && w.size <= flatRanks {
+		return // all is in sight at the hub
+	}
+	s.mu.Lock()
+	s.w, s.waits = w, map[*proc]map[waiting]bool{}
+	s.timer = time.AfterFunc(staleAfter, s.look)
+	s.mu.Unlock()
+}
+
+// end returns when nobody looks any more.
+func (s *stale) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
+	}
+}
+
+// look asks on behalf of what waits now and has waited at the last look; once for each.
+func (s *stale) look() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.timer == nil {
+		return
+	}
+	for _, p := range s.w.procs {
+		if p == nil {
+			continue
+		}
+		type wait struct {
+			c   *Comm
+			src int
+		}
+		var ask []wait
+		now := map[waiting]bool{}
+		note := func(c *Comm, w waiting) bool {
+			if asked, old := s.waits[p][w]; c != nil && w.ctx&1 != 0 {
+				if now[w] = old; old && !asked {
+					ask = append(ask, wait{c, int(w.src)})
+				}
+			}
+			return false
+		}
+		p.mu.Lock()
+		p.m.extract(func(e *posted) bool {
+			return note(e.op.c, waiting{e.key, true})
+		}, func(a *arrival) bool {
+			return note(p.comms.find(a.key.ctx&^1, nil), waiting{a.key, false})
+		})
+		p.mu.Unlock()
+		if delete(s.waits, p); len(now) > 0 {
+			s.waits[p] = now
+		}
+		for _, a := range ask {
+			a.c.ask(a.src, false, false)
+		}
+	}
+	s.timer.Reset(staleAfter)
+}
+
+// compareAll has the histories of all communicators of this rank compared with those of the others, at the end of its
+// function: what no collective has found is found here. It is a frame for each communicator that has made collectives, and
+// its answer; the communicator of all ranks needs none, since the last barrier has its history.
+func (p *proc) compareAll() error {
+	if p.world.survive || p.world.troubled.Load() {
+		return p.unheard()
+	}
+	var all []*Comm
+	for _, c := range p.comms.living() {
+		l := c.hist.lock()
+		l.Lock()
+		used := c.hist.count > 0
+		l.Unlock()
+		if used && c.rank > 0 && (c.ctx != 0 || !p.world.apart) {
+			all = append(all, c)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	r, complete := NewRequest()
+	r.progress = p.progress
+	stop := context.AfterFunc(p.world.ctx, func() { complete(nil) })
+	defer stop()
+	a := &answers{done: complete}
+	a.left.Store(int32(len(all)))
+	p.answers.Store(a)
+	for _, c := range all {
+		c.ask(c.rank-1, false, true) // if all neighbours agree, all do
+	}
+	_ = wait(r)
+	return p.unheard()
+}
+
+// answers are those that compareAll waits for.
+type answers struct {
+	left atomic.Int32
+	done func(error)
+}
+
+// answered is the arrival of one.
+func (p *proc) answered() {
+	if a := p.answers.Load(); a != nil && a.left.Add(-1) == 0 {
+		a.done(nil)
+	}
+}

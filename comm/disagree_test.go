@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// aCall is a collective as one rank calls it. Those with different names must not be called together.
+type aCall struct {
+	name string // as errors have it
+	call func(c *Comm, n int) error
+}
+
+// calls are collectives with n elements to a rank.
+func calls() []aCall {
+	ints := func(n int) Buffer { return Of(make([]int64, n)) }
+	floats := func(n int) Buffer { return Of(make([]float64, n)) }
+	all := []aCall{
+		{"barrier", func(c *Comm, _ int) error { return c.Barrier() }},
+		{"barrier", func(c *Comm, _ int) error { return wait(c.Ibarrier()) }},
+		{"allreduce (sum) of N int64", func(c *Comm, n int) error { return c.Allreduce(ints(n), ints(n), Sum) }},
+		{"allreduce (sum) of N int64", func(c *Comm, n int) error { return wait(c.Iallreduce(ints(n), ints(n), Sum)) }},
+		{"allreduce (max) of N int64", func(c *Comm, n int) error { return c.Allreduce(ints(n), ints(n), Max) }},
+		{"allreduce (sum) of N float64", func(c *Comm, n int) error { return c.Allreduce(floats(n), floats(n), Sum) }},
+		{"scan (sum) of N int64", func(c *Comm, n int) error { return c.Scan(ints(n), ints(n), Sum) }},
+		{"allgather of N int64", func(c *Comm, n int) error { return c.Allgather(ints(n), ints(n*c.Size())) }},
+		{"alltoall of N int64", func(c *Comm, n int) error { return c.Alltoall(ints(n*c.Size()), ints(n*c.Size())) }},
+		{"dup", func(c *Comm, _ int) error { _, err := c.Dup(); return err }},
+		{"split", func(c *Comm, _ int) error { _, err := c.Split(0, 0); return err }},
+	}
+	for root := range 2 {
+		at := func(what string) string { return strings.Replace(what, "R", fmt.Sprint(root), 1) }
+		all = append(all, []aCall{
+			{at("bcast (root R) of N int64"), func(c *Comm, n int) error { return c.Bcast(ints(n), root) }},
+			{at("bcast (root R) of N int64"), func(c *Comm, n int) error { return wait(c.Ibcast(ints(n), root)) }},
+			{at("bcast (root R) of N float64"), func(c *Comm, n int) error { return c.Bcast(floats(n), root) }},
+			{at("bcast (root R) of N2 int64"), func(c *Comm, n int) error { return c.Bcast(ints(n+2), root) }},
+			{at("reduce (sum, root R) of N int64"), func(c *Comm, n int) error { return c.Reduce(ints(n), ints(n), Sum, root) }},
+			{at("gather (root R) of N int64"), func(c *Comm, n int) error { return c.Gather(ints(n), ints(n*c.Size()), root) }},
+			{at("gather (root R) of N int64"), func(c *Comm, n int) error { return wait(c.Igather(ints(n), ints(n*c.Size()), root)) }},
+			{at("scatter (root R) of N int64"), func(c *Comm, n int) error { return c.Scatter(ints(n*c.Size()), ints(n), root) }},
+		}...)
+	}
+	return all
+}
+
+func (x aCall) of(n int) string {
+	return strings.ReplaceAll(strings.ReplaceAll(x.name, "N2", fmt.Sprint(n+2)), "N ", fmt.Sprint(n)+" ")
+}
+
+// Whichever two collectives ranks are in, and wherever they meet: each rank gets ErrMismatch that names both, in that
+// collective or in the next, and none waits for ever.
+func TestCollectivesThatDisagree(t *testing.T) {
+	defer func(d time.Duration) { staleAfter = d }(staleAfter)
+	staleAfter = 2 * time.Millisecond
+	all := calls()
+	for how, run := range runners {
+		for _, ranks := range []int{2, 3, 8} {
+			for _, n := range []int{1, 40_000} {
+				t.Run(fmt.Sprintf("%s, %d ranks, %d elements", how, ranks, n), func(t *testing.T) {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					defer cancel()
+					require.NoError(t, run(ctx, Config{Ranks: ranks}, func(c *Comm) error {
+						k := 0
+						for i, x := range all {
+							for j, y := range all {
+								k++
+								if x.name == y.name || (n > 1 || ranks > 2) && (i*len(all)+j)%19 != ranks {
+									continue // other pairs for other numbers of ranks
+								}
+								if err := disagree(c, n, x, y, k%ranks); err != nil {
+									return err
+								}
+							}
+						}
+						return nil
+					}))
+				})
+			}
+		}
+	}
+}
+
+// disagree has one rank call y where the others call x.
+func disagree(c *Comm, n int, x, y aCall, odd int) error {
+	d, err := c.Dup()
+	if err != nil {
+		return err
+	}
+	call := x
+	if c.Rank() == odd {
+		call = y
+	}
+	got := call.call(d, n)
+	if got == nil {
+		got = d.Barrier()
+	}
+	for _, name := range []string{x.of(n), y.of(n)} {
+		if !errors.Is(got, ErrMismatch) || !strings.Contains(got.Error(), "is in "+name) {
+			return fmt.Errorf("rank %d of %d, %s where rank %d is in %s: %w", c.Rank(), c.Size(), x.of(n), odd, y.of(n), errors.Join(got, errors.New("does not name "+name)))
+		}
+	}
+	return nil
+}
+
+// What no later collective finds is found at the end of the run.
+func TestCollectivesThatDisagreeAtTheEnd(t *testing.T) {
+	var kept [4]*Comm // or nobody would know of it at the end
+	for how, run := range runners {
+		for name, body := range map[string]func(c *Comm) error{
+			"of all":       func(c *Comm) error { return wait(c.Ibcast(Of([]int64{1}), c.Rank())) },
+			"one has more": func(c *Comm) error { return c.more(2) },
+			"of a part": func(c *Comm) error {
+				d, err := c.Split(c.Rank()%2, 0)
+				if err != nil {
+					return err
+				}
+				kept[c.Rank()] = d
+				return wait(d.Ibcast(Of([]int64{1}), d.Rank()))
+			},
+		} {
+			t.Run(how+", "+name, func(t *testing.T) {
+				err := run(t.Context(), Config{Ranks: 4}, body)
+				require.ErrorIs(t, err, ErrMismatch)
+				require.ErrorContains(t, err, "bcast (root")
+			})
+		}
+	}
+}
+
+// more has one rank broadcast once more than the others.
+func (c *Comm) more(rank int) error {
+	if c.Rank() != rank {
+		return nil
+	}
+	return wait(c.Ibcast(Of([]int64{1}), rank))
+}
+
+// Elements that are moved as plain memory agree with all others, in every collective that only moves.
+func TestCollectivesOfPlainMemoryAgree(t *testing.T) {
+	run(t, 3, func(c *Comm) error {
+		for _, n := range []int{1, 5000, 100_000} {
+			buf := Of(make([]float64, n))
+			if c.Rank() == 1 {
+				buf = Of(make([]byte, 8*n))
+			}
+			for range 3 {
+				if err := c.Bcast(buf, 0); err != nil {
+					return err
+				}
+				if err := wait(c.Ibcast(buf, 2)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}

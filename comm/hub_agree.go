@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import "fmt"
+
+// concerns returns the ranks, from lo up to hi, with which a rank must agree in a collective that is not large.
+func (d *collCall) concerns(me, n int) (lo, hi int) {
+	switch d.kind {
+	case bcast, scatter:
+		return d.root, d.root + 1
+	case reduce, gather:
+		if me != d.root {
+			return 0, 0
+		}
+	}
+	return 0, n
+}
+
+// agreed checks that the ranks are in the same collective, as far as this one depends on them, and notes how far they are. The
+// place is active or claimed.
+func (h *hub) agreed(p *place, me int, seq uint64) error {
+	lo, hi := 0, h.size
+	if !p.large {
+		lo, hi = p.concerns(me, h.size)
+	}
+	least := p.floor
+	for r := lo; r < hi; r++ {
+		q := h.place(r, seq)
+		if err := h.doubt(p, q, r); err != nil {
+			return err
+		}
+		least = min(least, q.floor)
+	}
+	if k := &h.ranks[me].known; hi-lo == h.size && k.Load() < least {
+		k.Store(least) // another goroutine may store less at the same time, which is true as well
+	}
+	return nil
+}
+
+// sighted returns how many places of a collective are there, and has all hear of it if one of them is in another collective than
+// p, whose rank is active and about to wait. Whoever needs nothing of those that wait does not tell them.
+func (h *hub) sighted(p *place, seq uint64) (n int) {
+	for r := range h.ranks {
+		if q := h.place(r, seq); q != nil && q.state.Load()>>phaseBits == seq {
+			if n++; q.what != p.what {
+				_ = h.doubt(p, q, r)
+			}
+		}
+	}
+	return n
+}
+
+// arrived returns how many places of a collective are there. It looks at states only.
+func (h *hub) arrived(seq uint64) (n int) {
+	for r := range h.ranks {
+		if q := h.place(r, seq); q != nil && q.state.Load()>>phaseBits == seq {
+			n++
+		}
+	}
+	return n
+}
+
+// unlike reports whether two places are not of one collective.
+func unlike(p, q *place) bool {
+	if q.what == p.what && q.unit == p.unit && q.elem == p.elem {
+		return false
+	}
+	return (p.what^q.what)&historyBits != 0 || !newSignature(p.what, p.elem, p.unit).agrees(newSignature(q.what, q.elem, q.unit))
+}
+
+// differs reports whether a place that waits is of another collective than some other one. All are there. It reads what stays
+// as it is; the place may be ended meanwhile.
+func (h *hub) differs(p *place, seq uint64) bool {
+	for r := range h.ranks {
+		if unlike(p, h.place(r, seq)) {
+			return true
+		}
+	}
+	return false
+}
+
+// doubt returns why two places are not of one collective; nil if they are. The first is active, and the caller's, or claimed.
+func (h *hub) doubt(p, q *place, r int) error {
+	if !unlike(p, q) {
+		return nil
+	}
+	mine, theirs := newSignature(p.what, p.elem, p.unit), newSignature(q.what, q.elem, q.unit)
+	return p.c.explanation(r, fmt.Errorf("%w: rank %d is in %v where this rank is in %v", ErrMismatch, r, theirs, mine))
+}
