@@ -101,8 +101,10 @@ type stalls struct {
 	last     int64 // activity
 	since    time.Time
 	warnings int
-	doubtful int  // looks that have found nothing for sure, since then
-	said     bool // what they have found, once in a run
+	doubtful int            // looks that have found nothing for sure, since then
+	said     bool           // what they have found, once in a run
+	over     *DeadlockError // has ended the run; nil: none has
+	told     bool           // over, since the run does not come to its end
 	next     time.Time
 	// report takes a stall of this process to who knows of all processes, and nil when it is over; nil: all ranks are here.
 	report   func(*stall)
@@ -190,6 +192,13 @@ func (s *stalls) watch(stop <-chan struct{}) {
 }
 
 func (s *stalls) tick(now time.Time) {
+	if s.over != nil { // the run is ended, and some function does not return: it waits for tasks of its own, say
+		if d := s.over; !s.w.cfg.logs && !s.told {
+			_, _ = fmt.Fprintf(stderr, "weft: %v\nThe run is ended, but some ranks do not return.\n", d)
+		}
+		s.told = true
+		return
+	}
 	if a := s.w.activity(); a != s.last || s.since.IsZero() {
 		s.last, s.since, s.warnings, s.doubtful, s.next = a, now, 0, 0, time.Time{}
 		s.retract()
@@ -210,6 +219,7 @@ func (s *stalls) tick(now time.Time) {
 		return
 	}
 	if s.report == nil {
+		s.over = d
 		s.w.end(d)
 		return
 	}
