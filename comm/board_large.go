@@ -3,6 +3,13 @@
 
 package comm
 
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
 // Large reductions at the board: what is to be combined goes through a stage, memory of each rank that all have mapped. README.md, "A large reduction at
 // the board", has the protocol and its argument.
 
@@ -10,7 +17,8 @@ package comm
 // what it has combined.
 const (
 	stepBits   = 32
-	stepFailed = 1<<stepBits - 2 // it has given up: no round has this number
+	stepLeft   = 1<<stepBits - 3 // it has given up because another rank's operator has failed: no round has this number
+	stepFailed = 1<<stepBits - 2 // its operator has failed, and its result is what that has panicked with
 	stepOver   = 1<<stepBits - 1 // it needs no other rank's stage any more
 )
 
@@ -131,28 +139,69 @@ func (b *board) until(d *collCall, step uint64) error {
 	if b.barred != nil {
 		return b.barred
 	}
-	for _, q := range b.parts {
-		if q.step.Load() == b.seq<<stepBits|stepFailed {
-			return ErrOperator
+	return b.failure()
+}
+
+// failure returns why another rank has given up, nil if none has. Whoever has left has seen one that failed, which is found then too.
+func (b *board) failure() error {
+	left := false
+	for range 2 {
+		for r, q := range b.parts {
+			switch q.step.Load() {
+			case b.seq<<stepBits | stepFailed:
+				return &operatorError{at: fmt.Sprintf(", at rank %d", r), panic: readPanic(b.stages[r].result)}
+			case b.seq<<stepBits | stepLeft:
+				left = true
+			}
+		}
+		if !left {
+			return nil
 		}
 	}
-	return nil
+	return ErrOperator
+}
+
+// writePanic puts what an operator has panicked with to where other processes read it, as far as it fits; nil: it has left its goroutine.
+func writePanic(mem []byte, p *PanicError) {
+	if p == nil {
+		p = &PanicError{Value: "it has left its goroutine"}
+	}
+	text := fmt.Appendf(nil, "%v\x00%s", p.Value, p.Stack)
+	n := copy(mem[4:], text[:min(len(text), maxPanic)])
+	binary.LittleEndian.PutUint32(mem, uint32(n))
+}
+
+// maxPanic bounds the text of a panic.
+const maxPanic = 16 << 10
+
+// readPanic is what it reads there. The value is only a text.
+func readPanic(mem []byte) *PanicError {
+	n := min(int(binary.LittleEndian.Uint32(mem)), len(mem)-4, maxPanic)
+	value, stack, _ := bytes.Cut(bytes.Clone(mem[4:4+n]), []byte{0})
+	return &PanicError{Value: string(value), Stack: stack}
 }
 
 // combineLarge does a large reduction. All ranks are at the board, and agree.
 func (b *board) combineLarge(d *collCall) (err error) {
 	owner := &b.c.proc.boards
 	owner.used(b, b.seq)
-	err = ErrOperator // if a user's operator panics
+	combines := false
+	err = ErrOperator // if a user's operator leaves its goroutine
 	defer func() {
 		switch {
 		case err == nil:
 			b.done(stepOver)
 		case b.barred != nil: // the others hear of that by themselves
 			owner.spoilt()
+		case combines: // nobody reads this rank's result
+			owner.spoilt()
+			var op *operatorError
+			_ = errors.As(err, &op)
+			writePanic(b.stages[b.c.rank].result, op.cause())
+			b.done(stepFailed)
 		default:
 			owner.spoilt()
-			b.done(stepFailed)
+			b.done(stepLeft)
 		}
 	}()
 	for k := 0; ; k++ {
@@ -167,9 +216,11 @@ func (b *board) combineLarge(d *collCall) (err error) {
 		if err := b.until(d, uint64(2*k+1)); err != nil {
 			return err
 		}
+		combines = true
 		if err := b.combineBlock(d, lo, hi); err != nil {
 			return err
 		}
+		combines = false
 		b.done(uint64(2*k + 2))
 		if err := b.until(d, uint64(2*k+2)); err != nil {
 			return err

@@ -47,7 +47,7 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 	}
 	cfg.blame = func(cause error, certain bool) { blame(client, cause, certain) } // before any frame comes
 	w := newWorld(ctx, cfg, []fabric.Endpoint{ep})
-	w.together = m.together
+	w.together, w.hasFailed = m.together, &m.failed
 	if w.stalls != nil {
 		w.stalls.tell(client)
 	}
@@ -69,6 +69,8 @@ func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Com
 		case !errors.As(news, &d):
 			w.end(news)
 		case d.Rank == place.Rank:
+		case !d.Clean && d.Cause != nil && d.Cause.Rank != place.Rank && !w.survive:
+			w.end(remoteCause(d.Cause.Rank, d.Cause.Lost, d.Cause.Reason)) // and not the rank that happened to end first
 		case !d.Clean:
 			w.procs[place.Rank].gone(d.Rank, d)
 		case w.survive:
@@ -125,8 +127,11 @@ func meetingOf(client *launch.Client) *meeting {
 	}
 }
 
-// blame tells the launcher whose failure ends this rank, or may, if that is another one's.
+// blame tells the launcher whose failure ends this rank, or may if that is another one's, and why.
 func blame(client *launch.Client, cause error, certain bool) {
+	if errors.Is(cause, ErrEnded) || errors.Is(cause, launch.ErrAborted) || errors.Is(cause, launch.ErrLauncherLost) || errors.Is(cause, ErrDeadlock) {
+		return // the launcher knows, or there is none
+	}
 	var of *RankError
 	var lost *LostError
 	var dead *launch.Death
@@ -139,7 +144,14 @@ func blame(client *launch.Client, cause error, certain bool) {
 	case errors.As(cause, &dead) && dead.Rank != client.Rank():
 		whose = dead.Rank
 	case !errors.Is(cause, ErrPeerLost):
-		return
+		if !certain {
+			return
+		}
+		whose = client.Rank()
 	}
-	_ = client.Blame(launch.Blame{Rank: whose, Certain: certain}) // if the launcher is gone, or ends the job, it does not matter any more
+	b := launch.Blame{Rank: whose, Certain: certain}
+	if certain {
+		_, b.Lost, b.Reason = rootOf(cause, client.Rank())
+	}
+	_ = client.Blame(b) // if the launcher is gone, or ends the job, it does not matter any more
 }

@@ -180,7 +180,9 @@ func (x *coll) finish() {
 		x.c.explained(of.Err, func(err error) { x.complete(Status{}, x.c.failColl(x.what, err)) })
 		return
 	}
-	x.complete(Status{}, x.c.failColl(x.what, *e))
+	c, err := x.c, x.c.failColl(x.what, *e)
+	x.complete(Status{}, err)
+	c.operatorFailed(err)
 }
 
 // work returns n elements of working memory, like b's. It lives as long as the collective.

@@ -62,11 +62,13 @@ type Error struct {
 }
 
 // Error names the operation, the ranks and the cause.
-func (e *Error) Error() string {
+func (e *Error) Error() string { return "comm: " + e.text(NoPeer) }
+
+// text is the error without the name of the package, and without the rank if the text around it names that.
+func (e *Error) text(around int) string {
 	var b strings.Builder
-	b.WriteString("comm: ")
 	b.WriteString(e.Op)
-	if e.Rank != NoPeer {
+	if e.Rank != NoPeer && e.Rank != around {
 		fmt.Fprintf(&b, " on rank %d", e.Rank)
 	}
 	switch e.Peer {
@@ -97,8 +99,22 @@ type RankError struct {
 	Err  error
 }
 
-// Error names the rank and its error.
-func (e *RankError) Error() string { return fmt.Sprintf("comm: rank %d: %v", e.Rank, e.Err) }
+// Error names the rank and its error, in one sentence.
+func (e *RankError) Error() string {
+	switch err := e.Err.(type) {
+	case *RankError:
+		if err.Rank == e.Rank {
+			return err.Error()
+		}
+	case *LostError:
+		if err.Rank == e.Rank {
+			return "comm: " + err.Error()
+		}
+	case *Error:
+		return fmt.Sprintf("comm: rank %d: %s", e.Rank, err.text(e.Rank))
+	}
+	return fmt.Sprintf("comm: rank %d: %v", e.Rank, e.Err)
+}
 
 // Unwrap returns the rank's own error.
 func (e *RankError) Unwrap() error { return e.Err }

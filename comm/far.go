@@ -7,9 +7,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"weft/internal/fabric"
+	"weft/internal/launch"
 )
 
 // far is the part of a rank's protocol that deals with ranks of other processes, whose memory is out of reach: what the two sides
@@ -310,11 +312,15 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 	case wanted:
 		return p.far.cleared(p, src, f.Head[0], f.Head[1], f.Head[4])
 	case ending:
-		if f.Head[0] != 0 { // all ranks hear of it from one
-			p.world.endHere(&remoteDeadlock{string(f.Data[:min(len(f.Data), maxReason)])})
-			return nil
+		text := string(f.Data[:min(len(f.Data), maxReason)])
+		switch {
+		case f.Head[0] >= uint64(p.world.size) || f.Head[1] > endDeadlock:
+			return fmt.Errorf("it says that the run ends because of rank %d (%d)", f.Head[0], f.Head[1])
+		case f.Head[1] == endDeadlock: // all ranks hear of it from one
+			p.world.endHere(&remoteDeadlock{text})
+		default:
+			p.world.end(remoteCause(int(f.Head[0]), f.Head[1] == endLost, text))
 		}
-		p.world.end(&RankError{Rank: src, Err: &RemoteError{Text: string(f.Data[:min(len(f.Data), maxReason)])}})
 		return nil
 	case nudging:
 		p.nudged(f.Head[0])
@@ -393,19 +399,64 @@ const maxLength = 1 << 48
 // maxReason bounds the text of an error that goes to the other processes.
 const maxReason = 4 << 10
 
+// What the second word of the frame that ends a run says of its cause.
+const (
+	endLost     = 1 // the loss of the rank in the first word
+	endDeadlock = 2
+)
+
 // tell tells all ranks of other processes why the run ends.
 func (p *proc) tell(cause error) {
-	text := cause.Error()
-	text = text[:min(len(text), maxReason)]
-	var deadlock uint64
-	if errors.Is(cause, ErrDeadlock) {
-		deadlock = 1
+	rank, lost, text := rootOf(cause, p.rank)
+	head := [fabric.HeadWords]uint64{0: uint64(rank), 3: ending.word()}
+	switch {
+	case errors.Is(cause, ErrDeadlock):
+		head[1], text = endDeadlock, cause.Error()
+		text = text[:min(len(text), maxReason)]
+	case lost:
+		head[1] = endLost
 	}
 	for r := range p.world.size {
 		if p.world.procs[r] == nil {
-			_ = p.frame(r, fabric.Frame{Head: [fabric.HeadWords]uint64{0: deadlock, 3: ending.word()}, Data: []byte(text)})
+			_ = p.frame(r, fabric.Frame{Head: head, Data: []byte(text)})
 		}
 	}
+}
+
+// rootOf returns what others are to know of the cause of a run's end: which rank it began with, whether that is lost, and in one sentence why. self is the rank that tells, with
+// which it began if the cause names no other. A panic's stack is for that rank's own error.
+func rootOf(cause error, self int) (rank int, lost bool, text string) {
+	rank = self
+	for {
+		if of, ok := cause.(*RankError); ok {
+			rank, cause = of.Rank, of.Err
+			continue
+		}
+		break
+	}
+	switch err := cause.(type) {
+	case *LostError:
+		rank, lost, cause = err.Rank, true, err.Err
+		if d, ok := cause.(*launch.Death); ok && d.Rank == rank {
+			cause = errors.New(d.How)
+		}
+		text = cause.Error()
+	case *Error:
+		text = err.text(rank)
+	default:
+		text = err.Error()
+	}
+	text, _, _ = strings.Cut(text, "\n\ngoroutine ")
+	return rank, lost, text[:min(len(text), maxReason)]
+}
+
+// remoteCause is the cause of a run's end of which another process has told.
+func remoteCause(rank int, lost bool, text string) *RankError {
+	var err error = &RemoteError{Text: text}
+	if lost {
+		err = &LostError{Rank: rank, Err: err}
+	}
+	return &RankError{Rank: rank, Err: err}
 }
 
 // RemoteError is the error of a rank in another process, of which only the text is known.

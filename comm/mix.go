@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"weft/internal/fabric"
@@ -33,6 +34,7 @@ type meeting struct {
 	meet func(ctx context.Context, said map[string][]byte) ([]launch.Peer, error)
 
 	together func(group []int32, n int) bool // set by connect, for the world
+	failed   atomic.Bool                     // set by the world, for fabrics: the run has failed, and its end is not to wait for anybody
 }
 
 // provider makes one rank's end of a fabric between processes. Its name is one of mux.Names.
@@ -221,6 +223,7 @@ var tcpProvider = provider{
 		met := make(chan struct{})
 		ep, err := tcp.New(tcp.Config{
 			Rank: m.rank, Size: m.size, Secret: m.secret, Everywhere: m.spread, Networks: os.Getenv(tcp.EnvNetwork), Retry: set.retry, TLS: set.secure, DeadAfter: set.deadAfter,
+			Failed: &m.failed,
 			Serves: func(rank int) bool { return served[rank] },
 			Lookup: func(ctx context.Context, rank int) (string, error) {
 				select {

@@ -6,6 +6,7 @@ package comm
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"weft/internal/vec"
 )
@@ -26,7 +27,8 @@ type opImpl struct {
 
 const userOp = 255
 
-// ErrOperator: an operator of the program panicked, at this rank or another one. The operation is lost, and mostly the run.
+// ErrOperator: an operator of the program panicked, at this rank or another one; the error also wraps a *PanicError with the value and the stack. The operation is lost, and mostly
+// the run.
 var ErrOperator = errors.New("the operator of a reduction panicked")
 
 // The operators of this package. They are commutative. Min and Max of floats are NaN if either value is. Complex
@@ -115,13 +117,53 @@ func (o Op) apply(in, inout Buffer) error {
 		if err := o.check(in); err != nil || in.Len() == 0 {
 			return err // its type is checked again, since operands of other ranks come here
 		}
-		o.impl.user(in, inout)
-		return nil
+		return o.guarded(in, inout)
 	}
 	if in.Len() > 0 {
 		o.impl.kernels[in.Kind()](inout, in, inout)
 	}
 	return nil
+}
+
+// guarded calls a user operator, which may do so on any goroutine, also one of a fabric: what it panics with is an error.
+func (o Op) guarded(in, inout Buffer) (err error) {
+	returned := false
+	defer func() {
+		if v := recover(); !returned && v != nil {
+			err = &operatorError{panic: &PanicError{Value: v, Stack: debug.Stack()}}
+		}
+	}()
+	o.impl.user(in, inout)
+	returned = true
+	return nil
+}
+
+// operatorError is ErrOperator with what the operator panicked with.
+type operatorError struct {
+	at    string // which rank's, if it is another's
+	panic *PanicError
+}
+
+func (e *operatorError) cause() *PanicError {
+	if e == nil {
+		return nil
+	}
+	return e.panic
+}
+
+func (e *operatorError) Error() string {
+	return fmt.Sprintf("%v%s: %v\n\n%s", ErrOperator, e.at, e.panic.Value, e.panic.Stack)
+}
+
+func (e *operatorError) Unwrap() []error { return []error{ErrOperator, e.panic} }
+
+// operatorFailed ends the run if err is an operator's panic at this rank, as if the rank's body had panicked: others wait for messages that will not come, and the body may not look at
+// the error of the collective. The caller holds nothing.
+func (c *Comm) operatorFailed(err error) {
+	var op *operatorError
+	if err != nil && errors.As(err, &op) {
+		c.world.failed(c.proc.rank, &RankError{Rank: c.proc.rank, Err: op.panic})
+	}
 }
 
 func sumOf[T vec.Number](dst, a, b Buffer) { vec.Sum(elements[T](dst), elements[T](a), elements[T](b)) }

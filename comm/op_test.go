@@ -4,6 +4,7 @@
 package comm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -119,4 +120,34 @@ func TestInfo(t *testing.T) {
 	require.Equal(t, "2", other.Clone().Get("a"))
 	odd := []string{"a"}
 	require.Panics(t, func() { NewInfo(odd...) })
+}
+
+// An operator's panic is the error of the reduction, with value and stack, in each way to run ranks, for small and large operands, whether the caller waits or not.
+func TestOperatorPanics(t *testing.T) {
+	boom := OpFunc(false, func(_, _ []int) { panic(errTest) })
+	reductions := map[string]func(c *Comm, in, out Buffer) error{
+		"reduce":     func(c *Comm, in, out Buffer) error { return c.Reduce(in, out, boom, 1) },
+		"allreduce":  func(c *Comm, in, out Buffer) error { return c.Allreduce(in, out, boom) },
+		"scan":       func(c *Comm, in, out Buffer) error { return c.Scan(in, out, boom) },
+		"iallreduce": func(c *Comm, in, out Buffer) error { return wait(c.Iallreduce(in, out, boom)) },
+		"iscan":      func(c *Comm, in, out Buffer) error { return wait(c.Iscan(in, out, boom)) },
+	}
+	for how, run := range runners {
+		for name, reduce := range reductions {
+			for _, n := range []int{1, 3000, 200_000} {
+				err := run(context.Background(), Config{Ranks: 3}, func(c *Comm) error {
+					if err := reduce(c, Of(make([]int, n)), Of(make([]int, n))); err != nil {
+						return err
+					}
+					return c.Barrier() // ends with the run, or because the operator has not run here
+				})
+				what := fmt.Sprintf("%s, %s of %d", how, name, n)
+				var p *PanicError
+				require.ErrorAs(t, err, &p, what)
+				require.Contains(t, fmt.Sprint(p.Value), errTest.Error(), what)
+				require.Contains(t, string(p.Stack), "TestOperatorPanics", what)
+				requireNoRankGoroutines(t)
+			}
+		}
+	}
 }

@@ -346,9 +346,10 @@ type world struct {
 	endMu   sync.Mutex
 	killed  chan struct{} // closed when all that was pending has been completed with it, which another goroutine than those of the ranks may do
 	// troubled is set before any rank of this process has a trouble.
-	troubled atomic.Bool
-	deaths   deaths
-	blame    func(cause error, certain bool) // tells the launcher whose failure ends this process, or may; nil: nobody to tell
+	troubled  atomic.Bool
+	deaths    deaths
+	hasFailed *atomic.Bool                    // see meeting; nil: nobody asks
+	blame     func(cause error, certain bool) // tells the launcher whose failure ends this process, or may; nil: nobody to tell
 
 	bodies []*body // by rank; nil for those of other processes
 	party  *waits.Party
@@ -447,6 +448,9 @@ func (w *world) endHere(cause error) bool {
 	w.troubled.Store(true)
 	if cause != ErrEnded {
 		w.cfg.Logger.Error("run aborted", "cause", cause)
+		if w.hasFailed != nil {
+			w.hasFailed.Store(true)
+		}
 	}
 	w.cancel(a)
 	defer close(w.killed) // also if a callback panics
@@ -462,8 +466,8 @@ func (w *world) endHere(cause error) bool {
 // spread tells the other processes that the run ends, if the reason is one of this process.
 func (w *world) spread(cause error) {
 	var told *RemoteError
-	if !w.apart || cause == ErrEnded || errors.As(cause, &told) {
-		return
+	if !w.apart || cause == ErrEnded || errors.As(cause, &told) || errors.Is(cause, launch.ErrAborted) || errors.As(cause, new(*remoteDeadlock)) {
+		return // they are told, or have been
 	}
 	for _, p := range w.procs {
 		if p != nil {

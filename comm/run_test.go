@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"weft/internal/launch"
 )
 
 func TestRun(t *testing.T) {
@@ -207,7 +209,13 @@ func TestErrorText(t *testing.T) {
 	require.Equal(t, "comm: recv on rank 3, any source, tag 7: message is larger than the receive buffer", err.Error())
 	err = &Error{Op: "recv", Rank: 3, Peer: 1, Tag: AnyTag, Err: ErrTruncated}
 	require.Equal(t, "comm: recv on rank 3, peer 1, any tag: message is larger than the receive buffer", err.Error())
-	require.Equal(t, "comm: rank 2: comm: run: test", (&RankError{2, runError(errTest)}).Error())
+	require.Equal(t, "comm: rank 2: run: test", (&RankError{2, runError(errTest)}).Error())
+	require.Equal(t, "comm: rank 2: recv, peer 1, any tag: message is larger than the receive buffer", (&RankError{2, &Error{Op: "recv", Rank: 2, Peer: 1, Tag: AnyTag, Err: ErrTruncated}}).Error())
+	require.Equal(t, "comm: rank 2: recv on rank 0, peer 1, any tag: test", (&RankError{2, &Error{Op: "recv", Rank: 0, Peer: 1, Tag: AnyTag, Err: errTest}}).Error())
+	require.Equal(t, "comm: rank 2: test", (&RankError{2, &RankError{2, errTest}}).Error())
+	require.Equal(t, "comm: rank 2: comm: rank 1: test", (&RankError{2, &RankError{1, errTest}}).Error())
+	require.Equal(t, "comm: rank 2 is lost: exit status 3", (&RankError{2, &LostError{2, &launch.Death{Rank: 2, How: "exit status 3"}}}).Error())
+	require.Equal(t, "rank 2 is lost: test", (&LostError{2, errTest}).Error())
 }
 
 // When Run returns, nothing of the run goes on, whoever has ended it.

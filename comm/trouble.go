@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+
+	"weft/internal/launch"
 )
 
 // trouble is what one rank knows to have gone wrong. It is immutable, and replaced under proc.mu; world.troubled is set before the first
@@ -65,7 +68,11 @@ type LostError struct {
 
 // Error names the rank and the cause.
 func (e *LostError) Error() string {
-	return fmt.Sprintf("%v: rank %d of the run: %v", ErrPeerLost, e.Rank, e.Err)
+	if d, ok := e.Err.(*launch.Death); ok && d.Rank == e.Rank {
+		return fmt.Sprintf("rank %d is lost: %s", e.Rank, d.How)
+	}
+	// A fabric names the rank as well.
+	return fmt.Sprintf("rank %d is lost: %s", e.Rank, strings.Replace(e.Err.Error(), fmt.Sprintf(": rank %d: ", e.Rank), ": ", 1))
 }
 
 // Unwrap returns ErrPeerLost and the cause.

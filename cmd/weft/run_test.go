@@ -209,7 +209,7 @@ func TestRunWeftProgram(t *testing.T) {
 	r = self(t, "", "run", "-keep-going", "-n", "3", me, "--role", "kill")
 	require.Equal(t, 137, r.status, r.errOut)
 	// Each of the others says so, of rank 1 or of one that ended because of it.
-	require.Len(t, regexp.MustCompile(`(?m)^comm: rank [02]: .*a rank is lost`).FindAllString(r.errOut, -1), 2, r.errOut)
+	require.Len(t, regexp.MustCompile(`(?m)^comm: rank [02]: barrier: rank [012] is lost: `).FindAllString(r.errOut, -1), 2, r.errOut)
 
 	r = self(t, "", "run", me, "--role", "any", ":", "-env", "WEFT_WORKERS=2", "-env", "PSP_SMP_NODE_ID=x", me, "--role", "any")
 	require.Equal(t, 1, r.status)

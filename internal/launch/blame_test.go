@@ -41,12 +41,12 @@ func TestBlameIsKnown(t *testing.T) {
 	}
 }
 
-// A rank that blames whom there is not, or itself, does not keep to the protocol.
+// A rank that blames whom there is not, or itself without being certain, does not keep to the protocol.
 func TestBlameOfNobody(t *testing.T) {
 	sp := newSpace(2)
 	_, err := sp.join(0)
 	require.NoError(t, err)
-	for _, f := range []frame{{rank: 0}, {rank: 2}, {rank: -2}, {rank: 1, code: 2}, {rank: 1, code: -1}} {
+	for _, f := range []frame{{rank: 0}, {rank: 2}, {rank: -2}, {rank: 1, code: 4}, {rank: 1, code: -1}, {rank: 0, code: 2}} {
 		f.kind = rankBlames
 		_, err := sp.handle(0, &f)
 		require.ErrorIs(t, err, ErrProtocol)

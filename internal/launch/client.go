@@ -510,7 +510,13 @@ func (c *Client) take(f *frame) (news, _ error) {
 		if c.deaths[int(f.rank)] != nil {
 			return nil, bad()
 		}
-		d := &Death{Rank: int(f.rank), Code: int(f.code), How: string(f.value), Clean: f.id == 1}
+		d, err := mourned(f)
+		if err == nil && d.Cause != nil && d.Cause.Rank >= c.place.Ranks {
+			err = bad()
+		}
+		if err != nil {
+			return nil, err
+		}
 		c.deaths[d.Rank] = d
 		return d, nil
 	case jobAborts:

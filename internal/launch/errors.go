@@ -44,6 +44,8 @@ type Death struct {
 	Rank int
 	Code int    // as a shell reports it: the exit status, or 128 and the signal; -1: not known, the process may still be there
 	How  string // "exit status 3", "killed by signal 9 (killed)", ...
+	// Cause is why, if the rank has said that it was about to fail; nil: it has not.
+	Cause *Blame
 	// Clean: it left the job, or never took part, and its exit status is 0.
 	Clean bool
 }

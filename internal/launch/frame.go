@@ -36,7 +36,7 @@ const (
 	jobShares   // id, rank, value: that rank's value of the exchange
 	jobShared   // id: the exchange is complete
 	jobFails    // id, rank: who has ended
-	jobMourns   // rank, code, id: 1 if clean; value: how
+	jobMourns   // rank, code, id: 1 if clean; value: how. If the rank has said why, key: which rank's failure that is, with a mark if it is a loss; value: also a zero and the reason
 	jobAborts   // rank, code, value: the reason
 
 	// Between launchers.
@@ -55,7 +55,7 @@ const (
 
 	// Of failures.
 
-	rankBlames // rank: whose failure has this one fail, -1: it is not known whose; code: 1 if it fails of that, 0 if it may
+	rankBlames // rank: whose failure has this one fail, -1: it is not known whose; code: bit 0 if it fails of that, not if it may; bit 1 if that is a loss; value: the reason
 
 	lastKind = rankBlames
 )

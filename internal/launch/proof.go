@@ -24,7 +24,7 @@ import (
 type Secret [32]byte
 
 // Version is the version of the handshake and of the frames between ranks and launcher.
-const Version = 1
+const Version = 2 // 1: ranks did not say why they fail
 
 // maxGreeting bounds what a side may say of itself in a handshake, in bytes.
 const maxGreeting = 1024

@@ -3,7 +3,11 @@
 
 package launch
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 // space is what the launcher knows of its ranks: who is here, what they have published, who waits for what. It has no
 // goroutine, no lock and no clock; its methods return the frames to be sent, in order. The server guards and drives it.
@@ -29,6 +33,7 @@ type member struct {
 	waits        int                 // how many gets of this member wait
 
 	blames *Blame // nil: nobody; immutable
+	own    *Blame // of its own failure; nil: it has not said; immutable
 
 	stall    *stall // nil: it moves
 	answered uint64 // the question to which it has said that it still does
@@ -87,10 +92,35 @@ func (s *space) join(rank int) ([]post, error) {
 	return out, nil
 }
 
+// lostMark follows the rank of a cause that is a loss, in a jobMourns.
+const lostMark = "!"
+
+// mourned reads what mourn has made.
+func mourned(f *frame) (*Death, error) {
+	how, reason, _ := strings.Cut(string(f.value), "\x00")
+	d := &Death{Rank: int(f.rank), Code: int(f.code), How: how, Clean: f.id == 1}
+	if f.key != "" {
+		number, lost := strings.CutSuffix(f.key, lostMark)
+		rank, err := strconv.Atoi(number)
+		if err != nil || rank < 0 {
+			return nil, fmt.Errorf("%w: the end of rank %d because of %q", ErrProtocol, f.rank, f.key)
+		}
+		d.Cause = &Blame{Rank: rank, Certain: true, Lost: lost, Reason: reason}
+	}
+	return d, nil
+}
+
 func mourn(to int, d *Death) post {
 	f := frame{kind: jobMourns, rank: int32(d.Rank), code: int32(d.Code), value: cut(d.How)}
 	if d.Clean {
 		f.id = 1
+	}
+	if b := d.Cause; b != nil {
+		f.key = strconv.Itoa(b.Rank)
+		if b.Lost {
+			f.key += lostMark
+		}
+		f.value = append(append(f.value, 0), cut(b.Reason)...)
 	}
 	return post{to, f}
 }
@@ -230,6 +260,9 @@ func (s *space) end(d *Death) []post {
 		return nil
 	}
 	m.death = d
+	if !d.Clean {
+		d.Cause = m.cause()
+	}
 	var out []post
 	for r := range s.members {
 		if s.members[r].present() {

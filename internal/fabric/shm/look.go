@@ -304,7 +304,7 @@ func (e *Endpoint) bury() {
 			}
 			p.buried = true
 			e.deaths.Add(-1)
-			p.lose(fmt.Errorf("shm: the process %d of rank %d has ended", p.pid, p.rank))
+			p.lose(fmt.Errorf("its process %d has ended", p.pid))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"weft/internal/fabric"
@@ -26,7 +27,9 @@ const (
 	maxPiece      = nearPiece // that is taken
 	defaultDial   = 10 * time.Second
 	defaultLinger = 2 * time.Second
-	minSecret     = 16
+	// failedLinger is for the frames that say why the run has failed: what is queued has to be written, and peers that look have to have read it. A guess.
+	failedLinger = 100 * time.Millisecond
+	minSecret    = 16
 	// DefaultRetry is ParaStation MPI's.
 	DefaultRetry = 10
 	firstPause   = 10 * time.Millisecond // before the first time that a connection is tried again; it doubles
@@ -60,6 +63,8 @@ type Config struct {
 	DeadAfter time.Duration
 	// Linger bounds how long Close tries to write what is queued, and waits for the peers to close. 0: 2 s.
 	Linger time.Duration
+	// Failed, if not nil, is true when the run has failed: then Close waits for a moment only. A peer that computes closes its end when it likes.
+	Failed *atomic.Bool
 	// Hold, if not nil, keeps the endpoint's own goroutine from looking until it is closed, so that only calls that look or
 	// poll read what comes. For tests.
 	Hold <-chan struct{}

@@ -323,7 +323,11 @@ func (e *Endpoint) Drop(peer int, err error) {
 func (e *Endpoint) Close() error {
 	e.closeOnce.Do(func() {
 		e.closeErr = e.ln.Close()
-		deadline := time.After(e.cfg.Linger)
+		linger := e.cfg.Linger
+		if e.cfg.Failed != nil && e.cfg.Failed.Load() {
+			linger = min(linger, failedLinger)
+		}
+		deadline := time.After(linger)
 		expired := make(chan struct{})
 		stop := make(chan struct{})
 		e.wg.Go(func() {

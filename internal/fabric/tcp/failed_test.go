@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/fabric"
+)
+
+// An endpoint of a run that has failed does not wait for a peer that looks at nothing, and what it has said before is there.
+func TestFailedRunDoesNotLinger(t *testing.T) {
+	hold := make(chan struct{})
+	failed := new(atomic.Bool)
+	eps := openAll(t, 2, func(c *Config) {
+		if c.Rank == 1 {
+			c.Hold = hold // its process computes
+		}
+		c.Failed = failed
+	})
+	cs := bindAll(eps)
+	t.Cleanup(func() { close(hold) })
+	require.NoError(t, eps[0].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{0: 0}}))
+	for eps[1].Poll(1); cs[1].n.Load() == 0; eps[1].Poll(1) {
+		time.Sleep(time.Millisecond) // until they are connected
+	}
+	require.NoError(t, eps[0].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{0: 1}}))
+	failed.Store(true)
+	start := time.Now()
+	require.NoError(t, eps[0].Close())
+	require.Less(t, time.Since(start), eps[0].cfg.Linger/2)
+	eps[1].Poll(1)
+	eventually(t, func() bool { eps[1].Poll(1); return cs[1].n.Load() == 2 })
+}
