@@ -81,7 +81,12 @@ func runMPI(ctx context.Context, cfg Config, process *mpi.Process, body func(c *
 		}
 		return Run(ctx, cfg, body)
 	}
-	// All ranks do this together, and before anything can go wrong at one of them.
+	node, err := prepareMPI(&cfg, process)
+	nodes, err := shareMPI(process, []byte(node), err)
+	if err != nil {
+		return runError(err)
+	}
+	// From here on nothing is wrong at any rank that it could have known by itself.
 	ranks := make([]int, process.Size)
 	for r := range ranks {
 		ranks[r] = r
@@ -90,9 +95,9 @@ func runMPI(ctx context.Context, cfg Config, process *mpi.Process, body func(c *
 	if err != nil {
 		return runError(err)
 	}
-	ep, together, err := connectMPI(ctx, &cfg, process, opened)
+	ep, together, err := connectMPI(ctx, &cfg, process, opened, nodes)
 	if err != nil {
-		return runError(errors.Join(fmt.Errorf("rank %d of %d: %w", process.Rank, process.Size, err), opened.Close()))
+		return runError(errors.Join(err, opened.Close()))
 	}
 	w := newWorld(ctx, cfg, []fabric.Endpoint{ep})
 	w.together = together
@@ -100,37 +105,62 @@ func runMPI(ctx context.Context, cfg Config, process *mpi.Process, body func(c *
 	return errors.Join(err, opened.Close()) // it is not among those of the run if it is not to be used
 }
 
-// connectMPI makes the endpoint of a rank that MPI has started.
-func connectMPI(ctx context.Context, cfg *Config, process *mpi.Process, opened fabric.Endpoint) (_ fabric.Endpoint, together func(group []int32, n int) bool, err error) {
+// prepareMPI does what can go wrong at a rank that MPI has started, without the others. It returns the rank's node.
+func prepareMPI(cfg *Config, process *mpi.Process) (launch.NodeID, error) {
 	if cfg.Ranks != 0 && cfg.Ranks != process.Size {
-		return nil, nil, fmt.Errorf("%w: the program wants %d ranks, and is one of %d that were started", ErrConfig, cfg.Ranks, process.Size)
+		return "", fmt.Errorf("%w: the program wants %d ranks, and is one of %d that were started", ErrConfig, cfg.Ranks, process.Size)
 	}
 	cfg.Ranks = process.Size
 	if _, err := cfg.validate(); err != nil {
-		return nil, nil, err
+		return "", err
 	}
-	node, err := launch.Node()
-	if err != nil {
-		return nil, nil, err
+	return launch.Node()
+}
+
+// shareMPI gives all ranks what each has to say, unless something is wrong at one: then all fail, with that. A rank that just ended would leave the others to wait for it, and have
+// to wait for them in turn, until its launcher ends the job. All ranks call it.
+func shareMPI(process *mpi.Process, share []byte, problem error) ([][]byte, error) {
+	const fine, wrong = 0, 1
+	said := append([]byte{fine}, share...)
+	if problem != nil {
+		_, _, text := rootOf(problem, process.Rank)
+		said = append([]byte{wrong}, text...)
 	}
+	all, err := process.Exchange(said)
+	switch {
+	case problem != nil:
+		return nil, fmt.Errorf("rank %d of %d: %w", process.Rank, process.Size, problem)
+	case err != nil:
+		return nil, err
+	}
+	for r, b := range all {
+		if len(b) == 0 {
+			return nil, fmt.Errorf("rank %d has nothing to say", r)
+		}
+		if b[0] != fine {
+			return nil, fmt.Errorf("rank %d of %d: %w", r, process.Size, &RemoteError{Text: string(b[1:])})
+		}
+		all[r] = b[1:]
+	}
+	return all, nil
+}
+
+// connectMPI makes the endpoint of a rank that MPI has started. nodes are those of all ranks.
+func connectMPI(ctx context.Context, cfg *Config, process *mpi.Process, opened fabric.Endpoint, nodes [][]byte) (_ fabric.Endpoint, together func(group []int32, n int) bool, err error) {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // it cannot fail
 	secrets, err := process.Exchange(secret)
 	if err != nil {
 		return nil, nil, err
 	}
-	nodes, err := process.Exchange([]byte(node))
-	if err != nil {
-		return nil, nil, err
-	}
+	met := false
+	node := launch.NodeID(nodes[process.Rank])
 	m := &meeting{
 		rank: process.Rank, size: process.Size, node: node, secret: secrets[0], mpi: opened,
 		meet: func(_ context.Context, said map[string][]byte) ([]launch.Peer, error) {
+			met = true
 			card, err := launch.MakeCard(node, said)
-			if err != nil {
-				return nil, err
-			}
-			cards, err := process.Exchange(card)
+			cards, err := shareMPI(process, card, err)
 			if err != nil {
 				return nil, err
 			}
@@ -141,6 +171,9 @@ func connectMPI(ctx context.Context, cfg *Config, process *mpi.Process, opened f
 		m.spread = m.spread || string(n) != string(node)
 	}
 	ep, err := connect(ctx, m, cfg.stats)
+	if err != nil && !met {
+		_, err = shareMPI(process, nil, err) // the others meet
+	}
 	return ep, m.together, err
 }
 
