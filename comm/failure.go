@@ -213,7 +213,7 @@ func (w *world) die(r int, err error) {
 	if w.apart {
 		p.tellOthers(far, obituary(r, err))
 		if !lives {
-			w.endHere(err)
+			w.endHere(err, false)
 		}
 	}
 }

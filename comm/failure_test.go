@@ -120,7 +120,7 @@ func (m *mortals) kill(r int) {
 	if m.dead[r].Swap(true) {
 		return
 	}
-	m.worlds[r].endHere(errKilled)
+	m.worlds[r].endHere(errKilled, false)
 	told := rand.Perm(len(m.worlds))
 	if m.witness {
 		for _, q := range told {

@@ -317,7 +317,7 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 		case f.Head[0] >= uint64(p.world.size) || f.Head[1] > endDeadlock:
 			return fmt.Errorf("it says that the run ends because of rank %d (%d)", f.Head[0], f.Head[1])
 		case f.Head[1] == endDeadlock: // all ranks hear of it from one
-			p.world.endHere(&remoteDeadlock{text})
+			p.world.endHere(&remoteDeadlock{text}, false)
 		default:
 			p.world.end(remoteCause(int(f.Head[0]), f.Head[1] == endLost, text))
 		}

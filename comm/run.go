@@ -427,13 +427,12 @@ func (w *world) comm(r int) *Comm {
 // end ends the run, if it has not ended, with a cause: everything pending completes with it. It returns when that is
 // done, if this call was the first.
 func (w *world) end(cause error) {
-	if w.endHere(cause) {
-		w.spread(cause)
-	}
+	w.endHere(cause, true)
 }
 
 // endHere ends the run for the ranks of this process. It returns false if it has ended before.
-func (w *world) endHere(cause error) bool {
+// tell: the other processes are told before the run can close its endpoints, though the ranks of this one may have come to their end meanwhile.
+func (w *world) endHere(cause error, tell bool) bool {
 	a := &abortError{cause: cause}
 	w.endMu.Lock()
 	if w.aborted.Load() != nil {
@@ -460,6 +459,9 @@ func (w *world) endHere(cause error) bool {
 		}
 	}
 	w.hubs.look() // once, for all ranks
+	if tell {
+		w.spread(cause)
+	}
 	return true
 }
 
