@@ -178,7 +178,7 @@ func TestNoDeadlockHammer(t *testing.T) {
 				if _, err = c.Probe(before, i); err == nil {
 					_, err = c.Recv(Of(y), before, i)
 				}
-				if _, _, werr := WaitAny(nil, r); err == nil {
+				if _, _, werr := WaitAny(context.Background(), r); err == nil {
 					err = werr
 				}
 			}
