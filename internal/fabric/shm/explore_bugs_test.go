@@ -143,7 +143,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "F2 without F3", File: "peer.go", Test: "TestExploreFull",
-		Old: waits,
+		Old: queued,
 		New: `	if n < len(p.queue) {
 		p.out.ctl.waiting.Store(1)
 	}
@@ -151,7 +151,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "F3 before F2", File: "peer.go", Test: "TestExploreFull",
-		Old: waits,
+		Old: queued,
 		New: `	write()
 	if n < len(p.queue) {
 		p.out.ctl.waiting.Store(1)
@@ -249,7 +249,7 @@ const (
 				return true, true
 			}
 `
-	waits = `	if n < len(p.queue) {
+	queued = `	if n < len(p.queue) {
 		p.out.ctl.waiting.Store(1)
 		write()
 	}
