@@ -24,6 +24,7 @@ func census() (c waits.Census, ok bool) {
 // Tasks that wait for each other for ever are all counted, with the goroutines of the runtime and of its pool: nothing
 // but them is there. So are the goroutines that package ants has made in its init.
 func TestWaitingTasksAreCounted(t *testing.T) {
+	skipRacesInLintMode(t)
 	rt := task.New(task.Config{Workers: 2, Watchdog: -1})
 	var main, child *task.Task
 	var x int

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -19,6 +20,14 @@ import (
 	"weft/deps"
 	"weft/task"
 )
+
+// skipRacesInLintMode skips a test that shares memory by other means than accesses.
+func skipRacesInLintMode(t *testing.T) {
+	t.Helper()
+	if os.Getenv(task.EnvLint) == "1" {
+		t.Skip("not in lint mode: the test shares variables with bodies that no access orders")
+	}
+}
 
 // blocks runs a runtime whose bodies, one for each slot, all call block, while another task is
 // ready. It returns what is said until then.
@@ -51,6 +60,7 @@ func blocks(t *testing.T, cfg task.Config, got *reports, block func(), free func
 
 // Bodies on all slots that block in a channel are named, with what they block in and what to call instead, while tasks are ready.
 func TestBlockedSlots(t *testing.T) {
+	skipRacesInLintMode(t)
 	for _, workers := range []int{1, 2} {
 		for name, cfg := range map[string]task.Config{"": {Workers: workers}, "with a watchdog": {Workers: workers, Watchdog: 40 * time.Millisecond}} {
 			t.Run(name, func(t *testing.T) {
@@ -171,6 +181,9 @@ func TestFailureOfRunThatEnds(t *testing.T) {
 
 // When a run ends by its context's deadline, the error says which tasks waited for what, and matches the deadline and its cause.
 func TestDeadlineSaysWhatTasksWaitFor(t *testing.T) {
+	if os.Getenv(task.EnvLint) == "1" {
+		t.Skip("not in lint mode: it does not list tasks without a watchdog")
+	}
 	mine := errors.New("my patience ends")
 	for _, dog := range []time.Duration{-1, time.Hour} {
 		rt := task.New(task.Config{Workers: 2, Watchdog: dog})
