@@ -32,6 +32,8 @@ func skipRacesInLintMode(t *testing.T) {
 // blocks runs a runtime whose bodies, one for each slot, all call block, while another task is
 // ready. It returns what is said until then.
 func blocks(t *testing.T, cfg task.Config, got *reports, block func(), free func()) string {
+	t.Helper()
+	skipRacesInLintMode(t)
 	cfg.Reports = got
 	rt := task.New(cfg)
 	defer func() { require.NoError(t, rt.Close()) }()
@@ -60,7 +62,6 @@ func blocks(t *testing.T, cfg task.Config, got *reports, block func(), free func
 
 // Bodies on all slots that block in a channel are named, with what they block in and what to call instead, while tasks are ready.
 func TestBlockedSlots(t *testing.T) {
-	skipRacesInLintMode(t)
 	for _, workers := range []int{1, 2} {
 		for name, cfg := range map[string]task.Config{"": {Workers: workers}, "with a watchdog": {Workers: workers, Watchdog: 40 * time.Millisecond}} {
 			t.Run(name, func(t *testing.T) {
