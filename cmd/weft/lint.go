@@ -56,20 +56,26 @@ race detector needs a C compiler. The exit status is that of the command: go tes
 			if c.Env, err = lintEnviron(os.Environ(), self); err != nil {
 				return fmt.Errorf("lint: %w", err)
 			}
-			c.Stdin, c.Stdout, c.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-			var exit *exec.ExitError
-			switch err = c.Run(); {
-			case errors.As(err, &exit) && exit.ExitCode() > 0:
-				return exitStatus(exit.ExitCode())
-			case err != nil:
-				return fmt.Errorf("lint: %w", err)
-			}
-			return nil
+			return runTool(cmd, c)
 		},
 	}
 	cmd.Flags().BoolVar(&self, "self", false, "the race detector sees the tests of weft's own runtime as well, which go test compiles as it does the runtime")
 	cmd.Flags().SetInterspersed(false) // what follows the command is its own
 	return cmd
+}
+
+// runTool runs the command on which cmd calls, and ends as it does.
+func runTool(cmd *cobra.Command, c *exec.Cmd) error {
+	c.Stdin, c.Stdout, c.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+	err := c.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() > 0 {
+		return exitStatus(exit.ExitCode())
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", cmd.Name(), err)
+	}
+	return nil
 }
 
 var goName = regexp.MustCompile(`^(go([0-9][0-9a-z.]*)?|gotip)(\.exe)?$`)

@@ -5,8 +5,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 
@@ -37,16 +35,7 @@ func newLintCompile() *cobra.Command {
 			if len(args) == 0 {
 				return usageError{errors.New("no tool; this command is for the go command's -toolexec")}
 			}
-			c := exec.CommandContext(cmd.Context(), args[0], compileArguments(args[1:])...)
-			c.Stdin, c.Stdout, c.Stderr = os.Stdin, cmd.OutOrStdout(), cmd.ErrOrStderr()
-			var exit *exec.ExitError
-			switch err := c.Run(); {
-			case errors.As(err, &exit) && exit.ExitCode() > 0:
-				return exitStatus(exit.ExitCode())
-			case err != nil:
-				return fmt.Errorf("lint: %w", err)
-			}
-			return nil
+			return runTool(cmd, exec.CommandContext(cmd.Context(), args[0], compileArguments(args[1:])...))
 		},
 	}
 }

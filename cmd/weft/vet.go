@@ -4,7 +4,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -44,16 +43,7 @@ The program is also a tool of go vet itself: go vet -vettool=$(which weft) ./...
 			if err != nil {
 				return fmt.Errorf("vet: %w", err)
 			}
-			c := exec.CommandContext(cmd.Context(), "go", append([]string{"vet", "-vettool=" + self}, args...)...)
-			c.Stdin, c.Stdout, c.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-			var exit *exec.ExitError
-			switch err = c.Run(); {
-			case errors.As(err, &exit) && exit.ExitCode() > 0:
-				return exitStatus(exit.ExitCode())
-			case err != nil:
-				return fmt.Errorf("vet: %w", err)
-			}
-			return nil
+			return runTool(cmd, exec.CommandContext(cmd.Context(), "go", append([]string{"vet", "-vettool=" + self}, args...)...))
 		},
 	}
 }
