@@ -18,8 +18,8 @@ func (n *Node) ahead() (star bool) {
 	for i := range n.count {
 		a := n.at(i)
 		s := a.state.Load()
-		if s&hasNext != 0 {
-			xatomic.PrefetchW2(unsafe.Pointer(a.succ()))
+		if s&hasNext != 0 { // one that was released before may be cut just now
+			xatomic.PrefetchW2(unsafe.Pointer(a.succLate()))
 		}
 		star = star && (s&isReader != 0) == (i > 0)
 	}
