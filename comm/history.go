@@ -20,18 +20,22 @@ const historyLen = 16
 
 // history is what one rank knows of the collectives of a communicator: so much that it can be compared with another rank's.
 // README.md, "Collectives that disagree", has the argument.
+//
+// It is written with each collective, and other ranks' histories are beside it in memory: so it is of full cache lines, two by two.
 type history struct {
 	c *Comm // constant
 
 	mu sync.Mutex // held by who numbers the collectives of communicators without hub and board
 
-	// Guarded by what numbers the communicator's collectives: see Comm.numbers.
-	count uint64                 // collectives so far
-	state uint64                 // digest of all of them
-	last  *[historyLen]signature // by number modulo; nil before the first
-	asked []question             // of ranks that are ahead of this one
+	// Guarded by what numbers the communicator's collectives: see lock.
+	count uint64     // collectives so far
+	state uint64     // digest of all of them
+	asked []question // of ranks that are ahead of this one
 
 	behind atomic.Bool // there are such
+
+	last [historyLen]signature // by number modulo; guarded as count is
+	_    [64]byte
 }
 
 // question is what another rank tells of its history, for this one to compare.
@@ -45,9 +49,6 @@ type question struct {
 // record adds a collective, and gives d.what its bits of the history. The caller holds the lock that numbers collectives.
 func (h *history) record(d *collCall, elem uint64) {
 	s := newSignature(d.what, elem, d.unit)
-	if h.last == nil {
-		h.last = new([historyLen]signature)
-	}
 	h.count++
 	h.state = s.digest(h.state)
 	h.last[h.count%historyLen] = s

@@ -297,8 +297,8 @@ func (h *hub) ready(d *collCall, me int, seq uint64) bool {
 }
 
 // told ends what others wait for, as far as it was me's part that they were waiting for, and reports whether it has woken a caller. me
-// is active.
-func (h *hub) told(d *collCall, me int, seq uint64) (woke bool) {
+// is active. all: the parts of all ranks are there.
+func (h *hub) told(d *collCall, me int, seq uint64, all bool) (woke bool) {
 	switch {
 	case d.large:
 	case d.kind == bcast || d.kind == scatter:
@@ -308,15 +308,15 @@ func (h *hub) told(d *collCall, me int, seq uint64) (woke bool) {
 	case d.kind == reduce || d.kind == gather:
 		if me != d.root {
 			q := h.place(d.root, seq)
-			return q != nil && h.serve(q, d.root, me, seq)
+			return q != nil && h.serve(q, d.root, seq)
 		}
 	}
-	if !d.large && d.kind != bcast && d.kind != scatter && h.here(seq, 0) < h.size {
+	if !d.large && d.kind != bcast && d.kind != scatter && !all {
 		return false
 	}
 	for i := 1; i < h.size; i++ {
 		r := (me + i) % h.size
-		if q := h.place(r, seq); q != nil && h.serve(q, r, me, seq) {
+		if q := h.place(r, seq); q != nil && h.serve(q, r, seq) {
 			woke = true
 		}
 	}
@@ -324,15 +324,9 @@ func (h *hub) told(d *collCall, me int, seq uint64) (woke bool) {
 }
 
 // serve ends the collective of a rank that waits, if that has what it needs, and reports whether it has woken a caller. The caller of
-// serve, rank me, is active in the same collective, so the place stays what it is.
-func (h *hub) serve(q *place, r, me int, seq uint64) (woke bool) {
-	if _, ok := q.waits(seq); !ok {
-		return false
-	}
-	if p := h.place(me, seq); q.what != p.what && h.doubt(p, q, r) != nil {
-		return false // all have heard of it, who waits here too
-	}
-	if !h.ready(&q.collCall, r, seq) {
+// serve is active in the same collective, so the place stays what it is.
+func (h *hub) serve(q *place, r int, seq uint64) (woke bool) {
+	if _, ok := q.waits(seq); !ok || !h.ready(&q.collCall, r, seq) {
 		return false
 	}
 	if q.large && !h.differs(q, seq) && !h.complete(&q.collCall, seq) {
@@ -348,6 +342,10 @@ func (h *hub) serve(q *place, r, me int, seq uint64) (woke bool) {
 
 // finishFor ends a claimed place with its result. If a user's operator panics, its rank is not to wait for ever.
 func (h *hub) finishFor(q *place, r int, seq uint64) {
+	if err := h.agreed(q, r, seq); err != nil {
+		h.finish(q, seq, err, false)
+		return
+	}
 	if q.op.impl == nil || q.op.impl.user == nil {
 		h.finish(q, seq, h.result(q, r, seq), false)
 		return
@@ -362,14 +360,11 @@ func (h *hub) finishFor(q *place, r int, seq uint64) {
 func (h *hub) run(c *Comm, d *collCall, seq uint64, caller bool) (bool, error) {
 	me := c.rank
 	p := h.place(me, seq)
-	first := true
-	for {
-		// Me is active: all places of this collective stay what they are.
-		if first || d.large {
-			first = false
-			if h.told(d, me, seq) && caller && !d.large {
-				h.ranks[me].woke.Store(true)
-			}
+	// Me is active here and at the beginning of each turn: all places of this collective stay what they are.
+	all := h.sighted(p, seq)
+	for first := true; ; first = false {
+		if (first || d.large) && h.told(d, me, seq, all) && caller && !d.large {
+			h.ranks[me].woke.Store(true)
 		}
 		if h.ready(d, me, seq) {
 			err := h.agreed(p, me, seq)
@@ -386,7 +381,6 @@ func (h *hub) run(c *Comm, d *collCall, seq uint64, caller bool) (bool, error) {
 		if caller && h.watch(d, me, seq) {
 			continue
 		}
-		sighted := h.sighted(p, seq)
 		if err := c.barredHere(); err != nil && (!d.large || h.close(seq)) {
 			return true, h.finish(p, seq, err, true)
 		}
@@ -398,7 +392,7 @@ func (h *hub) run(c *Comm, d *collCall, seq uint64, caller bool) (bool, error) {
 		}
 		p.state.Store(stateOf(seq, ph))
 		// Whoever looked at the place before that has left it alone, so look again.
-		if h.ready(d, me, seq) || c.barredHere() != nil || h.arrived(seq) > sighted {
+		if h.ready(d, me, seq) || c.barredHere() != nil {
 			if p.state.CompareAndSwap(stateOf(seq, ph), stateOf(seq, active)) {
 				if w != nil {
 					hubWaiters.Put(w)
@@ -420,12 +414,9 @@ func (h *hub) run(c *Comm, d *collCall, seq uint64, caller bool) (bool, error) {
 	}
 }
 
-// result computes what a place waits for, and writes it to its memory. The place is active or claimed, and ready; a large one is
+// result computes what a place waits for, and writes it to its memory. The place is active or claimed, ready and agreed; a large one is
 // complete.
 func (h *hub) result(p *place, me int, seq uint64) error {
-	if err := h.agreed(p, me, seq); err != nil {
-		return err
-	}
 	if !p.large {
 		return flat(&p.collCall, me, h.size, hubParts{h, seq})
 	}

@@ -28,8 +28,10 @@ func (h *hub) agreed(p *place, me int, seq uint64) error {
 	least := p.floor
 	for r := lo; r < hi; r++ {
 		q := h.place(r, seq)
-		if err := h.doubt(p, q, r); err != nil {
-			return err
+		if !p.same(q) {
+			if err := h.doubt(p, q, r); err != nil {
+				return err
+			}
 		}
 		least = min(least, q.floor)
 	}
@@ -39,32 +41,30 @@ func (h *hub) agreed(p *place, me int, seq uint64) error {
 	return nil
 }
 
-// sighted returns how many places of a collective are there, and has all hear of it if one of them is in another collective than
-// p, whose rank is active and about to wait. Whoever needs nothing of those that wait does not tell them.
-func (h *hub) sighted(p *place, seq uint64) (n int) {
+// sighted compares a place that has just been published with those that are there already, and reports whether all are. If one of them is in another
+// collective, all ranks hear of it. Of any two places the later one sees the other, so that nobody has to look again.
+func (h *hub) sighted(p *place, seq uint64) (all bool) {
+	n := 0
 	for r := range h.ranks {
-		if q := h.place(r, seq); q != nil && q.state.Load()>>phaseBits == seq {
-			if n++; q.what != p.what {
-				_ = h.doubt(p, q, r)
-			}
+		q := h.place(r, seq)
+		if q == nil || q.state.Load()>>phaseBits != seq {
+			continue
+		}
+		if n++; q.what != p.what {
+			_ = h.doubt(p, q, r)
 		}
 	}
-	return n
+	return n == h.size
 }
 
-// arrived returns how many places of a collective are there. It looks at states only.
-func (h *hub) arrived(seq uint64) (n int) {
-	for r := range h.ranks {
-		if q := h.place(r, seq); q != nil && q.state.Load()>>phaseBits == seq {
-			n++
-		}
-	}
-	return n
+// same reports whether two places say the same. Those that do not may be of one collective nevertheless.
+func (p *place) same(q *place) bool {
+	return q.what == p.what && q.unit == p.unit && q.elem == p.elem
 }
 
 // unlike reports whether two places are not of one collective.
 func unlike(p, q *place) bool {
-	if q.what == p.what && q.unit == p.unit && q.elem == p.elem {
+	if p.same(q) {
 		return false
 	}
 	return (p.what^q.what)&historyBits != 0 || !newSignature(p.what, p.elem, p.unit).agrees(newSignature(q.what, q.elem, q.unit))
