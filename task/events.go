@@ -89,6 +89,9 @@ func (e *events) newID() uint64 {
 	return e.id - 1
 }
 
+// numbered reports whether the slot has given a task its number, lately.
+func (e *events) numbered(id uint64) bool { return id-(e.idEnd-idBatch) < idBatch }
+
 // spawned gives c, which is complete but for its links, a number, and records it with its accesses. It comes before c is
 // registered: from then on others may make c ready.
 func (e *events) spawned(c *Task, accs []deps.Access, flags uint8) {
@@ -190,7 +193,9 @@ func (e *events) begins(t, outer *Task, k event.Kind) {
 	if outer != nil {
 		o = outer.id
 	}
-	if !e.fresh || outer != nil || k == event.Skipped { // what has failed the run may be later than the last look
+	// What has failed the run may be later than the last look; and so may be what another slot has spawned behind the task
+	// that has just ended, before its accesses were given up.
+	if !e.fresh || outer != nil || k == event.Skipped || !e.numbered(t.id) {
 		e.now = event.Ticks()
 	}
 	if e.ring.Wants.Has(k) {

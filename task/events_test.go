@@ -66,6 +66,29 @@ func TestEventsOfASmallRun(t *testing.T) {
 		"ended"}, k.of(event.Place{Kind: event.SlotPlace, Group: 1}))
 }
 
+// A task that another slot spawns between the end of a body and what follows from it begins after it was spawned.
+func TestEventsOfASuccessorFromElsewhere(t *testing.T) {
+	k := &kept{}
+	rec, err := event.New(event.Options{Sinks: []event.Sink{k}})
+	require.NoError(t, err)
+	slotOf := func(i int) *events {
+		return &events{rec: rec, ring: rec.Ring(event.Place{Kind: event.SlotPlace, Index: i}), specs: event.NewSpecCache(rec.Names())}
+	}
+	one, other := slotOf(0), slotOf(1)
+	main := &Task{}
+	before, after := &Task{parent: main}, &Task{parent: main}
+	one.spawned(before, nil, 0)
+	one.begins(before, nil, event.Started)
+	one.ended(before, false)
+	other.spawned(after, nil, 0)
+	one.begins(after, nil, event.Started)
+	require.NoError(t, rec.Close())
+	mine := k.recs[event.Place{Kind: event.SlotPlace, Index: 0}]
+	began, spawned := mine[len(mine)-1], k.recs[event.Place{Kind: event.SlotPlace, Index: 1}][0]
+	require.Equal(t, []event.Kind{event.Started, event.Spawned}, []event.Kind{began.Kind(), spawned.Kind()})
+	require.GreaterOrEqual(t, began.Ticks(), spawned.Ticks())
+}
+
 func BenchmarkTraced(b *testing.B) {
 	for _, on := range []bool{false, true} {
 		b.Run(map[bool]string{false: "off", true: "on"}[on], func(b *testing.B) {
