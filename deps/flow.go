@@ -10,8 +10,8 @@ package deps
 // A Flow belongs to one goroutine at a time and is not reentrant.
 type Flow struct {
 	// Join, if not nil, is called for each Reduce access that Register meets, before anybody else can reach
-	// the child. Register may still panic afterwards.
-	Join func(parent, child *Node, x Access)
+	// the child. If it says why the child cannot take part, Register panics with that. Register may also panic afterwards.
+	Join func(parent, child *Node, x Access) (why string)
 
 	work  []step // deliveries whose effects are still to be carried out
 	ready queue

@@ -148,7 +148,10 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int32) 
 		if x.mode == ModeReduce {
 			key = x.object()
 			if f.Join != nil {
-				f.Join(p, n, x)
+				if why := f.Join(p, n, x); why != "" {
+					n.undo(d, k)
+					panic("deps: " + why)
+				}
 			}
 		}
 		e := d.slot(uintptr(key), f)

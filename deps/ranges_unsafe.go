@@ -57,11 +57,13 @@ func (p *Node) registerRanges(n *Node, list []Access, f *Flow) bool {
 	n.count = 0
 	r := inRanges(p.dom)
 	r.open()
+	reduces := false
 	for _, x := range list {
 		r.vet(x)
-		if x.mode == ModeReduce {
-			p.vetReduce(n, x, list, f)
-		}
+		reduces = reduces || x.mode == ModeReduce
+	}
+	if reduces {
+		p.joinAll(n, list, f)
 	}
 	own := new(ranges)
 	if k := len(list); k > 1 {
@@ -124,6 +126,20 @@ func (p *Node) registerRanges(n *Node, list []Access, f *Flow) bool {
 	starts := rec.wait == 0
 	rec.mu.Unlock()
 	return starts
+}
+
+// joinAll makes n take part in the reductions in list. It panics if list names the memory of one otherwise.
+func (p *Node) joinAll(n *Node, list []Access, f *Flow) {
+	if why := VetReductions(list); why != "" {
+		panic("deps: " + why)
+	}
+	for _, x := range list {
+		if x.mode == ModeReduce && f.Join != nil {
+			if why := f.Join(p, n, x); why != "" {
+				panic("deps: " + why)
+			}
+		}
+	}
 }
 
 // open enters what the parent has declared: the first child to name a byte of it continues the parent's access.

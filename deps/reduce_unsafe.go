@@ -112,7 +112,7 @@ func clash(a *access, x Access, list []Access) string {
 	}
 	for _, y := range list {
 		if y.mode == ModeReduce && y.ptr != x.ptr && y.object() == x.object() {
-			return fmt.Sprintf("deps: a task takes part in two reductions of object %p; a reduction is the only access of its task to the object", x.object())
+			return "deps: " + x.Reduced().Overlap(y.Reduced())
 		}
 	}
 	return ""
@@ -124,18 +124,4 @@ func one[T any](p *T) []T { return unsafe.Slice(p, 1) }
 func size[T any]() uintptr {
 	var x T
 	return unsafe.Sizeof(x)
-}
-
-// vetReduce panics if x, a Reduce access in list, cannot be declared together with the others, in a domain of ranges; else the
-// task takes part.
-func (p *Node) vetReduce(n *Node, x Access, list []Access, f *Flow) {
-	r := x.Reduced()
-	for _, y := range list {
-		if y.Reduced() != r && r.Meets(y) {
-			panic(fmt.Sprintf("deps: a task accesses object %p by %v and by %v; a reduction is the only access of its task to the object", r.key, x, y))
-		}
-	}
-	if f.Join != nil {
-		f.Join(p, n, x)
-	}
 }

@@ -164,6 +164,76 @@ var growths = []struct {
 		}, list...)
 		return t.Wait()
 	}},
+	{"Release of reductions", Config{}, func(t *Task, n int) error {
+		_, list := reductions(n)
+		t.Spawn(func(t *Task) error { return releaseEach(t, list) }, list...)
+		return t.Wait()
+	}},
+	{"Release of reductions among ranges", Config{}, func(t *Task, n int) error {
+		_, list := reductions(n)
+		t.Spawn(nothing, deps.Slice(make([]int, 1)).InOut())
+		t.Spawn(func(t *Task) error { return releaseEach(t, list) }, list...)
+		return t.Wait()
+	}},
+	{"Release of reductions in a recorded loop", Config{}, func(t *Task, n int) error {
+		_, list := reductions(n)
+		return t.iterateTwice(func(it *Iteration) {
+			it.Spawn(func(t *Task) error { return releaseEach(t, list) }, list...)
+		})
+	}},
+	{"Release of what children reduce", Config{Window: -1}, func(t *Task, n int) error {
+		_, list := reductions(n)
+		t.Spawn(func(t *Task) error {
+			for _, a := range list {
+				t.Spawn(nothing, a)
+			}
+			for _, a := range list {
+				if err := t.Release(a.Reduced().InOut()); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, objectsOf(list)...)
+		return t.Wait()
+	}},
+	{"reductions", Config{Window: -1}, func(t *Task, n int) error {
+		all, list := reductions(n)
+		for i, r := range all {
+			t.Spawn(func(t *Task) error { *Local(t, r)++; return nil }, list[i])
+		}
+		return t.Wait()
+	}},
+	{"reductions that accesses end", Config{Window: -1}, func(t *Task, n int) error {
+		_, list := reductions(n)
+		for _, a := range list {
+			t.Spawn(nothing, a)
+		}
+		for _, a := range objectsOf(list) {
+			t.Spawn(nothing, a)
+		}
+		return t.Wait()
+	}},
+	{"reductions of one task", Config{}, func(t *Task, n int) error {
+		all, list := reductions(n)
+		t.Spawn(func(t *Task) error {
+			for _, r := range all {
+				*Local(t, r)++
+			}
+			return nil
+		}, list...)
+		return t.Wait()
+	}},
+	{"reductions in a recorded loop", Config{}, func(t *Task, n int) error {
+		_, list := reductions(n)
+		return t.iterateTwice(func(it *Iteration) {
+			for _, a := range list {
+				it.Spawn(nothing, a)
+			}
+			for _, a := range objectsOf(list[:n/2]) {
+				it.Spawn(nothing, a)
+			}
+		})
+	}},
 	{"Release in a recorded loop", Config{}, func(t *Task, n int) error {
 		x := make([]int, n)
 		list := make([]deps.Access, n)
@@ -365,6 +435,27 @@ func releaseEach(t *Task, list []deps.Access) error {
 		}
 	}
 	return nil
+}
+
+// reductions returns n reductions and their accesses.
+func reductions(n int) ([]*deps.Reduction[int], []deps.Access) {
+	x := make([]int, n)
+	all := make([]*deps.Reduction[int], n)
+	list := make([]deps.Access, n)
+	for i := range list {
+		all[i] = deps.NewReduction(&x[i], deps.Sum[int]())
+		list[i] = all[i].Reduce()
+	}
+	return all, list
+}
+
+// objectsOf returns accesses to the objects of reductions.
+func objectsOf(reductions []deps.Access) []deps.Access {
+	list := make([]deps.Access, len(reductions))
+	for i, a := range reductions {
+		list[i] = a.Reduced().InOut()
+	}
+	return list
 }
 
 func (t *Task) iterateTwice(record func(*Iteration)) error {

@@ -4,8 +4,6 @@
 package task
 
 import (
-	"fmt"
-
 	"weft/deps"
 )
 
@@ -15,6 +13,7 @@ type recordedGroup struct {
 	r     *deps.Reduced
 	g     *deps.Group // for the participants' next runs; changed by the part that combines
 	parts []int32     // participants
+	uses  int         // accesses to the object in the loop; counted when the recording ends
 }
 
 // recordReductions replaces the Reduce accesses of a task, which is about to be recorded, by those of the graph, and records what
@@ -26,17 +25,15 @@ func (it *Iteration) recordReductions(c *Task, accs []deps.Access) []deps.Access
 	for _, a := range accs {
 		r := a.Reduced()
 		plain = plain && r == nil
-		for i := 0; i < len(it.open); {
-			if x := it.open[i]; x.r != r && x.r.Meets(a) {
-				it.open = append(it.open[:i], it.open[i+1:]...)
-				it.combine(x)
-				continue
-			}
-			i++
+		for x, ok := it.open.TakeMeeting(a, r); ok; x, ok = it.open.TakeMeeting(a, r) {
+			it.combine(x)
 		}
 	}
 	if plain {
 		return accs
+	}
+	if why := deps.VetReductions(accs); why != "" {
+		panic("task: " + why)
 	}
 	k := int32(len(it.parts))
 	out := make([]deps.Access, 0, len(accs))
@@ -48,22 +45,17 @@ func (it *Iteration) recordReductions(c *Task, accs []deps.Access) []deps.Access
 			out = append(out, a)
 			continue
 		}
-		for _, b := range accs {
-			if b.Reduced() != r && r.Meets(b) {
-				panic(fmt.Sprintf("task: a task accesses an object by %v and by %v; a reduction is the only access of its task to the object", a, b))
-			}
-		}
 		if own := c.share(r); own != nil {
 			own.weak = own.weak && a.IsWeak()
 			continue
 		}
 		if own := t.share(r); own != nil { // the loop takes part: so do its tasks, in no order
-			m.shares = append(m.shares, share{g: own.g, weak: a.IsWeak()})
+			m.shares.Add(r, share{g: own.g, weak: a.IsWeak()})
 			continue
 		}
 		x := it.group(r)
 		x.parts = append(x.parts, k)
-		m.shares = append(m.shares, share{g: x.g, weak: a.IsWeak()})
+		m.shares.Add(r, share{g: x.g, weak: a.IsWeak()})
 		out = append(out, r.Concurrent())
 	}
 	return out
@@ -71,13 +63,11 @@ func (it *Iteration) recordReductions(c *Task, accs []deps.Access) []deps.Access
 
 // group returns the open group of r.
 func (it *Iteration) group(r *deps.Reduced) *recordedGroup {
-	for _, x := range it.open {
-		if x.r == r {
-			return x
-		}
+	if x := it.open.Find(r); x != nil {
+		return *x
 	}
 	x := &recordedGroup{r: r, g: r.Open(it.loop.run.rt.Workers())}
-	it.open = append(it.open, x)
+	it.open.Add(r, x)
 	return x
 }
 
@@ -114,20 +104,18 @@ func (x *recordedGroup) run(t *Task) error {
 // objects are only reduced, so that one combination is enough, after the last iteration. A condition sees what is
 // reduced, so with one each round ends with a combination.
 func (it *Iteration) closeReductions(while bool) (last []*recordedGroup) {
-	for _, x := range it.open {
-		uses := 0
-		for _, a := range it.accs {
-			if x.r.Meets(a) {
-				uses++
-			}
+	for _, a := range it.accs {
+		for x := range it.open.AllMeeting(a) {
+			(*x).uses++
 		}
-		if !while && uses == len(x.parts) {
+	}
+	for x, ok := it.open.TakeFirst(); ok; x, ok = it.open.TakeFirst() {
+		if !while && x.uses == len(x.parts) {
 			last = append(last, x)
 		} else {
 			it.combine(x)
 		}
 	}
-	it.open = nil
 	return last
 }
 

@@ -221,9 +221,9 @@ func (r *linted) end(t *Task) {
 	for _, c := range clocks {
 		release(c)
 	}
-	for i := range t.more.shares {
-		if c := t.more.shares[i].c; c != nil {
-			release(c)
+	for p := range t.more.shares.All() {
+		if p.c != nil {
+			release(p.c)
 		}
 	}
 }

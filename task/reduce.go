@@ -4,8 +4,6 @@
 package task
 
 import (
-	"slices"
-
 	"weft/deps"
 	"weft/internal/event"
 )
@@ -51,27 +49,26 @@ func (t *Task) local(s *slot, r *deps.Reduced) *deps.Copy {
 // share returns t's part in r; nil if it has none.
 func (t *Task) share(r *deps.Reduced) *share {
 	if m := t.more; m != nil {
-		for i := range m.shares {
-			if m.shares[i].g.Reduced() == r {
-				return &m.shares[i]
-			}
-		}
+		return m.shares.Find(r)
 	}
 	return nil
 }
 
 // join makes the task of c, which is being registered as a child of that of p, take part in the reduction of a. It
 // is the Join of the slots' flows.
-func join(p, c *deps.Node, a deps.Access) {
+func join(p, c *deps.Node, a deps.Access) (why string) {
 	t, r := fromNode(c), a.Reduced()
 	if own := t.share(r); own != nil { // it is in the list twice
 		own.weak = own.weak && a.IsWeak()
-		return
+		return ""
 	}
-	g := fromNode(p).group(r)
 	m := t.rare()
-	m.shares = append(m.shares, share{g: g, weak: a.IsWeak()})
+	if own := m.shares.Meeting(a, r); own != nil {
+		return r.Overlap(own.g.Reduced())
+	}
+	m.shares.Add(r, share{g: fromNode(p).group(r), weak: a.IsWeak()})
 	t.flags |= flagLongSpawn
+	return ""
 }
 
 // group returns the group that a child of t joins by r: t's own, or that of t's children, which it
@@ -81,13 +78,11 @@ func (t *Task) group(r *deps.Reduced) *deps.Group {
 		return p.g
 	}
 	m := t.rare()
-	for _, g := range m.groups {
-		if g.Reduced() == r {
-			return g
-		}
+	if g := m.groups.Find(r); g != nil {
+		return *g
 	}
 	g := r.Open(t.run.rt.Workers())
-	m.groups = append(m.groups, g)
+	m.groups.Add(r, g)
 	t.flags |= flagLongSpawn
 	return g
 }
@@ -105,19 +100,12 @@ func (t *Task) beforeSpawn(accs []deps.Access) *slot {
 	}
 	for _, a := range accs {
 		r := a.Reduced()
-		for i := range m.shares {
-			if own := m.shares[i].g.Reduced(); own != r && own.Meets(a) {
-				panic("task: a child spawned by " + t.name() + " accesses an object by " + a.String() +
-					" that its parent reduces; legal is the parent's own reduction")
-			}
+		if m.shares.Meeting(a, r) != nil {
+			panic("task: a child spawned by " + t.name() + " accesses an object by " + a.String() +
+				" that its parent reduces; legal is the parent's own reduction")
 		}
-		for i := 0; i < len(m.groups); {
-			if g := m.groups[i]; g.Reduced() != r && g.Reduced().Meets(a) {
-				t.dropGroup(i)
-				t.combine(g)
-				continue
-			}
-			i++
+		for g, ok := m.groups.TakeMeeting(a, r); ok; g, ok = m.groups.TakeMeeting(a, r) {
+			t.closeGroup(g)
 		}
 	}
 	return t.slot
@@ -133,13 +121,8 @@ func (t *Task) beforeRelease(a deps.Access) *slot {
 		p.give(t.slot)
 		p.given = true
 	}
-	for i := 0; i < len(m.groups); {
-		if g := m.groups[i]; g.Reduced().Meets(a) {
-			t.dropGroup(i)
-			t.combine(g)
-			continue
-		}
-		i++
+	for g, ok := m.groups.TakeMeeting(a, nil); ok; g, ok = m.groups.TakeMeeting(a, nil) {
+		t.closeGroup(g)
 	}
 	return t.slot
 }
@@ -150,21 +133,19 @@ func (t *Task) combineAll() *slot {
 	if m == nil {
 		return t.slot
 	}
-	for len(m.groups) > 0 {
-		g := m.groups[0]
-		t.dropGroup(0)
-		t.combine(g)
+	for g, ok := m.groups.TakeFirst(); ok; g, ok = m.groups.TakeFirst() {
+		t.closeGroup(g)
 	}
 	return t.slot
 }
 
-// dropGroup takes group i off the list, and keeps the order of the others. With the last one, Spawn is quick again.
-func (t *Task) dropGroup(i int) {
+// closeGroup combines g, which has been taken off the list. With the last one, Spawn is quick again.
+func (t *Task) closeGroup(g *deps.Group) {
 	m := t.more
-	m.groups = slices.Delete(m.groups, i, i+1)
-	if len(m.groups)+len(m.shares) == 0 && !t.final && t.Tag == 0 && !t.run.rt.cfg.TraceSpawns {
+	if m.groups.Len()+m.shares.Len() == 0 && !t.final && t.Tag == 0 && !t.run.rt.cfg.TraceSpawns {
 		t.flags &^= flagLongSpawn
 	}
+	t.combine(g)
 }
 
 // combine spawns the task that combines the copies of g, which was a group of t's children. Its write access to the object makes
@@ -246,17 +227,17 @@ func (p *share) give(s *slot) {
 // combination may begin at once then.
 func (t *Task) giveCopies(s *slot) {
 	if m := t.more; m != nil {
-		for i := range m.shares {
-			m.shares[i].give(s)
+		for p := range m.shares.All() {
+			p.give(s)
 		}
 	}
 }
 
 // reset empties m for the next task.
 func (m *more) reset() {
-	clear(m.shares)
-	clear(m.groups)
-	*m = more{shares: m.shares[:0], groups: m.groups[:0]}
+	m.shares.Clear()
+	m.groups.Clear()
+	*m = more{shares: m.shares, groups: m.groups}
 }
 
 // onlyReduce reports whether all of accs are reductions. Chunks of a loop with such are in no order.
@@ -271,5 +252,5 @@ func onlyReduce(accs []deps.Access) bool {
 
 // reduces reports whether t takes part in a reduction of what a names.
 func (t *Task) reduces(a deps.Access) bool {
-	return t.more != nil && slices.ContainsFunc(t.more.shares, func(x share) bool { return x.g.Reduced().Meets(a) })
+	return t.more != nil && t.more.shares.Meeting(a, nil) != nil
 }

@@ -458,19 +458,45 @@ func TestReduceLeavesNothing(t *testing.T) {
 		for range 3 {
 			t.Spawn(func(t *Task) error { *Local(t, sx)++; *Local(t, sy)++; return nil }, sx.Reduce(), sy.Reduce())
 			t.Spawn(func(t *Task) error { return nil }, deps.In(&x))
-			if len(t.more.groups) != 1 || t.flags&flagLongSpawn == 0 {
+			if t.more.groups.Len() != 1 || t.flags&flagLongSpawn == 0 {
 				return errors.New("y's group is not open")
 			}
 			if err := t.WaitOn(deps.In(&y)); err != nil {
 				return err
 			}
-			if len(t.more.groups) != 0 || t.flags&flagLongSpawn != before&flagLongSpawn {
+			if t.more.groups.Len() != 0 || t.flags&flagLongSpawn != before&flagLongSpawn {
 				return errors.New("something is left")
 			}
 		}
 		return nil
 	}))
 	require.Equal(t, []int{3, 3}, []int{x, y})
+}
+
+// A task cannot take part in two reductions of memory that overlaps, which would be combined at the same time. The refused task
+// leaves nothing behind.
+func TestReduceOverlapping(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 2})
+	v := make([]int, 4)
+	whole, part := deps.NewSliceReduction(v, deps.Sum[int]()), deps.NewSliceReduction(v[2:], deps.Sum[int]())
+	same, apart := deps.NewReduction(&v[0], deps.Sum[int]()), new(int)
+	none := func(*Task) error { return nil }
+	var n notes
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		for _, list := range [][]deps.Access{
+			{deps.InOut(apart), whole.Reduce(), part.Reduce()}, {part.Reduce(), whole.Reduce().Weak()}, {whole.Reduce(), same.Reduce()},
+		} {
+			text := panicOf(func() { t.Spawn(none, list...) })
+			n.check(contains(text, "deps: a task takes part in", "only access of its task"), "%q", text)
+		}
+		for range 3 { // one after the other they are legal
+			t.Spawn(func(t *Task) error { Local(t, whole)[3]++; return nil }, whole.Reduce(), deps.InOut(apart))
+			t.Spawn(func(t *Task) error { Local(t, part)[1]++; return nil }, part.Reduce(), deps.InOut(apart))
+		}
+		return t.Wait()
+	}))
+	n.require(t)
+	require.Equal(t, []int{0, 0, 0, 6}, v)
 }
 
 // A participant costs its closure and no other allocation, and a group one for its combination.

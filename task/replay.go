@@ -320,8 +320,8 @@ func (r *replay) again(p *part, t *Task, s *slot) {
 	}
 	if (p.flags|t.flags)&flagRare != 0 && t.more != nil {
 		t.more.held = nil
-		for i := range t.more.shares {
-			t.more.shares[i].given = false
+		for p := range t.more.shares.All() {
+			p.given = false
 		}
 	}
 	t.flags, t.phase, t.unlooked, t.used = p.flags, phaseBody, 0, 0

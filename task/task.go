@@ -128,13 +128,14 @@ type Attrs struct {
 // more is what few tasks have. A task keeps it when its memory is used again.
 type more struct {
 	onReady func(*Task) error
-	held    *Mutex        // the newest one that the body has locked and not unlocked
-	record  *record       // in debug mode
-	watched *watched      // if there is a watchdog
-	linted  *linted       // in lint mode
-	replay  *replay       // the loop that the body has recorded
-	shares  []share       // reductions that the task takes part in
-	groups  []*deps.Group // reductions of its children that are open
+	held    *Mutex   // the newest one that the body has locked and not unlocked
+	record  *record  // in debug mode
+	watched *watched // if there is a watchdog
+	linted  *linted  // in lint mode
+	replay  *replay  // the loop that the body has recorded
+
+	shares deps.Reductions[share]       // that the task takes part in
+	groups deps.Reductions[*deps.Group] // of its children that are open
 }
 
 // rare returns t's more. Precondition: the caller spawns t, or is its body.
