@@ -15,48 +15,24 @@ const (
 	exclHolds = -2 // the node has its objects
 )
 
-// locks is the part of a Flow that deals with exclusion.
+// locks is the part of a Flow that deals with exclusion. Objects and bytes have lists of their own: a task
+// that has objects only pays nothing for ranges.
 type locks struct {
 	keys    []unsafe.Pointer // scratch of Acquire
-	freed   []*claim         // scratch of giveBack
-	free    []drop           // the same
-	dropped []drop           // holds that have ended in this call
+	dropped []drop           // holds on objects that have ended in this call
+	bytes   []byteDrop       // the same for bytes
+	free    []uintptr        // scratch of giveBack: where pieces begin that somebody waits for
 }
 
 // drop is a hold that has ended. It names no access, whose memory may serve another task before the
 // hold is given back.
 type drop struct {
-	key   unsafe.Pointer // nil: bytes
-	owner *Node          // only compared
-	extent
-}
-
-// home is the set of the shard that d is in.
-func (d drop) home() uint64 {
-	if d.key == nil {
-		return 1 << byteShard
-	}
-	return 1 << shardOf(d.key)
-}
-
-func (d drop) String() string {
-	if d.key == nil {
-		return fmt.Sprintf("memory from %#x to %#x", d.lo, d.hi)
-	}
-	return fmt.Sprintf("object %p", d.key)
-}
-
-// dropBytes is drop for the bytes of [lo, hi).
-func (l *locks) dropBytes(lo, hi uintptr, owner *Node) {
-	if k := len(l.dropped) - 1; k >= 0 && l.dropped[k].key == nil && l.dropped[k].owner == owner && l.dropped[k].hi == lo {
-		l.dropped[k].hi = hi
-		return
-	}
-	l.dropped = append(l.dropped, drop{owner: owner, extent: extent{lo, hi}})
+	key   unsafe.Pointer
+	owner *Node // only compared
 }
 
 func (l *locks) drop(key unsafe.Pointer, owner *Node) {
-	l.dropped = append(l.dropped, drop{key: key, owner: owner})
+	l.dropped = append(l.dropped, drop{key, owner})
 }
 
 // heldMode is the bit of Access.mode that Held sets.
@@ -174,22 +150,20 @@ func (n *Node) Acquire(f *Flow) bool {
 func (e *exclusion) acquire(n *Node, keys []unsafe.Pointer, bytes []extent, set uint64) bool {
 	e.lock(set)
 	defer e.unlock(set)
-	var refused *claim
+	for _, x := range bytes {
+		e.cutOut(x)
+	}
 	for _, key := range keys {
 		if c := e.find(key); c != nil && c.refuses() {
-			refused = c
-			break
+			e.enqueue(n, keys, bytes, set, c)
+			return false // n is somebody else's as soon as the locks are free
 		}
 	}
 	for _, x := range bytes {
-		e.cutOut(x)
-		if refused == nil {
-			refused = e.refusing(x)
+		if c := e.refusing(x); c != nil {
+			e.enqueue(n, keys, bytes, set, c)
+			return false
 		}
-	}
-	if refused != nil {
-		e.enqueue(n, keys, bytes, set, refused)
-		return false // n is somebody else's as soon as the locks are free
 	}
 	for _, key := range keys {
 		e.claim(key).take(n)
@@ -212,54 +186,50 @@ func (c *claim) refuses() bool { return c.holder != nil || c.keptBefore(nil) }
 
 // giveBack ends the holds that were dropped in this call, and lets those that can start do so.
 func (f *Flow) giveBack() {
-	if len(f.locks.dropped) > 0 {
+	if len(f.locks.dropped)+len(f.locks.bytes) > 0 {
 		exclusions.giveBack(f)
 	}
 }
 
 func (e *exclusion) giveBack(f *Flow) {
-	list := f.locks.dropped
+	l := &f.locks
+	list := l.dropped
 	set := uint64(0)
 	for _, d := range list {
-		set |= d.home()
+		set |= 1 << shardOf(d.key)
+	}
+	if len(l.bytes) > 0 {
+		set |= 1 << byteShard
 	}
 	e.lock(set)
-	free, freed := f.locks.free[:0], f.locks.freed
+	k := 0
 	for _, d := range list {
-		if d.key != nil {
-			c := e.find(d.key)
-			e.end(c, d, set)
-			if c.first != nil {
-				free = append(free, d)
-			} else {
-				e.remove(c)
-			}
+		c := e.find(d.key)
+		if c == nil || c.holder != d.owner {
+			e.unlock(set)
+			panic(fmt.Sprintf("deps: object %p is given back by a node that does not hold it: it was started without Acquire", d.key))
+		}
+		if c.holder = nil; c.first == nil {
+			e.remove(c)
 			continue
 		}
-		freed = e.held(d.extent, freed[:0])
-		for _, c := range freed {
-			if e.end(c, d, set); c.first != nil {
-				free = append(free, drop{extent: extent{lo: c.at}})
-			}
-		}
-		e.forget(d.extent)
+		list[k] = d
+		k++
+	}
+	if len(l.bytes) > 0 {
+		e.endBytes(l, set)
 	}
 	// All are free before the first is served, since who waits for one may wait for another too.
-	for _, d := range free {
-		set = e.serve(d, set, f)
+	for _, d := range list[:k] {
+		set = e.serve(d.key, 0, set, f)
+	}
+	if len(l.free) > 0 {
+		for _, at := range l.free {
+			set = e.serve(nil, at, set, f)
+		}
+		l.free = l.free[:0]
 	}
 	e.unlock(set)
 	clear(list)
-	clear(free)
-	clear(freed)
-	f.locks.dropped, f.locks.free, f.locks.freed = list[:0], free[:0], freed[:0]
-}
-
-// end ends the hold of d's owner on c, with the locks of set.
-func (e *exclusion) end(c *claim, d drop, set uint64) {
-	if c == nil || c.holder != d.owner {
-		e.unlock(set)
-		panic(fmt.Sprintf("deps: %v is given back by a node that does not hold it: it was started without Acquire", d))
-	}
-	c.holder = nil
+	l.dropped = list[:0]
 }

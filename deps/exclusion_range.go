@@ -3,6 +3,8 @@
 
 package deps
 
+import "fmt"
+
 // Ranges are excluded byte by byte. The bytes that are held or waited for are cut into pieces wherever one of the ranges begins or ends, and each
 // piece is a claim, as an object is: so a range is a number of objects, and all that holds for these holds for it. A piece
 // that is cut becomes two with the same holder and the same waiters. All pieces are in one shard; its lock guards what is here.
@@ -21,12 +23,15 @@ func (e *exclusion) cutAt(at uintptr) {
 	}
 	p = m.cut(p, at)
 	c := m.at(p).v
-	second := &claim{at: at, holder: c.holder}
+	second := &claim{holder: c.holder}
 	m.at(m.next(p)).v = second
 	for y := c.first; y != nil; y = y.next {
 		z := new(want)
 		z.join(y.w, second)
-		y.w.cuts = append(y.w.cuts, z)
+		if y.w.more == nil {
+			y.w.more = new(manyWants)
+		}
+		y.w.more.cuts = append(y.w.more.cuts, z)
 	}
 }
 
@@ -44,34 +49,53 @@ func (e *exclusion) refusing(x extent) (c *claim) {
 func (e *exclusion) each(x extent, f func(c *claim)) {
 	e.bytes.fill(x.lo, x.hi, func(s *span[*claim], isNew bool) {
 		if isNew {
-			s.v = &claim{at: s.lo}
+			s.v = new(claim)
 		}
 		f(s.v)
 	})
 }
 
-// of returns what is free at the beginning of d; nil if nobody waits for it any more.
-func (e *exclusion) of(d drop) *claim {
-	if d.key != nil {
-		return e.find(d.key)
-	}
-	if p := e.bytes.seek(d.lo); e.bytes.has(p) && e.bytes.at(p).lo <= d.lo {
+// piece returns the piece that at is in; nil if nobody has it or waits for it.
+func (e *exclusion) piece(at uintptr) *claim {
+	if p := e.bytes.seek(at); e.bytes.has(p) && e.bytes.at(p).lo <= at {
 		return e.bytes.at(p).v
 	}
 	return nil
 }
 
-// held appends the pieces of x to list: nil for what nobody has or waits for.
-func (e *exclusion) held(x extent, list []*claim) []*claim {
-	e.cutOut(x)
-	e.bytes.walk(x.lo, x.hi, func(_, _ uintptr, v **claim) {
-		if v == nil {
-			list = append(list, nil)
-			return
-		}
-		list = append(list, *v)
-	})
-	return list
+// byteDrop is drop for bytes.
+type byteDrop struct {
+	owner *Node
+	extent
+}
+
+// dropBytes notes that the hold on the bytes of [lo, hi) has ended.
+func (l *locks) dropBytes(lo, hi uintptr, owner *Node) {
+	if k := len(l.bytes) - 1; k >= 0 && l.bytes[k].owner == owner && l.bytes[k].hi == lo {
+		l.bytes[k].hi = hi
+		return
+	}
+	l.bytes = append(l.bytes, byteDrop{owner, extent{lo, hi}})
+}
+
+// endBytes makes the pieces free whose holds have ended, and puts those on l.free that somebody waits for. Precondition:
+// the locks of set.
+func (e *exclusion) endBytes(l *locks, set uint64) {
+	for _, d := range l.bytes {
+		e.cutOut(d.extent)
+		e.bytes.walk(d.lo, d.hi, func(lo, hi uintptr, v **claim) {
+			if v == nil || (*v).holder != d.owner {
+				e.unlock(set)
+				panic(fmt.Sprintf("deps: memory from %#x to %#x is given back by a node that does not hold it: it was started without Acquire", lo, hi))
+			}
+			if (*v).holder = nil; (*v).first != nil {
+				l.free = append(l.free, lo)
+			}
+		})
+		e.forget(d.extent)
+	}
+	clear(l.bytes)
+	l.bytes = l.bytes[:0]
 }
 
 // forget takes the pieces of x out that nobody has or waits for.

@@ -19,7 +19,7 @@ import (
 // domains, runs and runtimes exclude each other. README.md, "Exclusion", has the protocol.
 type exclusion struct {
 	shards   [shardCount]claimShard
-	bytes    spans[*claim] // ranges (exclusion_range_unsafe.go); guarded by the lock of byteShard
+	bytes    spans[*claim] // ranges (exclusion_range.go); guarded by the lock of byteShard
 	age      atomic.Uint64 // of the newest waiter
 	reserves atomic.Uint64 // how many waiters have been passed so often that their objects are kept for them
 }
@@ -55,7 +55,6 @@ type claimShard struct {
 // claim is an object that a node holds or waits for. It is guarded by the lock of its shard.
 type claim struct {
 	key         unsafe.Pointer // keeps the object alive; nil for a piece of memory
-	at          uintptr        // where a piece begins; constant
 	next        *claim
 	holder      *Node // nil if it is only waited for
 	first, last *want // the nodes that wait for it, the oldest first
@@ -67,19 +66,27 @@ type claim struct {
 }
 
 // waiter is a node that waits for its objects. It is in the queues of all of them. To change it, or take it out of the
-// queues, needs the locks of all its shards; to read it, any of these.
+// queues, needs the locks of all its shards; to read it, any of these. It is three cache lines, of which one object needs two.
 type waiter struct {
 	node  *Node
 	age   uint64
 	set   uint64 // its shards
 	watch *claim // somebody else has it, or an older waiter's objects are kept for that
-	wants []want // one for each object, and for each piece of memory
-	few   [4]want
-	cuts  []*want // for pieces that others have been cut into since
 
 	// passed counts how often a younger node took an object of this one. It is changed
 	// with the lock of that object only.
 	passed atomic.Int32
+
+	n    int32      // places in few
+	more *manyWants // places that are not in few; nil if there are none
+	_    [2]uint64
+	few  [4]want
+}
+
+// manyWants has the places of a waiter that has more than four, or whose pieces others have cut.
+type manyWants struct {
+	wants []want
+	cuts  []*want // for pieces that others have been cut into since
 }
 
 // want is a waiter's place in the queue of one object.
@@ -182,7 +189,9 @@ func (s *claimShard) grow() {
 }
 
 // keptBefore reports whether the object is kept for one of the waiters before x; nil: for any.
-func (c *claim) keptBefore(x *want) bool {
+func (c *claim) keptBefore(x *want) bool { return c.first != x && c.keptSlowly(x) }
+
+func (c *claim) keptSlowly(x *want) bool {
 	y := c.first
 	switch now := exclusions.reserves.Load(); {
 	case c.epoch != now:
@@ -227,18 +236,19 @@ func (e *exclusion) enqueue(n *Node, keys []unsafe.Pointer, bytes []extent, set 
 	for _, x := range bytes {
 		e.each(x, func(*claim) { k++ })
 	}
-	if w.wants = w.few[:]; k > len(w.few) {
-		w.wants = make([]want, k)
+	places := w.few[:min(k, len(w.few))]
+	if w.n = int32(len(places)); k > len(places) {
+		places = make([]want, k)
+		w.n, w.more = 0, &manyWants{wants: places}
 	}
-	w.wants = w.wants[:k]
 	for i, key := range keys {
-		w.wants[i].join(w, e.claim(key))
+		places[i].join(w, e.claim(key))
 	}
-	k = len(keys)
+	places = places[len(keys):]
 	for _, x := range bytes {
 		e.each(x, func(c *claim) {
-			w.wants[k].join(w, c)
-			k++
+			places[0].join(w, c)
+			places = places[1:]
 		})
 	}
 }
@@ -282,60 +292,88 @@ func (w *waiter) watches(c *claim) {
 	}
 }
 
-// all calls f for all places of w until that returns false.
-func (w *waiter) all(f func(x *want) bool) {
-	for i := range w.wants {
-		if !f(&w.wants[i]) {
-			return
-		}
-	}
-	for _, x := range w.cuts {
-		if !f(x) {
-			return
-		}
-	}
-}
-
 // refused returns the object because of which w cannot have its objects; nil if it can. Precondition, also of
 // take: the locks of its shards.
-func (w *waiter) refused() (on *claim) {
-	w.all(func(x *want) bool {
-		if x.on.holder != nil || x.on.keptBefore(x) {
-			on = x.on
+func (w *waiter) refused() *claim {
+	few := w.few[:w.n]
+	for i := range few {
+		if x := &few[i]; x.on.holder != nil || x.on.keptBefore(x) {
+			return x.on
 		}
-		return on == nil
-	})
-	return on
+	}
+	if w.more != nil {
+		for x := range w.more.all {
+			if x.on.holder != nil || x.on.keptBefore(x) {
+				return x.on
+			}
+		}
+	}
+	return nil
 }
 
 // take gives w its objects and returns its node. w is over.
 func (w *waiter) take() *Node {
 	n := w.node
-	w.all(func(x *want) bool {
-		x.on.holder = n
-		x.prev.pass()
-		x.leave()
-		return true
-	})
-	clear(w.wants)
+	few := w.few[:w.n]
+	for i := range few {
+		few[i].take(n)
+	}
+	if w.more != nil {
+		for x := range w.more.all {
+			x.take(n)
+		}
+		w.more = nil
+	}
+	clear(few)
 	w.watches(nil)
-	w.node, w.wants, w.cuts = nil, nil, nil
+	w.node = nil
 	waiters.Put(w)
 	return n
 }
 
-// serve gives the object of d, or the piece of memory at its beginning, which has been set free, to the oldest of its waiters that can have all its
-// objects, and puts that node on f's list. locked is the set of locks that the caller has; serve may lock others
-// instead, among them that of d, and returns the set.
-func (e *exclusion) serve(d drop, locked uint64, f *Flow) uint64 {
-	if home := d.home(); locked&home == 0 {
+func (m *manyWants) all(yield func(x *want) bool) {
+	for i := range m.wants {
+		if !yield(&m.wants[i]) {
+			return
+		}
+	}
+	for _, x := range m.cuts {
+		if !yield(x) {
+			return
+		}
+	}
+}
+
+// take gives n the object of x, which leaves the queue.
+func (x *want) take(n *Node) {
+	x.on.holder = n
+	if x.prev != nil {
+		x.prev.pass()
+	}
+	x.leave()
+}
+
+// serve gives the object key, or for nil the piece of memory that begins at at, which has been set free, to the oldest of its
+// waiters that can have all its objects, and puts that node on f's list. locked is the set of locks that the caller has;
+// serve may lock others instead, among them that of the object, and returns the set.
+func (e *exclusion) serve(key unsafe.Pointer, at uintptr, locked uint64, f *Flow) uint64 {
+	home := uint64(1) << byteShard
+	if key != nil {
+		home = 1 << shardOf(key)
+	}
+	if locked&home == 0 {
 		e.unlock(locked)
 		locked = home
 		e.lock(locked)
 	}
 	tried := uint64(0) // waiters up to this age have been tried
 again:
-	c := e.of(d)
+	var c *claim
+	if key != nil {
+		c = e.find(key)
+	} else {
+		c = e.piece(at)
+	}
 	if c == nil || c.holder != nil {
 		return locked // somebody was quicker: it serves the next one
 	}

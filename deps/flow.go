@@ -177,6 +177,9 @@ func (f *Flow) carry(st step) {
 // sender did so before it let the task start: a strong reader passes the read
 // token on when it gets it, a strong member its opening.
 func (st step) mayBeLate(r, g uint32) bool {
+	if st.old&(isReader|isWeak|hasChild|through|outR|outW) == 0 {
+		return false // it has sent nothing yet that counts
+	}
 	was := effects(st.old)
 	return was&r != 0 && st.s&(isReader|isWeak) != isReader ||
 		was&g != 0 && st.s&isWeak != 0

@@ -23,6 +23,12 @@ func TestNodeLines(t *testing.T) {
 	require.LessOrEqual(t, unsafe.Offsetof(n.succs)+unsafe.Sizeof(n.succs), uintptr(2*line))
 	require.Equal(t, uintptr(2*line), unsafe.Offsetof(n.objs))
 	require.Equal(t, uintptr(3*line), unsafe.Sizeof(group{}))
+
+	// What waits for an object, and the object.
+	var w waiter
+	require.Equal(t, uintptr(3*line), unsafe.Sizeof(w))
+	require.Equal(t, uintptr(line), unsafe.Offsetof(w.few))
+	require.Equal(t, uintptr(line), unsafe.Sizeof(claim{}))
 }
 
 // Each access of a node has a place of its own for all that belongs to it, however many there are.

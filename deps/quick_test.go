@@ -47,6 +47,14 @@ func TestQuickAnswersEqualEffects(t *testing.T) {
 					}
 				}
 
+				// What was sent before the write token comes.
+				if s&hasW == 0 {
+					for _, o := range [][2]uint32{{sendR, sendG}, {childR, childG}} {
+						want := e&o[0] != 0 && s&(isReader|isWeak) != isReader || e&o[1] != 0 && s&isWeak != 0
+						require.Equal(t, want, step{s: s | hasW, old: s}.mayBeLate(o[0], o[1]), "mayBeLate %b", s)
+					}
+				}
+
 				// The write token to an access that does not have it.
 				if s&hasW == 0 && onlyReady(s|hasW) {
 					d := effects(s|hasW) &^ e
