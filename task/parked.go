@@ -23,7 +23,7 @@ type parked struct {
 	turns uint64    // changes with state. +checklocks:mu
 	_     pad
 
-	counted *waits.Counter // in a build for lint mode: where the body is counted; nil if nowhere. Owned by the body
+	told clock // released by the bodies that show themselves, acquired by a goroutine that says what they wait for
 }
 
 // parkState is what wakes the goroutine of a task that waits.
@@ -42,11 +42,8 @@ var allParkers struct {
 	room int                    // length at which those that the collector has taken are dropped. +checklocks:mu
 }
 
-// enlist is called once for a new parker.
+// enlist is called once for a new parker. In lint mode the caller hides it.
 func (p *parker) enlist() {
-	if lintBuild {
-		return // locks would order bodies for the race detector
-	}
 	a := &allParkers
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,54 +74,40 @@ func (p *parker) leaves(t *Task) { p.show(t, parkOutside) }
 // wakes takes that back.
 func (p *parker) wakes() { p.show(nil, parkAsleep) }
 
+// show notes that t waits; nil: nobody. In lint mode the lock is hidden: it would order bodies.
 func (p *parker) show(t *Task, state parkState) {
-	if lintBuild {
-		p.count(t, state)
-		return
-	}
 	k := &p.parked
+	if t != nil {
+		release(&k.told)
+	}
+	hide()
+	defer show()
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.t, k.state, k.what = t, state, waiting{}
 	if t != nil {
 		k.what = p.what
 	}
 	k.turns++
-	k.mu.Unlock()
 }
 
-// lintParked counts the tasks that wait without a slot in a build for lint mode, which does not say which they are.
-var lintParked = waits.NewCounter()
-
-// count is show in a build for lint mode, in which nothing may order bodies for the race detector.
-func (p *parker) count(t *Task, state parkState) {
-	hide()
-	defer show()
-	if p.parked.counted != nil {
-		p.parked.counted.Wake()
-		p.parked.counted = nil
-	}
-	switch {
-	case t == nil, state == parkOutside:
-		return
-	case state == parkTimed:
-		p.parked.counted = waits.Timed()
-	default:
-		p.parked.counted = lintParked
-	}
-	p.parked.counted.Sleep()
-}
-
-// eachParked calls f for each task that waits without a slot, while it does.
+// eachParked calls f for each parker, while it stays as it is.
 func eachParked(f func(k *parked)) {
 	a := &allParkers
+	hide()
 	a.mu.Lock()
 	list := a.list[:len(a.list):len(a.list)]
 	a.mu.Unlock()
+	show()
 	for _, w := range list {
 		if p := w.Value(); p != nil {
+			hide()
 			p.parked.mu.Lock()
+			show()
 			f(&p.parked)
+			hide()
 			p.parked.mu.Unlock()
+			show()
 		}
 	}
 }
@@ -181,6 +164,7 @@ func (rt *Runtime) describeWaits() []string {
 		if k.t == nil || k.t.run.rt != rt {
 			return
 		}
+		acquire(&k.told) // in lint mode, the body's writes to what is printed here
 		if n++; n > maxWaits {
 			return
 		}

@@ -182,9 +182,6 @@ func TestFailureOfRunThatEnds(t *testing.T) {
 
 // When a run ends by its context's deadline, the error says which tasks waited for what, and matches the deadline and its cause.
 func TestDeadlineSaysWhatTasksWaitFor(t *testing.T) {
-	if os.Getenv(task.EnvLint) == "1" {
-		t.Skip("not in lint mode: it does not list tasks without a watchdog")
-	}
 	mine := errors.New("my patience ends")
 	for _, dog := range []time.Duration{-1, time.Hour} {
 		rt := task.New(task.Config{Workers: 2, Watchdog: dog})
