@@ -49,8 +49,10 @@
 // Who waits for one frame may seek it (Seek): it looks as in Look, and is asked for each frame before the handler is, so that it can take its own from the ring. It still looks
 // when Seek returns, and leaves as everybody does, so nothing above changes.
 //
-// Who polls in a loop (Poll, for Test and Iprobe) enters, looks once and leaves each time. Between two of its looks the word is zero for some tens of
-// nanoseconds, which a producer outwaits (knockSpin). The sleeper makes way for it as for a waiter. It gives the processor to others as a waiter does: it is
+// Who polls in a loop (Poll, for Test and Iprobe) keeps others from looking, looks once, and raises the word only if there is something: then it delivers that
+// and leaves as everybody does. A loop that raised it each time would take its line away from a producer, which waits for it meanwhile. Until the next poll has found
+// the frame the word is zero for some tens of nanoseconds, which a producer outwaits (knockSpin). A frame that comes behind a poll finds the word at zero, and W2 wakes
+// the sleeper, which waits until the poll is over. The sleeper makes way for it as for a waiter. It gives the processor to others as a waiter does: it is
 // told how many looks in a row have found nothing.
 //
 // Who leaves delivers what R2 finds a few times only, and then does what W2 does before it lets another in: behind that, Close may have unmapped the

@@ -71,6 +71,20 @@ var plantedBugs = []explore.Bug{
 `,
 	},
 	{
+		Name: "a poll delivers without saying so", File: "look.go", Test: "TestExploreLook",
+		Old: `		e.box.head.look.Add(2) // as enter does
+`,
+		New: "",
+	},
+	{
+		Name: "a poll that finds nothing goes on looking", File: "look.go", Test: "TestExploreLook",
+		Old: `		e.looking.Store(false)
+		e.work()
+`,
+		New: `		e.work()
+`,
+	},
+	{
 		Name: "R2 before R1", File: "look.go", Test: "TestExploreLook",
 		Old: leaves,
 		New: `	if e.ready() {

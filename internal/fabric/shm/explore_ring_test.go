@@ -188,7 +188,11 @@ func endPrograms() []program {
 			r[0].knows(r[1])
 			r[0].isToldOnce(1)
 			r[1].dies(step, 1, r[0].e.peers[1].unreachable)
-			r[0].Go("0 poll", func() { r[0].e.Poll(0) }) // may look where nobody has come yet when the first frame does
+			r[0].Go("0 looker", func() { // may look where nobody has come yet when the first frame does, as the sleeper of one processor
+				if r[0].e.enter() {
+					r[0].e.lookShortly()
+				}
+			})
 		}}, program{fmt.Sprintf("a stranger dies before step %d of its first frame", step), 1000, func(l *lab) {
 			r := l.job(3)
 			acquainted(r[0], r[2])

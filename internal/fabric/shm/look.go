@@ -76,14 +76,22 @@ func (e *Endpoint) Leave() {
 }
 
 // Poll delivers what is there and reports whether it was anything. Where somebody else looks, nothing is left to it; but the
-// sleeper makes way for one that polls in a loop.
+// sleeper makes way for one that polls in a loop. A poll that finds nothing leaves the look word alone: a sender's processor has its line, and a loop of
+// polls would take it away each time. A sender that sees the word at zero meanwhile waits a moment for the next poll to find the frame, and to raise it.
 func (e *Endpoint) Poll(tries int) (did bool) {
-	if e.enter() {
+	switch {
+	case e.looking.Load() || !e.looking.CompareAndSwap(false, true):
+		if tries > 0 && e.up.Load() {
+			e.wanted.Store(true)
+		}
+	case !e.stirs():
+		e.looking.Store(false)
+		e.work()
+	default:
+		e.box.head.look.Add(2) // as enter does
 		did = e.poll()
 		e.leave()
 		e.work()
-	} else if tries > 0 && e.up.Load() {
-		e.wanted.Store(true)
 	}
 	if !did && tries > 0 && tries%e.turn == 0 {
 		rest(tries/e.turn%yields == 0)
