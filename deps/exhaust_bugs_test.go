@@ -87,6 +87,66 @@ var plantedBugs = []explorer.Bug{
 		Old:  "\t\tn := next.state.Look()\n",
 		New:  "\t\tn = 0\n\t\tf.granted(owner, s)\n\t\ta.touch()\n\t\tf.push(a.succ(), hasR)\n\t\treturn\n",
 	},
+
+	// Ranges in the exclusion.
+	{
+		Name: "P1: a task that comes does not cut", File: "commutative_unsafe.go", Test: "TestExploreExclusion",
+		Old: "\tfor _, x := range bytes {\n\t\te.cutOut(x)\n\t}\n",
+		New: "",
+	}, {
+		Name: "P1: a task takes only what is there", File: "exclusion_range.go", Test: "TestExploreExclusion",
+		Old: "\te.bytes.fill(x.lo, x.hi, func(s *span[*claim], isNew bool) {\n\t\tif isNew {\n\t\t\ts.v = new(claim)\n\t\t}\n\t\tf(s.v)\n\t})\n",
+		New: "\tnone := true\n\te.bytes.walk(x.lo, x.hi, func(_, _ uintptr, v **claim) {\n\t\tif v != nil {\n\t\t\tnone = false\n\t\t\tf(*v)\n\t\t}\n\t})\n" +
+			"\tif none {\n\t\te.bytes.fill(x.lo, x.hi, func(s *span[*claim], isNew bool) {\n\t\t\ts.v = new(claim)\n\t\t\tf(s.v)\n\t\t})\n\t}\n",
+	}, {
+		Name: "P2: nobody holds the second part", File: "exclusion_range.go", Test: "TestExploreExclusion",
+		Decl: "var second *claim",
+		Old:  "\tsecond := &claim{holder: c.holder}\n", New: "\tsecond = new(claim)\n",
+	}, {
+		Name: "P2: nobody waits for the second part", File: "exclusion_range.go", Test: "TestExploreExclusion/cut_under_a_waiter",
+		Old: cutWaiters, New: "",
+	}, {
+		Name: "P2: a waiter forgets the second part", File: "exclusion_range.go", Test: "TestExploreExclusion",
+		Old: cutWaiters, New: "\tfor y := c.first; y != nil; y = y.next {\n\t\tnew(want).join(y.w, second)\n\t}\n",
+	}, {
+		Name: "P2: the watchers go to the second part", File: "exclusion_range.go", Test: "TestExploreExclusion",
+		Decl: "var second *claim",
+		Old:  "\tsecond := &claim{holder: c.holder}\n",
+		New:  "\tsecond = &claim{holder: c.holder, watchers: c.watchers}\n\tc.watchers = 0\n",
+	}, {
+		Name: "P3: what is given back is not cut", File: "exclusion_range.go", Test: "TestExploreExclusion",
+		Old: "\t\te.cutOut(d.extent)\n", New: "",
+	}, {
+		Name: "P3: pieces stay", File: "exclusion_range.go", Test: "TestExploreExclusion",
+		Old: "\t\te.forget(d.extent)\n", New: "",
+	}, {
+		Name: "P3: pieces that somebody waits for are forgotten", File: "exclusion_range.go", Test: "TestExploreExclusion",
+		Old: "\t\treturn m.has(p) && m.at(p).lo < x.hi && m.at(p).v.holder == nil && m.at(p).v.first == nil\n",
+		New: "\t\treturn m.has(p) && m.at(p).lo < x.hi && m.at(p).v.holder == nil\n",
+	}, {
+		Name: "G1: a piece that is free is not served", File: "exclusion_range.go", Test: "TestExploreExclusion",
+		Old: "\t\t\tif (*v).holder = nil; (*v).first != nil {\n\t\t\t\tl.free = append(l.free, lo)\n\t\t\t}\n",
+		New: "\t\t\tif (*v).holder = nil; (*v).first != nil && lo == d.lo {\n\t\t\t\tl.free = append(l.free, lo)\n\t\t\t}\n",
+	}, {
+		Name: "G2: no second look after relocking", File: "exclusion_unsafe.go", Test: "TestExploreExclusion",
+		Old: "\t\t\t\tgoto again // w may have its objects by now, and its memory may be another's\n",
+		New: "\t\t\t\tif w.age == 0 {\n\t\t\t\t\tgoto again\n\t\t\t\t}\n",
+	}, {
+		Name: "G2: a waiter goes on watching what it could have", File: "exclusion_unsafe.go", Test: "TestExploreExclusion",
+		Old: "\t\t\tw.watches(on)\n", New: "",
+	}, {
+		Name: "nothing is kept", File: "exclusion_unsafe.go", Test: "TestExploreExclusion/kept",
+		Old: "\t\tif y.w.reserved() {\n\t\t\treturn true\n\t\t}\n", New: "\t\tif y.w.reserved() {\n\t\t\treturn x != nil\n\t\t}\n",
+	}, {
+		Name: "a waiter that has become reserved stays clean", File: "exclusion_unsafe.go", Test: "TestExploreExclusion/kept",
+		Old: "\t\t\texclusions.reserves.Add(1)\n", New: "\t\t\t_ = exclusions.reserves.Load()\n",
+	}, {
+		Name: "a waiter that has gone is the last that is clean", File: "exclusion_unsafe.go", Test: "TestExploreExclusion",
+		Old: "\tif c.clean == x {\n\t\tc.clean = x.prev\n\t}\n", New: "",
+	},
 }
+
+// cutWaiters is how a piece that is cut off gets its waiters.
+const cutWaiters = "\tfor y := c.first; y != nil; y = y.next {\n\t\tz := new(want)\n\t\tz.join(y.w, second)\n\t\tif y.w.more == nil {\n\t\t\ty.w.more = new(manyWants)\n\t\t}\n\t\ty.w.more.cuts = append(y.w.more.cuts, z)\n\t}\n"
 
 const lastWordIs = "\treturn s&(hasNext|others|s>>posReader&1*hasR) == hasNext\n"
