@@ -27,7 +27,9 @@ type domain struct {
 	dropped     memory // what sweeps have dropped
 	added, back int    // keys since the table had its size, and how many of them had been dropped
 
-	released int32 // where Release has found the parent's access last, while the table is empty; a hint
+	// For Release, while the table is empty.
+	released int32   // where it has found the parent's access last; a hint
+	own      *domain // table of the parent's accesses; nil if it is not needed
 
 	ranges rangesRef           // none until a range is named; then the table is empty
 	big    map[uintptr]uintptr // sizes of large objects (extent.go); nil if there are none
@@ -159,11 +161,7 @@ func (d *domain) rebuild(f *Flow, sweep bool) {
 		}
 		diff |= e.key ^ first
 	}
-	size := live * 4 // small tables grow fast: each time, chains are looked at
-	if live > domainMax {
-		size = live * 3 / 2
-	}
-	d.alloc(max(domainMin, 1<<bits.Len(uint(size))))
+	d.alloc(sizeFor(live))
 	d.mul = multiplier(diff)
 	for i := range old {
 		if old[i].key == 0 {
@@ -178,6 +176,29 @@ func (d *domain) rebuild(f *Flow, sweep bool) {
 	setAside(old)
 	d.n = live
 	d.added, d.back = 0, 0
+}
+
+// sizeFor returns how long a table for n keys is made.
+func sizeFor(n int) int {
+	size := n * 4 // small tables grow fast: each time, chains are looked at
+	if n > domainMax {
+		size = n * 3 / 2
+	}
+	return max(domainMin, 1<<bits.Len(uint(size)))
+}
+
+// roomFor gives d, whose table is empty, room for n's accesses.
+func (d *domain) roomFor(n *Node) {
+	if int(n.count)*4 <= len(d.tab)*3 {
+		return
+	}
+	first := uintptr(n.at(0).ref())
+	var diff uintptr
+	for i := range n.count {
+		diff |= uintptr(n.at(i).ref()) ^ first
+	}
+	d.alloc(sizeFor(int(n.count)))
+	d.mul = multiplier(diff)
 }
 
 // worthSweep looks at a few chains and reports whether a good part of them is over. A sweep looks at the

@@ -354,6 +354,7 @@ func (p *Node) domain(f *Flow) *domain {
 		d.alloc(domainMin)
 	}
 	if d.n == 0 && inRanges(d) == nil {
+		d.roomFor(p)
 		for i := range p.count {
 			a := p.at(i)
 			e := d.slot(uintptr(a.ref()), f)
@@ -379,7 +380,11 @@ func (n *Node) Finish(f *Flow) {
 
 func (n *Node) finish(f *Flow) {
 	f.cur, f.curRest = n, 0
-	if d := n.dom; d != nil && (d.n > 0 || inRanges(d) != nil) {
+	d := n.dom
+	if d != nil && d.own != nil {
+		d.dropIndex()
+	}
+	if d != nil && (d.n > 0 || inRanges(d) != nil) {
 		n.closeDomain(d, f)
 	} else {
 		n.giveAll(f)

@@ -94,3 +94,40 @@ func TestReleaseOfMany(t *testing.T) {
 		})
 	}
 }
+
+// TestReleaseOfManyAgain: a node whose tasks have many accesses, given up in random order, one task after the other. What was known of the accesses
+// of one task is not used for the next.
+func TestReleaseOfManyAgain(t *testing.T) {
+	const n = 300
+	var m nodes
+	var root, node deps.Node
+	for round := range uint64(5) {
+		x := make([]int64, n)
+		list := make([]deps.Access, n)
+		for i := range list {
+			list[i] = deps.InOut(&x[i])
+		}
+		require.True(t, root.Register(&node, list, &m.flow))
+		next := make([]*deps.Node, n)
+		for i := range next {
+			next[i] = m.spawn(&root, deps.In(&x[i]))
+		}
+		for _, i := range rand.New(rand.NewPCG(round, 3)).Perm(n)[:n-n/3] {
+			require.NoError(t, node.Release(list[i], &m.flow))
+			require.ErrorContains(t, node.Release(list[i], &m.flow), "before")
+			m.collect()
+			require.Equal(t, []*deps.Node{next[i]}, m.run)
+			m.run = nil
+		}
+		node.Finish(&m.flow)
+		m.collect()
+		require.Len(t, m.run, n/3)
+		m.run = nil
+		require.True(t, node.Retire())
+		for _, s := range next {
+			m.end(s)
+		}
+	}
+	root.Finish(&m.flow)
+	deps.Retire(&root, &m.flow)
+}

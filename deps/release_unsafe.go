@@ -64,7 +64,7 @@ func (n *Node) release(x Access, f *Flow) error {
 const scanMax = 64
 
 // near is find for Release, in constant time. It looks beside the access of the last call and at both ends, since lists are
-// mostly gone through in order. Where that does not find it, the table of the children's domain serves as an index.
+// mostly gone through in order. Where that does not find it, it makes an index.
 func (n *Node) near(key unsafe.Pointer, f *Flow) *access {
 	if n.count <= scanMax || n.dom != nil && (n.dom.n > 0 || inRanges(n.dom) != nil) {
 		return n.find(key)
@@ -80,14 +80,40 @@ func (n *Node) near(key unsafe.Pointer, f *Flow) *access {
 			return a
 		}
 	}
-	n.domain(f)
-	return n.find(key)
+	if n.dom.own == nil {
+		n.makeIndex(f)
+	}
+	return n.dom.own.probe(uintptr(key)).last
+}
+
+// makeIndex makes a table of n's accesses for Release. That of the children's domain, which is empty, would do as well, but to give
+// an access up by it costs one more line, and to end the task a walk through it.
+func (n *Node) makeIndex(f *Flow) {
+	x := new(domain)
+	x.roomFor(n)
+	for i := range n.count {
+		a := n.at(i)
+		x.slot(uintptr(a.ref()), f).last = a
+	}
+	n.dom.own = x
+}
+
+// dropIndex gives the index up: n's task is over.
+func (d *domain) dropIndex() {
+	if len(d.own.tab) > domainMax {
+		setAside(d.own.tab)
+	}
+	d.own = nil
 }
 
 // find returns n's access to the object at key; nil if it has none.
 func (n *Node) find(key unsafe.Pointer) *access {
 	if n.dom != nil && n.dom.n > 0 {
-		return n.dom.up(n.dom.probe(uintptr(key)))
+		e := n.dom.probe(uintptr(key))
+		if n.has(e.last) {
+			return e.last
+		}
+		return n.dom.up(e)
 	}
 	if n.dom != nil && inRanges(n.dom) != nil {
 		return inRanges(n.dom).find(key)
