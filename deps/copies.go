@@ -72,11 +72,14 @@ func (r *Reduced) Open(workers int) *Group {
 func (g *Group) Reduced() *Reduced { return g.r }
 
 // Take returns a copy for the caller alone, from the shard of at if it can: one that has contributions already, else a new one. It
-// calls the operator's Init, which may panic; the copy is lost then.
-func (g *Group) Take(at int) *Copy {
+// calls the operator's Init, which may panic; the copy is lost then. Before that it calls got, if that is not nil.
+func (g *Group) Take(at int, got func(*Copy)) *Copy {
 	c := g.free(at)
 	if c == nil {
 		c = g.unused()
+	}
+	if got != nil {
+		got(c)
 	}
 	if !c.used {
 		g.r.ops.init(c.v)

@@ -29,14 +29,14 @@ func TestCopiesAreUsedAgain(t *testing.T) {
 	var used atomic.Int32
 	r := deps.NewReduction(&x, tally(&used))
 	g := r.Reduce().Reduced().Open(8)
-	a, b := g.Take(0), g.Take(0)
+	a, b := g.Take(0, nil), g.Take(0, nil)
 	require.NotSame(t, a, b)
 	*deps.Private(r, a), *deps.Private(r, b) = 1, 10
 	g.Give(3, a)
-	require.Same(t, a, g.Take(6), "from another shard")
+	require.Same(t, a, g.Take(6, nil), "from another shard")
 	g.Give(6, a)
 	g.Give(2, b)
-	require.Same(t, b, g.Take(2), "the own shard is first")
+	require.Same(t, b, g.Take(2, nil), "the own shard is first")
 	g.Give(1, b)
 	require.Equal(t, 2, g.Used())
 	require.EqualValues(t, 2, used.Load())
@@ -47,14 +47,14 @@ func TestCopiesAreUsedAgain(t *testing.T) {
 	// The next group has the same memory, with nothing in it.
 	g = r.Reduce().Reduced().Open(8)
 	require.Zero(t, g.Used())
-	c := g.Take(5)
+	c := g.Take(5, nil)
 	require.True(t, c == a || c == b)
 	require.Zero(t, *deps.Private(r, c))
 	g.Give(5, c)
 	require.Equal(t, 1, g.Used(), "what is not used is not combined")
 	other := r.Reduce().Reduced().Open(8) // while the first is open
 	require.NotSame(t, g, other)
-	d := other.Take(0)
+	d := other.Take(0, nil)
 	require.True(t, d != a && d != b)
 	other.Give(0, d)
 	other.Combine(0, 1)
@@ -97,7 +97,7 @@ func TestCopiesHammer(t *testing.T) {
 						n := active.Add(1)
 						for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 						}
-						c := g.Take(w)
+						c := g.Take(w, nil)
 						*deps.Private(r, c)++ // the race detector sees two owners
 						mine = append(mine, c)
 						if rnd.IntN(8) == 0 {
@@ -138,9 +138,9 @@ func TestCopiesInitPanics(t *testing.T) {
 		Combine: func(into, from *int64) { *into += *from },
 	})
 	g := r.Reduce().Reduced().Open(2)
-	require.PanicsWithValue(t, "no memory", func() { g.Take(0) })
+	require.PanicsWithValue(t, "no memory", func() { g.Take(0, nil) })
 	bad = false
-	c := g.Take(0)
+	c := g.Take(0, nil)
 	*deps.Private(r, c)++
 	g.Give(0, c)
 	g.Combine(0, 1)

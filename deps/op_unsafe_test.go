@@ -19,7 +19,7 @@ func reduceAll[T any](x *T, op deps.Op[T], parts ...T) {
 	g := r.Reduce().Reduced().Open(4)
 	var taken []*deps.Copy
 	for _, v := range parts {
-		c := g.Take(0)
+		c := g.Take(0, nil)
 		op.Combine(deps.Private(r, c), &v)
 		taken = append(taken, c)
 	}
@@ -37,7 +37,7 @@ func reduceSlice[T any](x *T, op deps.Op[T], parts ...T) []T {
 	g := r.Reduce().Reduced().Open(4)
 	var taken []*deps.Copy
 	for _, v := range parts {
-		c := g.Take(0)
+		c := g.Take(0, nil)
 		for i := range deps.Private(r, c) {
 			op.Combine(&deps.Private(r, c)[i], &v)
 		}
@@ -201,7 +201,7 @@ func TestReduceAccess(t *testing.T) {
 	require.False(t, e1.Reduce().Reduced().Meets(deps.In(&x)), "an empty slice is no object of the program")
 	require.False(t, e1.Reduce().Reduced().Meets(e2.Reduce()))
 	g := e1.Reduce().Reduced().Open(1)
-	c := g.Take(0)
+	c := g.Take(0, nil)
 	require.Empty(t, deps.Private(e1, c))
 	g.Give(0, c)
 	g.Combine(0, 0)
@@ -220,7 +220,7 @@ func TestCopiesApart(t *testing.T) {
 	gb, gs := rb.Reduce().Reduced().Open(1), rs.Reduce().Reduced().Open(1)
 	var all []unsafe.Pointer
 	for range 50 {
-		all = append(all, unsafe.Pointer(deps.Private(rb, gb.Take(0))), unsafe.Pointer(&deps.Private(rs, gs.Take(0))[0]))
+		all = append(all, unsafe.Pointer(deps.Private(rb, gb.Take(0, nil))), unsafe.Pointer(&deps.Private(rs, gs.Take(0, nil))[0]))
 	}
 	for i, p := range all {
 		for _, q := range all[:i] {

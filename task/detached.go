@@ -81,6 +81,7 @@ func (d *Detached) end(r *run) {
 	r.warnCopies()
 	if d.lint != nil {
 		release(&d.lint.done) // what was said comes before the end of a Wait
+		d.rt.lintShow()
 	}
 	err := r.first.Load()
 	r.cancel(nil)
@@ -128,6 +129,11 @@ func (d *Detached) OnDone(f func(error)) {
 // call calls f, which comes after all that the run has done.
 func (d *Detached) call(f func(error), err error) {
 	if d.lint == nil {
+		f(err)
+		return
+	}
+	if d.lint.off() {
+		d.lint.over()
 		f(err)
 		return
 	}

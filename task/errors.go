@@ -6,7 +6,6 @@ package task
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"runtime"
 	"strings"
 )
@@ -56,7 +55,7 @@ func (t *Task) wrap(cause error, panicked any, stack []byte) *Error {
 func (t *Task) site() string {
 	pc := t.pc
 	if pc == 0 {
-		pc = reflect.ValueOf(t.fn).Pointer() + 1
+		pc = codeOf(t.fn) + 1
 	}
 	return place(pc)
 }

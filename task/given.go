@@ -116,8 +116,7 @@ func (t *Task) giveShare(s *slot, a deps.Access) (deps.Access, error) {
 	case p.given:
 		return a, fmt.Errorf("task: Release of %v: the task has given it up before", a)
 	}
-	p.give(s)
-	p.given = true
+	p.release(s)
 	if t.parent.share(r) != nil {
 		return a, nil
 	}

@@ -40,8 +40,33 @@ type lint struct {
 	// these do for the runtime comes after everything. It is never acquired by a body.
 	world clock
 
+	// off is the one record of all tasks where lint mode is off; nil where it is on.
+	off *linted
+
 	asleep *waits.Counter // the goroutines that wait for those of bodies, or stay
 	closed bool           // no goroutine stays any more. +checklocks:stayed.mu
+}
+
+// newLint returns the lint mode of a runtime in a build for it. Lint mode can be off there, but the race detector
+// sees the runtime no more for that. So it is told by hand the order in which things happen: who acquires world
+// comes after all that bodies have done until then, so that two race only while both run.
+func newLint(on bool) *lint {
+	l := &lint{asleep: waits.NewCounter()}
+	if !on {
+		l.off = &linted{l: l}
+	}
+	return l
+}
+
+// off reports whether lint mode is off.
+func (r *linted) off() bool { return r == r.l.off }
+
+// follow makes the caller come after all who have released c, or, where lint mode is off, world.
+func (r *linted) follow(c *clock) {
+	if r.off() {
+		c = &r.l.world
+	}
+	acquire(c)
 }
 
 func (l *lint) lock() {
@@ -72,6 +97,12 @@ type linted struct {
 
 // lintNew makes a record of c, a new child of t; t is nil for a main task. The caller is t's body, or who calls Run.
 func (rt *Runtime) lintNew(t, c *Task, accs []deps.Access, loop bool) {
+	if r := rt.lint.off; r != nil {
+		c.rare().linted = r
+		c.flags |= flagLongSpawn
+		release(&r.l.world)
+		return
+	}
 	r := &linted{l: rt.lint, wait: c.flags&flagWait != 0, loop: loop}
 	if t != nil {
 		r.parent = t.linted()
@@ -102,6 +133,13 @@ func (t *Task) linted() *linted {
 // callApart is call in lint mode: the body runs on a goroutine of its own, which holds the slot meanwhile.
 func (t *Task) callApart() (err error) {
 	outer, l := t.outer, t.run.rt.lint
+	if l.off != nil {
+		l.off.start()
+		err = t.callHere()
+		l.off.end(t)
+		l.sees(outer)
+		return err
+	}
 	t.slot.g.Store(0)
 	l.apart(func() {
 		defer func() { // this goroutine's identity can be the next one's
@@ -116,9 +154,7 @@ func (t *Task) callApart() (err error) {
 		err = t.callHere()
 		t.linted().end(t)
 	}, func(returned bool) {
-		if outer == nil {
-			acquire(&l.world)
-		}
+		l.sees(outer)
 		switch {
 		case returned:
 			t.slot.rt.holders.set(getg(), t.slot)
@@ -131,6 +167,11 @@ func (t *Task) callApart() (err error) {
 
 // onReadyApart calls t's OnReady on s as a body is called. If it panics, that is what it returns second.
 func (t *Task) onReadyApart(s *slot) (err, panicked error) {
+	if r := s.rt.lint.off; r != nil {
+		r.start()
+		defer r.end(t)
+		return t.more.onReady(t), nil
+	}
 	s.g.Store(0)
 	s.rt.lint.apart(func() {
 		defer s.g.Store(0)
@@ -184,9 +225,16 @@ func (l *lint) apart(f func(), back func(returned bool)) {
 	}
 }
 
+// sees lets the caller, a slot's goroutine, see what has been done, if that is no body's, which outer would be.
+func (l *lint) sees(outer *Task) {
+	if outer == nil || l.off != nil {
+		acquire(&l.world)
+	}
+}
+
 // start makes the caller, r's body, come after what r has declared to come after.
 func (r *linted) start() {
-	acquire(&r.born)
+	r.follow(&r.born)
 	for _, p := range r.preds {
 		acquire(&p.done)
 		acquire(&p.kids)
@@ -212,6 +260,14 @@ func (r *linted) start() {
 func (r *linted) end(t *Task) {
 	release(&r.done)
 	release(&r.l.world)
+	for p := range t.more.shares.All() {
+		if p.c != nil {
+			release(p.c)
+		}
+	}
+	if r.off() {
+		return
+	}
 	for p := r.parent; p != nil; p = p.parent {
 		release(&p.kids)
 	}
@@ -220,11 +276,6 @@ func (r *linted) end(t *Task) {
 	r.l.unlock()
 	for _, c := range clocks {
 		release(c)
-	}
-	for p := range t.more.shares.All() {
-		if p.c != nil {
-			release(p.c)
-		}
 	}
 }
 
@@ -239,14 +290,14 @@ func (t *Task) lintEvent() {
 // lintWaited notes that the caller, t's body, has waited for all its children.
 func (t *Task) lintWaited() {
 	if r := t.linted(); r != nil {
-		acquire(&r.kids)
+		r.follow(&r.kids)
 		r.forgets()
 	}
 }
 
 // forgets is forget for a caller without the lock; r may be nil.
 func (r *linted) forgets() {
-	if r != nil {
+	if r != nil && !r.off() {
 		r.l.lock()
 		r.forget()
 		r.l.unlock()
@@ -256,21 +307,21 @@ func (r *linted) forgets() {
 // bodyOver notes that the caller has waited for the body of r's task.
 func (r *linted) bodyOver() {
 	if r != nil {
-		acquire(&r.done)
+		r.follow(&r.done)
 	}
 }
 
 // over notes that the caller has waited for r's task and all below it.
 func (r *linted) over() {
 	if r != nil {
-		acquire(&r.done)
-		acquire(&r.kids)
+		r.follow(&r.done)
+		r.follow(&r.kids)
 	}
 }
 
 // lintLoop finds the order of the tasks of a recorded loop.
 func (r *replay) lintLoop(t *Task) {
-	if t.linted() == nil {
+	if l := t.linted(); l == nil || l.off() {
 		return
 	}
 	before := make([][]int32, len(r.parts))

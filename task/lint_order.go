@@ -378,6 +378,7 @@ func (t *Task) lintRelease(a deps.Access) {
 		}
 	}
 	r.l.unlock()
+	release(&r.l.world)
 	for _, c := range clocks {
 		release(c)
 	}

@@ -39,9 +39,8 @@ func (t *Task) local(s *slot, r *deps.Reduced) *deps.Copy {
 		panic("task: Local on " + t.name() + ", which has released the reduction")
 	}
 	if p.c == nil {
-		p.c = p.g.Take(s.id)
-		acquire(p.c)
 		acquire(r)
+		p.c = p.g.Take(s.id, acquire)
 	}
 	return p.c
 }
@@ -118,8 +117,7 @@ func (t *Task) beforeRelease(a deps.Access) *slot {
 		return t.slot
 	}
 	if p := t.share(a.Reduced()); p != nil && p.weak == a.IsWeak() {
-		p.give(t.slot)
-		p.given = true
+		p.release(t.slot)
 	}
 	for g, ok := m.groups.TakeMeeting(a, nil); ok; g, ok = m.groups.TakeMeeting(a, nil) {
 		t.closeGroup(g)
@@ -142,7 +140,7 @@ func (t *Task) combineAll() *slot {
 // closeGroup combines g, which has been taken off the list. With the last one, Spawn is quick again.
 func (t *Task) closeGroup(g *deps.Group) {
 	m := t.more
-	if m.groups.Len()+m.shares.Len() == 0 && !t.final && t.Tag == 0 && !t.run.rt.cfg.TraceSpawns {
+	if m.groups.Len()+m.shares.Len() == 0 && !t.final && t.Tag == 0 && !t.run.rt.cfg.TraceSpawns && t.run.rt.lint == nil {
 		t.flags &^= flagLongSpawn
 	}
 	t.combine(g)
@@ -208,6 +206,15 @@ func combine(t *Task, g *deps.Group) error {
 	g.Close()
 	release(g.Reduced())
 	return nil
+}
+
+// release gives the copy back for the task's body, which gives the access up.
+func (p *share) release(s *slot) {
+	if p.c != nil {
+		release(p.c)
+	}
+	p.give(s)
+	p.given = true
 }
 
 // give gives the copy back. s is the caller's slot, nil if it has none.

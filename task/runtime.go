@@ -104,8 +104,8 @@ func build(cfg Config, tune tuning) (*Runtime, error) {
 	rt.observe(cfg.Trace)
 	rt.slots.wg.Add(cfg.Workers)
 	rt.spares.rt = rt
-	if cfg.Lint {
-		rt.lint = &lint{asleep: waits.NewCounter()}
+	if lintBuild {
+		rt.lint = newLint(cfg.Lint)
 	}
 	if cfg.Watchdog > 0 {
 		rt.watch = &watchList{shards: make([]watchShard, cfg.Workers+1)}

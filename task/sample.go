@@ -3,11 +3,7 @@
 
 package task
 
-import (
-	"reflect"
-
-	"weft/internal/event"
-)
+import "weft/internal/event"
 
 // ofTasks are the kinds of events whose first word is the number of a task. Where tasks are sampled, one that is not recorded has the number 0.
 var ofTasks = event.Of(event.Ready, event.Prepared, event.Started, event.Skipped, event.Ended, event.Released, event.Completed,
@@ -15,7 +11,7 @@ var ofTasks = event.Of(event.Ready, event.Prepared, event.Started, event.Skipped
 
 // origin is where t comes from.
 func (t *Task) origin() event.Origin {
-	o := event.Origin{Body: reflect.ValueOf(t.fn).Pointer()}
+	o := event.Origin{Body: codeOf(t.fn)}
 	if t.flags&flagRare != 0 {
 		o.Label, o.Site = t.label, t.pc
 	}

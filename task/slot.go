@@ -130,6 +130,9 @@ func (s *slot) execute(t *Task) *slot {
 	s.tellFor(t.parent)
 	outer := s.cur.load()
 	s.cur.store(t)
+	if lintBuild {
+		s.rt.lint.sees(outer)
+	}
 	t.slot, t.outer = s, outer
 	if t.nested = 0; outer != nil {
 		t.nested = outer.nested + 1

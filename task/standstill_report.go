@@ -6,7 +6,6 @@ package task
 import (
 	"fmt"
 	"io"
-	"reflect"
 	"runtime"
 	"strings"
 	"time"
@@ -76,7 +75,7 @@ func eachOf(slots int) string {
 
 // bodyName returns the name of t's function.
 func (t *Task) bodyName() string {
-	if f := runtime.FuncForPC(reflect.ValueOf(t.fn).Pointer()); f != nil {
+	if f := runtime.FuncForPC(codeOf(t.fn)); f != nil {
 		return f.Name()
 	}
 	return ""

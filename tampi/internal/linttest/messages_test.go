@@ -18,7 +18,7 @@ import (
 func pair(t *task.Task, bodies ...func(t *task.Task, c *comm.Comm) error) (err error) {
 	t.Blocking(func() {
 		err = comm.Run(context.Background(), comm.Config{Ranks: len(bodies)}, func(c *comm.Comm) error {
-			rt := task.New(task.Config{Workers: 1 + c.Rank(), Lint: true})
+			rt := task.New(task.Config{Workers: 1 + c.Rank()})
 			defer func() { _ = rt.Close() }()
 			return tampi.Run(rt, c, func(t *task.Task) error { return bodies[c.Rank()](t, c) })
 		})

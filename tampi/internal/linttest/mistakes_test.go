@@ -248,7 +248,7 @@ func TestMain(m *testing.M) {
 	}
 	name, right := strings.CutPrefix(name, "right ")
 	name, plain := strings.CutPrefix(name, "plain ") // the program leaves it to its build
-	for _, x := range mistakes {
+	for _, x := range append(mistakes, twoThatMeet) {
 		if x.name != name {
 			continue
 		}
@@ -337,11 +337,11 @@ func TestMistakes(t *testing.T) {
 	require.Len(t, classes, 7)
 }
 
-func run(t *testing.T, name string) (string, error) {
+func run(t *testing.T, name string, env ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), program+"="+name)
+	cmd.Env = append(append(os.Environ(), program+"="+name), env...)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
 	var exit *exec.ExitError

@@ -95,7 +95,7 @@ func tree(t *task.Task, r *rand.Rand, m []int, weak bool, depth int) error {
 func TestRightRandomProgramsAreClean(t *testing.T) {
 	for seed := range uint64(60) {
 		for _, workers := range []int{1, 3} {
-			rt := task.New(task.Config{Workers: workers, Lint: true})
+			rt := task.New(task.Config{Workers: workers})
 			m := make([]int, 40)
 			err := rt.Run(context.Background(), func(t *task.Task) error { return tree(t, rand.New(rand.NewPCG(seed, 3)), m, false, 3) })
 			require.NoError(t, err, "seed %d, %d workers", seed, workers)

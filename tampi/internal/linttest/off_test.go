@@ -1,0 +1,249 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build weftlint && race
+
+package linttest
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/deps"
+	"weft/task"
+)
+
+const off = task.EnvLint + "=0"
+
+// A build for lint mode that is told to do without it is an ordinary program with the race detector: what is right is
+// clean, whatever orders it.
+func TestRightProgramsAreCleanWithoutLintMode(t *testing.T) {
+	for _, x := range mistakes {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			out, err := run(t, "right plain "+x.name, off, task.EnvDebug+"=0")
+			require.NoError(t, err, out)
+			require.Empty(t, out)
+		})
+	}
+	t.Run("programs of all features", func(t *testing.T) {
+		t.Parallel()
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^(TestRightRandomProgramsAreClean|TestFeaturesAreClean)$")
+		cmd.Env = append(os.Environ(), off, task.EnvDebug+"=0")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+	})
+}
+
+// What is wrong is still found where two bodies run at the same time.
+func TestMistakeWithoutLintMode(t *testing.T) {
+	out, err := run(t, "plain two that meet", off)
+	require.Error(t, err)
+	require.Contains(t, out, "DATA RACE")
+}
+
+// twoThatMeet has two tasks that nothing orders use x while both run.
+var twoThatMeet = mistake{name: "two that meet", body: func(t *task.Task, _ bool) error {
+	if t.Runtime().Workers() < 2 {
+		return nil
+	}
+	var x int
+	var both [2]chan struct{}
+	for i := range both {
+		both[i] = make(chan struct{})
+	}
+	for i := range both {
+		t.Spawn(func(*task.Task) error {
+			runtime.RaceDisable()
+			close(both[i])
+			<-both[1-i]
+			runtime.RaceEnable()
+			x++
+			return nil
+		})
+	}
+	return t.Wait()
+}}
+
+// Each feature orders what bodies do with plain memory, in lint mode and without it.
+func TestFeaturesAreClean(t *testing.T) {
+	features := map[string]func(t *task.Task) error{
+		"spawn and wait": func(t *task.Task) error {
+			x := make([]int, 100)
+			for i := range x {
+				t.Spawn(func(*task.Task) error { x[i]++; return nil })
+			}
+			err := t.Wait()
+			for i := range x {
+				x[i]++
+			}
+			return err
+		},
+		"undeferred": func(t *task.Task) error {
+			var x int
+			for range 20 {
+				x++
+				t.SpawnWith(task.Attrs{Undeferred: true}, func(*task.Task) error { x++; return nil })
+			}
+			x++
+			return nil
+		},
+		"onready": func(t *task.Task) error {
+			x := make([]int, 20)
+			var y int
+			for i := range x {
+				t.SpawnWith(task.Attrs{OnReady: func(t *task.Task) error {
+					x[i]++
+					end := t.Hold()
+					go func() { x[i]++; end(nil) }()
+					return nil
+				}}, func(*task.Task) error { x[i]++; y++; return nil }, deps.InOut(&y))
+			}
+			return t.Wait()
+		},
+		"commutative": func(t *task.Task) error {
+			var x int
+			for range 50 {
+				t.Spawn(func(*task.Task) error { x++; return nil }, deps.Commutative(&x))
+			}
+			return t.Wait()
+		},
+		"mutex": func(t *task.Task) error {
+			var m task.Mutex
+			var x int
+			for range 50 {
+				t.Spawn(func(t *task.Task) error {
+					_ = m.Lock(t)
+					defer m.Unlock(t)
+					x++
+					return nil
+				})
+			}
+			return t.Wait()
+		},
+		"block": func(t *task.Task) error {
+			var x int
+			for range 20 {
+				t.Spawn(func(t *task.Task) error {
+					x++
+					go func() { x++; t.Unblock() }()
+					err := t.Block()
+					x++
+					return err
+				}, deps.InOut(&x))
+			}
+			return t.Wait()
+		},
+		"blocking, sleep": func(t *task.Task) error {
+			var x int
+			for range 10 {
+				t.Spawn(func(t *task.Task) error {
+					x++
+					t.Blocking(func() { x++ })
+					err := t.Sleep(time.Millisecond)
+					x++
+					return err
+				}, deps.InOut(&x))
+			}
+			return t.Wait()
+		},
+		"reduction": func(t *task.Task) error {
+			sum := make([]int, 10)
+			r := deps.NewSliceReduction(sum, deps.Sum[int]())
+			for range 5 {
+				for n := range 20 {
+					t.Spawn(func(t *task.Task) error {
+						l := task.Local(t, r)
+						for i := range l {
+							l[i]++
+						}
+						if n%2 == 0 {
+							return t.Release(r.Reduce())
+						}
+						return nil
+					}, r.Reduce())
+				}
+				t.Spawn(func(*task.Task) error { sum[0]++; return nil }, deps.InOut(&sum[0]))
+			}
+			return t.Wait()
+		},
+		"loop": func(t *task.Task) error {
+			x := make([]int, 1000)
+			for range 5 {
+				accesses := func(lo, hi int) []deps.Access { return []deps.Access{deps.Slice(x[lo:hi]).InOut()} }
+				t.LoopWith(task.LoopAttrs{Grain: 10, Accesses: accesses}, 0, len(x), func(_ *task.Task, lo, hi int) error {
+					for i := lo; i < hi; i++ {
+						x[i]++
+					}
+					return nil
+				})
+			}
+			return t.Wait()
+		},
+		"recorded loop with a condition": func(t *task.Task) error {
+			var x, rounds int
+			t.IterateWith(task.IterAttrs{While: func(*task.Task) (bool, error) { rounds++; x++; return rounds < 10, nil }}, func(it *task.Iteration) error {
+				it.Spawn(func(*task.Task) error { x++; return nil }, deps.InOut(&x))
+				it.Spawn(func(*task.Task) error { x++; return nil }, deps.InOut(&x))
+				return nil
+			})
+			return t.Wait()
+		},
+		"window": func(t *task.Task) error {
+			var x int
+			for range 500 {
+				t.Spawn(func(*task.Task) error { x++; return nil }, deps.InOut(&x))
+			}
+			return t.Wait()
+		},
+		"release": func(t *task.Task) error {
+			var x, y int
+			for range 20 {
+				t.Spawn(func(t *task.Task) error {
+					x++
+					if err := t.Release(deps.InOut(&x)); err != nil {
+						return err
+					}
+					y++
+					return nil
+				}, deps.InOut(&x), deps.InOut(&y))
+			}
+			return t.Wait()
+		},
+		"detached": func(t *task.Task) error {
+			var x int
+			for range 20 {
+				x++
+				d := t.Runtime().Spawn(t.Context(), func(t *task.Task) error {
+					x++
+					t.Spawn(func(*task.Task) error { x++; return nil })
+					return nil
+				})
+				if err := t.Await(func(done func()) { d.OnDone(func(error) { x++; done() }) }); err != nil {
+					return err
+				}
+				x++
+			}
+			return nil
+		},
+	}
+	for name, f := range features {
+		t.Run(name, func(t *testing.T) {
+			for _, workers := range []int{1, 3} {
+				rt := task.New(task.Config{Workers: workers, Window: 16})
+				var x int
+				for range 3 {
+					x++
+					require.NoError(t, rt.Run(t.Context(), func(t *task.Task) error { x++; return f(t) }))
+					x++
+				}
+				require.NoError(t, rt.Close())
+			}
+		})
+	}
+}
