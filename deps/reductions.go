@@ -158,7 +158,7 @@ func (l *Reductions[V]) enter(i int) {
 func (l *Reductions[V]) take(i int) V {
 	x := l.all[i]
 	if l.index == nil {
-		l.all = slices.Delete(l.all, i, i+1)
+		l.all = removeAt(l.all, i, i+1)
 		return x.v
 	}
 	lo, _ := x.r.extent()
@@ -166,7 +166,7 @@ func (l *Reductions[V]) take(i int) V {
 	l.index.erase(p, l.index.next(p))
 	l.all[i] = reduction[V]{}
 	if l.holes++; l.holes > len(l.all)/2 {
-		l.all = slices.Clone(slices.DeleteFunc(l.all, func(x reduction[V]) bool { return x.r == nil })) // gives memory back
+		l.all = copyOf(slices.DeleteFunc(l.all, func(x reduction[V]) bool { return x.r == nil }), len(l.all)-l.holes) // gives memory back
 		l.holes, l.first, l.index = 0, 0, nil
 		if len(l.all) > fewReductions {
 			l.enterAll()

@@ -116,7 +116,7 @@ func (m *scratch) free() {
 type Iteration struct {
 	loop   *Task // nil when it is over
 	number int
-	open   deps.Reductions[*recordedGroup] // that may have more participants
+	open   hidden // the reductions that may have more participants
 	*scratch
 }
 

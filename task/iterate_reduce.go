@@ -25,7 +25,7 @@ func (it *Iteration) recordReductions(c *Task, accs []deps.Access) []deps.Access
 	for _, a := range accs {
 		r := a.Reduced()
 		plain = plain && r == nil
-		for x, ok := it.open.TakeMeeting(a, r); ok; x, ok = it.open.TakeMeeting(a, r) {
+		for x, ok := openOf(it).TakeMeeting(a, r); ok; x, ok = openOf(it).TakeMeeting(a, r) {
 			it.combine(x)
 		}
 	}
@@ -50,12 +50,12 @@ func (it *Iteration) recordReductions(c *Task, accs []deps.Access) []deps.Access
 			continue
 		}
 		if own := t.share(r); own != nil { // the loop takes part: so do its tasks, in no order
-			m.shares.Add(r, share{g: own.g, weak: a.IsWeak()})
+			addReduction(&m.shares, r, share{g: own.g, weak: a.IsWeak()})
 			continue
 		}
 		x := it.group(r)
 		x.parts = append(x.parts, k)
-		m.shares.Add(r, share{g: x.g, weak: a.IsWeak()})
+		addReduction(&m.shares, r, share{g: x.g, weak: a.IsWeak()})
 		out = append(out, r.Concurrent())
 	}
 	return out
@@ -63,11 +63,11 @@ func (it *Iteration) recordReductions(c *Task, accs []deps.Access) []deps.Access
 
 // group returns the open group of r.
 func (it *Iteration) group(r *deps.Reduced) *recordedGroup {
-	if x := it.open.Find(r); x != nil {
+	if x := openOf(it).Find(r); x != nil {
 		return *x
 	}
 	x := &recordedGroup{r: r, g: r.Open(it.loop.run.rt.Workers())}
-	it.open.Add(r, x)
+	addReduction(&it.open, r, x)
 	return x
 }
 
@@ -105,11 +105,11 @@ func (x *recordedGroup) run(t *Task) error {
 // reduced, so with one each round ends with a combination.
 func (it *Iteration) closeReductions(while bool) (last []*recordedGroup) {
 	for _, a := range it.accs {
-		for x := range it.open.AllMeeting(a) {
+		for x := range openOf(it).AllMeeting(a) {
 			(*x).uses++
 		}
 	}
-	for x, ok := it.open.TakeFirst(); ok; x, ok = it.open.TakeFirst() {
+	for x, ok := openOf(it).TakeFirst(); ok; x, ok = openOf(it).TakeFirst() {
 		if !while && x.uses == len(x.parts) {
 			last = append(last, x)
 		} else {

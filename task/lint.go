@@ -260,7 +260,7 @@ func (r *linted) start() {
 func (r *linted) end(t *Task) {
 	release(&r.done)
 	release(&r.l.world)
-	for p := range t.more.shares.All() {
+	for p := range sharesOf(t.more).All() {
 		if p.c != nil {
 			release(p.c)
 		}

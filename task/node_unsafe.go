@@ -17,5 +17,11 @@ func fromNode(n *deps.Node) *Task { return (*Task)(unsafe.Pointer(n)) }
 // prefetch asks for the lines of t that its creator writes.
 func prefetch(t *Task) { xatomic.PrefetchW4(unsafe.Pointer(t)) }
 
-// codeOf returns where the code of fn is, as reflect does, which the race detector sees reading what the creator has written.
-func codeOf(fn func(*Task) error) uintptr { return **(**uintptr)(unsafe.Pointer(&fn)) }
+// codeOf returns where the code of fn is, zero if it is nil, as reflect does, which the race detector sees reading what the
+// creator has written.
+func codeOf(fn func(*Task) error) uintptr {
+	if fn == nil {
+		return 0
+	}
+	return **(**uintptr)(unsafe.Pointer(&fn))
+}

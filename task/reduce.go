@@ -28,6 +28,10 @@ func Local[P any](t *Task, r deps.Reducer[P]) P {
 	return deps.Private(r, t.local(s, r.Reduce().Reduced()))
 }
 
+// local is not put inline into Local, of which the program makes instances: with it would go those of Reductions, which a
+// build for lint mode leaves out of the race detector.
+//
+//go:noinline
 func (t *Task) local(s *slot, r *deps.Reduced) *deps.Copy {
 	p := t.share(r)
 	switch {
@@ -48,7 +52,7 @@ func (t *Task) local(s *slot, r *deps.Reduced) *deps.Copy {
 // share returns t's part in r; nil if it has none.
 func (t *Task) share(r *deps.Reduced) *share {
 	if m := t.more; m != nil {
-		return m.shares.Find(r)
+		return sharesOf(m).Find(r)
 	}
 	return nil
 }
@@ -62,10 +66,10 @@ func join(p, c *deps.Node, a deps.Access) (why string) {
 		return ""
 	}
 	m := t.rare()
-	if own := m.shares.Meeting(a, r); own != nil {
+	if own := sharesOf(m).Meeting(a, r); own != nil {
 		return r.Overlap(own.g.Reduced())
 	}
-	m.shares.Add(r, share{g: fromNode(p).group(r), weak: a.IsWeak()})
+	addReduction(&m.shares, r, share{g: fromNode(p).group(r), weak: a.IsWeak()})
 	t.flags |= flagLongSpawn
 	return ""
 }
@@ -77,11 +81,11 @@ func (t *Task) group(r *deps.Reduced) *deps.Group {
 		return p.g
 	}
 	m := t.rare()
-	if g := m.groups.Find(r); g != nil {
+	if g := groupsOf(m).Find(r); g != nil {
 		return *g
 	}
 	g := r.Open(t.run.rt.Workers())
-	m.groups.Add(r, g)
+	addReduction(&m.groups, r, g)
 	t.flags |= flagLongSpawn
 	return g
 }
@@ -99,11 +103,11 @@ func (t *Task) beforeSpawn(accs []deps.Access) *slot {
 	}
 	for _, a := range accs {
 		r := a.Reduced()
-		if m.shares.Meeting(a, r) != nil {
+		if sharesOf(m).Meeting(a, r) != nil {
 			panic("task: a child spawned by " + t.name() + " accesses an object by " + a.String() +
 				" that its parent reduces; legal is the parent's own reduction")
 		}
-		for g, ok := m.groups.TakeMeeting(a, r); ok; g, ok = m.groups.TakeMeeting(a, r) {
+		for g, ok := groupsOf(m).TakeMeeting(a, r); ok; g, ok = groupsOf(m).TakeMeeting(a, r) {
 			t.closeGroup(g)
 		}
 	}
@@ -119,7 +123,7 @@ func (t *Task) beforeRelease(a deps.Access) *slot {
 	if p := t.share(a.Reduced()); p != nil && p.weak == a.IsWeak() {
 		p.release(t.slot)
 	}
-	for g, ok := m.groups.TakeMeeting(a, nil); ok; g, ok = m.groups.TakeMeeting(a, nil) {
+	for g, ok := groupsOf(m).TakeMeeting(a, nil); ok; g, ok = groupsOf(m).TakeMeeting(a, nil) {
 		t.closeGroup(g)
 	}
 	return t.slot
@@ -131,7 +135,7 @@ func (t *Task) combineAll() *slot {
 	if m == nil {
 		return t.slot
 	}
-	for g, ok := m.groups.TakeFirst(); ok; g, ok = m.groups.TakeFirst() {
+	for g, ok := groupsOf(m).TakeFirst(); ok; g, ok = groupsOf(m).TakeFirst() {
 		t.closeGroup(g)
 	}
 	return t.slot
@@ -140,7 +144,7 @@ func (t *Task) combineAll() *slot {
 // closeGroup combines g, which has been taken off the list. With the last one, Spawn is quick again.
 func (t *Task) closeGroup(g *deps.Group) {
 	m := t.more
-	if m.groups.Len()+m.shares.Len() == 0 && !t.final && t.Tag == 0 && !t.run.rt.cfg.TraceSpawns && t.run.rt.lint == nil {
+	if groupsOf(m).Len()+sharesOf(m).Len() == 0 && !t.final && t.Tag == 0 && !t.run.rt.cfg.TraceSpawns && t.run.rt.lint == nil {
 		t.flags &^= flagLongSpawn
 	}
 	t.combine(g)
@@ -234,7 +238,7 @@ func (p *share) give(s *slot) {
 // combination may begin at once then.
 func (t *Task) giveCopies(s *slot) {
 	if m := t.more; m != nil {
-		for p := range m.shares.All() {
+		for p := range sharesOf(m).All() {
 			p.give(s)
 		}
 	}
@@ -242,8 +246,12 @@ func (t *Task) giveCopies(s *slot) {
 
 // reset empties m for the next task.
 func (m *more) reset() {
-	m.shares.Clear()
-	m.groups.Clear()
+	if m.shares.p != nil {
+		sharesOf(m).Clear()
+	}
+	if m.groups.p != nil {
+		groupsOf(m).Clear()
+	}
 	*m = more{shares: m.shares, groups: m.groups}
 }
 
@@ -259,5 +267,5 @@ func onlyReduce(accs []deps.Access) bool {
 
 // reduces reports whether t takes part in a reduction of what a names.
 func (t *Task) reduces(a deps.Access) bool {
-	return t.more != nil && t.more.shares.Meeting(a, nil) != nil
+	return t.more != nil && sharesOf(t.more).Meeting(a, nil) != nil
 }

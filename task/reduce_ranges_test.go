@@ -88,14 +88,14 @@ func TestReduceRangesGroups(t *testing.T) {
 			t.Spawn(add, r.Reduce(), empty.Reduce())
 			for _, a := range []deps.Access{deps.Slice(v[:10]).In(), deps.Slice(v[20:]).InOut(), deps.Slice(v[12:12]).In(), deps.In(&v[9]), deps.In(&v[20])} {
 				t.Spawn(func(*Task) error { return nil }, a)
-				if t.more.groups.Len() != 2 {
+				if groupsOf(t.more).Len() != 2 {
 					return errors.New("closed by " + a.String())
 				}
 			}
 			for _, a := range []deps.Access{deps.Slice(v[:11]).In(), deps.Slice(v[19:]).In(), deps.In(&v[10]), deps.In(&v[19])} {
 				t.Spawn(add, r.Reduce())
 				t.Spawn(func(*Task) error { return nil }, a)
-				if t.more.groups.Len() != 1 {
+				if groupsOf(t.more).Len() != 1 {
 					return errors.New("not closed by " + a.String())
 				}
 			}
@@ -103,7 +103,7 @@ func TestReduceRangesGroups(t *testing.T) {
 			if err := t.Release(deps.Slice(v[5:12]).InOut()); err != nil {
 				return err
 			}
-			if t.more.groups.Len() != 1 {
+			if groupsOf(t.more).Len() != 1 {
 				return errors.New("not closed by Release")
 			}
 			n.check(contains(panicOf(func() { t.Spawn(add, r.Reduce()) }), "given up by Release"), "a part is given up")

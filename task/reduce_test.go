@@ -458,13 +458,13 @@ func TestReduceLeavesNothing(t *testing.T) {
 		for range 3 {
 			t.Spawn(func(t *Task) error { *Local(t, sx)++; *Local(t, sy)++; return nil }, sx.Reduce(), sy.Reduce())
 			t.Spawn(func(t *Task) error { return nil }, deps.In(&x))
-			if t.more.groups.Len() != 1 || t.flags&flagLongSpawn == 0 {
+			if groupsOf(t.more).Len() != 1 || t.flags&flagLongSpawn == 0 {
 				return errors.New("y's group is not open")
 			}
 			if err := t.WaitOn(deps.In(&y)); err != nil {
 				return err
 			}
-			if t.more.groups.Len() != 0 || t.flags&flagLongSpawn != before&flagLongSpawn {
+			if groupsOf(t.more).Len() != 0 || t.flags&flagLongSpawn != before&flagLongSpawn {
 				return errors.New("something is left")
 			}
 		}

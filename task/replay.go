@@ -320,7 +320,7 @@ func (r *replay) again(p *part, t *Task, s *slot) {
 	}
 	if (p.flags|t.flags)&flagRare != 0 && t.more != nil {
 		t.more.held = nil
-		for p := range t.more.shares.All() {
+		for p := range sharesOf(t.more).All() {
 			p.given = false
 		}
 	}

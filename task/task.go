@@ -134,8 +134,8 @@ type more struct {
 	linted  *linted  // in lint mode
 	replay  *replay  // the loop that the body has recorded
 
-	shares deps.Reductions[share]       // that the task takes part in
-	groups deps.Reductions[*deps.Group] // of its children that are open
+	shares hidden // the reductions that the task takes part in
+	groups hidden // those of its children that are open
 }
 
 // rare returns t's more. Precondition: the caller spawns t, or is its body.
