@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package soak_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/soak"
+)
+
+// What grows from round to round is found, and nothing else.
+func TestRounds(t *testing.T) {
+	stop, over := make(chan struct{}), make(chan struct{})
+	started := 0
+	defer func() {
+		close(stop)
+		for range started {
+			<-over
+		}
+	}()
+	var kept [][]byte
+	work, sum := 1<<15, 0
+	for what, round := range map[string]func() error{
+		"": func() error { return nil },
+		"live heap": func() error {
+			kept = append(kept, make([]byte, 32<<10))
+			return nil
+		},
+		"goroutines": func() error {
+			started++
+			go func() { <-stop; over <- struct{}{} }()
+			return nil
+		},
+		"processor time": func() error {
+			for i := range work {
+				sum += i
+			}
+			work += 1 << 19
+			return nil
+		},
+	} {
+		grown, err := soak.Rounds(16, round)
+		require.NoError(t, err)
+		if what == "" {
+			require.Empty(t, grown)
+		} else {
+			require.Contains(t, grown, what)
+		}
+	}
+	require.NotZero(t, len(kept)+sum)
+	_, err := soak.Rounds(8, func() error { return errors.ErrUnsupported })
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+}
