@@ -29,6 +29,7 @@ func Run(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	t.Run("push", func(t *testing.T) { push(t, open(t, 2)) })
 	t.Run("forget", func(t *testing.T) { forget(t, open(t, 2)) })
 	t.Run("what never comes", func(t *testing.T) { closing(t, open(t, 2)) })
+	t.Run("closed while others look", func(t *testing.T) { closedUnderEyes(t, open(t, 2)) })
 	t.Run("push from deliver", func(t *testing.T) { flood(t, open(t, 2)) })
 	t.Run("local", func(t *testing.T) { local(t, open(t, 2)) })
 	t.Run("limits", func(t *testing.T) { limits(t, open(t, 2)) })
@@ -336,6 +337,35 @@ func closing(t *testing.T, eps []fabric.Endpoint) {
 	require.Error(t, <-ended)
 	eps[1].Expect(0, 2, make([]byte, 10), func(err error) { ended <- err })
 	require.Error(t, <-ended)
+}
+
+// closedUnderEyes has goroutines look without end while their endpoint closes, on one processor. Each of them comes again as
+// soon as it has left, and goroutines take turns while one of them looks: so whoever closes would never find that nobody does.
+func closedUnderEyes(t *testing.T, eps []fabric.Endpoint) {
+	l, ok := eps[1].(fabric.Looker)
+	if !ok {
+		t.Skip("nobody looks")
+	}
+	bindAll(eps)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var looking sync.WaitGroup
+	over := make(chan struct{})
+	defer looking.Wait()
+	defer close(over)
+	for range 4 {
+		looking.Go(func() {
+			woken := make(chan struct{}, 1)
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					l.Look(woken, false)
+				}
+			}
+		})
+	}
+	require.NoError(t, eps[1].Close())
 }
 
 // flood has both ends answer each frame with a large transfer, from Deliver: if writing waited for the other side to read, both

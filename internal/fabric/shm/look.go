@@ -45,8 +45,12 @@ func (e *Endpoint) Look(woken <-chan struct{}, entered bool) {
 	e.work()
 }
 
-// claim makes the caller the one who looks, unless another goroutine does that waits too.
+// claim makes the caller the one who looks, unless another goroutine does that waits too. Like Enter and Poll it leaves the
+// look to Close where that has begun: callers that come again and again would keep Close from it for ever.
 func (e *Endpoint) claim(woken <-chan struct{}) bool {
+	if e.closed.Load() {
+		return false
+	}
 	if e.enter() {
 		return true
 	}
@@ -67,7 +71,7 @@ func (e *Endpoint) claim(woken <-chan struct{}) bool {
 }
 
 // Enter makes the caller the one who looks, if nobody does.
-func (e *Endpoint) Enter() bool { return e.enter() }
+func (e *Endpoint) Enter() bool { return !e.closed.Load() && e.enter() }
 
 // Leave ends that.
 func (e *Endpoint) Leave() {
@@ -80,7 +84,7 @@ func (e *Endpoint) Leave() {
 // polls would take it away each time. A sender that sees the word at zero meanwhile waits a moment for the next poll to find the frame, and to raise it.
 func (e *Endpoint) Poll(tries int) (did bool) {
 	switch {
-	case e.looking.Load() || !e.looking.CompareAndSwap(false, true):
+	case e.looking.Load() || e.closed.Load() || !e.looking.CompareAndSwap(false, true):
 		if tries > 0 && e.up.Load() {
 			e.wanted.Store(true)
 		}

@@ -177,7 +177,7 @@ func (e *Endpoint) Look(woken <-chan struct{}, entered bool) {
 	if y == nil {
 		return
 	}
-	if !entered && !y.turn.Enter() && !y.insist(woken) {
+	if !entered && !y.enter() && !y.insist(woken) {
 		if len(woken) == 0 {
 			y.gaveUp.Store(int64(y.now()))
 		}
@@ -194,12 +194,16 @@ func (e *Endpoint) Look(woken <-chan struct{}, entered bool) {
 	y.turn.Leave(found)
 }
 
+// enter makes the caller the one who looks, unless somebody is, or the endpoint ends: callers that come again and again would
+// keep whoever closes it from its turn.
+func (y *eyes) enter() bool { return !y.ended.Load() && y.turn.Enter() }
+
 // insist has the sleeper make way: a goroutine that it would have to wake would go on later. It reports whether the caller looks now.
 func (y *eyes) insist(woken <-chan struct{}) bool {
 	if !y.turn.Insist() {
 		return false
 	}
-	for n := 0; !y.turn.Enter(); n++ {
+	for n := 0; !y.enter(); n++ {
 		if len(woken) > 0 || n > 1000 {
 			return false
 		}
@@ -213,7 +217,7 @@ func (y *eyes) insist(woken <-chan struct{}) bool {
 // Enter makes the caller the one who looks, if nobody does.
 func (e *Endpoint) Enter() bool {
 	y := e.eyes
-	if y == nil || !y.turn.Enter() {
+	if y == nil || !y.enter() {
 		return false
 	}
 	y.turn.Disarm()
@@ -232,7 +236,7 @@ func (e *Endpoint) Poll(tries int) (did bool) {
 	case y == nil:
 		letRead(tries)
 		return false
-	case y.turn.Enter():
+	case y.enter():
 		now := y.now()
 		again := tries > disarmAfter && now-y.polled < rapid
 		if y.polled = now; again {
@@ -318,7 +322,8 @@ func (y *eyes) sleeper() {
 	}
 }
 
-// end ends the eyes, when the peers are closed: nobody looks behind this.
+// end ends the eyes, when the peers are closed: nobody looks behind this. Nobody begins to look any more once ended is set,
+// but for those who are just doing so, once each, and each look ends by itself.
 func (y *eyes) end(limit time.Duration) error {
 	y.ended.Store(true)
 	for until := time.Now().Add(limit); !y.turn.Enter(); {
