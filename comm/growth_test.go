@@ -14,18 +14,18 @@ import (
 	"weft/internal/soak"
 )
 
-// growths are operations of two ranks: each does the i-th so many times in a round.
+// growths are operations of one rank or two: each does the i-th so many times in a round.
 var growths = []struct {
 	name  string
 	times int
 	do    func(c *Comm, i int) error
 }{
-	{"messages", 500, func(c *Comm, i int) error { return exchange(c, make([]int64, 1), 1) }},
+	{"messages", 500, func(c *Comm, _ int) error { return exchange(c, make([]int64, 1), 1) }},
 	{"messages with tags of their own", 500, func(c *Comm, i int) error { return exchange(c, make([]int64, 1), i) }},
 	{"large messages", 40, func(c *Comm, i int) error { return exchange(c, make([]int64, 16<<10), 1) }},
 	{"messages that wait", 500, func(c *Comm, i int) error {
 		buf := Of(make([]int64, 8))
-		out := c.Isend(buf, 1-c.Rank(), i)
+		out := c.Isend(buf, c.other(), i)
 		if i%20 != 19 {
 			return nil
 		}
@@ -39,7 +39,7 @@ var growths = []struct {
 	}},
 	{"probes and tests", 100, func(c *Comm, i int) error {
 		buf := Of(make([]int64, 1))
-		out := c.Isend(buf, 1-c.Rank(), 2)
+		out := c.Isend(buf, c.other(), 2)
 		for {
 			if found, _, err := c.Iprobe(AnySource, AnyTag); err != nil {
 				return err
@@ -53,16 +53,16 @@ var growths = []struct {
 		return nil
 	}},
 	{"receives that are cancelled", 1000, func(c *Comm, i int) error {
-		r := c.Irecv(Of(make([]int64, 1)), 1-c.Rank(), i)
+		r := c.Irecv(Of(make([]int64, 1)), c.other(), i)
 		if !r.Cancel() {
 			return errors.New("not cancelled")
 		}
 		return nil
 	}},
 	{"callbacks", 300, func(c *Comm, i int) error {
-		in, done := c.Irecv(Of(make([]int64, 1)), 1-c.Rank(), 3), make(chan error, 1)
+		in, done := c.Irecv(Of(make([]int64, 1)), c.other(), 3), make(chan error, 1)
 		in.OnDone(func(err error) { done <- err })
-		if err := c.Send(Of([]int64{1}), 1-c.Rank(), 3); err != nil {
+		if err := c.Send(Of([]int64{1}), c.other(), 3); err != nil {
 			return err
 		}
 		_, err := in.Wait(context.Background()) // a channel alone would not poll
@@ -70,15 +70,15 @@ var growths = []struct {
 	}},
 	{"collectives", 100, func(c *Comm, i int) error {
 		x, y := []int64{1}, []int64{0}
-		return errors.Join(c.Barrier(), c.Bcast(Of(x), i%2), c.Allreduce(Of(x), Of(y), Sum), c.Allgather(Of(x), Of(make([]int64, 2))))
+		return errors.Join(c.Barrier(), c.Bcast(Of(x), i%c.size), c.Allreduce(Of(x), Of(y), Sum), c.Allgather(Of(x), Of(make([]int64, c.size))))
 	}},
 	{"large collectives", 20, func(c *Comm, i int) error {
 		x, y := make([]int64, 4096), make([]int64, 4096)
-		return errors.Join(c.Bcast(Of(x), i%2), c.Allreduce(Of(x), Of(y), Sum))
+		return errors.Join(c.Bcast(Of(x), i%c.size), c.Allreduce(Of(x), Of(y), Sum))
 	}},
 	{"requests of collectives", 100, func(c *Comm, i int) error {
 		x, y, z := []int64{1}, []int64{2}, []int64{0}
-		return WaitAll(context.Background(), c.Ibarrier(), c.Ibcast(Of(x), i%2), c.Iallreduce(Of(y), Of(z), Sum))
+		return WaitAll(context.Background(), c.Ibarrier(), c.Ibcast(Of(x), i%c.size), c.Iallreduce(Of(y), Of(z), Sum))
 	}},
 	{"communicators", 60, func(c *Comm, i int) error {
 		d, err := c.Dup()
@@ -93,25 +93,31 @@ var growths = []struct {
 	}},
 }
 
-// exchange sends to the other one of two ranks, and receives from it.
+// other returns the other one of two ranks, or the only one.
+func (c *Comm) other() int { return c.size - 1 - c.rank }
+
+// exchange sends to the other rank, and receives from it.
 func exchange(c *Comm, data []int64, tag int) error {
-	_, err := c.Sendrecv(Of(data), 1-c.Rank(), tag, Of(make([]int64, len(data))), 1-c.Rank(), tag)
+	_, err := c.Sendrecv(Of(data), c.other(), tag, Of(make([]int64, len(data))), c.other(), tag)
 	return err
 }
 
-// What ranks keep, and what an operation costs, does not depend on how many there were before.
+// What ranks keep, and what an operation costs, does not depend on how many there were before. The cost is that of one rank, where nobody looks
+// while it waits.
 func TestGrowth(t *testing.T) {
-	rounds := soak.Long(12, 200)
-	for _, how := range []string{"together", "apart, shm"} {
+	for how, ranks := range map[string]int{"together": 2, "apart, shm": 2, "alone": 1} {
 		run := runners[how]
+		if how == "alone" {
+			run = Run
+		}
 		if run == nil {
 			continue // no shared memory here
 		}
 		for _, g := range growths {
 			t.Run(how+", "+g.name, func(t *testing.T) {
 				begin, end := make(chan bool), make(chan error)
-				grown := ""
-				require.NoError(t, run(t.Context(), Config{Ranks: 2}, func(c *Comm) (err error) {
+				kept, longer := "", ""
+				require.NoError(t, run(t.Context(), Config{Ranks: ranks}, func(c *Comm) (err error) {
 					round := 0
 					all := func() error {
 						for i := range g.times {
@@ -129,13 +135,19 @@ func TestGrowth(t *testing.T) {
 						return nil
 					}
 					defer close(begin)
-					grown, err = soak.Rounds(rounds, func() error {
+					kept, longer, err = soak.Rounds(soak.Long(16, 200), func() error {
+						if c.Size() == 1 {
+							return all()
+						}
 						begin <- true
 						return errors.Join(all(), <-end)
 					})
 					return err
 				}))
-				require.Empty(t, grown)
+				require.Empty(t, kept)
+				if ranks == 1 {
+					require.Empty(t, longer)
+				}
 			})
 		}
 	}

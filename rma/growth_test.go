@@ -18,17 +18,17 @@ import (
 // What ranks keep, and what an operation costs, does not depend on how many windows, epochs and operations there were
 // before.
 func TestGrowth(t *testing.T) {
-	rounds := soak.Long(12, 200)
+	rounds := soak.Long(24, 200)
 	src := make([]int64, 64)
 	for name, g := range map[string]struct {
 		times int
 		do    func(c *comm.Comm, w *rma.Win) error
 	}{
 		"puts": {200, func(c *comm.Comm, w *rma.Win) error {
-			return errors.Join(w.Put(comm.Of(src), 1-c.Rank(), 0), w.Fence(0))
+			return errors.Join(w.Put(comm.Of(src), c.Size()-1-c.Rank(), 0), w.Fence(0))
 		}},
 		"gets and accumulates": {200, func(c *comm.Comm, w *rma.Win) error {
-			return errors.Join(w.Get(comm.Of(make([]int64, 64)), 1-c.Rank(), 64), w.Accumulate(comm.Of(src), 1-c.Rank(), 0, comm.Sum), w.Fence(0))
+			return errors.Join(w.Get(comm.Of(make([]int64, 64)), c.Size()-1-c.Rank(), 64), w.Accumulate(comm.Of(src), c.Size()-1-c.Rank(), 0, comm.Sum), w.Fence(0))
 		}},
 		"requests of fences": {200, func(c *comm.Comm, w *rma.Win) error {
 			_, err := w.Ifence(0).Wait(t.Context())
@@ -39,21 +39,25 @@ func TestGrowth(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return errors.Join(w.Fence(0), w.Put(comm.Of(src), 1-c.Rank(), 0), w.Fence(0), w.Free())
+			return errors.Join(w.Fence(0), w.Put(comm.Of(src), c.Size()-1-c.Rank(), 0), w.Fence(0), w.Free())
 		}},
 		"windows on memory": {40, func(c *comm.Comm, _ *rma.Win) error {
 			w, err := rma.Create(c, make([]int64, 128))
 			if err != nil {
 				return err
 			}
-			return errors.Join(w.Fence(0), w.Put(comm.Of(src), 1-c.Rank(), 0), w.Fence(0), w.Free())
+			return errors.Join(w.Fence(0), w.Put(comm.Of(src), c.Size()-1-c.Rank(), 0), w.Fence(0), w.Free())
 		}},
 	} {
-		for _, way := range []string{"together", "apart"} {
+		for way, ranks := range map[string]int{"together": 2, "apart": 2, "alone": 1} { // where it is alone nobody looks while it waits: its cost can be compared
 			t.Run(fmt.Sprint(name, ", ", way), func(t *testing.T) {
+				as := ways[way]
+				if as == nil {
+					as = ways["together"]
+				}
 				begin, end := make(chan bool), make(chan error)
-				grown := ""
-				require.NoError(t, comm.Run(ways[way](t.Context()), comm.Config{Ranks: 2}, func(c *comm.Comm) error {
+				kept, longer := "", ""
+				require.NoError(t, comm.Run(as(t.Context()), comm.Config{Ranks: ranks}, func(c *comm.Comm) error {
 					w, _, err := rma.Allocate[int64](c, 128)
 					if err != nil {
 						return err
@@ -74,14 +78,20 @@ func TestGrowth(t *testing.T) {
 						return errors.Join(err, w.Free())
 					}
 					var failed error
-					grown, failed = soak.Rounds(rounds, func() error {
+					kept, longer, failed = soak.Rounds(rounds, func() error {
+						if ranks == 1 {
+							return all()
+						}
 						begin <- true
 						return errors.Join(all(), <-end)
 					})
 					close(begin)
 					return errors.Join(err, failed, w.Free())
 				}))
-				require.Empty(t, grown)
+				require.Empty(t, kept)
+				if ranks == 1 {
+					require.Empty(t, longer)
+				}
 			})
 		}
 	}
