@@ -32,6 +32,7 @@ const (
 	sliceWords   = 3
 	maxElements  = 1 << 40
 	heapSize     = 1 << 38 // a word that is not as far from its own address refers to the heap (generous)
+	heapFrom     = 1 << 32 // lengths and the program's own data are below it; Go puts the heap anywhere above, at random
 )
 
 // copies is what debug mode remembers of the objects that were named. All is guarded by books.mu.
@@ -116,8 +117,8 @@ func peek(to []uintptr, from uintptr) {
 
 // refers reports whether one of the words refers to another object of the heap.
 func (x *named) refers() bool {
-	return x.lo > heapSize && slices.ContainsFunc(x.words, func(w uintptr) bool {
-		return w-x.lo+heapSize < 2*heapSize && w%unsafe.Alignof(w) == 0
+	return x.lo >= heapFrom && slices.ContainsFunc(x.words, func(w uintptr) bool {
+		return w >= heapFrom && w-x.lo+heapSize < 2*heapSize && w%unsafe.Alignof(w) == 0
 	})
 }
 
