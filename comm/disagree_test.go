@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -63,9 +64,14 @@ func TestCollectivesThatDisagree(t *testing.T) {
 	defer func(d time.Duration) { staleAfter = d }(staleAfter)
 	staleAfter = 2 * time.Millisecond
 	all := calls()
-	for how, run := range runners {
+	ways := maps.Clone(runners)
+	ways["apart, tcp"] = runTCP
+	for how, run := range ways {
 		for _, ranks := range []int{2, 3, 8} {
 			for _, n := range []int{1, 40_000} {
+				if how == "apart, tcp" && n > 1 {
+					continue // large transfers that are given up over TCP and MPI can end the run: not mended yet
+				}
 				t.Run(fmt.Sprintf("%s, %d ranks, %d elements", how, ranks, n), func(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					defer cancel()
