@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"strconv"
 	"time"
@@ -68,7 +69,8 @@ type Config struct {
 	// means silence, but Reports for the latter two.
 	Logger *slog.Logger
 
-	logs bool // Logger was given
+	logs        bool // Logger was given
+	waitForEver bool // deadlocks are not looked for
 }
 
 const (
@@ -131,6 +133,11 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("task: Config.Watchdog is %v; legal are %v to %v, 0 for the environment's and a negative value for none", c.Watchdog, watchLeast, watchMost)
 	}
 	c.Watchdog = max(c.Watchdog, 0)
+	warnings, err := envInt(envDeadlock, 0, -1, math.MaxInt)
+	if err != nil {
+		return c, err
+	}
+	c.waitForEver = warnings == -1
 	if c.Trace == nil {
 		rec, err := output.FromEnvironment()
 		if err != nil {

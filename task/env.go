@@ -3,6 +3,9 @@
 
 package task
 
+// envDeadlock is of package comm's ranks, too.
+const envDeadlock = "PSP_DEADLOCK_WARNINGS"
+
 // The environment variables that the package reads, where Config leaves a value open.
 const (
 	EnvWorkers  = "WEFT_WORKERS"  // Config.Workers

@@ -250,6 +250,13 @@ func (i *idle) close() {
 	}
 }
 
+// count is how often a slot was parked.
+func (i *idle) count() uint64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.parks
+}
+
 // shrink has the parked slots give up what they have too much of. Who is in the list uses nothing of its own,
 // until it has come off.
 func (i *idle) shrink() {

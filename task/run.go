@@ -38,7 +38,7 @@ type run struct {
 // goroutines at once; the runs share the slots. It must not be called from a task.
 //
 // The first error or panic of a body or an event, or the end of ctx, ends the
-// run: tasks that have not started are skipped, their accesses are released in order, and
+// run, as does [ErrDeadlock]: tasks that have not started are skipped, their accesses are released in order, and
 // blocked ones are resumed; events that are pending are waited for. Run returns that
 // error: an [*Error] if a task is to blame, or the cause of ctx. Where that is a deadline, or a cancellation without a cause of
 // its own, the error wraps it and says which tasks waited for what; it matches [context.DeadlineExceeded] for a deadline, whatever its cause. Cancelling does not

@@ -61,8 +61,9 @@ func Open(cfg Config) (*Runtime, error) { return open(cfg, tuning{huntRounds: hu
 
 // tuning is what tests choose, since no program needs to.
 type tuning struct {
-	huntRounds int    // looks at everything before a slot parks
-	stealSeed  uint64 // decides the order in which slots look at others
+	huntRounds int           // looks at everything before a slot parks
+	deadlock   time.Duration // what lasts so long ends the runs; 0: deadLimit
+	stealSeed  uint64        // decides the order in which slots look at others
 }
 
 // open is Open with a tuning.
@@ -75,6 +76,7 @@ func open(cfg Config, tune tuning) (*Runtime, error) {
 		rt.watch.open(rt)
 	}
 	rt.enlist()
+	rt.still.dead.open(rt, tune.deadlock)
 	rt.still.open(rt)
 	rt.party = rt.newParty()
 	rt.depart = waits.Join(rt.party)
@@ -196,6 +198,13 @@ func (l *life) leave() {
 	if l.runs--; l.runs == 0 && l.closed {
 		close(l.last)
 	}
+}
+
+// idle reports whether no run is under way.
+func (l *life) idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.runs == 0
 }
 
 // close refuses new runs, and waits for those under way. It reports whether this call

@@ -14,8 +14,8 @@ import (
 )
 
 // standstill notices that the bodies on all slots block outside of this package, in a channel, say,
-// while tasks are ready that would run. A timer looks; there is no goroutine, and the timer does not
-// run while all slots are parked. README.md, "Blocked slots", has the argument.
+// while tasks are ready that would run. A timer looks; there is no goroutine, and while all slots
+// are parked the timer runs for deadlocks only. README.md, "Blocked slots", has the argument.
 type standstill struct {
 	// Constant after construction.
 	rt     *Runtime
@@ -24,6 +24,7 @@ type standstill struct {
 	code   codeRange     // of what calls bodies
 
 	armed atomic.Bool // the timer runs
+	dead  deadlock
 
 	mu        sync.Mutex
 	timer     *time.Timer   // +checklocks:mu
@@ -53,9 +54,9 @@ const (
 )
 
 func (w *standstill) open(rt *Runtime) {
-	w.period, w.limit = standPeriod, standLimit
+	w.period, w.limit = min(standPeriod, w.dead.period), standLimit
 	if d := rt.cfg.Watchdog; d > 0 {
-		w.period, w.limit = min(standPeriod, max(d/watchLooks, time.Millisecond)), d
+		w.period, w.limit = min(w.period, max(d/watchLooks, time.Millisecond)), d
 	}
 	w.rt, w.code = rt, callsBody()
 	rt.idle.still = w
@@ -70,7 +71,9 @@ func (w *standstill) wakes() {
 	}
 }
 
-func (w *standstill) arm() {
+func (w *standstill) arm() { w.armFor(w.period) }
+
+func (w *standstill) armFor(d time.Duration) {
 	if xatomic.Driven() || !w.armed.CompareAndSwap(false, true) {
 		return
 	}
@@ -79,9 +82,9 @@ func (w *standstill) arm() {
 	switch {
 	case w.closed:
 	case w.timer == nil:
-		w.timer = time.AfterFunc(w.period, w.look)
+		w.timer = time.AfterFunc(d, w.look)
 	default:
-		w.timer.Reset(w.period)
+		w.timer.Reset(d)
 	}
 }
 
@@ -89,6 +92,9 @@ func (w *standstill) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
+	if w.dead.stop != nil {
+		close(w.dead.stop)
+	}
 	if w.timer != nil {
 		w.timer.Stop()
 	}
@@ -98,9 +104,9 @@ func (w *standstill) close() {
 func (w *standstill) look() {
 	w.armed.Store(false)
 	w.mu.Lock()
-	asleep := int(w.rt.idle.parked.Load()) == len(w.rt.slots.all)
+	asleep, closed := int(w.rt.idle.parked.Load()) == len(w.rt.slots.all), w.closed
 	text := ""
-	if asleep || w.closed {
+	if asleep || closed {
 		w.last = nil // it refers to tasks
 		w.moved(time.Time{})
 	} else {
@@ -110,8 +116,14 @@ func (w *standstill) look() {
 	if text != "" {
 		w.rt.report(text)
 	}
-	if !asleep {
+	switch {
+	case closed:
+	case !asleep:
 		w.arm()
+	default:
+		if d := w.dead.look(); d > 0 {
+			w.armFor(d)
+		}
 	}
 }
 

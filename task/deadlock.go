@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"weft/internal/waits"
+)
+
+// ErrDeadlock is why a run ends whose tasks all wait while no goroutine of the program is left that could
+// wake one. The error of the run wraps it, and says which tasks wait for what.
+var ErrDeadlock = errors.New("task: deadlock: the tasks wait, and no goroutine is left that could wake one")
+
+// deadlock notices that nothing in the process will ever act again while a runtime has runs. The timer of
+// standstill looks. README.md, "Deadlocks", has the argument.
+type deadlock struct {
+	// Constant after construction.
+	rt                  *Runtime
+	period, warn, limit time.Duration
+	stop                chan struct{} // closed by Close
+
+	parks uint64        // of the last look. +checklocks:deadlocks
+	pause time.Duration // until the next one, if nothing moves. +checklocks:deadlocks
+}
+
+// deadlocks is held by the one that looks, of all runtimes: two would disturb each other.
+var deadlocks sync.Mutex
+
+const (
+	deadLimit = 10 * time.Second // what has lasted so long ends the runs (guess: few functions of timers come later)
+	deadWarn  = 10               // and a part of it is said before
+	deadPause = 16 * time.Second // the longest between two looks at a runtime that waits for others
+)
+
+func (d *deadlock) open(rt *Runtime, limit time.Duration) {
+	if limit == 0 {
+		limit = deadLimit
+	}
+	d.rt, d.limit, d.warn, d.period = rt, limit, limit/deadWarn, limit/(2*deadWarn)
+	d.stop = make(chan struct{})
+}
+
+// look is called while all slots are parked. It returns when to look again; 0: when a slot is woken.
+func (d *deadlock) look() (again time.Duration) {
+	if d.rt.cfg.waitForEver || d.rt.life.idle() {
+		return 0
+	}
+	if !deadlocks.TryLock() {
+		return d.period
+	}
+	defer deadlocks.Unlock()
+	if parks := d.rt.idle.count(); parks != d.parks {
+		d.parks, d.pause = parks, d.period // as long a rest as a wait of a millisecond now and then needs
+		return d.pause
+	}
+	waits.Service(d.watch)()
+	d.pause = min(2*d.pause, deadPause)
+	return d.pause
+}
+
+// watch says that nothing will ever act again, and ends the runs, if that is so. It is a service meanwhile.
+//
+// +checklocks:deadlocks
+func (d *deadlock) watch() {
+	first, ok := waits.Take()
+	if !ok || !first.Closed() || first.Outside {
+		return
+	}
+	tick := time.NewTicker(d.period)
+	defer tick.Stop()
+	said := false
+	for began := time.Now(); ; {
+		select {
+		case <-d.stop:
+			return
+		case <-tick.C:
+		}
+		c, ok := waits.Take()
+		if !ok || !c.Same(first) || d.rt.life.idle() {
+			return
+		}
+		lasts := time.Since(began)
+		if lasts >= d.warn && !said {
+			said = true
+			d.rt.report(fmt.Sprintf("weft: for %v all tasks have waited, and no goroutine is left that could wake one: a deadlock, unless a timer's function or C code does. "+
+				"After %v the run fails.\n%s\n", short(lasts), d.limit, strings.Join(d.waits(), "\n")))
+		}
+		if lasts >= d.limit {
+			err := &waits.Ended{Cause: ErrDeadlock, Waits: d.waits()}
+			for _, r := range d.rt.waitingRuns() {
+				r.fail(err)
+			}
+			return
+		}
+	}
+}
+
+// waits says who waits for what: tasks of this runtime, and what else does.
+func (d *deadlock) waits() []string {
+	lines := d.rt.describeWaits()
+	if len(lines) == 0 {
+		lines = []string{"tasks have events that nobody completes (Hold); Config.Watchdog would list them"}
+	}
+	return append(lines, waits.Describe(d.rt.party)...)
+}
+
+// waitingRuns are the runs with tasks that wait without a slot. Where a run has none, it waits for events only, which
+// nothing but their ends can complete.
+func (rt *Runtime) waitingRuns() (all []*run) {
+	seen := map[*run]bool{}
+	eachParked(func(k *parked) {
+		if k.t != nil && k.t.run.rt == rt && !seen[k.t.run] {
+			seen[k.t.run] = true
+			all = append(all, k.t.run)
+		}
+	})
+	return all
+}

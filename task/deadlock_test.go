@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"bytes"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/deps"
+)
+
+// said is what a runtime reports.
+type said struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// impatient returns a runtime that ends deadlocks soon.
+func impatient(t *testing.T, cfg Config, limit time.Duration) (*Runtime, *said) {
+	got := &said{}
+	cfg.Reports = got
+	rt, err := open(cfg, tuning{huntRounds: huntRounds, deadlock: limit})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, rt.Close()) })
+	return rt, got
+}
+
+// programsThatHang are programs in which all wait for each other, or for nobody.
+var programsThatHang = map[string]func(t *Task) error{
+	"a task that nobody unblocks": func(t *Task) error {
+		t.SpawnWith(Attrs{Label: "lonely"}, func(t *Task) error { return t.Block() })
+		return nil
+	},
+	"a parent that waits for it": func(t *Task) error {
+		t.SpawnWith(Attrs{Label: "lonely"}, func(t *Task) error { return t.Block() })
+		return t.Wait()
+	},
+	"tasks behind it": func(t *Task) error {
+		var x int
+		t.SpawnWith(Attrs{Label: "lonely"}, func(t *Task) error { return t.Block() }, deps.Out(&x))
+		for range 100 {
+			t.Spawn(func(*Task) error { return nil }, deps.InOut(&x))
+		}
+		return t.WaitOn(deps.In(&x))
+	},
+	"many": func(t *Task) error {
+		for range 20 {
+			t.SpawnWith(Attrs{Label: "lonely"}, func(t *Task) error { return t.Block() })
+		}
+		return nil
+	},
+}
+
+// A program in which all tasks wait, and nothing else can act, ends with an error that says who waits for what, and says
+// so before.
+func TestDeadlockOfTasks(t *testing.T) {
+	for name, main := range programsThatHang {
+		for _, workers := range []int{1, 3} {
+			t.Run(name, func(t *testing.T) {
+				rt, got := impatient(t, Config{Workers: workers}, 100*time.Millisecond)
+				for range 2 { // the runtime goes on
+					err := rt.Run(bg, main)
+					require.ErrorIs(t, err, ErrDeadlock)
+					require.ErrorContains(t, err, `task "lonely" (spawned at `)
+					require.ErrorContains(t, err, "waits in Block")
+				}
+				require.Contains(t, got.String(), "no goroutine is left that could wake one")
+				require.Contains(t, got.String(), `task "lonely" (spawned at `)
+				d := rt.Spawn(bg, main)
+				require.ErrorIs(t, d.Wait(bg), ErrDeadlock)
+			})
+		}
+	}
+}
+
+// An event that nobody ends is said. It keeps the run open, which has the error then.
+func TestDeadlockOfEvents(t *testing.T) {
+	rt, got := impatient(t, Config{Workers: 2}, 200*time.Millisecond)
+	err := rt.Run(bg, func(t *Task) error {
+		t.Spawn(func(t *Task) error {
+			end := t.Hold()
+			time.AfterFunc(time.Second, func() { end(nil) }) // which nobody sees
+			return nil
+		})
+		return t.Wait()
+	})
+	require.ErrorIs(t, err, ErrDeadlock)
+	require.Contains(t, got.String(), "waits in Wait")
+}
+
+// What may go on is not ended, and nothing is said of it.
+func TestNoDeadlockOfTasks(t *testing.T) {
+	const limit = 60 * time.Millisecond
+	for name, main := range map[string]func(t *Task) error{
+		"a goroutine of the program": func(t *Task) error {
+			go func() { time.Sleep(6 * limit); t.Unblock() }()
+			return t.Block()
+		},
+		"an event of a goroutine": func(t *Task) error {
+			end := t.Hold()
+			go func() { time.Sleep(6 * limit); end(nil) }()
+			return nil
+		},
+		"a time": func(t *Task) error {
+			_, err := t.BlockFor(6 * limit)
+			return err
+		},
+		"a sleep": func(t *Task) error { return t.Sleep(6 * limit) },
+		"a function of Blocking": func(t *Task) error {
+			t.Blocking(func() { time.Sleep(6 * limit) })
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt, got := impatient(t, Config{Workers: 2}, limit)
+			require.NoError(t, rt.Run(bg, func(t *Task) error {
+				t.Spawn(main)
+				return t.Wait()
+			}))
+			require.Empty(t, got.String())
+		})
+	}
+	t.Run("never", func(t *testing.T) {
+		t.Setenv(envDeadlock, "-1")
+		rt, got := impatient(t, Config{Workers: 2}, limit)
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			time.AfterFunc(6*limit, t.Unblock)
+			return t.Block()
+		}))
+		require.Empty(t, got.String())
+	})
+	t.Run("an illegal value", func(t *testing.T) {
+		t.Setenv(envDeadlock, "never")
+		_, err := Open(Config{})
+		require.ErrorContains(t, err, `PSP_DEADLOCK_WARNINGS is "never"; legal are`)
+	})
+}
