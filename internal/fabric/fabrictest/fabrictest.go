@@ -28,6 +28,7 @@ func Run(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	t.Run("send from deliver", func(t *testing.T) { nested(t, open(t, 2)) })
 	t.Run("push", func(t *testing.T) { push(t, open(t, 2)) })
 	t.Run("forget", func(t *testing.T) { forget(t, open(t, 2)) })
+	t.Run("forget in deliver", func(t *testing.T) { forgetInside(t, open(t, 2)) })
 	t.Run("what never comes", func(t *testing.T) { closing(t, open(t, 2)) })
 	t.Run("closed while others look", func(t *testing.T) { closedUnderEyes(t, open(t, 2)) })
 	t.Run("push from deliver", func(t *testing.T) { flood(t, open(t, 2)) })
@@ -326,6 +327,26 @@ func forget(t *testing.T, eps []fabric.Endpoint) {
 	require.Equal(t, data, other)
 	require.Equal(t, make([]byte, 1<<16), place)
 	require.False(t, eps[1].Forget(0, 2))
+}
+
+// forgetInside checks that a handler can take back what a handler has just expected, and that the peer's bytes go somewhere.
+func forgetInside(t *testing.T, eps []fabric.Endpoint) {
+	sinks := bindAll(eps)
+	const n = 1 << 18
+	place, data := make([]byte, n), bytes.Repeat([]byte("x"), n)
+	var forgotten, again bool
+	sinks[0].extra = func(src int, _ fabric.Frame) {
+		eps[0].Expect(src, 1, place, func(error) { t.Error("a transfer that was taken back has ended") })
+		forgotten, again = eps[0].Forget(src, 1), eps[0].Forget(src, 1)
+	}
+	require.NoError(t, eps[1].Send(0, fabric.Frame{}))
+	sinks[0].wait(1)
+	require.True(t, forgotten)
+	require.False(t, again)
+	pushed := make(chan error, 1)
+	eps[1].Push(0, 1, data, func(err error) { pushed <- err })
+	require.NoError(t, <-pushed)
+	require.Equal(t, make([]byte, n), place)
 }
 
 // closing checks that what never came ends with the endpoint.

@@ -47,6 +47,7 @@ type Endpoint struct {
 	queue queue
 
 	// Owned by who has the seat.
+	todo    *op // taken from the queue, not done yet
 	tags    tags
 	table   []*op // transfers by number
 	free    []uint64
@@ -158,8 +159,8 @@ func (e *Endpoint) Forget(src int, key uint64) bool {
 		return false
 	}
 	if !e.sit() {
-		if inside() {
-			return e.forget(src, key) // it is this goroutine that has the seat
+		if inside() { // it is this goroutine that has the seat
+			return e.unqueue(src, key) || e.forget(src, key)
 		}
 		for !e.sit() {
 			e.s.bell.Store(1)
@@ -176,6 +177,21 @@ func (e *Endpoint) Forget(src int, key uint64) bool {
 func (e *Endpoint) forget(src int, key uint64) bool {
 	o := e.expects[transfer{src, key}]
 	return o != nil && !o.told && e.withdraw(o, fabric.ErrClosed)
+}
+
+// unqueue takes an expectation back that is queued: where one handler expects and the next one forgets, before the seat is free. What
+// is queued is not done here, since that is for who has called the handler.
+func (e *Endpoint) unqueue(src int, key uint64) bool {
+	e.fetch()
+	for at := &e.todo; *at != nil; at = &(*at).next {
+		if o := *at; o.kind == opExpect && o.peer == src && o.key == key {
+			*at = o.next
+			o.pin.Unpin()
+			C.weft_strays(e.c) // its sender may hear of the key all the same
+			return true
+		}
+	}
+	return false
 }
 
 // Push sends the bytes of a transfer.
@@ -216,7 +232,7 @@ func (e *Endpoint) close() error {
 	until := time.Now().Add(Linger)
 	// What is sent is on its way before this side says that nothing more comes: a peer that has heard so from all may go, and
 	// then nobody would take the rest.
-	sent := e.pollUntil(until, func() bool { return e.queue.top.Load() == nil && C.weft_sending(e.c) == 0 })
+	sent := e.pollUntil(until, func() bool { return e.todo == nil && e.queue.top.Load() == nil && C.weft_sending(e.c) == 0 })
 	e.take()
 	for r := range e.size {
 		if r != e.rank && e.lost[r] == nil {

@@ -334,15 +334,25 @@ func (e *Endpoint) refusal(peer int) error {
 
 // drain does what is queued. The caller has the seat.
 func (e *Endpoint) drain() {
-	for e.s.bell.Load() != 0 {
-		e.s.bell.Store(0) // before the queue is taken: what comes after that rings again
-		for o := e.queue.take(); o != nil; {
-			next := o.next
-			o.next = nil
+	for e.todo != nil || e.s.bell.Load() != 0 {
+		if e.todo == nil {
+			e.fetch()
+		}
+		for o := e.todo; o != nil; o = e.todo {
+			e.todo, o.next = o.next, nil
 			e.do(o)
-			o = next
 		}
 	}
+}
+
+// fetch takes what is queued, behind what was taken before. The caller has the seat.
+func (e *Endpoint) fetch() {
+	e.s.bell.Store(0) // before the queue is taken: what comes after that rings again
+	at := &e.todo
+	for *at != nil {
+		at = &(*at).next
+	}
+	*at = e.queue.take()
 }
 
 func (e *Endpoint) do(o *op) {
