@@ -34,6 +34,8 @@ type transfer struct {
 	op  *recvOp
 	src int    // sender's rank in the run
 	blk *block // where the payload goes first if the receive's memory is not one piece, or nil
+
+	why error // guarded by far.mu: it was given up with this, whatever the fabric ends it with
 }
 
 // transmit sends a message to a rank of another process. It returns an error if nothing was sent; from ends by itself
@@ -169,10 +171,20 @@ func (op *recvOp) pull(p *proc, h *header, src int, id uint64) bool {
 		// Who ends transfers has found nothing to forget if it came between the two above.
 		err = p.interrupted(c, int(h.src), collective)
 	}
-	if err != nil && p.ep.Forget(src, number) {
-		f.arrived(p, number, t, err)
+	if err != nil {
+		f.mu.Lock()
+		t.why = firstError(t.why, err)
+		f.mu.Unlock()
+		f.forget(p, number, t, err)
 	}
 	return false
+}
+
+// forget ends a transfer that was given up with err. While the fabric writes a piece of it the fabric ends it, behind that piece.
+func (f *far) forget(p *proc, number uint64, t *transfer, err error) {
+	if p.ep.Forget(t.src, number) {
+		f.arrived(p, number, t, err)
+	}
 }
 
 // arrived is the end of a transfer: its payload is here, or never will be. It is called once.
@@ -180,6 +192,9 @@ func (f *far) arrived(p *proc, number uint64, t *transfer, err error) {
 	f.mu.Lock()
 	delete(f.pulls, number)
 	dead := f.dead
+	if err != nil && t.why != nil {
+		err = t.why // the fabric says that this side has closed: its peer is not lost
+	}
 	f.mu.Unlock()
 	op := t.op
 	if dead == nil && p.stranded(t.src, err, func(err error) { f.arrived(p, number, t, err) }) {
@@ -265,9 +280,7 @@ func (f *far) kill(p *proc, err error) {
 		op.done(op.fail(err))
 	}
 	for number, t := range pulls {
-		if p.ep.Forget(t.src, number) {
-			f.arrived(p, number, t, err)
-		}
+		f.forget(p, number, t, err)
 	}
 	for _, end := range stranded {
 		end(err)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -103,6 +104,51 @@ func runOver(ctx context.Context, cfg Config, eps []fabric.Endpoint, body func(c
 type stranger struct{ fabric.Endpoint }
 
 func (stranger) Local(int) fabric.Handler { return nil }
+
+// runGrudging is runApart over a fabric that always writes a piece of a transfer when it is to forget it.
+func runGrudging(ctx context.Context, cfg Config, body func(c *Comm) error) error {
+	n, err := cfg.validate()
+	if err != nil {
+		return runError(err)
+	}
+	eps, err := inproc.New(n)
+	if err != nil {
+		return runError(err)
+	}
+	for r, ep := range eps {
+		eps[r] = &grudging{Endpoint: stranger{ep}, done: map[uint64]func(error){}}
+	}
+	return runOver(ctx, cfg, eps, body)
+}
+
+// grudging is slow, and ends what it forgets by itself, later, as a fabric does that is writing to it.
+type grudging struct {
+	fabric.Endpoint
+	mu   sync.Mutex
+	done map[uint64]func(error) // guarded by mu: by key
+}
+
+func (g *grudging) Expect(src int, key uint64, dst []byte, done func(error)) {
+	g.mu.Lock()
+	g.done[key] = done
+	g.mu.Unlock()
+	g.Endpoint.Expect(src, key, dst, done)
+}
+
+// Push takes its time, so that transfers are under way for long.
+func (g *grudging) Push(dst int, key uint64, data []byte, done func(error)) {
+	time.AfterFunc(500*time.Microsecond, func() { g.Endpoint.Push(dst, key, data, done) })
+}
+
+func (g *grudging) Forget(src int, key uint64) bool {
+	if g.Endpoint.Forget(src, key) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		done := g.done[key]
+		time.AfterFunc(100*time.Microsecond, func() { done(fabric.ErrClosed) })
+	}
+	return false
+}
 
 // requireNoRankGoroutines fails if a goroutine of a run is alive. Goroutines of other tests do not disturb it. One that has
 // said that it is done may need a moment to be gone.

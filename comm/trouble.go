@@ -379,6 +379,7 @@ func (f *far) end(p *proc, send func(op *sendOp, dst int) error, recv func(t *tr
 	}
 	for number, t := range f.pulls {
 		if err := recv(t); err != nil {
+			t.why = firstError(t.why, err)
 			pulls = append(pulls, pull{number, t, err})
 		}
 	}
@@ -387,9 +388,7 @@ func (f *far) end(p *proc, send func(op *sendOp, dst int) error, recv func(t *tr
 		s.op.done(s.op.fail(s.err))
 	}
 	for _, x := range pulls {
-		if p.ep.Forget(x.t.src, x.number) {
-			f.arrived(p, x.number, x.t, x.err)
-		}
+		f.forget(p, x.number, x.t, x.err)
 	}
 }
 
