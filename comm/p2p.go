@@ -235,37 +235,6 @@ func (c *Comm) Probe(src, tag int) (Status, error) {
 	return op.wait(c.proc.post(op))
 }
 
-// Iprobe reports whether a message from src with tag (or wildcards) could be received now, and its status. If not, the
-// call makes progress, as Request.Test does, and looks once more.
-func (c *Comm) Iprobe(src, tag int) (bool, Status, error) {
-	if err := c.check("iprobe", &Buffer{}, src, tag, true); err != nil {
-		return false, Status{}, err
-	}
-	if src == ProcNull {
-		return true, nullStatus, nil
-	}
-	found, st, err := c.peek(src, tag)
-	if !found && err == nil && c.proc.progress.try() {
-		found, st, err = c.peek(src, tag)
-	}
-	return found, st, err
-}
-
-// peek is Iprobe of what is here.
-func (c *Comm) peek(src, tag int) (bool, Status, error) {
-	p := c.proc
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	a := p.m.peek(matchKey{ctx: c.ctx, src: int32(src), tag: int32(tag)})
-	if a == nil {
-		if err := c.barred(p.trouble.Load(), src, false); err != nil {
-			return false, Status{}, c.fail("iprobe", src, tag, err)
-		}
-		return false, Status{}, nil
-	}
-	return true, a.msg.h.status(), nil
-}
-
 // errDisagrees is ErrMismatch as one rank sees it, which has not asked the other yet.
 var errDisagrees = fmt.Errorf("%w", ErrMismatch)
 

@@ -30,6 +30,7 @@ type proc struct {
 
 	seeker seeker
 	slab   atomic.Pointer[recvSlab] // where the next receive for a request comes from
+	probe  lastProbe
 
 	mu      sync.Mutex
 	m       matcher                 // guarded by mu
@@ -271,6 +272,7 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 // file queues a message that nobody has asked for yet. The caller holds mu; file releases it.
 func (p *proc) file(h *header, msg *message) {
 	woken := p.m.add(&msg.entry)
+	p.probe.filed()
 	p.mu.Unlock()
 	for woken != nil {
 		e := woken
@@ -310,7 +312,7 @@ func (p *proc) post(op *recvOp) bool {
 // is a mispredicted return less when it goes on.
 func (p *proc) recv(c *Comm, buf *Buffer, src, tag int) (Status, error) {
 	var s sought
-	if p.seeker.eyes != nil {
+	if p.seeker.eyes != nil && !p.probe.taken() {
 		if s = p.seeker.seek(c, buf, src, tag); s.received {
 			return s.st, s.err
 		}

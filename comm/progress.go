@@ -19,7 +19,9 @@ type progress struct {
 	looker     fabric.Looker // nil: nothing comes from other processes in a way that can be looked at
 	yieldEvery uint32        // tries until other goroutines get the processor
 
-	tries atomic.Uint32 // tries in a row that have delivered nothing, of all goroutines of the rank
+	_     [cacheLine]byte // loops of ranks that share a process count in lines of their own
+	tries atomic.Uint32   // tries in a row that have delivered nothing, of all goroutines of the rank
+	_     [cacheLine]byte
 }
 
 // How many tries it takes until other goroutines get the processor. Guesses, but for the first.

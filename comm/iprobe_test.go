@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Keys that differ have words that differ, or none.
+func TestVainWords(t *testing.T) {
+	seen := map[uint64]matchKey{}
+	for _, ctx := range []uint64{0, 1<<32 | 2, 1<<32 | 4, 2<<32 | 2, 1023<<32 | 2, 1024<<32 | 2, 1<<32 | 1<<14<<1, 1<<32 | (1<<14-1)<<1} {
+		for _, src := range []int{AnySource, 0, 1, 1<<16 - 2, 1<<16 - 1} {
+			for _, tag := range []int{AnyTag, 0, 1, 1<<22 - 2, 1<<22 - 1, 1<<31 - 1} {
+				w := vain(ctx, src, tag)
+				fits := ctx>>32 < 1024 && ctx&(1<<32-1) < 1<<15 && src < 1<<16-1 && tag < 1<<22-1
+				require.Equal(t, fits, w != 0, "%#x %d %d", ctx, src, tag)
+				if fits {
+					key := matchKey{ctx, int32(src), int32(tag)}
+					require.NotContains(t, seen, w, "%v", key)
+					require.NotEqual(t, uint64(found), w)
+					seen[w] = key
+				}
+			}
+		}
+	}
+}
+
+// A loop of Iprobe does not take the lock that senders need.
+func TestIprobeLeavesTheLockToSenders(t *testing.T) {
+	require.NoError(t, Run(t.Context(), Config{Ranks: 1}, func(c *Comm) error {
+		for _, tag := range []int{1, AnyTag} {
+			probe := func() error {
+				if here, _, err := c.Iprobe(0, tag); here || err != nil {
+					return fmt.Errorf("found %v, error %w", here, err)
+				}
+				return nil
+			}
+			if err := probe(); err != nil {
+				return err
+			}
+			done := make(chan error, 1)
+			c.proc.mu.Lock()
+			go func() { done <- probe() }()
+			select {
+			case err := <-done:
+				c.proc.mu.Unlock()
+				if err != nil {
+					return err
+				}
+			case <-time.After(10 * time.Second):
+				c.proc.mu.Unlock()
+				return errors.New("Iprobe waits for the lock")
+			}
+		}
+		return nil
+	}))
+}
+
+// Iprobe finds at once what is sent, whatever it and others have looked for before, and nothing that is received.
+func TestIprobeFindsWhatIsSent(t *testing.T) {
+	const far = 1 << 22 // does not fit into a word
+	require.NoError(t, Run(t.Context(), Config{Ranks: 1}, func(world *Comm) error {
+		other, err := world.Dup()
+		if err != nil {
+			return err
+		}
+		probe := func(c *Comm, tag int, want bool) error {
+			here, st, err := c.Iprobe(AnySource, tag)
+			if err == nil && (here != want || here && tag != AnyTag && st.Tag != tag) {
+				err = fmt.Errorf("Iprobe of tag %d: found %v, %+v; want %v", tag, here, st, want)
+			}
+			return err
+		}
+		for _, tag := range []int{1, 2, far} {
+			for _, before := range []int{1, 2, far, AnyTag} {
+				for _, c := range []*Comm{world, other} {
+					in := []int{0}
+					err := errors.Join(
+						probe(c, before, false), probe(c, before, false),
+						c.Send(Of([]int{7}), 0, tag),
+						probe(c, before, before == tag || before == AnyTag), // this may be what nothing was found for
+						probe(c, tag, true), probe(c, AnyTag, true), probe(c, tag+1, false), probe(c, tag+1, false), probe(c, tag, true))
+					if err != nil {
+						return err
+					}
+					if _, err := c.Recv(Of(in), 0, tag); err != nil {
+						return err
+					}
+					if err := errors.Join(expect("what has arrived", 7, in[0]), probe(c, tag, false), probe(c, AnyTag, false)); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	}))
+}
+
+// Goroutines that loop around Iprobe for different keys miss nothing while others send.
+func TestHammerIprobe(t *testing.T) {
+	const n = 300
+	require.NoError(t, Run(t.Context(), Config{Ranks: 2}, func(c *Comm) error {
+		errs := make(chan error)
+		loops := []int{1, 2, 3}
+		for _, tag := range loops {
+			go func() {
+				errs <- func() error {
+					peer, deadline := 1-c.Rank(), time.Now().Add(time.Minute)
+					for k := range n {
+						if err := c.Send(Of([]int{k}), peer, tag); err != nil {
+							return err
+						}
+						for {
+							here, _, err := c.Iprobe(peer, tag)
+							if err != nil {
+								return err
+							}
+							if here {
+								break
+							}
+							if time.Now().After(deadline) {
+								return fmt.Errorf("message %d of tag %d is not found", k, tag)
+							}
+						}
+						in := []int{0}
+						if _, err := c.Recv(Of(in), peer, tag); err != nil {
+							return err
+						}
+						if err := expect("what has arrived", k, in[0]); err != nil {
+							return err
+						}
+					}
+					return nil
+				}()
+			}()
+		}
+		var err error
+		for range loops {
+			err = errors.Join(err, <-errs)
+		}
+		return err
+	}))
+}
