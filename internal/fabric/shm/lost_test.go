@@ -144,6 +144,26 @@ func TestKilled(t *testing.T) {
 	require.Empty(t, c.lost)
 }
 
+// The end of a process is seen where it came before anybody waited for it, too.
+func TestAwaitEnd(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "-test.run", "^$")
+	require.NoError(t, cmd.Start())
+	fd, err := unix.PidfdOpen(cmd.Process.Pid, unix.PIDFD_NONBLOCK)
+	if errors.Is(err, unix.ENOSYS) {
+		_ = cmd.Wait()
+		t.Skip("the kernel has no pidfd")
+	}
+	require.NoError(t, err)
+	f := os.NewFile(uintptr(fd), "process")
+	defer f.Close()
+	require.NoError(t, f.SetDeadline(time.Now().Add(20*time.Second)), "Go's poller has it")
+	raw, err := f.SyscallConn()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Wait())
+	time.Sleep(10 * time.Millisecond) // the poller hears of it
+	require.NoError(t, awaitEnd(raw))
+}
+
 // A process that says goodbye is not lost, and a frame to it is refused.
 func TestGoodbye(t *testing.T) {
 	ep, c, cmd, in := startChild(t)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -62,14 +63,18 @@ func (p *peer) watchProcess() {
 		return
 	}
 	p.e.wg.Go(waits.Service(func() {
-		seen := false
-		err := raw.Read(func(uintptr) bool {
-			again := seen
-			seen = true
-			return again
-		})
-		if err == nil {
+		if awaitEnd(raw) == nil {
 			p.unreachable()
 		}
 	}))
+}
+
+// awaitEnd returns when the process of a pidfd has ended, or with an error when the file is closed. It asks the kernel
+// each time: where the process has ended before the wait begins, Go's poller may have had its only event already.
+func awaitEnd(raw syscall.RawConn) error {
+	return raw.Read(func(fd uintptr) bool {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(poll, 0)
+		return n > 0 && err == nil
+	})
 }
