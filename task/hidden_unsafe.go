@@ -16,6 +16,9 @@ import (
 // hidden is a *deps.Reductions, or nil while that would be empty.
 type hidden struct{ p unsafe.Pointer }
 
+// none reports whether there has never been a list. It spares most tasks the way through one.
+func (h hidden) none() bool { return h.p == nil }
+
 // What is read where there is no list. Nobody adds to these.
 var (
 	noShares deps.Reductions[share]

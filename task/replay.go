@@ -320,8 +320,10 @@ func (r *replay) again(p *part, t *Task, s *slot) {
 	}
 	if (p.flags|t.flags)&flagRare != 0 && t.more != nil {
 		t.more.held = nil
-		for p := range sharesOf(t.more).All() {
-			p.given = false
+		if !t.more.shares.none() {
+			for p := range sharesOf(t.more).All() {
+				p.given = false
+			}
 		}
 	}
 	t.flags, t.phase, t.unlooked, t.used = p.flags, phaseBody, 0, 0
