@@ -363,11 +363,11 @@ func closing(t *testing.T, eps []fabric.Endpoint) {
 // closedUnderEyes has goroutines look without end while their endpoint closes, on one processor. Each of them comes again as
 // soon as it has left, and goroutines take turns while one of them looks: so whoever closes would never find that nobody does.
 func closedUnderEyes(t *testing.T, eps []fabric.Endpoint) {
+	bindAll(eps)
 	l, ok := eps[1].(fabric.Looker)
 	if !ok {
 		t.Skip("nobody looks")
 	}
-	bindAll(eps)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var looking sync.WaitGroup
 	over := make(chan struct{})
