@@ -27,6 +27,8 @@ type deadlock struct {
 
 	parks uint64        // of the last look. +checklocks:deadlocks
 	pause time.Duration // until the next one, if nothing moves. +checklocks:deadlocks
+	said  bool          // since a slot was parked last. +checklocks:deadlocks
+	over  bool          // likewise: all is said and done. +checklocks:deadlocks
 }
 
 // deadlocks is held by the one that looks, of all runtimes: two would disturb each other.
@@ -57,9 +59,12 @@ func (d *deadlock) look() (again time.Duration) {
 	defer deadlocks.Unlock()
 	if parks := d.rt.idle.count(); parks != d.parks {
 		d.parks, d.pause = parks, d.period // as long a rest as a wait of a millisecond now and then needs
+		d.said, d.over = false, false
 		return d.pause
 	}
-	waits.Service(d.watch)()
+	if waits.Service(d.watch)(); d.over {
+		return 0
+	}
 	d.pause = min(2*d.pause, deadPause)
 	return d.pause
 }
@@ -74,7 +79,6 @@ func (d *deadlock) watch() {
 	}
 	tick := time.NewTicker(d.period)
 	defer tick.Stop()
-	said := false
 	for began := time.Now(); ; {
 		select {
 		case <-d.stop:
@@ -86,16 +90,21 @@ func (d *deadlock) watch() {
 			return
 		}
 		lasts := time.Since(began)
-		if lasts >= d.warn && !said {
-			said = true
+		if lasts >= d.warn && !d.said {
+			d.said = true
+			then := "They have events that nobody ends (Hold), for which the run goes on waiting."
+			if len(d.rt.waitingRuns()) > 0 {
+				then = fmt.Sprintf("After %v the run fails.", d.limit)
+			}
 			d.rt.report(fmt.Sprintf("weft: for %v all tasks have waited, and no goroutine is left that could wake one: a deadlock, unless a timer's function or C code does. "+
-				"After %v the run fails.\n%s\n", short(lasts), d.limit, strings.Join(d.waits(), "\n")))
+				"%s\n%s\n", short(lasts), then, strings.Join(d.waits(), "\n")))
 		}
 		if lasts >= d.limit {
 			err := &waits.Ended{Cause: ErrDeadlock, Waits: d.waits()}
 			for _, r := range d.rt.waitingRuns() {
 				r.fail(err)
 			}
+			d.over = true
 			return
 		}
 	}

@@ -5,6 +5,7 @@ package task
 
 import (
 	"bytes"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -103,6 +104,7 @@ func TestDeadlockOfEvents(t *testing.T) {
 	})
 	require.ErrorIs(t, err, ErrDeadlock)
 	require.Contains(t, got.String(), "waits in Wait")
+	require.Equal(t, 1, strings.Count(got.String(), "no goroutine is left"), got.String())
 }
 
 // What may go on is not ended, and nothing is said of it.
