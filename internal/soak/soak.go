@@ -58,6 +58,11 @@ type Series []Sample
 
 // Every takes a sample now and then, on a goroutine of its own, until stop is called. It counts itself in no sample.
 func Every(d time.Duration) (stop func() Series) {
+	return each(func() <-chan time.Time { return time.After(d) })
+}
+
+// each is Every for a test: after each sample it waits for the channel that next returns.
+func each(next func() <-chan time.Time) (stop func() Series) {
 	quit, over := make(chan struct{}), make(chan struct{})
 	var list Series
 	go func() {
@@ -69,7 +74,7 @@ func Every(d time.Duration) (stop func() Series) {
 			select {
 			case <-quit:
 				return
-			case <-time.After(d):
+			case <-next():
 			}
 		}
 	}()

@@ -4,6 +4,7 @@
 package soak
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -39,23 +40,51 @@ func TestGrowth(t *testing.T) {
 
 var kept [][]byte
 
-// A program that keeps ever more is found, and one that does not is not.
-func TestEvery(t *testing.T) {
+// A program that keeps ever more is found, and one that does not is not. Each of its steps has a sample of its
+// own, however slow the machine is: with a sample now and then there were too few of them to tell on a busy one.
+func TestEach(t *testing.T) {
+	const steps = 64
 	for _, keeps := range []bool{false, true} {
 		kept = nil
-		stop := Every(time.Microsecond)
-		for range 400 {
-			b := make([]byte, 64<<10)
+		tick := make(chan time.Time)
+		stop := each(func() <-chan time.Time { return tick })
+		for range steps {
+			b := make([]byte, 256<<10)
 			if keeps {
 				kept = append(kept, b)
 			}
-			time.Sleep(100 * time.Microsecond) // samples are to fall in between
+			tick <- time.Time{} // taken once the sample before this one is complete
 		}
-		if got := stop().Growth(); keeps {
+		l := stop()
+		require.Len(t, l, steps+1)
+		if got := l.Growth(); keeps {
 			require.Contains(t, got, "live heap")
 		} else {
 			require.Empty(t, got)
 		}
 	}
 	kept = nil
+}
+
+// Samples come by themselves, and none after stop.
+func TestEvery(t *testing.T) {
+	before := collections()
+	stop := Every(time.Microsecond)
+	require.Eventually(t, func() bool { return collections() >= before+3 }, time.Minute, time.Millisecond)
+	l := stop()
+	require.GreaterOrEqual(t, len(l), 3)
+	after := collections()
+	time.Sleep(5 * time.Millisecond)
+	require.Equal(t, after, collections())
+	for _, s := range l {
+		require.Positive(t, s.Heap)
+		require.Positive(t, s.Goroutines)
+	}
+}
+
+// collections returns how often the program has asked for a collection.
+func collections() uint32 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.NumForcedGC
 }
