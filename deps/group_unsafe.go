@@ -133,20 +133,18 @@ func (n *Node) reserve(k int) {
 	*n.more = g
 }
 
+// simple reports whether n has few accesses, and has had no children with any.
+func (n *Node) simple() bool { return n.dom == nil && n.count <= groupLen }
+
 // forget drops the objects of n, whose task is over: it keeps none of them alive while others still
 // pass tokens through its accesses. What an access has passed down to a child is not its object any more.
 //
 // The line of the objects is the one that its creator has written. It is at hand all the same: comes has fetched it.
 func (n *Node) forget() {
-	if n.dom == nil && n.count <= groupLen {
+	if n.simple() {
 		n.objs = [groupLen]unsafe.Pointer{}
 		return
 	}
-	n.forgetSlowly()
-}
-
-// forgetSlowly is forget for a node that has had children with accesses, or has many accesses itself.
-func (n *Node) forgetSlowly() {
 	for i := range n.count {
 		if a := n.at(i); a.state.Load()&hasChild == 0 {
 			a.setRef(nil)

@@ -498,6 +498,15 @@ func (n *Node) Retire() bool {
 }
 
 func (n *Node) retire() bool {
+	if !n.simple() {
+		return n.retireSlowly()
+	}
+	n.objs = [groupLen]unsafe.Pointer{}
+	d := n.rested + 1
+	return d == n.count+1 || n.refs.Add(-d) == 0 // there is nothing to trim
+}
+
+func (n *Node) retireSlowly() bool {
 	n.forget()
 	d := n.rested + 1
 	if d == n.count+1 || n.refs.Add(-d) == 0 {

@@ -108,7 +108,7 @@ func (rt *Runtime) deepDone(t *Task, s *slot, f *deps.Flow) *Task {
 		t.linted().forgets()
 		rt.loopOver(t, s)
 	}
-	p, r := t.parent, t.run
+	p := t.parent
 	if t.used == 0 {
 		t.clear()
 		if !t.Retire() {
@@ -118,11 +118,12 @@ func (rt *Runtime) deepDone(t *Task, s *slot, f *deps.Flow) *Task {
 		} else {
 			rt.keepOff(t)
 		}
-	} else {
-		t.clearForGood()
-		t.RetireForGood()
+		return p
 	}
-	if p == nil {
+	r := t.run
+	t.clearForGood()
+	t.RetireForGood()
+	if p == nil { // only a main task, which has usedMain
 		r.end()
 	}
 	return p

@@ -237,10 +237,14 @@ func (p *share) give(s *slot) {
 // giveCopies gives t's copies back. It comes before t's accesses are given up, since the
 // combination may begin at once then.
 func (t *Task) giveCopies(s *slot) {
-	if m := t.more; m != nil && !m.shares.none() {
-		for p := range sharesOf(m).All() {
-			p.give(s)
-		}
+	if t.more != nil && !t.more.shares.none() {
+		t.more.giveShares(s)
+	}
+}
+
+func (m *more) giveShares(s *slot) {
+	for p := range sharesOf(m).All() {
+		p.give(s)
 	}
 }
 

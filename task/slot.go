@@ -133,9 +133,8 @@ func (s *slot) execute(t *Task) *slot {
 	if lintBuild {
 		s.rt.lint.sees(outer)
 	}
-	t.slot, t.outer = s, outer
-	if t.nested = 0; outer != nil {
-		t.nested = outer.nested + 1
+	if t.slot = s; outer != nil { // else both are zero: see leave
+		t.outer, t.nested = outer, outer.nested+1
 	}
 	if s.ran++; s.ran%yieldEvery == 0 {
 		runtime.Gosched()
@@ -169,12 +168,12 @@ func (s *slot) execute(t *Task) *slot {
 // leave ends t's hold on its slot and gives it back to the task beneath, if there
 // is one. It returns the slot.
 func (t *Task) leave() *slot {
-	s := t.slot
+	s, outer := t.slot, t.outer
 	t.slot = nil
-	s.cur.store(t.outer)
-	if t.outer != nil {
-		t.outer.slot = s
-		t.outer = nil
+	s.cur.store(outer)
+	if outer != nil {
+		outer.slot = s
+		t.outer, t.nested = nil, 0
 	}
 	return s
 }

@@ -117,7 +117,7 @@ func (t *Task) Wait() error {
 		t.slot.recycle()
 	}
 	t.lintWaited()
-	if t.parent == nil && t.flags&flagLongSpawn != 0 {
+	if t.flags&flagLongSpawn != 0 && t.parent == nil {
 		t.run.settleCopies()
 	}
 	return t.run.cause()
