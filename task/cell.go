@@ -12,4 +12,5 @@ package task
 type cell struct{ p *Task }
 
 func (c *cell) load() *Task   { return c.p }
+func (c *cell) fetch()        { prefetchRun(c.p) }
 func (c *cell) store(t *Task) { c.p = t }

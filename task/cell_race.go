@@ -12,4 +12,5 @@ import "weft/internal/xatomic"
 type cell struct{ p xatomic.Pointer[Task] }
 
 func (c *cell) load() *Task   { return c.p.Load() }
+func (c *cell) fetch()        {}
 func (c *cell) store(t *Task) { c.p.Store(t) }

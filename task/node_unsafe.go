@@ -17,6 +17,12 @@ func fromNode(n *deps.Node) *Task { return (*Task)(unsafe.Pointer(n)) }
 // prefetch asks for the lines of t that its creator writes.
 func prefetch(t *Task) { xatomic.PrefetchW4(unsafe.Pointer(t)) }
 
+// prefetchRun asks for those that are written when t runs, whether it has successors or not, and that were written long ago.
+func prefetchRun(t *Task) { xatomic.PrefetchW2(unsafe.Add(unsafe.Pointer(t), runLines)) }
+
+// runLines is where they begin: a line of the node's objects lies before fn's.
+const runLines = unsafe.Offsetof(Task{}.fn) - 64
+
 // codeOf returns where the code of fn is, zero if it is nil, as reflect does, which the race detector sees reading what the
 // creator has written.
 func codeOf(fn func(*Task) error) uintptr {
