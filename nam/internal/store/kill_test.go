@@ -223,7 +223,7 @@ func TestKillDuringRecovery(t *testing.T) {
 		require.NoError(t, os.CopyFS(c, os.DirFS(dir)))
 		return c
 	}
-	for _, first := range []string{"create:file#2", "create:filed#1", "create:filed#2", "create:ready#2", "delete:marked#1", "delete:flagged#1"} {
+	for _, first := range []string{"create:file#2", "create:filed#1", "create:filed#2", "create:committed#1", "create:ready#2", "delete:marked#1", "delete:flagged#1"} {
 		dir := memDir(t)
 		requireKilled(t, "lifecycle", dir, first)
 		todo := steps(t, "recover", copyOf(dir))

@@ -80,7 +80,17 @@ func requireLayout1(t *testing.T, s *Store, readOnly bool) {
 func TestLayout1IsUpgraded(t *testing.T) {
 	dir := layout1(t)
 	var said notices
-	s, err := Open(dir, Config{Boot: testBoot, Notice: said.add})
+	s, err := Open(dir, Config{ReadOnly: true})
+	require.NoError(t, err)
+	e, err := s.Stat("raw")
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	f, err := os.OpenFile(s.path(e.ID), os.O_RDWR, 0) // its creator has died before it cleared the flag
+	require.NoError(t, err)
+	_, err = f.WriteAt(flagsBytes(headVolatile), offFlags)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	s, err = Open(dir, Config{Boot: testBoot, Notice: said.add})
 	require.NoError(t, err)
 	require.Contains(t, said.String(), "had layout 1 and has layout 2 now")
 	requireSound(t, s)

@@ -199,7 +199,8 @@ func (s *Store) mendNames(tx *txn, all []*Record) error {
 // reconcile corrects a record that is older than the header of its file, which happens if an older
 // database has come back. What the protocols do first decides: a header says doomed only after a
 // record that says deleting is on the disk; and volatile is taken from a header only after the
-// record is ready and not volatile.
+// record is ready and not volatile. A process that died between those two has left the flag: it is
+// cleared here, or the files would be litter if the record were lost.
 func (s *Store) reconcile(tx *txn, rec *Record) error {
 	if rec.State == Deleting {
 		return nil
@@ -216,6 +217,12 @@ func (s *Store) reconcile(tx *txn, rec *Record) error {
 		rec.State = Deleting
 	case h.flags&headVolatile == 0 && (rec.State == Creating || rec.Volatile):
 		rec.State, rec.Volatile = Ready, false
+	case h.flags&headVolatile != 0 && rec.State == Ready && !rec.Volatile && h.layout > 1: // upgrade does it in layout 1
+		if err := s.setFlags(rec, 0, headVolatile); err != nil {
+			s.notice("the file of %q (%v) still says that it is volatile: %v", rec.Name, rec.ID, err)
+		}
+		s.step("recover:cleared")
+		return nil
 	default:
 		return nil
 	}
@@ -325,5 +332,8 @@ func (s *Store) upgradeFile(rec *Record, i int) error {
 		return spaceError(err, "sync a file")
 	}
 	h.first, h.index = rec.ID, uint32(i)
+	if rec.State == Ready && !rec.Volatile { // its creator may have died before it cleared the flag
+		h.flags &^= headVolatile
+	}
 	return s.writeHeader(f, h, rec)
 }

@@ -82,6 +82,11 @@ func requireSound(t *testing.T, s *Store) {
 			want = append(want, f.ID.String()+suffix)
 		}
 		require.Equal(t, r.Footprint(), sum)
+		if !r.Volatile { // or the files would be litter if the record were lost
+			h, err := s.header(r.Record)
+			require.NoError(t, err)
+			require.Zero(t, h.flags&headVolatile, "the header of %q says that it is volatile", r.Name)
+		}
 	}
 	entries, err := os.ReadDir(s.allocPath())
 	require.NoError(t, err)
