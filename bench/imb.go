@@ -78,9 +78,9 @@ func parseIMB(args []string, stderr io.Writer) (*imbOptions, error) {
 	fs.BoolVar(&o.peers, "peers", false, "also measure Open MPI and MPICH where they are installed")
 	fs.IntVar(&o.rounds, "rounds", 3, "with -peers, or several fabrics: turns, each with a sample of every row: `N`")
 	fs.StringVar(&o.json, "json", "", "write rows to `FILE` as a JSON array; - is standard output, and tables go to standard error")
-	fs.BoolVar(&o.lines, "lines", false, "report rows as lines of JSON, as they come")
+	fs.BoolVar(&o.lines, "lines", false, "report rows as lines of JSON, as they come; only of ranks in this process, or of those that it was started with")
 	fs.StringVar(&bench, "bench", "", "`NAME` of a benchmark, in place of an argument")
-	fs.StringVar(&list, "sizes", "", "-msglen by another name")
+	fs.StringVar(&list, "sizes", "", "-msglen by another name: `LIST`")
 	var names []string
 	for rest := args; ; rest = fs.Args()[1:] { // options may stand behind benchmarks
 		if err := parse(fs, rest, imbUsage, stderr); err != nil {
@@ -132,8 +132,16 @@ func parseIMB(args []string, stderr io.Writer) (*imbOptions, error) {
 		}
 		o.fabrics = append(o.fabrics, f)
 	}
-	if imb.Launched() && given["fabric"] {
-		errs = append(errs, errors.New("-fabric: this process has been started as one of several ranks, which are connected as they are"))
+	if imb.Launched() || o.lines {
+		for _, name := range []string{"fabric", "npmin", "peers", "rounds", "json"} {
+			switch {
+			case !given[name]:
+			case imb.Launched():
+				errs = append(errs, fmt.Errorf("-%s: this process has been started as one of several ranks, measures with all of them, and nothing else", name))
+			case name != "fabric" || fabrics != "inproc":
+				errs = append(errs, fmt.Errorf("-%s: with -lines, this process measures with -n ranks of its own, and nothing else", name))
+			}
+		}
 	}
 	if o.Iter < 1 || o.Volume < 1 || o.rounds < 1 || !(seconds > 0) || seconds > 1e6 {
 		errs = append(errs, errors.New("-iter, -vol, -time and -rounds must be more than 0"))

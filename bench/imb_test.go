@@ -60,6 +60,10 @@ func TestIMBOptions(t *testing.T) {
 		{[]string{"-sync", "2"}, "-sync"},
 		{[]string{"-iter", "0"}, "-iter"},
 		{[]string{"-peer"}, "-peer"},
+		{[]string{"-lines", "-fabric", "tcp"}, "-fabric: with -lines"},
+		{[]string{"-lines", "-npmin", "1"}, "-npmin: with -lines"},
+		{[]string{"-lines", "-peers", "-rounds", "2"}, "-peers: with -lines"},
+		{[]string{"-lines", "-json", "-"}, "-json: with -lines"},
 	} {
 		status, _, stderr := runBench(t, nil, append([]string{"imb"}, c.args...)...)
 		require.Equal(t, exitUsage, status, "%v", c.args)
@@ -74,6 +78,17 @@ func TestIMBOptions(t *testing.T) {
 	o, err := parseIMB([]string{"-n", "6", "-npmin", "2"}, os.Stderr)
 	require.NoError(t, err)
 	require.Equal(t, []int{2, 4, 6}, o.ranks)
+}
+
+// What a run of the command would heed and one of several ranks does not is refused.
+func TestIMBOptionsOfOneOfSeveralRanks(t *testing.T) {
+	t.Setenv("WEFT_JOB", "1")
+	for _, option := range []string{"-fabric=inproc", "-npmin=1", "-peers", "-rounds=2", "-json=-"} {
+		status, _, stderr := runBench(t, nil, "imb", "-n", "2", option)
+		require.Equal(t, exitUsage, status)
+		name, _, _ := strings.Cut(option, "=")
+		require.Contains(t, stderr, name+": this process has been started as one of several ranks")
+	}
 }
 
 // requireNothingLeft ends a run, as a batch system would, while it measures.
