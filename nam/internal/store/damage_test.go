@@ -160,6 +160,11 @@ func TestNoFileInPlaceOfTheDatabase(t *testing.T) {
 				}
 			}
 			require.Equal(t, before, segments(t, dir))
+			if name == metaName {
+				s := openDamaged(t, dir, kind) // as the error says
+				requireWhole(t, s)
+				require.NoError(t, s.Close())
+			}
 		}
 	}
 }

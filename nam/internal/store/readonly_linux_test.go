@@ -111,7 +111,9 @@ func TestReadOnlyStore(t *testing.T) {
 		c := copyStore(t, dir)
 		require.NoError(t, os.Remove(filepath.Join(c, metaName)))
 		_, err := Open(readOnlyMount(t, c), Config{Boot: testBoot})
-		require.Error(t, err)
+		require.ErrorIs(t, err, ErrCorrupt)
+		require.ErrorIs(t, err, ErrAccess)
+		require.ErrorContains(t, err, "7 windows can be brought back from the files")
 	})
 	t.Run("no store", func(t *testing.T) {
 		_, err := Open(filepath.Join(readOnlyMount(t, t.TempDir()), "new"), Config{})

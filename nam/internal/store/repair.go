@@ -111,7 +111,11 @@ func (s *Store) keepDamaged() error {
 	if err := os.Remove(kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return accessError(err)
 	}
-	if err := os.Link(s.metaPath(), kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := os.Link(s.metaPath(), kept)
+	if err != nil { // it is a directory, or the file system knows no second names
+		err = os.Rename(s.metaPath(), kept)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("keep the damaged database: %w", accessError(err))
 	}
 	return nil

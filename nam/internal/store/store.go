@@ -90,9 +90,13 @@ func Open(dir string, cfg Config) (*Store, error) {
 	if !errors.Is(werr, ErrAccess) && !errors.Is(werr, ErrNoSpace) {
 		return nil, werr
 	}
-	if r, err := s.openForReading(werr); err == nil {
+	r, err := s.openForReading(werr)
+	if err == nil {
 		s.notice("%s cannot be written (%v): it is open for reading only", s.dir, werr)
 		return r, nil
+	}
+	if s.hasFiles() && (errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion)) {
+		return nil, fmt.Errorf("%w; and it cannot be written: %w", err, werr)
 	}
 	return nil, werr
 }
