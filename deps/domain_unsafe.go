@@ -265,6 +265,8 @@ func (d *domain) sweep(f *Flow) {
 			f.set(e.last, closed) // its last token is under way
 		case s&lingers == 0:
 			f.atRest(e.last.owner()) // as in linkNext
+		default:
+			f.leave(e.last.owner())
 		}
 	}
 	if d.n < len(d.tab)/8 {

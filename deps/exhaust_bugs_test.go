@@ -30,7 +30,7 @@ var plantedBugs = []explorer.Bug{
 		New: "",
 	}, {
 		Name: "rule 2: what lingers is at rest", File: "node_unsafe.go", Test: "TestExploreAllSketches/weak_ends_while_readers_do",
-		Old: "\t\tif ps&lingers == 0 {\n\t\t\tf.atRest(prev.owner())\n\t\t}\n",
+		Old: "\t\tif ps&lingers == 0 {\n\t\t\tf.atRest(prev.owner())\n\t\t} else {\n\t\t\tf.leave(prev.owner())\n\t\t}\n",
 		New: "\t\tf.atRest(prev.owner())\n",
 	}, {
 		Name: "rule 2: a late message finds its link cut", File: "flow.go", Test: "TestExploreAllSketches/child_and_next",
@@ -41,6 +41,10 @@ var plantedBugs = []explorer.Bug{
 		Name: "rule 2: the first token cuts the link", File: "flow.go", Test: "TestExploreAll",
 		Old: "\tif e&sendW != 0 && *late {\n\t\tst.a.cutSucc()\n\t}\n",
 		New: "\tst.a.cutSucc()\n",
+	}, {
+		Name: "rule 2: the links of all accesses are cut when one is over", File: "flow.go", Test: "TestExploreAllSketches/one_of_two_lingers",
+		Old: "\tif n.refs.Add(-1) == isLeft {\n\t\tn.cut()\n\t}\n",
+		New: "\tn.refs.Add(-1)\n\tn.cut()\n",
 	}, {
 		Name: "rule 3: delivery through the predecessor", File: "node_unsafe.go", Test: "TestExploreAllSketches/reader_last_in_a_writer",
 		Decl: "var s uint32",

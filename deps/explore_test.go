@@ -183,6 +183,7 @@ var sketches = map[string]sketch{
 	"two objects, opening":       program(leaf("inout(a)"), leaf("inout(b)"), leaf("concurrent(a) in(b)"), nest("weakconcurrent(a)", leaf("concurrent(a)")), leaf("inout(a)"), leaf("inout(b)")),
 	"writer in a reader":         program(leaf("in(a)"), nest("in(a)", leaf("weakinout(a)"), leaf("weakinout(a)")), leaf("weakin(a)"), leaf("in(a)"), leaf("inout(a)")),
 	"two objects, group":         program(leaf("inout(a)"), leaf("inout(b)"), leaf("concurrent(a) in(b)"), leaf("weakconcurrent(a)"), leaf("concurrent(a) weakin(b)"), leaf("inout(a) inout(b)"), leaf("inout(b)")),
+	"one of two lingers":         program(leaf("in(a)"), leaf("in(b)"), leaf("weakinout(a) in(b)"), leaf("in(a)"), leaf("in(b)"), leaf("inout(a)"), leaf("inout(b)")),
 	"reduction":                  program(leaf("in(a)"), leaf("reduce(a)"), leaf("reduce(a)"), leaf("inout(a)"), leaf("in(a)"), leaf("reduce(a)"), leaf("inout(a)")),
 	"reduction of a tree":        program(leaf("in(a)"), nest("reduce(a)", leaf("reduce(a)"), nest("weakreduce(a)", leaf("reduce(a)"))), leaf("in(a)"), leaf("inout(a)")),
 	"wide":                       program(nest("weakinout(a) weakinout(b)", leaf("in(a)"), leaf("inout(b)")), nest("weakin(a) weakin(b)", leaf("in(a) in(b)")), leaf("inout(a)"), leaf("inout(b)")),

@@ -166,9 +166,13 @@ func (f *Flow) carry(st step) {
 		f.granted(a.owner(), s)
 	}
 
-	if e&rest != 0 && !late {
+	if e&rest != 0 {
 		a.touch()
-		f.atRest(a.owner())
+		if late {
+			f.leave(a.owner())
+		} else {
+			f.atRest(a.owner())
+		}
 	}
 }
 
@@ -224,13 +228,26 @@ func (f *Flow) atRest(n *Node) {
 		f.curRest++
 		return
 	}
-	if n.refs.Add(-1) == 0 {
-		if n.rested == restsForGood {
+	if r := n.refs.Add(-1); r&^isLeft == 0 {
+		switch {
+		case r == isLeft:
+			n.cut()
+		case n.rested == restsForGood:
 			n.Drop()
-			return
+		default:
+			n.trim()
+			f.free.push(n)
 		}
-		n.trim()
-		f.free.push(n)
+	}
+}
+
+// leave is atRest for an access that lingers.
+func (f *Flow) leave(n *Node) {
+	for r := n.refs.Load(); r&isLeft == 0 && !n.refs.CompareAndSwap(r, r|isLeft); {
+		r = n.refs.Load()
+	}
+	if n.refs.Add(-1) == isLeft {
+		n.cut()
 	}
 }
 

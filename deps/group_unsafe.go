@@ -97,9 +97,12 @@ func (a *access) setRef(p unsafe.Pointer) {
 	*(*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(a), toRef)) = p
 }
 
+// isLeft is the bit of Node.refs that says that an access of the node lingers: the node is left to the collector.
+const isLeft = 1 << 30
+
 // An access that lingers is never at rest, so its node is left to the collector with its links. A list of such nodes would
 // be kept by whatever keeps the first. So who passes the write token on cuts the link; who comes late finds nil, and
-// drops a message that the write token has made void.
+// drops a message that the write token has made void. The links of the node's other accesses are cut when all are over.
 
 // succLate is succ for who has a message, perhaps late.
 func (a *access) succLate() *access { return (*access)(atomic.LoadPointer(a.word(toSucc))) }
@@ -157,6 +160,14 @@ func (n *Node) forget() {
 func (n *Node) Drop() {
 	n.Unlink()
 	n.more, n.dom, n.Link = nil, nil, nil
+}
+
+// cut is Drop for a node that is left to the collector. Late messages may still look for where they go.
+func (n *Node) cut() {
+	for i := range n.count {
+		n.at(i).cutSucc()
+		n.at(i).cutChild()
+	}
 }
 
 // Unlink makes n, to which nothing refers, keep no other node's memory.

@@ -28,8 +28,8 @@ type Node struct {
 	// one while the node is being registered. It becomes zero once.
 	pending xatomic.Int32
 
-	// refs is the number of accesses that are not at rest, plus one until
-	// Retire. It becomes zero once, unless an access lingers.
+	// refs is the number of accesses that are not over, plus one until
+	// Retire. It becomes zero once; or isLeft, if an access lingers.
 	refs xatomic.Int32
 
 	// rested accesses were counted by Finish and are subtracted by Retire. Before
@@ -293,6 +293,8 @@ func (f *Flow) linkNext(prev, a *access, ps uint32) bool {
 		// Nobody but this body would touch prev again: it is at rest.
 		if ps&lingers == 0 {
 			f.atRest(prev.owner())
+		} else {
+			f.leave(prev.owner())
 		}
 		a.state.Init(as | hasW)
 		return true
@@ -311,10 +313,14 @@ func (f *Flow) linkNext(prev, a *access, ps uint32) bool {
 		return open // nothing has come since the look: what it passes on is given
 	}
 	t := passes(s)
-	if t == hasW && s&lingers == 0 {
+	switch {
+	case t != hasW:
+	case s&lingers == 0:
 		// prev finished between the look and the link. An earlier read token went
 		// nowhere, since there was no successor: nothing is under way.
 		f.atRest(prev.owner())
+	default:
+		f.leave(prev.owner())
 	}
 	return a.deliver(t&^given) || open
 }
@@ -480,6 +486,8 @@ func (f *Flow) linkUp(last, up *access) {
 		f.push(up, outW)
 		if s&lingers == 0 {
 			f.atRest(last.owner())
+		} else {
+			f.leave(last.owner())
 		}
 	case e&sendR != 0:
 		f.push(up, outR)
@@ -503,17 +511,25 @@ func (n *Node) retire() bool {
 	}
 	n.objs = [groupLen]unsafe.Pointer{}
 	d := n.rested + 1
-	return d == n.count+1 || n.refs.Add(-d) == 0 // there is nothing to trim
+	return d == n.count+1 || n.isFree(n.refs.Add(-d)) // there is nothing to trim
 }
 
 func (n *Node) retireSlowly() bool {
 	n.forget()
 	d := n.rested + 1
-	if d == n.count+1 || n.refs.Add(-d) == 0 {
+	if d == n.count+1 || n.isFree(n.refs.Add(-d)) {
 		n.trim()
 		return true
 	}
 	return false
+}
+
+// isFree reports whether nothing refers to n, of which r is what Retire has left of refs.
+func (n *Node) isFree(r int32) bool {
+	if r == isLeft {
+		n.cut()
+	}
+	return r == 0
 }
 
 // RetireForGood is Retire for a node that is not to be used again: it comes out of no NextFree. When nothing refers to it
@@ -526,8 +542,11 @@ func (n *Node) RetireForGood() {
 	n.forget()
 	d := n.rested + 1
 	n.rested = restsForGood
-	if n.refs.Add(-d) == 0 {
+	switch n.refs.Add(-d) {
+	case 0:
 		n.Drop()
+	case isLeft:
+		n.cut()
 	}
 }
 
