@@ -94,7 +94,7 @@ func (d *deadlock) watch() {
 			d.said = true
 			then := "They have events that nobody ends (Hold), for which the run goes on waiting."
 			if len(d.rt.waitingRuns()) > 0 {
-				then = fmt.Sprintf("After %v the run fails.", d.limit)
+				then = fmt.Sprintf("After %v the run fails. Events that nobody ends (Hold) keep it open even then.", d.limit)
 			}
 			d.rt.report(fmt.Sprintf("weft: for %v all tasks have waited, and no goroutine is left that could wake one: a deadlock, unless a timer's function or C code does. "+
 				"%s\n%s\n", short(lasts), then, strings.Join(d.waits(), "\n")))

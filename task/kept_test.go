@@ -30,6 +30,13 @@ type thing [256]uint32
 type things struct {
 	mu   sync.Mutex
 	made []weak.Pointer[thing]
+	kept []any // what the program keeps
+}
+
+func (x *things) keep(v any) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.kept = append(x.kept, v)
 }
 
 func (x *things) new() *thing {
@@ -194,6 +201,30 @@ var keepers = []keeper{
 			t.HoldFor(p)(nil)
 			return nil
 		}, deps.InOut(p))
+	}},
+	{"what ends events is kept", func(t *Task, x *things) {
+		p := x.new()
+		t.Spawn(func(t *Task) error {
+			end := t.HoldFor(p)
+			x.keep(end)
+			go end(nil)
+			return t.AwaitFor(p, func(done func()) {
+				x.keep(done)
+				go done()
+			})
+		}, deps.InOut(p))
+	}},
+	{"a handle is kept", func(t *Task, x *things) {
+		p := x.new()
+		d := t.Runtime().SpawnWith(context.Background(), Attrs{Label: "kept"}, func(t *Task) error {
+			t.Spawn(func(*Task) error { p[0]++; return nil }, deps.InOut(p))
+			return nil
+		})
+		x.keep(d)
+		d.OnDone(func(error) { p[0]++ })
+		if err := d.Join(t); err != nil {
+			panic(err)
+		}
 	}},
 	{"OnReady", func(t *Task, x *things) {
 		p := x.new()

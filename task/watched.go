@@ -316,6 +316,7 @@ func (t *Task) noteEvent(what any, release func(error)) func(error) {
 			}
 			r.version++
 			r.mu.Unlock()
+			r, e = nil, nil // the function may be kept
 		}
 		release(err)
 	}
