@@ -51,7 +51,8 @@ func runLoopVar(pass *analysis.Pass) (any, error) {
 }
 
 // mayBeMeant reports whether an access to a variable of a loop may be right: something else in the
-// iteration uses it after the task, or its task only reads what is nowhere else.
+// iteration uses it after the task, or may keep its address, or its task only reads what is nowhere
+// else.
 func (f *function) mayBeMeant(a *access, loop ast.Stmt) bool {
 	if !a.writes() && !shares(a.v.Type()) {
 		return true
@@ -77,7 +78,8 @@ func (f *function) mayBeMeant(a *access, loop ast.Stmt) bool {
 	}
 	for _, id := range f.uses[a.v] {
 		after := last == nil && id.Pos() > a.expr.End() || last != nil && id.Pos() > last.End()
-		if after && within(id, loop) && !f.inCall(id) {
+		_, may := f.written(id)
+		if (after || may) && within(id, loop) && !f.inCall(id) {
 			return true
 		}
 	}
@@ -150,7 +152,9 @@ func (f *function) loopOf(v *types.Var) (loop ast.Stmt, elements string) {
 				loop = n
 				switch f.pass.TypesInfo.TypeOf(n.X).Underlying().(type) {
 				case *types.Slice, *types.Array, *types.Pointer:
-					elements = types.ExprString(n.X)
+					if f.place(n.X) != nil {
+						elements = types.ExprString(n.X)
+					}
 				}
 			}
 		case *ast.ForStmt:

@@ -44,6 +44,9 @@ func wrong(t *task.Task, blocks []block, rows [][]float64, table map[string]bloc
 		}
 		t.Spawn(func(*task.Task) error { x++; return nil }, deps.InOut(&x)) // want `names x`
 	}
+	for _, b := range []block{{}, {}} { // whose elements have no name
+		t.Spawn(body, deps.InOut(&b)) // want `name what the iterations share`
+	}
 	for _, b := range table {
 		t.Spawn(body, deps.InOut(&b)) // want `name what the iterations share`
 	}
@@ -115,6 +118,14 @@ func right(t *task.Task, blocks []block, list []*block, rows [][]float64, x int)
 	}
 	for _, x := range []int{1, 2} { // only read, and nowhere else
 		t.Spawn(func(*task.Task) error { println(x); return nil }, deps.In(&x))
+	}
+	var known []*int
+	for _, x := range []int{1, 2} { // another task may name it by its address
+		known = append(known, &x)
+		t.Spawn(func(*task.Task) error { x++; return nil }, deps.InOut(&x))
+	}
+	for _, p := range known {
+		t.Spawn(func(*task.Task) error { *p++; return nil }, deps.InOut(p))
 	}
 	for _, p := range []*int{&x} {
 		t.Spawn(body, deps.In(p))
