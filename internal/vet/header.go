@@ -52,7 +52,7 @@ func runHeader(pass *analysis.Pass) (any, error) {
 // is not: one of the two writes, and nothing else orders the tasks.
 func (f *function) elements(c *call, a *access) *access {
 	for _, other := range f.calls {
-		if other == c || c.in == other.in && (c.on != other.on || f.waits(c, other)) {
+		if other == c || c.in == other.in && (c.on != other.on || f.waits(c, other)) || f.waitedFor(c, other) || f.waitedFor(other, c) {
 			continue
 		}
 		for _, b := range other.accs {
@@ -72,6 +72,29 @@ func alsoLinked(c, other *call, v *types.Var) bool {
 		}
 	}
 	return c.opaque || other.opaque
+}
+
+// waitedFor reports whether inner is in the body of a task that waits for its children, and that is
+// outer or is ordered with it: then inner is, too.
+func (f *function) waitedFor(inner, outer *call) bool {
+	for _, c := range f.calls {
+		for _, body := range c.bodies {
+			if within(inner, body) && !within(outer, body) && (c.opaque || waitsIn(body)) && c.orders(outer) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// orders reports whether c takes an object of which other has an access.
+func (c *call) orders(other *call) bool {
+	for _, a := range c.accs {
+		if !a.weak() && other.of(a.v) > 0 {
+			return true
+		}
+	}
+	return c.opaque
 }
 
 // assigned reports whether a body assigns a's variable, or may: then it is an object of its own

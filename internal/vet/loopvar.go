@@ -103,17 +103,21 @@ func (f *function) repeated(loop ast.Stmt) bool {
 		case *ast.FuncLit, *ast.FuncDecl:
 			return false
 		case *ast.ForStmt, *ast.RangeStmt:
-			waits := false
-			ast.Inspect(n, func(x ast.Node) bool {
-				if s, ok := x.(*ast.SelectorExpr); ok && strings.HasPrefix(s.Sel.Name, "Wait") {
-					waits = true
-				}
-				return !waits
-			})
-			return !waits
+			return !waitsIn(n)
 		}
 	}
 	return false
+}
+
+// waitsIn reports whether anything in a node may wait for tasks.
+func waitsIn(n ast.Node) (waits bool) {
+	ast.Inspect(n, func(x ast.Node) bool {
+		if s, ok := x.(*ast.SelectorExpr); ok && strings.HasPrefix(s.Sel.Name, "Wait") {
+			waits = true
+		}
+		return !waits
+	})
+	return waits
 }
 
 // shares reports whether copies of a type's values refer to the same memory.

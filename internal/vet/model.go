@@ -29,6 +29,15 @@ type access struct {
 
 func (a *access) writes() bool { return a.mode != "In" }
 
+func (a *access) weak() bool {
+	c, ok := ast.Unparen(a.expr).(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	sel, ok := ast.Unparen(c.Fun).(*ast.SelectorExpr)
+	return ok && sel.Sel.Name == "Weak"
+}
+
 // call is the call of a function that takes accesses: Spawn, or one like it.
 type call struct {
 	*ast.CallExpr

@@ -20,6 +20,31 @@ func wrong(t *task.Task, row []float64, p *[8]int) {
 	t.Spawn(body, deps.In(&local)) // want `names the slice local itself, and deps.Slice\(local\[2:\]\).Out\(\) in line 19`
 }
 
+// Children name the elements. The next task does not wait for them where their parent does not.
+func children(t *task.Task, row []float64) {
+	t.Spawn(func(t *task.Task) error {
+		t.Spawn(body, deps.InOut(&row[0]))
+		return nil
+	}, deps.InOut(&row)) // want `names the slice row itself`
+	t.Spawn(body, deps.In(&row)) // want `names the slice row itself`
+}
+
+func weakParent(t *task.Task, row []float64) {
+	t.Spawn(func(t *task.Task) error {
+		t.Spawn(body, deps.InOut(&row[0]))
+		return t.Wait()
+	}, deps.InOut(&row).Weak()) // want `names the slice row itself`
+}
+
+func childrenWaitedFor(t *task.Task, row []float64) {
+	t.Spawn(func(t *task.Task) error {
+		t.Spawn(body, deps.InOut(&row[0]))
+		t.Spawn(body, deps.InOut(&row[0]))
+		return t.Wait()
+	}, deps.InOut(&row))
+	t.Spawn(body, deps.In(&row))
+}
+
 type grid struct{ rows [][]float64 }
 
 func right(t *task.Task, rows [][]float64, row []float64, g *grid) {
