@@ -6,6 +6,7 @@ package vet
 import (
 	"go/ast"
 	"go/types"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
@@ -20,8 +21,8 @@ var Undeclared = &analysis.Analyzer{
 	t.Spawn(func(*task.Task) error { fmt.Println(sum); return nil })
 
 Nothing orders the two: the second needs deps.In(&sum). It is reported where it can be seen: both
-bodies are written in place, in one function, no other access links the two tasks, and there is no
-Wait in between. A body that assigns what its task has as In is reported, too.`,
+bodies are written in place, in one function, no other access links the two tasks, they share no
+channel or lock, and there is no Wait in between. A body that assigns what its task has as In is reported, too.`,
 	Run: runUndeclared,
 }
 
@@ -72,7 +73,7 @@ func (c *call) of(v *types.Var) (n int) {
 func (f *function) missing(c *call) {
 	siblings := f.siblings(c)
 	for _, other := range siblings {
-		if linked(c, other, siblings) || f.waits(c, other) {
+		if linked(c, other, siblings) || f.waits(c, other) || f.synchronized(c, other) {
 			continue
 		}
 		for _, a := range other.accs {
@@ -156,6 +157,34 @@ func (f *function) waits(a, b *call) bool {
 	}
 	// The two are alternatives.
 	return f.branch(a, b)
+}
+
+// synchronized reports whether the bodies of two calls share a channel, or a variable of package
+// sync or sync/atomic, by which they may be ordered.
+func (f *function) synchronized(a, b *call) bool {
+	for v, ids := range f.uses {
+		if !synchronizes(v.Type()) {
+			continue
+		}
+		in := func(c *call) bool {
+			return slices.ContainsFunc(ids, func(id *ast.Ident) bool { return within(id, c.bodies[0]) })
+		}
+		if in(a) && in(b) {
+			return true
+		}
+	}
+	return false
+}
+
+func synchronizes(t types.Type) bool {
+	if p, ok := t.Underlying().(*types.Pointer); ok {
+		t = p.Elem()
+	}
+	if n, ok := types.Unalias(t).(*types.Named); ok && n.Obj().Pkg() != nil && slices.Contains([]string{"sync", "sync/atomic"}, n.Obj().Pkg().Path()) {
+		return true
+	}
+	_, ok := t.Underlying().(*types.Chan)
+	return ok
 }
 
 // loopAround returns the outermost loop of their function that both calls are in; nil if there is

@@ -4,6 +4,8 @@
 package undeclared
 
 import (
+	"sync"
+
 	"weft/deps"
 	"weft/task"
 )
@@ -12,7 +14,7 @@ func wrong(t *task.Task) {
 	var sum, other int
 	t.Spawn(func(*task.Task) error { sum = 1; return nil }, deps.Out(&sum))
 	t.Spawn(func(*task.Task) error {
-		println(sum) // want `the body uses sum, which the task in line 13 declares, deps.Out\(&sum\), and its own task does not: nothing orders the two`
+		println(sum) // want `the body uses sum, which the task in line 15 declares, deps.Out\(&sum\), and its own task does not: nothing orders the two`
 		return nil
 	}, deps.Out(&other))
 }
@@ -89,6 +91,18 @@ func readers(t *task.Task) {
 	x := 1
 	t.Spawn(func(*task.Task) error { println(x); return nil }, deps.In(&x))
 	t.Spawn(func(*task.Task) error { println(x); return nil })
+}
+
+func channels(t *task.Task) {
+	var x int
+	done := make(chan int)
+	t.Spawn(func(*task.Task) error { x = 1; close(done); return nil }, deps.Out(&x))
+	t.Spawn(func(*task.Task) error { <-done; println(x); return nil })
+	var y int
+	var all sync.WaitGroup
+	all.Add(1)
+	t.Spawn(func(*task.Task) error { y = 1; all.Done(); return nil }, deps.Out(&y))
+	t.Spawn(func(*task.Task) error { all.Wait(); println(y); return nil })
 }
 
 func alternatives(t *task.Task, a bool) {
