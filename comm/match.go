@@ -16,6 +16,9 @@ import "slices"
 // in its own queue's head. Wildcard classes that no receive ever used are not kept; the first
 // use of a class files what is there already, once.
 //
+// An exact receive that is posted when nothing is queued, as most are, waits by itself (solo) until another receive or
+// probe is posted: then it is filed as it would have been.
+//
 // Invariant: in no queue are there both posted receives and unexpected messages.
 
 const (
@@ -98,21 +101,40 @@ type postedList struct{ head, tail *posted }
 func (q *queue) empty() bool { return q.posted.head == nil && q.probes.head == nil && q.head == nil }
 
 type matcher struct {
+	// A message for the only receive needs no more than these.
+	solo    *posted        // an exact receive that is in no queue, since it came when nothing else was here; or nil
+	soloKey matchKey       // its key
+	counts  [classes]int32 // posted receives by class
+	probes  int32          // waiting probes
+	waiting int32          // unexpected messages
+	seq     uint64
+
 	buckets []*queue // length a power of two
 	queues  int      // in the buckets, empty ones included
 	last    *queue   // the one found last: often the next one wanted
 	spare   *queue   // unused queues
-	seq     uint64
-	counts  [classes]int // posted receives by class
-	wild    int          // posted receives with wildcards
-	probes  int          // waiting probes
-	waiting int          // unexpected messages
 	filed   [classes]bool
 }
 
 // idle reports whether nothing is queued: no receive, no probe, no message.
 func (m *matcher) idle() bool {
-	return m.counts[0]|m.wild|m.probes|m.waiting == 0
+	return m.counts[0]|m.wild()|m.probes|m.waiting == 0
+}
+
+// wild is zero if there are no posted receives with wildcards.
+func (m *matcher) wild() int32 { return m.counts[1] | m.counts[2] | m.counts[3] }
+
+// unsolo files the solo receive in its queue, where others may join it. No message for it has come, so the queue
+// has none.
+func (m *matcher) unsolo() {
+	p := m.solo
+	if p == nil {
+		return
+	}
+	m.solo = nil
+	p.class = 0
+	p.q = m.demand(p.key)
+	p.q.posted = postedList{p, p}
 }
 
 // find returns the queue of a key, or nil. The callers that matter look at m.last first.
@@ -191,13 +213,21 @@ func (m *matcher) resize() {
 // take finds the receive for a message that arrives, the oldest that wants it, and removes it. It returns nil if there is
 // none.
 func (m *matcher) take(k matchKey) *posted {
+	if p := m.solo; p != nil { // there is no other
+		if m.soloKey != k {
+			return nil
+		}
+		m.solo = nil
+		m.counts[0]--
+		return p
+	}
 	var q *queue
 	if m.counts[0] != 0 {
 		if q = m.last; q == nil || q.key != k {
 			q = m.find(k)
 		}
 	}
-	if m.wild != 0 {
+	if m.wild() != 0 {
 		return m.takeAny(k, q)
 	}
 	if q == nil || q.posted.head == nil {
@@ -336,6 +366,14 @@ func (m *matcher) remove(a *arrival) {
 // post returns the oldest unexpected message for a receive or probe, which stays, or else files the receive or probe.
 func (m *matcher) post(p *posted) *arrival {
 	class := p.key.class()
+	if class == 0 && !p.isScan && m.idle() {
+		m.seq++
+		p.seq = m.seq
+		m.counts[0]++
+		m.solo, m.soloKey = p, p.key
+		return nil
+	}
+	m.unsolo()
 	if !m.filed[class] {
 		m.fileAll(class)
 	}
@@ -354,9 +392,6 @@ func (m *matcher) post(p *posted) *arrival {
 		m.probes++
 	} else {
 		m.counts[class]++
-		if class > 0 {
-			m.wild++
-		}
 	}
 	p.class = uint8(class)
 	p.q, p.prev, p.next = q, l.tail, nil
@@ -371,6 +406,11 @@ func (m *matcher) post(p *posted) *arrival {
 
 // unpost removes a receive or probe, and returns false if it is not there.
 func (m *matcher) unpost(p *posted) bool {
+	if p == m.solo {
+		m.solo = nil
+		m.counts[0]--
+		return true
+	}
 	q := p.q
 	if q == nil {
 		return false
@@ -381,9 +421,6 @@ func (m *matcher) unpost(p *posted) bool {
 		m.probes--
 	} else {
 		m.counts[p.class]--
-		if p.class > 0 {
-			m.wild--
-		}
 	}
 	if p.prev == nil {
 		l.head = p.next
@@ -406,6 +443,7 @@ func (m *matcher) drain() (ps []*posted, as []*arrival) {
 
 // extract removes some of what is in the engine and returns it. Each is asked for once, oldest first.
 func (m *matcher) extract(wantPosted func(*posted) bool, wantArrival func(*arrival) bool) (ps []*posted, as []*arrival) {
+	m.unsolo()
 	as = slices.DeleteFunc(m.arrivals(), func(a *arrival) bool { return !wantArrival(a) })
 	for _, q := range m.buckets {
 		for ; q != nil; q = q.chain {

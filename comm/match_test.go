@@ -129,8 +129,10 @@ func wants(r, m matchKey) bool {
 	return r.ctx == m.ctx && (r.src == wild || r.src == m.src) && (r.tag == wild || r.tag == m.tag)
 }
 
-// TestMatchOracle compares the engine with two lists over random steps.
+// TestMatchOracle compares the engine with two lists over random steps. Half of the runs are shallow: there is
+// little in the engine at a time, so that receives are alone in it.
 func TestMatchOracle(t *testing.T) {
+	var soloTaken, soloFiled, soloWithdrawn int
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		var m matcher
@@ -138,25 +140,49 @@ func TestMatchOracle(t *testing.T) {
 		posts := map[int]*posted{}
 		names := map[*posted]int{}
 		arrivals := map[*arrival]int{}
+		var over []*posted
 		wildness := rng.IntN(3) // 0: none
 		spread := 1 + rng.IntN(200)
 		bias := rng.IntN(100)
 		for step := range 1500 {
 			k := matchKey{uint64(rng.IntN(2)), int32(rng.IntN(3)), int32(rng.IntN(spread))}
-			switch x := rng.IntN(100); {
-			case x < 5 && len(recvs) > 0:
+			x := rng.IntN(100)
+			if seed%2 == 0 && len(recvs)+len(msgs) > rng.IntN(3) { // make it fewer
+				switch {
+				case rng.IntN(4) == 0:
+				case len(msgs) > 0:
+					k, x = msgs[0].key, -1
+				default:
+					k, x = recvs[0].key, 100
+					k.src, k.tag = max(k.src, 0), max(k.tag, 0)
+				}
+			}
+			solo := m.solo
+			switch {
+			case x >= 0 && x < 5 && len(recvs) > 0:
 				i := rng.IntN(len(recvs))
+				if solo != nil {
+					soloWithdrawn++
+				}
 				require.True(t, m.unpost(posts[recvs[i].name]))
 				require.False(t, m.unpost(posts[recvs[i].name]))
+				over = append(over, posts[recvs[i].name])
 				recvs = slices.Delete(recvs, i, i+1)
 			case x < bias:
-				if rng.IntN(2) < wildness {
+				if x >= 0 && rng.IntN(2) < wildness {
 					k = k.in(rng.IntN(classes))
 				}
 				i := slices.IndexFunc(msgs, func(e modelEntry) bool { return wants(k, e.key) })
-				p := &posted{key: k}
+				p := new(posted)
+				if n := len(over); n > 0 { // pooled operations come again
+					p, over = over[n-1], over[:n-1]
+				}
+				p.key = k
 				posts[step], names[p] = p, step
 				a := m.post(p)
+				if solo != nil && m.solo == nil {
+					soloFiled++
+				}
 				if i < 0 {
 					require.Nil(t, a, "seed %d step %d", seed, step)
 					recvs = append(recvs, modelEntry{k, step})
@@ -180,6 +206,10 @@ func TestMatchOracle(t *testing.T) {
 				require.NotNil(t, p, "seed %d step %d", seed, step)
 				require.Equal(t, recvs[i].name, names[p], "seed %d step %d", seed, step)
 				recvs = slices.Delete(recvs, i, i+1)
+				over = append(over, p)
+				if p == solo {
+					soloTaken++
+				}
 			}
 		}
 		ps, as := m.drain()
@@ -192,11 +222,14 @@ func TestMatchOracle(t *testing.T) {
 			require.Equal(t, msgs[i].name, arrivals[a])
 		}
 	}
+	require.Greater(t, min(soloTaken, soloFiled, soloWithdrawn), 10, "%d solo receives were taken, %d filed, %d withdrawn",
+		soloTaken, soloFiled, soloWithdrawn)
 }
 
 // A program that uses a new tag for each message must not grow the table.
 func TestMatcherMemoryIsBounded(t *testing.T) {
 	var m matcher
+	m.post(&posted{key: matchKey{2, 0, 0}}) // so that no other one is solo
 	for i := range 100000 {
 		k := matchKey{1, 0, int32(i)}
 		m.post(&posted{key: k})
