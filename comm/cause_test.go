@@ -21,7 +21,7 @@ import (
 	"weft/internal/launch/job"
 )
 
-func init() { roles["fails"] = failsRole }
+func init() { roles["fails"], roles["disagrees"] = failsRole, disagreesRole }
 
 const failsVariable = "COMM_TEST_FAILS" // what rank 1 does, and in what the others are then
 
@@ -119,5 +119,46 @@ func TestOperatorPanicsInProcesses(t *testing.T) {
 				require.NotContains(t, errOut, "\npanic: operator boom", "the process did not crash")
 			})
 		}
+	}
+}
+
+// disagreesRole is a run whose last rank is in another collective than the others. The communicator is not of all ranks.
+func disagreesRole() error {
+	err := Main(context.Background(), Config{}, func(c *Comm) error {
+		d, err := c.Split(min(c.Rank(), 1), 0)
+		switch {
+		case err != nil:
+			return err
+		case c.Rank() == 0: // a stranger to it
+			return c.Barrier()
+		case c.Rank() == c.Size()-1:
+			err = d.Bcast(Of([]int{0}), 1)
+		default:
+			err = d.Allreduce(Of([]int{0}), Of([]int{0}), Sum)
+		}
+		if err != nil {
+			return err
+		}
+		return d.Barrier()
+	})
+	fmt.Println(errors.Is(err, ErrMismatch))
+	return err
+}
+
+// When ranks do not agree, each process ends with ErrMismatch, and says so in one sentence.
+func TestAllNameTheDisagreement(t *testing.T) {
+	for _, fabric := range []string{"shm", "tcp"} {
+		t.Run(fabric, func(t *testing.T) {
+			status, out, errOut := start(t, "disagrees", 4, job.Spec{}, "WEFT_FABRIC="+fabric)
+			require.Equal(t, 1, status, errOut)
+			require.NotEmpty(t, out)
+			require.NotContains(t, out, "false")
+			said := regexp.MustCompile(`(?m)^comm: .*$`).FindAllString(errOut, -1)
+			require.NotEmpty(t, said, errOut)
+			for _, line := range said {
+				require.Regexp(t, `^comm: rank \d: \S+( on rank \d)?(, peer \d)?: ranks do not agree on the collective: number 1 of the communicator: `+
+					`rank \d is in (allreduce|bcast) [^:]+, rank \d is in (allreduce|bcast) [^:]+$`, line)
+			}
+		})
 	}
 }

@@ -76,6 +76,9 @@ func (c *Comm) failColl(what collective, err error) error {
 			d.heard.Store(true)
 		}
 	}
+	if step, ok := err.(*Error); ok {
+		err = step.Err // of one of its messages, which the program knows nothing of
+	}
 	peer := what.root()
 	if peer < 0 {
 		peer = NoPeer

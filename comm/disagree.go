@@ -291,23 +291,25 @@ func (s *stale) look() {
 
 // compareAll has the histories of all communicators of this rank compared with those of the others, at the end of its
 // function: what no collective has found is found here. It is a frame for each communicator that has made collectives, and
-// its answer; the communicator of all ranks needs none, since the last barrier has its history.
+// its answer; between processes the communicator of all ranks needs none, since the last barrier has its history. Each rank
+// asks the one before it, and the first one the last: a rank that has made none at all asks nobody, but is asked.
 func (p *proc) compareAll() error {
 	if p.world.survive || p.world.troubled.Load() {
 		return p.unheard()
 	}
+	p.ended.Store(true)
 	var all []*Comm
 	for _, c := range p.comms.living() {
 		l := c.hist.lock()
 		l.Lock()
 		used := c.hist.count > 0
 		l.Unlock()
-		if used && c.rank > 0 && (c.ctx != 0 || !p.world.apart) {
+		if used && c.size > 1 && !c.inLastBarrier() {
 			all = append(all, c)
 		}
 	}
 	if len(all) == 0 {
-		return nil
+		return p.unheard()
 	}
 	r, complete := NewRequest()
 	r.progress = p.progress
@@ -317,11 +319,15 @@ func (p *proc) compareAll() error {
 	a.left.Store(int32(len(all)))
 	p.answers.Store(a)
 	for _, c := range all {
-		c.ask(c.rank-1, false, true) // if all neighbours agree, all do
+		c.ask((c.rank+c.size-1)%c.size, false, true) // if all neighbours agree, all do
 	}
 	_ = wait(r)
 	return p.unheard()
 }
+
+// inLastBarrier reports whether the history of c is compared by the barrier behind the functions of ranks of several processes.
+// It is part of that history: a rank whose function is over has it, and one that is late does not lack it.
+func (c *Comm) inLastBarrier() bool { return c.ctx == 0 && c.world.apart }
 
 // answers are those that compareAll waits for.
 type answers struct {

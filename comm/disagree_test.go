@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -122,25 +123,70 @@ func disagree(c *Comm, n int, x, y aCall, odd int) error {
 // What no later collective finds is found at the end of the run.
 func TestCollectivesThatDisagreeAtTheEnd(t *testing.T) {
 	var kept [4]*Comm // or nobody would know of it at the end
+	bodies := map[string]func(c *Comm) error{
+		"of all": func(c *Comm) error { return wait(c.Ibcast(Of([]int64{1}), c.Rank())) },
+		"of a part": func(c *Comm) error {
+			d, err := c.Split(c.Rank()%2, 0)
+			if err != nil {
+				return err
+			}
+			kept[c.Rank()] = d
+			return wait(d.Ibcast(Of([]int64{1}), d.Rank()))
+		},
+	}
+	for r := range kept { // the others have made none at all
+		bodies[fmt.Sprintf("rank %d has more", r)] = func(c *Comm) error { return c.more(r) }
+		bodies[fmt.Sprintf("rank %d has more of a copy", r)] = func(c *Comm) error {
+			d, err := c.Dup()
+			if err != nil {
+				return err
+			}
+			kept[c.Rank()] = d
+			return d.more(r)
+		}
+	}
 	for how, run := range runners {
-		for name, body := range map[string]func(c *Comm) error{
-			"of all":       func(c *Comm) error { return wait(c.Ibcast(Of([]int64{1}), c.Rank())) },
-			"one has more": func(c *Comm) error { return c.more(2) },
-			"of a part": func(c *Comm) error {
-				d, err := c.Split(c.Rank()%2, 0)
-				if err != nil {
-					return err
-				}
-				kept[c.Rank()] = d
-				return wait(d.Ibcast(Of([]int64{1}), d.Rank()))
-			},
-		} {
+		for name, body := range bodies {
 			t.Run(how+", "+name, func(t *testing.T) {
 				err := run(t.Context(), Config{Ranks: 4}, body)
 				require.ErrorIs(t, err, ErrMismatch)
 				require.ErrorContains(t, err, "bcast (root")
 			})
 		}
+	}
+}
+
+// Ranks that agree may end at different times: whoever has come to the end of its function, and waits there for another
+// rank, has made no collective that the other one lacks.
+func TestRanksThatAgreeEndLate(t *testing.T) {
+	defer func(d time.Duration) { staleAfter = d }(staleAfter)
+	staleAfter = time.Millisecond
+	var kept [3]*Comm
+	for how, run := range runners {
+		if how == "together" {
+			continue // nobody waits for others there
+		}
+		t.Run(how, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			require.NoError(t, run(ctx, Config{Ranks: len(kept)}, func(c *Comm) error {
+				d, err := c.Dup()
+				if err != nil {
+					return err
+				}
+				kept[c.Rank()] = d
+				if err := d.Barrier(); err != nil {
+					return err
+				}
+				for c.Rank() == 1 && !c.hist.behind.Load() { // until another rank asks what it is at
+					if ctx.Err() != nil {
+						return ctx.Err()
+					}
+					runtime.Gosched()
+				}
+				return nil
+			}))
+		})
 	}
 }
 

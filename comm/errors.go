@@ -137,6 +137,8 @@ func (e *PanicError) Unwrap() error {
 // abortError is ErrAborted with its cause.
 type abortError struct{ cause error }
 
-func (e *abortError) Error() string   { return ErrAborted.Error() + ": " + e.cause.Error() }
+func (e *abortError) Error() string {
+	return ErrAborted.Error() + ": " + strings.TrimPrefix(e.cause.Error(), "comm: ")
+}
 func (e *abortError) Unwrap() []error { return []error{ErrAborted, e.cause} }
 func (e *abortError) EndsRun() bool   { return true }

@@ -477,3 +477,8 @@ type RemoteError struct{ Text string }
 
 // Error returns the text.
 func (e *RemoteError) Error() string { return e.Text }
+
+// Is makes it match ErrMismatch, which is the error of all ranks, if the text says so.
+func (e *RemoteError) Is(target error) bool {
+	return target == ErrMismatch && strings.Contains(e.Text, ErrMismatch.Error())
+}

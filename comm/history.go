@@ -136,7 +136,7 @@ func (h *history) take() []question {
 
 // missing says so if another rank has made collectives that this one, whose function is over, has not.
 func (h *history) missing() {
-	if !h.behind.Load() {
+	if !h.behind.Load() || h.c.inLastBarrier() {
 		return
 	}
 	for _, q := range h.take() {
@@ -187,7 +187,7 @@ func signatureOf(b []byte) signature {
 func (p *proc) compared(src int, f *fabric.Frame) error {
 	n := len(f.Data) / signatureBytes
 	q := question{from: int(f.Head[1]), count: f.Head[2], certain: f.Head[3]&askCertain != 0}
-	if len(f.Data)%signatureBytes != 0 || n > historyLen || uint64(n) > q.count {
+	if len(f.Data)%signatureBytes != 0 || uint64(n) != min(q.count, historyLen) {
 		return fmt.Errorf("it compares %d collectives in %d bytes", q.count, len(f.Data))
 	}
 	for b := f.Data; len(b) > 0; b = b[signatureBytes:] {
@@ -199,6 +199,9 @@ func (p *proc) compared(src int, f *fabric.Frame) error {
 			return fmt.Errorf("it compares collectives as rank %d of others", q.from)
 		}
 		c.hist.compare(q)
+		if f.Head[3]&askAnswer != 0 && p.ended.Load() && !p.world.troubled.Load() {
+			c.hist.missing() // both functions are over
+		}
 	case q.certain: // nobody has the communicator here any more
 		d := disagreement{err: fmt.Errorf("%w: rank %d has made others before number %d of the communicator", ErrMismatch, p.rank, q.count)}
 		_ = p.frame(src, d.frame(f.Head[0]))

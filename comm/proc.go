@@ -42,6 +42,7 @@ type proc struct {
 	boards  boards
 	comms   comms
 	answers atomic.Pointer[answers]
+	ended   atomic.Bool // the rank's function is over
 
 	unexplained []unexplained // guarded by mu
 }

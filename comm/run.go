@@ -88,7 +88,7 @@ func Main(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 // and later ones fail with it, so that the other bodies come to their end; Run then returns that first
 // error as a *RankError. When ctx ends, the run is aborted likewise and Run returns an *Error that wraps the
 // context's cause, matches context.DeadlineExceeded where a deadline has ended it, and says who waited for what. Operations that are still pending when all bodies have returned complete with
-// ErrAborted and ErrEnded. Run leaves no goroutine behind.
+// ErrAborted and ErrEnded; but a collective that some rank has not begun is ErrMismatch, also of Run. Run leaves no goroutine behind.
 //
 // With Config.Survive a body that returns an error or panics is the death of its rank only, and Run returns the errors of
 // all such ranks, joined, each a *RankError.

@@ -159,7 +159,7 @@ func TestEnd(t *testing.T) {
 	require.NoError(t, Run(context.Background(), Config{Ranks: 2}, func(c *Comm) error {
 		if c.Rank() == 0 {
 			kept = c
-			pending = append(pending, c.Irecv(Buffer{}, 1, 1), c.Issend(Buffer{}, 1, 2), c.Ibarrier())
+			pending = append(pending, c.Irecv(Buffer{}, 1, 1), c.Issend(Buffer{}, 1, 2))
 		}
 		return nil
 	}))
@@ -171,6 +171,22 @@ func TestEnd(t *testing.T) {
 	_, _, err := kept.Iprobe(AnySource, AnyTag)
 	require.ErrorIs(t, err, ErrEnded)
 	require.ErrorIs(t, context.Cause(kept.Context()), ErrEnded)
+}
+
+// A collective that is pending then is one that not all ranks have begun, whichever of them has.
+func TestEndOfACollective(t *testing.T) {
+	for r := range 3 {
+		var pending *Request
+		err := Run(context.Background(), Config{Ranks: 3}, func(c *Comm) error {
+			if c.Rank() == r {
+				pending = c.Ibarrier()
+			}
+			return nil
+		})
+		require.ErrorIs(t, err, ErrMismatch)
+		_, err = pending.Wait(context.Background())
+		require.ErrorIs(t, err, ErrMismatch)
+	}
 }
 
 func TestRunUnderAnEndedContext(t *testing.T) {
