@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"weft/internal/waits"
 )
 
 const (
@@ -104,7 +106,7 @@ func bodyStacks(calls string) bodies {
 	var list bodies
 	for _, g := range strings.Split(string(buf[:n]), "\n\n") {
 		if strings.Contains(g, calls) {
-			list = append(list, strings.Split(strings.TrimSpace(g), "\n"))
+			list = append(list, waits.Lines(strings.TrimSpace(g)))
 		}
 	}
 	return list

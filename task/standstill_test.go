@@ -77,6 +77,21 @@ func TestBlockedSlots(t *testing.T) {
 	}
 }
 
+// The stack of a body is said however deep it is: Go leaves out calls in the middle.
+func TestBlockedSlotsDeep(t *testing.T) {
+	ch := make(chan int)
+	var deep func(n int)
+	deep = func(n int) {
+		if n == 0 {
+			<-ch
+		} else {
+			deep(n - 1)
+		}
+	}
+	text := blocks(t, task.Config{Workers: 1, Watchdog: 40 * time.Millisecond}, newReports(), func() { deep(500) }, func() { close(ch) })
+	inOrder(t, text, `slot 0: task "reader" .*, \[chan receive`, `func1\(0x0`, `t\.Blocking\(`)
+}
+
 // Where a Logger is set, and no watchdog, it gets the report.
 func TestBlockedSlotsLogged(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"reflect"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -53,8 +54,14 @@ func ID() uint64 {
 	return parse(string(buf[:runtime.Stack(buf[:], false)])).ID
 }
 
+// Lines returns the lines of a goroutine's text: its head, and two for each call. A deep stack has a line besides, for the calls that are
+// left out, which is dropped.
+func Lines(text string) []string {
+	return slices.DeleteFunc(strings.Split(text, "\n"), func(l string) bool { return strings.HasPrefix(l, "...") })
+}
+
 func parse(text string) (g Goroutine) {
-	lines := strings.Split(text, "\n")
+	lines := Lines(text)
 	g.Head = strings.TrimSuffix(lines[0], ":")
 	rest, ok := strings.CutPrefix(g.Head, "goroutine ")
 	if !ok {

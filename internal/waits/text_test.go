@@ -15,6 +15,7 @@ func TestGoroutineString(t *testing.T) {
 		"goroutine 7 [select, 2 minutes]:\nnet/http.(*Server).Serve(0x1)\n\t/go/http.go:3 +0x1\nmain.serve(...)\n\t/p/main.go:5 +0x1": "goroutine 7 [select, 2 minutes] main.serve at /p/main.go:5",
 		"goroutine 8 [IO wait]:\ninternal/poll.wait(0x1)\n\t/go/poll.go:3 +0x1":                                                       "goroutine 8 [IO wait] internal/poll.wait at /go/poll.go:3",
 		"goroutine 9 [sleep]:\ntime.Sleep(0x1)\n\t/go/time.go:3 +0x1\nexample.com/x.(*T).loop(0x2)\n\t/p/x.go:9 +0x1":                 "goroutine 9 [sleep] example.com/x.(*T).loop at /p/x.go:9",
+		"goroutine 9 [sleep]:\ntime.Sleep(0x1)\n\t/go/time.go:3 +0x1\n...40 frames elided...\nmain.f(...)\n\t/p/main.go:5 +0x1":       "goroutine 9 [sleep] main.f at /p/main.go:5",
 		"goroutine 9 [sleep]:": "goroutine 9 [sleep]",
 	} {
 		one := parse(g)
