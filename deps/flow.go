@@ -228,16 +228,16 @@ func (f *Flow) atRest(n *Node) {
 		f.curRest++
 		return
 	}
-	if r := n.refs.Add(-1); r&^isLeft == 0 {
-		switch {
-		case r == isLeft:
-			n.cut()
-		case n.rested == restsForGood:
+	switch n.refs.Add(-1) {
+	case 0:
+		if n.rested == restsForGood {
 			n.Drop()
-		default:
-			n.trim()
-			f.free.push(n)
+			return
 		}
+		n.trim()
+		f.free.push(n)
+	case isLeft:
+		n.cut()
 	}
 }
 

@@ -27,7 +27,10 @@ type ring struct {
 	mask  int64
 }
 
-const ringMin = 256 // tasks (guess: a window of live tasks seldom has more of them ready)
+const (
+	ringMin = 256 // tasks (guess: a window of live tasks seldom has more of them ready)
+	deep    = 128 // tasks: the lines of fewer are in a first cache of 48 KiB
+)
 
 func newRing(n int64) *ring { return &ring{make([]cell, n), n - 1} }
 
@@ -90,7 +93,7 @@ func (d *deque) pop() *Task {
 			x = nil
 		}
 		d.bottom.Store(b + 1)
-	case t == d.own:
+	case b-t >= deep && t == d.own:
 		// No thief has ever come, so the next one to be popped is the one beneath. Where thieves come, they are
 		// after the same lines: it costs more than it brings.
 		r.cells[(b-1)&r.mask].fetch()

@@ -36,7 +36,7 @@ var plantedBugs = []explore.Bug{
 		New: "\tif !d.top.CompareAndSwap(t, t+1) {\n\t\treturn nil, true\n\t}\n\tx = r.cells[t&r.mask].load()\n",
 	}, {
 		Name: "no contest for the last one", File: "deque.go", Test: "TestExploreDeque",
-		Old: "\t\tif !d.top.CompareAndSwap(t, t+1) {\n\t\t\tx = nil\n\t\t}\n",
+		Old: "\t\tif d.top.CompareAndSwap(t, t+1) {\n\t\t\td.own++\n\t\t} else {\n\t\t\tx = nil\n\t\t}\n",
 		New: "\t\td.top.Store(t + 1)\n",
 	}, {
 		Name: "bottom stays below top", File: "deque.go", Test: "TestExploreDeque",
