@@ -232,6 +232,9 @@ func TestErrorText(t *testing.T) {
 	require.Equal(t, "comm: rank 2: comm: rank 1: test", (&RankError{2, &RankError{1, errTest}}).Error())
 	require.Equal(t, "comm: rank 2 is lost: exit status 3", (&RankError{2, &LostError{2, &launch.Death{Rank: 2, How: "exit status 3"}}}).Error())
 	require.Equal(t, "rank 2 is lost: test", (&LostError{2, errTest}).Error())
+	require.Equal(t, "rank 2 is lost: test", (&LostError{2, &RankError{2, errTest}}).Error())
+	require.Equal(t, "comm: recv on rank 1: the run is aborted: rank 2: test",
+		(&Error{Op: "recv", Rank: 1, Peer: NoPeer, Tag: NoPeer, Err: &abortError{&RankError{2, errTest}}}).Error())
 }
 
 // When Run returns, nothing of the run goes on, whoever has ended it.

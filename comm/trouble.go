@@ -71,8 +71,9 @@ func (e *LostError) Error() string {
 	if d, ok := e.Err.(*launch.Death); ok && d.Rank == e.Rank {
 		return fmt.Sprintf("rank %d is lost: %s", e.Rank, d.How)
 	}
-	// A fabric names the rank as well.
-	return fmt.Sprintf("rank %d is lost: %s", e.Rank, strings.Replace(e.Err.Error(), fmt.Sprintf(": rank %d: ", e.Rank), ": ", 1))
+	// A fabric names the rank as well, and so does the rank's own error.
+	how := strings.Replace(e.Err.Error(), fmt.Sprintf(": rank %d: ", e.Rank), ": ", 1)
+	return fmt.Sprintf("rank %d is lost: %s", e.Rank, strings.TrimPrefix(how, "comm: "))
 }
 
 // Unwrap returns ErrPeerLost and the cause.

@@ -50,6 +50,9 @@ func Problem(name string) string {
 		return "ParaStation MPI's, which weft does not have"
 	}
 	near := nearest(name)
+	if upper := strings.ToUpper(name); Meaning(upper) != "" {
+		near = upper
+	}
 	switch {
 	case near != "":
 		return "no such variable; did you mean " + near + "?"
