@@ -98,6 +98,19 @@ func TestDebugCopies(t *testing.T) {
 			return nil
 		}},
 
+		{"a slice beside each of its elements", nil, func(t *Task) error {
+			row := make([]float64, 8)
+			for i := range 16 {
+				t.Spawn(func(*Task) error { row[i%8]++; return nil }, deps.In(&row), deps.InOut(&row[i%8]))
+			}
+			return nil
+		}},
+		{"a slice beside an element, which another task names alone", []string{header}, func(t *Task) error {
+			row := make([]float64, 8)
+			t.Spawn(nothing, deps.Out(&row), deps.In(&row[0]))
+			t.Spawn(nothing, deps.In(&row[0]))
+			return nil
+		}},
 		{"the elements themselves", nil, func(t *Task) error {
 			rows := [][]float64{make([]float64, 8), make([]float64, 8)}
 			for range 3 {

@@ -153,7 +153,7 @@ func (c *copies) find() (list []finding) {
 			continue
 		}
 		for _, y := range c.list {
-			if y != x && y.isElement(lo, count) && (x.writes || y.writes) && (x.first != y.first || x.tasks+y.tasks > 2) {
+			if y != x && y.isElement(lo, count) && (x.writes || y.writes) && y.without(x) {
 				list = append(list, finding{"a task names a slice, and another one its elements: these are two objects, and nothing orders the two; name the elements in both, by deps.Slice", x, y})
 				break
 			}
@@ -171,6 +171,9 @@ func (c *copies) find() (list []finding) {
 	}
 	return list
 }
+
+// without reports whether a task has named x and not y, as far as is known. Tasks that name both are ordered by both.
+func (x *named) without(y *named) bool { return x.first.object(y.lo) == nil || x.tasks > y.tasks }
 
 // unwritten reports whether a task has declared to write x, and has not.
 func (x *named) unwritten() bool { return x.writes && !x.changed }
