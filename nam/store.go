@@ -4,6 +4,7 @@
 package nam
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -117,7 +118,7 @@ type Allocation struct {
 	Created     time.Time    `json:"created"`
 	Creator     string       `json:"creator"`           // program, process and host
 	Regions     []RegionInfo `json:"regions"`           // by rank of the group that made it
-	Problem     string       `json:"problem,omitempty"` // why it cannot be used, if it is damaged; why it cannot be restored, if it is set aside
+	Problem     string       `json:"problem,omitempty"` // why it cannot be used, if it is damaged or may not be read; why it cannot be restored, if it is set aside
 }
 
 // MarshalText gives the string forms in JSON.
@@ -133,6 +134,8 @@ func describe(e store.Entry) *Allocation {
 		UID: int(e.UID), GID: int(e.GID), Created: e.Created, Creator: e.Creator,
 	}
 	switch {
+	case errors.Is(e.Problem, ErrAccess): // of another user, and nothing is known to be wrong with it
+		a.Problem = e.Problem.Error()
 	case e.Problem != nil:
 		a.State, a.Problem = "damaged", e.Problem.Error()
 	case e.Unsynced:

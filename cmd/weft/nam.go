@@ -57,7 +57,8 @@ damaged, repair makes a new one.`,
   KEPT       persistent, or volatile: goes with the program that uses it
   RANKS      regions, one for each rank of the program that made it (1 if raw)
   SIZE       of all regions together
-  EPOCHS     fences that the makers have completed; "2 of 8" if it can vouch for 2 of 8
+  EPOCHS     fences that the makers have completed; "2 of 8" if it can vouch for 2 of 8,
+             "?" if the file cannot be read: see stat
   CREATED    when
   BY         program, process and host`,
 		Args: arguments(cobra.NoArgs, "no arguments"),
@@ -211,6 +212,9 @@ func nameOf(a *nam.Allocation) string {
 
 // epochs says how many there are, and how many of them the window can vouch for.
 func epochs(a *nam.Allocation) string {
+	if a.Problem != "" && a.Epochs == 0 {
+		return "?" // its header has not been read
+	}
 	if a.Vouched < a.Epochs {
 		return fmt.Sprintf("%d of %d", a.Vouched, a.Epochs)
 	}

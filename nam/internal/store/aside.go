@@ -112,6 +112,9 @@ func (s *Store) look(id ID) (one *stray, member bool) {
 	one = &stray{id: id, files: []ID{id}}
 	if err != nil {
 		one.why = accessError(err)
+		if st, err := os.Lstat(s.path(id)); err == nil {
+			one.bytes, one.changed = uint64(st.Size()), st.ModTime()
+		}
 		return one, false
 	}
 	defer f.Close()
