@@ -91,6 +91,11 @@ func TestNamCommands(t *testing.T) {
 	require.Equal(t, "[]\n", r.out)
 	r = weft("nam", "rm", "x", "-C", dir)
 	require.Contains(t, r.errOut, "has no windows")
+	there := t.TempDir() // which exists, and nobody has used it
+	t.Setenv(nam.EnvDir, there)
+	r = weft("nam", "ls")
+	require.Zero(t, r.status, r.errOut)
+	require.Equal(t, "no windows: there is no store in "+there+" yet\n", r.out)
 }
 
 func TestNamWithoutAStore(t *testing.T) {

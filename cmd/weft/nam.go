@@ -98,7 +98,7 @@ func (f *namFlags) list(out io.Writer) error {
 	if errors.Is(err, fs.ErrNotExist) && f.dir == "" {
 		// Nobody has used the default store yet, which is not an error.
 		if !f.json {
-			_, err = fmt.Fprintf(out, "no windows: %s does not exist yet\n", nam.DefaultDir())
+			_, err = fmt.Fprintf(out, "no windows: there is no store in %s yet\n", nam.DefaultDir())
 			return err
 		}
 		return printJSON(out, []*nam.Allocation{})
