@@ -270,6 +270,9 @@ func (s *slot) oldest() *Task {
 		return t
 	}
 	t, _ := s.deque.steal()
+	if t != nil {
+		s.deque.own++
+	}
 	return t
 }
 
