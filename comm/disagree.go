@@ -325,8 +325,9 @@ func (p *proc) compareAll() error {
 	return p.unheard()
 }
 
-// inLastBarrier reports whether the history of c is compared by the barrier behind the functions of ranks of several processes.
-// It is part of that history: a rank whose function is over has it, and one that is late does not lack it.
+// inLastBarrier reports whether the last barrier compares the history of c: ranks of several processes make
+// that barrier on the world communicator, after their functions. The barrier is part of the history. A rank
+// whose function still runs does not have it yet, and that is no disagreement.
 func (c *Comm) inLastBarrier() bool { return c.ctx == 0 && c.world.apart }
 
 // answers are those that compareAll waits for.

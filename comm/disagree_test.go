@@ -156,8 +156,8 @@ func TestCollectivesThatDisagreeAtTheEnd(t *testing.T) {
 	}
 }
 
-// Ranks that agree may end at different times: whoever has come to the end of its function, and waits there for another
-// rank, has made no collective that the other one lacks.
+// Ranks that agree may end at different times. A rank that waits at the end of its function for another rank
+// has made no collective that the other rank lacks.
 func TestRanksThatAgreeEndLate(t *testing.T) {
 	defer func(d time.Duration) { staleAfter = d }(staleAfter)
 	staleAfter = time.Millisecond

@@ -16,8 +16,8 @@ import "slices"
 // in its own queue's head. Wildcard classes that no receive ever used are not kept; the first
 // use of a class files what is there already, once.
 //
-// An exact receive that is posted when nothing is queued, as most are, waits by itself (solo) until another receive or
-// probe is posted: then it is filed as it would have been.
+// An exact receive that is posted when nothing is queued, as most are, waits outside the queues (solo).
+// The next receive or probe files it first.
 //
 // Invariant: in no queue are there both posted receives and unexpected messages.
 
@@ -124,8 +124,8 @@ func (m *matcher) idle() bool {
 // wild is zero if there are no posted receives with wildcards.
 func (m *matcher) wild() int32 { return m.counts[1] | m.counts[2] | m.counts[3] }
 
-// unsolo files the solo receive in its queue, where others may join it. No message for it has come, so the queue
-// has none.
+// unsolo files the solo receive in its queue, where others may join it. The queue has no messages: one for
+// this receive would have taken it.
 func (m *matcher) unsolo() {
 	p := m.solo
 	if p == nil {

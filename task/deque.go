@@ -94,8 +94,8 @@ func (d *deque) pop() *Task {
 		}
 		d.bottom.Store(b + 1)
 	case b-t >= deep && t == d.own:
-		// No thief has ever come, so the next one to be popped is the one beneath. Where thieves come, they are
-		// after the same lines: it costs more than it brings.
+		// No thief has ever come, so the next pop returns the task beneath. With thieves the prefetch would cost
+		// more than it saves: a thief needs the same lines.
 		r.cells[(b-1)&r.mask].fetch()
 	}
 	return x

@@ -17,10 +17,10 @@ func fromNode(n *deps.Node) *Task { return (*Task)(unsafe.Pointer(n)) }
 // prefetch asks for the lines of t that its creator writes.
 func prefetch(t *Task) { xatomic.PrefetchW4(unsafe.Pointer(t)) }
 
-// prefetchRun asks for those that are written when t runs, whether it has successors or not, and that were written long ago.
+// prefetchRun asks for the lines of t that every run of t writes, with successors or without.
 func prefetchRun(t *Task) { xatomic.PrefetchW2(unsafe.Add(unsafe.Pointer(t), runLines)) }
 
-// runLines is where they begin: a line of the node's objects lies before fn's.
+// runLines is the offset of these lines: that of the node's objects, and behind it that of fn.
 const runLines = unsafe.Offsetof(Task{}.fn) - 64
 
 // codeOf returns where the code of fn is, zero if it is nil, as reflect does, which the race detector sees reading what the

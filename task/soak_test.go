@@ -60,8 +60,8 @@ func (t *Task) opener(gate *int) (open func(error)) {
 func TestSoakSpawns(t *testing.T) {
 	watchLong(t)
 	tasks := soak.Long(30_000, 1_000_000)
-	// So many are live at once. A quarter of them blocks, and what these leave in goroutines stays for two
-	// seconds: it is less than what the samples may differ by.
+	// batch is how many tasks are live at once. A quarter of them blocks. Their idle goroutines stay for two
+	// seconds, and must be fewer than the growth that a series allows.
 	const batch = 32
 	for _, cfg := range []Config{{}, {Window: 1 << 16}, {Window: -1}} {
 		cfg.Workers = 2

@@ -40,8 +40,8 @@ func TestGrowth(t *testing.T) {
 
 var kept [][]byte
 
-// A program that keeps ever more is found, and one that does not is not. Each of its steps has a sample of its
-// own, however slow the machine is: with a sample now and then there were too few of them to tell on a busy one.
+// Growth finds a program that keeps ever more, and passes one that does not. Each step has a sample of its own,
+// on a slow machine too. (A sample now and then gave too few on a busy machine.)
 func TestEach(t *testing.T) {
 	const steps = 64
 	for _, keeps := range []bool{false, true} {

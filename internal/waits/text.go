@@ -54,8 +54,8 @@ func ID() uint64 {
 	return parse(string(buf[:runtime.Stack(buf[:], false)])).ID
 }
 
-// Lines returns the lines of a goroutine's text: its head, and two for each call. A deep stack has a line besides, for the calls that are
-// left out, which is dropped.
+// Lines returns the lines of a goroutine's text: its head, and two for each call. It drops the line "...N frames
+// elided...", which stands for the middle of a deep stack.
 func Lines(text string) []string {
 	return slices.DeleteFunc(strings.Split(text, "\n"), func(l string) bool { return strings.HasPrefix(l, "...") })
 }
