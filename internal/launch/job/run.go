@@ -83,6 +83,7 @@ type runner struct {
 	status    int              // of the first failure
 	grace     <-chan time.Time // in ending, or asked: when it becomes killing
 	asked     os.Signal        // SIGTERM or SIGHUP from outside, since which grace runs; nil: none
+	termed    bool             // the ranks have had SIGTERM
 	feed      *os.File         // to rank 0's input, if that is copied
 	unwritten bool             // noSpace was reported
 	insisted  map[os.Signal]bool
@@ -437,14 +438,7 @@ func (r *runner) endAll(a *launch.Abort) {
 	}
 	r.state = ending
 	r.server.Abort(a)
-	for _, p := range r.procs {
-		if !p.ended {
-			if r.asked != syscall.SIGTERM { // for some programs, a second one means to end without order
-				r.signalGroup(p, syscall.SIGTERM)
-			}
-			r.signalGroup(p, sigcont) // one that is stopped would not notice
-		}
-	}
+	r.signalAll(syscall.SIGTERM)
 	if r.grace == nil {
 		r.grace = time.After(r.spec.Grace)
 	}
@@ -496,7 +490,6 @@ func (r *runner) signal(sig os.Signal) {
 	r.signalAll(sig)
 	if (sig == syscall.SIGTERM || sig == syscall.SIGHUP) && r.grace == nil && r.state == running {
 		r.asked, r.grace = sig, time.After(r.spec.Grace)
-		r.signalAll(sigcont)
 	}
 	if r.guest != nil && r.live == 0 && ends(sig) {
 		r.fail(StatusSignalBase + signalNumber(sig)) // it only waits for the others
@@ -509,11 +502,20 @@ func ends(sig os.Signal) bool {
 	return sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGHUP
 }
 
-// signalAll sends a signal to all ranks of this launcher.
+// signalAll sends a signal to all ranks of this launcher; SIGTERM once, whoever asks for it: for some programs, a second one means to end
+// without order.
 func (r *runner) signalAll(sig os.Signal) {
+	again := sig == syscall.SIGTERM && r.termed
+	r.termed = r.termed || sig == syscall.SIGTERM
 	for _, p := range r.procs {
-		if !p.ended {
+		if p.ended {
+			continue
+		}
+		if !again {
 			r.signalGroup(p, sig)
+		}
+		if sig == syscall.SIGTERM || sig == syscall.SIGHUP {
+			r.signalGroup(p, sigcont) // one that is stopped would not notice
 		}
 	}
 }

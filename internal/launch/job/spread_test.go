@@ -7,6 +7,7 @@ package job
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -163,6 +164,33 @@ func TestSignalsGoElsewhere(t *testing.T) {
 	status, _ = b.end()
 	require.Equal(t, 130, status)
 	requireClean(t, dir)
+}
+
+// Ranks elsewhere get one SIGTERM, too, however many launchers are sent one and whatever fails because of it; a stopped one is woken.
+func TestOneSIGTERMElsewhere(t *testing.T) {
+	for _, both := range []bool{false, true} {
+		t.Run(fmt.Sprint("both launchers ", both), func(t *testing.T) {
+			dir := isolate(t)
+			a, other := startTwo(t, launcherSpec{Grace: time.Minute, Parts: parts(shell(1, "echo ready; exec sleep 1000"))}, 2)
+			count := "n=0; trap 'n=$((n+1)); echo term' TERM; echo ready; %s; while [ $n = 0 ]; do sleep 0.01; done; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.03; done; echo over $n"
+			other.Grace = time.Minute
+			other.Parts = parts(shell(1, fmt.Sprintf(count, "true")), shell(1, fmt.Sprintf(count, "kill -STOP $$")))
+			b := startMachine(t, other)
+			a.out.await(t, 1, "ready")
+			b.out.await(t, 2, "ready")
+			if both {
+				require.NoError(t, b.Process.Signal(syscall.SIGTERM))
+				b.out.await(t, 2, "term")
+			}
+			require.NoError(t, a.Process.Signal(syscall.SIGTERM))
+			require.Equal(t, []string{"over 1", "over 1"}, b.out.await(t, 2, "over"))
+			status, text := a.end()
+			require.Equal(t, 143, status, text)
+			status, text = b.end()
+			require.Equal(t, 143, status, text)
+			requireClean(t, dir)
+		})
+	}
 }
 
 func TestNobodyJoins(t *testing.T) {
