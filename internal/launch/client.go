@@ -118,7 +118,7 @@ func (p *Place) join(ctx context.Context) (_ *Client, err error) {
 	if _, err := Handshake(c.c, &c.secret, jobLabel, Initiator, binary.BigEndian.AppendUint32(nil, uint32(p.Rank))); err != nil {
 		return nil, fmt.Errorf("handshake: %w", err)
 	}
-	f, err := readFrame(c.c)
+	f, err := answered(c.c)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ package launch
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -28,7 +29,7 @@ func Node() (NodeID, error) {
 func node(emulated string) (NodeID, error) {
 	traits, err := nodeTraits()
 	if err != nil {
-		return "", &Error{Op: "node identity", Rank: -1, Err: err}
+		return "", fmt.Errorf("node identity: %w", err)
 	}
 	if emulated != "" {
 		if err := CheckNode(emulated); err != nil {
@@ -46,7 +47,7 @@ func node(emulated string) (NodeID, error) {
 // CheckNode says what is wrong with a value of PSP_SMP_NODE_ID.
 func CheckNode(value string) error {
 	if n, err := strconv.ParseUint(value, 10, 64); err != nil || n > maxEmulated {
-		return envError("%s=%q; it is a number from 0 to %d", EnvNode, value, maxEmulated)
+		return fmt.Errorf("%w: %s=%q; it is a number from 0 to %d", ErrEnvironment, EnvNode, value, maxEmulated)
 	}
 	return nil
 }

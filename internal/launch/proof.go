@@ -145,15 +145,18 @@ func Handshake(rw io.ReadWriter, s *Secret, label string, side Side, mine []byte
 	return hellos[peer][helloSize:], nil
 }
 
-// cutError is the end of a connection during the initiator's handshake. The other side may have closed it to make room for others, as a lobby does; heard: or
-// because the proof was none.
+// cutError is the end of a connection during the initiator's handshake, or before the first frame behind it. The other side may have closed it to make room for
+// others, as a lobby does; heard: or because the proof was none; proved: it was one.
 type cutError struct {
-	heard bool
-	err   error
+	heard, proved bool
+	err           error
 }
 
 func (e *cutError) Error() string {
-	if e.heard {
+	switch {
+	case e.proved:
+		return "the other side has ended the connection: " + e.err.Error()
+	case e.heard:
 		return "the other side has ended the connection; the secret files may differ: " + e.err.Error()
 	}
 	return "the other side has ended the connection before it said anything; it may speak another version, or have more connections than it can look at: " + e.err.Error()
@@ -163,6 +166,15 @@ func (e *cutError) Unwrap() error { return e.err }
 
 func cutOff(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// answered reads what the acceptor of a handshake says behind it.
+func answered(r io.Reader) (frame, error) {
+	f, err := readFrame(r)
+	if cutOff(err) {
+		err = &cutError{heard: true, proved: true, err: err}
+	}
+	return f, err
 }
 
 // heardAgain is how often a handshake is tried again that was cut off behind the other side's hello. Most likely the proof was none; to have been in the way of others for so long is

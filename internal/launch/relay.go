@@ -126,8 +126,9 @@ func (r *Relay) connect(ctx context.Context) error {
 		_ = c.Close()
 		return fmt.Errorf("handshake: %w", err)
 	}
-	f, err := readFrame(c)
+	f, err := answered(c)
 	if err != nil {
+		_ = c.Close()
 		return err
 	}
 	_ = c.SetDeadline(time.Time{})

@@ -134,6 +134,10 @@ func TestMisuse(t *testing.T) {
 	require.ErrorIs(t, err, ErrEnvironment)
 	_, err = (&Place{Rank: 1, Ranks: 2, Dir: filepath.Join(t.TempDir(), "x")}).Join(t.Context())
 	require.ErrorIs(t, err, ErrLauncherLost)
+	t.Setenv(EnvNode, "x")
+	_, err = s.Place(1).Join(t.Context())
+	require.ErrorIs(t, err, ErrEnvironment)
+	require.EqualError(t, err, `launch: join: rank 1: bad environment: PSP_SMP_NODE_ID="x"; it is a number from 0 to 2147483647`)
 }
 
 func TestExchange(t *testing.T) {

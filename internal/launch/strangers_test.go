@@ -101,6 +101,43 @@ func TestWhoGaveWayComesAgain(t *testing.T) {
 	}
 }
 
+// One that had to give way when it had just proved itself comes again as well.
+func TestWhoGaveWayAtTheLastMomentComesAgain(t *testing.T) {
+	key := Key(newSecret())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	done := make(chan error, 1)
+	go func() { // a server whose lobby has closed the first connection
+		for n := 0; ; n++ {
+			c, err := l.Accept()
+			if err != nil {
+				done <- err
+				return
+			}
+			secret := Secret(key)
+			if _, err = c.Read(make([]byte, 1)); err == nil {
+				_, err = Handshake(c, &secret, hostLabel, Acceptor, []byte(newTestID))
+			}
+			if err == nil && n > 0 {
+				f := frame{kind: jobAdmits, rank: 1, code: 2, key: newTestID}
+				_, err = c.Write(f.encode())
+				_, _ = c.Read(make([]byte, 1)) // until the other end is closed
+			}
+			_ = c.Close()
+			if err != nil || n > 0 {
+				done <- err
+				return
+			}
+		}
+	}()
+	r, err := testRelay(t, l.Addr().String(), &key, 1)
+	require.NoError(t, err)
+	require.Equal(t, 1, r.First())
+	require.NoError(t, r.Close())
+	require.NoError(t, <-done)
+}
+
 const newTestID = "0123456789abcdef" // as long as the name of a job
 
 // Who does not know the secret hears of it soon, and not in the ten seconds in which one who gave way comes again.
