@@ -219,7 +219,10 @@ func (c *Creation) Commit() error {
 			return err
 		}
 		c.s.step("create:committed")
-		return c.s.setFlags(rec, 0, headVolatile)
+		if err := c.s.setFlags(rec, 0, headVolatile); err != nil {
+			return errors.Join(err, c.s.doomLocked(tx, rec)) // what fails leaves nothing behind
+		}
+		return nil
 	})
 	if err != nil {
 		return err

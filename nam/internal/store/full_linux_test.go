@@ -4,10 +4,13 @@
 package store
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -55,4 +58,18 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, h.Release())
 	require.NoError(t, s.Close())
+}
+
+// A store that a full disk has no room for leaves nothing there that takes room.
+func TestStoreOnAFullDisk(t *testing.T) {
+	for _, pages := range []int{1, 3, 5} {
+		dir := t.TempDir()
+		if err := unix.Mount("none", dir, "tmpfs", 0, fmt.Sprintf("size=%d", pages*os.Getpagesize())); err != nil {
+			t.Skipf("a small file system cannot be mounted here: %v", err)
+		}
+		_, err := Open(filepath.Join(dir, "store"), Config{})
+		assert.ErrorIs(t, err, ErrNoSpace)
+		assert.NoFileExists(t, filepath.Join(dir, "store", metaTemp))
+		require.NoError(t, unix.Unmount(dir, 0))
+	}
 }

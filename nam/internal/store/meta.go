@@ -239,11 +239,16 @@ func (s *Store) inspectMeta() (m metaState, err error) {
 // makeMeta makes a database with the given records under another name, and renames it when it is
 // complete: a process killed in the middle leaves a file that nobody opens. Preconditions: the
 // exclusive store lock is held.
-func (s *Store) makeMeta(records []*Record) error {
+func (s *Store) makeMeta(records []*Record) (err error) {
 	temp := filepath.Join(s.dir, metaTemp)
 	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return accessError(err)
 	}
+	defer func() {
+		if err != nil {
+			os.Remove(temp) // on a full disk, it would be in the way of others
+		}
+	}()
 	db, err := s.openBolt(temp, bolt.Options{Timeout: s.cfg.LockWait, NoStatistics: true, OpenFile: os.OpenFile})
 	if err != nil {
 		return accessError(spaceError(err, "write metadata"))

@@ -52,6 +52,32 @@ func makeWindow(s *Store, req Request) (*Handle, error) {
 	return h, nil
 }
 
+// A creation that fails behind its last transaction leaves neither a window nor a name.
+func TestCommitThatFails(t *testing.T) {
+	var s *Store
+	cut := false
+	cfg := Config{Step: func(name string) {
+		if name == "create:committed" && cut { // so that the flag cannot be cleared
+			files, err := filepath.Glob(filepath.Join(s.allocPath(), "*"+suffix))
+			require.NoError(t, err)
+			require.Len(t, files, 1)
+			require.NoError(t, os.Truncate(files[0], headerSize))
+		}
+	}}
+	s = newTestStore(t, cfg)
+	cut = true
+	_, err := makeWindow(s, oneRegion("w", 3*headerSize))
+	require.ErrorIs(t, err, ErrGone)
+	all, err := s.List()
+	require.NoError(t, err)
+	require.Empty(t, all)
+	requireSound(t, s)
+	cut = false
+	h, err := makeWindow(s, oneRegion("w", 3*headerSize))
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+}
+
 func epochsOf(h *Handle) uint64 {
 	n, err := h.Epochs()
 	if err != nil {
