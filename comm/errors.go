@@ -86,7 +86,7 @@ func (e *Error) text(around int) string {
 		fmt.Fprintf(&b, ", tag %d", e.Tag)
 	}
 	b.WriteString(": ")
-	b.WriteString(e.Err.Error())
+	b.WriteString(strings.TrimPrefix(e.Err.Error(), "launch: ")) // one package's name is enough
 	return b.String()
 }
 

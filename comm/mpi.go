@@ -4,12 +4,17 @@
 package comm
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"strings"
 	"sync"
 
+	"weft/internal/env"
 	"weft/internal/fabric"
 	"weft/internal/fabric/mpi"
 	"weft/internal/launch"
@@ -82,10 +87,11 @@ func runMPI(ctx context.Context, cfg Config, process *mpi.Process, body func(c *
 		return Run(ctx, cfg, body)
 	}
 	node, err := prepareMPI(&cfg, process)
-	nodes, err := shareMPI(process, []byte(node), err)
+	nodes, err := shareMPI(process, []byte(string(node)+"\x00"+strings.Join(env.Silent(), ",")), err)
 	if err != nil {
 		return runError(err)
 	}
+	warnOthers(&cfg, process.Rank, nodes)
 	// From here on nothing is wrong at any rank that it could have known by itself.
 	ranks := make([]int, process.Size)
 	for r := range ranks {
@@ -115,6 +121,26 @@ func prepareMPI(cfg *Config, process *mpi.Process) (launch.NodeID, error) {
 		return "", err
 	}
 	return launch.Node()
+}
+
+// warnOthers takes the unknown names in ranks' environments off what they have shared behind their nodes. Rank 0 says which there are that it has not.
+func warnOthers(cfg *Config, rank int, shares [][]byte) {
+	names := make([][]string, len(shares))
+	for r, b := range shares {
+		node, list, _ := bytes.Cut(b, []byte{0})
+		shares[r] = node
+		if len(list) > 0 {
+			names[r] = strings.Split(string(list), ",")
+		}
+	}
+	if rank != 0 {
+		return
+	}
+	var logger *slog.Logger
+	if cfg.logs {
+		logger = cfg.Logger
+	}
+	env.WarnOthers(logger, os.Stderr, names)
 }
 
 // shareMPI gives all ranks what each has to say, unless something is wrong at one: then all fail, with that. A rank that just ended would leave the others to wait for it, and have

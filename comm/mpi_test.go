@@ -163,6 +163,15 @@ func TestOddRankUnderMPIRun(t *testing.T) {
 	require.Less(t, took, usual+mpi.Linger/2, "a job with a mistake ends as soon as another one")
 }
 
+// A misspelt name that only one rank has is said as well, and one that all have, once.
+func TestUnknownVariablesUnderMPIRun(t *testing.T) {
+	out, err := mpitest.Run(t, mpi.Version(), 2, []string{os.Args[0]}, envMPIJob+"=main", envMPIOdd+"=WEFT_WROKERS=3", "WEFT_WINDWO=9")
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, 1, strings.Count(out, "weft: environment variable WEFT_WROKERS: no such variable; did you mean WEFT_WORKERS? (at rank 1)\n"), out)
+	require.Equal(t, 1, strings.Count(out, "WEFT_WINDWO"), out)
+	require.Equal(t, 2, strings.Count(out, "weft: environment variable"), out)
+}
+
 // The large messages of this test go from memory to memory by MPI, in both directions at once and from strided memory.
 func TestJobProgram(t *testing.T) {
 	if mpiJob == nil {

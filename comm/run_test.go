@@ -226,6 +226,7 @@ func TestErrorText(t *testing.T) {
 	err = &Error{Op: "recv", Rank: 3, Peer: 1, Tag: AnyTag, Err: ErrTruncated}
 	require.Equal(t, "comm: recv on rank 3, peer 1, any tag: message is larger than the receive buffer", err.Error())
 	require.Equal(t, "comm: rank 2: run: test", (&RankError{2, runError(errTest)}).Error())
+	require.Equal(t, "comm: run: join: rank 1: test", runError(&launch.Error{Op: "join", Rank: 1, Err: errTest}).Error())
 	require.Equal(t, "comm: rank 2: recv, peer 1, any tag: message is larger than the receive buffer", (&RankError{2, &Error{Op: "recv", Rank: 2, Peer: 1, Tag: AnyTag, Err: ErrTruncated}}).Error())
 	require.Equal(t, "comm: rank 2: recv on rank 0, peer 1, any tag: test", (&RankError{2, &Error{Op: "recv", Rank: 0, Peer: 1, Tag: AnyTag, Err: errTest}}).Error())
 	require.Equal(t, "comm: rank 2: test", (&RankError{2, &RankError{2, errTest}}).Error())

@@ -137,6 +137,33 @@ func Warn(logger *slog.Logger, w io.Writer) {
 	})
 }
 
+// Silent returns the names of which Warn says nothing in this process, since another one speaks for the job.
+func Silent() []string {
+	if Speaks() {
+		return nil
+	}
+	return Strange(os.Environ())
+}
+
+// WarnOthers is Warn for what the process that speaks for its job has not itself: it is given what
+// Silent returns at each rank.
+func WarnOthers(logger *slog.Logger, w io.Writer, silent [][]string) {
+	said := Strange(os.Environ())
+	for rank, names := range silent {
+		for _, name := range names {
+			if slices.Contains(said, name) {
+				continue
+			}
+			said = append(said, name)
+			if logger != nil {
+				logger.Warn("environment variable", "name", name, "problem", Problem(name), "rank", rank)
+			} else {
+				fmt.Fprintf(w, "%s (at rank %d)\n", Line(name), rank)
+			}
+		}
+	}
+}
+
 // Line is what is said of a name that means nothing.
 func Line(name string) string {
 	return fmt.Sprintf("weft: environment variable %s: %s", name, Problem(name))

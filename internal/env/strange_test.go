@@ -4,6 +4,8 @@
 package env
 
 import (
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -71,6 +73,22 @@ func TestFirst(t *testing.T) {
 			}), "%s=%s", name, rank)
 		}
 	}
+}
+
+// What several ranks have is said once, and not what this process has.
+func TestWarnOthers(t *testing.T) {
+	t.Setenv("WEFT_WINDWO", "9")
+	var w strings.Builder
+	WarnOthers(nil, &w, [][]string{nil, {"WEFT_RANG", "WEFT_WINDWO"}, {"WEFT_RANG", "PSP_DEBUG"}})
+	require.Equal(t, "weft: environment variable WEFT_RANG: no such variable; did you mean WEFT_RANK? (at rank 1)\n"+
+		"weft: environment variable PSP_DEBUG: ParaStation MPI's, which weft does not have (at rank 2)\n", w.String())
+	w.Reset()
+	WarnOthers(slog.New(slog.NewTextHandler(&w, nil)), nil, [][]string{nil, {"WEFT_RANG"}})
+	require.Contains(t, w.String(), `name=WEFT_RANG problem="no such variable; did you mean WEFT_RANK?" rank=1`)
+	t.Setenv("PMI_RANK", "1")
+	require.Equal(t, []string{"WEFT_WINDWO"}, Silent())
+	t.Setenv("PMI_RANK", "0")
+	require.Empty(t, Silent())
 }
 
 // Each variable has one row, and the lists of what is not weft's name nothing that is.
