@@ -255,6 +255,15 @@ func (r *Request) Test() (bool, Status, error) {
 	return true, r.st, r.err
 }
 
+// Peek is Test without progress: it delivers nothing, and runs no callbacks. For packages of this module whose callers
+// may hold locks that callbacks take.
+func (r *Request) Peek() (bool, Status, error) {
+	if !r.done() {
+		return false, Status{}, nil
+	}
+	return true, r.st, r.err
+}
+
 // OnDone has f called exactly once, with the request's error, when the request is complete; at once if it is.
 // It may be called any number of times; callbacks run in the order of registration. See Request for where they run.
 func (r *Request) OnDone(f func(error)) {

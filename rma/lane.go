@@ -208,7 +208,7 @@ func (l *lane) send(x *parcel) {
 	if x.marks {
 		l.p.end(nil)
 	}
-	if ok, _, err := req.Test(); ok {
+	if ok, _, err := req.Peek(); ok { // and not Test, which runs callbacks: the caller of Put may hold a lock that they take
 		l.sent(x, err)
 		return
 	}

@@ -25,7 +25,8 @@ func (l *lane) listen() {
 			req.Cancel() // the window is being freed, and has not seen it
 			break
 		}
-		if !req.Done() {
+		done, st, err := req.Peek()
+		if !done {
 			req.OnDone(func(err error) {
 				if mark, more := l.arrived(req.Status(), err); more {
 					l.next(mark)
@@ -33,7 +34,6 @@ func (l *lane) listen() {
 			})
 			break
 		}
-		_, st, err := req.Test()
 		mark, more := l.arrived(st, err)
 		marked = marked || mark
 		if !more {

@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -30,7 +32,7 @@ func TestMain(m *testing.M) {
 	if !ok {
 		os.Exit(leaktest.Main(m))
 	}
-	body := map[string]func(*comm.Comm) error{"exchange": exchange, "loss": surviveLoss, "rate": rate}[role]
+	body := map[string]func(*comm.Comm) error{"exchange": exchange, "loss": surviveLoss, "rate": rate, "callbacks": callbacks}[role]
 	if err := comm.Main(context.Background(), comm.Config{Survive: role == "loss"}, body); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -80,19 +82,59 @@ func exchange(c *comm.Comm) error {
 	return w.Free()
 }
 
-// Real processes, over each fabric that is here.
-func TestExchangeBetweenProcesses(t *testing.T) {
-	for _, f := range comm.Fabrics() {
-		if f.Name == "inproc" || f.Problem != "" || f.Name == "mpi" { // those need another launcher
+// eachFabric calls f for each fabric between processes that is here, with the environment that chooses it.
+func eachFabric(t *testing.T, f func(t *testing.T, env string)) {
+	for _, fabric := range comm.Fabrics() {
+		if fabric.Name == "inproc" || fabric.Problem != "" || fabric.Name == "mpi" { // those need another launcher
 			continue
 		}
-		t.Run(f.Name, func(t *testing.T) {
-			for _, ranks := range []int{1, 2, 3} {
-				status, stderr := runJob(t, ranks, "exchange", false, "WEFT_FABRIC="+f.Name)
-				require.Zero(t, status, stderr)
+		t.Run(fabric.Name, func(t *testing.T) { f(t, "WEFT_FABRIC="+fabric.Name) })
+	}
+}
+
+// Real processes, over each fabric that is here.
+func TestExchangeBetweenProcesses(t *testing.T) {
+	eachFabric(t, func(t *testing.T, env string) {
+		for _, ranks := range []int{1, 2, 3} {
+			status, stderr := runJob(t, ranks, "exchange", false, env)
+			require.Zero(t, status, stderr)
+		}
+	})
+}
+
+// callbacks has messages come while ranks put. Their callbacks may take locks that the caller of Put holds.
+func callbacks(c *comm.Comm) error {
+	const n = 16_384 // bytes, which are a message of their own
+	w, _, err := rma.Allocate[byte](c, n)
+	if err != nil {
+		return err
+	}
+	other := 1 - c.Rank()
+	src, in := make([]byte, n), make([]int, 1)
+	var within atomic.Pointer[string]
+	for i := 0; i < 500 && err == nil; i++ {
+		r := c.Irecv(comm.Of(in), other, 0)
+		r.OnDone(func(error) {
+			if stack := string(debug.Stack()); strings.Contains(stack, "rma.(*Win).Put(") {
+				within.Store(&stack)
 			}
 		})
+		err = errors.Join(w.Fence(0), c.Send(comm.Of(in), other, 0), w.Put(comm.Of(src), other, 0))
+		if err == nil {
+			_, err = r.Wait(c.Context())
+		}
 	}
+	if stack := within.Load(); err == nil && stack != nil {
+		err = fmt.Errorf("a callback runs in Put: %s", *stack)
+	}
+	return errors.Join(err, w.Free())
+}
+
+func TestPutRunsNoCallbacks(t *testing.T) {
+	eachFabric(t, func(t *testing.T, env string) {
+		status, stderr := runJob(t, 2, "callbacks", false, env)
+		require.Zero(t, status, stderr)
+	})
 }
 
 // surviveLoss has rank 1 die with operations of all kinds under way. The fences of the others fail, for good; then they go on
