@@ -223,8 +223,9 @@ func (s *stalls) tick(now time.Time) {
 		s.w.end(d)
 		return
 	}
-	if again := s.agreed.Load() != nil; !s.reported || again { // rank 0 may have begun later than this one
-		s.reported = true
+	again := s.agreed.Load() != nil             // rank 0 may have begun later than this one
+	if !s.reported || s.doubtful > 0 || again { // doubtful: what was reported is in doubt no more
+		s.reported, s.doubtful = true, 0
 		s.report(found)
 	}
 }
