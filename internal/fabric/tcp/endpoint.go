@@ -176,10 +176,10 @@ func (e *Endpoint) accept() {
 		if !strangers.Enter(c, e.ctx.Done()) {
 			return
 		}
-		e.wg.Go(func() {
+		e.wg.Go(waits.Service(func() {
 			defer strangers.Leave(c)
 			e.meet(c, func() bool { return strangers.Leave(c) })
-		})
+		}))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/internal/fabric"
+	"weft/internal/waits"
 )
 
 // idleConnections connects so many times, and says nothing.
@@ -38,6 +40,26 @@ func TestIdleStrangersGiveWay(t *testing.T) {
 			require.Empty(t, cs[0].lost)
 		})
 	}
+}
+
+// Connections that prove nothing may not begin anything: they do not keep a deadlock from being certain.
+func TestIdleStrangersAreNotForeign(t *testing.T) {
+	eps := openAll(t, 2, nil)
+	bindAll(eps)
+	foreign := func() (n int) {
+		waits.Service(func() {
+			for c, ok := waits.Take(); ; c, ok = waits.Take() {
+				if n = c.Foreign(); ok {
+					return
+				}
+			}
+		})()
+		return n
+	}
+	before, goroutines := foreign(), runtime.NumGoroutine()
+	idleConnections(t, eps[1].addrs[0], 8)
+	eventually(t, func() bool { return runtime.NumGoroutine() >= goroutines+8 })
+	require.Equal(t, before, foreign())
 }
 
 // Ranks that all connect at the same time do not crowd each other out, though they are more than there is room for.
