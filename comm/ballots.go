@@ -125,9 +125,6 @@ func (c *Comm) agree(kind voteKind, flags uint64) (*agreement, *Request) {
 			}
 		}
 	}
-	for i := range v.acked {
-		v.acked[i] |= ^v.lost[i] // of who is not lost there is nothing to acknowledge
-	}
 	if kind == voteShrink {
 		v.ctx = c.world.newContext(p)
 	}

@@ -4,9 +4,9 @@
 package comm
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,15 +51,24 @@ func (e *alsoError) Unwrap() []error { return []error{e.error, e.also} }
 
 // disagree ends the collectives of a communicator at all its ranks.
 func (c *Comm) disagree(d *disagreement) {
-	f := d.frame(c.ctx)
-	t := c.proc.trouble.Load()
+	var ranks []int
 	for r := range c.size {
-		if w := c.worldRank(r); r != c.rank && t.lostRank(w) == nil {
-			_ = c.proc.frame(w, f)
-		}
+		ranks = append(ranks, c.worldRank(r))
 	}
-	c.proc.disagreed(c.ctx, d)
-	c.world.hubs.look() // once, for all ranks of this process
+	p := c.proc
+	p.spreadDisagreement(c.ctx, d, ranks)
+	p.disagreed(c.ctx, d)
+	p.world.hubs.look() // once, for all ranks of this process
+}
+
+// spreadDisagreement tells some ranks of the run, or all if the run survives deaths: a rank that has failed by it may be
+// known as lost before what it has said itself is heard, and nothing of it is taken any more then. So each rank that hears
+// of it first tells the others.
+func (p *proc) spreadDisagreement(ctx uint64, d *disagreement, ranks []int) {
+	if p.world.survive {
+		ranks = allRanks(p.world.size)
+	}
+	p.tellOthers(ranks, d.frame(ctx))
 }
 
 // frame says to others that the ranks of a communicator do not agree.
@@ -88,8 +97,9 @@ func disagreementOf(f *fabric.Frame) (*disagreement, error) {
 	return d, nil
 }
 
-// disagreed records that ranks of a communicator do not agree, and ends its collectives at this rank. The first one counts.
-func (p *proc) disagreed(ctx uint64, d *disagreement) {
+// disagreed records that ranks of a communicator do not agree, and ends its collectives at this rank. The first one counts:
+// it returns false for others.
+func (p *proc) disagreed(ctx uint64, d *disagreement) (news bool) {
 	mine := &disagreement{err: d.err} // heard is this rank's
 	on := func(c *Comm) error {
 		if c.hist.c.ctx == ctx {
@@ -103,7 +113,7 @@ func (p *proc) disagreed(ctx uint64, d *disagreement) {
 		}
 		return on(op.c)
 	}
-	news := p.change(func(t *trouble) bool {
+	news = p.change(func(t *trouble) bool {
 		if t.disagrees[ctx] != nil {
 			return false
 		}
@@ -131,6 +141,7 @@ func (p *proc) disagreed(ctx uint64, d *disagreement) {
 			return on(op.c)
 		}, func(t *transfer) error { return recv(t.op) })
 	}
+	return news
 }
 
 // disagreement returns why the collectives of c are lost, nil if they are not.
@@ -144,14 +155,12 @@ func (c *Comm) disagreement(t *trouble) *disagreement {
 // unheard returns a disagreement that no collective of this rank has failed with, or one with a rank that has made more
 // collectives than this one, whose function is over.
 func (p *proc) unheard() error {
-	if !p.world.survive && !p.world.troubled.Load() {
-		for _, c := range p.comms.living() {
-			c.hist.missing()
-		}
+	for _, c := range p.comms.living() {
+		c.hist.missing()
 	}
 	if t := p.trouble.Load(); t != nil {
-		for _, d := range t.disagrees {
-			if !d.heard.Load() {
+		for ctx, d := range t.disagrees {
+			if !d.heard.Load() && (!p.world.survive || p.comms.find(ctx, nil) != nil) { // else only others may be concerned
 				return d.err
 			}
 		}
@@ -293,10 +302,10 @@ func (s *stale) look() {
 // function: what no collective has found is found here. It is a frame for each communicator that has made collectives, and
 // its answer; between processes the communicator of all ranks needs none, since the last barrier has its history. Each rank
 // asks the one before it, and the first one the last: a rank that has made none at all asks nobody, but is asked.
+//
+// A communicator that has lost a member, or is revoked, is left out: its ranks may rightly have made different collectives
+// since. Both spread faster than messages of ranks that know of them, so no rank compares with one that acts on them.
 func (p *proc) compareAll() error {
-	if p.world.survive || p.world.troubled.Load() {
-		return p.unheard()
-	}
 	p.ended.Store(true)
 	var all []*Comm
 	for _, c := range p.comms.living() {
@@ -304,7 +313,7 @@ func (p *proc) compareAll() error {
 		l.Lock()
 		used := c.hist.count > 0
 		l.Unlock()
-		if used && c.size > 1 && !c.inLastBarrier() {
+		if used && c.size > 1 && !c.inLastBarrier() && c.barredHere() == nil {
 			all = append(all, c)
 		}
 	}
@@ -313,13 +322,22 @@ func (p *proc) compareAll() error {
 	}
 	r, complete := NewRequest()
 	r.progress = p.progress
-	stop := context.AfterFunc(p.world.ctx, func() { complete(nil) })
-	defer stop()
-	a := &answers{done: complete}
-	a.left.Store(int32(len(all)))
+	a := &answers{of: map[int]int{}, done: complete}
+	before := func(c *Comm) int { return (c.rank + c.size - 1) % c.size } // if all neighbours agree, all do
+	for _, c := range all {
+		a.of[c.worldRank(before(c))]++
+	}
 	p.answers.Store(a)
 	for _, c := range all {
-		c.ask((c.rank+c.size-1)%c.size, false, true) // if all neighbours agree, all do
+		c.ask(before(c), false, true)
+	}
+	if t := p.trouble.Load(); t != nil { // what is known now may have come before a was there
+		for _, r := range t.order {
+			a.lose(r)
+		}
+		if t.dead != nil {
+			complete(nil)
+		}
 	}
 	_ = wait(r)
 	return p.unheard()
@@ -327,18 +345,34 @@ func (p *proc) compareAll() error {
 
 // inLastBarrier reports whether the last barrier compares the history of c: ranks of several processes make
 // that barrier on the world communicator, after their functions. The barrier is part of the history. A rank
-// whose function still runs does not have it yet, and that is no disagreement.
-func (c *Comm) inLastBarrier() bool { return c.ctx == 0 && c.world.apart }
+// whose function still runs does not have it yet, and that is no disagreement. Ranks that survive the loss of
+// others agree to leave instead, which is no collective.
+func (c *Comm) inLastBarrier() bool { return c.ctx == 0 && c.world.apart && !c.world.survive }
 
 // answers are those that compareAll waits for.
 type answers struct {
-	left atomic.Int32
+	mu   sync.Mutex
+	of   map[int]int // guarded by mu: how many, by rank of the run; without those of none
 	done func(error)
 }
 
-// answered is the arrival of one.
-func (p *proc) answered() {
-	if a := p.answers.Load(); a != nil && a.left.Add(-1) == 0 {
+// take counts one answer of rank r of the run.
+func (a *answers) take(r int) { a.less(r, 1) }
+
+// lose counts all answers of a rank that is lost.
+func (a *answers) lose(r int) { a.less(r, math.MaxInt) }
+
+func (a *answers) less(r, n int) {
+	a.mu.Lock()
+	left, ok := a.of[r]
+	if ok {
+		if a.of[r] = left - n; a.of[r] <= 0 {
+			delete(a.of, r)
+		}
+		ok = len(a.of) == 0
+	}
+	a.mu.Unlock()
+	if ok {
 		a.done(nil)
 	}
 }

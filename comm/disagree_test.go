@@ -147,11 +147,64 @@ func TestCollectivesThatDisagreeAtTheEnd(t *testing.T) {
 	}
 	for how, run := range runners {
 		for name, body := range bodies {
-			t.Run(how+", "+name, func(t *testing.T) {
-				err := run(t.Context(), Config{Ranks: 4}, body)
-				require.ErrorIs(t, err, ErrMismatch)
-				require.ErrorContains(t, err, "bcast (root")
-			})
+			for _, survive := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %s, survive %v", how, name, survive), func(t *testing.T) {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					defer cancel()
+					err := run(ctx, Config{Ranks: 4, Survive: survive}, body)
+					require.ErrorIs(t, err, ErrMismatch)
+					require.ErrorContains(t, err, "bcast (root")
+				})
+			}
+		}
+	}
+}
+
+// Ranks that live compare at the end, whoever dies before or meanwhile. A communicator of a rank that is lost is left out.
+func TestRanksThatLiveCompare(t *testing.T) {
+	errDies := errors.New("this rank dies")
+	var kept [4][2]*Comm
+	for how, run := range runners {
+		for _, agree := range []bool{true, false} {
+			for dies := 1; dies < len(kept); dies++ { // apart, what follows is of rank 0
+				t.Run(fmt.Sprintf("%s, rank %d dies, the others agree: %v", how, dies, agree), func(t *testing.T) {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					defer cancel()
+					err := run(ctx, Config{Ranks: len(kept), Survive: true}, func(c *Comm) error {
+						all, err := c.Dup()
+						if err != nil {
+							return err
+						}
+						living, err := c.Split(min(1, max(c.Rank()-dies, dies-c.Rank())), 0)
+						if err != nil {
+							return err
+						}
+						kept[c.Rank()] = [2]*Comm{all, living}
+						if err := c.Barrier(); err != nil && !errors.Is(err, ErrPeerLost) {
+							return err
+						}
+						if c.Rank() == dies {
+							return errDies
+						}
+						if err := all.more((dies + 1) % len(kept)); err != nil && !errors.Is(err, ErrPeerLost) {
+							return err
+						}
+						if _, err := all.Agree(ctx, 0); !errors.Is(err, ErrPeerLost) { // all know of the loss
+							return fmt.Errorf("an agreement with a rank that dies: %w", err)
+						}
+						if agree {
+							return living.Barrier()
+						}
+						return living.more(1)
+					})
+					if agree {
+						require.NotErrorIs(t, err, ErrMismatch)
+						return
+					}
+					require.ErrorIs(t, err, ErrMismatch)
+					require.ErrorContains(t, err, "bcast (root 1)")
+				})
+			}
 		}
 	}
 }

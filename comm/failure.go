@@ -91,6 +91,9 @@ func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	return n, nil
 }
 
+// errDecided is how a rank learns of a loss that an agreement of others has found.
+var errDecided = errors.New("others have found so in an agreement")
+
 // decide is an agreement, waited for.
 func (c *Comm) decide(ctx context.Context, op string, kind voteKind, flags uint64) (*vote, error) {
 	a, r := c.agree(kind, flags)
@@ -102,6 +105,11 @@ func (c *Comm) decide(ctx context.Context, op string, kind voteKind, flags uint6
 		return nil, c.fail(op, NoPeer, NoPeer, err)
 	}
 	v := a.b.out
+	for r := range c.size { // Failed has at all what was decided
+		if w := c.worldRank(r); v.lost.has(r) && c.proc.trouble.Load().lostRank(w) == nil {
+			c.proc.gone(w, errDecided)
+		}
+	}
 	if v.kind != kind {
 		return nil, c.fail(op, NoPeer, NoPeer, fmt.Errorf("%w: some ranks are in Agree and some in Shrink", ErrMismatch))
 	}

@@ -341,12 +341,16 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 	case comparing:
 		return p.compared(src, f)
 	case answering:
-		p.answered()
+		if a := p.answers.Load(); a != nil {
+			a.take(src)
+		}
 		return nil
 	case disagreeing:
 		d, err := disagreementOf(f)
 		if err == nil {
-			p.disagreed(f.Head[0], d)
+			if p.disagreed(f.Head[0], d) && p.world.survive {
+				p.spreadDisagreement(f.Head[0], d, nil)
+			}
 			if p.world.procs[src] == nil { // else that one looks at the hubs
 				p.world.hubs.look()
 			}

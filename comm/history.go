@@ -134,9 +134,10 @@ func (h *history) take() []question {
 	return asked
 }
 
-// missing says so if another rank has made collectives that this one, whose function is over, has not.
+// missing says so if another rank has made collectives that this one, whose function is over, has not, and nothing else
+// is known to be in their way.
 func (h *history) missing() {
-	if !h.behind.Load() || h.c.inLastBarrier() {
+	if !h.behind.Load() || h.c.inLastBarrier() || h.c.barredHere() != nil {
 		return
 	}
 	for _, q := range h.take() {
@@ -199,7 +200,7 @@ func (p *proc) compared(src int, f *fabric.Frame) error {
 			return fmt.Errorf("it compares collectives as rank %d of others", q.from)
 		}
 		c.hist.compare(q)
-		if f.Head[3]&askAnswer != 0 && p.ended.Load() && !p.world.troubled.Load() {
+		if f.Head[3]&askAnswer != 0 && p.ended.Load() {
 			c.hist.missing() // both functions are over
 		}
 	case q.certain: // nobody has the communicator here any more

@@ -482,6 +482,9 @@ func (p *proc) kill(err error) bool {
 	p.mu.Unlock()
 	p.far.kill(p, err)
 	p.ballots.kill(err)
+	if a := p.answers.Load(); a != nil {
+		a.done(nil)
+	}
 	for _, e := range ps {
 		e.op.st, e.op.err = Status{}, e.op.fail(err)
 		e.op.done()

@@ -319,6 +319,9 @@ func (p *proc) lose(r int, err error) bool {
 			return nil
 		})
 		p.ballots.lose(p, r)
+		if a := p.answers.Load(); a != nil {
+			a.lose(r)
+		}
 		p.drop(r, err)
 	}
 	return news
