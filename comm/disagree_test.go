@@ -56,7 +56,12 @@ func calls() []aCall {
 }
 
 func (x aCall) of(n int) string {
-	return strings.ReplaceAll(strings.ReplaceAll(x.name, "N2", fmt.Sprint(n+2)), "N ", fmt.Sprint(n)+" ")
+	for name, n := range map[string]int{" N ": n, " N2 ": n + 2} {
+		if strings.Contains(x.name, name) {
+			return strings.Replace(x.name, name, fmt.Sprintf(" %d ", n), 1) + fmt.Sprintf(" (%d bytes)", 8*n)
+		}
+	}
+	return x.name
 }
 
 // Whichever two collectives ranks are in, and wherever they meet: each rank gets ErrMismatch that names both, in that
@@ -113,7 +118,7 @@ func disagree(c *Comm, n int, x, y aCall, odd int) error {
 		got = d.Barrier()
 	}
 	for _, name := range []string{x.of(n), y.of(n)} {
-		if !errors.Is(got, ErrMismatch) || !strings.Contains(got.Error(), "is in "+name) {
+		if !errors.Is(got, ErrMismatch) || !strings.Contains(got.Error()+",", "is in "+name+",") {
 			return fmt.Errorf("rank %d of %d, %s where rank %d is in %s: %w", c.Rank(), c.Size(), x.of(n), odd, y.of(n), errors.Join(got, errors.New("does not name "+name)))
 		}
 	}

@@ -117,7 +117,7 @@ func (s signature) agrees(o signature) bool {
 func (s signature) String() string {
 	size := uint64(uint32(s.elem))
 	switch {
-	case s.unit == 0:
+	case s.unit == 0 || s.what.kind().madeAs() != s.what.kind(): // the elements are ours
 		return s.what.String()
 	case size == 0:
 		return fmt.Sprintf("%v of %d bytes", s.what, s.unit)
