@@ -4,9 +4,12 @@
 package comm
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -208,4 +211,44 @@ func FuzzBallotFrame(f *testing.F) {
 			require.Equal(t, head[1], again.Head[1])
 		}
 	})
+}
+
+// An agreement reports a death that all have acknowledged to nobody, and any other one to all, also one that happens
+// while they wait for the rank that dies. Then all know of it.
+func TestAgreeReportsDeaths(t *testing.T) {
+	for how, run := range runners {
+		for _, late := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, while others wait: %v", how, late), func(t *testing.T) {
+				var waiting sync.WaitGroup
+				waiting.Add(2)
+				err := run(t.Context(), Config{Ranks: 3, Survive: true}, func(c *Comm) error {
+					if c.Rank() == 2 {
+						if late {
+							waiting.Wait()
+							runtime.Gosched()
+						}
+						return errTest
+					}
+					if late {
+						waiting.Done()
+					}
+					for acked := range 3 { // by nobody, rank 0, both
+						want := min(1, max(0, acked-c.Rank()))
+						if n := c.AckFailed(want); n != want {
+							return fmt.Errorf("%d of %v are acknowledged, not %d", n, c.Failed(), want)
+						}
+						all, err := c.Agree(t.Context(), uint64(3-c.Rank()))
+						if all != 2 || errors.Is(err, ErrPeerLost) != (acked < 2) {
+							return fmt.Errorf("acknowledged by %d, agreed on %d: %w", acked, all, err)
+						}
+					}
+					return nil
+				})
+				if of := (*RankError)(nil); err != nil {
+					require.ErrorAs(t, err, &of)
+					require.Equal(t, 2, of.Rank, "%v", err)
+				}
+			})
+		}
+	}
 }

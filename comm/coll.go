@@ -73,7 +73,7 @@ type coll struct {
 
 	// Owned by whoever advances.
 	next   int
-	recvs  []*recvOp // of this step
+	recvs  []*reusedRecv // of this step
 	sends  []*sendOp
 	blocks []*block // working memory, freed at the end
 }
@@ -241,12 +241,12 @@ func (x *coll) ended(err error) {
 func (x *coll) recv(src int, buf Buffer) {
 	c := x.c
 	op := newRecv()
-	op.init(c, "recv", schedule, c.ctx+1, &buf, src, x.tag)
+	op.init(c, callRecv, schedule, c.ctx+1, &buf, src, x.tag)
 	op.expect = uint64(x.what)
 	op.self.fn = x.cb
 	x.recvs = append(x.recvs, op)
 	x.pending.Add(1)
-	if c.proc.post(op) {
+	if c.proc.post(&op.recvOp) {
 		x.ended(op.err)
 	}
 }

@@ -283,7 +283,7 @@ func (s *stale) look() {
 		}
 		p.mu.Lock()
 		p.m.extract(func(e *posted) bool {
-			return note(e.op.c, waiting{e.key, true})
+			return note(e.op().c, waiting{e.key, true})
 		}, func(a *arrival) bool {
 			return note(p.comms.find(a.key.ctx&^1, nil), waiting{a.key, false})
 		})

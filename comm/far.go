@@ -398,15 +398,15 @@ func (p *proc) announced(h *header, src int, id uint64) {
 	}
 	if e := p.m.take(key); e != nil {
 		p.mu.Unlock()
-		if e.op.pull(p, h, src, id) {
-			e.op.done()
+		if e.op().pull(p, h, src, id) {
+			e.op().done()
 		}
 		return
 	}
 	msg := messages.Get().(*message)
 	msg.h = *h
 	msg.far, msg.id = src+1, id
-	msg.entry.key, msg.entry.msg = key, msg
+	msg.entry.key = key
 	p.file(h, msg)
 }
 

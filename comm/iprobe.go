@@ -82,5 +82,5 @@ func (c *Comm) peek(src, tag int, key uint64) (bool, Status, error) {
 		return false, Status{}, nil
 	}
 	p.probe.word.Store(found)
-	return true, a.msg.h.status(), nil
+	return true, a.message().h.status(), nil
 }

@@ -16,8 +16,8 @@ import "slices"
 // in its own queue's head. Wildcard classes that no receive ever used are not kept; the first
 // use of a class files what is there already, once.
 //
-// An exact receive that is posted when nothing is queued, as most are, waits outside the queues (solo).
-// The next receive or probe files it first.
+// An exact receive that is posted when nothing is queued, as most are, waits outside the queues (solo). So does a
+// message that comes when nothing is queued (lone). What comes next and does not match files it first.
 //
 // Invariant: in no queue are there both posted receives and unexpected messages.
 
@@ -57,29 +57,32 @@ func (k matchKey) in(class int) matchKey {
 	return k
 }
 
+// wants reports whether a receive with key k takes a message with key o.
+func (k matchKey) wants(o matchKey) bool {
+	return k.ctx == o.ctx && (k.src < 0 || k.src == o.src) && (k.tag < 0 || k.tag == o.tag)
+}
+
 func (k matchKey) hash() uint64 {
 	h := k.ctx*0x9E3779B97F4A7C15 ^ uint64(uint32(k.src))*0xC2B2AE3D27D4EB4F ^ uint64(uint32(k.tag))*0x165667B19E3779F9
 	return h ^ h>>29
 }
 
-// posted is a receive, or a waiting probe, in the engine.
+// posted is a receive, or a waiting probe, in the engine: the entry of a recvOp, which the engine does not look at.
 type posted struct {
 	key    matchKey
 	seq    uint64
 	prev   *posted
 	next   *posted
-	q      *queue  // where it is queued; nil when it is not
-	class  uint8   // of the key, while it is queued
-	op     *recvOp // whose entry this is; the engine does not look at it
-	isScan bool    // a waiting probe: it is told of a message and does not take it
+	q      *queue // where it is queued; nil when it is not
+	class  uint8  // of the key, while it is queued
+	isScan bool   // a waiting probe: it is told of a message and does not take it
 }
 
-// arrival is an unexpected message in the engine.
+// arrival is an unexpected message in the engine: the entry of a message, which the engine does not look at.
 type arrival struct {
 	key   matchKey
 	seq   uint64
 	links [classes]link
-	msg   *message // whose entry this is; the engine does not look at it
 }
 
 type link struct {
@@ -101,40 +104,49 @@ type postedList struct{ head, tail *posted }
 func (q *queue) empty() bool { return q.posted.head == nil && q.probes.head == nil && q.head == nil }
 
 type matcher struct {
-	// A message for the only receive needs no more than these.
-	solo    *posted        // an exact receive that is in no queue, since it came when nothing else was here; or nil
-	soloKey matchKey       // its key
-	counts  [classes]int32 // posted receives by class
-	probes  int32          // waiting probes
-	waiting int32          // unexpected messages
+	// A message for the only receive, and a receive of the only message, need no more than these.
+	solo    *posted  // an exact receive that is in no queue, since it came when nothing else was here; or nil
+	soloKey matchKey // its key
+	lone    *arrival // a message that is in no queue, likewise; or nil
+	exact   int32    // posted receives without wildcards
+	wilds   int32    // posted receives with them
+	probes  int32    // waiting probes
+	waiting int32    // unexpected messages
 	seq     uint64
 
-	buckets []*queue // length a power of two
-	queues  int      // in the buckets, empty ones included
-	last    *queue   // the one found last: often the next one wanted
-	spare   *queue   // unused queues
+	buckets []*queue       // length a power of two
+	queues  int            // in the buckets, empty ones included
+	last    *queue         // the one found last: often the next one wanted
+	spare   *queue         // unused queues
+	counts  [classes]int32 // wilds by class
 	filed   [classes]bool
 }
 
 // idle reports whether nothing is queued: no receive, no probe, no message.
-func (m *matcher) idle() bool {
-	return m.counts[0]|m.wild()|m.probes|m.waiting == 0
-}
+func (m *matcher) idle() bool { return m.exact|m.wilds|m.probes|m.waiting == 0 }
 
-// wild is zero if there are no posted receives with wildcards.
-func (m *matcher) wild() int32 { return m.counts[1] | m.counts[2] | m.counts[3] }
-
-// unsolo files the solo receive in its queue, where others may join it. The queue has no messages: one for
-// this receive would have taken it.
-func (m *matcher) unsolo() {
-	p := m.solo
-	if p == nil {
+// count counts a posted receive in, or out.
+func (m *matcher) count(class int, n int32) {
+	if class == 0 {
+		m.exact += n
 		return
 	}
-	m.solo = nil
-	p.class = 0
-	p.q = m.demand(p.key)
-	p.q.posted = postedList{p, p}
+	m.wilds += n
+	m.counts[class] += n
+}
+
+// queueUp files what waits alone in its queue, where others may join it. The queue has nothing that would have matched it.
+func (m *matcher) queueUp() {
+	if p := m.solo; p != nil {
+		m.solo = nil
+		p.class = 0
+		p.q = m.demand(p.key)
+		p.q.posted = postedList{p, p}
+	}
+	if a := m.lone; a != nil {
+		m.lone = nil
+		m.fileIn(a)
+	}
 }
 
 // find returns the queue of a key, or nil. The callers that matter look at m.last first.
@@ -218,23 +230,23 @@ func (m *matcher) take(k matchKey) *posted {
 			return nil
 		}
 		m.solo = nil
-		m.counts[0]--
+		m.exact--
 		return p
 	}
 	var q *queue
-	if m.counts[0] != 0 {
+	if m.exact != 0 {
 		if q = m.last; q == nil || q.key != k {
 			q = m.find(k)
 		}
 	}
-	if m.wild() != 0 {
+	if m.wilds != 0 {
 		return m.takeAny(k, q)
 	}
 	if q == nil || q.posted.head == nil {
 		return nil
 	}
 	p := q.posted.head
-	m.counts[0]--
+	m.exact--
 	if q.posted.head = p.next; p.next == nil {
 		q.posted.tail = nil
 	} else {
@@ -269,13 +281,14 @@ func (m *matcher) takeAny(k matchKey, q *queue) *posted {
 func (m *matcher) add(a *arrival) *posted {
 	m.seq++
 	a.seq = m.seq
-	m.waiting++
-	m.filed[0] = true
-	for class := range classes {
-		if m.filed[class] {
-			m.file(a, class)
-		}
+	if m.idle() {
+		m.waiting++
+		m.lone = a
+		return nil
 	}
+	m.queueUp()
+	m.waiting++
+	m.fileIn(a)
 	if m.probes == 0 {
 		return nil
 	}
@@ -289,6 +302,16 @@ func (m *matcher) add(a *arrival) *posted {
 		}
 	}
 	return woken
+}
+
+// fileIn files a message in the queues of all classes that are kept.
+func (m *matcher) fileIn(a *arrival) {
+	m.filed[0] = true
+	for class := range classes {
+		if m.filed[class] {
+			m.file(a, class)
+		}
+	}
 }
 
 func (m *matcher) file(a *arrival, class int) {
@@ -305,6 +328,12 @@ func (m *matcher) file(a *arrival, class int) {
 
 // peek returns the oldest unexpected message for a receive's key, or nil. It stays.
 func (m *matcher) peek(k matchKey) *arrival {
+	if a := m.lone; a != nil {
+		if !k.wants(a.key) {
+			return nil
+		}
+		return a
+	}
 	if class := k.class(); !m.filed[class] {
 		m.fileAll(class)
 	}
@@ -343,6 +372,10 @@ func (m *matcher) arrivals() []*arrival {
 // remove takes an unexpected message out of all queues.
 func (m *matcher) remove(a *arrival) {
 	m.waiting--
+	if a == m.lone {
+		m.lone = nil
+		return
+	}
 	for class := range classes {
 		l := &a.links[class]
 		q := l.q
@@ -369,11 +402,14 @@ func (m *matcher) post(p *posted) *arrival {
 	if class == 0 && !p.isScan && m.idle() {
 		m.seq++
 		p.seq = m.seq
-		m.counts[0]++
+		m.exact++
 		m.solo, m.soloKey = p, p.key
 		return nil
 	}
-	m.unsolo()
+	if a := m.lone; a != nil && p.key.wants(a.key) {
+		return a
+	}
+	m.queueUp()
 	if !m.filed[class] {
 		m.fileAll(class)
 	}
@@ -391,7 +427,7 @@ func (m *matcher) post(p *posted) *arrival {
 		l = &q.probes
 		m.probes++
 	} else {
-		m.counts[class]++
+		m.count(class, 1)
 	}
 	p.class = uint8(class)
 	p.q, p.prev, p.next = q, l.tail, nil
@@ -408,7 +444,7 @@ func (m *matcher) post(p *posted) *arrival {
 func (m *matcher) unpost(p *posted) bool {
 	if p == m.solo {
 		m.solo = nil
-		m.counts[0]--
+		m.exact--
 		return true
 	}
 	q := p.q
@@ -420,7 +456,7 @@ func (m *matcher) unpost(p *posted) bool {
 		l = &q.probes
 		m.probes--
 	} else {
-		m.counts[p.class]--
+		m.count(int(p.class), -1)
 	}
 	if p.prev == nil {
 		l.head = p.next
@@ -443,7 +479,7 @@ func (m *matcher) drain() (ps []*posted, as []*arrival) {
 
 // extract removes some of what is in the engine and returns it. Each is asked for once, oldest first.
 func (m *matcher) extract(wantPosted func(*posted) bool, wantArrival func(*arrival) bool) (ps []*posted, as []*arrival) {
-	m.unsolo()
+	m.queueUp()
 	as = slices.DeleteFunc(m.arrivals(), func(a *arrival) bool { return !wantArrival(a) })
 	for _, q := range m.buckets {
 		for ; q != nil; q = q.chain {

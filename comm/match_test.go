@@ -130,9 +130,9 @@ func wants(r, m matchKey) bool {
 }
 
 // TestMatchOracle compares the engine with two lists over random steps. Half of the runs are shallow: there is
-// little in the engine at a time, so that receives are alone in it.
+// little in the engine at a time, so that receives and messages are alone in it.
 func TestMatchOracle(t *testing.T) {
-	var soloTaken, soloFiled, soloWithdrawn int
+	var soloTaken, soloFiled, soloWithdrawn, loneTaken, loneFiled, lonePeeked int
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		var m matcher
@@ -141,6 +141,7 @@ func TestMatchOracle(t *testing.T) {
 		names := map[*posted]int{}
 		arrivals := map[*arrival]int{}
 		var over []*posted
+		var gone []*arrival
 		wildness := rng.IntN(3) // 0: none
 		spread := 1 + rng.IntN(200)
 		bias := rng.IntN(100)
@@ -157,7 +158,19 @@ func TestMatchOracle(t *testing.T) {
 					k.src, k.tag = max(k.src, 0), max(k.tag, 0)
 				}
 			}
-			solo := m.solo
+			solo, lone := m.solo, m.lone
+			require.False(t, solo != nil && lone != nil || (solo != nil || lone != nil) && len(recvs)+len(msgs) != 1)
+			if r := k.in(rng.IntN(classes)); rng.IntN(4) == 0 {
+				i := slices.IndexFunc(msgs, func(e modelEntry) bool { return wants(r, e.key) })
+				a := m.peek(r)
+				require.Equal(t, i >= 0, a != nil, "seed %d step %d", seed, step)
+				if a != nil {
+					require.Equal(t, msgs[i].name, arrivals[a], "seed %d step %d", seed, step)
+				}
+				if lone != nil && a == lone {
+					lonePeeked++
+				}
+			}
 			switch {
 			case x >= 0 && x < 5 && len(recvs) > 0:
 				i := rng.IntN(len(recvs))
@@ -190,14 +203,22 @@ func TestMatchOracle(t *testing.T) {
 				}
 				require.NotNil(t, a, "seed %d step %d", seed, step)
 				require.Equal(t, msgs[i].name, arrivals[a], "seed %d step %d", seed, step)
+				if a == m.lone {
+					loneTaken++
+				}
 				m.remove(a)
+				gone = append(gone, a)
 				msgs = slices.Delete(msgs, i, i+1)
 			default:
 				i := slices.IndexFunc(recvs, func(e modelEntry) bool { return wants(e.key, k) })
 				p := m.take(k)
 				if i < 0 {
 					require.Nil(t, p, "seed %d step %d", seed, step)
-					a := &arrival{key: k}
+					a := new(arrival)
+					if n := len(gone); n > 0 {
+						a, gone = gone[n-1], gone[:n-1]
+					}
+					a.key = k
 					arrivals[a] = step
 					m.add(a)
 					msgs = append(msgs, modelEntry{k, step})
@@ -210,6 +231,9 @@ func TestMatchOracle(t *testing.T) {
 				if p == solo {
 					soloTaken++
 				}
+			}
+			if lone != nil && m.lone == nil && m.waiting > 0 {
+				loneFiled++
 			}
 		}
 		ps, as := m.drain()
@@ -224,6 +248,8 @@ func TestMatchOracle(t *testing.T) {
 	}
 	require.Greater(t, min(soloTaken, soloFiled, soloWithdrawn), 10, "%d solo receives were taken, %d filed, %d withdrawn",
 		soloTaken, soloFiled, soloWithdrawn)
+	require.Greater(t, min(loneTaken, loneFiled, lonePeeked), 10, "%d lone messages were taken, %d filed, %d peeked at",
+		loneTaken, loneFiled, lonePeeked)
 }
 
 // A program that uses a new tag for each message must not grow the table.

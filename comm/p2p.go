@@ -157,7 +157,7 @@ func (c *Comm) Recv(buf Buffer, src, tag int) (Status, error) {
 }
 
 // wait ends a blocking call: at once if post has ended it, or when another goroutine ends the operation.
-func (op *recvOp) wait(ended bool) (Status, error) {
+func (op *reusedRecv) wait(ended bool) (Status, error) {
 	if !ended {
 		op.c.proc.await(op.self.ch)
 		op.job = op.job.help()
@@ -181,7 +181,7 @@ func (c *Comm) Irecv(buf Buffer, src, tag int) *Request {
 		}
 	}
 	op := c.proc.newRecvRequest()
-	op.init(c, "irecv", aRequest, c.ctx, &buf, src, tag)
+	op.init(c, callIrecv, aRequest, c.ctx, &buf, src, tag)
 	op.owner = op
 	if ev := c.proc.ev; ev != nil {
 		c.receives(ev, op, &buf, src, tag)
@@ -205,9 +205,9 @@ func (c *Comm) Sendrecv(send Buffer, dst, sendTag int, recv Buffer, src, recvTag
 		return nullStatus, c.send("sendrecv", send, dst, sendTag, false)
 	}
 	op := newRecv()
-	op.init(c, "sendrecv", blockedCall, c.ctx, &recv, src, recvTag)
+	op.init(c, callSendrecv, blockedCall, c.ctx, &recv, src, recvTag)
 	op.away.Store(true)
-	ended := c.proc.post(op)
+	ended := c.proc.post(&op.recvOp)
 	sendErr := c.send("sendrecv", send, dst, sendTag, false)
 	if sendErr != nil && !ended {
 		op.cancel()
@@ -230,9 +230,8 @@ func (c *Comm) Probe(src, tag int) (Status, error) {
 		return nullStatus, nil
 	}
 	op := newRecv()
-	op.init(c, "probe", blockedCall, c.ctx, &Buffer{}, src, tag)
-	op.entry.isScan = true
-	return op.wait(c.proc.post(op))
+	op.init(c, callProbe, blockedCall, c.ctx, &Buffer{}, src, tag)
+	return op.wait(c.proc.post(&op.recvOp))
 }
 
 // errDisagrees is ErrMismatch as one rank sees it, which has not asked the other yet.

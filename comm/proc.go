@@ -14,6 +14,14 @@ import (
 
 // proc is one rank of the run as a receiver: it owns the matcher into which other ranks deliver.
 type proc struct {
+	// Here a cache line begins, since Go puts a word before what is not small. It has all that a sender and a receiver alone
+	// write of it for a message.
+	_  [cacheLine - 8]byte
+	mu sync.Mutex
+	m  matcher // guarded by mu
+
+	trouble atomic.Pointer[trouble] // written under mu; nil: nothing has gone wrong. Once it has dead, nothing is posted or filed
+
 	// Constant after construction.
 	world    *world
 	rank     int // in the run
@@ -26,15 +34,11 @@ type proc struct {
 
 	// own is the operation of a blocking receive, for ranks that have one of these at a time. It is taken, under mu, when
 	// freed equals taken. It spares them the pool: one atomic operation instead of four.
-	own *recvOp
+	own *reusedRecv
 
 	seeker seeker
 	slab   atomic.Pointer[recvSlab] // where the next receive for a request comes from
 	probe  lastProbe
-
-	mu      sync.Mutex
-	m       matcher                 // guarded by mu
-	trouble atomic.Pointer[trouble] // written under mu; nil: nothing has gone wrong. Once it has dead, nothing is posted or filed
 
 	far     far
 	traffic traffic
@@ -50,8 +54,8 @@ type proc struct {
 // newProc returns a rank of the run. ranks is how many this process has.
 func newProc(w *world, rank int, ep fabric.Endpoint, ranks int) *proc {
 	p := &proc{world: w, rank: rank, ep: ep, shard: uint8(rank % shards), tally: newRankTally(w.cfg.stats)}
-	p.own = &recvOp{owned: true, op: "recv", waiter: blockedCall, self: node{ch: make(chan struct{}, 1)}}
-	p.own.shard, p.own.entry.op = p.shard, p.own
+	p.own = newReusedRecv()
+	p.own.owned, p.own.call, p.own.waiter, p.own.shard = true, callRecv, blockedCall, p.shard
 	if p.progress = newProgress(ep, ranks); p.progress.looker != nil {
 		anyProgress.Store(p.progress)
 	}
@@ -87,19 +91,37 @@ const (
 	schedule                      // a collective's, by self.fn; the operation is pooled
 )
 
-// recvOp is a receive or a probe. Of its Request, pooled operations use the result only.
+// recvOp is a receive or a probe. Those of requests are the program's for as long as it likes, so each is new memory, and small;
+// and what another rank reads of it to deliver a message comes first, in as few cache lines as can be.
 type recvOp struct {
-	Request
-	entry  posted // guarded by proc.mu while it is queued
-	self   node
-	waiter waiterKind
-	c      *Comm
-	buf    Buffer
-	expect uint64 // collectives: the aux that the message must carry
-	op     string
-	job    *cocopy // the copy to help with; set before the blocked caller is woken
+	Request // of a reusedRecv, only the result
+	c       *Comm
+	buf     Buffer
+	expect  uint64 // collectives: the aux that the message must carry
+	waiter  waiterKind
+	call    recvCall
+	away    atomic.Bool // the caller does something else first: it is in Sendrecv
+	entry   posted      // guarded by proc.mu while it is queued
+}
 
-	away  atomic.Bool   // the caller does something else first: it is in Sendrecv
+// recvCall is the call that a receive or a probe is of.
+type recvCall uint8
+
+const (
+	callIrecv recvCall = iota
+	callRecv
+	callSendrecv
+	callProbe
+)
+
+func (c recvCall) String() string { return [...]string{"irecv", "recv", "sendrecv", "probe"}[c] }
+
+// reusedRecv is a receive of ours, which is used again: waiter is not aRequest.
+type reusedRecv struct {
+	recvOp
+	self node
+	job  *cocopy // the copy to help with; set before the blocked caller is woken
+
 	owned bool          // constant: this is its rank's own
 	taken uint32        // of own: how often it was taken; written under proc.mu by who takes it
 	freed atomic.Uint32 // of own: taken, when it was freed last
@@ -121,16 +143,20 @@ type sendOp struct {
 
 // message is an unexpected message: its header and a copy of its payload, or the send that waits with it, or that send's number.
 type message struct {
-	entry arrival // guarded by proc.mu while it is queued
 	h     header
-	data  *block  // eager; nil if empty
-	from  *sendOp // ready
-	far   int     // ready, of another process: rank in the run, plus 1
-	id    uint64  // and its number there
+	small [smallLen]byte // eager: the payload, if it fits
+	data  *block         // eager: the payload, if it does not fit; or nil
+	from  *sendOp        // ready
+	far   int            // ready, of another process: rank in the run, plus 1
+	id    uint64         // and its number there
+	entry arrival        // guarded by proc.mu while it is queued
 }
 
+// smallLen is how many bytes a message has in itself (guess): a cache line.
+const smallLen = 64
+
 var (
-	recvOps  = sync.Pool{New: func() any { return &recvOp{self: node{ch: make(chan struct{}, 1)}} }}
+	recvOps  = sync.Pool{New: func() any { return newReusedRecv() }}
 	sendOps  = sync.Pool{New: func() any { return &sendOp{self: node{ch: make(chan struct{}, 1)}} }}
 	messages = sync.Pool{New: func() any { return new(message) }}
 )
@@ -142,7 +168,7 @@ func (op *recvOp) done() {
 	case blockedCall:
 		op.wake()
 	case schedule:
-		trampolines[op.shard].run(&op.self, op.err)
+		trampolines[op.shard].run(&op.reused().self, op.err)
 	default:
 		op.buf = Buffer{} // not to be kept as long as the request is
 		op.settle()
@@ -151,11 +177,12 @@ func (op *recvOp) done() {
 
 // wake wakes the blocked caller; if there is a copy to be shared, it returns when that is done.
 func (op *recvOp) wake() {
-	if j := op.job; j != nil {
+	r := op.reused()
+	if j := r.job; j != nil {
 		j.run()
 		return
 	}
-	op.self.ch <- struct{}{}
+	r.self.ch <- struct{}{}
 }
 
 // done ends a send likewise.
@@ -171,12 +198,14 @@ func (op *sendOp) done(err error) {
 	}
 }
 
+func newReusedRecv() *reusedRecv { return &reusedRecv{self: node{ch: make(chan struct{}, 1)}} }
+
 // newRecv returns a pooled operation.
-func newRecv() *recvOp { return recvOps.Get().(*recvOp) }
+func newRecv() *reusedRecv { return recvOps.Get().(*reusedRecv) }
 
 // release returns a done operation that nobody else knows to its pool, or makes it its rank's own again. init
 // overwrites what is left in it.
-func (op *recvOp) release() {
+func (op *reusedRecv) release() {
 	if op.owned {
 		op.freed.Store(op.taken)
 		return
@@ -187,12 +216,11 @@ func (op *recvOp) release() {
 func (op *sendOp) release() { sendOps.Put(op) }
 
 // init fills a fresh or released operation.
-func (op *recvOp) init(c *Comm, name string, w waiterKind, ctx uint64, buf *Buffer, src, tag int) {
-	op.c, op.op, op.waiter, op.shard, op.progress = c, name, w, c.proc.shard, c.proc.progress
+func (op *recvOp) init(c *Comm, call recvCall, w waiterKind, ctx uint64, buf *Buffer, src, tag int) {
+	op.c, op.call, op.waiter, op.shard, op.progress = c, call, w, c.proc.shard, c.proc.progress
 	op.buf = *buf
 	op.expect = 0
-	op.entry.op = op
-	op.entry.isScan = false
+	op.entry.isScan = call == callProbe
 	op.entry.key.ctx, op.entry.key.src, op.entry.key.tag = ctx, int32(src), int32(tag)
 }
 
@@ -203,7 +231,7 @@ func (op *sendOp) init(c *Comm, name string, w waiterKind, buf *Buffer, dst, tag
 }
 
 func (op *recvOp) fail(err error) error {
-	return &Error{Op: op.op, Rank: op.c.rank, Peer: int(op.entry.key.src), Tag: int(op.entry.key.tag), Err: err}
+	return &Error{Op: op.call.String(), Rank: op.c.rank, Peer: int(op.entry.key.src), Tag: int(op.entry.key.tag), Err: err}
 }
 
 func (op *sendOp) fail(err error) error {
@@ -226,7 +254,7 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 	}
 	if e := p.m.take(key); e != nil {
 		p.mu.Unlock()
-		op := e.op
+		op := e.op()
 		op.transfer(h, data, from, op.waiter.side(receiver))
 		if op.waiter == blockedCall {
 			op.wake()
@@ -236,16 +264,12 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 		return true
 	}
 	var blk *block
-	if h.proto == eager && h.length > 0 {
+	if h.proto == eager && h.length > smallLen {
 		// The copy is made outside the lock, so look again afterwards. The order of messages from one
 		// goroutine is kept all the same: its next message comes after this call.
 		p.mu.Unlock()
 		blk = newBlock(int(h.length))
-		if from != nil {
-			from.buf.CopyToBytes(blk.b, 0)
-		} else {
-			copy(blk.b, data)
-		}
+		copyEager(blk.b, data, from)
 		p.mu.Lock()
 		if t := p.trouble.Load(); t != nil && p.refuses(t, h, from) != nil {
 			p.mu.Unlock()
@@ -254,20 +278,32 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 		}
 		if e := p.m.take(key); e != nil {
 			p.mu.Unlock()
-			e.op.transfer(h, blk.b, nil, neither)
+			op := e.op()
+			op.transfer(h, blk.b, nil, neither)
 			blk.free()
-			e.op.done()
+			op.done()
 			return true
 		}
 	}
 	msg := messages.Get().(*message)
-	msg.h, msg.data = *h, blk
-	if h.proto == ready {
+	msg.h, msg.data, msg.entry.key = *h, blk, key
+	switch {
+	case h.proto == ready:
 		msg.from = from
+	case blk == nil:
+		copyEager(msg.small[:h.length], data, from)
 	}
-	msg.entry.key, msg.entry.msg = key, msg
 	p.file(h, msg)
 	return false
+}
+
+// copyEager copies the payload of an eager message, which is in data or, if from is not nil, in its buffer.
+func copyEager(dst, data []byte, from *sendOp) {
+	if from != nil {
+		from.buf.CopyToBytes(dst, 0)
+	} else {
+		copy(dst, data)
+	}
 }
 
 // file queues a message that nobody has asked for yet. The caller holds mu; file releases it.
@@ -278,8 +314,9 @@ func (p *proc) file(h *header, msg *message) {
 	for woken != nil {
 		e := woken
 		woken, e.next = e.next, nil
-		e.op.st, e.op.err = h.status(), nil
-		e.op.done()
+		op := e.op()
+		op.st, op.err = h.status(), nil
+		op.done()
 	}
 }
 
@@ -326,16 +363,16 @@ func (p *proc) recv(c *Comm, buf *Buffer, src, tag int) (Status, error) {
 		op.entry.key.ctx, op.entry.key.src, op.entry.key.tag = c.ctx, int32(src), int32(tag)
 	} else {
 		op = newRecv()
-		op.init(c, "recv", blockedCall, c.ctx, buf, src, tag)
+		op.init(c, callRecv, blockedCall, c.ctx, buf, src, tag)
 	}
-	if err := p.barredNow(op); err != nil {
+	if err := p.barredNow(&op.recvOp); err != nil {
 		p.mu.Unlock()
 		op.st, op.err = Status{}, op.fail(err)
 	} else if a := p.m.post(&op.entry); a == nil {
 		p.mu.Unlock()
 		s.await(p, op.self.ch)
 		op.job = op.job.help()
-	} else if !p.consume(op, a) {
+	} else if !p.consume(&op.recvOp, a) {
 		s.await(p, op.self.ch)
 	}
 	st, err := op.st, op.err
@@ -347,7 +384,7 @@ func (p *proc) recv(c *Comm, buf *Buffer, src, tag int) (Status, error) {
 // consume ends a receive or probe that has found a message. The caller holds mu; consume releases it. It returns false if the
 // payload is still to come, so that op ends by itself.
 func (p *proc) consume(op *recvOp, a *arrival) bool {
-	msg := a.msg
+	msg := a.message()
 	if op.entry.isScan {
 		op.st, op.err = msg.h.status(), nil
 		p.mu.Unlock()
@@ -371,7 +408,7 @@ func (p *proc) consume(op *recvOp, a *arrival) bool {
 		op.transfer(&msg.h, msg.data.b, nil, neither)
 		msg.data.free()
 	default:
-		op.transfer(&msg.h, nil, nil, neither)
+		op.transfer(&msg.h, msg.small[:msg.h.length], nil, neither)
 	}
 	msg.data, msg.from, msg.far = nil, nil, 0
 	messages.Put(msg)
@@ -421,7 +458,8 @@ func (op *recvOp) share(from *sendOp, side blockedSide) int {
 	case !ok || side == neither:
 		return 0
 	case side == receiver:
-		op.job = newCocopy(dst, src, op.self.ch)
+		r := op.reused()
+		r.job = newCocopy(dst, src, r.self.ch)
 	default:
 		from.job = newCocopy(dst, src, from.self.ch)
 	}
@@ -486,11 +524,12 @@ func (p *proc) kill(err error) bool {
 		a.done(nil)
 	}
 	for _, e := range ps {
-		e.op.st, e.op.err = Status{}, e.op.fail(err)
-		e.op.done()
+		op := e.op()
+		op.st, op.err = Status{}, op.fail(err)
+		op.done()
 	}
 	for _, a := range as {
-		msg := a.msg
+		msg := a.message()
 		if msg.from != nil {
 			msg.from.refused(p.sent(err))
 		}

@@ -6,7 +6,7 @@ package comm
 import "sync/atomic"
 
 // slabSize is how many receives are allocated together. Whoever keeps one of them keeps all from the collector, but not their buffers.
-const slabSize = 8
+const slabSize = 9
 
 // recvSlab is receives for requests, which cannot be used again: the program may hold them for as long as it likes.
 type recvSlab struct {

@@ -51,12 +51,12 @@ func (w *world) asleep() (n int, version uint64) {
 		}
 		p.mu.Lock()
 		p.m.extract(func(e *posted) bool {
-			if e.op.waiter == blockedCall && !e.op.away.Load() {
+			if e.op().waiter == blockedCall && !e.op().away.Load() {
 				n++
 			}
 			return false
 		}, func(a *arrival) bool {
-			if a.msg.from != nil && a.msg.from.waiter == blockedCall {
+			if a.message().from != nil && a.message().from.waiter == blockedCall {
 				n++
 			}
 			return false
@@ -140,10 +140,10 @@ func (w *world) pending(still bool) [][]string {
 		}
 		p.mu.Lock()
 		p.m.extract(func(e *posted) bool {
-			add(r, e.op.describe())
+			add(r, e.op().describe())
 			return false
 		}, func(a *arrival) bool {
-			if from := a.msg.from; from != nil {
+			if from := a.message().from; from != nil {
 				add(from.c.proc.rank, from.describe())
 			}
 			return false

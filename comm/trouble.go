@@ -248,19 +248,19 @@ func (p *proc) change(edit func(t *trouble) bool, ps func(*recvOp) error, as fun
 	p.trouble.Store(t)
 	var why []error
 	posts, arrivals := p.m.extract(func(e *posted) bool {
-		err := ps(e.op)
+		err := ps(e.op())
 		if err != nil {
 			why = append(why, err)
 		}
 		return err != nil
-	}, func(a *arrival) bool { return as(a.msg) != nil })
+	}, func(a *arrival) bool { return as(a.message()) != nil })
 	p.mu.Unlock()
 	for i, e := range posts {
-		e.op.st, e.op.err = Status{}, e.op.fail(why[i])
-		e.op.done()
+		e.op().st, e.op().err = Status{}, e.op().fail(why[i])
+		e.op().done()
 	}
 	for _, a := range arrivals {
-		msg := a.msg
+		msg := a.message()
 		if msg.from != nil {
 			msg.from.refused(as(msg))
 		}

@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/fabric/inproc"
+)
+
+// What is said of a message under a rank's lock is one cache line, and what a sender reads of a receive for a request is few.
+func TestCacheLines(t *testing.T) {
+	eps, err := inproc.New(3)
+	require.NoError(t, err)
+	w := newWorld(t.Context(), Config{Ranks: 3}, eps)
+	for _, p := range w.procs {
+		require.Zero(t, uintptr(unsafe.Pointer(&p.mu))%cacheLine)
+	}
+	require.EqualValues(t, cacheLine, unsafe.Sizeof(proc{}.mu)+unsafe.Offsetof(matcher{}.buckets))
+	require.LessOrEqual(t, unsafe.Offsetof(recvOp{}.entry), uintptr(3*cacheLine))
+	w.end(ErrEnded)
+}

@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import "unsafe"
+
+// Whose entry an entry is, is computed: a pointer there would be one more cache line that a rank waits for before it knows
+// where the others are.
+
+// op returns the receive or probe whose entry this is.
+func (e *posted) op() *recvOp {
+	return (*recvOp)(unsafe.Add(unsafe.Pointer(e), -int(unsafe.Offsetof(recvOp{}.entry))))
+}
+
+// message returns the message whose entry this is.
+func (a *arrival) message() *message {
+	return (*message)(unsafe.Add(unsafe.Pointer(a), -int(unsafe.Offsetof(message{}.entry))))
+}
+
+// reused returns what a receive of ours has besides.
+func (op *recvOp) reused() *reusedRecv {
+	const first = unsafe.Offsetof(reusedRecv{}.recvOp)
+	return (*reusedRecv)(unsafe.Add(unsafe.Pointer(op), -int(first)))
+}
