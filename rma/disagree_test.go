@@ -5,6 +5,7 @@ package rma_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -66,4 +67,83 @@ func TestCreateAgainstDup(t *testing.T) {
 		}
 		return nil
 	}))
+}
+
+// After ranks have not agreed, the window is lost: nothing waits for a rank that has freed it, however much was to go there.
+func TestOperationsAfterDisagreement(t *testing.T) {
+	for way, as := range ways {
+		t.Run(way, func(t *testing.T) {
+			freed := make(chan struct{})
+			require.NoError(t, comm.Run(as(t.Context()), comm.Config{Ranks: 3}, func(c *comm.Comm) error {
+				w, _, err := rma.Allocate[int64](c, 1<<14)
+				if err != nil {
+					return err
+				}
+				if err := w.Fence(0); err != nil {
+					return err
+				}
+				if c.Rank() == 1 {
+					err = wants(w.Free(), comm.ErrMismatch)
+					close(freed)
+					return err
+				}
+				err = wants(w.Fence(0), comm.ErrMismatch)
+				<-freed
+				refused := !c.Local(1)
+				for _, n := range []int{1, 1 << 14} {
+					buf := comm.Of(make([]int64, n))
+					for range 300 {
+						for op, got := range map[string]error{"put": w.Put(buf, 1, 0), "get": w.Get(buf, 1, 0), "accumulate": w.Accumulate(buf, 1, 0, comm.Sum)} {
+							if errors.Is(got, comm.ErrMismatch) != refused {
+								return fmt.Errorf("%s of %d: %v", op, n, got)
+							}
+						}
+						if !refused {
+							break
+						}
+					}
+				}
+				return errors.Join(err, wants(w.Fence(0), comm.ErrMismatch), wants(w.Free(), comm.ErrMismatch))
+			}))
+		})
+	}
+}
+
+// An error names each thing once: the call of the program, and the cause.
+func TestErrorsNameTheCause(t *testing.T) {
+	mine := errors.New("mine")
+	for _, way := range []string{"together", "apart"} {
+		for op, call := range map[string]func(c *comm.Comm, w *rma.Win) error{
+			"fence":         func(_ *comm.Comm, w *rma.Win) error { return w.Fence(0) },
+			"free":          func(_ *comm.Comm, w *rma.Win) error { return w.Free() },
+			"create window": func(c *comm.Comm, _ *rma.Win) error { _, err := rma.Create(c, make([]int64, 1)); return err },
+		} {
+			t.Run(fmt.Sprint(way, ", ", op), func(t *testing.T) {
+				started := make(chan struct{})
+				got := make([]error, 3)
+				err := comm.Run(ways[way](t.Context()), comm.Config{Ranks: 3}, func(c *comm.Comm) error {
+					w, _, err := rma.Allocate[int64](c, 9)
+					if err != nil {
+						return err
+					}
+					if err := w.Fence(0); err != nil {
+						return err
+					}
+					if c.Rank() == 1 {
+						<-started
+						return mine
+					}
+					if c.Rank() == 0 {
+						close(started)
+					}
+					got[c.Rank()] = call(c, w)
+					return got[c.Rank()]
+				})
+				require.ErrorIs(t, err, mine)
+				for _, r := range []int{0, 2} {
+					require.EqualError(t, got[r], fmt.Sprintf("rma: %s on rank %d: the run is aborted: rank 1: mine", op, r))
+				}
+			})
+		}
+	}
 }

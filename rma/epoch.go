@@ -66,7 +66,7 @@ type entry struct {
 
 // Fence closes the epoch and opens the next: it returns when all operations that any rank issued before its own call
 // of this fence are complete at their targets. Collective. Errors: that of a queued operation of this rank, of
-// the backing, of the communicator (the window is then lost).
+// the backing, of the communicator, or comm.ErrMismatch where another rank calls Free (the window is then lost).
 func (w *Win) Fence(assert Assert) error {
 	_, err := w.Ifence(assert).Wait(context.Background())
 	return err
@@ -240,7 +240,7 @@ func (w *Win) flushed(err error) {
 
 // passed: all ranks' operations of the epoch are in place.
 func (w *Win) passed(err error) {
-	w.syncErr = errors.Join(w.syncErr, err)
+	w.syncErr = errors.Join(w.syncErr, cause(err))
 	if err != nil || w.fence.final {
 		w.closed(nil)
 		return
@@ -255,7 +255,11 @@ func (w *Win) closed(err error) {
 	f := w.fence
 	err = errors.Join(w.syncErr, err, w.opErr)
 	if err != nil {
-		err = w.wrap("fence", NoPeer, err)
+		op := "fence"
+		if f.final {
+			op = "free"
+		}
+		err = w.wrap(op, NoPeer, err)
 	}
 	w.fence, w.syncErr, w.opErr = entry{}, nil, nil
 	w.over++

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"weft/comm"
 )
 
 // Errors of this package. Every call returns them wrapped in an [*Error]; unless a call says otherwise, only that one
@@ -59,3 +61,11 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// cause returns why an operation on a communicator has failed. The program did not call it, so which one it was is not said.
+func cause(err error) error {
+	if e, ok := err.(*comm.Error); ok {
+		return e.Err
+	}
+	return err
+}

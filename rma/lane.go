@@ -5,6 +5,7 @@ package rma
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"weft/comm"
 )
@@ -41,6 +42,9 @@ type lane struct {
 	fence  uint8         // and which: of fences
 	held   bool          // the message at hand is of the next epoch
 	lost   bool
+
+	// gone: the rank does not take part in this window any more, though it lives. It is set when no operation is under way.
+	gone atomic.Bool
 }
 
 // Limits of a lane. A target has no more than 2*aheadBundles bundles of a lane in memory that it did not ask for: those

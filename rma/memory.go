@@ -53,7 +53,7 @@ var groups sync.Map // random id → *group
 // left its memory there.
 func create[T any](c *comm.Comm, mem []T, bad error, infos []comm.Info) (*Win, error) {
 	fail := func(err error) (*Win, error) {
-		return nil, &Error{Op: "create window", Rank: c.Rank(), Peer: NoPeer, Err: err}
+		return nil, &Error{Op: "create window", Rank: c.Rank(), Peer: NoPeer, Err: cause(err)}
 	}
 	buf := comm.Of(mem)
 	mine := offer{size: int64(buf.Bytes()), unit: int64(max(1, buf.ElemSize()))}

@@ -66,7 +66,7 @@ func (p *port) begin() {
 func (p *port) end(err error) {
 	p.mu.Lock()
 	p.open--
-	p.failed(err)
+	p.failed(cause(err))
 	p.settle()
 }
 
@@ -155,8 +155,19 @@ func (p *port) compare() {
 		if mine := p.fenceKind(); l != nil && l.marked && l.fence != mine {
 			p.failed(fmt.Errorf("%w: rank %d is in %s where this rank is in %s", comm.ErrMismatch, l.rank, fences[l.fence], fences[mine]))
 			l.lost = true
+			l.gone.Store(true)
 		}
 	}
+}
+
+// refuses returns why nothing goes to a rank any more; nil if something may.
+func (p *port) refuses(l *lane) error {
+	if !l.gone.Load() {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
 }
 
 // broken ends the run: what a rank sends makes no sense, and nothing more is taken from it.
@@ -185,17 +196,24 @@ func (p *port) close() {
 // put, get and accumulate start an operation on a region of another process. They do not wait.
 
 func (p *port) put(rank, off int, src comm.Buffer) error {
+	l := p.lanes[rank]
+	if err := p.refuses(l); err != nil {
+		return err
+	}
 	x := parcel{what: wirePut, buf: src, off: off, n: src.Bytes()}
 	if x.n > inlineBytes {
 		x.what = wireDirect
 		p.begin()
 	}
-	p.lanes[rank].add(x)
+	l.add(x)
 	return nil
 }
 
 func (p *port) get(rank, off int, dst comm.Buffer) error {
 	l := p.lanes[rank]
+	if err := p.refuses(l); err != nil {
+		return err
+	}
 	p.begin()
 	x := parcel{what: wireGet, off: off, n: dst.Bytes(), tag: l.wish()}
 	req := p.c.Irecv(dst, rank, int(x.tag)) // posted before it is asked for
@@ -212,6 +230,10 @@ func (p *port) get(rank, off int, dst comm.Buffer) error {
 }
 
 func (p *port) accumulate(rank, off int, src comm.Buffer, op comm.Op) error {
+	l := p.lanes[rank]
+	if err := p.refuses(l); err != nil {
+		return err
+	}
 	x := parcel{what: wireAccumulate, buf: src, off: off, n: src.Bytes(), op: wireOp(op), kind: src.Kind(), unit: src.ElemSize()}
 	if x.unit > maxElement {
 		return fmt.Errorf("%w: accumulate of elements of %d bytes at a rank of another process; legal are %d", ErrUnsupported, x.unit, maxElement)
@@ -219,7 +241,7 @@ func (p *port) accumulate(rank, off int, src comm.Buffer, op comm.Op) error {
 	if op == Replace {
 		x.kind = comm.Byte // of any kind, and bytes are replaced alike
 	}
-	p.lanes[rank].add(x)
+	l.add(x)
 	return nil
 }
 
@@ -234,11 +256,12 @@ func (p *port) lose(l *lane, err error) {
 	if !l.marked {
 		p.marks++
 	}
-	var e *comm.Error
-	if errors.As(err, &e) {
-		err = e.Err // the operation that failed is none of the caller's
+	switch err = cause(err); {
+	case errors.Is(err, comm.ErrAborted), errors.Is(err, comm.ErrPeerLost), errors.Is(err, comm.ErrRevoked): // which name the rank whose fault it is, if it is one's
+		p.failed(err)
+	default:
+		p.failed(fmt.Errorf("rank %d: %w", l.rank, err))
 	}
-	p.failed(fmt.Errorf("rank %d: %w", l.rank, err))
 	p.mu.Unlock()
 	if errors.Is(err, comm.ErrPeerLost) && !errors.Is(err, comm.ErrAborted) {
 		p.c.Revoke() // the run goes on, without this window

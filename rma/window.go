@@ -59,7 +59,7 @@ func newWin(c *comm.Comm, b Backing, info comm.Info, apart bool) (*Win, error) {
 	own, err := c.Dup()
 	if err != nil {
 		b.Free()
-		return nil, &Error{Op: "create window", Rank: c.Rank(), Peer: NoPeer, Err: err}
+		return nil, &Error{Op: "create window", Rank: c.Rank(), Peer: NoPeer, Err: cause(err)}
 	}
 	w := &Win{c: own, b: b, regions: b.Regions(), apart: apart, ev: own.EventSource(), number: own.TraceID()}
 	w.onFlush, w.onBarrier, w.onClosed = w.flushed, w.passed, w.closed
