@@ -4,6 +4,7 @@
 package comm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,23 +25,21 @@ var wrapEndpoint func(fabric.Endpoint) fabric.Endpoint
 
 // boot runs body as the one rank that this process was started as.
 func boot(ctx context.Context, cfg Config, place *launch.Place, body func(c *Comm) error) error {
-	if cfg.Ranks != 0 && cfg.Ranks != place.Ranks {
-		return runError(fmt.Errorf("%w: the program wants %d ranks, and is one of %d that were started", ErrConfig, cfg.Ranks, place.Ranks))
-	}
-	cfg.Ranks = place.Ranks
-	if _, err := cfg.validate(); err != nil {
-		return runError(err)
-	}
-	client, err := place.Join(ctx)
+	_, problem := prepare(&cfg, place.Ranks)
+	client, err := place.Join(ctx) // in any case: the others are to hear of the problem
 	if err != nil {
-		return runError(err)
+		return runError(cmp.Or(problem, err))
 	}
 	m := meetingOf(client)
-	ep, err := connect(ctx, m, cfg.stats)
-	if err != nil {
+	var ep fabric.Endpoint
+	if problem == nil {
+		ep, problem = connect(ctx, m, cfg.stats)
+	}
+	if problem != nil {
 		// This rank has not left the job: the launcher ends the others when it ends.
-		blame(client, err, true)
-		return runError(fmt.Errorf("rank %d of %d: %w", place.Rank, place.Ranks, err))
+		problem = beginning(problem)
+		blame(client, problem, true)
+		return runError(notStarted(place, problem))
 	}
 	if wrapEndpoint != nil {
 		ep = wrapEndpoint(ep)
@@ -96,6 +95,42 @@ func (w *world) runSpared(ctx context.Context, body func(c *Comm) error) error {
 		defer processors.Return()
 	}
 	return w.run(ctx, body)
+}
+
+// prepare does what can go wrong at a rank that is one of size processes, without the others. It returns the rank's node.
+func prepare(cfg *Config, size int) (launch.NodeID, error) {
+	if cfg.Ranks != 0 && cfg.Ranks != size {
+		return "", fmt.Errorf("%w: the program wants %d ranks, and is one of %d that were started", ErrConfig, cfg.Ranks, size)
+	}
+	cfg.Ranks = size
+	if _, err := cfg.validate(); err != nil {
+		return "", err
+	}
+	return launch.Node()
+}
+
+// beginning is the failure of another rank that err is about, or else err.
+func beginning(err error) error {
+	d := (*launch.Death)(nil)
+	switch {
+	case !errors.As(err, &d):
+		return err
+	case d.Cause != nil:
+		return remoteCause(d.Cause.Rank, d.Cause.Lost, d.Cause.Reason)
+	}
+	return &RankError{Rank: d.Rank, Err: &LostError{Rank: d.Rank, Err: d}}
+}
+
+// notStarted is the error of a rank that has not come as far as the run: it says whose mistake that is.
+func notStarted(place *launch.Place, err error) error {
+	rank := place.Rank
+	if of, ok := err.(*RankError); ok {
+		rank, err = of.Rank, of.Err
+	}
+	if _, ok := err.(*LostError); ok {
+		return err // which names the rank
+	}
+	return fmt.Errorf("rank %d of %d: %w", rank, place.Ranks, err)
 }
 
 // spareFromEnv reads EnvSpare.

@@ -15,15 +15,23 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"weft/internal/launch/job"
 )
 
+const oddVariable = "COMM_TEST_ODD" // a setting that only rank 1 has
+
 func init() {
 	roles["plain"] = func() error {
 		cfg := Config{}
+		if name, value, ok := strings.Cut(os.Getenv(oddVariable), "="); ok && os.Getenv("WEFT_RANK") == "1" {
+			if err := os.Setenv(name, value); err != nil {
+				return err
+			}
+		}
 		if len(os.Args) > 1 && os.Args[1] == "log" {
 			cfg.Logger = slog.New(slog.NewJSONHandler(os.Stdout, nil))
 		}
@@ -109,6 +117,24 @@ func TestIllegalValues(t *testing.T) {
 		status, _, errOut := alone(t, "plain", env)
 		require.Zero(t, status, errOut)
 		require.Empty(t, errOut)
+	}
+}
+
+// What is wrong at one rank, and at none else, is the error of all.
+func TestIllegalValueOfOneRank(t *testing.T) {
+	for name, wrong := range map[string]string{EnvSpare: "yes", "WEFT_MPI_SLEEP": "5h", "PSP_TCP": "often", "PSP_RETRY": "-1", "PSP_SMP_NODE_ID": "here", EnvCollectives: "magic"} {
+		status, out, errOut := start(t, "plain", 3, job.Spec{Grace: time.Minute}, oddVariable+"="+name+"="+wrong)
+		require.Equal(t, 1, status, errOut)
+		require.Empty(t, out)
+		said := 0
+		for line := range strings.Lines(errOut) {
+			if strings.HasPrefix(line, "comm: ") { // the launcher may be quicker at ending a rank
+				require.Regexp(t, "^comm: run: rank 1 of 3: bad (configuration|environment): .*"+name+".*"+wrong, line)
+				said++
+			}
+		}
+		require.Positive(t, said, errOut)
+		require.Contains(t, errOut, "weft run: rank 1 ")
 	}
 }
 

@@ -86,7 +86,7 @@ func runMPI(ctx context.Context, cfg Config, process *mpi.Process, body func(c *
 		}
 		return Run(ctx, cfg, body)
 	}
-	node, err := prepareMPI(&cfg, process)
+	node, err := prepare(&cfg, process.Size)
 	nodes, err := shareMPI(process, []byte(string(node)+"\x00"+strings.Join(env.Silent(), ",")), err)
 	if err != nil {
 		return runError(err)
@@ -109,18 +109,6 @@ func runMPI(ctx context.Context, cfg Config, process *mpi.Process, body func(c *
 	w.together = together
 	err = w.runSpared(ctx, body)
 	return errors.Join(err, opened.Close()) // it is not among those of the run if it is not to be used
-}
-
-// prepareMPI does what can go wrong at a rank that MPI has started, without the others. It returns the rank's node.
-func prepareMPI(cfg *Config, process *mpi.Process) (launch.NodeID, error) {
-	if cfg.Ranks != 0 && cfg.Ranks != process.Size {
-		return "", fmt.Errorf("%w: the program wants %d ranks, and is one of %d that were started", ErrConfig, cfg.Ranks, process.Size)
-	}
-	cfg.Ranks = process.Size
-	if _, err := cfg.validate(); err != nil {
-		return "", err
-	}
-	return launch.Node()
 }
 
 // warnOthers takes the unknown names in ranks' environments off what they have shared behind their nodes. Rank 0 says which there are that it has not.

@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"syscall"
@@ -113,6 +114,27 @@ func TestMistakesOfLaunchedRanks(t *testing.T) {
 	status, stdout, stderr := launched(t, 2, nil, "-h")
 	require.Zero(t, status, stderr)
 	require.Equal(t, conf.Help, stdout)
+}
+
+// A bad setting that one rank has is told as well.
+func TestBadSettingOfOneRank(t *testing.T) {
+	newTestDir(t)
+	for name, value := range map[string]string{"WEFT_SPARE": "yes", "PSP_SMP_NODE_ID": "here"} {
+		var errs bytes.Buffer
+		spec := job.Spec{Stdout: io.Discard, Stderr: &errs, Timeout: time.Minute, Grace: 10 * time.Second}
+		for r := range 2 {
+			env := []string{childEnv + "=-t 1 -nam-freq 0", "GORACE=atexit_sleep_ms=0 " + os.Getenv("GORACE")}
+			if r == 1 {
+				env = append(env, name+"="+value)
+			}
+			spec.Parts = append(spec.Parts, job.Part{Ranks: 1, Program: os.Args[0], Env: env})
+		}
+		status, err := job.Run(spec)
+		require.NoError(t, err)
+		require.Equal(t, exitFailed, status, errs.String())
+		require.Contains(t, errs.String(), fmt.Sprintf("%s=%q", name, value))
+		require.Equal(t, 1, strings.Count(errs.String(), "heat: "), errs.String())
+	}
 }
 
 // One rank is killed in the middle. The others end, soon; and what was complete is in the store.

@@ -42,6 +42,7 @@ type Client struct {
 	spread bool
 	secret Secret
 	node   NodeID
+	noNode error         // why it is not known; Meet fails with it
 	lost   chan struct{} // closed when the launcher is gone
 	done   chan struct{} // closed when the reader has ended
 
@@ -86,9 +87,7 @@ func (p *Place) Join(ctx context.Context) (*Client, error) {
 
 func (p *Place) join(ctx context.Context) (_ *Client, err error) {
 	c := &Client{place: *p, lost: make(chan struct{}), done: make(chan struct{}), keys: map[string]bool{}, gets: map[uint64]chan answer{}, deaths: map[int]*Death{}}
-	if c.node, err = Node(); err != nil {
-		return nil, err
-	}
+	c.node, c.noNode = Node()
 	st, err := os.Lstat(p.Dir)
 	switch {
 	case err != nil:
@@ -144,7 +143,7 @@ func (c *Client) Size() int { return c.place.Ranks }
 // Part returns which part of the command line this rank is of: 0 for the first, 1 for what follows the first colon.
 func (c *Client) Part() int { return c.part }
 
-// Node returns the identity of this rank's node.
+// Node returns the identity of this rank's node; "" if it is not known, for the reason that Meet gives.
 func (c *Client) Node() NodeID { return c.node }
 
 // JobID returns the name of the job, which is in the names of its files.

@@ -135,9 +135,11 @@ func TestMisuse(t *testing.T) {
 	_, err = (&Place{Rank: 1, Ranks: 2, Dir: filepath.Join(t.TempDir(), "x")}).Join(t.Context())
 	require.ErrorIs(t, err, ErrLauncherLost)
 	t.Setenv(EnvNode, "x")
-	_, err = s.Place(1).Join(t.Context())
+	c, err = newTestServer(t, ServerConfig{Ranks: 2}).Place(1).Join(t.Context())
+	require.NoError(t, err)
+	_, err = c.Meet(t.Context(), nil)
 	require.ErrorIs(t, err, ErrEnvironment)
-	require.EqualError(t, err, `launch: join: rank 1: bad environment: PSP_SMP_NODE_ID="x"; it is a number from 0 to 2147483647`)
+	require.EqualError(t, err, `launch: meet: rank 1: bad environment: PSP_SMP_NODE_ID="x"; it is a number from 0 to 2147483647`)
 }
 
 func TestExchange(t *testing.T) {
