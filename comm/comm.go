@@ -51,6 +51,8 @@ type Comm struct {
 	voteSeq atomic.Uint32            // agreements started
 	acked   atomic.Int32             // lost members that AckFailed has covered
 	failed  atomic.Pointer[failures] // the lost members, as of some trouble
+
+	told func(src, tag int) string // of DescribeBy; constant once anything is received; nil: operations say what they are
 }
 
 // Rank returns the caller's rank, 0 to Size-1.

@@ -128,6 +128,7 @@ func (w *world) pending(still bool) [][]string {
 	all := make([][]string, w.size)
 	add := func(r int, text string) {
 		switch n := len(all[r]); {
+		case text == "":
 		case n < maxStallLines:
 			all[r] = append(all[r], text)
 		case n == maxStallLines:
@@ -211,6 +212,11 @@ func (op *recvOp) describe() string {
 	switch {
 	case op.c.ctx == leaving:
 		return "the end of all ranks"
+	case op.entry.key.ctx&1 == 0 && op.c.told != nil:
+		if what := op.c.told(int(op.entry.key.src), int(op.entry.key.tag)); what != "" {
+			return what + ", at " + op.c.place()
+		}
+		return ""
 	case op.entry.key.ctx&1 == 0:
 		return op.String()
 	}

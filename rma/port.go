@@ -41,6 +41,7 @@ func newPort(c *comm.Comm, mem []byte, lock *sync.Mutex, regions []Region) (*por
 	}
 	own.Uncounted()
 	p := &port{c: own, mem: mem, lock: lock, regions: regions, lanes: make([]*lane, own.Size())}
+	own.DescribeBy(p.describe)
 	for r := range p.lanes {
 		if !own.Local(r) {
 			p.lanes[r] = newLane(p, r)
