@@ -125,13 +125,17 @@ func TestSweep(t *testing.T) {
 func TestKeyFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "secret")
-	_, err := LoadKey(path, false)
+	_, err := LoadKey(path, false, nil)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	keys := make([]*Key, 8)
 	var wg sync.WaitGroup
 	for i := range keys {
 		wg.Go(func() {
-			k, err := LoadKey(path, true)
+			k, err := LoadKey(path, true, func(temp string) {
+				assert.NoFileExists(t, temp)
+				assert.True(t, filepath.IsAbs(temp))
+				assert.Equal(t, dir, filepath.Dir(temp))
+			})
 			assert.NoError(t, err)
 			keys[i] = k
 		})
@@ -148,4 +152,8 @@ func TestKeyFile(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, left, 1)
+	path = filepath.Join(dir, "no", "secret")
+	_, err = LoadKey(path, true, nil)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, path+": ")
 }

@@ -34,10 +34,10 @@ func (k *Key) secret(job string) (s Secret) {
 }
 
 // LoadKey reads the key in a file: 64 hexadecimal digits, which nobody but its owner may be able to read. If there is no such file and
-// create is true, it is made.
-func LoadKey(path string, create bool) (*Key, error) {
+// create is true, it is made; by way of a temporary one, whose path tell, if that is not nil, is called with before it is made.
+func LoadKey(path string, create bool, tell func(temp string)) (*Key, error) {
 	if create {
-		if err := makeKey(path); err != nil {
+		if err := makeKey(path, tell); err != nil {
 			return nil, keyError(err)
 		}
 	}
@@ -51,25 +51,36 @@ func LoadKey(path string, create bool) (*Key, error) {
 
 // makeKey writes a key to a file, unless there is one. The file appears with all that is in it: a
 // launcher that is killed leaves none that is empty.
-func makeKey(path string) error {
+func makeKey(path string, tell func(temp string)) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".weft-secret-*")
+	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
-	k := newSecret()
+	k, name := newSecret(), newSecret()
+	temp := filepath.Join(dir, ".weft-secret-"+hex.EncodeToString(name[:8]))
+	if tell != nil {
+		tell(temp)
+	}
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		if p := (*fs.PathError)(nil); errors.As(err, &p) {
+			p.Path = path // which is the one that a person knows
+		}
+		return err
+	}
+	defer os.Remove(temp)
 	_, err = f.WriteString(hex.EncodeToString(k[:]) + "\n")
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	switch err := os.Link(f.Name(), path); {
+	switch err := os.Link(temp, path); {
 	case err == nil, errors.Is(err, fs.ErrExist): // another launcher's
 		return nil
 	default: // a file system without links
-		return os.Rename(f.Name(), path)
+		return os.Rename(temp, path)
 	}
 }
 

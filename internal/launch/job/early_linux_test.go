@@ -56,6 +56,19 @@ func TestLauncherIsEndedEarly(t *testing.T) {
 	}
 }
 
+// A launcher that is killed while it makes the file of a secret leaves no other one beside it.
+func TestLauncherIsEndedWhileItMakesASecret(t *testing.T) {
+	j, err := startJanitor()
+	require.NoError(t, err)
+	temp := filepath.Join(t.TempDir(), "a \"temporary\"\nfile")
+	j.discard(temp)
+	require.NoError(t, os.WriteFile(temp, nil, 0o600))
+	require.NoError(t, j.pipe.Close()) // as the kernel does
+	_, err = j.proc.Wait()
+	require.NoError(t, err)
+	require.NoFileExists(t, temp)
+}
+
 // marked lists the processes that have this directory for jobs, but for this one.
 func marked(dir string) (found []string) {
 	list, _ := os.ReadDir("/proc")

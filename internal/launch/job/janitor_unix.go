@@ -24,8 +24,8 @@ const janitorName = "weft-janitor"
 
 // janitor is the launcher's hold on its janitor: a process that outlives it if it is killed, and then kills the
 // groups of the ranks, and what else the job has started, and removes its files. It reads, from a pipe that only the launcher writes to, a line with the
-// job directory, quoted, before that is made, and lines "+PID" and "-PID" of groups that have come and gone. At the end of the pipe the launcher is dead. A nil
-// janitor does nothing.
+// job directory, quoted, before that is made, one with a temporary file behind an equals sign likewise, and lines "+PID" and "-PID" of groups that have come and
+// gone. At the end of the pipe the launcher is dead. A nil janitor does nothing.
 type janitor struct {
 	proc *os.Process
 	pipe *os.File
@@ -68,6 +68,9 @@ func (j *janitor) forget(pgid int) { j.tell("-%d\n", pgid) }
 // clean tells of the job directory, which is about to be made.
 func (j *janitor) clean(dir string) { j.tell("%q\n", dir) }
 
+// discard tells of a temporary file, likewise.
+func (j *janitor) discard(file string) { j.tell("=%q\n", file) }
+
 func (j *janitor) tell(format string, what any) {
 	if j != nil {
 		fmt.Fprintf(j.pipe, format, what) // without a janitor the job is as well off as it can be
@@ -90,17 +93,24 @@ func Janitor() bool {
 		return false
 	}
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
-	groups, dir := map[int]bool{}, ""
+	groups, dir, temp := map[int]bool{}, "", ""
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		text := lines.Text()
-		if name, err := strconv.Unquote(text); err == nil {
+		text, isTemp := strings.CutPrefix(lines.Text(), "=")
+		name, err := strconv.Unquote(text)
+		switch {
+		case err == nil && isTemp:
+			temp = name
+		case err == nil:
 			dir = name
-		} else if len(text) > 1 {
+		case len(text) > 1:
 			if pgid, err := strconv.Atoi(text[1:]); err == nil && pgid > 1 {
 				groups[pgid] = text[0] == '+'
 			}
 		}
+	}
+	if temp != "" {
+		_ = os.Remove(temp) // which is rarely there
 	}
 	for pgid, alive := range groups {
 		if alive {

@@ -50,6 +50,8 @@ func (*janitor) forget(int) {}
 
 func (*janitor) clean(string) {}
 
+func (*janitor) discard(string) {}
+
 func (*janitor) stop() {}
 
 // Janitor is for the program that runs jobs to call first. It returns false: this process is none.

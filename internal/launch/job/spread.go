@@ -46,7 +46,7 @@ func (r *runner) open() error {
 	var key *launch.Key
 	if s.SecretFile != "" {
 		var err error
-		if key, err = launch.LoadKey(s.SecretFile, s.Listen != ""); err != nil {
+		if key, err = launch.LoadKey(s.SecretFile, s.Listen != "", r.janitor.discard); err != nil {
 			return &Error{Status: StatusUsage, Err: err}
 		}
 	}
