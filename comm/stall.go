@@ -22,7 +22,6 @@ const EnvDeadlock = "PSP_DEADLOCK_WARNINGS"
 const (
 	stallPeriod = time.Second // how long nothing must have happened before anybody looks closer, and the time between warnings
 	doubtsUntil = 3           // looks that are not certain before it is said what they have found
-	maxDoubts   = 8           // goroutines that are named then
 	stallPause  = 20 * time.Millisecond
 )
 
@@ -90,7 +89,7 @@ type stall struct {
 func (s *stall) text() string {
 	text := strings.Join(s.waits, "\n")
 	if !s.certain {
-		text += "\nthat may act: " + strings.Join(s.foreign(), "\n")
+		text += "\nthat may act: " + strings.Join(waits.Acting(), "\n")
 	}
 	return text[:min(len(text), maxReason)]
 }
@@ -259,22 +258,8 @@ func (s *stalls) doubt(found *stall, now time.Time) {
 		s.report(found)
 	case !s.said:
 		s.said = true
-		s.say(found.waits, found.foreign(), now.Sub(s.since).Round(100*time.Millisecond))
+		s.say(found.waits, waits.Acting(), now.Sub(s.since).Round(100*time.Millisecond))
 	}
-}
-
-// foreign are the goroutines of the program that may act, a line each.
-func (s *stall) foreign() (lines []string) {
-	for _, g := range waits.Goroutines() {
-		if !g.Foreign() {
-			continue
-		}
-		if len(lines) == maxDoubts {
-			return append(lines, "and more")
-		}
-		lines = append(lines, g.String())
-	}
-	return lines
 }
 
 // say tells a person that there may be a deadlock.

@@ -27,8 +27,11 @@ type deadlock struct {
 
 	parks uint64        // of the last look. +checklocks:deadlocks
 	pause time.Duration // until the next one, if nothing moves. +checklocks:deadlocks
+	since time.Time     // parks is what it is. +checklocks:deadlocks
 	said  bool          // since a slot was parked last. +checklocks:deadlocks
 	over  bool          // likewise: all is said and done. +checklocks:deadlocks
+
+	doubted bool // a doubt was said, once. +checklocks:deadlocks
 }
 
 // deadlocks is held by the one that looks, of all runtimes: two would disturb each other.
@@ -37,6 +40,7 @@ var deadlocks sync.Mutex
 const (
 	deadLimit = 10 * time.Second // what has lasted so long ends the runs (guess: few functions of timers come later)
 	deadWarn  = 10               // and a part of it is said before
+	deadDoubt = 3                // and three of these parts, of what is not certain
 	deadPause = 16 * time.Second // the longest between two looks at a runtime that waits for others
 )
 
@@ -58,7 +62,8 @@ func (d *deadlock) look() (again time.Duration) {
 	}
 	defer deadlocks.Unlock()
 	if parks := d.rt.idle.count(); parks != d.parks {
-		d.parks, d.pause = parks, d.period // as long a rest as a wait of a millisecond now and then needs
+		d.parks, d.since = parks, time.Now()
+		d.pause = d.period // as long a rest as a wait of a millisecond now and then needs
 		d.said, d.over = false, false
 		return d.pause
 	}
@@ -75,6 +80,9 @@ func (d *deadlock) look() (again time.Duration) {
 func (d *deadlock) watch() {
 	first, ok := waits.Take()
 	if !ok || !first.Closed() || first.Outside {
+		if ok && first.Foreign() > 0 {
+			d.doubt()
+		}
 		return
 	}
 	tick := time.NewTicker(d.period)
@@ -108,6 +116,24 @@ func (d *deadlock) watch() {
 			return
 		}
 	}
+}
+
+// doubt says, once, that tasks have waited for a Mutex for long while no slot had anything to do, though goroutines of the
+// program may still act. Of other waits nothing is said: in a server they wait for what such a goroutine brings.
+//
+// +checklocks:deadlocks
+func (d *deadlock) doubt() {
+	lasts, locks := time.Since(d.since), false
+	if d.doubted || lasts < deadDoubt*d.warn {
+		return
+	}
+	eachParked(func(k *parked) { locks = locks || k.t != nil && k.t.run.rt == d.rt && k.what.op == opLock })
+	if !locks {
+		return
+	}
+	d.doubted = true
+	d.rt.report(fmt.Sprintf("weft: for %v tasks have waited for a Mutex, and no slot has had anything to do: a deadlock, unless a goroutine of the program acts:\n%s\nthat may act: %s\n",
+		short(lasts), strings.Join(d.waits(), "\n"), strings.Join(waits.Acting(), "\n")))
 }
 
 // waits says who waits for what: tasks of this runtime, and what else does.

@@ -5,6 +5,7 @@ package task
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -106,6 +107,39 @@ func TestDeadlockOfEvents(t *testing.T) {
 	require.Contains(t, got.String(), "waits in Wait")
 	require.Contains(t, got.String(), "Events that nobody ends (Hold) keep it open")
 	require.Equal(t, 1, strings.Count(got.String(), "no goroutine is left"), got.String())
+}
+
+// Where another goroutine of the program lives, tasks that wait for each other's Mutex are said, once, and what it is.
+func TestDoubtOfTasks(t *testing.T) {
+	never := make(chan struct{})
+	defer close(never)
+	go func() { <-never }()
+	rt, got := impatient(t, Config{Workers: 2}, 200*time.Millisecond)
+	ctx, cancel := context.WithCancel(bg)
+	defer cancel()
+	d := rt.Spawn(ctx, func(t *Task) error {
+		var ms [2]Mutex
+		var have sync.WaitGroup
+		have.Add(len(ms))
+		for i := range ms {
+			t.Spawn(func(t *Task) error {
+				return t.Critical(&ms[i], func() error {
+					have.Done()
+					have.Wait()
+					return t.Critical(&ms[1-i], func() error { return nil })
+				})
+			})
+		}
+		return nil
+	})
+	require.Eventually(t, func() bool { return got.String() != "" }, 10*time.Second, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, d.Wait(bg), context.Canceled)
+	text := got.String()
+	require.Equal(t, 1, strings.Count(text, "unless a goroutine of the program acts"), text)
+	require.Equal(t, 2, strings.Count(text, "waits in Mutex.Lock"), text)
+	_, acts, _ := strings.Cut(text, "that may act: ")
+	require.Contains(t, acts, "TestDoubtOfTasks")
 }
 
 // What may go on is not ended, and nothing is said of it.

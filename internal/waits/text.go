@@ -178,6 +178,23 @@ func (g *Goroutine) Foreign() bool {
 	return bystander(names) == ""
 }
 
+// maxActing is how many goroutines Acting names.
+const maxActing = 8
+
+// Acting says which goroutines of the program may act, a line each.
+func Acting() (lines []string) {
+	for _, g := range Goroutines() {
+		if !g.Foreign() {
+			continue
+		}
+		if len(lines) == maxActing {
+			return append(lines, "and more")
+		}
+		lines = append(lines, g.String())
+	}
+	return lines
+}
+
 // waiting reports whether a state is one in which a goroutine waits.
 func waiting(state string) bool {
 	switch state {
@@ -190,7 +207,7 @@ func waiting(state string) bool {
 // own says whether a function is the program's: the standard library's packages have no dot in the first part of
 // their path.
 func (f Frame) own() bool {
-	if f.Ours() {
+	if f.Ours() || strings.HasPrefix(f.Func, ants) { // that runs our slots
 		return false
 	}
 	first, rest, deep := strings.Cut(f.Func, "/")
@@ -201,13 +218,13 @@ func (f Frame) own() bool {
 func (g *Goroutine) String() string {
 	place := ""
 	for _, f := range g.Frames {
-		own := f.own()
-		if own || place == "" {
-			place = " " + f.Func + " at " + f.At
+		place = " " + f.Func + " at " + f.At
+		if f.own() {
+			return g.Head + place
 		}
-		if own {
-			break
-		}
+	}
+	if g.Creator.own() { // the program has started it with a function of another's
+		place += ", started by " + g.Creator.Func + " at " + g.Creator.At
 	}
 	return g.Head + place
 }
