@@ -166,7 +166,7 @@ var (
 func (op *recvOp) done() {
 	switch op.waiter {
 	case blockedCall:
-		op.wake()
+		op.reused().wake()
 	case schedule:
 		trampolines[op.shard].run(&op.reused().self, op.err)
 	default:
@@ -176,13 +176,12 @@ func (op *recvOp) done() {
 }
 
 // wake wakes the blocked caller; if there is a copy to be shared, it returns when that is done.
-func (op *recvOp) wake() {
-	r := op.reused()
-	if j := r.job; j != nil {
+func (op *reusedRecv) wake() {
+	if j := op.job; j != nil {
 		j.run()
 		return
 	}
-	r.self.ch <- struct{}{}
+	op.self.ch <- struct{}{}
 }
 
 // done ends a send likewise.
@@ -257,7 +256,7 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 		op := e.op()
 		op.transfer(h, data, from, op.waiter.side(receiver))
 		if op.waiter == blockedCall {
-			op.wake()
+			op.reused().wake()
 		} else {
 			op.done()
 		}

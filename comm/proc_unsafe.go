@@ -19,7 +19,6 @@ func (a *arrival) message() *message {
 }
 
 // reused returns what a receive of ours has besides.
-func (op *recvOp) reused() *reusedRecv {
-	const first = unsafe.Offsetof(reusedRecv{}.recvOp)
-	return (*reusedRecv)(unsafe.Add(unsafe.Pointer(op), -int(first)))
-}
+func (op *recvOp) reused() *reusedRecv { return (*reusedRecv)(unsafe.Pointer(op)) }
+
+const _ = -unsafe.Offsetof(reusedRecv{}.recvOp) // fails to compile if a reusedRecv does not begin with its recvOp
