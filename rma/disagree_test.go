@@ -31,7 +31,7 @@ func TestFenceAgainstFree(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					if err := w.Fence(0); err != nil {
+					if err := errors.Join(w.Fence(0), c.Barrier()); err != nil { // who is still in the first fence may hear of the second one in it
 						return err
 					}
 					if c.Rank() == odd {
@@ -79,7 +79,7 @@ func TestOperationsAfterDisagreement(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if err := w.Fence(0); err != nil {
+				if err := errors.Join(w.Fence(0), c.Barrier()); err != nil {
 					return err
 				}
 				if c.Rank() == 1 {
@@ -104,6 +104,31 @@ func TestOperationsAfterDisagreement(t *testing.T) {
 					}
 				}
 				return errors.Join(err, wants(w.Fence(0), comm.ErrMismatch), wants(w.Free(), comm.ErrMismatch))
+			}))
+		})
+	}
+}
+
+// Ranks that fence on after a disagreement do not wait for the rank that has freed the window, and tell it nothing: it may still be behind.
+func TestFencesAfterDisagreement(t *testing.T) {
+	for way, as := range ways {
+		t.Run(way, func(t *testing.T) {
+			require.NoError(t, comm.Run(as(t.Context()), comm.Config{Ranks: 3}, func(c *comm.Comm) error {
+				for range 50 {
+					w, _, err := rma.Allocate[int64](c, 4)
+					if err == nil {
+						err = errors.Join(w.Fence(0), c.Barrier())
+					}
+					if c.Rank() != 1 {
+						for range 8 {
+							err = errors.Join(err, wants(w.Fence(0), comm.ErrMismatch))
+						}
+					}
+					if err := errors.Join(err, wants(w.Free(), comm.ErrMismatch), c.Barrier()); err != nil {
+						return err
+					}
+				}
+				return nil
 			}))
 		})
 	}

@@ -26,6 +26,7 @@ type port struct {
 	epoch  uint64      // guarded by mu: fences completed here
 	open   int         // guarded by mu: transfers from or to memory of this rank that are under way
 	marks  int         // guarded by mu: lanes that are marked or lost
+	gone   int         // guarded by mu: lanes that are gone
 	done   func(error) // guarded by mu: of the fence at hand, nil if there is none
 	frees  bool        // guarded by mu: the next fence is that of Free
 	moving bool        // guarded by mu: somebody is in settle
@@ -100,11 +101,11 @@ func (p *port) fenceKind() uint8 {
 func (p *port) flush(done func(error)) {
 	p.mu.Lock()
 	p.done = done
-	p.open += p.remote // the marks: what stands before them has been read from the caller's memory when they are sent
+	p.open += p.remote - p.gone // the marks: what stands before them has been read from the caller's memory when they are sent
 	epoch, kind := p.epoch, p.fenceKind()
 	p.mu.Unlock()
 	for _, l := range p.lanes {
-		if l != nil {
+		if l != nil && !l.gone.Load() {
 			l.add(parcel{what: wireMark, op: kind, epoch: epoch})
 		}
 	}
@@ -157,6 +158,7 @@ func (p *port) compare() {
 			p.failed(fmt.Errorf("%w: rank %d is in %s where this rank is in %s", comm.ErrMismatch, l.rank, fences[l.fence], fences[mine]))
 			l.lost = true
 			l.gone.Store(true)
+			p.gone++
 		}
 	}
 }
