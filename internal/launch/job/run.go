@@ -84,6 +84,7 @@ type runner struct {
 	grace     <-chan time.Time // in ending, or asked: when it becomes killing
 	asked     os.Signal        // SIGTERM or SIGHUP from outside, since which grace runs; nil: none
 	termed    bool             // the ranks have had SIGTERM
+	leaving   os.Signal        // of a guest: it does not wait for ranks of others, because of this; nil: it does
 	feed      *os.File         // to rank 0's input, if that is copied
 	unwritten bool             // noSpace was reported
 	insisted  map[os.Signal]bool
@@ -385,8 +386,11 @@ func (r *runner) endedSo(p *process, code int, how string) {
 	r.live--
 	d, orderly := r.server.Ended(p.rank, code, how)
 	r.signalGroup(p, syscall.SIGTERM) // what it has left behind
-	if r.guest != nil {
-		return // what that means, the launcher of the job says
+	if r.guest != nil {               // what that means, the launcher of the job says
+		if r.leaving != nil && d.Clean {
+			r.leave(r.leaving)
+		}
+		return
 	}
 	if d.Clean {
 		if r.live == 0 {
@@ -447,14 +451,18 @@ func (r *runner) endAll(a *launch.Abort) {
 
 // expired is the end of the grace period.
 func (r *runner) expired() {
-	if r.state == running {
+	asked := r.state == running
+	if asked {
 		r.fail(StatusSignalBase + signalNumber(r.asked))
 	}
 	name := "SIGTERM"
-	if r.asked == syscall.SIGHUP && r.state == running {
+	if r.asked == syscall.SIGHUP && asked {
 		name = "SIGHUP"
 	}
 	r.kill(fmt.Sprintf("%v after %s", r.spec.Grace, name))
+	if asked {
+		r.leave(r.asked)
+	}
 }
 
 // kill makes it a killing one.
@@ -481,6 +489,7 @@ func (r *runner) signal(sig os.Signal) {
 	if again := r.insisted[sig]; again {
 		r.fail(StatusSignalBase + signalNumber(sig))
 		r.kill("on a second " + signalName(sig))
+		r.leave(sig)
 		return
 	}
 	r.insisted[sig] = sig == syscall.SIGINT || sig == syscall.SIGTERM
@@ -491,8 +500,16 @@ func (r *runner) signal(sig os.Signal) {
 	if (sig == syscall.SIGTERM || sig == syscall.SIGHUP) && r.grace == nil && r.state == running {
 		r.asked, r.grace = sig, time.After(r.spec.Grace)
 	}
-	if r.guest != nil && r.live == 0 && ends(sig) {
-		r.fail(StatusSignalBase + signalNumber(sig)) // it only waits for the others
+	if r.live == 0 && ends(sig) {
+		r.leave(sig)
+	}
+}
+
+// leave ends a launcher by a signal when it only waits for ranks of others.
+func (r *runner) leave(sig os.Signal) {
+	r.leaving = sig
+	if r.guest != nil && r.live == 0 {
+		r.fail(StatusSignalBase + signalNumber(sig))
 		r.dismissed = true
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -172,12 +173,14 @@ func TestOneSIGTERMElsewhere(t *testing.T) {
 		t.Run(fmt.Sprint("both launchers ", both), func(t *testing.T) {
 			dir := isolate(t)
 			a, other := startTwo(t, launcherSpec{Grace: time.Minute, Parts: parts(shell(1, "echo ready; exec sleep 1000"))}, 2)
-			count := "n=0; trap 'n=$((n+1)); echo term' TERM; echo ready; %s; while [ $n = 0 ]; do sleep 0.01; done; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.03; done; echo over $n"
+			count := "n=0; trap 'n=$((n+1)); echo term' TERM; echo ready $$; while [ $n = 0 ]; do sleep 0.01; done; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.03; done; echo over $n"
 			other.Grace = time.Minute
-			other.Parts = parts(shell(1, fmt.Sprintf(count, "true")), shell(1, fmt.Sprintf(count, "kill -STOP $$")))
+			other.Parts = parts(shell(2, count))
 			b := startMachine(t, other)
 			a.out.await(t, 1, "ready")
-			b.out.await(t, 2, "ready")
+			stopped, err := strconv.Atoi(pidsOf(b.out.await(t, 2, "ready"))[1])
+			require.NoError(t, err)
+			require.NoError(t, syscall.Kill(stopped, syscall.SIGSTOP))
 			if both {
 				require.NoError(t, b.Process.Signal(syscall.SIGTERM))
 				b.out.await(t, 2, "term")
@@ -188,6 +191,35 @@ func TestOneSIGTERMElsewhere(t *testing.T) {
 			require.Equal(t, 143, status, text)
 			status, text = b.end()
 			require.Equal(t, 143, status, text)
+			requireClean(t, dir)
+		})
+	}
+}
+
+// A launcher that was asked to end, and whose ranks have, does not wait for those of others: at a second signal, and when its time is over.
+func TestLauncherThatHasJoinedIsAskedToEnd(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(sig.String(), func(t *testing.T) {
+			dir := isolate(t)
+			a, other := startTwo(t, launcherSpec{Grace: time.Minute, Parts: parts(shell(1, "trap 'exit 0' USR1; echo ready; while :; do sleep 0.01; done"))}, 1)
+			other.Parts = parts(shell(1, "trap 'echo over $$; exit 0' INT TERM HUP; echo ready; while :; do sleep 0.01; done"))
+			if other.Grace = time.Minute; sig == syscall.SIGHUP {
+				other.Grace = 50 * time.Millisecond
+			}
+			b := startMachine(t, other)
+			a.out.await(t, 1, "ready")
+			b.out.await(t, 1, "ready")
+			require.NoError(t, b.Process.Signal(sig))
+			requireDead(t, pidsOf(b.out.await(t, 1, "over"))[0])
+			if sig != syscall.SIGHUP {
+				require.NoError(t, b.Process.Signal(sig))
+			}
+			status, text := b.end()
+			require.Equal(t, StatusSignalBase+int(sig), status, text)
+			require.NoError(t, a.Process.Signal(syscall.SIGUSR1))
+			status, text = a.end()
+			require.Zero(t, status, text)
+			require.NotContains(t, text, "weft run", "it has lost no rank")
 			requireClean(t, dir)
 		})
 	}
