@@ -75,7 +75,7 @@ func TestOperationsAfterDisagreement(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			freed := make(chan struct{})
 			require.NoError(t, comm.Run(as(t.Context()), comm.Config{Ranks: 3}, func(c *comm.Comm) error {
-				w, _, err := rma.Allocate[int64](c, 1<<14)
+				w, _, err := rma.Allocate[int64](c, 2<<14)
 				if err != nil {
 					return err
 				}
@@ -90,10 +90,11 @@ func TestOperationsAfterDisagreement(t *testing.T) {
 				err = wants(w.Fence(0), comm.ErrMismatch)
 				<-freed
 				refused := !c.Local(1)
+				at := c.Rank() / 2 << 14 // each rank has a place of its own
 				for _, n := range []int{1, 1 << 14} {
 					buf := comm.Of(make([]int64, n))
 					for range 300 {
-						for op, got := range map[string]error{"put": w.Put(buf, 1, 0), "get": w.Get(buf, 1, 0), "accumulate": w.Accumulate(buf, 1, 0, comm.Sum)} {
+						for op, got := range map[string]error{"put": w.Put(buf, 1, at), "get": w.Get(buf, 1, at), "accumulate": w.Accumulate(buf, 1, at, comm.Sum)} {
 							if errors.Is(got, comm.ErrMismatch) != refused {
 								return fmt.Errorf("%s of %d: %v", op, n, got)
 							}
