@@ -86,13 +86,19 @@ func (f *function) copyOf(v *types.Var) (what string) {
 	return what
 }
 
-// knownOnlyTo reports whether v is used by c's accesses and body, and by nothing else.
+// knownOnlyTo reports whether v is used by c's accesses and body, and by nothing else, nor by tasks that
+// the body makes.
 func (f *function) knownOnlyTo(v *types.Var, c *call) bool {
 	for _, id := range f.uses[v] {
 		if !within(id, c) {
 			return false
 		}
 		if _, may := f.written(id); may {
+			return false
+		}
+	}
+	for _, child := range f.calls {
+		if child != c && within(child, c) && child.of(v) > 0 {
 			return false
 		}
 	}

@@ -177,7 +177,7 @@ func (f *function) access(e ast.Expr) *access {
 	if a == nil {
 		return nil
 	}
-	if _, isSlice := f.pass.TypesInfo.TypeOf(s.Args[0]).Underlying().(*types.Slice); isSlice && a.whole && !a.data {
+	if _, cut := ast.Unparen(s.Args[0]).(*ast.SliceExpr); !cut { // else place knows whether that is of an array
 		a.data = true
 	}
 	a.mode, a.expr = fn.Name(), e
@@ -333,6 +333,9 @@ func (a *access) text() string { return types.ExprString(a.expr) }
 
 // refers says what kind of variable refers to memory elsewhere: "" if v does not.
 func refers(v *types.Var) string {
+	if _, any := types.Unalias(v.Type()).(*types.TypeParam); any {
+		return ""
+	}
 	switch v.Type().Underlying().(type) {
 	case *types.Slice:
 		return "slice"

@@ -159,15 +159,12 @@ func (f *function) waits(a, b *call) bool {
 	return f.branch(a, b)
 }
 
-// synchronized reports whether the bodies of two calls share a channel, or a variable of package
-// sync or sync/atomic, by which they may be ordered.
+// synchronized reports whether the bodies of two calls share a channel, or a lock or the like, by which they may be
+// ordered: a variable, or a part of one.
 func (f *function) synchronized(a, b *call) bool {
-	for v, ids := range f.uses {
-		if !synchronizes(v.Type()) {
-			continue
-		}
+	for _, ids := range f.uses {
 		in := func(c *call) bool {
-			return slices.ContainsFunc(ids, func(id *ast.Ident) bool { return within(id, c.bodies[0]) })
+			return slices.ContainsFunc(ids, func(id *ast.Ident) bool { return within(id, c.bodies[0]) && f.synchronizes(id) })
 		}
 		if in(a) && in(b) {
 			return true
@@ -176,12 +173,46 @@ func (f *function) synchronized(a, b *call) bool {
 	return false
 }
 
+// synchronizes reports whether a use of a variable is one of a channel or of a lock, or leads to such a field or element.
+func (f *function) synchronizes(e ast.Expr) bool {
+	for !synchronizes(f.pass.TypesInfo.TypeOf(e)) {
+		switch up := f.up[e].(type) {
+		case *ast.SelectorExpr:
+			s := f.pass.TypesInfo.Selections[up]
+			if s == nil || up.X != e {
+				return false
+			}
+			if s.Kind() != types.FieldVal { // of a lock that is embedded
+				return synchronizes(s.Obj().(*types.Func).Signature().Recv().Type())
+			}
+			e = up
+		case *ast.IndexExpr:
+			if up.X != e {
+				return false
+			}
+			e = up
+		case *ast.ParenExpr:
+			e = up
+		case *ast.StarExpr:
+			e = up
+		default:
+			return false
+		}
+	}
+	return true
+}
+
 func synchronizes(t types.Type) bool {
 	if p, ok := t.Underlying().(*types.Pointer); ok {
 		t = p.Elem()
 	}
-	if n, ok := types.Unalias(t).(*types.Named); ok && n.Obj().Pkg() != nil && slices.Contains([]string{"sync", "sync/atomic"}, n.Obj().Pkg().Path()) {
-		return true
+	if n, ok := types.Unalias(t).(*types.Named); ok && n.Obj().Pkg() != nil {
+		switch n.Obj().Pkg().Path() {
+		case "sync", "sync/atomic":
+			return true
+		case "weft/task":
+			return n.Obj().Name() == "Mutex"
+		}
 	}
 	_, ok := t.Underlying().(*types.Chan)
 	return ok

@@ -52,3 +52,24 @@ func right(t *task.Task, blocks []block, x, z int) block {
 	println(x)
 	return after
 }
+
+func nested(t *task.Task, n int, b block) {
+	t.Spawn(func(t *task.Task) error { // known to its children
+		t.Spawn(func(*task.Task) error { n++; return nil }, deps.InOut(&n))
+		t.Spawn(func(*task.Task) error { println(n); return nil }, deps.In(&n))
+		return nil
+	}, deps.InOut(&n))
+	t.Spawn(func(t *task.Task) error {
+		t.Spawn(func(*task.Task) error { return nil })
+		b.sum = 1
+		return nil
+	}, deps.Out(&b)) // want `names b, a parameter`
+}
+
+func slices(t *task.Task, b block) {
+	t.Spawn(func(*task.Task) error { b.cells = append(b.cells, 1); b.cells[0]++; return nil }, deps.Slice(b.cells).InOut())
+}
+
+func anything[T any](t *task.Task, x T, next func(T) T) {
+	t.Spawn(func(*task.Task) error { x = next(x); return nil }, deps.InOut(&x)) // want `names x, a parameter, .*; what the body writes to it is lost`
+}

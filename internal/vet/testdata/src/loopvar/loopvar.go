@@ -131,3 +131,18 @@ func right(t *task.Task, blocks []block, list []*block, rows [][]float64, x int)
 		t.Spawn(body, deps.In(p))
 	}
 }
+
+type held struct{ cells []int }
+
+func fieldsThatRefer(t *task.Task, all []held, arrays [4][]int, squares [2][4]int) {
+	for _, h := range all {
+		t.Spawn(func(*task.Task) error { h.cells[0]++; return nil }, deps.Slice(h.cells).InOut()) // the elements are shared
+		t.Spawn(func(*task.Task) error { h.cells[1]++; return nil }, deps.Slice(h.cells[1:2]).InOut())
+	}
+	for _, row := range squares {
+		t.Spawn(func(*task.Task) error { row[0]++; return nil }, deps.Slice(row[:]).InOut()) // want `deps.Slice\(row\[:\]\).InOut\(\) names row`
+	}
+	for _, two := range [][2][]int{} {
+		t.Spawn(func(*task.Task) error { two[0][0]++; return nil }, deps.Slice(two[0]).InOut())
+	}
+}

@@ -119,3 +119,38 @@ func other(t, u *task.Task) {
 	t.Spawn(func(*task.Task) error { x++; return nil }, deps.InOut(&x))
 	u.Spawn(func(*task.Task) error { println(x); return nil })
 }
+
+type guarded struct {
+	sync.Mutex
+	inner struct{ mu sync.RWMutex }
+	n     int
+}
+
+type signals struct{ done []chan int }
+
+func (s *signals) locks(t *task.Task, g *guarded) {
+	var x, y, z, w, v int
+	t.Spawn(func(*task.Task) error { g.Lock(); defer g.Unlock(); x++; return nil }, deps.Concurrent(&x))
+	t.Spawn(func(*task.Task) error { g.Lock(); defer g.Unlock(); x++; return nil })
+	t.Spawn(func(*task.Task) error { g.inner.mu.Lock(); y++; g.inner.mu.Unlock(); return nil }, deps.Concurrent(&y))
+	t.Spawn(func(*task.Task) error { g.inner.mu.Lock(); y++; g.inner.mu.Unlock(); return nil })
+	t.Spawn(func(*task.Task) error { z = 1; close(s.done[0]); return nil }, deps.Out(&z))
+	t.Spawn(func(*task.Task) error { <-s.done[0]; println(z); return nil })
+	var m task.Mutex
+	t.Spawn(func(t *task.Task) error { return t.Critical(&m, func() error { w++; return nil }) }, deps.Concurrent(&w))
+	t.Spawn(func(t *task.Task) error { return t.Critical(&m, func() error { w++; return nil }) })
+	t.Spawn(func(t *task.Task) error { g.n++; v++; return nil }, deps.InOut(&v), deps.InOut(g))
+	t.Spawn(func(t *task.Task) error {
+		println(g.n, v) // want `the body uses v, `
+		return nil
+	})
+}
+
+func ofAnArray(t *task.Task) {
+	var x [8]int
+	t.Spawn(func(*task.Task) error { x[0] = 1; return nil }, deps.Slice(x[:]).Out())
+	t.Spawn(func(*task.Task) error {
+		println(x[0]) // want `the body uses x, `
+		return nil
+	})
+}

@@ -18,3 +18,6 @@ func (t *Task) SpawnWith(a Attrs, fn func(*Task) error, accs ...deps.Access) {}
 func (t *Task) Wait() error                                                  { return nil }
 func (t *Task) WaitOn(accs ...deps.Access) error                             { return nil }
 func (t *Task) Release(accs ...deps.Access) error                            { return nil }
+func (t *Task) Critical(m *Mutex, fn func() error) error                     { return fn() }
+
+type Mutex struct{ free bool }
