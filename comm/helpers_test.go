@@ -45,6 +45,11 @@ func run(t testing.TB, n int, body func(c *Comm) error) {
 // runApart is Run for ranks that have no memory in common, as far as they know. It returns the error of the rank that
 // ended the run.
 func runApart(ctx context.Context, cfg Config, body func(c *Comm) error) error {
+	return runStrangers(ctx, cfg, body, func(ep stranger) fabric.Endpoint { return ep })
+}
+
+// runStrangers is runApart over what over makes of each endpoint.
+func runStrangers(ctx context.Context, cfg Config, body func(c *Comm) error, over func(stranger) fabric.Endpoint) error {
 	n, err := cfg.validate()
 	if err != nil {
 		return runError(err)
@@ -54,7 +59,7 @@ func runApart(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 		return runError(err)
 	}
 	for r, ep := range eps {
-		eps[r] = stranger{ep}
+		eps[r] = over(stranger{ep})
 	}
 	return runOver(ctx, cfg, eps, body)
 }
@@ -107,18 +112,9 @@ func (stranger) Local(int) fabric.Handler { return nil }
 
 // runGrudging is runApart over a fabric that always writes a piece of a transfer when it is to forget it.
 func runGrudging(ctx context.Context, cfg Config, body func(c *Comm) error) error {
-	n, err := cfg.validate()
-	if err != nil {
-		return runError(err)
-	}
-	eps, err := inproc.New(n)
-	if err != nil {
-		return runError(err)
-	}
-	for r, ep := range eps {
-		eps[r] = &grudging{Endpoint: stranger{ep}, done: map[uint64]func(error){}}
-	}
-	return runOver(ctx, cfg, eps, body)
+	return runStrangers(ctx, cfg, body, func(ep stranger) fabric.Endpoint {
+		return &grudging{Endpoint: ep, done: map[uint64]func(error){}}
+	})
 }
 
 // grudging is slow, and ends what it forgets by itself, later, as a fabric does that is writing to it.
