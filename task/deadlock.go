@@ -136,11 +136,14 @@ func (d *deadlock) doubt() {
 		short(lasts), strings.Join(d.waits(), "\n"), strings.Join(waits.Acting(), "\n")))
 }
 
+// heldEvents is what a run waits for that has no task which waits.
+const heldEvents = "tasks have events that nobody has completed (Hold); Config.Watchdog would list them"
+
 // waits says who waits for what: tasks of this runtime, and what else does.
 func (d *deadlock) waits() []string {
 	lines := d.rt.describeWaits()
 	if len(lines) == 0 {
-		lines = []string{"tasks have events that nobody completes (Hold); Config.Watchdog would list them"}
+		lines = []string{heldEvents}
 	}
 	return append(lines, waits.Describe(d.rt.party)...)
 }

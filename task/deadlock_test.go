@@ -92,6 +92,18 @@ func TestDeadlockOfTasks(t *testing.T) {
 	}
 }
 
+// It is found while the runtime is closed, by however many.
+func TestDeadlockWhileClosing(t *testing.T) {
+	watch(t)
+	rt, _ := impatient(t, Config{Workers: 2}, 100*time.Millisecond)
+	d := rt.Spawn(bg, func(t *Task) error { return t.Block() })
+	for range 2 {
+		go rt.Close()
+	}
+	require.NoError(t, rt.Close())
+	require.ErrorIs(t, d.Err(), ErrDeadlock)
+}
+
 // An event that nobody ends is said. It keeps the run open, which has the error then.
 func TestDeadlockOfEvents(t *testing.T) {
 	rt, got := impatient(t, Config{Workers: 2}, 200*time.Millisecond)

@@ -158,10 +158,14 @@ func (rt *Runtime) describeWaits() []string {
 		}
 		return lines
 	}
-	var lines []string
+	return describeParked(func(k *parked) bool { return k.t.run.rt == rt })
+}
+
+// describeParked says which of the tasks that wait without a slot wait for what.
+func describeParked(of func(*parked) bool) (lines []string) {
 	n := 0
 	eachParked(func(k *parked) {
-		if k.t == nil || k.t.run.rt != rt {
+		if k.t == nil || !of(k) {
 			return
 		}
 		acquire(&k.told) // in lint mode, the body's writes to what is printed here

@@ -30,7 +30,7 @@ type run struct {
 
 	mu      xatomic.Mutex
 	blocked []*Task // tasks in Block. +checklocks:mu
-	late    lateFailure
+	late    lateRun
 }
 
 // Run runs main as the main task of a dependency domain of its own and returns
@@ -125,7 +125,7 @@ func (r *run) fail(err error) {
 		return
 	}
 	r.rt.lintStops()
-	r.late.begin(r.rt, err)
+	r.late.begin(r, err)
 	r.cancel(plain(err))
 	r.rt.note(nil, event.RunFailed, r.id, 0, 0)
 	r.mu.Lock()

@@ -213,7 +213,7 @@ func (l *life) close() bool {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
-		<-l.over
+		waits.Call(func() { <-l.over })
 		return false
 	}
 	l.closed = true

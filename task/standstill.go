@@ -36,6 +36,7 @@ type standstill struct {
 	proofs    int           // looks in a row that have found all bodies blocked. +checklocks:mu
 	said      bool          // this standstill is reported. +checklocks:mu
 	once      bool          // one is, by a runtime without a watchdog. +checklocks:mu
+	held      time.Time     // when somebody has last looked what a run waits for. +checklocks:mu
 }
 
 // slotView is what a look sees of a slot. It changes when the slot takes another task.

@@ -15,7 +15,7 @@ import (
 
 const (
 	maxBlockedSlots  = 8 // that a report lists
-	maxBlockedFrames = 4 // of each, from where the body blocks
+	maxBlockedFrames = 4 // of each, from where the body blocks; the body itself comes after them
 )
 
 // blockedBody is a body that blocks on a slot.
@@ -66,6 +66,26 @@ func (w *standstill) describe(now time.Time, ready bool) string {
 		"    t.Blocking(func() { v = <-ch })\n" +
 		"Messages and requests of package comm have package tampi for this, and waits for tasks have Task.Wait, WaitOn and Await.\n")
 	return b.String()
+}
+
+// describeSlots says what the bodies on the slots block in. It reads no task: these may end meanwhile.
+func (rt *Runtime) describeSlots() (lines []string) {
+	calls := runtime.FuncForPC(rt.still.code.lo).Name() + "("
+	stacks := bodyStacks(calls)
+	for i, s := range rt.slots.all {
+		t := s.cur.load()
+		if t == nil {
+			continue
+		}
+		if len(lines) == maxBlockedSlots {
+			return append(lines, "and more")
+		}
+		var b strings.Builder
+		fmt.Fprintf(&b, "the body on slot %d", i)
+		writeStack(&b, stacks.take(fmt.Sprintf("%s%p", calls, t), "", calls))
+		lines = append(lines, strings.TrimSuffix(b.String(), "\n"))
+	}
+	return lines
 }
 
 func eachOf(slots int) string {
@@ -142,7 +162,8 @@ func (l bodies) find(match func(body, caller string) bool, calls string) (at, li
 	return -1, 0
 }
 
-// writeStack writes what a goroutine waits in: its state, and the functions below those of Go's runtime.
+// writeStack writes what a goroutine waits in: its state, and the functions below those of Go's runtime and the
+// like, down to the body.
 func writeStack(b *strings.Builder, lines []string) {
 	if len(lines) == 0 {
 		b.WriteByte('\n')
@@ -154,8 +175,9 @@ func writeStack(b *strings.Builder, lines []string) {
 	}
 	fmt.Fprintf(b, ", %s\n", state)
 	n := 0
-	for k := 1; k+1 < len(lines) && n < maxBlockedFrames; k += 2 {
-		if strings.HasPrefix(lines[k], "runtime.") {
+	for k := 1; k+1 < len(lines); k += 2 {
+		body := k+3 >= len(lines)
+		if strings.HasPrefix(lines[k], "runtime.") || strings.HasPrefix(lines[k], "internal/") || n >= maxBlockedFrames && !body {
 			continue
 		}
 		at, _, _ := strings.Cut(strings.TrimSpace(lines[k+1]), " +")

@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -77,6 +78,30 @@ func TestBlockedSlots(t *testing.T) {
 	}
 }
 
+// Runtimes do not take what the looks of others use for what bodies do, also where looks are dear since there have been
+// many goroutines.
+func TestBlockedSlotsOfManyRuntimes(t *testing.T) {
+	gate := make(chan int)
+	for range 100_000 {
+		go func() { <-gate }()
+	}
+	close(gate)
+	const runtimes = 6
+	free := make(chan int)
+	var said atomic.Int32
+	var all sync.WaitGroup
+	for range runtimes {
+		all.Go(func() {
+			blocks(t, task.Config{Workers: 1, Watchdog: 40 * time.Millisecond}, newReports(), func() { <-free }, func() {
+				if said.Add(1) == runtimes {
+					close(free)
+				}
+			})
+		})
+	}
+	all.Wait()
+}
+
 // The stack of a body is said however deep it is: Go leaves out calls in the middle.
 func TestBlockedSlotsDeep(t *testing.T) {
 	ch := make(chan int)
@@ -90,6 +115,17 @@ func TestBlockedSlotsDeep(t *testing.T) {
 	}
 	text := blocks(t, task.Config{Workers: 1, Watchdog: 40 * time.Millisecond}, newReports(), func() { deep(500) }, func() { close(ch) })
 	inOrder(t, text, `slot 0: task "reader" .*, \[chan receive`, `func1\(0x0`, `t\.Blocking\(`)
+}
+
+// Where a body blocks in the standard library, its own line is said too.
+func TestBlockedSlotsInTheLibrary(t *testing.T) {
+	var mu sync.Mutex
+	mu.Lock()
+	text := blocks(t, task.Config{Workers: 1, Watchdog: 40 * time.Millisecond}, newReports(), func() {
+		mu.Lock()
+		mu.Unlock()
+	}, mu.Unlock)
+	inOrder(t, text, `slot 0: task "reader" .*, \[sync\.Mutex\.Lock`, `sync\.\(\*Mutex\)\.Lock`, `TestBlockedSlotsInTheLibrary`, `standstill_test\.go`, `blocks\.`, `t\.Blocking\(`)
 }
 
 // Where a Logger is set, and no watchdog, it gets the report.
@@ -183,6 +219,66 @@ func TestFailureOfRunThatHangs(t *testing.T) {
 		inOrder(t, text, `a run has failed, and is not over`, `task "fails" \(spawned at .*standstill_test\.go:\d+`, "a bad day")
 		require.Equal(t, name == "a panic", strings.Contains(text, "goroutine "), text)
 		require.NoError(t, rt.Close())
+	}
+}
+
+// A run whose context has ended says what it still waits for, if that does not compute. Some goroutine is left that
+// might act, so it is no deadlock.
+func TestHoldersOfRunThatHangs(t *testing.T) {
+	skipRacesInLintMode(t)
+	for name, want := range map[string]string{
+		"Blocking":                 `task "holds" \(spawned at .*standstill_test\.go:\d+ .*waits in Blocking`,
+		"a channel":                `the body on slot \d, \[chan receive`,
+		"an event":                 `events that nobody has completed \(Hold\)`,
+		"Blocking, and one fails":  `task "holds" .*waits in Blocking`,
+		"Blocking, and a watchdog": `task "holds" .*waits in Blocking at`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := task.Config{Workers: 2, Reports: newReports()}
+			if strings.Contains(name, "watchdog") {
+				cfg.Watchdog = time.Minute
+			}
+			rt := task.New(cfg)
+			ctx, cancel := context.WithCancel(bg)
+			hang, heard, held := make(chan struct{}), make(chan struct{}), make(chan func(error), 1)
+			text := ""
+			go func() {
+				defer close(heard)
+				got := cfg.Reports.(*reports)
+				for ; !strings.Contains(text, "No body is interrupted"); text += got.take() {
+					<-got.some
+				}
+				close(hang)
+				if name == "an event" {
+					(<-held)(nil)
+				}
+			}()
+			err := rt.Run(ctx, func(t *task.Task) error {
+				t.SpawnWith(task.Attrs{Label: "holds"}, func(t *task.Task) error {
+					switch name {
+					case "a channel":
+						<-hang
+					case "an event":
+						held <- t.Hold()
+					default:
+						t.Blocking(func() { <-hang })
+					}
+					return nil
+				})
+				_ = t.Sleep(time.Millisecond)
+				if strings.Contains(name, "fails") {
+					return errors.New("a bad day")
+				}
+				cancel()
+				return t.Wait()
+			})
+			cancel()
+			require.Error(t, err)
+			<-heard
+			inOrder(t, text, `a run has ended early, and is not over \((context canceled|.*a bad day)\)`, want)
+			require.NoError(t, rt.Close())
+		})
 	}
 }
 

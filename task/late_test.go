@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What a run waits for is not said while a body of it computes, but for what is in Blocking.
+func TestHoldersWhileABodyComputes(t *testing.T) {
+	for _, blocking := range []bool{false, true} {
+		rt := newTestRuntime(t, Config{Workers: 2})
+		var stop atomic.Bool
+		var runs atomic.Pointer[run]
+		gate, blocked := make(chan struct{}), make(chan struct{})
+		over := make(chan error)
+		bad := errors.New("bad")
+		go func() {
+			over <- rt.Run(bg, func(t *Task) error {
+				t.Spawn(func(t *Task) error { // waits for what computes
+					t.Spawn(func(t *Task) error {
+						runs.Store(t.run)
+						for !stop.Load() {
+						}
+						return nil
+					})
+					return t.Wait()
+				})
+				if blocking {
+					t.SpawnWith(Attrs{Label: "blocks"}, func(t *Task) error {
+						t.Blocking(func() {
+							close(blocked)
+							<-gate
+						})
+						return nil
+					})
+					t.Blocking(func() { <-blocked })
+				}
+				t.Blocking(func() { until(func() bool { return runs.Load() != nil }) })
+				return bad
+			})
+		}()
+		until(func() bool { return runs.Load() != nil && runs.Load().stopped.Load() })
+		var said []string
+		for range 50 {
+			lines, computes := runs.Load().holders()
+			require.True(t, computes)
+			said = append(said, lines...)
+			runtime.Gosched()
+		}
+		stop.Store(true)
+		close(gate)
+		require.ErrorIs(t, <-over, bad)
+		for _, line := range said {
+			require.True(t, contains(line, `task "blocks"`, "waits in Blocking"), line)
+		}
+		require.Equal(t, blocking, len(said) > 0)
+	}
+}
+
+// However many runs have ended early, and are not over, few look what they wait for.
+func TestHoldersAreLookedForSeldom(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 1})
+	require.True(t, rt.still.mayLook())
+	for range 100 {
+		require.False(t, rt.still.mayLook())
+	}
+}
