@@ -30,6 +30,7 @@ type lintRun struct {
 	object bool        // it is about one object, as a whole
 	subs   []*linted   // its tasks with children that have accesses
 	waits  []*linted   // its tasks with Attrs.Wait
+	knows  bool        // of a group: some task of it has come after all that is before it, so what comes after them all needs no more
 }
 
 // lintPart is a part of a run that one of its tasks releases by itself.
@@ -193,6 +194,7 @@ func (s *search) behind(u *lintUse, reader bool, lo, hi uintptr) {
 		case u.slice && (x.hi <= lo || hi <= x.lo):
 		case u.mode == deps.ModeCommutative: // those of the group come in any order
 			s.back(x, lo, hi, reader)
+			s.over(x, lo, hi, reader)
 			for x.same != nil {
 				x = x.same
 			}
@@ -237,7 +239,9 @@ func (s *search) back(x *lintRun, lo, hi uintptr, reader bool) {
 			s.done(y, lo, hi, reader)
 		}
 	}
-	s.over(x, lo, hi, reader)
+	if !x.knows {
+		s.over(x, lo, hi, reader)
+	}
 }
 
 // done collects what the tasks of run x have done, and the children of these.
@@ -297,7 +301,18 @@ func (s *search) above(p *linted, lo, hi uintptr, slice, reader bool) {
 // caller, has acquired all that they know. It returns the clocks that are to know it in their place. +checklocks:r.l.mu
 func (r *linted) cut() (know []*clock) {
 	for _, u := range r.uses {
-		if u.weak || u.mode != deps.ModeInOut {
+		if u.weak || u.mode == deps.ModeReduce {
+			continue
+		}
+		for _, x := range u.runs {
+			for _, p := range x.prevs {
+				if p.knows && p.object { // all its tasks are over, so nobody asks what is before it
+					p.prevs = nil
+				}
+			}
+			x.knows = u.mode == deps.ModeConcurrent || u.mode == deps.ModeCommutative
+		}
+		if u.mode != deps.ModeInOut {
 			continue
 		}
 		for _, x := range u.runs {

@@ -5,7 +5,9 @@ package task
 
 import (
 	"fmt"
+	"math/big"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -160,6 +162,83 @@ func TestLintOrderOfRanges(t *testing.T) {
 				}
 			}
 		}
+		requireKnown(t, tasks, o, fmt.Sprintf("seed %d:\n%v", seed, lintText(p)))
+	}
+}
+
+// requireKnown runs tasks in their order, with clocks as the race detector has them: each comes after those that it must come
+// after, and whom these come after, and no others, though chains are cut.
+func requireKnown(t *testing.T, tasks []*linted, o *lintOracle, text string) {
+	know := map[*clock]*big.Int{}
+	for j, x := range tasks {
+		got, want := new(big.Int), new(big.Int)
+		for _, c := range x.before() {
+			if k := know[c]; k != nil {
+				got.Or(got, k)
+			}
+		}
+		for i := range j {
+			if o.after(i, j) {
+				want.Or(want, know[&tasks[i].done])
+			}
+		}
+		require.Zero(t, want.Cmp(got), "task %d comes after those in %b, and shall come after those in %b; %s", j, got, want, text)
+		release := func(c *clock) {
+			k := new(big.Int).Set(got)
+			if old := know[c]; old != nil {
+				k.Or(k, old)
+			}
+			know[c] = k
+		}
+		for _, c := range x.cut() {
+			release(c)
+		}
+		got.SetBit(got, j, 1)
+		release(&x.done)
+		for _, c := range x.after() {
+			release(c)
+		}
+	}
+}
+
+// What a task comes after is found in a few steps, however many have been before it in any chain; and those before it on an
+// object are not kept.
+func TestLintChainsStayShort(t *testing.T) {
+	const tasks = 3000
+	var x [4]int
+	all, part := deps.Slice(x[:]), deps.Slice(x[1:3])
+	for name, accs := range map[string][]deps.Access{
+		"InOut":                      {deps.InOut(&x)},
+		"In, Concurrent":             {deps.In(&x), deps.Concurrent(&x)},
+		"In, Commutative":            {deps.In(&x), deps.Commutative(&x)},
+		"Concurrent, Commutative":    {deps.Concurrent(&x), deps.Commutative(&x)},
+		"three of each":              {deps.In(&x), deps.In(&x), deps.In(&x), deps.Concurrent(&x), deps.Concurrent(&x), deps.Concurrent(&x)},
+		"ranges: InOut":              {all.InOut(), part.InOut()},
+		"ranges: In, Concurrent":     {all.In(), all.Concurrent()},
+		"ranges: parts":              {all.In(), part.Concurrent()},
+		"ranges: parts, Commutative": {all.Commutative(), part.In()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := new(lint)
+			root := &linted{l: l}
+			list := make([]*linted, tasks)
+			for i := range list {
+				list[i] = &linted{l: l, parent: root}
+				list[i].declare(accs[i%len(accs):][:1])
+				list[i].enter()
+			}
+			for i, x := range list {
+				require.LessOrEqual(t, len(x.before()), 32, "task %d", i)
+				x.cut()
+			}
+			length := 0
+			for x := list[tasks-1].uses[0].runs[0]; len(x.prevs) > 0; x = x.prevs[0] {
+				length++
+			}
+			if !strings.HasPrefix(name, "ranges") {
+				require.LessOrEqual(t, length, 4)
+			}
+		})
 	}
 }
 
