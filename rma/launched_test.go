@@ -110,7 +110,7 @@ func callbacks(c *comm.Comm) error {
 		return err
 	}
 	other := 1 - c.Rank()
-	src, in := make([]byte, n), make([]int, 1)
+	src, in, out := make([]byte, n), make([]int, 1), make([]int, 1)
 	var within atomic.Pointer[string]
 	for i := 0; i < 500 && err == nil; i++ {
 		r := c.Irecv(comm.Of(in), other, 0)
@@ -119,7 +119,7 @@ func callbacks(c *comm.Comm) error {
 				within.Store(&stack)
 			}
 		})
-		err = errors.Join(w.Fence(0), c.Send(comm.Of(in), other, 0), w.Put(comm.Of(src), other, 0))
+		err = errors.Join(w.Fence(0), c.Send(comm.Of(out), other, 0), w.Put(comm.Of(src), other, 0))
 		if err == nil {
 			_, err = r.Wait(c.Context())
 		}
