@@ -112,12 +112,13 @@ func Remove(dir string) error {
 	if id == "" || !filepath.IsAbs(dir) {
 		return &Error{Op: "remove", Rank: -1, Err: fmt.Errorf("%q is not the directory of a job", dir)}
 	}
-	var errs []error
-	if s := segmentsOutside(id); s != "" {
-		errs = append(errs, os.RemoveAll(s))
-	}
 	// The directory goes last: while it is there, others find what is left.
-	return errors.Join(append(errs, os.RemoveAll(dir))...)
+	if s := segmentsOutside(id); s != "" {
+		if err := os.RemoveAll(s); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(dir)
 }
 
 // Sweep removes what dead jobs have left behind: those that nobody was left to clean up after.
