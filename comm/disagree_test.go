@@ -139,6 +139,20 @@ func TestCollectivesThatDisagreeAtTheEnd(t *testing.T) {
 			return wait(d.Ibcast(Of([]int64{1}), d.Rank()))
 		},
 	}
+	bodies["of what is let go of"] = func(c *Comm) error {
+		for odd := range lateComms {
+			d, err := c.Dup()
+			if err == nil && odd == 0 {
+				err = wait(d.Ibcast(Of([]int64{1}), c.Rank()))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		runtime.GC()
+		runtime.GC()
+		return nil
+	}
 	for r := range kept { // the others have made none at all
 		bodies[fmt.Sprintf("rank %d has more", r)] = func(c *Comm) error { return c.more(r) }
 		bodies[fmt.Sprintf("rank %d has more of a copy", r)] = func(c *Comm) error {

@@ -220,7 +220,13 @@ type comms struct {
 	all   map[uint64]weak.Pointer[Comm] // guarded by mu: the others
 	sweep int                           // guarded by mu: the size at which all is swept
 	early []early                       // guarded by mu: of communicators that this rank has not made yet, perhaps
+	late  [lateComms]*Comm              // guarded by mu: the last ones made, which are compared though nobody has them any more
+	made  int                           // guarded by mu: communicators made
 }
+
+// lateComms bounds what the program has let go of and the run keeps (guess): a function makes a communicator, or two, uses
+// it and forgets it.
+const lateComms = 4
 
 // early is a question about a communicator that is not known here.
 type early struct {
@@ -249,6 +255,8 @@ func (s *comms) add(c *Comm) {
 			s.all = map[uint64]weak.Pointer[Comm]{}
 		}
 		s.all[c.ctx] = weak.Make(c)
+		s.late[s.made%lateComms] = c
+		s.made++
 	}
 	var ask []question
 	s.early = slices.DeleteFunc(s.early, func(e early) bool {
