@@ -5,3 +5,6 @@ package task
 
 // StandstillArmed reports whether the timer that looks for blocked slots runs.
 func (rt *Runtime) StandstillArmed() bool { return rt.still.armed.Load() }
+
+// InLintMode reports whether a test is in a build for lint mode.
+func InLintMode() bool { return inLintMode() }

@@ -68,21 +68,28 @@ func (x *guests) find(g uintptr) string {
 	if g == 0 {
 		return ""
 	}
+	in := x.of(g)
+	switch {
+	case in == nil:
+		return ""
+	case in.t == nil:
+		return in.op
+	}
+	return in.op + " of " + in.t.name() // not hidden: package fmt hands its memory from goroutine to goroutine
+}
+
+// of returns what goroutine g, the caller, has entered last; nil if nothing.
+func (x *guests) of(g uintptr) *guest {
 	hide()
 	defer show()
 	s := x.shard(g)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for e := s.first; e != nil; e = e.next {
-		switch {
-		case e.g != g:
-		case e.t == nil:
-			return e.op
-		default:
-			return e.op + " of " + e.t.name()
-		}
+	e := s.first
+	for e != nil && e.g != g {
+		e = e.next
 	}
-	return ""
+	return e
 }
 
 // caller says in what of the runtime's the calling goroutine is, which Close would wait for; "" if in nothing that is known.

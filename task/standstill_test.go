@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -25,7 +24,7 @@ import (
 // skipRacesInLintMode skips a test that shares memory by other means than accesses.
 func skipRacesInLintMode(t *testing.T) {
 	t.Helper()
-	if os.Getenv(task.EnvLint) == "1" {
+	if task.InLintMode() {
 		t.Skip("not in lint mode: the test shares variables with bodies that no access orders")
 	}
 }
