@@ -19,7 +19,7 @@ import (
 
 // errLint says what lint mode needs.
 var errLint = errors.New("task: lint mode needs a build with the race detector from which weft's own runtime is left out; " +
-	"start the program by weft lint, as in: go run weft/cmd/weft lint go run PROGRAM")
+	"start the program by weft lint, as in: go run weft/cmd/weft lint go run PROGRAM; a list of -tags of the go command's own has to have " + LintTag)
 
 // LintTag is the build tag of a build for lint mode. Such a build leaves LintPackages out of the race detector, by the flag -race=false of the
 // compiler for each; the command "weft lint" sees to both.

@@ -133,6 +133,9 @@ func goSubcommand(args []string) string {
 	return ""
 }
 
+// goTags are lists of build tags in GOFLAGS.
+var goTags = regexp.MustCompile(`(?:^|\s)['"]?--?tags=([^\s'"]+)`)
+
 // lintEnviron returns the environment of a command that builds and runs programs in lint mode.
 func lintEnviron(env []string, self bool) ([]string, error) {
 	flags, race := "", ""
@@ -144,7 +147,11 @@ func lintEnviron(env []string, self bool) ([]string, error) {
 			race = old
 		}
 	}
-	flags += "-race -tags=" + task.LintTag
+	tags := task.LintTag
+	for _, old := range goTags.FindAllStringSubmatch(flags, -1) { // the last list counts
+		tags += "," + old[1]
+	}
+	flags += "-race -tags=" + tags
 	without := "-race=false"
 	if self {
 		without = compileMark

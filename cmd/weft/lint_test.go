@@ -71,6 +71,19 @@ func TestLintHistory(t *testing.T) {
 	}
 }
 
+// The tags of the user's programs stay.
+func TestLintTags(t *testing.T) {
+	for old, want := range map[string]string{
+		"":                             " -tags=weftlint ",
+		"-tags=mpi,slow -mod=mod":      " -tags=weftlint,mpi,slow ",
+		"-mod=mod '--tags=mpi' -trace": " -tags=weftlint,mpi ",
+	} {
+		env, err := lintEnviron([]string{"GOFLAGS=" + old}, false)
+		require.NoError(t, err)
+		require.Contains(t, env[1], want)
+	}
+}
+
 // A command that can run nothing in lint mode is refused; one that need not is remarked on.
 func TestLintOfCommandsThatBuildNothing(t *testing.T) {
 	plain := filepath.Join(t.TempDir(), "plain")
