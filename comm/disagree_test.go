@@ -179,6 +179,28 @@ func TestCollectivesThatDisagreeAtTheEnd(t *testing.T) {
 	}
 }
 
+// Ranks that disagree, and all handle that, end well, also where it was in the communicator of all.
+func TestDisagreementThatIsHandled(t *testing.T) {
+	for how, run := range runners {
+		for odd := range 3 {
+			t.Run(fmt.Sprintf("%s, rank %d is odd", how, odd), func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				require.NoError(t, run(ctx, Config{Ranks: 3}, func(c *Comm) error {
+					call := c.Barrier
+					if c.Rank() == odd {
+						call = func() error { return c.Allreduce(Of([]int{1}), Of([]int{1}), Sum) }
+					}
+					if err := call(); !errors.Is(err, ErrMismatch) {
+						return fmt.Errorf("rank %d: %w", c.Rank(), err)
+					}
+					return nil
+				}))
+			})
+		}
+	}
+}
+
 // Ranks that live compare at the end, whoever dies before or meanwhile. A communicator of a rank that is lost is left out.
 func TestRanksThatLiveCompare(t *testing.T) {
 	errDies := errors.New("this rank dies")

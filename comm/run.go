@@ -207,7 +207,8 @@ func (w *world) cancelled(cause error) {
 func (w *world) leave(r int) {
 	c := w.comm(r)
 	c.ctx, c.hist = leaving, w.procs[r].comms.find(0, nil).hist
-	if w.survive {
+	d := c.disagreement(c.proc.trouble.Load())
+	if w.survive || d != nil && d.heard.Load() { // the program has handled it, so it is no failure; but barriers are none any more
 		_, r := c.agree(voteLeave, 0) // a barrier of those that live
 		_ = wait(r)
 		return
