@@ -17,6 +17,7 @@ import (
 
 	"weft/internal/event"
 	"weft/internal/event/check"
+	"weft/internal/event/journal"
 	"weft/internal/event/replay"
 	"weft/internal/event/timeline"
 )
@@ -160,12 +161,15 @@ func writeTimeline(out, errOut io.Writer, file string, names []string) error {
 // drawTimeline draws a part of the timeline.
 func drawTimeline(out io.Writer, file string, names []string, v timeline.View) error {
 	var svg bytes.Buffer
-	if err := timeline.Picture(&svg, v, names...); err != nil {
-		return err
+	cut := timeline.Picture(&svg, v, names...)
+	if cut != nil && !errors.Is(cut, journal.ErrCut) {
+		return cut
 	}
 	return writeOutput(out, file, names, func(w io.Writer) error {
-		_, err := svg.WriteTo(w)
-		return err
+		if _, err := svg.WriteTo(w); err != nil {
+			return err
+		}
+		return cut
 	})
 }
 

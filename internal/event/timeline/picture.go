@@ -55,15 +55,21 @@ type line struct {
 }
 
 // Picture draws a part of the timeline of the traces of one run as SVG: threads as rows, slices as boxes, marks, and the arrows
-// of which both ends are in it. What is asynchronous is left out; viewers have that. Of a trace that is cut it draws what is there.
+// of which both ends are in it. What is asynchronous is left out; viewers have that. What a trace that is cut still has is
+// drawn; the error says then that it is cut.
 //
 // The traces are read twice, first for their length, and only what is drawn is kept: of slices, marks and arrows that
 // the picture has no pixels for, one for each place.
 func Picture(w io.Writer, v View, names ...string) error {
-	return draw(w, v, func(take func(*entry)) error {
-		_, _, err := walk(&emitter{take: take}, names)
+	var cut error
+	err := draw(w, v, func(take func(*entry)) (err error) {
+		_, cut, err = walk(&emitter{take: take}, names)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return cut
 }
 
 // draw is Picture for elements that are put twice.

@@ -105,7 +105,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// A trace that is cut gives a timeline of what is there, and an error.
+// A trace that is cut gives a timeline and a picture of what is there, and an error.
 func TestWriteOfACutTrace(t *testing.T) {
 	file := write(t)
 	b, err := os.ReadFile(file)
@@ -114,6 +114,9 @@ func TestWriteOfACutTrace(t *testing.T) {
 	var out bytes.Buffer
 	require.ErrorIs(t, timeline.Write(&out, file), journal.ErrCut)
 	require.NoError(t, timeline.Verify(&out))
+	out.Reset()
+	require.ErrorIs(t, timeline.Picture(&out, timeline.View{}, file), journal.ErrCut)
+	require.Contains(t, out.String(), "</svg>")
 }
 
 // Each damage to a timeline is found, and named.
