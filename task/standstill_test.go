@@ -122,7 +122,7 @@ func TestBlockedSlotsInTheLibrary(t *testing.T) {
 	mu.Lock()
 	text := blocks(t, task.Config{Workers: 1, Watchdog: 40 * time.Millisecond}, newReports(), func() {
 		mu.Lock()
-		mu.Unlock()
+		defer mu.Unlock()
 	}, mu.Unlock)
 	inOrder(t, text, `slot 0: task "reader" .*, \[sync\.Mutex\.Lock`, `sync\.\(\*Mutex\)\.Lock`, `TestBlockedSlotsInTheLibrary`, `standstill_test\.go`, `blocks\.`, `t\.Blocking\(`)
 }
