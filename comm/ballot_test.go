@@ -213,8 +213,8 @@ func FuzzBallotFrame(f *testing.F) {
 	})
 }
 
-// An agreement reports a death that all have acknowledged to nobody, and any other one to all, also one that happens
-// while they wait for the rank that dies. Then all know of it.
+// An agreement reports a death that all have acknowledged to nobody, and any other one to all, also
+// one that happens while they wait for the rank that dies. Then all know of it.
 func TestAgreeReportsDeaths(t *testing.T) {
 	for how, run := range runners {
 		for _, late := range []bool{false, true} {

@@ -97,7 +97,8 @@ func (w *world) runSpared(ctx context.Context, body func(c *Comm) error) error {
 	return w.run(ctx, body)
 }
 
-// prepare does what can go wrong at a rank that is one of size processes, without the others. It returns the rank's node.
+// prepare does what can go wrong at a rank that is one of size processes, without the others. It
+// returns the rank's node.
 func prepare(cfg *Config, size int) (launch.NodeID, error) {
 	if cfg.Ranks != 0 && cfg.Ranks != size {
 		return "", fmt.Errorf("%w: the program wants %d ranks, and is one of %d that were started", ErrConfig, cfg.Ranks, size)
@@ -121,7 +122,8 @@ func beginning(err error) error {
 	return &RankError{Rank: d.Rank, Err: &LostError{Rank: d.Rank, Err: d}}
 }
 
-// notStarted is the error of a rank that has not come as far as the run: it says whose mistake that is.
+// notStarted is the error of a rank that has not come as far as the run: it says whose mistake that
+// is.
 func notStarted(place *launch.Place, err error) error {
 	rank := place.Rank
 	if of, ok := err.(*RankError); ok {

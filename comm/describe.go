@@ -29,9 +29,9 @@ func NewRequestFor(what fmt.Stringer) (r *Request, complete func(error)) {
 	return r, complete
 }
 
-// DescribeBy has f say what a receive on c that waits is for, where a report says who waits for what; "" leaves it out. It is for
-// packages that build on communicators, before they receive by c. f must be safe to call by any goroutine at any
-// time, and must not call this package.
+// DescribeBy has f say what a receive on c that waits is for, where a report says who waits for
+// what; "" leaves it out. It is for packages that build on communicators, before they receive by c.
+// f must be safe to call by any goroutine at any time, and must not call this package.
 func (c *Comm) DescribeBy(f func(src, tag int) string) { c.told = f }
 
 // named is the owner of a request that cannot be cancelled, but says what it is.

@@ -61,9 +61,9 @@ func (c *Comm) disagree(d *disagreement) {
 	p.world.hubs.look() // once, for all ranks of this process
 }
 
-// spreadDisagreement tells some ranks of the run, or all if the run survives deaths: a rank that has failed by it may be
-// known as lost before what it has said itself is heard, and nothing of it is taken any more then. So each rank that hears
-// of it first tells the others.
+// spreadDisagreement tells some ranks of the run, or all if the run survives deaths: a rank that
+// has failed by it may be known as lost before what it has said itself is heard, and nothing of it
+// is taken any more then. So each rank that hears of it first tells the others.
 func (p *proc) spreadDisagreement(ctx uint64, d *disagreement, ranks []int) {
 	if p.world.survive {
 		ranks = allRanks(p.world.size)
@@ -97,8 +97,8 @@ func disagreementOf(f *fabric.Frame) (*disagreement, error) {
 	return d, nil
 }
 
-// disagreed records that ranks of a communicator do not agree, and ends its collectives at this rank. The first one counts:
-// it returns false for others.
+// disagreed records that ranks of a communicator do not agree, and ends its collectives at this
+// rank. The first one counts: it returns false for others.
 func (p *proc) disagreed(ctx uint64, d *disagreement) (news bool) {
 	mine := &disagreement{err: d.err} // heard is this rank's
 	on := func(c *Comm) error {
@@ -303,8 +303,9 @@ func (s *stale) look() {
 // its answer; between processes the communicator of all ranks needs none, since the last barrier has its history. Each rank
 // asks the one before it, and the first one the last: a rank that has made none at all asks nobody, but is asked.
 //
-// A communicator that has lost a member, or is revoked, is left out: its ranks may rightly have made different collectives
-// since. Both spread faster than messages of ranks that know of them, so no rank compares with one that acts on them.
+// A communicator that has lost a member, or is revoked, is left out: its ranks may rightly have
+// made different collectives since. Both spread faster than messages of ranks that know of them, so
+// no rank compares with one that acts on them.
 func (p *proc) compareAll() error {
 	p.ended.Store(true)
 	var all []*Comm
@@ -343,10 +344,11 @@ func (p *proc) compareAll() error {
 	return p.unheard()
 }
 
-// inLastBarrier reports whether the last barrier compares the history of c: ranks of several processes make
-// that barrier on the world communicator, after their functions. The barrier is part of the history. A rank
-// whose function still runs does not have it yet, and that is no disagreement. Ranks that survive the loss of
-// others agree to leave instead, which is no collective.
+// inLastBarrier reports whether the last barrier compares the history of c: ranks of several
+// processes make that barrier on the world communicator, after their functions. The barrier is part
+// of the history. A rank whose function still runs does not have it yet, and that is no
+// disagreement. Ranks that survive the loss of others agree to leave instead, which is no
+// collective.
 func (c *Comm) inLastBarrier() bool { return c.ctx == 0 && c.world.apart && !c.world.survive }
 
 // answers are those that compareAll waits for.

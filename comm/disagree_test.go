@@ -201,7 +201,8 @@ func TestDisagreementThatIsHandled(t *testing.T) {
 	}
 }
 
-// Ranks that live compare at the end, whoever dies before or meanwhile. A communicator of a rank that is lost is left out.
+// Ranks that live compare at the end, whoever dies before or meanwhile. A communicator of a rank
+// that is lost is left out.
 func TestRanksThatLiveCompare(t *testing.T) {
 	errDies := errors.New("this rank dies")
 	var kept [4][2]*Comm

@@ -53,7 +53,8 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// A rank that has told others that there is doubt tells them when there is none any more: nobody asks it again.
+// A rank that has told others that there is doubt tells them when there is none any more: nobody
+// asks it again.
 func TestDoubtEnds(t *testing.T) {
 	hold := make(chan struct{})
 	var last *stall

@@ -134,8 +134,8 @@ func (h *history) take() []question {
 	return asked
 }
 
-// missing says so if another rank has made collectives that this one, whose function is over, has not, and nothing else
-// is known to be in their way.
+// missing says so if another rank has made collectives that this one, whose function is over, has
+// not, and nothing else is known to be in their way.
 func (h *history) missing() {
 	if !h.behind.Load() || h.c.inLastBarrier() || h.c.barredHere() != nil {
 		return
@@ -224,8 +224,8 @@ type comms struct {
 	made  int                           // guarded by mu: communicators made
 }
 
-// lateComms bounds what the program has let go of and the run keeps (guess): a function makes a communicator, or two, uses
-// it and forgets it.
+// lateComms bounds what the program has let go of and the run keeps (guess): a function makes a
+// communicator, or two, uses it and forgets it.
 const lateComms = 4
 
 // early is a question about a communicator that is not known here.

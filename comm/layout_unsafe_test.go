@@ -12,7 +12,8 @@ import (
 	"weft/internal/fabric/inproc"
 )
 
-// What is said of a message under a rank's lock is one cache line, and what a sender reads of a receive for a request is few.
+// What is said of a message under a rank's lock is one cache line, and what a sender reads of a
+// receive for a request is few.
 func TestCacheLines(t *testing.T) {
 	eps, err := inproc.New(3)
 	require.NoError(t, err)

@@ -16,8 +16,9 @@ import "slices"
 // in its own queue's head. Wildcard classes that no receive ever used are not kept; the first
 // use of a class files what is there already, once.
 //
-// An exact receive that is posted when nothing is queued, as most are, waits outside the queues (solo). So does a
-// message that comes when nothing is queued (lone). What comes next and does not match files it first.
+// An exact receive that is posted when nothing is queued, as most are, waits outside the queues
+// (solo). So does a message that comes when nothing is queued (lone). What comes next and does not
+// match files it first.
 //
 // Invariant: in no queue are there both posted receives and unexpected messages.
 
@@ -67,7 +68,8 @@ func (k matchKey) hash() uint64 {
 	return h ^ h>>29
 }
 
-// posted is a receive, or a waiting probe, in the engine: the entry of a recvOp, which the engine does not look at.
+// posted is a receive, or a waiting probe, in the engine: the entry of a recvOp, which the engine
+// does not look at.
 type posted struct {
 	key    matchKey
 	seq    uint64
@@ -78,7 +80,8 @@ type posted struct {
 	isScan bool   // a waiting probe: it is told of a message and does not take it
 }
 
-// arrival is an unexpected message in the engine: the entry of a message, which the engine does not look at.
+// arrival is an unexpected message in the engine: the entry of a message, which the engine does not
+// look at.
 type arrival struct {
 	key   matchKey
 	seq   uint64
@@ -135,7 +138,8 @@ func (m *matcher) count(class int, n int32) {
 	m.counts[class] += n
 }
 
-// queueUp files what waits alone in its queue, where others may join it. The queue has nothing that would have matched it.
+// queueUp files what waits alone in its queue, where others may join it. The queue has nothing that
+// would have matched it.
 func (m *matcher) queueUp() {
 	if p := m.solo; p != nil {
 		m.solo = nil

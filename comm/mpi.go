@@ -111,7 +111,8 @@ func runMPI(ctx context.Context, cfg Config, process *mpi.Process, body func(c *
 	return errors.Join(err, opened.Close()) // it is not among those of the run if it is not to be used
 }
 
-// warnOthers takes the unknown names in ranks' environments off what they have shared behind their nodes. Rank 0 says which there are that it has not.
+// warnOthers takes the unknown names in ranks' environments off what they have shared behind their
+// nodes. Rank 0 says which there are that it has not.
 func warnOthers(cfg *Config, rank int, shares [][]byte) {
 	names := make([][]string, len(shares))
 	for r, b := range shares {

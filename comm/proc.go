@@ -14,8 +14,8 @@ import (
 
 // proc is one rank of the run as a receiver: it owns the matcher into which other ranks deliver.
 type proc struct {
-	// Here a cache line begins, since Go puts a word before what is not small. It has all that a sender and a receiver alone
-	// write of it for a message.
+	// Here a cache line begins, since Go puts a word before what is not small. It has all that a
+	// sender and a receiver alone write of it for a message.
 	_  [cacheLine - 8]byte
 	mu sync.Mutex
 	m  matcher // guarded by mu
@@ -91,8 +91,9 @@ const (
 	schedule                      // a collective's, by self.fn; the operation is pooled
 )
 
-// recvOp is a receive or a probe. Those of requests are the program's for as long as it likes, so each is new memory, and small;
-// and what another rank reads of it to deliver a message comes first, in as few cache lines as can be.
+// recvOp is a receive or a probe. Those of requests are the program's for as long as it likes, so
+// each is new memory, and small; and what another rank reads of it to deliver a message comes
+// first, in as few cache lines as can be.
 type recvOp struct {
 	Request // of a reusedRecv, only the result
 	c       *Comm
@@ -296,7 +297,8 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 	return false
 }
 
-// copyEager copies the payload of an eager message, which is in data or, if from is not nil, in its buffer.
+// copyEager copies the payload of an eager message, which is in data or, if from is not nil, in its
+// buffer.
 func copyEager(dst, data []byte, from *sendOp) {
 	if from != nil {
 		from.buf.CopyToBytes(dst, 0)

@@ -5,8 +5,8 @@ package comm
 
 import "unsafe"
 
-// Whose entry an entry is, is computed: a pointer there would be one more cache line that a rank waits for before it knows
-// where the others are.
+// Whose entry an entry is, is computed: a pointer there would be one more cache line that a rank
+// waits for before it knows where the others are.
 
 // op returns the receive or probe whose entry this is.
 func (e *posted) op() *recvOp {

@@ -255,8 +255,8 @@ func (r *Request) Test() (bool, Status, error) {
 	return true, r.st, r.err
 }
 
-// Peek is Test without progress: it delivers nothing, and runs no callbacks. For packages of this module whose callers
-// may hold locks that callbacks take.
+// Peek is Test without progress: it delivers nothing, and runs no callbacks. For packages of this
+// module whose callers may hold locks that callbacks take.
 func (r *Request) Peek() (bool, Status, error) {
 	if !r.done() {
 		return false, Status{}, nil

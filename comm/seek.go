@@ -33,7 +33,7 @@ func (s *seeker) init(p *proc, size int) {
 			s.eyes = eyes
 		}
 	}
-	s.op.call, s.op.waiter = callRecv, blockedCall
+	s.op.call = callRecv
 }
 
 // seek receives a message if it is one that comes soon and is found here. If not, the caller posts its receive, and may look already.

@@ -13,7 +13,8 @@ func (f *fenceOf) String() string {
 	return fmt.Sprintf("fence of a window, at rank %d of %d", c.Rank(), c.Size())
 }
 
-// describe says what a receive of the port's waits for: "" for a standing one, unless a fence waits for the rank.
+// describe says what a receive of the port's waits for: "" for a standing one, unless a fence waits
+// for the rank.
 func (p *port) describe(src, tag int) string {
 	switch {
 	case tag == bundleTag:

@@ -14,7 +14,8 @@ import (
 	"weft/rma"
 )
 
-// Where a report says who waits for what, a window says which fence it waits for, and nothing where it waits for none.
+// Where a report says who waits for what, a window says which fence it waits for, and nothing where
+// it waits for none.
 func TestWhatWindowsWaitFor(t *testing.T) {
 	for way, as := range ways {
 		t.Run(way, func(t *testing.T) {

@@ -69,7 +69,8 @@ func TestCreateAgainstDup(t *testing.T) {
 	}))
 }
 
-// After ranks have not agreed, the window is lost: nothing waits for a rank that has freed it, however much was to go there.
+// After ranks have not agreed, the window is lost: nothing waits for a rank that has freed it,
+// however much was to go there.
 func TestOperationsAfterDisagreement(t *testing.T) {
 	for way, as := range ways {
 		t.Run(way, func(t *testing.T) {
@@ -110,7 +111,8 @@ func TestOperationsAfterDisagreement(t *testing.T) {
 	}
 }
 
-// Ranks that fence on after a disagreement do not wait for the rank that has freed the window, and tell it nothing: it may still be behind.
+// Ranks that fence on after a disagreement do not wait for the rank that has freed the window, and
+// tell it nothing: it may still be behind.
 func TestFencesAfterDisagreement(t *testing.T) {
 	for way, as := range ways {
 		t.Run(way, func(t *testing.T) {

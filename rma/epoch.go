@@ -64,9 +64,10 @@ type entry struct {
 	final    bool // the fence of Free: not an epoch, and nothing follows
 }
 
-// Fence closes the epoch and opens the next: it returns when all operations that any rank issued before its own call
-// of this fence are complete at their targets. Collective. Errors: that of a queued operation of this rank, of
-// the backing, of the communicator, or comm.ErrMismatch where another rank calls Free (the window is then lost).
+// Fence closes the epoch and opens the next: it returns when all operations that any rank issued
+// before its own call of this fence are complete at their targets. Collective. Errors: that of a
+// queued operation of this rank, of the backing, of the communicator, or comm.ErrMismatch where
+// another rank calls Free (the window is then lost).
 func (w *Win) Fence(assert Assert) error {
 	_, err := w.Ifence(assert).Wait(context.Background())
 	return err

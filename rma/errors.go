@@ -62,7 +62,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// cause returns why an operation on a communicator has failed. The program did not call it, so which one it was is not said.
+// cause returns why an operation on a communicator has failed. The program did not call it, so
+// which one it was is not said.
 func cause(err error) error {
 	if e, ok := err.(*comm.Error); ok {
 		return e.Err

@@ -43,7 +43,8 @@ type lane struct {
 	held   bool          // the message at hand is of the next epoch
 	lost   bool
 
-	// gone: the rank does not take part in this window any more, though it lives. It is set when no operation is under way.
+	// gone: the rank does not take part in this window any more, though it lives. It is set when no
+	// operation is under way.
 	gone atomic.Bool
 }
 

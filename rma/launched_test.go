@@ -82,7 +82,8 @@ func exchange(c *comm.Comm) error {
 	return w.Free()
 }
 
-// eachFabric calls f for each fabric between processes that is here, with the environment that chooses it.
+// eachFabric calls f for each fabric between processes that is here, with the environment that
+// chooses it.
 func eachFabric(t *testing.T, f func(t *testing.T, env string)) {
 	for _, fabric := range comm.Fabrics() {
 		if fabric.Name == "inproc" || fabric.Problem != "" || fabric.Name == "mpi" { // those need another launcher
@@ -102,7 +103,8 @@ func TestExchangeBetweenProcesses(t *testing.T) {
 	})
 }
 
-// callbacks has messages come while ranks put. Their callbacks may take locks that the caller of Put holds.
+// callbacks has messages come while ranks put. Their callbacks may take locks that the caller of
+// Put holds.
 func callbacks(c *comm.Comm) error {
 	const n = 16_384 // bytes, which are a message of their own
 	w, _, err := rma.Allocate[byte](c, n)

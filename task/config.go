@@ -60,9 +60,11 @@ type Config struct {
 	// states. Zero means the environment variable WEFT_WATCHDOG, or no watchdog; a negative value, none.
 	Watchdog time.Duration
 
-	// Reports is where the watchdog writes, and, if there is no Logger, debug mode and what is said of unknown variables of the environment. The failure of a run that is
-	// not over a second later, since a body or an event is not, is written here too: Run cannot return it yet. So is what such a run waits for, three
-	// seconds after its failure or the end of its context, unless bodies compute. So is, without a watchdog and a Logger, that bodies block on all slots while
+	// Reports is where the watchdog writes, and, if there is no Logger, debug mode and what is said
+	// of unknown variables of the environment. The failure of a run that is not over a second
+	// later, since a body or an event is not, is written here too: Run cannot return it yet. So is
+	// what such a run waits for, three seconds after its failure or the end of its context, unless
+	// bodies compute. So is, without a watchdog and a Logger, that bodies block on all slots while
 	// tasks are ready. Writes may come from several goroutines. Nil means the standard error.
 	Reports io.Writer
 

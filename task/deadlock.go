@@ -118,8 +118,9 @@ func (d *deadlock) watch() {
 	}
 }
 
-// doubt says, once, that tasks have waited for a Mutex for long while no slot had anything to do, though goroutines of the
-// program may still act. Of other waits nothing is said: in a server they wait for what such a goroutine brings.
+// doubt says, once, that tasks have waited for a Mutex for long while no slot had anything to do,
+// though goroutines of the program may still act. Of other waits nothing is said: in a server they
+// wait for what such a goroutine brings.
 //
 // +checklocks:deadlocks
 func (d *deadlock) doubt() {

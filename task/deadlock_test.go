@@ -121,7 +121,8 @@ func TestDeadlockOfEvents(t *testing.T) {
 	require.Equal(t, 1, strings.Count(got.String(), "no goroutine is left"), got.String())
 }
 
-// Where another goroutine of the program lives, tasks that wait for each other's Mutex are said, once, and what it is.
+// Where another goroutine of the program lives, tasks that wait for each other's Mutex are said,
+// once, and what it is.
 func TestDoubtOfTasks(t *testing.T) {
 	never := make(chan struct{})
 	defer close(never)

@@ -159,5 +159,6 @@ func skipInLintMode(t testing.TB, why string) {
 	}
 }
 
-// inLintMode also holds where a build for lint mode is told to do without: the order of bodies is shown by hand there, too.
+// inLintMode also holds where a build for lint mode is told to do without: the order of bodies is
+// shown by hand there, too.
 func inLintMode() bool { return lintBuild }

@@ -13,16 +13,17 @@ import (
 	"weft/internal/xatomic"
 )
 
-// lateAfter is how long a run may go on after it has failed before its failure is reported (guess). Most runs
-// return the error by then; a program that prints that should not have it twice. lateHolders is how long it takes until
-// it is said what the run waits for (guess: most bodies that look at their context, or compute, are over by then).
+// lateAfter is how long a run may go on after it has failed before its failure is reported (guess).
+// Most runs return the error by then; a program that prints that should not have it twice.
+// lateHolders is how long it takes until it is said what the run waits for (guess: most bodies that
+// look at their context, or compute, are over by then).
 const (
 	lateAfter   = time.Second
 	lateHolders = 3 * time.Second
 )
 
-// lateRun has it written why a run does not return that has ended early: its failure, since some body or event of it
-// is not over, and may never be; and after a longer time, what these are.
+// lateRun has it written why a run does not return that has ended early: its failure, since some
+// body or event of it is not over, and may never be; and after a longer time, what these are.
 type lateRun struct {
 	mu    sync.Mutex
 	timer *time.Timer   // +checklocks:mu
@@ -30,7 +31,8 @@ type lateRun struct {
 	ended bool          // the run is over. +checklocks:mu
 }
 
-// begin is called once, when the run has ended early. That its context has ended, the caller knows; a deadlock has been said.
+// begin is called once, when the run has ended early. That its context has ended, the caller knows;
+// a deadlock has been said.
 func (l *lateRun) begin(r *run, err error) {
 	if xatomic.Driven() {
 		return
@@ -90,8 +92,8 @@ func (l *lateRun) over() {
 	}
 }
 
-// mayLook reports whether nobody has looked what a run of this runtime waits for a short time ago: a look stops the
-// program for a moment, and there may be many runs.
+// mayLook reports whether nobody has looked what a run of this runtime waits for a short time ago:
+// a look stops the program for a moment, and there may be many runs.
 func (w *standstill) mayLook() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,8 +105,8 @@ func (w *standstill) mayLook() bool {
 	return true
 }
 
-// holders says what r, which has ended early, still waits for: bodies that block, and events. It says nothing while
-// bodies compute, and none of r's is in Blocking.
+// holders says what r, which has ended early, still waits for: bodies that block, and events. It
+// says nothing while bodies compute, and none of r's is in Blocking.
 func (r *run) holders() (lines []string, computes bool) {
 	rt := r.rt
 	onSlots := rt.Workers() - int(rt.idle.parked.Load())

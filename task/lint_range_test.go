@@ -166,8 +166,9 @@ func TestLintOrderOfRanges(t *testing.T) {
 	}
 }
 
-// requireKnown runs tasks in their order, with clocks as the race detector has them: each comes after those that it must come
-// after, and whom these come after, and no others, though chains are cut.
+// requireKnown runs tasks in their order, with clocks as the race detector has them: each comes
+// after those that it must come after, and whom these come after, and no others, though chains are
+// cut.
 func requireKnown(t *testing.T, tasks []*linted, o *lintOracle, text string) {
 	know := map[*clock]*big.Int{}
 	for j, x := range tasks {
@@ -201,8 +202,8 @@ func requireKnown(t *testing.T, tasks []*linted, o *lintOracle, text string) {
 	}
 }
 
-// What a task comes after is found in a few steps, however many have been before it in any chain; and those before it on an
-// object are not kept.
+// What a task comes after is found in a few steps, however many have been before it in any chain;
+// and those before it on an object are not kept.
 func TestLintChainsStayShort(t *testing.T) {
 	const tasks = 3000
 	var x [4]int

@@ -68,7 +68,8 @@ func (w *standstill) describe(now time.Time, ready bool) string {
 	return b.String()
 }
 
-// describeSlots says what the bodies on the slots block in. It reads no task: these may end meanwhile.
+// describeSlots says what the bodies on the slots block in. It reads no task: these may end
+// meanwhile.
 func (rt *Runtime) describeSlots() (lines []string) {
 	calls := runtime.FuncForPC(rt.still.code.lo).Name() + "("
 	stacks := bodyStacks(calls)
@@ -162,8 +163,8 @@ func (l bodies) find(match func(body, caller string) bool, calls string) (at, li
 	return -1, 0
 }
 
-// writeStack writes what a goroutine waits in: its state, and the functions below those of Go's runtime and the
-// like, down to the body.
+// writeStack writes what a goroutine waits in: its state, and the functions below those of Go's
+// runtime and the like, down to the body.
 func writeStack(b *strings.Builder, lines []string) {
 	if len(lines) == 0 {
 		b.WriteByte('\n')

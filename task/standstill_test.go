@@ -77,8 +77,8 @@ func TestBlockedSlots(t *testing.T) {
 	}
 }
 
-// Runtimes do not take what the looks of others use for what bodies do, also where looks are dear since there have been
-// many goroutines.
+// Runtimes do not take what the looks of others use for what bodies do, also where looks are dear
+// since there have been many goroutines.
 func TestBlockedSlotsOfManyRuntimes(t *testing.T) {
 	gate := make(chan int)
 	for range 100_000 {
@@ -221,8 +221,8 @@ func TestFailureOfRunThatHangs(t *testing.T) {
 	}
 }
 
-// A run whose context has ended says what it still waits for, if that does not compute. Some goroutine is left that
-// might act, so it is no deadlock.
+// A run whose context has ended says what it still waits for, if that does not compute. Some
+// goroutine is left that might act, so it is no deadlock.
 func TestHoldersOfRunThatHangs(t *testing.T) {
 	skipRacesInLintMode(t)
 	for name, want := range map[string]string{

@@ -137,7 +137,8 @@ func Warn(logger *slog.Logger, w io.Writer) {
 	})
 }
 
-// Silent returns the names of which Warn says nothing in this process, since another one speaks for the job.
+// Silent returns the names of which Warn says nothing in this process, since another one speaks for
+// the job.
 func Silent() []string {
 	if Speaks() {
 		return nil

@@ -143,7 +143,8 @@ func (c *Client) Size() int { return c.place.Ranks }
 // Part returns which part of the command line this rank is of: 0 for the first, 1 for what follows the first colon.
 func (c *Client) Part() int { return c.part }
 
-// Node returns the identity of this rank's node; "" if it is not known, for the reason that Meet gives.
+// Node returns the identity of this rank's node; "" if it is not known, for the reason that Meet
+// gives.
 func (c *Client) Node() NodeID { return c.node }
 
 // JobID returns the name of the job, which is in the names of its files.

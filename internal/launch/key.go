@@ -33,8 +33,9 @@ func (k *Key) secret(job string) (s Secret) {
 	return s
 }
 
-// LoadKey reads the key in a file: 64 hexadecimal digits, which nobody but its owner may be able to read. If there is no such file and
-// create is true, it is made; by way of a temporary one, whose path tell, if that is not nil, is called with before it is made.
+// LoadKey reads the key in a file: 64 hexadecimal digits, which nobody but its owner may be able to
+// read. If there is no such file and create is true, it is made; by way of a temporary one, whose
+// path tell, if that is not nil, is called with before it is made.
 func LoadKey(path string, create bool, tell func(temp string)) (*Key, error) {
 	if create {
 		if err := makeKey(path, tell); err != nil {

@@ -145,8 +145,9 @@ func Handshake(rw io.ReadWriter, s *Secret, label string, side Side, mine []byte
 	return hellos[peer][helloSize:], nil
 }
 
-// cutError is the end of a connection during the initiator's handshake, or before the first frame behind it. The other side may have closed it to make room for
-// others, as a lobby does; heard: or because the proof was none; proved: it was one.
+// cutError is the end of a connection during the initiator's handshake, or before the first frame
+// behind it. The other side may have closed it to make room for others, as a lobby does; heard: or
+// because the proof was none; proved: it was one.
 type cutError struct {
 	heard, proved bool
 	err           error

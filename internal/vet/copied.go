@@ -86,8 +86,8 @@ func (f *function) copyOf(v *types.Var) (what string) {
 	return what
 }
 
-// knownOnlyTo reports whether v is used by c's accesses and body, and by nothing else, nor by tasks that
-// the body makes.
+// knownOnlyTo reports whether v is used by c's accesses and body, and by nothing else, nor by tasks
+// that the body makes.
 func (f *function) knownOnlyTo(v *types.Var, c *call) bool {
 	for _, id := range f.uses[v] {
 		if !within(id, c) {

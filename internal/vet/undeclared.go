@@ -159,8 +159,8 @@ func (f *function) waits(a, b *call) bool {
 	return f.branch(a, b)
 }
 
-// synchronized reports whether the bodies of two calls share a channel, or a lock or the like, by which they may be
-// ordered: a variable, or a part of one.
+// synchronized reports whether the bodies of two calls share a channel, or a lock or the like, by
+// which they may be ordered: a variable, or a part of one.
 func (f *function) synchronized(a, b *call) bool {
 	for _, ids := range f.uses {
 		in := func(c *call) bool {
@@ -173,7 +173,8 @@ func (f *function) synchronized(a, b *call) bool {
 	return false
 }
 
-// synchronizes reports whether a use of a variable is one of a channel or of a lock, or leads to such a field or element.
+// synchronizes reports whether a use of a variable is one of a channel or of a lock, or leads to
+// such a field or element.
 func (f *function) synchronizes(e ast.Expr) bool {
 	for !synchronizes(f.pass.TypesInfo.TypeOf(e)) {
 		switch up := f.up[e].(type) {

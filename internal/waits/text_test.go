@@ -24,7 +24,8 @@ func TestGoroutineString(t *testing.T) {
 	}
 }
 
-// A slot that sleeps in the standard library, on a goroutine of package ants, is not the program's; with a body on it, it is.
+// A slot that sleeps in the standard library, on a goroutine of package ants, is not the program's;
+// with a body on it, it is.
 func TestSlotIsNotForeign(t *testing.T) {
 	const poll, slot, ants = "internal/poll.wait(0x1)\n\t/go/poll.go:3 +0x1\n", "weft/task.(*slot).run(0x1)\n\t/w/slot.go:3 +0x1\n",
 		"github.com/panjf2000/ants/v2.(*goWorker).run.func1()\n\t/a/worker.go:3 +0x1"

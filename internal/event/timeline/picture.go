@@ -54,9 +54,10 @@ type line struct {
 	message  bool
 }
 
-// Picture draws a part of the timeline of the traces of one run as SVG: threads as rows, slices as boxes, marks, and the arrows
-// of which both ends are in it. What is asynchronous is left out; viewers have that. What a trace that is cut still has is
-// drawn; the error says then that it is cut.
+// Picture draws a part of the timeline of the traces of one run as SVG: threads as rows, slices as
+// boxes, marks, and the arrows of which both ends are in it. What is asynchronous is left out;
+// viewers have that. What a trace that is cut still has is drawn; the error says then that it is
+// cut.
 //
 // The traces are read twice, first for their length, and only what is drawn is kept: of slices, marks and arrows that
 // the picture has no pixels for, one for each place.

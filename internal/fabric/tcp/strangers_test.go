@@ -42,7 +42,8 @@ func TestIdleStrangersGiveWay(t *testing.T) {
 	}
 }
 
-// Connections that prove nothing may not begin anything: they do not keep a deadlock from being certain.
+// Connections that prove nothing may not begin anything: they do not keep a deadlock from being
+// certain.
 func TestIdleStrangersAreNotForeign(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	bindAll(eps)

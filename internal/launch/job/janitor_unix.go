@@ -22,10 +22,12 @@ import (
 // janitorName is what a janitor has as argument 0.
 const janitorName = "weft-janitor"
 
-// janitor is the launcher's hold on its janitor: a process that outlives it if it is killed, and then kills the
-// groups of the ranks, and what else the job has started, and removes its files. It reads, from a pipe that only the launcher writes to, a line with the
-// job directory, quoted, before that is made, one with a temporary file behind an equals sign likewise, and lines "+PID" and "-PID" of groups that have come and
-// gone. At the end of the pipe the launcher is dead. A nil janitor does nothing.
+// janitor is the launcher's hold on its janitor: a process that outlives it if it is killed, and
+// then kills the groups of the ranks, and what else the job has started, and removes its files. It
+// reads, from a pipe that only the launcher writes to, a line with the job directory, quoted,
+// before that is made, one with a temporary file behind an equals sign likewise, and lines "+PID"
+// and "-PID" of groups that have come and gone. At the end of the pipe the launcher is dead. A nil
+// janitor does nothing.
 type janitor struct {
 	proc *os.Process
 	pipe *os.File

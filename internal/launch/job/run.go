@@ -519,8 +519,8 @@ func ends(sig os.Signal) bool {
 	return sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGHUP
 }
 
-// signalAll sends a signal to all ranks of this launcher; SIGTERM once, whoever asks for it: for some programs, a second one means to end
-// without order.
+// signalAll sends a signal to all ranks of this launcher; SIGTERM once, whoever asks for it: for
+// some programs, a second one means to end without order.
 func (r *runner) signalAll(sig os.Signal) {
 	again := sig == syscall.SIGTERM && r.termed
 	r.termed = r.termed || sig == syscall.SIGTERM

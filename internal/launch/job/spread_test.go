@@ -167,7 +167,8 @@ func TestSignalsGoElsewhere(t *testing.T) {
 	requireClean(t, dir)
 }
 
-// Ranks elsewhere get one SIGTERM, too, however many launchers are sent one and whatever fails because of it; a stopped one is woken.
+// Ranks elsewhere get one SIGTERM, too, however many launchers are sent one and whatever fails
+// because of it; a stopped one is woken.
 func TestOneSIGTERMElsewhere(t *testing.T) {
 	for _, both := range []bool{false, true} {
 		t.Run(fmt.Sprint("both launchers ", both), func(t *testing.T) {
@@ -196,7 +197,8 @@ func TestOneSIGTERMElsewhere(t *testing.T) {
 	}
 }
 
-// A launcher that was asked to end, and whose ranks have, does not wait for those of others: at a second signal, and when its time is over.
+// A launcher that was asked to end, and whose ranks have, does not wait for those of others: at a
+// second signal, and when its time is over.
 func TestLauncherThatHasJoinedIsAskedToEnd(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
