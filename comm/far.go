@@ -398,8 +398,8 @@ func (p *proc) announced(h *header, src int, id uint64) {
 	}
 	if e := p.m.take(key); e != nil {
 		p.mu.Unlock()
-		if e.op().pull(p, h, src, id) {
-			e.op().done()
+		if op := e.op(); op.pull(p, h, src, id) {
+			op.done()
 		}
 		return
 	}

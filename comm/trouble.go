@@ -256,8 +256,9 @@ func (p *proc) change(edit func(t *trouble) bool, ps func(*recvOp) error, as fun
 	}, func(a *arrival) bool { return as(a.message()) != nil })
 	p.mu.Unlock()
 	for i, e := range posts {
-		e.op().st, e.op().err = Status{}, e.op().fail(why[i])
-		e.op().done()
+		op := e.op()
+		op.st, op.err = Status{}, op.fail(why[i])
+		op.done()
 	}
 	for _, a := range arrivals {
 		msg := a.message()
