@@ -9,7 +9,8 @@ import (
 	"weft/internal/xatomic"
 )
 
-// comes asks for the lines of n, which has become ready, that the runtime looks at first, and Finish: its own, behind the node, and that of succ.
+// comes asks for the lines of n, which has become ready: all that the runtime and Finish write for
+// any task with accesses.
 func (n *Node) comes() {
-	xatomic.PrefetchW4(unsafe.Pointer(n))
+	xatomic.PrefetchW3(unsafe.Pointer(n))
 }

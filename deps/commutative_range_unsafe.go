@@ -29,7 +29,7 @@ func (r *ranges) holdBytes(lo, hi uintptr) {
 // commute does for the record of a task that declares list what Node.commute and the links do in a domain of objects: if the task
 // takes something, all it declares is strong, and under a holder Commutative is InOut. It returns what the node
 // needs: exclWants or zero. Precondition: nobody else can reach r.
-func (r *record) commute(list []Access, d *ranges) int32 {
+func (r *record) commute(list []Access, d *ranges) int8 {
 	m := &r.frags
 	holder := false
 	for p := (place{}); m.has(p); p = m.next(p) {

@@ -91,7 +91,7 @@ func (n *Node) commute() {
 }
 
 // exclusion returns what n needs: exclWants or zero.
-func (n *Node) exclusion() int32 {
+func (n *Node) exclusion() int8 {
 	for i := range n.count {
 		if isHolder(n.at(i).state.Load()) {
 			return exclWants

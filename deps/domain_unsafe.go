@@ -248,7 +248,7 @@ func (n *Node) Sweep(f *Flow) {
 }
 
 // MaySweep reports whether Sweep may find something: there is a table.
-func (n *Node) MaySweep() bool { return n.dom != nil }
+func (n *Node) MaySweep() bool { return n.hasDom }
 
 // sweep empties the table. It stays as large, for the next round of as many objects, unless few have used it.
 func (d *domain) sweep(f *Flow) {

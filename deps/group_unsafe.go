@@ -117,6 +117,15 @@ func (a *access) word(at uintptr) *unsafe.Pointer {
 	return (*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(a), at))
 }
 
+// Number returns what SetNumber has set.
+func (n *Node) Number() int32 { return *n.number() }
+
+// SetNumber gives n, which is registered without accesses, a number of the runtime's own. It lies
+// where an access of another node would, in the line that the runtime looks at anyway.
+func (n *Node) SetNumber(i int32) { *n.number() = i }
+
+func (n *Node) number() *int32 { return (*int32)(unsafe.Pointer(&n.accs)) }
+
 // reserve makes room for k accesses.
 func (n *Node) reserve(k int) {
 	if k <= groupLen {
@@ -137,12 +146,10 @@ func (n *Node) reserve(k int) {
 }
 
 // simple reports whether n has few accesses, and has had no children with any.
-func (n *Node) simple() bool { return n.dom == nil && n.count <= groupLen }
+func (n *Node) simple() bool { return !n.hasDom && n.count <= groupLen }
 
 // forget drops the objects of n, whose task is over: it keeps none of them alive while others still
 // pass tokens through its accesses. What an access has passed down to a child is not its object any more.
-//
-// The line of the objects is the one that its creator has written. It is at hand all the same: comes has fetched it.
 func (n *Node) forget() {
 	if n.simple() {
 		n.objs = [groupLen]unsafe.Pointer{}
@@ -159,7 +166,7 @@ func (n *Node) forget() {
 // used again: whatever still points to it, such as a queue that it has been in, keeps n's memory and no more.
 func (n *Node) Drop() {
 	n.Unlink()
-	n.more, n.dom, n.Link = nil, nil, nil
+	n.more, n.dom, n.hasDom = nil, nil, false
 }
 
 // cut is Drop for a node that is left to the collector. Late messages may still look for where they go.
@@ -175,7 +182,7 @@ func (n *Node) Unlink() { n.succs, n.objs = [groupLen]*access{}, [groupLen]unsaf
 
 // trim drops what is not to be kept for the next task: children's accesses, and memory that is too large.
 func (n *Node) trim() {
-	if n.dom != nil {
+	if n.hasDom {
 		n.objs = [groupLen]unsafe.Pointer{}
 	}
 	if n.count > groupLen && len(*n.more)*groupLen > maxKept {

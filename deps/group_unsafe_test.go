@@ -16,7 +16,7 @@ func TestNodeLines(t *testing.T) {
 	const line = 64
 	var n Node
 	require.Equal(t, uintptr(8), unsafe.Sizeof(access{}))
-	for _, at := range []uintptr{unsafe.Offsetof(n.accs), unsafe.Offsetof(n.pending), unsafe.Offsetof(n.refs), unsafe.Offsetof(n.rested), unsafe.Offsetof(n.count), unsafe.Offsetof(n.dom)} {
+	for _, at := range []uintptr{unsafe.Offsetof(n.accs), unsafe.Offsetof(n.pending), unsafe.Offsetof(n.refs), unsafe.Offsetof(n.rested), unsafe.Offsetof(n.count), unsafe.Offsetof(n.Flags), unsafe.Offsetof(n.Parent)} {
 		require.Less(t, at, uintptr(line))
 	}
 	require.Equal(t, uintptr(line), unsafe.Offsetof(n.succs))
@@ -64,8 +64,8 @@ func TestPlaces(t *testing.T) {
 				require.EqualValues(t, bigSize, a.small())
 			}
 			require.False(t, n.has(other.at(0)))
-			require.Zero(t, n.pending.Load()+n.refs.Load()+n.rested+n.Tag, "what lies between belongs to the node")
-			require.True(t, n.dom == nil && n.Link == nil)
+			require.Zero(t, n.pending.Load()+n.refs.Load()+int32(n.rested), "what lies between belongs to the node")
+			require.True(t, n.dom == nil && n.Parent == nil)
 		})
 	}
 	var b bridge
@@ -89,6 +89,31 @@ func TestMemoryOfAccesses(t *testing.T) {
 	n.trim()
 	require.Nil(t, n.more)
 	n.trim()
+}
+
+// A node whose accesses come to rest while it is being finished is free once, however many they
+// are: Finish counts only some of them apart.
+func TestManyAccessesRest(t *testing.T) {
+	for _, k := range []int{1, maxRested - 1, maxRested, maxRested + 1, 3*maxRested + 1} {
+		for _, later := range []int{0, 1, k / 2, k} { // accesses that get a successor after Finish
+			t.Run(fmt.Sprintf("%d, %d later", k, later), func(t *testing.T) {
+				var f Flow
+				p, n, before, behind := new(Node), new(Node), new(Node), new(Node)
+				accs := eachOf(make([]int, k))
+				require.True(t, p.Register(n, accs, &f))
+				p.Register(before, accs[later:], &f)
+				n.Finish(&f)
+				require.EqualValues(t, min(k-later, maxRested), n.rested)
+				require.Equal(t, later == 0, n.Retire())
+				require.Nil(t, f.NextFree())
+				if later > 0 {
+					require.True(t, p.Register(behind, accs[:later], &f))
+					require.Same(t, n, f.NextFree())
+					require.Nil(t, f.NextFree())
+				}
+			})
+		}
+	}
 }
 
 // A queue that is never empty stays as large as what is in it, and gives out everything in order.

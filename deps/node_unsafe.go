@@ -21,7 +21,8 @@ import (
 // and takes what became ready or free from the Flow after each call. A node that
 // comes out of NextFree may be registered again, for another task.
 type Node struct {
-	// The cache line that others write in passing.
+	// The cache line that others write in passing; and what the runtime looks at, whatever the
+	// task.
 	accs [groupLen]access // the first accesses (group_unsafe.go)
 
 	// pending is the number of strong accesses that may not start yet, plus
@@ -32,20 +33,23 @@ type Node struct {
 	// Retire. It becomes zero once; or isLeft, if an access lingers.
 	refs xatomic.Int32
 
-	// rested accesses were counted by Finish and are subtracted by Retire. Before
-	// that, it says whether the node needs exclusion: exclWants, exclHolds, or zero.
-	rested int32
+	count int32 // accesses, one for each object; constant once registered
 
-	count int32   // accesses, one for each object; constant once registered
-	dom   *domain // the children's objects; nil until a child names one; owned by the body
+	// rested accesses were counted by Finish, which counts up to maxRested, and are subtracted by
+	// Retire. Before that, it says whether the node needs exclusion: exclWants, exclHolds, or zero.
+	rested int8
+
+	hasDom bool   // dom is not nil: who does not need dom itself need not touch its line
+	Flags  uint16 // the runtime's own, as the next
+	Parent *Node
 
 	// The next line, which a task without accesses does not touch, has where the tokens go.
 	succs [groupLen]*access
 	more  *[]group // the accesses that the node itself has no room for; nil if there never were any
-	Tag   int32    // the runtime's own, as the next
-	Link  *Node
+	dom   *domain  // the children's objects; nil until a child names one; owned by the body
+	_     [8]byte  // to the end of the line
 
-	// Then come the objects, which only the creator touches, if there are no children.
+	// Then come the objects. The rest of their line is for what the runtime writes for each task.
 	objs [groupLen]unsafe.Pointer
 }
 
@@ -353,8 +357,7 @@ func (a *access) deliver(t uint32) bool {
 func (p *Node) domain(f *Flow) *domain {
 	d := p.dom
 	if d == nil {
-		d = new(domain)
-		p.dom = d
+		d = p.makeDomain()
 	}
 	if d.tab == nil {
 		d.alloc(domainMin)
@@ -371,6 +374,11 @@ func (p *Node) domain(f *Flow) *domain {
 	return d
 }
 
+func (n *Node) makeDomain() *domain {
+	n.dom, n.hasDom = new(domain), true
+	return n.dom
+}
+
 // Finish gives up n's accesses: the body is over, and so is everything that
 // was bound to it. Tokens flow from then on through n's accesses, by way of the
 // children's where there are any, to the accesses that follow. A task with the
@@ -379,7 +387,7 @@ func (p *Node) domain(f *Flow) *domain {
 // It is called once, by one goroutine, when no Register or Release for n's domain can
 // follow or is running.
 func (n *Node) Finish(f *Flow) {
-	if n.count > 0 || n.dom != nil {
+	if n.count > 0 || n.hasDom {
 		n.finish(f)
 	}
 }
@@ -395,7 +403,11 @@ func (n *Node) finish(f *Flow) {
 	} else {
 		n.giveAll(f)
 	}
-	n.rested = f.curRest
+	if f.curRest > maxRested {
+		n.refs.Add(maxRested - f.curRest) // is not zero yet: Retire subtracts one more
+		f.curRest = maxRested
+	}
+	n.rested = int8(f.curRest)
 	f.cur = nil
 	f.giveBack()
 }
@@ -510,13 +522,13 @@ func (n *Node) retire() bool {
 		return n.retireSlowly()
 	}
 	n.objs = [groupLen]unsafe.Pointer{}
-	d := n.rested + 1
+	d := int32(n.rested) + 1
 	return d == n.count+1 || n.isFree(n.refs.Add(-d)) // there is nothing to trim
 }
 
 func (n *Node) retireSlowly() bool {
 	n.forget()
-	d := n.rested + 1
+	d := int32(n.rested) + 1
 	if d == n.count+1 || n.isFree(n.refs.Add(-d)) {
 		n.trim()
 		return true
@@ -540,7 +552,7 @@ func (n *Node) RetireForGood() {
 		return
 	}
 	n.forget()
-	d := n.rested + 1
+	d := int32(n.rested) + 1
 	n.rested = restsForGood
 	switch n.refs.Add(-d) {
 	case 0:
@@ -553,6 +565,9 @@ func (n *Node) RetireForGood() {
 // restsForGood is the Node.rested of a node that is retired for good. It is written before the last of refs that are
 // the caller's are given up, and read by who gives up the last of all.
 const restsForGood = -3
+
+// maxRested is how many accesses Finish counts apart: more have been subtracted already.
+const maxRested = 100
 
 // Accesses returns how many objects n accesses; in a domain of ranges, how many pieces of memory that
 // it uses in different ways or that have others between them. It is for the creator, before the task can start.

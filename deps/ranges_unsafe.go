@@ -88,7 +88,7 @@ func (p *Node) registerRanges(n *Node, list []Access, f *Flow) bool {
 		return true
 	}
 	if n.dom == nil {
-		n.dom = new(domain)
+		n.makeDomain()
 	}
 	setRanges(n.dom, own)
 	rec.owner = n

@@ -70,7 +70,7 @@ func (n *Node) near(key unsafe.Pointer, f *Flow) *access {
 		return n.find(key)
 	}
 	if n.dom == nil {
-		n.dom = new(domain)
+		n.makeDomain()
 	}
 	end := n.count - 1
 	last := min(n.dom.released, end) // perhaps of an earlier task

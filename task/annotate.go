@@ -47,8 +47,8 @@ func (a *annotator) of(t *Task) *annotation {
 // regions belong to. If it ends the goroutine there is nothing to take back.
 func (a *annotator) call(t *Task) error {
 	x, outer := a.of(t), context.Background()
-	if t.outer != nil {
-		outer = a.of(t.outer).ctx
+	if o := t.slot.outer; o != nil {
+		outer = a.of(o).ctx
 	}
 	pprof.SetGoroutineLabels(x.ctx)
 	var region *trace.Region

@@ -4,6 +4,8 @@
 package task
 
 import (
+	"sync/atomic"
+
 	"weft/internal/event"
 	"weft/internal/xatomic"
 )
@@ -20,7 +22,7 @@ const (
 // error of the run, without waiting any longer, when that fails or is cancelled.
 func (t *Task) Block() error {
 	t.enter("Block")
-	t.used |= usedBlock
+	t.Flags |= flagBlocks
 	return t.blockOn(&t.block, waiting{op: opBlock})
 }
 
@@ -29,7 +31,18 @@ func (t *Task) Block() error {
 // A task that has called Block or BlockFor keeps its memory to itself, so a
 // call that comes too late does no harm. One that has not may be over, and t another task by then: who
 // hands t out sees to it that t calls Block, or outlasts the call.
-func (t *Task) Unblock() { t.unblock(&t.block) }
+func (t *Task) Unblock() {
+	if t.block.Load() == blockNone {
+		earlyUnblocks.Store(true)
+	}
+	t.unblock(&t.block)
+}
+
+// earlyUnblocks says that a task of this program may have been unblocked before its Block. Until
+// then, the end of a task leaves the word of Block alone, whose line few tasks touch. It is set
+// before the token is left: where Unblock finds another word than blockNone, the task has called
+// Block, and its memory is not used again, or a token is there already.
+var earlyUnblocks atomic.Bool
 
 // Await calls start and returns when start, or somebody whom it told, has called done; until
 // then the slot is given up. It turns anything with a callback into a blocking
@@ -109,7 +122,7 @@ func (t *Task) Blocking(f func()) {
 	t.parker.leaves(t)
 	defer func() {
 		rt.guests.leave(in)
-		t.flags |= flagResuming
+		t.Flags |= flagResuming
 		rt.readyOff(t)
 		t.awaitSlot()
 		t.addIdle(-1)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -112,6 +113,15 @@ func TestUnblockIsRememberedOnce(t *testing.T) {
 // An Unblock that comes too late, when the task is over, does no harm to others: the
 // tasks of later runs are only woken by those who mean them.
 func TestUnblockTooLate(t *testing.T) {
+	for name, block := range map[string]func(*Task) error{
+		"Block":    (*Task).Block,
+		"BlockFor": func(t *Task) error { _, err := t.BlockFor(time.Hour); return err },
+	} {
+		t.Run(name, func(t *testing.T) { unblockTooLate(t, block) })
+	}
+}
+
+func unblockTooLate(t *testing.T, block func(*Task) error) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	var over []*Task // tasks of earlier runs
 	for range 20 {
@@ -132,7 +142,7 @@ func TestUnblockTooLate(t *testing.T) {
 						meant.Store(true)
 						t.Unblock()
 					}()
-					if err := t.Block(); err != nil {
+					if err := block(t); err != nil {
 						return err
 					}
 					if !meant.Load() {

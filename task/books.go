@@ -13,15 +13,17 @@ import (
 
 // books is what debug mode knows of a run.
 type books struct {
-	mu     xatomic.Mutex
-	live   addrMap // uses of objects that are not given up, by address. +checklocks:mu
-	slices []*use  // uses of ranges that are not given up. +checklocks:mu
-	said   addrMap // program counters that were warned of. +checklocks:mu
-	idle   addrMap // the same, of accesses that serve nothing. +checklocks:mu
-	copies copies  // what was named so far. +checklocks:mu
+	mu      xatomic.Mutex
+	live    addrMap  // uses of objects that are not given up, by address. +checklocks:mu
+	objects useIndex // the same, for ranges to find. +checklocks:mu
+	ranges  useIndex // uses of ranges that are not given up. +checklocks:mu
+	said    addrMap  // program counters that were warned of. +checklocks:mu
+	idle    addrMap  // the same, of accesses that serve nothing. +checklocks:mu
+	copies  copies   // what was named so far. +checklocks:mu
 }
 
-// group is the uses of one object by the children of one task. The engine orders them.
+// group is the uses of one object, or in one bucket of an index, by the children of one task. The
+// engine orders them.
 type group struct {
 	parent *record
 	uses   []*use
@@ -36,12 +38,12 @@ type use struct {
 	weak   bool
 	access deps.Access // for messages; one of those that make up the use
 
-	live  bool   // not given up. +checklocks:books.mu
-	open  bool   // the task may run. +checklocks:books.mu
-	used  bool   // the body has said so, by Uses. +checklocks:books.mu
-	below bool   // a child names a part of it. +checklocks:books.mu
-	group *group // that it is in, if it is of an object. +checklocks:books.mu
-	at    int    // place in the group, or in books.slices. +checklocks:books.mu
+	live   bool // not given up. +checklocks:books.mu
+	open   bool // the task may run. +checklocks:books.mu
+	used   bool // the body has said so, by Uses. +checklocks:books.mu
+	below  bool // a child names a part of it. +checklocks:books.mu
+	object spot // in books.live, if it is of an object. +checklocks:books.mu
+	bytes  spot // in books.objects or books.ranges. +checklocks:books.mu
 }
 
 // at returns the uses of the object at an address. +checklocks:b.mu
@@ -50,26 +52,24 @@ func (b *books) at(lo uintptr) []*group {
 	return l
 }
 
+// index returns the index that has u. +checklocks:b.mu
+func (b *books) index(u *use) *useIndex {
+	if u.slice {
+		return &b.ranges
+	}
+	return &b.objects
+}
+
 // add enters u. +checklocks:b.mu
 func (b *books) add(u *use) {
 	u.live = true
+	b.index(u).add(u)
 	if u.slice {
-		u.at = len(b.slices)
-		b.slices = append(b.slices, u)
 		return
 	}
-	var g *group
-	for _, x := range b.at(u.lo) {
-		if x.parent == u.rec.parent {
-			g = x
-		}
+	if longer := put(b.at(u.lo), u, &u.object); longer != nil {
+		b.live.set(u.lo, longer)
 	}
-	if g == nil {
-		g = &group{parent: u.rec.parent}
-		b.live.set(u.lo, append(b.at(u.lo), g))
-	}
-	u.group, u.at = g, len(g.uses)
-	g.uses = append(g.uses, u)
 }
 
 // dropUse takes u out, if it is in. +checklocks:b.mu
@@ -78,48 +78,29 @@ func (b *books) dropUse(u *use) {
 		return
 	}
 	u.live = false
-	list := &b.slices
-	if !u.slice {
-		list = &u.group.uses
+	b.index(u).remove(u)
+	if u.slice {
+		return
 	}
-	l := *list
-	n := len(l) - 1
-	l[u.at], l[n].at = l[n], u.at
-	l[n] = nil
-	*list = l[:n]
-	if g := u.group; g != nil && n == 0 {
-		groups := slices.DeleteFunc(b.at(u.lo), func(x *group) bool { return x == g })
-		if len(groups) > 0 {
-			b.live.set(u.lo, groups)
-		} else {
-			b.live.remove(u.lo)
-		}
+	moved, last := u.object.take()
+	moved.object.at = u.object.at
+	if last {
+		b.live.without(u.lo, b.at(u.lo), u.object.group)
 	}
 }
 
 // others calls f for the live uses of memory that u uses too, by tasks with another parent, until it returns true. +checklocks:b.mu
 func (b *books) others(u *use, f func(o *use) bool) {
-	for _, g := range b.at(u.lo) {
-		if u.slice || g.parent == u.rec.parent {
-			continue
-		}
-		if slices.ContainsFunc(g.uses, f) {
-			return
-		}
-	}
-	for _, o := range b.slices {
-		if o.rec.parent != u.rec.parent && u.meets(o) && f(o) {
-			return
-		}
-	}
 	if !u.slice {
-		return
+		for _, g := range b.at(u.lo) {
+			if g.parent != u.rec.parent && slices.ContainsFunc(g.uses, f) {
+				return
+			}
+		}
 	}
-	b.live.all(func(v any) bool { // a range asks all
-		return !slices.ContainsFunc(v.([]*group), func(g *group) bool {
-			return g.parent != u.rec.parent && u.meets(g.uses[0]) && slices.ContainsFunc(g.uses, func(o *use) bool { return u.meets(o) && f(o) })
-		})
-	})
+	if !b.ranges.each(u, f) && u.slice {
+		b.objects.each(u, f)
+	}
 }
 
 func (u *use) meets(o *use) bool { return u.lo < o.hi && o.lo < u.hi }
@@ -264,7 +245,7 @@ func (b *books) release(r *record, a deps.Access) (undo func()) {
 		for _, part := range [2]use{{lo: u.lo, hi: lo}, {lo: hi, hi: u.hi}} {
 			if !object && part.lo < part.hi {
 				p := *u
-				p.lo, p.hi, p.slice, p.group = part.lo, part.hi, true, nil
+				p.lo, p.hi, p.slice, p.object, p.bytes = part.lo, part.hi, true, spot{}, spot{}
 				parts = append(parts, &p)
 			}
 		}

@@ -119,22 +119,57 @@ func (d *deadlock) watch() {
 }
 
 // doubt says, once, that tasks have waited for a Mutex for long while no slot had anything to do,
-// though goroutines of the program may still act. Of other waits nothing is said: in a server they
-// wait for what such a goroutine brings.
+// and that none of those they wait for is seen to go on by itself, though goroutines of the program
+// may still act. Of other waits nothing is said: in a server they wait for what such a goroutine
+// brings.
 //
 // +checklocks:deadlocks
 func (d *deadlock) doubt() {
-	lasts, locks := time.Since(d.since), false
-	if d.doubted || lasts < deadDoubt*d.warn {
-		return
-	}
-	eachParked(func(k *parked) { locks = locks || k.t != nil && k.t.run.rt == d.rt && k.what.op == opLock })
-	if !locks {
+	lasts := time.Since(d.since)
+	if d.doubted || lasts < deadDoubt*d.warn || !d.rt.locksInVain() {
 		return
 	}
 	d.doubted = true
 	d.rt.report(fmt.Sprintf("weft: for %v tasks have waited for a Mutex, and no slot has had anything to do: a deadlock, unless a goroutine of the program acts:\n%s\nthat may act: %s\n",
 		short(lasts), strings.Join(d.waits(), "\n"), strings.Join(waits.Acting(), "\n")))
+}
+
+// locksInVain reports whether tasks of this runtime wait for a Mutex that, as far as can be seen,
+// nobody will let go of: its holder waits for one that it holds itself, over others maybe, or for
+// tasks, none of which waits for anything but tasks. A holder in Blocking, say, comes back.
+func (rt *Runtime) locksInVain() bool {
+	all := map[*Task]waiting{} // of all runtimes, which may share a Mutex
+	var lockers []*Task
+	others := false // some wait for more than tasks
+	eachParked(func(k *parked) {
+		if k.t == nil {
+			return
+		}
+		acquire(&k.told)
+		for t := k.t; t != nil; t = t.outer { // those beneath it on the stack cannot go on before it
+			all[t] = k.what
+		}
+		switch k.what.op {
+		case opLock:
+			if k.t.run.rt == rt {
+				lockers = append(lockers, k.t)
+			}
+		case opWait, opWaitOn, opChild, opWindow, opJoin:
+		default:
+			others = true
+		}
+	})
+	for _, t := range lockers {
+		x, seen := all[t]
+		steps := 0
+		for ; x.op == opLock && steps <= len(all); steps++ {
+			x, seen = all[x.lock.heldBy()]
+		}
+		if steps > len(all) || seen && !others {
+			return true
+		}
+	}
+	return false
 }
 
 // heldEvents is what a run waits for that has no task which waits.

@@ -131,18 +131,7 @@ func TestDoubtOfTasks(t *testing.T) {
 	ctx, cancel := context.WithCancel(bg)
 	defer cancel()
 	d := rt.Spawn(ctx, func(t *Task) error {
-		var ms [2]Mutex
-		var have sync.WaitGroup
-		have.Add(len(ms))
-		for i := range ms {
-			t.Spawn(func(t *Task) error {
-				return t.Critical(&ms[i], func() error {
-					have.Done()
-					have.Wait()
-					return t.Critical(&ms[1-i], func() error { return nil })
-				})
-			})
-		}
+		crossLocks(t, new([2]Mutex))
 		return nil
 	})
 	require.Eventually(t, func() bool { return got.String() != "" }, 10*time.Second, time.Millisecond)
@@ -153,6 +142,98 @@ func TestDoubtOfTasks(t *testing.T) {
 	require.Equal(t, 2, strings.Count(text, "waits in Mutex.Lock"), text)
 	_, acts, _ := strings.Cut(text, "that may act: ")
 	require.Contains(t, acts, "TestDoubtOfTasks")
+}
+
+// crossLocks spawns two tasks that wait for each other's Mutex.
+func crossLocks(t *Task, ms *[2]Mutex) {
+	var have sync.WaitGroup
+	have.Add(len(ms))
+	for i := range ms {
+		t.Spawn(func(t *Task) error {
+			return t.Critical(&ms[i], func() error {
+				have.Done()
+				have.Wait()
+				return t.Critical(&ms[1-i], func() error { return nil })
+			})
+		})
+	}
+}
+
+// Tasks that wait for a Mutex wait in vain if its holder, over others maybe, waits for one that it
+// holds, or for tasks that all do nothing but wait for tasks; not if some task may go on by itself.
+func TestLocksInVain(t *testing.T) {
+	type locks = [2]Mutex
+	behind := func(wait func(t *Task) error) func(t *Task, ms *locks, gate chan struct{}) {
+		return func(t *Task, ms *locks, _ chan struct{}) {
+			locked := make(chan struct{})
+			t.Spawn(func(t *Task) error {
+				return t.Critical(&ms[0], func() error {
+					close(locked)
+					return wait(t)
+				})
+			})
+			<-locked
+			for range 2 {
+				t.Spawn(func(t *Task) error { return t.Critical(&ms[0], func() error { return nil }) })
+			}
+		}
+	}
+	blocks := func(t *Task, gate chan struct{}) {
+		t.Spawn(func(t *Task) error {
+			t.Blocking(func() { <-gate })
+			return nil
+		})
+	}
+	for name, c := range map[string]struct {
+		lockers int
+		other   string // what another task waits in
+		inVain  bool
+		main    func(t *Task, ms *locks, gate chan struct{})
+	}{
+		"a cycle": {2, "", true, func(t *Task, ms *locks, _ chan struct{}) { crossLocks(t, ms) }},
+		"a cycle, and Blocking": {2, opBlocking, true, func(t *Task, ms *locks, gate chan struct{}) {
+			crossLocks(t, ms)
+			blocks(t, gate)
+		}},
+		"Blocking": {2, opBlocking, false, func(t *Task, ms *locks, gate chan struct{}) {
+			behind(func(t *Task) error {
+				t.Blocking(func() { <-gate })
+				return nil
+			})(t, ms, gate)
+		}},
+		"a sleep": {2, opSleep, false, behind(func(t *Task) error { return t.Sleep(time.Hour) })},
+		"a block": {2, opBlock, false, behind(func(t *Task) error { return t.Block() })},
+		"a join": {3, "", true, func(t *Task, ms *locks, gate chan struct{}) {
+			behind(func(t *Task) error {
+				return t.run.rt.Spawn(bg, func(t *Task) error { return t.Critical(&ms[0], func() error { return nil }) }).Join(t)
+			})(t, ms, gate)
+		}},
+		"a wait for Blocking": {2, opBlocking, false, func(t *Task, ms *locks, gate chan struct{}) {
+			behind(func(t *Task) error {
+				blocks(t, gate)
+				return t.Wait()
+			})(t, ms, gate)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt := newTestRuntime(t, Config{Workers: 2})
+			ctx, cancel := context.WithCancel(bg)
+			gate := make(chan struct{})
+			var ms locks
+			d := rt.Spawn(ctx, func(t *Task) error {
+				c.main(t, &ms, gate)
+				return nil
+			})
+			until(func() bool {
+				text := strings.Join(rt.describeWaits(), "\n") + "\n"
+				return strings.Count(text, opLock) == c.lockers && (c.other == "" || strings.Contains(text, " "+c.other+"\n"))
+			})
+			require.Equal(t, c.inVain, rt.locksInVain())
+			cancel()
+			close(gate)
+			_ = d.Wait(bg) // nil where the gate was open first
+		})
+	}
 }
 
 // What may go on is not ended, and nothing is said of it.

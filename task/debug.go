@@ -180,7 +180,7 @@ func (t *Task) forget() {
 // declared that, has declared it weak, or has given it up; otherwise it does nothing. It is for the places where
 // a body gets at its data.
 func (t *Task) Uses(accs ...deps.Access) {
-	if t.flags&flagLongSpawn == 0 || !t.run.rt.cfg.Debug {
+	if t.Flags&flagLongSpawn == 0 || !t.run.rt.cfg.Debug {
 		return
 	}
 	t.enter("Uses")

@@ -317,7 +317,12 @@ func TestDebugBooksEmpty(t *testing.T) {
 	}))
 	require.NotEmpty(t, b.live.tab)
 	require.Zero(t, b.live.n)
-	require.Empty(t, b.slices)
+	for _, x := range []*useIndex{&b.objects, &b.ranges} {
+		for i := range x.classes {
+			require.Zero(t, x.classes[i].uses)
+			require.Zero(t, x.classes[i].buckets.n)
+		}
+	}
 }
 
 // Uses says what a body may not do with an object.

@@ -37,7 +37,7 @@ func (t *Task) hold() func(error) {
 	}
 	s := t.run.rt.here()
 	if s != nil && s.cur.load() == t || getg() == 0 {
-		t.holds.Add(1)
+		t.held()
 	} else {
 		for {
 			n := t.holds.Load()
@@ -54,6 +54,15 @@ func (t *Task) hold() func(error) {
 	}
 	h := &hold{t: t}
 	return h.release
+}
+
+// held counts one more event. The caller is t's body, or the slot that calls OnReady, or there is an
+// event already: then the flag is only read.
+func (t *Task) held() {
+	if t.Flags&flagHeld == 0 {
+		t.Flags |= flagHeld
+	}
+	t.holds.Add(1)
 }
 
 // hold is one event. Who ends it is the last to use t by it: t may be over then, and its memory another

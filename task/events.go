@@ -110,13 +110,13 @@ func (e *events) spawned(c *Task, accs []deps.Access, flags uint8) {
 	}
 	stack := uint32(0)
 	if e.stacks != nil {
-		stack = e.stackOf(c.parent)
+		stack = e.stackOf(c.parent())
 	}
 	what := c.describe(e.specs, stack, flags)
 	if e.sampler != nil && flags&event.SpawnedLoop == 0 {
 		what |= uint64(e.sampler.Stands()) << event.SpawnedSampled
 	}
-	e.put(event.Spawned, c.id, c.parent.id, what)
+	e.put(event.Spawned, c.id, c.parent().id, what)
 	if len(accs) == 0 || !e.ring.Wants.Has(event.Access) {
 		return
 	}
@@ -132,17 +132,17 @@ func (c *Task) describe(specs interface{ Spec(event.Origin) uint32 }, stack uint
 	o := c.origin()
 	o.Stack = stack
 	priority := int32(0)
-	if c.flags != 0 {
-		if c.flags&flagRare != 0 {
+	if c.Flags&^flagLeaf != 0 {
+		if c.Flags&flagRare != 0 {
 			priority = c.priority
 			if c.final {
 				flags |= event.SpawnedFinal
 			}
 		}
-		if c.flags&flagWait != 0 {
+		if c.Flags&flagWait != 0 {
 			flags |= event.SpawnedWait
 		}
-		if c.flags&flagOnReady != 0 {
+		if c.Flags&flagOnReady != 0 {
 			flags |= event.SpawnedOnReady
 		}
 	}
@@ -171,8 +171,8 @@ func (rt *Runtime) spawnedMain(t *Task) {
 // queued records that t may start, or be resumed. It comes before others can take t.
 func (e *events) queued(t *Task) {
 	switch {
-	case t.flags&flagUnseen != 0:
-	case t.flags&flagResuming != 0:
+	case t.Flags&flagUnseen != 0:
+	case t.Flags&flagResuming != 0:
 		e.put(event.Unblocked, t.id, 0, 0)
 	case t.id == e.ready:
 		e.ready = 0
@@ -183,8 +183,8 @@ func (e *events) queued(t *Task) {
 
 // begins records that t's body begins, or is skipped.
 func (e *events) begins(t, outer *Task, k event.Kind) {
-	if t.flags&flagUnseen != 0 {
-		if e.beginsUnseen(t, outer); t.flags&flagUnseen != 0 {
+	if t.Flags&flagUnseen != 0 {
+		if e.beginsUnseen(t, outer); t.Flags&flagUnseen != 0 {
 			e.fresh, e.by = false, 0
 			return
 		}
@@ -214,14 +214,14 @@ func (e *events) ended(t *Task, failed bool) {
 	if e.linking != 0 {
 		e.refused()
 	}
-	if t.flags&flagUnseen != 0 {
+	if t.Flags&flagUnseen != 0 {
 		e.by, e.fresh = 0, false
 		return
 	}
 	holds := t.holds.Load()
 	e.by = t.id
 	id := t.id
-	if holds == 0 && t.spawned == 0 && t.Tag == 0 {
+	if holds == 0 && t.spawned == 0 && t.Flags&flagRecorded == 0 {
 		flags |= event.EndedCompleted
 		t.id = 0 // deepDone has nothing to say
 	}
@@ -238,15 +238,15 @@ func (e *events) refused() {
 
 // completed records that t is over for good. s may be nil.
 func (rt *Runtime) completed(t *Task, s *slot) {
-	if t.flags&flagUnseen != 0 || t.id == 0 {
+	if t.Flags&flagUnseen != 0 || t.id == 0 {
 		return
 	}
-	if s != nil && t.flags&flagWait != 0 {
+	if s != nil && t.Flags&flagWait != 0 {
 		s.settle(false) // what is there is due to others
 		s.ev.by = t.id  // its accesses are given up now
 	}
 	rt.note(s, event.Completed, t.id, 0, 0)
-	if t.Tag == 0 {
+	if t.Flags&flagRecorded == 0 {
 		t.id = 0 // whoever has the memory next may not be recorded
 	}
 }

@@ -76,7 +76,8 @@ func TestEventsOfASuccessorFromElsewhere(t *testing.T) {
 	}
 	one, other := slotOf(0), slotOf(1)
 	main := &Task{}
-	before, after := &Task{parent: main}, &Task{parent: main}
+	before, after := new(Task), new(Task)
+	before.Parent, after.Parent = &main.Node, &main.Node
 	one.spawned(before, nil, 0)
 	one.begins(before, nil, event.Started)
 	one.ended(before, false)

@@ -20,7 +20,7 @@ func (t *Task) admit(f *deps.Flow, rt *Runtime) bool { return !t.Commutes() || t
 
 func (t *Task) admitSlowly(f *deps.Flow, rt *Runtime) bool {
 	switch {
-	case t.flags&flagOnReady != 0:
+	case t.Flags&flagOnReady != 0:
 		return true
 	case t.Exclusive():
 		r := t.watched()
@@ -42,7 +42,7 @@ func (t *Task) admitSlowly(f *deps.Flow, rt *Runtime) bool {
 func (t *Task) heldByLoop(accs []deps.Access) []deps.Access {
 	copied := false
 	for i, a := range accs {
-		if a.Reduced() == nil && t.parent.Holds(a) {
+		if a.Reduced() == nil && t.parent().Holds(a) {
 			if !copied {
 				accs, copied = slices.Clone(accs), true
 			}

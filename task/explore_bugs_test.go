@@ -101,15 +101,15 @@ var plantedBugs = []explore.Bug{
 		New: "\tif h.done.Load() {\n\t\treturn\n\t}\n\th.done.Store(true)\n",
 	}, {
 		Name: "bodyOver looks first", File: "finish.go", Test: "TestExploreEvents",
-		Old: "\t\tif t.holds.Add(bodyOver) != bodyOver {\n\t\t\treturn\n\t\t}\n",
-		New: "\t\tif t.holds.Load() != 0 {\n\t\t\tt.holds.Add(bodyOver)\n\t\t\treturn\n\t\t}\n\t\tt.holds.Add(bodyOver)\n",
+		Old: "\t\tif t.holds.Add(bodyOver) != bodyOver {\n\t\t\treturn false\n\t\t}\n",
+		New: "\t\tif t.holds.Load() != 0 {\n\t\t\tt.holds.Add(bodyOver)\n\t\t\treturn false\n\t\t}\n\t\tt.holds.Add(bodyOver)\n",
 	}, {
 		Name: "who arms count does not look", File: "finish.go", Test: "TestExploreEvents",
 		Old: "\t\t\tif t.count.Add(t.spawned) != 0 {\n\t\t\t\treturn\n\t\t\t}\n",
 		New: "\t\t\tt.count.Add(t.spawned)\n\t\t\treturn\n",
 	}, {
 		Name: "OnReady is called again", File: "onready.go", Test: "TestExploreEvents",
-		Old: "\tt.flags &^= flagOnReady // before somebody else may queue t\n",
+		Old: "\tt.Flags &^= flagOnReady // before somebody else may queue t\n",
 		New: "",
 	}, {
 		Name: "a window that never stalls", File: "window.go", Test: "TestExploreEvents",

@@ -118,10 +118,10 @@ func (p *replayProgram) setup(run *explore.Run) {
 func (w *replayWorld) newRun() *run { return &run{rt: new(Runtime), ctx: context.Background()} }
 
 func (w *replayWorld) part(k int) part {
-	t := &Task{parent: w.loop, run: w.loop.run, flags: flagWait}
-	t.fn = func(*Task) error { return nil }
-	t.Tag = int32(k) + 1
-	return part{task: t, flags: flagWait}
+	t := &Task{run: w.loop.run, fn: func(*Task) error { return nil }}
+	t.Parent, t.Flags = &w.loop.Node, flagWait|flagRecorded
+	t.SetNumber(int32(k))
+	return part{task: t, flags: t.Flags}
 }
 
 // drive runs t and what that makes ready: one after the other what comes first, the rest by goroutines of their own.
@@ -146,9 +146,10 @@ func (w *replayWorld) drive(t *Task) {
 }
 
 func (w *replayWorld) body(t *Task, f *deps.Flow) {
-	r, k := w.replay, int(t.Tag)-1
+	r, k := w.replay, t.part()
 	p := &r.parts[k]
 	w.r.Check(p.task == t, "task %d is not its part's", k)
+	t.Flags &^= flagLeaf
 	t.spawned = -1 // a mark that only the next run's reset takes away
 	defer func() {
 		w.r.Check(t.spawned == -1, "task %d was reset while it ran", k)

@@ -21,21 +21,26 @@ const bodyOver = 1 << 30
 
 // bodyOver does what the end of t's body allows.
 func (s *slot) bodyOver(t *Task) {
-	if t.flags&(flagUndeferred|flagLongSpawn) != 0 {
-		t.returned()
-		if t.flags&flagUndeferred != 0 && t.und.state.done() {
-			s.rt.resume(t.und.creator)
-		}
+	if t.Flags&(flagUndeferred|flagLongSpawn|flagHeld) == 0 || s.bodyOverRarely(t) {
+		s.rt.giveUp(t, s, &s.flow)
+	}
+}
+
+// bodyOverRarely is the part of bodyOver that few tasks need. It reports whether t has no events.
+func (s *slot) bodyOverRarely(t *Task) bool {
+	t.returned()
+	if t.Flags&flagUndeferred != 0 && t.und.state.done() {
+		s.rt.resume(t.und.creator)
 	}
 	// Only the body can take holds from zero to one, so zero is final here.
-	if t.holds.Load() != 0 {
-		if t.flags&flagRare != 0 {
+	if t.Flags&flagHeld != 0 && t.holds.Load() != 0 {
+		if t.Flags&flagRare != 0 {
 			t.dropLocks()
 		}
 		t.addIdle(1)
 		s.rt.window.look()
 		if t.holds.Add(bodyOver) != bodyOver {
-			return
+			return false
 		}
 		t.addIdle(-1)
 		if s.ev != nil {
@@ -43,18 +48,18 @@ func (s *slot) bodyOver(t *Task) {
 			s.ev.by = t.id
 		}
 	}
-	s.rt.giveUp(t, s, &s.flow)
+	return true
 }
 
 // giveUp releases t's accesses and, if no descendant is left, ends t. s is the caller's
 // slot, nil if it has none; f is the caller's flow.
 func (rt *Runtime) giveUp(t *Task, s *slot, f *deps.Flow) {
-	if t.flags&(flagWait|flagLongSpawn) == 0 {
+	if t.Flags&(flagWait|flagLongSpawn) == 0 {
 		t.Finish(f)
 	} else {
 		t.finishRarely(s, f)
 	}
-	if t.spawned != 0 {
+	if t.Flags&flagLeaf == 0 && t.spawned != 0 {
 		left := t.spawned + t.count.Load()
 		if s != nil && s.overOf == t {
 			if left -= s.overN; left == 0 {
@@ -82,7 +87,7 @@ func (rt *Runtime) giveUp(t *Task, s *slot, f *deps.Flow) {
 // may know of, and those with reductions.
 func (t *Task) finishRarely(s *slot, f *deps.Flow) {
 	t.giveCopies(s)
-	if t.flags&flagWait == 0 {
+	if t.Flags&flagWait == 0 {
 		t.gives()
 		t.forget()
 		t.Finish(f)
@@ -95,12 +100,12 @@ func (rt *Runtime) deepDone(t *Task, s *slot, f *deps.Flow) *Task {
 	if rt.ev != nil {
 		rt.completed(t, s)
 	}
-	if t.flags&(flagWait|flagLongSpawn) != 0 {
-		if t.Tag != 0 {
+	if t.Flags&(flagWait|flagLongSpawn) != 0 {
+		if t.Flags&flagRecorded != 0 {
 			t.ends()
 			return s.runOver(t, f)
 		}
-		if t.flags&flagWait != 0 {
+		if t.Flags&flagWait != 0 {
 			t.forget()
 			t.Finish(f)
 		}
@@ -108,8 +113,8 @@ func (rt *Runtime) deepDone(t *Task, s *slot, f *deps.Flow) *Task {
 		t.linted().forgets()
 		rt.loopOver(t, s)
 	}
-	p := t.parent
-	if t.used == 0 {
+	p := t.parent()
+	if t.Flags&(flagMain|flagBlocks) == 0 {
 		t.clear()
 		if !t.Retire() {
 			// It comes out of a Flow.
@@ -123,7 +128,7 @@ func (rt *Runtime) deepDone(t *Task, s *slot, f *deps.Flow) *Task {
 	r := t.run
 	t.clearForGood()
 	t.RetireForGood()
-	if p == nil { // only a main task, which has usedMain
+	if p == nil { // only a main task, which has flagMain
 		r.end()
 	}
 	return p
@@ -186,7 +191,7 @@ func (rt *Runtime) overOff(p *Task, f *deps.Flow) {
 // addIdle tells the parent that one more child, or one less, waits for something
 // other than a slot.
 func (t *Task) addIdle(d int32) {
-	if t.parent != nil {
-		t.parent.idle.Add(d)
+	if p := t.parent(); p != nil {
+		p.idle.Add(d)
 	}
 }

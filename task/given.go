@@ -45,12 +45,12 @@ func (g *given) arm(c *deps.Cycle, k int) {
 // when all of them are given up and no child is left that may use them.
 func (t *Task) giveEarly(s *slot, accs []deps.Access) error {
 	r, p := t.recorded()
-	k := int(t.Tag) - 1
+	k := t.part()
 	if k == r.control {
 		return fmt.Errorf("task: Release in the condition of a loop, which has no accesses")
 	}
 	g := r.begin(p, k)
-	t.flags |= flagLongSpawn // children may not name what is given up
+	t.Flags |= flagLongSpawn // children may not name what is given up
 	var first error
 	for _, a := range accs {
 		if a.Mode() != deps.ModeReduce {
@@ -117,7 +117,7 @@ func (t *Task) giveShare(s *slot, a deps.Access) (deps.Access, error) {
 		return a, fmt.Errorf("task: Release of %v: the task has given it up before", a)
 	}
 	p.release(s)
-	if t.parent.share(r) != nil {
+	if t.parent().share(r) != nil {
 		return a, nil
 	}
 	return r.Concurrent(), nil
@@ -195,7 +195,7 @@ func (t *Task) refuseGiven(accs []deps.Access) {
 	if p.given == nil || p.given.n == 0 {
 		return
 	}
-	k := int(t.Tag) - 1
+	k := t.part()
 	for _, a := range accs {
 		lo, hi := r.cycle.Meeting(k, a)
 		for i := lo; i < hi; i++ {

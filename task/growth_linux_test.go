@@ -115,6 +115,18 @@ var growths = []struct {
 		}
 		return t.Wait()
 	}},
+	{"ranges of two weak parents in debug mode", Config{Debug: true, Window: -1}, func(t *Task, n int) error {
+		x := make([]int, n)
+		for _, part := range [2][]int{x[:n/2], x[n/2:]} {
+			t.Spawn(func(t *Task) error {
+				for i := range part {
+					t.Spawn(nothing, deps.Slice(part[i:i+1]).InOut())
+				}
+				return nil
+			}, deps.Slice(part).InOut().Weak())
+		}
+		return t.Wait()
+	}},
 	{"ranges", Config{}, func(t *Task, n int) error {
 		x := make([]int, n+1)
 		for i := range n {

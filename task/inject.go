@@ -5,8 +5,7 @@ package task
 
 import "weft/internal/xatomic"
 
-// inject is the queue for work from outside: first in, first out, linked
-// through their nodes.
+// inject is the queue for work from outside: first in, first out, linked through the tasks.
 type inject struct {
 	n          xatomic.Int64 // length, to look without the lock
 	mu         xatomic.Mutex
@@ -15,11 +14,11 @@ type inject struct {
 
 func (q *inject) push(t *Task) {
 	q.mu.Lock()
-	t.Link = nil
+	t.next = nil
 	if q.tail == nil {
 		q.head = t
 	} else {
-		q.tail.Link = &t.Node
+		q.tail.next = t
 	}
 	q.tail = t
 	q.n.Add(1)
@@ -34,11 +33,8 @@ func (q *inject) pop() *Task {
 	defer q.mu.Unlock()
 	t := q.head
 	if t != nil {
-		if t.Link == nil {
-			q.head, q.tail = nil, nil
-		} else {
-			q.head = fromNode(t.Link)
-			t.Link = nil
+		if q.head, t.next = t.next, nil; q.head == nil {
+			q.tail = nil
 		}
 		q.n.Add(-1)
 	}

@@ -153,16 +153,16 @@ func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error,
 	accs = it.recordReductions(c, accs)
 	if t.final {
 		c.final = true
-		c.flags |= flagRare | flagLongSpawn
+		c.Flags |= flagRare | flagLongSpawn
 	}
 	if pc != 0 {
 		c.pc = pc
-		c.flags |= flagRare | flagLongSpawn
+		c.Flags |= flagRare | flagLongSpawn
 	}
 	c.dress(a)
-	c.flags |= flagWait
+	c.Flags |= flagWait | flagRecorded
 	if t.HoldsAny() {
-		c.flags |= flagRare | flagLongSpawn // its children are to be told: heldByLoop
+		c.Flags |= flagRare | flagLongSpawn // its children are to be told: heldByLoop
 	}
 	if s.rt.cfg.Debug {
 		t.noteRecorded(c, declared)
@@ -172,7 +172,7 @@ func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error,
 		s.ev.linking = 0
 	}
 	t.watchPart(s, c, declared)
-	it.parts = append(it.parts, part{task: c, flags: c.flags, copy: int32(it.number)})
+	it.parts = append(it.parts, part{task: c, flags: c.Flags, copy: int32(it.number)})
 	it.accs = append(it.accs, accs...)
 	it.ends = append(it.ends, int32(len(it.accs)))
 }
@@ -180,8 +180,8 @@ func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error,
 // Iteration returns the number, from zero, of the iteration of the innermost recorded loop that
 // t, or a task above it, was recorded in; -1 if there is none. The body of t may call it.
 func (t *Task) Iteration() int {
-	for ; t != nil; t = t.parent {
-		if t.Tag != 0 {
+	for ; t != nil; t = t.parent() {
+		if t.Flags&flagRecorded != 0 {
 			r, c := t.recorded()
 			return int(c.round)*r.unroll + int(c.copy)
 		}

@@ -38,7 +38,7 @@ func (it *Iteration) recordReductions(c *Task, accs []deps.Access) []deps.Access
 	k := int32(len(it.parts))
 	out := make([]deps.Access, 0, len(accs))
 	m := c.rare()
-	c.flags |= flagLongSpawn
+	c.Flags |= flagLongSpawn
 	for _, a := range accs {
 		r := a.Reduced()
 		if r == nil {

@@ -99,16 +99,16 @@ type linted struct {
 func (rt *Runtime) lintNew(t, c *Task, accs []deps.Access, loop bool) {
 	if r := rt.lint.off; r != nil {
 		c.rare().linted = r
-		c.flags |= flagLongSpawn
+		c.Flags |= flagLongSpawn
 		release(&r.l.world)
 		return
 	}
-	r := &linted{l: rt.lint, wait: c.flags&flagWait != 0, loop: loop}
+	r := &linted{l: rt.lint, wait: c.Flags&flagWait != 0, loop: loop}
 	if t != nil {
 		r.parent = t.linted()
 	}
 	c.rare().linted = r
-	c.flags |= flagLongSpawn
+	c.Flags |= flagLongSpawn
 	r.declare(accs)
 	if r.parent != nil && !loop && len(r.uses) > 0 {
 		r.l.lock()
@@ -132,7 +132,7 @@ func (t *Task) linted() *linted {
 
 // callApart is call in lint mode: the body runs on a goroutine of its own, which holds the slot meanwhile.
 func (t *Task) callApart() (err error) {
-	outer, l := t.outer, t.run.rt.lint
+	outer, l := t.slot.outer, t.run.rt.lint
 	if l.off != nil {
 		l.off.start()
 		err = t.callHere()

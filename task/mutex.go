@@ -71,11 +71,13 @@ func (m *Mutex) Lock(t *Task) error {
 		m.taken(t)
 		return nil
 	}
-	for o := t; o != nil; o = o.outer {
-		if o == m.holder {
-			defer m.mu.Unlock()
-			m.deadlock(t, o)
-		}
+	onStack := m.holder == t
+	for o := t.slot.outer; o != nil && !onStack; o = o.outer {
+		onStack = o == m.holder
+	}
+	if onStack {
+		defer m.mu.Unlock()
+		m.deadlock(t, m.holder)
 	}
 	if err := t.run.cause(); err != nil {
 		m.mu.Unlock()
@@ -83,7 +85,7 @@ func (m *Mutex) Lock(t *Task) error {
 	}
 	w := &waiter{t: t}
 	m.queue.add(w)
-	x := waiting{op: opLock}
+	x := waiting{op: opLock, lock: m}
 	if m.holder.run.rt.watch != nil {
 		x.on = m.holder.watched() // under mu the holder is alive
 	}
@@ -101,6 +103,13 @@ func (m *Mutex) Lock(t *Task) error {
 	}
 	m.taken(t)
 	return nil
+}
+
+// heldBy returns the holder, which may have ended by then; nil: none.
+func (m *Mutex) heldBy() *Task {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.holder
 }
 
 // TryLock locks m for t if no task has it, and reports whether it did.
@@ -159,7 +168,7 @@ func (m *Mutex) taken(t *Task) {
 	acquire(&m.queue)
 	r := t.rare()
 	m.next, r.held = r.held, m
-	t.holds.Add(1)
+	t.held()
 }
 
 // passAndUnlock hands m to the next task and unlocks mu. Precondition: mu, and the holder

@@ -15,13 +15,10 @@ import (
 func fromNode(n *deps.Node) *Task { return (*Task)(unsafe.Pointer(n)) }
 
 // prefetch asks for the lines of t that its creator writes.
-func prefetch(t *Task) { xatomic.PrefetchW4(unsafe.Pointer(t)) }
+func prefetch(t *Task) { xatomic.PrefetchW3(unsafe.Pointer(t)) }
 
-// prefetchRun asks for the lines of t that every run of t writes, with successors or without.
-func prefetchRun(t *Task) { xatomic.PrefetchW2(unsafe.Add(unsafe.Pointer(t), runLines)) }
-
-// runLines is the offset of these lines: that of the node's objects, and behind it that of fn.
-const runLines = unsafe.Offsetof(Task{}.fn) - 64
+// prefetchRun asks for the lines of t that every run of t writes, with accesses or without.
+func prefetchRun(t *Task) { xatomic.PrefetchW1st3rd(unsafe.Pointer(t)) }
 
 // codeOf returns where the code of fn is, zero if it is nil, as reflect does, which the race detector sees reading what the
 // creator has written.

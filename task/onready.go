@@ -26,10 +26,10 @@ const startHeld = 1 << 29
 // addMore keeps the attributes that few tasks have.
 func (t *Task) addMore(a *Attrs) {
 	t.cost = a.Cost
-	t.flags |= flagRare
+	t.Flags |= flagRare
 	if a.OnReady != nil {
 		t.rare().onReady = a.OnReady
-		t.flags |= flagOnReady
+		t.Flags |= flagOnReady
 	}
 }
 
@@ -42,11 +42,11 @@ func (s *slot) onReady(t *Task) bool {
 		s.ev.fresh = false
 	}
 	if t.run.stopped.Load() {
-		t.flags &^= flagOnReady
+		t.Flags &^= flagOnReady
 		return true // to be skipped
 	}
-	s.tellFor(t.parent)
-	t.holds.Add(1)
+	s.tellFor(t.parent())
+	t.held()
 	outer := s.cur.load()
 	s.cur.store(nil)
 	err := s.callOnReady(t, outer)
@@ -99,7 +99,7 @@ func (s *slot) callOnReady(t, outer *Task) (err error) {
 
 // mayStart ends the call of OnReady and reports whether there are no events.
 func (t *Task) mayStart() bool {
-	t.flags &^= flagOnReady // before somebody else may queue t
+	t.Flags &^= flagOnReady // before somebody else may queue t
 	if t.holds.CompareAndSwap(1, 0) {
 		return true
 	}

@@ -70,7 +70,7 @@ func join(p, c *deps.Node, a deps.Access) (why string) {
 		return r.Overlap(own.g.Reduced())
 	}
 	addReduction(&m.shares, r, share{g: fromNode(p).group(r), weak: a.IsWeak()})
-	t.flags |= flagLongSpawn
+	t.Flags |= flagLongSpawn
 	return ""
 }
 
@@ -86,7 +86,7 @@ func (t *Task) group(r *deps.Reduced) *deps.Group {
 	}
 	g := r.Open(t.run.rt.Workers())
 	addReduction(&m.groups, r, g)
-	t.flags |= flagLongSpawn
+	t.Flags |= flagLongSpawn
 	return g
 }
 
@@ -94,7 +94,7 @@ func (t *Task) group(r *deps.Reduced) *deps.Group {
 // if t takes part in a reduction of an object that the child accesses otherwise: the child's
 // siblings and cousins write to copies of it, and nothing says when those are combined.
 func (t *Task) beforeSpawn(accs []deps.Access) *slot {
-	if t.Tag != 0 {
+	if t.Flags&flagRecorded != 0 {
 		t.refuseGiven(accs)
 	}
 	m := t.more
@@ -144,8 +144,8 @@ func (t *Task) combineAll() *slot {
 // closeGroup combines g, which has been taken off the list. With the last one, Spawn is quick again.
 func (t *Task) closeGroup(g *deps.Group) {
 	m := t.more
-	if groupsOf(m).Len()+sharesOf(m).Len() == 0 && !t.final && t.Tag == 0 && !t.run.rt.cfg.TraceSpawns && t.run.rt.lint == nil {
-		t.flags &^= flagLongSpawn
+	if groupsOf(m).Len()+sharesOf(m).Len() == 0 && !t.final && t.Flags&flagRecorded == 0 && !t.run.rt.cfg.TraceSpawns && t.run.rt.lint == nil {
+		t.Flags &^= flagLongSpawn
 	}
 	t.combine(g)
 }
@@ -157,17 +157,18 @@ func (t *Task) combine(g *deps.Group) {
 	if r.Len() == 0 || t.run.stopped.Load() {
 		return
 	}
+	t.Flags &^= flagLeaf
 	s := t.slot
 	c := s.newTask(t, func(t *Task) error { return combine(t, g) })
 	c.label, c.pc = "combine", r.Site()
-	c.flags |= flagRare
+	c.Flags |= flagRare
 	accs := [1]deps.Access{r.InOut()}
 	if s.rt.watch != nil || s.rt.lint != nil {
 		t.looksAt(s, c, accs[:])
 	}
 	if t.run.rt.cfg.Debug {
 		c.final = t.final
-		c.flags |= flagLongSpawn
+		c.Flags |= flagLongSpawn
 		t.spawnNoted(s, c, false, accs[:])
 		return
 	}
@@ -177,7 +178,7 @@ func (t *Task) combine(g *deps.Group) {
 	}
 	// What follows has to run at once, if it can.
 	c.final = true
-	c.flags |= flagLongSpawn
+	c.Flags |= flagLongSpawn
 	if s.ev != nil {
 		s.ev.spawned(c, accs[:], event.SpawnedUndeferred)
 	}

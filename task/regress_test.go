@@ -41,6 +41,28 @@ func TestUnblockTokenIsNotInherited(t *testing.T) {
 	require.Zero(t, early)
 }
 
+// The same, for the next run of a recorded task.
+func TestUnblockTokenOfAnEarlierRound(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 1})
+	var early, rounds int
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		t.Iterate(20, func(it *Iteration) error {
+			it.Spawn(func(t *Task) error {
+				if t.block.Load() != blockNone {
+					early++
+				}
+				rounds++
+				t.Unblock()
+				return nil
+			}, deps.InOut(&rounds))
+			return nil
+		})
+		return t.Wait()
+	}))
+	require.Equal(t, 20, rounds)
+	require.Zero(t, early)
+}
+
 // A goroutine that happens to get the identity of a worker that ended holds no slot.
 func TestClosedRuntimeForgetsWorkers(t *testing.T) {
 	watch(t)

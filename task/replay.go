@@ -44,7 +44,7 @@ type part struct {
 	own      uint32 // the part's own arrival: what all others lack to zero
 	from, to uint32 // successors, in replay.next
 	copy     int32  // iteration within the round
-	flags    uint8  // of the task, before each run
+	flags    uint16 // of the task, before each run
 
 	// Owned by the run: whoever makes state zero, then the body, then whoever ends the run.
 	task  *Task // nil for a joint
@@ -124,7 +124,7 @@ func (r *replay) addControl(loop *Task) {
 	loop.Node.Register(&c.Node, nil, &s.flow)
 	c.dress(&Attrs{Label: loop.label})
 	c.pc = reflect.ValueOf(r.while).Pointer() + 1 // where an error comes from
-	c.flags |= flagRare | flagWait | loop.flags&flagLongSpawn
+	c.Flags |= flagRare | flagWait | flagRecorded | loop.Flags&flagLongSpawn
 	c.final = loop.final
 	if s.ev != nil {
 		s.ev.spawned(c, nil, event.SpawnedLoop)
@@ -133,7 +133,7 @@ func (r *replay) addControl(loop *Task) {
 	loop.watchPart(s, c, nil)
 	r.control = r.tasks
 	r.tasks++
-	r.parts = append(r.parts, part{task: c, flags: c.flags})
+	r.parts = append(r.parts, part{task: c, flags: c.Flags})
 }
 
 // decide is the body of the control task.
@@ -209,6 +209,7 @@ func (r *replay) link(c *deps.Cycle) {
 
 // start makes the parts children of the loop's task t, and queues those that wait for nothing.
 func (r *replay) start(t *Task) {
+	t.Flags &^= flagLeaf
 	t.rare().replay = r
 	r.lintLoop(t)
 	if r.control >= 0 {
@@ -217,26 +218,29 @@ func (r *replay) start(t *Task) {
 		t.spawned += int64(r.tasks)
 	}
 	for i := range r.tasks {
-		r.parts[i].task.Tag = int32(i) + 1
+		r.parts[i].task.SetNumber(int32(i))
 	}
 	for _, k := range r.roots {
 		t.slot.ready(r.parts[k].task)
 	}
 }
 
-// recorded returns where t, which has a Tag, was recorded.
+// part returns which part of its loop t is. Precondition: flagRecorded.
+func (t *Task) part() int { return int(t.Number()) }
+
+// recorded returns where t, which has flagRecorded, was recorded.
 func (t *Task) recorded() (*replay, *part) {
-	r := t.parent.more.replay
-	return r, &r.parts[t.Tag-1]
+	r := t.parent().more.replay
+	return r, &r.parts[t.part()]
 }
 
 // runOver is deepDone for a recorded task: one run of it is over, with its descendants. It returns the loop's
 // task if there will be no other run. s may be nil, as for deepDone.
 func (s *slot) runOver(t *Task, f *deps.Flow) *Task {
-	loop := t.parent
+	loop := t.parent()
 	r, p := t.recorded()
-	k := int(t.Tag) - 1
-	if t.flags&flagLongSpawn != 0 {
+	k := t.part()
+	if t.Flags&flagLongSpawn != 0 {
 		t.forget()
 	}
 	t.Finish(f)
@@ -310,7 +314,7 @@ func (r *replay) arrive(k int32, f *deps.Flow) {
 
 // again makes t what it was before p's run, for the next one.
 func (r *replay) again(p *part, t *Task, s *slot) {
-	if t.used&usedBlock != 0 {
+	if t.Flags&flagBlocks != 0 {
 		old := t
 		t = p.renew(t)
 		old.clearForGood()
@@ -318,7 +322,7 @@ func (r *replay) again(p *part, t *Task, s *slot) {
 	if rt := t.run.rt; rt.ev != nil {
 		rt.again(s, t, p.round)
 	}
-	if (p.flags|t.flags)&flagRare != 0 && t.more != nil {
+	if (p.flags|t.Flags)&flagRare != 0 && t.more != nil {
 		t.more.held = nil
 		if !t.more.shares.none() {
 			for p := range sharesOf(t.more).All() {
@@ -326,20 +330,16 @@ func (r *replay) again(p *part, t *Task, s *slot) {
 			}
 		}
 	}
-	t.flags, t.phase, t.unlooked, t.used = p.flags, phaseBody, 0, 0
-	if t.spawned != 0 {
-		t.spawned = 0
-		t.count.Init(0)
+	if t.Flags != p.flags {
+		t.clearUsed()
+		t.Flags = p.flags
 	}
-	if t.holds.Load() != 0 {
-		t.holds.Init(0)
-	}
-	if t.block.Load() != blockNone {
-		t.block.Init(blockNone) // an early Unblock
+	if earlyUnblocks.Load() {
+		t.block.Init(blockNone)
 	}
 	if p.round == r.partial && p.copy >= r.rest {
 		t.fn = skip
-		t.flags &^= flagOnReady
+		t.Flags &^= flagOnReady
 	}
 }
 
@@ -348,8 +348,9 @@ func skip(*Task) error { return nil }
 
 // renew gives p another task in the place of t, which somebody may still unblock.
 func (p *part) renew(t *Task) *Task {
-	c := &Task{id: t.id, fn: t.fn, run: t.run, parent: t.parent, priority: t.priority, pc: t.pc, label: t.label, cost: t.cost, final: t.final}
-	c.Tag = t.Tag
+	c := &Task{id: t.id, fn: t.fn, run: t.run, priority: t.priority, pc: t.pc, label: t.label, cost: t.cost, final: t.final}
+	c.Parent = t.Parent
+	c.SetNumber(t.Number())
 	if t.more != nil {
 		c.more = &more{onReady: t.more.onReady, record: t.more.record, watched: t.more.watched, linted: t.more.linted, shares: t.more.shares}
 	}
@@ -373,8 +374,8 @@ func (rt *Runtime) loopOver(t *Task, s *slot) {
 
 // partOver takes back t, a recorded task that is over for good.
 func (rt *Runtime) partOver(t *Task, s *slot) {
-	t.Tag, t.id = 0, 0
-	if t.used != 0 {
+	t.id = 0
+	if t.Flags&flagBlocks != 0 {
 		t.clearForGood()
 		return
 	}

@@ -81,10 +81,11 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 
 // main returns the main task, which runs fn and is spawned at pc, if that is not zero.
 func (r *run) main(pc uintptr, fn func(*Task) error) *Task {
-	t := &Task{fn: fn, run: r, used: usedMain}
+	t := &Task{fn: fn, run: r}
+	t.Flags = flagMain
 	if pc != 0 {
 		t.pc = pc
-		t.flags |= flagRare | flagLongSpawn
+		t.Flags |= flagRare | flagLongSpawn
 	}
 	t.Node.Register(&t.Node, nil, nil)
 	return t

@@ -12,7 +12,7 @@ var ofTasks = event.Of(event.Ready, event.Prepared, event.Started, event.Skipped
 // origin is where t comes from.
 func (t *Task) origin() event.Origin {
 	o := event.Origin{Body: codeOf(t.fn)}
-	if t.flags&flagRare != 0 {
+	if t.Flags&flagRare != 0 {
 		o.Label, o.Site = t.label, t.pc
 	}
 	return o
@@ -24,7 +24,7 @@ func (e *events) skips(c *Task, flags uint8) bool {
 	if flags&event.SpawnedLoop != 0 || e.sampler.Take() {
 		return false
 	}
-	c.flags |= flagUnseen
+	c.Flags |= flagUnseen
 	e.fresh = false
 	return true
 }
@@ -35,6 +35,6 @@ func (e *events) beginsUnseen(t, outer *Task) {
 	e.sampler.Skip(t.origin())
 	if outer != nil && outer.id != 0 {
 		t.id, t.spec = e.newID(), 0
-		t.flags &^= flagUnseen
+		t.Flags &^= flagUnseen
 	}
 }

@@ -22,6 +22,8 @@ type slot struct {
 
 	// Owned by the holder.
 	cur     current   // task whose body runs; the innermost one, if several are nested
+	outer   *Task     // task whose Wait cur runs under, on the same stack; nil where cur is
+	nested  int32     // bodies beneath cur on its stack
 	runnext *Task     // successor of the task that just ended: runs next, past the queue
 	flow    deps.Flow // work list for tokens; not in use while a body runs
 	free    []*Task   // tasks to be used again, the warmest last
@@ -88,8 +90,8 @@ func (s *slot) loop() {
 			s.rt.slots.wg.Done()
 			return
 		}
-		if t.flags&(flagResuming|flagOnReady) != 0 {
-			if t.flags&flagResuming != 0 {
+		if t.Flags&(flagResuming|flagOnReady) != 0 {
+			if t.Flags&flagResuming != 0 {
 				s.pass(t)
 				return
 			}
@@ -115,8 +117,8 @@ func (s *slot) take() {
 
 // pass gives s to the goroutine of t, which waits for one.
 func (s *slot) pass(t *Task) {
-	s.tellFor(t.parent)
-	t.flags &^= flagResuming
+	s.tellFor(t.parent())
+	t.Flags &^= flagResuming
 	if s.ev != nil {
 		s.ev.put(event.SlotGiven, t.id, 0, 0)
 	}
@@ -127,14 +129,18 @@ func (s *slot) pass(t *Task) {
 // execute runs t's body on this stack and then does what its end allows. It returns the
 // slot that the goroutine holds afterwards.
 func (s *slot) execute(t *Task) *slot {
-	s.tellFor(t.parent)
+	s.tellFor(t.parent())
 	outer := s.cur.load()
 	s.cur.store(t)
 	if lintBuild {
 		s.rt.lint.sees(outer)
 	}
-	if t.slot = s; outer != nil { // else both are zero: see leave
-		t.outer, t.nested = outer, outer.nested+1
+	if t.slot = s; outer != nil {
+		if s.outer != nil {
+			outer.outer = s.outer // here and not in t, of which this would be one cache line more
+		}
+		s.outer = outer
+		s.nested++
 	}
 	if s.ran++; s.ran%yieldEvery == 0 {
 		runtime.Gosched()
@@ -153,7 +159,7 @@ func (s *slot) execute(t *Task) *slot {
 	} else if s.ev != nil {
 		s.ev.begins(t, outer, event.Skipped)
 	}
-	s = t.leave()
+	s = t.leave(outer)
 	if s.ev != nil {
 		s.ev.ended(t, err != nil)
 	}
@@ -165,15 +171,18 @@ func (s *slot) execute(t *Task) *slot {
 	return s
 }
 
-// leave ends t's hold on its slot and gives it back to the task beneath, if there
+// leave ends t's hold on its slot and gives it back to outer, the task beneath, if there
 // is one. It returns the slot.
-func (t *Task) leave() *slot {
-	s, outer := t.slot, t.outer
+func (t *Task) leave(outer *Task) *slot {
+	s := t.slot
 	t.slot = nil
 	s.cur.store(outer)
 	if outer != nil {
 		outer.slot = s
-		t.outer, t.nested = nil, 0
+		if s.outer = outer.outer; s.outer != nil {
+			outer.outer = nil
+		}
+		s.nested--
 	}
 	return s
 }
@@ -252,7 +261,7 @@ func (s *slot) settleAll(next bool) {
 		if !t.admit(&s.flow, s.rt) {
 			continue
 		}
-		if next && s.runnext == nil && t.flags&flagPriority == 0 {
+		if next && s.runnext == nil && t.Flags&flagPriority == 0 {
 			if s.ev != nil {
 				s.ev.queued(t)
 			}
@@ -283,7 +292,7 @@ func (s *slot) ready(t *Task) {
 		s.ev.queued(t)
 	}
 	switch {
-	case t.flags&flagPriority == 0:
+	case t.Flags&flagPriority == 0:
 		s.deque.push(t)
 	case t.priority > 0:
 		rt.high.push(t)
@@ -302,7 +311,9 @@ func (s *slot) refill() {
 		return
 	}
 	for range fresh {
-		s.free = append(s.free, new(Task))
+		t := new(Task)
+		t.Flags = flagLeaf
+		s.free = append(s.free, t)
 	}
 }
 

@@ -17,9 +17,12 @@ import (
 // order in which they are spawned. Cost: fn's closure is the only allocation.
 func (t *Task) Spawn(fn func(*Task) error, accs ...deps.Access) {
 	s := t.enter("Spawn")
-	if t.flags&flagLongSpawn != 0 {
-		t.spawnWith(s, s.rt.traced(), Attrs{}, fn, accs)
-		return
+	if t.Flags&(flagLongSpawn|flagLeaf) != 0 {
+		if t.Flags&flagLongSpawn != 0 {
+			t.spawnWith(s, s.rt.traced(), Attrs{}, fn, accs)
+			return
+		}
+		t.Flags &^= flagLeaf
 	}
 	t.start(s, s.newTask(t, fn), accs)
 }
@@ -32,28 +35,29 @@ func (t *Task) SpawnWith(a Attrs, fn func(*Task) error, accs ...deps.Access) {
 
 // spawnWith spawns a task. pc is where, or zero.
 func (t *Task) spawnWith(s *slot, pc uintptr, a Attrs, fn func(*Task) error, accs []deps.Access) {
-	if t.flags&flagLongSpawn != 0 {
+	if t.Flags&flagLongSpawn != 0 {
 		s = t.beforeSpawn(accs)
-		if t.Tag != 0 {
+		if t.Flags&flagRecorded != 0 {
 			accs = t.heldByLoop(accs)
 		}
 	}
+	t.Flags &^= flagLeaf
 	c := s.newTask(t, fn)
 	included := false
-	if t.flags&flagLongSpawn != 0 && (t.final || s.rt.cfg.TraceSpawns) {
+	if t.Flags&flagLongSpawn != 0 && (t.final || s.rt.cfg.TraceSpawns) {
 		included = t.final
 		c.final = included
-		c.flags |= flagRare | flagLongSpawn
+		c.Flags |= flagRare | flagLongSpawn
 	}
 	if pc != 0 {
 		c.pc = pc
-		c.flags |= flagRare
+		c.Flags |= flagRare
 	}
 	c.dress(&a)
 	if s.rt.watch != nil || s.rt.lint != nil {
 		t.looksAt(s, c, accs)
 	}
-	if c.flags&flagLongSpawn != 0 && s.rt.cfg.Debug {
+	if c.Flags&flagLongSpawn != 0 && s.rt.cfg.Debug {
 		t.spawnNoted(s, c, a.Undeferred || included, accs)
 		return
 	}
@@ -68,25 +72,26 @@ func (t *Task) spawnWith(s *slot, pc uintptr, a Attrs, fn func(*Task) error, acc
 func (c *Task) dress(a *Attrs) {
 	if a.Label != "" || a.Priority != 0 {
 		c.label = a.Label
-		c.flags |= flagRare
+		c.Flags |= flagRare
 	}
 	if a.Priority != 0 {
 		c.priority = int32(max(min(a.Priority, 1<<31-1), -1<<31))
-		c.flags |= flagPriority
+		c.Flags |= flagPriority
 	}
 	if a.Wait {
-		c.flags |= flagWait
+		c.Flags |= flagWait
 	}
 	if a.Final {
 		c.final = true
-		c.flags |= flagRare | flagLongSpawn
+		c.Flags |= flagRare | flagLongSpawn
 	}
 	if a.Cost != 0 || a.OnReady != nil {
 		c.addMore(a)
 	}
 }
 
-// start registers c, queues it if it is ready, and reports whether it was.
+// start registers c, queues it if it is ready, and reports whether it was. Precondition: t is no
+// leaf.
 func (t *Task) start(s *slot, c *Task, accs []deps.Access) (isReady bool) {
 	if s.ev != nil {
 		s.ev.spawned(c, accs, 0)
@@ -140,9 +145,8 @@ func (s *slot) newTask(t *Task, fn func(*Task) error) *Task {
 	if n > 0 {
 		prefetch(s.free[n-1])
 	}
-	c.fn = fn
-	c.parent = t
-	c.run = t.run
+	r := t.run // before the stores, which are one batch of the write barrier then
+	c.fn, c.run, c.Parent = fn, r, &t.Node
 	return c
 }
 
@@ -182,25 +186,41 @@ func (s *slot) takeBack(c *Task) {
 // clear makes c, which is over, what newTask expects. Nothing of the user's is left in it, nor a way to
 // other tasks: what still points to c, such as a deque in which it has been, keeps c's memory and no more.
 func (c *Task) clear() {
-	c.fn, c.run, c.parent = nil, nil, nil
-	if c.flags&flagRare != 0 {
+	c.fn, c.run, c.Parent = nil, nil, nil
+	if c.Flags != flagLeaf {
+		c.clearRest()
+	}
+	if earlyUnblocks.Load() {
+		c.block.Init(blockNone)
+	}
+}
+
+// clearRest clears what Flags says may be set.
+func (c *Task) clearRest() {
+	if c.Flags&flagRare != 0 {
 		c.label, c.pc, c.priority, c.cost, c.final, c.und = "", 0, 0, 0, false, nil
 		if c.more != nil {
 			c.more.reset()
 		}
 	}
-	c.flags, c.phase, c.unlooked = 0, phaseBody, 0
-	if c.spawned != 0 {
+	c.clearUsed()
+	c.Flags = flagLeaf
+}
+
+// clearUsed clears what the body of c has used, except Flags.
+func (c *Task) clearUsed() {
+	if c.Flags&flagLeaf == 0 && c.spawned != 0 { // phase is not phaseWait: no body leaves Wait so
 		c.spawned = 0
 		c.count.Init(0) // it is zero where spawned is
 	}
-	c.holds.Init(0)
-	c.block.Init(blockNone) // an early Unblock may have left its token
+	if c.Flags&flagHeld != 0 {
+		c.holds.Init(0)
+	}
 }
 
 // clearForGood is clear for a task whose memory is not used again: somebody may call Unblock at this moment.
 func (c *Task) clearForGood() {
-	c.fn, c.run, c.parent, c.label, c.und, c.more = nil, nil, nil, "", nil, nil
+	c.fn, c.run, c.Parent, c.label, c.und, c.more = nil, nil, nil, "", nil, nil
 }
 
 // undeferred is how the creator of an undeferred task learns that its body is over.
@@ -217,7 +237,7 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []deps.Access) {
 	}
 	u.creator = t
 	c.und = u
-	c.flags |= flagUndeferred | flagRare
+	c.Flags |= flagUndeferred | flagRare
 	if s.ev != nil {
 		s.ev.spawned(c, accs, event.SpawnedUndeferred)
 	}
@@ -225,18 +245,18 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []deps.Access) {
 	isReady := t.Node.Register(&c.Node, accs, &s.flow)
 	if s.ev != nil {
 		s.ev.linking = 0
-		if isReady && c.flags&flagOnReady != 0 {
+		if isReady && c.Flags&flagOnReady != 0 {
 			s.ev.queued(c)
 		}
 	}
 	t.spawned++
 	s.recycle()
-	if isReady && (c.flags&flagOnReady == 0 || s.onReady(c)) && c.admit(&s.flow, s.rt) {
-		if t.nested < nestMax {
+	if isReady && (c.Flags&flagOnReady == 0 || s.onReady(c)) && c.admit(&s.flow, s.rt) {
+		if s.nested < nestMax {
 			if s.ev != nil {
 				s.ev.queued(c)
 			}
-			c.flags &^= flagUndeferred // nobody needs to be told
+			c.Flags &^= flagUndeferred // nobody needs to be told
 			u.creator = nil
 			s.und = u
 			s.execute(c).tellFor(t)

@@ -49,7 +49,7 @@ func newStacks(rec *event.Recorder) *spawnStacks {
 func (e *events) stackOf(t *Task) uint32 {
 	x := e.stacks
 	by := t.spec
-	if t.flags&flagUnseen != 0 || by == 0 {
+	if t.Flags&flagUnseen != 0 || by == 0 {
 		by = e.specs.Spec(t.origin())
 	}
 	// To walk the stack as the runtime does takes microseconds, since it looks up each function. So a stack that has been seen is known by its

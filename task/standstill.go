@@ -174,7 +174,7 @@ func (w *standstill) view() (same bool) {
 	w.now = w.now[:0]
 	same = len(w.last) == len(rt.slots.all)
 	for i, s := range rt.slots.all {
-		v := slotView{top: s.deque.top.Load(), bottom: s.deque.bottom.Load(), holder: s.g.Load(), cur: s.cur.load()}
+		v := s.view()
 		same = same && v == w.last[i] && v.cur != nil // so s is neither parked nor looks for work
 		w.now = append(w.now, v)
 	}
@@ -182,6 +182,10 @@ func (w *standstill) view() (same bool) {
 	same = same && queued == w.queued
 	w.last, w.now, w.queued = w.now, w.last, queued
 	return same
+}
+
+func (s *slot) view() slotView {
+	return slotView{top: s.deque.top.Load(), bottom: s.deque.bottom.Load(), holder: s.g.Load(), cur: s.cur.load()}
 }
 
 // bodiesBlocked reports whether no body of this process runs on a processor or wants one: each goroutine

@@ -27,6 +27,13 @@ type blockedBody struct {
 	task  string // its address, as a stack has it
 }
 
+func (x *blockedBody) name() string {
+	if x.label != "" {
+		return fmt.Sprintf("task %q (spawned at %s)", x.label, x.site)
+	}
+	return "task spawned at " + x.site
+}
+
 // describe writes what blocks; "" if something has moved meanwhile.
 //
 // +checklocks:w.mu
@@ -55,11 +62,7 @@ func (w *standstill) describe(now time.Time, ready bool) string {
 			fmt.Fprintf(&b, "  and %d more\n", len(list)-i)
 			break
 		}
-		name := "task spawned at " + x.site
-		if x.label != "" {
-			name = fmt.Sprintf("task %q (spawned at %s)", x.label, x.site)
-		}
-		fmt.Fprintf(&b, "  slot %d: %s", x.slot, name)
+		fmt.Fprintf(&b, "  slot %d: %s", x.slot, x.name())
 		writeStack(&b, stacks.take(calls+x.task, x.fn, calls))
 	}
 	b.WriteString("A body keeps its slot while it blocks in a channel, a lock or a system call; so call what blocks by Task.Blocking:\n" +
@@ -68,9 +71,19 @@ func (w *standstill) describe(now time.Time, ready bool) string {
 	return b.String()
 }
 
-// describeSlots says what the bodies on the slots block in. It reads no task: these may end
-// meanwhile.
+// describeSlots says what the bodies on the slots block in, and of which tasks they are.
 func (rt *Runtime) describeSlots() (lines []string) {
+	type seen struct {
+		slotView
+		blockedBody
+	}
+	before := make([]seen, len(rt.slots.all))
+	for i, s := range rt.slots.all {
+		if v := s.view(); v.cur != nil {
+			before[i] = seen{v, blockedBody{label: v.cur.label, site: v.cur.site()}}
+			s.cur.seen(v.cur)
+		}
+	}
 	calls := runtime.FuncForPC(rt.still.code.lo).Name() + "("
 	stacks := bodyStacks(calls)
 	for i, s := range rt.slots.all {
@@ -83,6 +96,9 @@ func (rt *Runtime) describeSlots() (lines []string) {
 		}
 		var b strings.Builder
 		fmt.Fprintf(&b, "the body on slot %d", i)
+		if s.view() == before[i].slotView { // otherwise that task is over, and what was read of it may be of two
+			fmt.Fprintf(&b, ", of %s", before[i].name())
+		}
 		writeStack(&b, stacks.take(fmt.Sprintf("%s%p", calls, t), "", calls))
 		lines = append(lines, strings.TrimSuffix(b.String(), "\n"))
 	}

@@ -105,6 +105,7 @@ func TestBlockedSlotsOfManyRuntimes(t *testing.T) {
 func TestBlockedSlotsDeep(t *testing.T) {
 	ch := make(chan int)
 	var deep func(n int)
+	where := line(3)
 	deep = func(n int) {
 		if n == 0 {
 			<-ch
@@ -113,7 +114,7 @@ func TestBlockedSlotsDeep(t *testing.T) {
 		}
 	}
 	text := blocks(t, task.Config{Workers: 1, Watchdog: 40 * time.Millisecond}, newReports(), func() { deep(500) }, func() { close(ch) })
-	inOrder(t, text, `slot 0: task "reader" .*, \[chan receive`, `func1\(0x0`, `t\.Blocking\(`)
+	inOrder(t, text, `slot 0: task "reader" .*, \[chan receive`, `TestBlockedSlotsDeep`, where, `t\.Blocking\(`)
 }
 
 // Where a body blocks in the standard library, its own line is said too.
@@ -227,7 +228,7 @@ func TestHoldersOfRunThatHangs(t *testing.T) {
 	skipRacesInLintMode(t)
 	for name, want := range map[string]string{
 		"Blocking":                 `task "holds" \(spawned at .*standstill_test\.go:\d+ .*waits in Blocking`,
-		"a channel":                `the body on slot \d, \[chan receive`,
+		"a channel":                `the body on slot \d, of task "holds" \(spawned at .*standstill_test\.go:\d+ .*\), \[chan receive`,
 		"an event":                 `events that nobody has completed \(Hold\)`,
 		"Blocking, and one fails":  `task "holds" .*waits in Blocking`,
 		"Blocking, and a watchdog": `task "holds" .*waits in Blocking at`,

@@ -17,11 +17,32 @@ import (
 // runs the body; a call from elsewhere panics and names both. The task must not be
 // used once it is over: its memory serves another one then.
 type Task struct {
-	// The node's first line and the line of fn are all that a task without accesses, children and
-	// events touches; with accesses, the node's second line too.
+	// The node's first line and the one that ends with slot are all that a task without accesses,
+	// children and events touches; with accesses, the node's second line too. Flags says which of
+	// the other fields are to be looked at. They and Parent, which is nil for the main task of a
+	// run, are constant once the task is spawned, as run is.
 	deps.Node // must be the first field: see fromNode
 
-	// The rest of the node's last line is for tasks with children, or is seldom used.
+	fn   func(*Task) error
+	run  *run
+	slot *slot // slot that the body runs on; nil while it does not run; owned as outer is
+
+	// Owned by the body, or by whoever runs it next: the slot hands it on.
+	outer    *Task // slot.outer, while the body has no slot, or another one runs on top of it; else nil
+	next     *Task // in the injection queue
+	spawned  int64 // children that count has not been told of; by flagLeaf
+	und      *undeferred
+	cost     int            // by flagRare
+	holds    xatomic.Int32  // events, plus bodyOver once the body is over; by flagHeld
+	block    xatomic.Uint32 // state of Block and Unblock
+	nested   int32          // slot.nested, while the body has no slot
+	priority int32          // by flagPriority
+	spec     uint32         // its origin in a recording; zero if its spawn is not recorded
+	final    bool           // Attrs.Final, of the task or of one above it; by flagRare
+	phase    uint8          // what the last child does when count is armed; by flagLeaf
+	unlooked uint8          // spawns since the window was looked at; by flagLeaf
+
+	// The last line is for what children write, and for what seldom is needed.
 
 	// count is minus the children that are over, until it is armed by adding
 	// spawned: then it is the number of live children, and whoever makes it
@@ -32,55 +53,32 @@ type Task struct {
 	// slot: blocked, or for events. The window does not count them.
 	idle xatomic.Int32
 
-	priority int32  // by flagPriority, as all up to fn by flagRare
-	spec     uint32 // its origin in a recording; zero if its spawn is not recorded
-	final    bool   // Attrs.Final, of the task or of one above it
-
-	fn func(*Task) error
-
-	// Constant once spawned: run, parent, flags.
-	run    *run
-	parent *Task // nil for the main task of a run
-	nested int32 // bodies beneath this one on its stack; owned as outer is
-
-	block xatomic.Uint32 // state of Block and Unblock
-
-	// Owned by the body, or by whoever runs it next: the slot hands it on.
-	slot     *slot         // slot that the body runs on; nil while it does not run
-	outer    *Task         // task whose Wait this one runs under, on the same stack
-	spawned  int64         // children that count has not been told of
-	holds    xatomic.Int32 // events, plus bodyOver once the body is over
-	flags    uint8
-	phase    uint8 // what the last child does when count is armed
-	unlooked uint8 // spawns since the window was looked at
-	used     uint8 // not zero: do not reuse the memory
-
 	// By flagRare.
 	pc     uintptr // spawn site, if traced
 	label  string
 	parker *parker
-	und    *undeferred
 	more   *more
-	cost   int
 	id     uint64 // in a recording; zero if not recorded
 }
 
-// Values of Task.flags.
+// parent returns the task that has spawned t; nil if t is the main task of a run.
+func (t *Task) parent() *Task { return fromNode(t.Parent) }
+
+// Values of Node.Flags.
 const (
-	flagWait       = 1 << iota // Attrs.Wait
+	flagLeaf       = 1 << iota // no child has been spawned
+	flagHeld                   // the body or OnReady may have bound an event
+	flagMain                   // a main task: its memory has not come from a slot
+	flagBlocks                 // somebody may unblock the task, however late: its memory is not used again
+	flagWait                   // Attrs.Wait
 	flagPriority               // priority is not zero
 	flagRare                   // one of the fields is set that keep clears
 	flagUndeferred             // und is set
 	flagResuming               // in a queue to get a slot, not to start
 	flagOnReady                // more.onReady is to be called before the body
 	flagLongSpawn              // to spawn is more than Spawn: the task is final, has reductions, or spawns are traced or noted
+	flagRecorded               // a part of a recorded loop
 	flagUnseen                 // tasks are sampled, and this one is not recorded: id is zero
-)
-
-// Bits of Task.used.
-const (
-	usedMain  = 1 << iota // a main task: its memory has not come from a slot
-	usedBlock             // somebody may unblock it, however late
 )
 
 // Values of Task.phase.
@@ -140,7 +138,7 @@ type more struct {
 
 // rare returns t's more. Precondition: the caller spawns t, or is its body.
 func (t *Task) rare() *more {
-	t.flags |= flagRare
+	t.Flags |= flagRare
 	if t.more == nil {
 		t.more = new(more)
 	}
@@ -172,16 +170,16 @@ func (t *Task) Label() string { return t.label }
 // that is not, and the rest is given up all the same.
 func (t *Task) Release(accs ...deps.Access) error {
 	s := t.enter("Release")
-	if t.Tag != 0 {
+	if t.Flags&flagRecorded != 0 {
 		return t.giveEarly(s, accs)
 	}
 	var first error
 	for _, a := range accs {
-		if t.flags&flagLongSpawn != 0 {
+		if t.Flags&flagLongSpawn != 0 {
 			s = t.beforeRelease(a)
 		}
 		undo := func() {}
-		if t.flags&flagLongSpawn != 0 && s.rt.cfg.Debug {
+		if t.Flags&flagLongSpawn != 0 && s.rt.cfg.Debug {
 			undo = t.run.books.release(t.record(), a)
 		}
 		t.gaveEarly(a)

@@ -32,11 +32,11 @@ func (t *Task) callHere() (err error) {
 		}
 		t.goexit()
 	}()
-	if t.flags&flagLongSpawn != 0 {
+	if t.Flags&flagLongSpawn != 0 {
 		t.begins()
 	}
 	err = t.fn(t)
-	if err == nil && t.flags&flagLongSpawn != 0 {
+	if err == nil && t.Flags&flagLongSpawn != 0 {
 		t.combineAll()
 	}
 	returned = true
@@ -52,7 +52,7 @@ func (t *Task) goexit() {
 	if r := t.linted(); r != nil {
 		r.end(t)
 	}
-	s := t.leave()
+	s := t.leave(t.slot.outer)
 	if s.ev != nil {
 		s.ev.ended(t, true)
 	}
@@ -72,7 +72,7 @@ func (t *Task) goexit() {
 func (t *Task) Wait() error {
 	s := t.enter("Wait")
 	var over func()
-	if t.flags&flagLongSpawn != 0 {
+	if t.Flags&flagLongSpawn != 0 {
 		s = t.combineAll()
 		over = t.waitsFor(waiting{op: opWait}) // also while descendants run on top of t, which may be stuck there
 	}
@@ -117,7 +117,7 @@ func (t *Task) Wait() error {
 		t.slot.recycle()
 	}
 	t.lintWaited()
-	if t.flags&flagLongSpawn != 0 && t.parent == nil {
+	if t.Flags&flagLongSpawn != 0 && t.Parent == nil {
 		t.run.settleCopies()
 	}
 	return t.run.cause()
@@ -136,16 +136,16 @@ func (t *Task) WaitOn(accs ...deps.Access) error {
 			panic("task: WaitOn a Reduce access, which waits for nothing; name the object by deps.In")
 		}
 	}
-	if t.flags&flagLongSpawn != 0 {
+	if t.Flags&flagLongSpawn != 0 {
 		s = t.beforeSpawn(accs)
-		if t.Tag != 0 {
+		if t.Flags&flagRecorded != 0 {
 			accs = t.heldByLoop(accs)
 		}
 	}
 	c := s.newTask(t, func(*Task) error { return nil })
 	if s.rt.watch != nil || s.rt.lint != nil {
 		c.label, c.pc = opWaitOn, s.rt.traced()
-		c.flags |= flagRare
+		c.Flags |= flagRare
 		t.looksAt(s, c, accs)
 	}
 	t.runUndeferred(s, c, accs)
@@ -170,7 +170,7 @@ const (
 // a stranger could itself be waiting for t. While a task with a priority is ready, only the first of
 // those will do.
 func (s *slot) descendant(t *Task) *Task {
-	if t.nested >= nestMax {
+	if s.nested >= nestMax {
 		return nil
 	}
 	if s.rt.high.n.Load() > 0 {
@@ -187,15 +187,15 @@ func (s *slot) descendant(t *Task) *Task {
 // startsUnder reports whether x, which is ready, has not started and is found to descend from t. A task with
 // an OnReady is left to slot.loop.
 func (x *Task) startsUnder(t *Task) bool {
-	if x.flags&(flagResuming|flagOnReady) != 0 {
+	if x.Flags&(flagResuming|flagOnReady) != 0 {
 		return false
 	}
-	a := x.parent
+	a := x.parent()
 	for range walkMax {
 		if a == t || a == nil {
 			break
 		}
-		a = a.parent
+		a = a.parent()
 	}
 	return a == t
 }
@@ -253,8 +253,9 @@ func (t *Task) giveSlot(s *slot, reason uint64) {
 	}
 	s.tell()
 	s.settle(false)
-	t.slot = nil
+	t.slot, t.outer, t.nested = nil, s.outer, s.nested
 	s.cur.store(nil)
+	s.outer, s.nested = nil, 0
 	s.handOver()
 }
 
@@ -267,7 +268,8 @@ func (t *Task) awaitSlot() {
 	t.unprepare()
 	s.take()
 	s.cur.store(t)
-	t.slot = s
+	s.outer, s.nested = t.outer, t.nested
+	t.slot, t.outer, t.nested = s, nil, 0
 	if s.ev != nil {
 		s.ev.put(event.Resumed, t.id, 0, 0)
 	}
@@ -284,7 +286,7 @@ func (s *slot) handOver() {
 
 // resume queues t, whose goroutine waits for a slot.
 func (rt *Runtime) resume(t *Task) {
-	t.flags |= flagResuming
+	t.Flags |= flagResuming
 	if s := rt.here(); s != nil {
 		s.ready(t)
 		return
@@ -298,14 +300,14 @@ func (rt *Runtime) readyOff(t *Task) { rt.readyBy(t, 0) }
 // readyBy is readyOff for what the end of a task, which had a number, has made ready.
 func (rt *Runtime) readyBy(t *Task, by uint64) {
 	if rt.ev != nil {
-		if t.flags&flagResuming != 0 {
+		if t.Flags&flagResuming != 0 {
 			rt.ev.Put(event.Unblocked, t.id, 0, 0)
 		} else {
 			rt.ev.Put(event.Ready, t.id, by, 0)
 		}
 	}
 	switch {
-	case t.flags&flagPriority == 0:
+	case t.Flags&flagPriority == 0:
 		rt.inject.push(t)
 	case t.priority > 0:
 		rt.high.push(t)

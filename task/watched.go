@@ -65,6 +65,7 @@ type waiting struct {
 	op   string   // the method
 	what any      // that the caller has named, or what the method is about
 	on   *watched // a task that it waits for, if that is known
+	lock *Mutex   // that it waits for
 	site uintptr
 	due  time.Time // when it ends by itself; zero: never
 }
@@ -106,7 +107,7 @@ func (w *watchList) enter(t, c *Task, s *slot, accs []deps.Access) *watched {
 		}
 	}
 	c.rare().watched = r
-	c.flags |= flagLongSpawn
+	c.Flags |= flagLongSpawn
 	sh := &w.shards[n]
 	r.home = sh
 	sh.mu.Lock()

@@ -16,12 +16,19 @@ TEXT ·PrefetchW2(SB), NOSPLIT, $0-8
 	BYTE $0x0F; BYTE $0x0D; BYTE $0x48; BYTE $0x40 // PREFETCHW 64(AX)
 	RET
 
-// func PrefetchW4(p unsafe.Pointer)
-TEXT ·PrefetchW4(SB), NOSPLIT, $0-8
+// func PrefetchW3(p unsafe.Pointer)
+TEXT ·PrefetchW3(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), AX
 	BYTE $0x0F; BYTE $0x0D; BYTE $0x08             // PREFETCHW (AX)
 	BYTE $0x0F; BYTE $0x0D; BYTE $0x48; BYTE $0x40 // PREFETCHW 64(AX)
 	SUBQ $-128, AX
 	BYTE $0x0F; BYTE $0x0D; BYTE $0x08
-	BYTE $0x0F; BYTE $0x0D; BYTE $0x48; BYTE $0x40
+	RET
+
+// func PrefetchW1st3rd(p unsafe.Pointer)
+TEXT ·PrefetchW1st3rd(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+	BYTE $0x0F; BYTE $0x0D; BYTE $0x08 // PREFETCHW (AX)
+	SUBQ $-128, AX
+	BYTE $0x0F; BYTE $0x0D; BYTE $0x08
 	RET

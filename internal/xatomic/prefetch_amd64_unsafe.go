@@ -17,7 +17,12 @@ func PrefetchW(p unsafe.Pointer)
 //go:noescape
 func PrefetchW2(p unsafe.Pointer)
 
-// PrefetchW4 is PrefetchW for the four lines from p on.
+// PrefetchW3 is PrefetchW for the three lines from p on.
 //
 //go:noescape
-func PrefetchW4(p unsafe.Pointer)
+func PrefetchW3(p unsafe.Pointer)
+
+// PrefetchW1st3rd is PrefetchW for the first and the third line from p on.
+//
+//go:noescape
+func PrefetchW1st3rd(p unsafe.Pointer)

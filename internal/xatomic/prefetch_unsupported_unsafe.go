@@ -13,5 +13,8 @@ func PrefetchW(unsafe.Pointer) {}
 // PrefetchW2 does nothing on this machine.
 func PrefetchW2(unsafe.Pointer) {}
 
-// PrefetchW4 does nothing on this machine.
-func PrefetchW4(unsafe.Pointer) {}
+// PrefetchW3 does nothing on this machine.
+func PrefetchW3(unsafe.Pointer) {}
+
+// PrefetchW1st3rd does nothing on this machine.
+func PrefetchW1st3rd(unsafe.Pointer) {}

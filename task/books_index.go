@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// useIndex finds uses by the bytes that they are of. It divides them by length, into classes of up
+// to 1, 2, 4 … bytes, and each class by where they begin, in buckets as wide as the class. So a use
+// reaches into one bucket behind its own at most, and memory of n bytes meets uses of n/width+2
+// buckets.
+type useIndex struct {
+	classes [bits.UintSize + 1]useClass // by the logarithm of the width
+}
+
+type useClass struct {
+	buckets addrMap // []*group, by the number of the bucket plus one
+	uses    int
+}
+
+// spot is where a list has a use.
+type spot struct {
+	group *group
+	at    int
+}
+
+// put adds u to the group of its parent in list, which it returns if it has grown by that group.
+func put(list []*group, u *use, to *spot) (longer []*group) {
+	i := slices.IndexFunc(list, func(g *group) bool { return g.parent == u.rec.parent })
+	if i < 0 {
+		i = len(list)
+		list = append(list, &group{parent: u.rec.parent})
+		longer = list
+	}
+	g := list[i]
+	*to = spot{g, len(g.uses)}
+	g.uses = append(g.uses, u)
+	return longer
+}
+
+// take takes the use at a spot out of its group, and reports whether that was the last. moved is
+// the use that is at the spot now.
+func (p *spot) take() (moved *use, last bool) {
+	l := p.group.uses
+	n := len(l) - 1
+	moved = l[n]
+	l[p.at], l[n] = moved, nil
+	p.group.uses = l[:n]
+	return moved, n == 0
+}
+
+func (x *useIndex) bucket(u *use) (c *useClass, key uintptr) {
+	width := bits.Len(uint(u.hi - u.lo - 1))
+	return &x.classes[width], u.lo>>width + 1
+}
+
+func (x *useIndex) add(u *use) {
+	c, key := x.bucket(u)
+	list, _ := c.buckets.get(key).([]*group)
+	if longer := put(list, u, &u.bytes); longer != nil {
+		c.buckets.set(key, longer)
+	}
+	c.uses++
+}
+
+func (x *useIndex) remove(u *use) {
+	c, key := x.bucket(u)
+	moved, last := u.bytes.take()
+	moved.bytes.at = u.bytes.at
+	if last {
+		list := c.buckets.get(key).([]*group)
+		c.buckets.without(key, list, u.bytes.group)
+	}
+	c.uses--
+}
+
+// without takes g out of list, which is the value of key.
+func (m *addrMap) without(key uintptr, list []*group, g *group) {
+	if list = slices.DeleteFunc(list, func(o *group) bool { return o == g }); len(list) > 0 {
+		m.set(key, list)
+	} else {
+		m.remove(key)
+	}
+}
+
+// each calls f for the uses that meet u, by tasks with another parent, until it returns true, which
+// it returns then.
+func (x *useIndex) each(u *use, f func(o *use) bool) bool {
+	for width := range x.classes {
+		c := &x.classes[width]
+		if c.uses == 0 {
+			continue
+		}
+		bucket := func(v any) bool {
+			groups, _ := v.([]*group)
+			return slices.ContainsFunc(groups, func(g *group) bool {
+				return g.parent != u.rec.parent && slices.ContainsFunc(g.uses, func(o *use) bool { return u.meets(o) && f(o) })
+			})
+		}
+		first, last := max(u.lo>>width, 1)-1, (u.hi-1)>>width
+		if last-first >= uintptr(c.buckets.n) { // there are fewer buckets than places for them
+			found := false
+			c.buckets.all(func(v any) bool {
+				found = bucket(v)
+				return !found
+			})
+			if found {
+				return true
+			}
+			continue
+		}
+		for b := first; b <= last; b++ {
+			if bucket(c.buckets.get(b + 1)) {
+				return true
+			}
+		}
+	}
+	return false
+}
