@@ -183,3 +183,7 @@ func (s *Store) Remove(name string) error {
 	}
 	return nil
 }
+
+// CheckName says what is wrong with a name for a window: legal are 1 to 255 bytes of UTF-8, without
+// blanks and control characters. Allocate and Restore refuse others with ErrSize.
+func CheckName(name string) error { return store.CheckName(name) }

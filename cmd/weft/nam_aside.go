@@ -27,12 +27,15 @@ or replaced by an older one. weft nam ls lists them. Where several have one name
 whose name is in use gets another one with --as, as does one of layout 1, of which only the bytes are known.`,
 		Example: "  weft nam restore heat\n  weft nam restore 28ef0409d3ee793f72a1b0c2d3e4f506 --as heat-old\n  weft nam restore --all",
 		Args: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case all && as != "":
+			named := cmd.Flags().Changed("as")
+			switch err := nam.CheckName(as); {
+			case all && named:
 				return usageError{errors.New("--as is for one window, and --all for all of them")}
 			case all:
 				return arguments(cobra.NoArgs, "no names beside --all")(cmd, args)
-			case as != "":
+			case named && err != nil:
+				return usageError{fmt.Errorf("--as: %w", err)}
+			case named:
 				return arguments(cobra.ExactArgs(1), "one window for --as")(cmd, args)
 			}
 			return arguments(cobra.MinimumNArgs(1), "the names or ids of one or more windows, or --all")(cmd, args)

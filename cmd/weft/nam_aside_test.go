@@ -123,6 +123,8 @@ func TestNamAcceptAndUsage(t *testing.T) {
 		{[]string{"nam", "restore", "--all", "x"}, "takes no names beside --all"},
 		{[]string{"nam", "restore", "--as", "y", "x", "z"}, "takes one window for --as"},
 		{[]string{"nam", "restore", "--as", "y", "--all"}, "--as is for one window"},
+		{[]string{"nam", "restore", "x", "--as", ""}, `--as: window name "": legal are 1 to 255 bytes of UTF-8`},
+		{[]string{"nam", "restore", "x", "--as", "a b"}, `--as: window name "a b": blanks and control characters are not legal`},
 		{[]string{"nam", "drop"}, "takes the names or ids"},
 		{[]string{"nam", "accept"}, "takes the names"},
 		{[]string{"nam", "repair", "x"}, "takes no arguments"},

@@ -61,7 +61,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	rank, ranks, launched, err := comm.Launched()
 	if err != nil {
-		return err
+		_, perr := conf.Parse(args, 0)
+		return helpOr(perr, err)
 	}
 	cfg, err := conf.Parse(args, ranks)
 	if launched {
@@ -75,12 +76,21 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) er
 
 // viewCommand is heat view.
 func viewCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	cfg, perr := conf.ParseView(args)
 	if rank, _, launched, err := comm.Launched(); err != nil || launched && rank != 0 {
-		return err // a movie needs one process
+		return helpOr(perr, err) // a movie needs one process
 	}
-	cfg, err := conf.ParseView(args)
-	if err != nil {
-		return err
+	if perr != nil {
+		return perr
 	}
 	return view(ctx, cfg, stdout, stderr)
+}
+
+// helpOr returns err, but where a process does not know which rank it is, and is asked for help, it
+// gives that.
+func helpOr(perr, err error) error {
+	if err != nil && errors.Is(perr, conf.ErrHelp) {
+		return perr
+	}
+	return err
 }

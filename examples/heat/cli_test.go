@@ -101,6 +101,24 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
+// Help is there where the program cannot run, as under an srun that it cannot use.
+func TestHelpWithoutALauncher(t *testing.T) {
+	newTestDir(t)
+	t.Setenv("SLURM_STEP_NUM_TASKS", "4")
+	for line, help := range map[string]string{"-h": conf.Help, "view -h": conf.ViewHelp} {
+		status, stdout, stderr := heatCommand(line)
+		require.Equal(t, exitOK, status, stderr)
+		require.Equal(t, help, stdout)
+		require.Empty(t, stderr)
+	}
+	for _, line := range []string{"-size 8 -t 1", "view", "-foo"} {
+		status, stdout, stderr := heatCommand(line)
+		require.Equal(t, exitFailed, status, line)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, "SLURM_STEP_NUM_TASKS")
+	}
+}
+
 // smallBare is what a run without options does, made small.
 func smallBare() (*conf.Run, error) {
 	cfg, err := conf.Parse(nil, 0)

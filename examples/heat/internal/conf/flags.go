@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"weft/examples/heat/internal/kernel"
+	"weft/nam"
 )
 
 // ErrHelp is returned when help was asked for; the text is Help or ViewHelp.
@@ -71,6 +72,16 @@ func (fs *flagSet) text(dst *string, long, short, what string) {
 	fs.add(long, short, false, func(s string) error {
 		if s == "" {
 			return fmt.Errorf("legal is %s", what)
+		}
+		*dst = s
+		return nil
+	})
+}
+
+func (fs *flagSet) window(dst *string) {
+	fs.add("window", "", false, func(s string) error {
+		if nam.CheckName(s) != nil {
+			return errors.New("legal is a name of 1 to 255 bytes of UTF-8, without blanks and control characters")
 		}
 		*dst = s
 		return nil
@@ -170,7 +181,7 @@ func (f *raw) define(fs *flagSet) {
 	fs.number(&f.namFreq, "nam-freq", "", 0, 0, maxSteps)
 	fs.choice(&f.namSync, "nam-sync", "", Syncs)
 	fs.text(&f.namDir, "nam-dir", "", "a directory name")
-	fs.text(&f.window, "window", "", "a window name")
+	fs.window(&f.window)
 	fs.text(&f.gif, "gif", "", "a file name")
 	fs.text(&f.cpuProfile, "cpuprofile", "", "a file name")
 	fs.toggle(&f.progress, "progress", "")
@@ -190,7 +201,7 @@ func ParseView(args []string) (*View, error) {
 	fs := newFlagSet("heat view")
 	v := &View{GIF: defaultGIF}
 	fs.text(&v.NamDir, "nam-dir", "", "a directory name")
-	fs.text(&v.Window, "window", "", "a window name")
+	fs.window(&v.Window)
 	fs.text(&v.GIF, "gif", "", "a file name")
 	fs.toggle(&v.Progress, "progress", "")
 	if err := fs.parse(args); err != nil {

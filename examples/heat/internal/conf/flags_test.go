@@ -125,6 +125,15 @@ func TestUsageErrorsNameWhatIsLegal(t *testing.T) {
 	}
 	_, err := Parse([]string{"-gif", ""}, 0)
 	require.ErrorContains(t, err, "legal is a file name")
+	for _, parse := range []func([]string) error{
+		func(args []string) error { _, err := Parse(args, 0); return err },
+		func(args []string) error { _, err := ParseView(args); return err },
+	} {
+		var u *UsageError
+		err := parse([]string{"-window", "a b"})
+		require.ErrorAs(t, err, &u)
+		require.ErrorContains(t, err, `invalid value "a b" for flag -window: legal is a name of 1 to 255 bytes of UTF-8, without blanks`)
+	}
 	for _, h := range []string{"-h", "-help", "--help"} {
 		_, err = Parse([]string{h}, 0)
 		require.ErrorIs(t, err, ErrHelp)
