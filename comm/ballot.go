@@ -106,6 +106,25 @@ func (b *ballot) lose(r int) []ballotMsg {
 	return []ballotMsg{{to: k, phase: phaseJoin, decided: true, v: b.out, by: -1}}
 }
 
+// awaits returns a rank that this one waits for, which may not have come to the agreement; -1 if
+// all have that live, as far as this rank knows.
+func (b *ballot) awaits() int {
+	if b.out != nil {
+		return -1
+	}
+	switch k := b.coordinator(); {
+	case k != b.me && b.by != k:
+		return k
+	case k == b.me && !b.proposing:
+		for r := range b.n {
+			if r != b.me && !b.gone.has(r) && b.joins[r] == nil {
+				return r
+			}
+		}
+	}
+	return -1
+}
+
 // receive takes a message from a rank that is not known to be lost.
 func (b *ballot) receive(from int, m *ballotMsg) []ballotMsg {
 	switch m.phase {

@@ -33,6 +33,8 @@ type agreement struct {
 	early    []earlyMsg // for who has not come yet
 	complete func(error)
 	told     bool // complete was called, or will be
+
+	number uint64 // among the communicator's collectives; 0: it is not one of them
 }
 
 // earlyMsg is a message for an agreement that this rank has not come to.
@@ -101,6 +103,7 @@ func (c *Comm) agree(kind voteKind, flags uint64) (*agreement, *Request) {
 	s := &p.ballots
 	r, complete := NewRequest()
 	seq := c.voteSeq.Add(1)
+	number, missed := c.numberVote(kind)
 	s.mu.Lock()
 	if s.dead != nil {
 		err := s.dead
@@ -128,7 +131,7 @@ func (c *Comm) agree(kind voteKind, flags uint64) (*agreement, *Request) {
 	if kind == voteShrink {
 		v.ctx = c.world.newContext(p)
 	}
-	a.c, a.complete = c, complete
+	a.c, a.complete, a.number, a.told = c, complete, number, missed != nil
 	var out []ballotMsg
 	a.b, out = newBallot(c.size, c.rank, gone, v)
 	var bad []earlyMsg
@@ -152,7 +155,76 @@ func (c *Comm) agree(kind voteKind, flags uint64) (*agreement, *Request) {
 	for _, e := range bad {
 		p.gone(e.src, fmt.Errorf("%w: it sends to an agreement of others", errFrame))
 	}
+	switch {
+	case missed != nil:
+		complete(missed)
+	case number != 0 && !r.done():
+		if d := c.disagreement(p.trouble.Load()); d != nil {
+			s.disagreed(c.ctx, d) // it may have come before the agreement was open
+		}
+		c.world.late.need()
+	}
 	return a, r
+}
+
+// numberVote returns the number that an agreement has among the collectives of c. It has none, 0,
+// where something has gone wrong with c that ranks may hear of at different times: a rank that
+// makes no collectives any more cannot disagree. missed is what other ranks have been told, in the
+// place of this agreement, and the program of this rank has not.
+func (c *Comm) numberVote(kind voteKind) (number uint64, missed error) {
+	if kind == voteLeave {
+		return 0, nil
+	}
+	if c.barredHere() == nil {
+		k := agree
+		if kind == voteShrink {
+			k = shrink
+		}
+		return c.hist.note(k), nil
+	}
+	if d := c.disagreement(c.proc.trouble.Load()); d != nil && d.from != 0 && !d.heard.Load() {
+		return 0, d.err
+	}
+	return 0, nil
+}
+
+// disagreed ends the waiting for agreements that not all ranks have come to: some are in
+// collectives instead. Their votes stay, as where a context has ended the waiting.
+func (s *ballots) disagreed(ctx uint64, d *disagreement) {
+	if d.from == 0 {
+		return
+	}
+	var all []func(error)
+	s.mu.Lock()
+	if k := s.circles[ctx]; k != nil {
+		for _, a := range k.open {
+			if a.c != nil && !a.told && a.number >= d.from {
+				a.told = true
+				all = append(all, a.complete)
+			}
+		}
+	}
+	s.mu.Unlock()
+	for _, complete := range all {
+		complete(d.err)
+	}
+}
+
+// waits calls f for each agreement that is among the collectives of its communicator and waits for
+// a rank to come to it.
+func (s *ballots) waits(f func(c *Comm, seq uint32, r int)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range s.circles {
+		for seq, a := range k.open {
+			if a.c == nil || a.told || a.number == 0 {
+				continue
+			}
+			if r := a.b.awaits(); r >= 0 {
+				f(a.c, seq, r)
+			}
+		}
+	}
 }
 
 // voted is the arrival of a message of an agreement.

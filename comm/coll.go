@@ -32,11 +32,16 @@ const (
 	allocate // as window
 	attach   // likewise
 	setInfo  // likewise
+
+	// Of histories only:
+
+	agree
+	shrink
 	numColls
 )
 
 var collNames = [numColls]string{"no collective", "barrier", "bcast", "reduce", "allreduce", "scan", "gather", "scatter", "allgather", "alltoall",
-	"dup", "split", "create window", "fence", "free window", "allocate", "attach", "set info"}
+	"dup", "split", "create window", "fence", "free window", "allocate", "attach", "set info", "agree", "shrink"}
 
 // madeAs returns the collective that one is made as.
 func (k collKind) madeAs() collKind {

@@ -9,7 +9,6 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"weft/internal/fabric"
 )
@@ -20,6 +19,10 @@ type disagreement struct {
 	number uint64
 	a, b   int // ranks, the lower one first
 	sa, sb signature
+
+	// from is the number of the first agreement that no rank is to wait for any more; 0: none,
+	// since the ranks may all come to theirs.
+	from uint64
 
 	heard atomic.Bool // the program has been told at this rank
 }
@@ -35,6 +38,9 @@ func newDisagreement(c *Comm, number uint64, r int, theirs, mine signature) *dis
 }
 
 func (d *disagreement) explain() {
+	if d.sa.what.votes() || d.sb.what.votes() {
+		d.from = d.number
+	}
 	d.err = fmt.Errorf("%w: number %d of the communicator: rank %d is in %v, rank %d is in %v", ErrMismatch, d.number, d.a, d.sa, d.b, d.sb)
 	if (d.sa.what^d.sb.what)<<(64-elemShift) == 0 && d.sa.unit == d.sb.unit {
 		d.err = &alsoError{d.err, ErrType} // nothing else differs
@@ -73,7 +79,7 @@ func (p *proc) spreadDisagreement(ctx uint64, d *disagreement, ranks []int) {
 
 // frame says to others that the ranks of a communicator do not agree.
 func (d *disagreement) frame(ctx uint64) fabric.Frame {
-	f := fabric.Frame{Head: [fabric.HeadWords]uint64{ctx, d.number, uint64(d.a)<<32 | uint64(d.b), disagreeing.word()}}
+	f := fabric.Frame{Head: [fabric.HeadWords]uint64{ctx, d.number, uint64(d.a)<<32 | uint64(d.b), disagreeing.word(), d.from}}
 	if d.number == 0 { // it is not known which, or not both
 		f.Data = []byte(d.err.Error())[len(ErrMismatch.Error()):]
 	} else {
@@ -84,7 +90,7 @@ func (d *disagreement) frame(ctx uint64) fabric.Frame {
 
 // disagreementOf reads it.
 func disagreementOf(f *fabric.Frame) (*disagreement, error) {
-	d := &disagreement{number: f.Head[1], a: int(f.Head[2] >> 32), b: int(uint32(f.Head[2]))}
+	d := &disagreement{number: f.Head[1], a: int(f.Head[2] >> 32), b: int(uint32(f.Head[2])), from: f.Head[4]}
 	switch {
 	case f.Head[0]&1 != 0 || d.number != 0 && len(f.Data) != 2*signatureBytes || len(f.Data) > maxReason:
 		return nil, fmt.Errorf("it says in %d bytes that ranks do not agree", len(f.Data))
@@ -100,7 +106,7 @@ func disagreementOf(f *fabric.Frame) (*disagreement, error) {
 // disagreed records that ranks of a communicator do not agree, and ends its collectives at this
 // rank. The first one counts: it returns false for others.
 func (p *proc) disagreed(ctx uint64, d *disagreement) (news bool) {
-	mine := &disagreement{err: d.err} // heard is this rank's
+	mine := &disagreement{err: d.err, from: d.from} // heard is this rank's
 	on := func(c *Comm) error {
 		if c.hist.c.ctx == ctx {
 			return mine.err
@@ -140,6 +146,7 @@ func (p *proc) disagreed(ctx uint64, d *disagreement) (news bool) {
 			}
 			return on(op.c)
 		}, func(t *transfer) error { return recv(t.op) })
+		p.ballots.disagreed(ctx, mine)
 	}
 	return news
 }
@@ -214,88 +221,6 @@ func (c *Comm) explanation(src int, err error) error {
 	c.ask(src, true, false)
 	c.explained(err, complete)
 	return wait(r)
-}
-
-// stale looks, now and then, for collectives by messages that wait for long, and has each rank that is waited for compare.
-// Two ranks that wait for each other in different collectives would not hear of each other otherwise.
-type stale struct {
-	w     *world
-	mu    sync.Mutex
-	timer *time.Timer                // guarded by mu; nil: the run is over
-	waits map[*proc]map[waiting]bool // guarded by mu: what has waited at the last look; true: the other rank was asked
-}
-
-// waiting is a receive of a collective, or a message that no receive has asked for, whose sender may wait with it.
-type waiting struct {
-	matchKey
-	posted bool
-}
-
-// staleAfter is how long a collective waits, at least, until the other rank is asked. Well over what a rank computes
-// between collectives in a tight program; a question costs one frame.
-var staleAfter = time.Second // constant, but in tests
-
-// begin begins to look. A timer does, so that no goroutine is there meanwhile.
-func (s *stale) begin(w *world) {
-	if !w.apart && w.direct && w.size <= flatRanks {
-		return // all is in sight at the hub
-	}
-	s.mu.Lock()
-	s.w, s.waits = w, map[*proc]map[waiting]bool{}
-	s.timer = time.AfterFunc(staleAfter, s.look)
-	s.mu.Unlock()
-}
-
-// end returns when nobody looks any more.
-func (s *stale) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.timer != nil {
-		s.timer.Stop()
-		s.timer = nil
-	}
-}
-
-// look asks on behalf of what waits now and has waited at the last look; once for each.
-func (s *stale) look() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.timer == nil {
-		return
-	}
-	for _, p := range s.w.procs {
-		if p == nil {
-			continue
-		}
-		type wait struct {
-			c   *Comm
-			src int
-		}
-		var ask []wait
-		now := map[waiting]bool{}
-		note := func(c *Comm, w waiting) bool {
-			if asked, old := s.waits[p][w]; c != nil && w.ctx&1 != 0 {
-				if now[w] = old; old && !asked {
-					ask = append(ask, wait{c, int(w.src)})
-				}
-			}
-			return false
-		}
-		p.mu.Lock()
-		p.m.extract(func(e *posted) bool {
-			return note(e.op().c, waiting{e.key, true})
-		}, func(a *arrival) bool {
-			return note(p.comms.find(a.key.ctx&^1, nil), waiting{a.key, false})
-		})
-		p.mu.Unlock()
-		if delete(s.waits, p); len(now) > 0 {
-			s.waits[p] = now
-		}
-		for _, a := range ask {
-			a.c.ask(a.src, false, false)
-		}
-	}
-	s.timer.Reset(staleAfter)
 }
 
 // compareAll has the histories of all communicators of this rank compared with those of the others, at the end of its

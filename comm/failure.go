@@ -52,7 +52,9 @@ func (c *Comm) Revoked() bool { return c.revokedIn(c.proc.trouble.Load()) }
 // lives to call it. What one rank has returned, no other rank will find different, even if the first has died since. Collective; when ctx
 // ends, only the waiting does.
 //
-// Errors: ErrPeerLost (the flags are valid), ErrMismatch (others call Shrink), ErrAborted, the context's.
+// Errors: ErrPeerLost (the flags are valid), ErrMismatch (others call Shrink, or another
+// collective; the flags count nevertheless, where the others come to an agreement later),
+// ErrAborted, the context's.
 func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 	v, err := c.decide(ctx, "agree", voteAgree, flags)
 	if err != nil {
@@ -71,7 +73,8 @@ func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 // Shrink returns a communicator of the ranks that live, in their order: the same at all of them. A rank that dies meanwhile may be in it
 // or not; if it is, operations with it fail. It works also on a revoked communicator, and is to be called by all ranks that live.
 //
-// Errors: ErrMismatch (others call Agree), ErrPeerLost (the others take this rank for lost), ErrAborted, the context's.
+// Errors: ErrMismatch (others call Agree, or another collective), ErrPeerLost (the others take this
+// rank for lost), ErrAborted, the context's.
 func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	v, err := c.decide(ctx, "shrink", voteShrink, 0)
 	if err != nil {
@@ -101,6 +104,9 @@ func (c *Comm) decide(ctx context.Context, op string, kind voteKind, flags uint6
 		var typed *Error
 		if errors.As(err, &typed) && typed.Op == "wait" {
 			err = typed.Err
+		}
+		if d := c.disagreement(c.proc.trouble.Load()); d != nil && errors.Is(err, d.err) {
+			d.heard.Store(true)
 		}
 		return nil, c.fail(op, NoPeer, NoPeer, err)
 	}

@@ -47,7 +47,8 @@ const (
 	//
 	//	comparing    context, rank, number of collectives, kind and flags; the data is the last of these
 	//	answering    –, –, –, kind
-	//	disagreeing  context, number, two ranks, kind; the data is what they are in
+	//	disagreeing  context, number, two ranks, kind, first agreement that is lost by it; the data is
+	//	             what they are in
 
 	comparing
 	answering

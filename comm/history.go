@@ -32,7 +32,8 @@ type history struct {
 	state uint64     // digest of all of them
 	asked []question // of ranks that are ahead of this one
 
-	behind atomic.Bool // there are such
+	behind atomic.Bool  // there are such
+	later  atomic.Int32 // collectives that this rank has taken on and not begun: see Later
 
 	last [historyLen]signature // by number modulo; guarded as count is
 	_    [64]byte
@@ -53,6 +54,37 @@ func (h *history) record(d *collCall, elem uint64) {
 	h.state = s.digest(h.state)
 	h.last[h.count%historyLen] = s
 	d.what = s.what | collective(h.state>>48)<<historyShift
+}
+
+// note adds what is made neither at a hub or board nor by a schedule: an agreement, or a collective
+// that another package makes of messages. It returns the number that this has among the
+// collectives. Agree and Shrink count as one: which of them ranks are in, the agreement itself
+// finds out.
+func (h *history) note(k collKind) (number uint64) {
+	l := h.lock()
+	l.Lock()
+	defer h.recorded()
+	defer l.Unlock()
+	if hub := h.c.hub; hub != nil {
+		if r := &hub.ranks[h.c.rank]; len(r.queue) > 0 { // which are not numbered yet
+			r.queue = append(r.queue, lateOne{c: h.c, d: collCall{kind: k}})
+			hub.late.Add(1)
+			return h.count + uint64(len(r.queue))
+		}
+	}
+	h.recordNote(k)
+	return h.count
+}
+
+// recordNote is record for what note adds.
+func (h *history) recordNote(k collKind) {
+	s := signature{what: newCollective(k, Op{}, -1)}
+	h.count++
+	h.last[h.count%historyLen] = s
+	if k == shrink {
+		s.what = newCollective(agree, Op{}, -1)
+	}
+	h.state = s.digest(h.state)
 }
 
 // recorded follows record, when the lock is free.
@@ -87,8 +119,15 @@ func (h *history) told() question {
 
 // compare looks for the first collective on which another rank and this one do not agree; if there is one, all ranks hear of
 // it. What this rank has not begun yet is compared when it does.
+//
+// Where the communicator is revoked, or has lost a member, nothing is compared: this rank may
+// rightly have gone on in another way than one that has not heard of it. That one hears of it by
+// itself.
 func (h *history) compare(q question) {
 	c := h.c
+	if c.barredHere() != nil {
+		return
+	}
 	l := h.lock()
 	l.Lock()
 	first := q.count - uint64(len(q.last)) + 1
@@ -137,13 +176,13 @@ func (h *history) take() []question {
 // missing says so if another rank has made collectives that this one, whose function is over, has
 // not, and nothing else is known to be in their way.
 func (h *history) missing() {
-	if !h.behind.Load() || h.c.inLastBarrier() || h.c.barredHere() != nil {
+	if !h.behind.Load() || h.later.Load() > 0 || h.c.inLastBarrier() || h.c.barredHere() != nil {
 		return
 	}
 	for _, q := range h.take() {
 		first := q.count - uint64(len(q.last)) + 1
 		n := max(h.count+1, first)
-		h.c.disagree(&disagreement{err: fmt.Errorf("%w: number %d of the communicator: rank %d is in %v, rank %d has come to its end",
+		h.c.disagree(&disagreement{from: n, err: fmt.Errorf("%w: number %d of the communicator: rank %d is in %v, rank %d has come to its end",
 			ErrMismatch, n, q.from, q.last[n-first], h.c.rank)})
 	}
 }

@@ -75,7 +75,7 @@ type hubRank struct {
 type lateOne struct {
 	c   *Comm
 	d   collCall
-	req *Request
+	req *Request // nil: what has no place, but its turn in the history; see note
 }
 
 // hubPhase is what a place's owner is doing; with the number of the collective it makes the place's state.
@@ -466,13 +466,20 @@ func (h *hub) drainOne(me int) bool {
 	r := &h.ranks[me]
 	r.mu.Lock()
 	seq := r.next + 1
-	if len(r.queue) == 0 || !h.room(me, seq) {
+	if len(r.queue) == 0 || r.queue[0].req != nil && !h.room(me, seq) {
 		r.mu.Unlock()
 		return false
 	}
 	one := r.queue[0]
 	r.queue[0] = lateOne{}
 	r.queue = r.queue[1:]
+	if one.req == nil {
+		one.c.hist.recordNote(one.d.kind)
+		r.mu.Unlock()
+		one.c.hist.recorded()
+		h.late.Add(-1)
+		return true
+	}
 	h.publish(one.c, r, &one.d, seq, one.req)
 	r.mu.Unlock()
 	one.c.hist.recorded()
@@ -497,6 +504,9 @@ func (h *hub) look() {
 		r.mu.Unlock()
 		h.late.Add(-int32(len(ended)))
 		for _, one := range ended {
+			if one.req == nil {
+				continue
+			}
 			one.req.complete(Status{}, one.c.failColl(one.d.what, one.c.barredHere()))
 		}
 		ps := r.places.Load()

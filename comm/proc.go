@@ -377,6 +377,7 @@ func (p *proc) recv(c *Comm, buf *Buffer, src, tag int) (Status, error) {
 		s.await(p, op.self.ch)
 	}
 	st, err := op.st, op.err
+	op.buf.ptr = nil // not to be kept until the next receive
 	op.release()
 	p.leave(&s.looks)
 	return st, err

@@ -122,9 +122,8 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 		w.cancelled(waits.End(ctx, func() []string { return append(w.describe(false), waits.Describe(w.party)...) }))
 	})
 	defer waits.Join(w.party)()
+	w.late.begin(w)
 	quiet := w.watchStalls()
-	var late stale
-	late.begin(w)
 	var wg sync.WaitGroup
 	for r, p := range w.procs {
 		if p == nil {
@@ -152,7 +151,7 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 		})
 	}
 	waits.Call(wg.Wait)
-	late.end()
+	w.late.end()
 	quiet()
 	if !stop() {
 		<-fired
@@ -174,6 +173,7 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 			err = errors.Join(err, p.ep.Close())
 		}
 	}
+	w.ends.wait()
 	w.unobserve()
 	switch cause := w.aborted.Load().cause.(type) {
 	case *RankError:
@@ -352,9 +352,11 @@ type world struct {
 	hasFailed *atomic.Bool                    // see meeting; nil: nobody asks
 	blame     func(cause error, certain bool) // tells the launcher whose failure ends this process, or may; nil: nobody to tell
 
+	ends   ends    // see AtEnd
 	bodies []*body // by rank; nil for those of other processes
 	party  *waits.Party
 	stalls *stalls // nil: nobody looks for deadlocks
+	late   stale
 }
 
 // deaths are the ranks of this process that have died, where others survive that.

@@ -53,6 +53,7 @@ func (s *seeker) seek(c *Comm, buf *Buffer, src, tag int) sought {
 	s.op.c, s.op.buf = c, *buf
 	s.op.entry.key.ctx, s.op.entry.key.src, s.op.entry.key.tag = c.ctx, int32(src), int32(tag)
 	picked, tired := s.eyes.Seek(s)
+	s.op.buf.ptr = nil // not to be kept until the next receive
 	if !picked {
 		return sought{looks: true, tired: tired}
 	}

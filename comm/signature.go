@@ -38,6 +38,9 @@ func (v collective) reduces() bool  { return v>>8&0xff != 0 }
 func (v collective) root() int      { return int(v>>rootShift&rootMask) - 1 } // -1: none
 func (v collective) elem() Kind     { return Kind(v >> elemShift) }
 
+// votes reports whether this is Agree or Shrink.
+func (v collective) votes() bool { return v.kind() == agree || v.kind() == shrink }
+
 // name returns the operation, as in Error.Op.
 func (v collective) name() string {
 	if k := int(v.kind()); k < len(collNames) {
@@ -106,6 +109,9 @@ func (s signature) digest(before uint64) uint64 {
 
 // agrees reports whether two ranks may make the collectives together.
 func (s signature) agrees(o signature) bool {
+	if s.what.votes() && o.what.votes() {
+		return true // see note
+	}
 	if !s.what.fits(o.what) || s.unit != o.unit {
 		return false
 	}

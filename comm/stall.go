@@ -206,6 +206,9 @@ func (s *stalls) tick(now time.Time) {
 	if now.Before(s.next) {
 		return
 	}
+	if s.w.late.askAll() {
+		return // ranks that are in different collectives hear of that, and not of a deadlock
+	}
 	found := s.look()
 	if found == nil || !found.certain {
 		s.doubt(found, now)

@@ -194,6 +194,11 @@ func (op *sendOp) refused(err error) {
 		if p.lose(lost.Rank, lost) {
 			p.world.hubs.look()
 		}
+	case errors.Is(err, ErrMismatch):
+		ctx := op.c.hist.c.ctx
+		if d := op.c.peers[op.dst].trouble.Load().disagrees[ctx]; d != nil && p.disagreed(ctx, d) {
+			p.world.hubs.look()
+		}
 	}
 	op.done(op.fail(err))
 }

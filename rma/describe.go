@@ -3,7 +3,10 @@
 
 package rma
 
-import "fmt"
+import (
+	"fmt"
+	"sync/atomic"
+)
 
 // fenceOf is a window as the operation of a fence's request.
 type fenceOf Win
@@ -13,10 +16,19 @@ func (f *fenceOf) String() string {
 	return fmt.Sprintf("fence of a window, at rank %d of %d", c.Rank(), c.Size())
 }
 
+// teller is what the communicator of a port knows of the port, and so of the window's memory. The
+// run keeps communicators, and requests that are over, for longer than a window lives.
+type teller struct {
+	of atomic.Pointer[port] // nil: it is closed
+}
+
 // describe says what a receive of the port's waits for: "" for a standing one, unless a fence waits
 // for the rank.
-func (p *port) describe(src, tag int) string {
+func (t *teller) describe(src, tag int) string {
+	p := t.of.Load()
 	switch {
+	case p == nil:
+		return ""
 	case tag == bundleTag:
 		p.mu.Lock()
 		defer p.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -173,5 +174,89 @@ func TestErrorsNameTheCause(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A fence that some rank calls and others do not, and that nobody waits for, is found at the end of
+// the run, whether the window was freed or not.
+func TestFenceThatNobodyWaitsFor(t *testing.T) {
+	for way, as := range ways {
+		for odd := range 3 {
+			t.Run(fmt.Sprintf("%s, rank %d", way, odd), func(t *testing.T) {
+				err := comm.Run(as(t.Context()), comm.Config{Ranks: 3}, func(c *comm.Comm) error {
+					w, _, err := rma.Allocate[int64](c, 4)
+					if err == nil {
+						err = errors.Join(w.Fence(0), c.Barrier())
+					}
+					if c.Rank() == odd {
+						w.Ifence(0)
+					}
+					return err
+				})
+				require.ErrorIs(t, err, comm.ErrMismatch)
+				require.ErrorContains(t, err, "is in fence")
+			})
+		}
+	}
+}
+
+// Fences that all ranks call and nobody waits for are no disagreement, however far each has come.
+func TestFencesThatNobodyWaitsFor(t *testing.T) {
+	for way, as := range ways {
+		t.Run(way, func(t *testing.T) {
+			require.NoError(t, comm.Run(as(t.Context()), comm.Config{Ranks: 3}, func(c *comm.Comm) error {
+				w, _, err := rma.Allocate[int64](c, 1<<14)
+				if err != nil {
+					return err
+				}
+				for range 5 {
+					w.Ifence(0)
+					err = errors.Join(err, w.Put(comm.Of(make([]int64, 1<<12)), (c.Rank()+1)%3, 0))
+				}
+				return err
+			}))
+		})
+	}
+}
+
+// lateBacking takes its time with each fence but the first.
+type lateBacking struct{ *slowBacking }
+
+func (b lateBacking) Flush(done func(error)) {
+	if b.flushed.Load() == 0 {
+		b.slowBacking.Flush(done)
+		return
+	}
+	b.flushed.Add(1)
+	b.wg.Go(func() {
+		time.Sleep(20 * time.Millisecond) // the others are in the fence, and this rank's function is over
+		done(nil)
+	})
+}
+
+// A rank whose function is over, and whose later fences have not begun, does not lack them.
+func TestFencesThatBeginLate(t *testing.T) {
+	for late := range 3 {
+		bs := newSlowBackings(3)
+		require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: 3}, func(c *comm.Comm) error {
+			var b rma.Backing = bs[c.Rank()]
+			if c.Rank() == late {
+				b = lateBacking{bs[c.Rank()]}
+			}
+			w, err := rma.New(c, b, comm.Info{})
+			if err != nil {
+				return err
+			}
+			first := w.Ifence(0)
+			for range 3 {
+				w.Ifence(0)
+			}
+			if c.Rank() == late {
+				return nil
+			}
+			_, err = first.Wait(c.Context())
+			time.Sleep(5 * time.Millisecond) // the second has begun here
+			return err
+		}))
 	}
 }

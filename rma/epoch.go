@@ -111,6 +111,10 @@ func (w *Win) enqueueFence(op string, opens, final bool, ev *event.Shared) *comm
 	w.state.And(^clear)
 	w.state.Or(set) // from here on, operations queue behind this fence
 	w.asked++
+	w.note(final)
+	if !w.apart {
+		w.c.Later(1) // the barrier, until flushed
+	}
 	e := entry{kind: kindFence, complete: complete, final: final}
 	if ev != nil {
 		w.closing(&e, req, opens)
@@ -150,15 +154,7 @@ func (w *Win) leave() {
 func (w *Win) issue(e entry) error {
 	for {
 		if w.enter() {
-			if w.ev != nil {
-				w.posted(&e, w.over+1)
-			}
-			err := w.perform(&e)
-			if w.ev != nil {
-				w.done(&e, err)
-			}
-			w.leave()
-			return err
+			return w.direct(&e)
 		}
 		w.mu.Lock()
 		s := w.state.Load()
@@ -179,6 +175,19 @@ func (w *Win) issue(e entry) error {
 		}
 		w.mu.Unlock() // the fence completed meanwhile
 	}
+}
+
+// direct carries an operation out now. Precondition: enter has returned true.
+func (w *Win) direct(e *entry) error {
+	defer w.leave() // also if the backing panics: the run would wait for the operation at its end
+	if w.ev != nil {
+		w.posted(e, w.over+1)
+	}
+	err := w.perform(e)
+	if w.ev != nil {
+		w.done(e, err)
+	}
+	return err
 }
 
 // move takes entries off the queue until it is empty or a fence has to wait. Only one goroutine is in it at a time,
@@ -236,7 +245,9 @@ func (w *Win) flushed(err error) {
 	if w.fence.final {
 		what = comm.ForFree
 	}
-	w.c.IbarrierFor(what).OnDone(w.onBarrier)
+	barrier := w.c.IbarrierFor(what)
+	w.c.Later(-1)
+	barrier.OnDone(w.onBarrier)
 }
 
 // passed: all ranks' operations of the epoch are in place.
@@ -261,6 +272,7 @@ func (w *Win) closed(err error) {
 			op = "free"
 		}
 		err = w.wrap(op, NoPeer, err)
+		w.disagreed(err)
 	}
 	w.fence, w.syncErr, w.opErr = entry{}, nil, nil
 	w.over++

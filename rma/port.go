@@ -21,6 +21,7 @@ type port struct {
 	regions []Region
 	lanes   []*lane // by rank; nil for the ranks of this process
 	remote  int     // how many there are
+	teller  *teller // says what c's receives are for
 
 	mu     sync.Mutex
 	epoch  uint64      // guarded by mu: fences completed here
@@ -42,7 +43,9 @@ func newPort(c *comm.Comm, mem []byte, lock *sync.Mutex, regions []Region) (*por
 	}
 	own.Uncounted()
 	p := &port{c: own, mem: mem, lock: lock, regions: regions, lanes: make([]*lane, own.Size())}
-	own.DescribeBy(p.describe)
+	p.teller = &teller{}
+	p.teller.of.Store(p)
+	own.DescribeBy(p.teller.describe)
 	for r := range p.lanes {
 		if !own.Local(r) {
 			p.lanes[r] = newLane(p, r)
@@ -194,6 +197,7 @@ func (p *port) close() {
 	for _, r := range reqs {
 		r.Cancel()
 	}
+	p.teller.of.Store(nil)
 }
 
 // put, get and accumulate start an operation on a region of another process. They do not wait.
@@ -271,4 +275,25 @@ func (p *port) lose(l *lane, err error) {
 	}
 	p.mu.Lock()
 	p.settle()
+}
+
+// note counts a fence where marks are exchanged, in the order of the calls. The marks of a fence
+// that some ranks do not call wait for ever; if nobody waits for it, the end of the run finds it.
+func (w *Win) note(final bool) {
+	m, ok := w.b.(*memory)
+	switch {
+	case !ok || m.p == nil:
+	case final:
+		m.p.c.NoteFor(comm.ForFree)
+	default:
+		m.p.c.NoteFor(comm.ForFence)
+	}
+}
+
+// disagreed follows the end of a fence. Where that has found that ranks do not agree, every rank's
+// does, and they may go on differently.
+func (w *Win) disagreed(err error) {
+	if m, ok := w.b.(*memory); ok && m.p != nil && errors.Is(err, comm.ErrMismatch) {
+		m.p.c.Disagreed(err)
+	}
 }

@@ -68,7 +68,7 @@ func newWin(c *comm.Comm, b Backing, info comm.Info, apart bool) (*Win, error) {
 		b.Free()
 		return nil, w.wrap("create window", NoPeer, err)
 	}
-	w.unwatch = context.AfterFunc(own.Context(), w.abandon)
+	w.unwatch = own.AtEnd(w.abandon)
 	if w.ev != nil {
 		w.made()
 	}

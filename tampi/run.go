@@ -26,7 +26,8 @@ func Run(rt *task.Runtime, c *comm.Comm, main func(*task.Task) error) error {
 	if poll := c.Poller(); poll != nil {
 		defer rt.Poll(poll)()
 	}
-	r := &rank{c: c, main: main}
+	r := &rank{c: c, main: main, told: make(chan struct{})}
+	defer r.join()
 	return r.named(rt.Run(c.Context(), r.run))
 }
 
@@ -34,6 +35,16 @@ func Run(rt *task.Runtime, c *comm.Comm, main func(*task.Task) error) error {
 type rank struct {
 	c    *comm.Comm
 	main func(*task.Task) error
+
+	begun bool          // the body was called. Written by it, read when the run is over
+	told  chan struct{} // closed when the other ranks know of the end, if begun
+}
+
+// join leaves no goroutine of the run behind.
+func (r *rank) join() {
+	if r.begun {
+		<-r.told
+	}
 }
 
 // run is the body of the main task.
@@ -42,7 +53,9 @@ func (r *rank) run(t *task.Task) error {
 		ev.Put(event.RunOfRank, t.TraceID(), uint64(uint32(r.c.Rank())), 0)
 	}
 	ctx := t.Context()
+	r.begun = true
 	context.AfterFunc(ctx, func() {
+		defer close(r.told)
 		// A run that has come to its end cancels its context without a cause of its own.
 		if cause := context.Cause(ctx); cause != context.Canceled {
 			r.c.Abort(r.named(cause))

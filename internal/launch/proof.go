@@ -132,6 +132,9 @@ func Handshake(rw io.ReadWriter, s *Secret, label string, side Side, mine []byte
 		verify()
 	} else {
 		listen()
+		if errors.As(err, new(versionError)) {
+			_, _ = rw.Write(hellos[own]) // the initiator learns the version of this side, and does not try again
+		}
 		say(hellos[own])
 		verify()
 		prove()
@@ -207,6 +210,15 @@ func patiently(ctx context.Context, f func() error) error {
 	}
 }
 
+// versionError is the version of the other side, which is not that of this one.
+type versionError byte
+
+func (v versionError) Error() string {
+	return fmt.Sprintf("%v: version %d on the other side, %d here; build launcher and program from the same weft", ErrProtocol, byte(v), Version)
+}
+
+func (versionError) Unwrap() error { return ErrProtocol }
+
 const helloSize = 4 + 1 + 1 + 2 + 32
 
 func makeHello(side Side, greeting []byte) []byte {
@@ -228,7 +240,10 @@ func readHello(r io.Reader, side Side) ([]byte, error) {
 	case string(b[:4]) != "weft" || b[5] != byte(side):
 		return nil, fmt.Errorf("%w: the connection does not begin as one of weft's", ErrProtocol)
 	case b[4] != Version:
-		return nil, fmt.Errorf("%w: version %d on the other side, %d here; build launcher and program from the same weft", ErrProtocol, b[4], Version)
+		if n <= maxGreeting {
+			_, _ = io.CopyN(io.Discard, r, int64(n)) // what is not read when a connection is closed may take with it what was said
+		}
+		return nil, versionError(b[4])
 	case n > maxGreeting:
 		return nil, fmt.Errorf("%w: a greeting of %d bytes", ErrProtocol, n)
 	}

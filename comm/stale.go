@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"sync"
+	"time"
+)
+
+// stale looks, now and then, for collectives by messages and for agreements that wait for long, and
+// has each rank that is waited for compare. Two ranks that wait for each other in different
+// collectives would not hear of each other otherwise.
+type stale struct {
+	w *world // constant since begin, before which it is nil
+
+	looks sync.Mutex                 // held by a look, with its questions
+	waits map[*proc]map[waiting]bool // guarded by looks: what has waited at the last look; true: the other rank was asked
+
+	mu    sync.Mutex
+	timer *time.Timer // guarded by mu; nil: no look is to come
+	over  bool        // guarded by mu: the run is over
+}
+
+// waiting is a receive of a collective, a message that no receive has asked for, whose sender may
+// wait with it, or an agreement that a rank has not come to.
+type waiting struct {
+	matchKey
+	what waitKind
+}
+
+type waitKind uint8
+
+const (
+	waitMessage waitKind = iota
+	waitReceive
+	waitVote
+)
+
+// staleAfter is how long a collective waits, at least, until the other rank is asked. Well over
+// what a rank computes between collectives in a tight program; a question costs one frame.
+var staleAfter = time.Second // constant, but in tests
+
+// begin begins to look. A timer does, so that no goroutine is there meanwhile.
+func (s *stale) begin(w *world) {
+	s.w, s.waits = w, map[*proc]map[waiting]bool{}
+	if !s.inSight() {
+		s.need()
+	}
+}
+
+// inSight reports whether all collectives are in sight at hubs. Agreements are not.
+func (s *stale) inSight() bool { return !s.w.apart && s.w.direct && s.w.size <= flatRanks }
+
+// need sees to it that a look is to come. It does nothing for ranks that Run has not started, as
+// tests have them: no end would stop the timer.
+func (s *stale) need() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.w != nil && s.timer == nil && !s.over {
+		s.timer = time.AfterFunc(staleAfter, s.look)
+	}
+}
+
+// end returns when nobody looks any more.
+func (s *stale) end() {
+	s.mu.Lock()
+	s.over = true
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
+	}
+	s.mu.Unlock()
+	s.looks.Lock() // a look may be under way
+	defer s.looks.Unlock()
+}
+
+// look asks on behalf of what waits now and has waited at the last look; once for each.
+func (s *stale) look() {
+	s.looks.Lock()
+	defer s.looks.Unlock()
+	s.mu.Lock()
+	over := s.over
+	s.timer = nil
+	s.mu.Unlock()
+	if over {
+		return
+	}
+	if s.ask(false); len(s.waits) > 0 || !s.inSight() {
+		s.need()
+	}
+}
+
+// askAll asks on behalf of all that waits now, however short, and reports whether there was
+// anything to ask: the answers may end what looks like a deadlock.
+func (s *stale) askAll() bool {
+	s.looks.Lock()
+	defer s.looks.Unlock()
+	return s.ask(true)
+}
+
+// ask is a look. all: also on behalf of what had not waited at the last one. The caller holds
+// looks.
+func (s *stale) ask(all bool) (asked bool) {
+	type wait struct {
+		c   *Comm
+		src int
+	}
+	for _, p := range s.w.procs {
+		if p == nil {
+			continue
+		}
+		var ask []wait
+		now := map[waiting]bool{}
+		note := func(c *Comm, w waiting) bool {
+			if before, old := s.waits[p][w]; c != nil && w.ctx&1 != 0 {
+				if now[w] = old || all; now[w] && !before {
+					ask = append(ask, wait{c, int(w.src)})
+				}
+			}
+			return false
+		}
+		p.mu.Lock()
+		p.m.extract(func(e *posted) bool {
+			return note(e.op().c, waiting{e.key, waitReceive})
+		}, func(a *arrival) bool {
+			return note(p.comms.find(a.key.ctx&^1, nil), waiting{a.key, waitMessage})
+		})
+		p.mu.Unlock()
+		p.ballots.waits(func(c *Comm, seq uint32, r int) {
+			note(c, waiting{matchKey{c.ctx | 1, int32(r), int32(seq)}, waitVote})
+		})
+		if delete(s.waits, p); len(now) > 0 {
+			s.waits[p] = now
+		}
+		for _, a := range ask {
+			a.c.ask(a.src, false, false)
+		}
+		asked = asked || len(ask) > 0
+	}
+	return asked
+}
