@@ -146,6 +146,10 @@ func (d *domain) rebuild(f *Flow, sweep bool) {
 	live := 0
 	var first, diff uintptr
 	for i := range old {
+		// A sweep looks at the end of each chain, which is in no cache where there are many.
+		if k := i + sweepAhead; sweep && k < len(old) && old[k].key != 0 {
+			xatomic.PrefetchW(unsafe.Pointer(old[k].last))
+		}
 		e := &old[i]
 		if e.key == 0 {
 			continue
