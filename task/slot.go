@@ -136,10 +136,9 @@ func (s *slot) execute(t *Task) *slot {
 		s.rt.lint.sees(outer)
 	}
 	if t.slot = s; outer != nil {
-		if s.outer != nil {
-			outer.outer = s.outer // here and not in t, of which this would be one cache line more
-		}
-		s.outer = outer
+		// Here and not in t, of which this would be one cache line more. The two stores are one
+		// batch of the write barrier.
+		outer.outer, s.outer = s.outer, outer
 		s.nested++
 	}
 	if s.ran++; s.ran%yieldEvery == 0 {
@@ -178,10 +177,7 @@ func (t *Task) leave(outer *Task) *slot {
 	t.slot = nil
 	s.cur.store(outer)
 	if outer != nil {
-		outer.slot = s
-		if s.outer = outer.outer; s.outer != nil {
-			outer.outer = nil
-		}
+		outer.slot, s.outer, outer.outer = s, outer.outer, nil // one batch, as in execute
 		s.nested--
 	}
 	return s
