@@ -61,8 +61,10 @@ type SliceReduction[T any] struct {
 	op      Op[T]
 }
 
-// NewSliceReduction returns a reduction of the elements of s by op. As an object, s is named by its first element. An empty slice
-// is legal, and no other access concerns it. It panics if op has no Combine, or if T has size zero.
+// NewSliceReduction returns a reduction of the elements of s by op. As an object, s is named by its first element: reductions of
+// slices that overlap but begin at different elements are combined in no order, unless a sibling has named a range before (see
+// Ranges in the package's description). An empty slice is legal, and no other access concerns it. It panics if op has no
+// Combine, or if T has size zero.
 func NewSliceReduction[T any](s []T, op Op[T]) *SliceReduction[T] {
 	op.check()
 	if size[T]() == 0 {
