@@ -16,7 +16,7 @@ func (c *Collector) Samples() (samples []taskprof.Sample, since time.Duration, n
 	defer c.mu.Unlock()
 	kinds := c.scaled()
 	names := c.rec.Names()
-	ways := ways{names: names, families: families(names)}
+	ways := ways{names: names, families: families(names, uint32(names.Specs()))}
 	for _, spec := range sortedSpecs(kinds) {
 		if kinds[spec].Sum.Count == 0 {
 			continue

@@ -24,8 +24,9 @@ func (c *Collector) scaled() map[uint32]*Kind {
 		return m
 	}
 	skipped, names := c.rec.Skipped(), c.rec.Names()
-	by := families(names)
-	for spec := range uint32(names.Specs()) { // in their order, so that the outcome is always the same
+	specs := uint32(names.Specs()) // once: tasks of other origins may come at any time
+	by := families(names, specs)
+	for spec := range specs { // in their order, so that the outcome is always the same
 		o := names.Origin(spec + 1)
 		o.Stack = 0
 		family := by[o]
@@ -72,10 +73,10 @@ func (c *Collector) leftOut() (n, all int64) {
 	return n, all
 }
 
-// families are the origins, by their numbers, that are alike but for the stack.
-func families(names *event.Names) map[event.Origin][]uint32 {
+// families are those of the first so many origins, by their numbers, that are alike but for the stack.
+func families(names *event.Names, specs uint32) map[event.Origin][]uint32 {
 	m := map[event.Origin][]uint32{}
-	for spec := range uint32(names.Specs()) {
+	for spec := range specs {
 		o := names.Origin(spec + 1)
 		o.Stack = 0
 		m[o] = append(m[o], spec+1)
