@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -146,9 +148,16 @@ func TestErrorsNameTheCause(t *testing.T) {
 			"fence":         func(_ *comm.Comm, w *rma.Win) error { return w.Fence(0) },
 			"free":          func(_ *comm.Comm, w *rma.Win) error { return w.Free() },
 			"create window": func(c *comm.Comm, _ *rma.Win) error { _, err := rma.Create(c, make([]int64, 1)); return err },
+			"put": func(c *comm.Comm, w *rma.Win) (err error) { // before the end it is legal
+				for err == nil {
+					err = w.Put(comm.Of([]int64{1}), c.Rank(), 0)
+				}
+				return err
+			},
 		} {
 			t.Run(fmt.Sprint(way, ", ", op), func(t *testing.T) {
-				started := make(chan struct{})
+				var ready sync.WaitGroup
+				ready.Add(2)
 				got := make([]error, 3)
 				err := comm.Run(ways[way](t.Context()), comm.Config{Ranks: 3}, func(c *comm.Comm) error {
 					w, _, err := rma.Allocate[int64](c, 9)
@@ -159,18 +168,27 @@ func TestErrorsNameTheCause(t *testing.T) {
 						return err
 					}
 					if c.Rank() == 1 {
-						<-started
+						ready.Wait()
 						return mine
 					}
-					if c.Rank() == 0 {
-						close(started)
-					}
+					ready.Done()
 					got[c.Rank()] = call(c, w)
+					for range 100 { // the run's end frees the window, at some time: the cause stays the same
+						if again := call(c, w); again.Error() != got[c.Rank()].Error() {
+							return fmt.Errorf("first %w, then %w", got[c.Rank()], again)
+						}
+						runtime.Gosched()
+					}
 					return got[c.Rank()]
 				})
 				require.ErrorIs(t, err, mine)
+				require.NotContains(t, err.Error(), "first")
 				for _, r := range []int{0, 2} {
-					require.EqualError(t, got[r], fmt.Sprintf("rma: %s on rank %d: the run is aborted: rank 1: mine", op, r))
+					where := fmt.Sprint(op, " on rank ", r)
+					if op == "put" {
+						where += fmt.Sprint(", target ", r)
+					}
+					require.EqualError(t, got[r], "rma: "+where+": the run is aborted: rank 1: mine")
 				}
 			})
 		}

@@ -82,7 +82,19 @@ func (w *Win) Ifence(assert Assert) *comm.Request {
 		return w.failed("fence", fmt.Errorf("%w: bits %#x; legal are NoStore, NoPut, NoPrecede, NoSucceed (%#x)",
 			ErrAssert, uint(assert&^allAsserts), uint(allAsserts)))
 	}
-	return w.enqueueFence("fence", assert&NoSucceed == 0, false, w.ev)
+	req := w.enqueueFence(assert&NoSucceed == 0, false, w.ev)
+	if req == nil {
+		return w.failed("fence", w.gone())
+	}
+	return req
+}
+
+// gone says why the window takes nothing on any more: whoever comes late hears of the run's end, not of what that has freed.
+func (w *Win) gone() error {
+	if w.abandoned.Load() {
+		return abandonedError{context.Cause(w.c.Context())}
+	}
+	return ErrFreed
 }
 
 func (w *Win) failed(op string, err error) *comm.Request {
@@ -91,13 +103,13 @@ func (w *Win) failed(op string, err error) *comm.Request {
 	return req
 }
 
-// enqueueFence takes a fence on. ev is where it is recorded; nil if it is not.
-func (w *Win) enqueueFence(op string, opens, final bool, ev *event.Shared) *comm.Request {
+// enqueueFence takes a fence on; it returns nil if the window has been freed. ev is where the fence is recorded; nil if it is not.
+func (w *Win) enqueueFence(opens, final bool, ev *event.Shared) *comm.Request {
 	req, complete := comm.NewRequestFor((*fenceOf)(w))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.state.Load()&stFreed != 0 {
-		return w.failed(op, ErrFreed)
+		return nil
 	}
 	set, clear := stBusy, uint64(0)
 	if opens {
@@ -161,7 +173,7 @@ func (w *Win) issue(e entry) error {
 		switch {
 		case s&stFreed != 0:
 			w.mu.Unlock()
-			return w.wrap(e.kind.String(), e.rank, ErrFreed)
+			return w.wrap(e.kind.String(), e.rank, w.gone())
 		case s&stOpen == 0:
 			w.mu.Unlock()
 			return w.wrap(e.kind.String(), e.rank, fmt.Errorf("%w: call Fence or Ifence first", ErrSync))

@@ -20,7 +20,7 @@ var (
 	ErrRange = errors.New("outside the target's region")
 	// ErrSync: no fence has opened an epoch, or the last one closed it for good (NoSucceed).
 	ErrSync = errors.New("operation outside an epoch")
-	// ErrFreed: the window has been freed.
+	// ErrFreed: the window has been freed. Where the end of a run has done that, the error is also what ended it, and says so.
 	ErrFreed = errors.New("window is freed")
 	// ErrAssert: unknown assertion bits.
 	ErrAssert = errors.New("bad assertion")
@@ -61,6 +61,12 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// abandonedError is ErrFreed of a window whose run has ended before Free. It reads as the cause of that.
+type abandonedError struct{ cause error }
+
+func (e abandonedError) Error() string   { return e.cause.Error() }
+func (e abandonedError) Unwrap() []error { return []error{e.cause, ErrFreed} }
 
 // cause returns why an operation on a communicator has failed. The program did not call it, so
 // which one it was is not said.

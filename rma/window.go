@@ -5,7 +5,6 @@ package rma
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -94,13 +93,11 @@ func (w *Win) Unit(rank int) int { return w.regions[rank].Unit }
 // ends or is aborted, its windows are freed without being asked. Free then returns an error that wraps comm.ErrAborted.
 func (w *Win) Free() error {
 	w.unwatch()
-	_, err := w.enqueueFence("free", false, true, w.ev).Wait(context.Background())
-	if errors.Is(err, ErrFreed) {
-		if w.abandoned.Load() {
-			err = w.wrap("free", NoPeer, context.Cause(w.c.Context()))
-		}
-		return err
+	req := w.enqueueFence(false, true, w.ev)
+	if req == nil {
+		return w.wrap("free", NoPeer, w.gone())
 	}
+	_, err := req.Wait(context.Background())
 	if ferr := w.b.Free(); ferr != nil && err == nil {
 		err = w.wrap("free", NoPeer, ferr)
 	}
@@ -113,7 +110,8 @@ func (w *Win) Free() error {
 // abandon frees the window of a run that is over. The barrier in it fails at once; this waits for operations under way.
 func (w *Win) abandon() {
 	w.abandoned.Store(true)
-	if _, err := w.enqueueFence("free", false, true, nil).Wait(context.Background()); !errors.Is(err, ErrFreed) {
+	if req := w.enqueueFence(false, true, nil); req != nil {
+		_, _ = req.Wait(context.Background())
 		w.b.Free() // there is nobody to tell of an error
 	}
 }
