@@ -492,7 +492,7 @@ func (l *lifetime) block(t *Task) {
 				until(func() bool {
 					l.m.mu.Lock()
 					defer l.m.mu.Unlock()
-					return l.m.queue.first != nil || t.run.stopped.Load()
+					return l.m.queue.first != nil || r.stopped.Load()
 				})
 			})
 			l.m.Unlock(h)
