@@ -41,6 +41,7 @@ var law = map[string][]string{
 	"internal/stream":     {},
 	"internal/vet":        {}, // it knows the packages by their names
 	"internal/leaktest":   {}, // only tests use it: those of all parts may
+	"internal/mutate":     {}, // a program for developers
 	"internal/waits":      {},
 	"deps":                {"internal/xatomic"},
 	"task":                {"internal/xatomic", "internal/env", "internal/event", "internal/processors", "internal/waits", "deps"},
@@ -87,7 +88,7 @@ var thirdParty = map[string]struct {
 	"go.uber.org/goleak":                  {"tests find goroutines that are left behind", []string{"internal/leaktest"}},
 	"golang.org/x/sync":                   {"errgroup, a peer of the benchmarks", []string{"bench"}},
 	"golang.org/x/sys":                    {"calls of the operating system that syscall lacks; what the processor can do", []string{"nam", "examples/heat", "bench", "task", "internal/fabric", "internal/launch", "internal/vec"}},
-	"golang.org/x/tools":                  {"analyzers, as go vet runs them: only the command is made of them", []string{"internal/vet", "cmd/weft"}},
+	"golang.org/x/tools":                  {"analyzers, as go vet runs them, and code as the Go command loads it: only programs are made of them", []string{"internal/vet", "internal/mutate", "cmd/weft"}},
 	"golang.org/x/term":                   {"whether the output is a terminal", []string{"examples/heat", "bench", "cmd/weft"}},
 	"github.com/schollz/progressbar/v3":   {"progress of programs on a terminal", []string{"examples/heat", "bench", "cmd/weft"}},
 	"github.com/spf13/cobra":              {"command lines with subcommands", []string{"cmd/weft"}},

@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Mutate measures the tests of weft: it makes small changes to the code, mutants, one at a time, and looks whether a test fails.
+//
+// A mutant is drawn by lot, by a seed, from all places where one of some operators can change the code: conditions, boundaries and arithmetic, statements
+// that are dropped or swapped, atomics made plain, unlocks and wake-ups left out, errors that get lost, data that is not forced to a
+// disk. It is killed if a test fails, of its own package first, then of the explorations, then of packages that depend on it; tests of
+// planted bugs do not count. It is left out if it does not compile, or if the compiler makes the same code of it.
+//
+// The tree is not changed: a mutant is laid over it when it is compiled. docs/testing.md has the results.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// measured are the packages that mutants are made of unless others are named.
+var measured = []string{
+	"./deps", "./task", "./comm", "./rma", "./nam", "./nam/internal/store", "./tampi", "./internal/event", "./internal/launch",
+	"./internal/fabric", "./internal/fabric/inproc", "./internal/fabric/shm", "./internal/fabric/tcp", "./internal/fabric/tcp/turn",
+}
+
+const usage = `usage: go run ./internal/mutate [options] [package ...]
+
+Makes small changes to the code of the packages, one at a time, and looks whether the tests notice. Prints a table, and
+every change that nothing noticed. Without packages: deps, task, comm, rma, nam, tampi, and what they are made of.
+
+A run that is stopped goes on where it was when it is called again with the same -out.
+
+`
+
+type options struct {
+	seed    uint64
+	n       int
+	out     string
+	changed string
+	limit   time.Duration
+	list    bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	switch err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	var o options
+	f := flag.NewFlagSet("mutate", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.Usage = func() { fmt.Fprint(f.Output(), usage); f.PrintDefaults() }
+	f.Uint64Var(&o.seed, "seed", 0, "draw by the seed `N`; 0 draws a seed, and prints it")
+	f.IntVar(&o.n, "n", 300, "make `N` mutants, spread over the packages")
+	f.StringVar(&o.out, "out", "", "keep results in the `DIRECTORY`, and go on with those that are there; without it they are printed only")
+	f.StringVar(&o.changed, "changed", "", "only of files that differ from the git `REVISION`; dependants are not run")
+	f.DurationVar(&o.limit, "limit", 0, "begin no mutant after the `DURATION`; 0 means no limit")
+	f.BoolVar(&o.list, "list", false, "print the mutants, and run nothing")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if o.n < 1 || o.limit < 0 {
+		return errors.New("-n is at least 1, and -limit is not negative")
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	if data, err := os.ReadFile("go.mod"); err != nil || !strings.HasPrefix(string(data), "module weft\n") {
+		return errors.New("there is no go.mod of weft here; run it in the root of the repository")
+	}
+	tmp, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	r := &runner{root: root, tmp: tmp, progress: stderr, ownOnly: o.changed != "", plain: map[string][32]byte{}}
+	patterns, only := f.Args(), []string(nil)
+	if len(patterns) == 0 {
+		patterns = measured
+	}
+	if o.changed != "" {
+		if only, err = r.changedSince(ctx, o.changed); err != nil {
+			return err
+		}
+		if len(only) == 0 {
+			fmt.Fprintf(stdout, "no Go file of the code differs from %s\n", o.changed)
+			return nil
+		}
+	}
+	parts, err := load(root, patterns, only)
+	if err != nil {
+		return err
+	}
+	if len(parts) == 0 {
+		fmt.Fprintln(stdout, "there is nothing to change in these files of", strings.Join(patterns, ", "))
+		return nil
+	}
+	if o.seed == 0 {
+		o.seed = rand.Uint64N(1 << 32)
+	}
+	if o.out == "" {
+		o.out = tmp
+	} else if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return err
+	}
+	return r.measure(ctx, &o, parts, stdout)
+}
+
+// changedSince lists the Go files that are not tests and differ from a revision, with slashes, relative to the root.
+func (r *runner) changedSince(ctx context.Context, revision string) ([]string, error) {
+	out, err := r.command(ctx, "git", "diff", "--name-only", "--diff-filter=d", revision, "--").Output()
+	if err != nil {
+		if x := new(exec.ExitError); errors.As(err, &x) {
+			return nil, fmt.Errorf("git diff %s: %s", revision, strings.TrimSpace(string(x.Stderr)))
+		}
+		return nil, err
+	}
+	var list []string
+	for _, f := range strings.Fields(string(out)) {
+		if strings.HasSuffix(f, ".go") && !strings.HasSuffix(f, "_test.go") {
+			list = append(list, f)
+		}
+	}
+	return list, nil
+}
+
+// results are the file of verdicts.
+type results struct {
+	Seed uint64
+	Hash string
+	N    int
+}
+
+// resume reads the verdicts of an earlier call, and returns the file, at its end.
+func resume(file string, want results) (*os.File, []*verdict, error) {
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, nil, err
+	}
+	d := json.NewDecoder(f)
+	var is results
+	if err := d.Decode(&is); errors.Is(err, io.EOF) {
+		return f, nil, json.NewEncoder(f).Encode(want)
+	} else if err != nil || is != want {
+		f.Close()
+		return nil, nil, fmt.Errorf("%s has the results of another tree, seed (%d) or number (%d); name another directory, or remove it", file, is.Seed, is.N)
+	}
+	var list []*verdict
+	for {
+		v := new(verdict)
+		if err := d.Decode(v); errors.Is(err, io.EOF) {
+			return f, list, nil
+		} else if err != nil {
+			f.Close()
+			return nil, nil, fmt.Errorf("%s: %w", file, err)
+		}
+		list = append(list, v)
+	}
+}
+
+// measure judges mutants of all parts.
+func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout io.Writer) error {
+	began := time.Now()
+	if o.list {
+		for i, quota := range quotas(parts, o.n) {
+			rng := rand.New(rand.NewPCG(o.seed, uint64(i+1)))
+			for range quota {
+				if x, ok := parts[i].draw(rng); ok {
+					m := parts[i].mutant(x)
+					fmt.Fprintf(stdout, "%s:%d %s\n%s", m.File, m.Line, m.Operator, m.Diff)
+				}
+			}
+		}
+		return nil
+	}
+	hash, err := hashOfTree(r.root)
+	if err != nil {
+		return err
+	}
+	file, old, err := resume(filepath.Join(o.out, "results.json"), results{o.seed, hash, o.n})
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	r.say("seed %d", o.seed)
+	x, err := r.reachOf(ctx, parts, filepath.Join(o.out, "reach.gob"))
+	if err != nil {
+		return err
+	}
+	for _, t := range x.Unfit {
+		r.say("%s fails by itself, or takes too long: it kills nothing", t)
+	}
+
+	verdicts := old
+	number, late := 0, false
+	for i, quota := range quotas(parts, o.n) {
+		p := parts[i]
+		// Each part has numbers of its own: what it draws does not depend on what becomes of others' mutants.
+		own := rand.New(rand.NewPCG(o.seed, uint64(i+1)))
+		for counted := 0; counted < quota; {
+			place, ok := p.draw(own)
+			if !ok {
+				break
+			}
+			m := p.mutant(place)
+			number++
+			m.Number = number
+			var v *verdict
+			if len(old) > 0 { // an earlier call has judged it
+				v, old = old[0], old[1:]
+				if v.Number != number {
+					return fmt.Errorf("%s: mutant %d is missing", file.Name(), number)
+				}
+			} else {
+				if ctx.Err() == nil && (o.limit == 0 || time.Since(began) < o.limit) {
+					v, err = r.judge(ctx, m, p, x)
+				}
+				if late = v == nil || ctx.Err() != nil; late {
+					break
+				}
+				if err != nil {
+					return err
+				}
+				verdicts = append(verdicts, v)
+				if err := json.NewEncoder(file).Encode(v); err != nil {
+					return err
+				}
+				r.say("%v", v)
+			}
+			if v.counts() {
+				counted++
+			}
+		}
+		if late {
+			fmt.Fprintf(stdout, "Not all mutants have been made: the run was stopped.\n\n")
+			break
+		}
+	}
+	report(stdout, o.seed, verdicts)
+	return nil
+}

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/go/packages"
+
+	"weft/internal/leaktest"
+)
+
+func TestMain(m *testing.M) { os.Exit(leaktest.Main(m)) }
+
+const head = `package p
+import "sync/atomic"
+type mutex struct{}
+func (*mutex) Lock() {}
+func (*mutex) Unlock() {}
+type osFile struct{}
+func (*osFile) Sync() error { return nil }
+var (n int; s string; mu mutex; word atomic.Uint32; ptr atomic.Pointer[int]; ready = make(chan int, 1); file *osFile)
+func wakeAll() {}
+func body(a, b int, err error) error {
+`
+
+// sitesIn returns what the operators make of a body, by operator.
+func sitesIn(t *testing.T, body string) map[string][]string {
+	t.Helper()
+	src := head + body + "\n}\n"
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, "p.go", src, parser.ParseComments)
+	require.NoError(t, err, src)
+	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Selections: map[*ast.SelectorExpr]*types.Selection{}, Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
+	p, err := (&types.Config{Importer: importer.ForCompiler(fset, "source", nil)}).Check("p", fset, []*ast.File{f}, info)
+	require.NoError(t, err, src)
+	by := map[string][]string{}
+	for _, s := range sitesOf(&packages.Package{Fset: fset, Types: p, TypesInfo: info}, f, []byte(src)) {
+		if s.begin < len(head) {
+			continue
+		}
+		out := src[len(head):s.begin] + s.text + src[s.end:]
+		by[s.operator] = append(by[s.operator], strings.TrimSuffix(out, "\n}\n"))
+		m := (&part{}).mutant(place{s, "p.go", []byte(src), f})
+		_, err := parser.ParseFile(token.NewFileSet(), "p.go", m.src, 0)
+		require.NoError(t, err, "%s", m.src)
+		require.NotEmpty(t, m.Diff)
+	}
+	return by
+}
+
+func TestOperators(t *testing.T) {
+	for _, row := range []struct {
+		body string
+		want map[string][]string
+	}{
+		{"if a == b { return nil }; return nil", map[string][]string{"condition": {"if a != b { return nil }; return nil"}}},
+		{"if a < b { return nil }; return nil", map[string][]string{
+			"boundary": {"if a <= b { return nil }; return nil", "if a >= b { return nil }; return nil"},
+		}},
+		{"for a > 1 { break }; return nil", map[string][]string{
+			"boundary": {"for a >= 1 { break }; return nil", "for a <= 1 { break }; return nil",
+				"for a > (1+1) { break }; return nil", "for a > (1-1) { break }; return nil"},
+			"drop": {"for a > 1 { {} }; return nil"},
+		}},
+		{"if !(a == b) && a < b { n++ }; return nil", map[string][]string{
+			"condition": {
+				"if !(!(a == b) && a < b) { n++ }; return nil", "if !(a == b) { n++ }; return nil", "if a < b { n++ }; return nil",
+				"if !(a == b) || a < b { n++ }; return nil", "if (a == b) && a < b { n++ }; return nil", "if !(a != b) && a < b { n++ }; return nil",
+			},
+			"boundary":   {"if !(a == b) && a <= b { n++ }; return nil", "if !(a == b) && a >= b { n++ }; return nil"},
+			"arithmetic": {"if !(a == b) && a < b { n-- }; return nil"},
+			"drop":       {"if !(a == b) && a < b { {} }; return nil"},
+		}},
+		{"n = a\nreturn nil", map[string][]string{"drop": {"_ = a\nreturn nil"}}},
+		{"n, s = a, s\nreturn nil", nil},
+		{"n += a\nreturn nil", map[string][]string{"drop": {"{}\nreturn nil"}, "arithmetic": {"n -= a\nreturn nil"}}},
+		{"s += s\nreturn nil", map[string][]string{"drop": {"{}\nreturn nil"}}},
+		{"n++\nreturn nil", map[string][]string{"drop": {"{}\nreturn nil"}, "arithmetic": {"n--\nreturn nil"}}},
+		{"println(a,\nb)\nreturn nil", map[string][]string{"drop": {"{\n}\nreturn nil"}}},
+		{"mu.Lock()\nmu.Unlock()\nreturn nil", map[string][]string{
+			"drop": {"{}\nmu.Unlock()\nreturn nil"}, "unlock": {"mu.Lock()\n{}\nreturn nil"}, "swap": {"mu.Unlock()\nmu.Lock()\nreturn nil"},
+		}},
+		{"defer mu.Unlock()\nreturn nil", map[string][]string{"unlock": {"{}\nreturn nil"}}},
+		{"wakeAll()\nreturn nil", map[string][]string{"wake": {"{}\nreturn nil"}}},
+		{"ready <- a\nreturn nil", map[string][]string{"wake": {"{}\nreturn nil"}}},
+		{"close(ready)\nreturn nil", map[string][]string{"wake": {"{}\nreturn nil"}}},
+		{"return err", map[string][]string{"error path": {"return error(nil)"}}},
+		{"if err != nil { n = 1 }; return nil", map[string][]string{
+			"condition":  {"if err == nil { n = 1 }; return nil"},
+			"error path": {"if false && err != nil { n = 1 }; return nil"},
+			"drop":       {"if err != nil { _ = 1 }; return nil"},
+		}},
+		{"return file.Sync()", map[string][]string{"force": {"return error(nil)"}, "error path": {"return error(nil)"}}},
+		{"word.Store(1)\nreturn nil", map[string][]string{
+			"drop": {"{}\nreturn nil"}, "atomic": {"func(v uint32) { *(*uint32)(unsafe.Pointer(&word)) = v }(1)\nreturn nil"},
+		}},
+		{"_ = ptr.CompareAndSwap(nil, &n)\nreturn nil", map[string][]string{
+			"atomic": {"_ = func(old, v *int) bool { p := (**int)(unsafe.Pointer(&ptr)); is := *p == old; if is { *p = v }; return is }(nil, &n)\nreturn nil"},
+		}},
+		{"_ = word.Add(2)\nreturn nil", map[string][]string{
+			"atomic": {"_ = func(d uint32) uint32 { p := (*uint32)(unsafe.Pointer(&word)); *p += d; return *p }(2)\nreturn nil"},
+		}},
+	} {
+		got := sitesIn(t, row.body)
+		if row.want == nil {
+			row.want = map[string][]string{}
+		}
+		require.Equal(t, row.want, got, row.body)
+	}
+}
+
+// A module with one tested function and one that no test calls: mutants of the one are killed, those of the other survive, and
+// a second call takes all verdicts from the first.
+func TestMeasure(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("go is not in the path")
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":           "module weft\n\ngo 1.26\n",
+		"deps/deps.go":     "package deps\n\nfunc Max(a, b int) int {\n\tif a > b {\n\t\treturn a\n\t}\n\treturn b\n}\n\nfunc Untested(a int) int {\n\tif a == 7 {\n\t\treturn 1\n\t}\n\treturn 0\n}\n",
+		"deps/max_test.go": "package deps\n\nimport \"testing\"\n\nfunc TestMax(t *testing.T) {\n\tfor a := range 4 {\n\t\tif Max(a, 2) < a || Max(a, 2) < 2 || Max(a, 2) != max(a, 2) {\n\t\t\tt.Fatal(a)\n\t\t}\n\t}\n}\n\nfunc TestPlanted(t *testing.T) { if Untested(7) != 1 || Untested(6) != 0 { t.Fatal(7) } }\n",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	t.Chdir(dir)
+	args := []string{"-seed", "1", "-n", "100", "-out", filepath.Join(dir, "out"), "./deps"}
+	var first, second, progress bytes.Buffer
+	require.NoError(t, run(t.Context(), args, &first, &progress), "%s", &progress)
+	require.NoError(t, run(t.Context(), args, &second, &progress))
+	require.Equal(t, first.String(), second.String())
+	// Of a > b: >=, which makes no difference, and <=. Of a == 7: !=, 8 and 6, which no test that counts notices.
+	require.Contains(t, first.String(), "| weft/deps | 5 | 1 | 0 | 0 | 4 | 20 % | 0 |", "%s\n%s", &first, &progress)
+	require.Contains(t, first.String(), "deps/deps.go:4, boundary, run by 1 tests of its package:\n\n    -\tif a > b {\n    +\tif a >= b {\n")
+	require.Contains(t, first.String(), "deps/deps.go:11, ")
+	args[1] = "2"
+	require.ErrorContains(t, run(t.Context(), args, &first, &progress), "another tree, seed (1)")
+}
+
+func TestMistakes(t *testing.T) {
+	var out, progress bytes.Buffer
+	require.ErrorContains(t, run(t.Context(), []string{"-n", "0"}, &out, &progress), "-n is at least 1")
+	require.ErrorContains(t, run(t.Context(), nil, &out, &progress), "no go.mod of weft here")
+	require.NotErrorIs(t, run(t.Context(), []string{"-n", "x"}, &out, &progress), nil)
+}
+
+func TestRead(t *testing.T) {
+	require.Equal(t, outcome{true, "fails", "TestA"}, read("--- FAIL: TestA (0.00s)\nFAIL\n", false))
+	require.Equal(t, outcome{true, "panics", "TestA"}, read("--- FAIL: TestA (0.00s)\npanic: x\n", false))
+	require.Equal(t, outcome{true, "hangs", "TestB"}, read("panic: test timed out after 1s\n\trunning tests:\n\t\tTestB (1s)\n", false))
+	require.Equal(t, outcome{true, "exits", ""}, read("", false))
+	require.Equal(t, outcome{true, "hangs", ""}, read("", true))
+}

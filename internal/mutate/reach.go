@@ -1,0 +1,289 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/gob"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// test is one top-level test, as it behaves without a mutant.
+type test struct {
+	Package string
+	Name    string
+	Took    time.Duration
+}
+
+// reach says which tests run which lines. Lines that only child processes of a test run are not among them: a profile is of one process.
+type reach struct {
+	Hash  string // of all Go files
+	Tests []test
+	Lines map[string]map[int][]int // by file, with slashes, and line: indices of Tests
+	Unfit []string                 // tests that fail alone, or take too long: they kill nothing
+}
+
+// testTime bounds a test, alone and without a mutant.
+const testTime = 2 * time.Minute
+
+// isTest reports whether a name that a test binary lists is that of a test that may kill. Tests of planted bugs may not: they look for what
+// was thought of.
+func isTest(name string) bool {
+	return (strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Example") || strings.HasPrefix(name, "Fuzz")) && !strings.HasPrefix(name, "TestPlanted")
+}
+
+// goPackage is what go list says of one.
+type goPackage struct {
+	ImportPath, Dir           string
+	TestGoFiles, XTestGoFiles []string
+	Deps                      []string
+	TestImports, XTestImports []string
+}
+
+// testedBy returns the packages with tests that depend on any of the parts, those of the parts first.
+func (r *runner) testedBy(ctx context.Context, parts []*part) ([]goPackage, error) {
+	out, err := r.command(ctx, "go", "list", "-json=ImportPath,Dir,TestGoFiles,XTestGoFiles,Deps,TestImports,XTestImports", "./...").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	all := map[string]goPackage{}
+	var order []string
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p goPackage
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, fmt.Errorf("go list: %w", err)
+		}
+		all[p.ImportPath] = p
+		order = append(order, p.ImportPath)
+	}
+	isPart := func(path string) bool {
+		return slices.ContainsFunc(parts, func(p *part) bool { return p.path == path })
+	}
+	var list []goPackage
+	for _, path := range order {
+		p := all[path]
+		if len(p.TestGoFiles)+len(p.XTestGoFiles) == 0 {
+			continue
+		}
+		if r.ownOnly && !isPart(path) {
+			continue
+		}
+		sees := isPart(path) || slices.ContainsFunc(p.Deps, isPart)
+		for _, i := range slices.Concat(p.TestImports, p.XTestImports) {
+			sees = sees || isPart(i) || slices.ContainsFunc(all[i].Deps, isPart)
+		}
+		if sees {
+			list = append(list, p)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b goPackage) int {
+		own := func(p goPackage) int { return map[bool]int{true: 0, false: 1}[isPart(p.ImportPath)] }
+		return cmp.Compare(own(a), own(b))
+	})
+	return list, nil
+}
+
+// hashOfTree is of all files that tests can depend on.
+func hashOfTree(root string) (string, error) {
+	h := sha256.New()
+	err := filepath.WalkDir(root, func(p string, d os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && p != root:
+			return filepath.SkipDir
+		case !d.Type().IsRegular() || !slices.Contains([]string{".go", ".s", ".mod", ".sum"}, filepath.Ext(p)):
+			return nil
+		}
+		data, err := os.ReadFile(p)
+		fmt.Fprintf(h, "%s %d\n", p, len(data))
+		h.Write(data)
+		return err
+	})
+	return fmt.Sprintf("%x", h.Sum(nil)), err
+}
+
+// reachOf finds out which tests run which lines of the parts, or reads it from the file of an earlier call for the same tree and parts.
+func (r *runner) reachOf(ctx context.Context, parts []*part, file string) (*reach, error) {
+	hash, err := hashOfTree(r.root)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range parts {
+		hash += " " + p.path
+	}
+	if r.ownOnly {
+		hash += " without dependants"
+	}
+	if f, err := os.Open(file); err == nil {
+		old := new(reach)
+		err := gob.NewDecoder(f).Decode(old)
+		f.Close()
+		if err == nil && old.Hash == hash {
+			return old, nil
+		}
+	}
+	list, err := r.testedBy(ctx, parts)
+	if err != nil {
+		return nil, err
+	}
+	x := &reach{Hash: hash, Lines: map[string]map[int][]int{}}
+	for i, p := range list {
+		r.say("coverage of %s's tests (%d of %d)", p.ImportPath, i+1, len(list))
+		if err := r.coverage(ctx, x, p, parts); err != nil {
+			return nil, err
+		}
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, err
+	}
+	return x, errors.Join(gob.NewEncoder(f).Encode(x), f.Close())
+}
+
+// coverage runs the tests of p one by one.
+func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*part) error {
+	dir, err := os.MkdirTemp(r.tmp, "cover")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	bin := filepath.Join(dir, "test.exe")
+	var paths []string
+	for _, q := range parts {
+		paths = append(paths, q.path)
+	}
+	build := r.command(ctx, "go", "test", "-c", "-cover", "-covermode=set", "-coverpkg="+strings.Join(paths, ","), "-o", bin, p.ImportPath)
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("the tests of %s do not build: %w\n%s", p.ImportPath, err, out)
+	}
+	names, err := r.list(ctx, p.Dir, bin)
+	if err != nil {
+		return err
+	}
+	for i, name := range names {
+		profile := filepath.Join(dir, strconv.Itoa(i))
+		began := time.Now()
+		o := r.runTests(ctx, p.Dir, bin, testTime, "-test.run", "^"+regexp.QuoteMeta(name)+"$", "-test.coverprofile", profile)
+		took := time.Since(began)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		lines, err := readProfile(profile)
+		if o.failed || err != nil {
+			x.Unfit = append(x.Unfit, p.ImportPath+" "+name)
+			continue
+		}
+		id := len(x.Tests)
+		x.Tests = append(x.Tests, test{p.ImportPath, name, took})
+		for f, set := range lines {
+			f = strings.TrimPrefix(f, "weft/")
+			if x.Lines[f] == nil {
+				x.Lines[f] = map[int][]int{}
+			}
+			for l := range set {
+				x.Lines[f][l] = append(x.Lines[f][l], id)
+			}
+		}
+	}
+	return nil
+}
+
+// list returns the names of a binary's tests.
+func (r *runner) list(ctx context.Context, dir, bin string) ([]string, error) {
+	c := r.command(ctx, bin, "-test.list", ".")
+	c.Dir = dir
+	out, err := c.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: -test.list: %w", dir, err)
+	}
+	var names []string
+	for l := range strings.Lines(string(out)) {
+		if l = strings.TrimSpace(l); isTest(l) {
+			names = append(names, l)
+		}
+	}
+	return names, nil
+}
+
+// readProfile returns the lines that a profile says have run, by file.
+func readProfile(file string) (map[string]map[int]bool, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines := map[string]map[int]bool{}
+	for s := bufio.NewScanner(f); s.Scan(); {
+		// weft/deps/deps.go:10.2,12.3 2 1
+		name, rest, ok := strings.Cut(s.Text(), ":")
+		var from, fromColumn, to, toColumn, statements, count int
+		if !ok || name == "mode" {
+			continue
+		}
+		if _, err := fmt.Sscanf(rest, "%d.%d,%d.%d %d %d", &from, &fromColumn, &to, &toColumn, &statements, &count); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if count == 0 {
+			continue
+		}
+		if lines[name] == nil {
+			lines[name] = map[int]bool{}
+		}
+		for l := from; l <= to; l++ {
+			lines[name][l] = true
+		}
+	}
+	return lines, nil
+}
+
+// covering returns the tests that run one of m's lines, by package, the quickest first.
+func (x *reach) covering(m *mutant) map[string][]test {
+	ids := map[int]bool{}
+	for l := m.Lines[0]; l <= m.Lines[1]; l++ {
+		for _, id := range x.Lines[m.File][l] {
+			ids[id] = true
+		}
+	}
+	by := map[string][]test{}
+	for id := range ids {
+		t := x.Tests[id]
+		by[t.Package] = append(by[t.Package], t)
+	}
+	for _, list := range by {
+		byTime(list)
+	}
+	return by
+}
+
+// of returns all tests of a package, the quickest first.
+func (x *reach) of(path string) []test {
+	var list []test
+	for _, t := range x.Tests {
+		if t.Package == path {
+			list = append(list, t)
+		}
+	}
+	byTime(list)
+	return list
+}
+
+func byTime(list []test) {
+	slices.SortFunc(list, func(a, b test) int { return cmp.Or(cmp.Compare(a.Took, b.Took), cmp.Compare(a.Name, b.Name)) })
+}

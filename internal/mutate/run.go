@@ -1,0 +1,320 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// runner builds and runs tests.
+type runner struct {
+	root     string
+	tmp      string
+	progress io.Writer
+	ownOnly  bool                // dependants are left out
+	plain    map[string][32]byte // sums of the parts' test binaries without a mutant
+}
+
+func (r *runner) say(format string, args ...any) {
+	fmt.Fprintf(r.progress, "mutate: "+format+"\n", args...)
+}
+
+// command runs in the root, with a store and temporary files of its own.
+func (r *runner) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Dir = r.root
+	c.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "CGO_ENABLED=0")
+	return c
+}
+
+// outcome is how a run of tests has ended.
+type outcome struct {
+	failed bool
+	how    string // "fails", "panics", "hangs" or "exits"
+	test   string // the first that is named
+}
+
+// mostMemory bounds what a mutant may allocate in KiB, so that one that allocates for ever ends itself and nobody else.
+const mostMemory = 6 << 20
+
+// runTests runs a test binary in dir. A run that is not over in time, and what it has started, is killed.
+func (r *runner) runTests(ctx context.Context, dir, bin string, limit time.Duration, args ...string) outcome {
+	tmp, err := os.MkdirTemp(r.tmp, "run")
+	if err != nil {
+		return outcome{failed: true, how: err.Error()}
+	}
+	defer os.RemoveAll(tmp)
+	ctx, cancel := context.WithTimeout(ctx, limit+10*time.Second)
+	defer cancel()
+	args = slices.Concat(limited(bin), args, []string{"-test.timeout", limit.String(), "-test.failfast"})
+	c := r.command(ctx, args[0], args[1:]...)
+	c.Dir = dir
+	c.Env = append(c.Env, "TMPDIR="+tmp, "WEFT_NAM_DIR="+filepath.Join(tmp, "nam"))
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	c.WaitDelay = time.Second
+	inGroup(c)
+	err = c.Run()
+	killGroup(c)
+	if err == nil {
+		return outcome{}
+	}
+	return read(out.String(), ctx.Err() != nil)
+}
+
+var (
+	failLine  = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
+	panicLine = regexp.MustCompile(`(?m)^(panic:|fatal error:)`)
+	running   = regexp.MustCompile(`(?m)^\s*running tests:\n\s+(\S+)`)
+)
+
+func read(out string, late bool) outcome {
+	o := outcome{failed: true, how: "exits"}
+	switch {
+	case late || strings.Contains(out, "panic: test timed out"):
+		o.how = "hangs"
+		if m := running.FindStringSubmatch(out); m != nil {
+			o.test = m[1]
+		}
+		return o
+	case panicLine.MatchString(out):
+		o.how = "panics"
+	case failLine.MatchString(out):
+		o.how = "fails"
+	}
+	if m := failLine.FindStringSubmatch(out); m != nil {
+		o.test = m[1]
+	}
+	return o
+}
+
+// verdict is what became of a mutant. It is a line of the file of results.
+type verdict struct {
+	Number         int
+	Package, File  string
+	Line           int
+	Operator, Diff string
+	State          string        // "killed", "survived", "invalid": it does not compile, or "same": the compiler makes the same code of it
+	By             string        // "tests", "explorations" or "dependants"
+	Test           string        // which one, as far as it is known
+	How            string        // as in outcome
+	Took           time.Duration // of all that was done for it
+	Covered        int           // tests of its package that run its lines
+}
+
+// counts reports whether the mutant is one that a test could notice.
+func (v *verdict) counts() bool { return v.State == "killed" || v.State == "survived" }
+
+func (v *verdict) String() string {
+	s := fmt.Sprintf("%d: %s:%d %s: %s", v.Number, v.File, v.Line, v.Operator, v.State)
+	if v.State == "killed" {
+		s += fmt.Sprintf(" by %s: %s %s", v.By, cmp.Or(v.Test, "a test"), v.How)
+	}
+	return s + fmt.Sprintf(" (%v)", v.Took.Round(time.Second/10))
+}
+
+var errInvalid = errors.New("does not compile")
+
+// build makes the test binary of a package with the mutant.
+func (r *runner) build(ctx context.Context, m *mutant, dir, path, tags, bin string) error {
+	overlay := filepath.Join(dir, "overlay.json")
+	file := filepath.Join(dir, "mutant.go")
+	data, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(r.root, filepath.FromSlash(m.File)): file}})
+	if err = errors.Join(err, os.WriteFile(file, m.src, 0o600), os.WriteFile(overlay, data, 0o600)); err != nil {
+		return err
+	}
+	c := r.command(ctx, "go", "test", "-c", "-overlay", overlay, "-tags", tags, "-vet=off", "-trimpath", "-ldflags=-s -w -buildid=", "-o", bin, path)
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", errInvalid, out)
+	}
+	return nil
+}
+
+// isSame reports whether the compiler made of the mutant what it makes of the original.
+func (r *runner) isSame(ctx context.Context, m *mutant, bin string) (bool, error) {
+	sum := func(file string) ([32]byte, error) {
+		data, err := os.ReadFile(file)
+		return sha256.Sum256(data), err
+	}
+	if _, ok := r.plain[m.Package]; !ok {
+		dir, err := os.MkdirTemp(r.tmp, "plain")
+		if err != nil {
+			return false, err
+		}
+		defer os.RemoveAll(dir)
+		src, err := os.ReadFile(filepath.Join(r.root, filepath.FromSlash(m.File)))
+		if err != nil {
+			return false, err
+		}
+		plain := *m
+		plain.src = src
+		if err := r.build(ctx, &plain, dir, m.Package, "", filepath.Join(dir, "test.exe")); err != nil {
+			return false, err
+		}
+		if r.plain[m.Package], err = sum(filepath.Join(dir, "test.exe")); err != nil {
+			return false, err
+		}
+	}
+	is, err := sum(bin)
+	return is == r.plain[m.Package], err
+}
+
+// stageTime bounds what is spent on the tests of one dependant.
+const stageTime = time.Minute
+
+// judge finds out whether the tests kill m: those of its package that run its lines, the others of its package, its explorations, and
+// the tests of dependants that run its lines. An error is one of the machine.
+func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verdict, error) {
+	began := time.Now()
+	dir, err := os.MkdirTemp(r.tmp, "mutant")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	v := &verdict{Number: m.Number, Package: m.Package, File: m.File, Line: m.Line, Operator: m.Operator, Diff: m.Diff, State: "survived"}
+	defer func() { v.Took = time.Since(began) }()
+	bin := filepath.Join(dir, "test.exe")
+	if err := r.build(ctx, m, dir, p.path, "", bin); errors.Is(err, errInvalid) {
+		v.State = "invalid"
+		return v, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if same, err := r.isSame(ctx, m, bin); err != nil || same {
+		v.State = "same"
+		return v, err
+	}
+	kill := func(by string, o outcome) bool {
+		if o.failed {
+			v.State, v.By, v.How, v.Test = "killed", by, o.how, o.test
+		}
+		return o.failed
+	}
+
+	at := filepath.Join(r.root, filepath.FromSlash(p.dir))
+	covering := x.covering(m)
+	own := covering[p.path]
+	v.Covered = len(own)
+	rest := slices.DeleteFunc(x.of(p.path), func(t test) bool { return slices.Contains(own, t) })
+	for _, list := range append(batches(own), batches(rest)...) {
+		if kill("tests", r.runList(ctx, at, bin, list)) {
+			return v, nil
+		}
+	}
+
+	if hasExplorations(at) {
+		// A weakened atomic does not compile there, where a test sees all atomics.
+		err := r.build(ctx, m, dir, p.path, "explore", bin)
+		if err != nil && !errors.Is(err, errInvalid) {
+			return nil, err
+		}
+		args := []string{"-test.run", "^TestExplore"}
+		if p.path == "weft/deps" {
+			args = append(args, "-test.short")
+		}
+		if err == nil && kill("explorations", r.runTests(ctx, at, bin, 5*time.Minute, args...)) {
+			return v, nil
+		}
+	}
+	if r.ownOnly {
+		return v, nil
+	}
+
+	var dependants []string
+	for path := range covering {
+		if path != p.path {
+			dependants = append(dependants, path)
+		}
+	}
+	for _, path := range []string{"weft/comm", "weft/rma"} { // whose tests run these parts in processes that they start
+		if strings.HasPrefix(p.path, "weft/internal/") && !slices.Contains(dependants, path) {
+			dependants = append(dependants, path)
+		}
+	}
+	slices.Sort(dependants)
+	for _, path := range dependants {
+		list := covering[path]
+		if strings.HasPrefix(p.path, "weft/internal/") && (path == "weft/comm" || path == "weft/rma") {
+			list = x.of(path)
+		}
+		sum := time.Duration(0)
+		for i, t := range list {
+			if sum += t.Took; sum > stageTime {
+				list = list[:i]
+				break
+			}
+		}
+		if len(list) == 0 {
+			continue
+		}
+		if err := r.build(ctx, m, dir, path, "", bin); err != nil {
+			return nil, err
+		}
+		o := r.runList(ctx, filepath.Join(r.root, filepath.FromSlash(strings.TrimPrefix(path, "weft/"))), bin, list)
+		if o.test != "" {
+			o.test = path + " " + o.test
+		}
+		if kill("dependants", o) {
+			return v, nil
+		}
+	}
+	return v, nil
+}
+
+// batches cuts tests into those that are over at once and the others: most mutants are killed by the first ones.
+func batches(list []test) [][]test {
+	sum := time.Duration(0)
+	for i, t := range list {
+		if sum += t.Took; sum > 5*time.Second && i > 0 {
+			return [][]test{list[:i], list[i:]}
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return [][]test{list}
+}
+
+// runList runs tests, each of which is known to be over in some time.
+func (r *runner) runList(ctx context.Context, dir, bin string, list []test) outcome {
+	sum := time.Duration(0)
+	var names []string
+	for _, t := range list {
+		sum += t.Took
+		names = append(names, regexp.QuoteMeta(t.Name))
+	}
+	return r.runTests(ctx, dir, bin, 20*time.Second+4*sum, "-test.run", "^("+strings.Join(names, "|")+")$")
+}
+
+// hasExplorations reports whether a directory has tests of that tag.
+func hasExplorations(dir string) bool {
+	files, _ := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	return slices.ContainsFunc(files, func(f string) bool {
+		data, err := os.ReadFile(f)
+		return err == nil && bytes.Contains(data, []byte("func TestExplore"))
+	})
+}
+
+// limited returns the words that run bin with a limit of memory.
+func limited(bin string) []string {
+	if sh, err := exec.LookPath("sh"); err == nil {
+		return []string{sh, "-c", "ulimit -d " + strconv.Itoa(mostMemory) + ` 2>/dev/null; exec "$0" "$@"`, bin}
+	}
+	return []string{bin}
+}
