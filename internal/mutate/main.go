@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f.IntVar(&o.n, "n", 300, "make `N` mutants, spread over the packages")
 	f.StringVar(&o.out, "out", "", "keep results in the `DIRECTORY`, and go on with those that are there; without it they are printed only")
 	f.StringVar(&o.changed, "changed", "", "only of files that differ from the git `REVISION`; dependants are not run")
-	f.DurationVar(&o.limit, "limit", 0, "begin no mutant after the `DURATION`; 0 means no limit")
+	f.DurationVar(&o.limit, "limit", 0, "stop after the `DURATION`; 0 means no limit")
 	f.BoolVar(&o.list, "list", false, "print the mutants, and run nothing")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -121,6 +121,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		o.out = tmp
 	} else if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err
+	}
+	if o.limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.limit)
+		defer cancel()
 	}
 	return r.measure(ctx, &o, parts, stdout)
 }
@@ -179,7 +184,6 @@ func resume(file string, want results) (*os.File, []*verdict, error) {
 
 // measure judges mutants of all parts.
 func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout io.Writer) error {
-	began := time.Now()
 	if o.list {
 		for i, quota := range quotas(parts, o.n) {
 			rng := rand.New(rand.NewPCG(o.seed, uint64(i+1)))
@@ -203,6 +207,10 @@ func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout 
 	defer file.Close()
 	r.say("seed %d", o.seed)
 	x, err := r.reachOf(ctx, parts, filepath.Join(o.out, "reach.gob"))
+	if ctx.Err() != nil {
+		fmt.Fprintln(stdout, "No mutant has been made: the run was stopped.")
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -231,10 +239,8 @@ func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout 
 					return fmt.Errorf("%s: mutant %d is missing", file.Name(), number)
 				}
 			} else {
-				if ctx.Err() == nil && (o.limit == 0 || time.Since(began) < o.limit) {
-					v, err = r.judge(ctx, m, p, x)
-				}
-				if late = v == nil || ctx.Err() != nil; late {
+				v, err = r.judge(ctx, m, p, x)
+				if late = ctx.Err() != nil; late { // what it says is due to that
 					break
 				}
 				if err != nil {
