@@ -89,7 +89,8 @@ func (w *Win) Ifence(assert Assert) *comm.Request {
 	return req
 }
 
-// gone says why the window takes nothing on any more: whoever comes late hears of the run's end, not of what that has freed.
+// gone says why the window takes nothing on any more. After the end of a run, that is what ended the
+// run, and not that its windows are freed.
 func (w *Win) gone() error {
 	if w.abandoned.Load() {
 		return abandonedError{context.Cause(w.c.Context())}
@@ -103,7 +104,8 @@ func (w *Win) failed(op string, err error) *comm.Request {
 	return req
 }
 
-// enqueueFence takes a fence on; it returns nil if the window has been freed. ev is where the fence is recorded; nil if it is not.
+// enqueueFence takes a fence on; it returns nil if the window has been freed. ev is where the fence is
+// recorded; nil if it is not.
 func (w *Win) enqueueFence(opens, final bool, ev *event.Shared) *comm.Request {
 	req, complete := comm.NewRequestFor((*fenceOf)(w))
 	w.mu.Lock()

@@ -20,7 +20,8 @@ var (
 	ErrRange = errors.New("outside the target's region")
 	// ErrSync: no fence has opened an epoch, or the last one closed it for good (NoSucceed).
 	ErrSync = errors.New("operation outside an epoch")
-	// ErrFreed: the window has been freed. Where the end of a run has done that, the error is also what ended it, and says so.
+	// ErrFreed: the window has been freed. If the end of the run has freed it, the error also wraps
+	// what ended the run, and reads as that.
 	ErrFreed = errors.New("window is freed")
 	// ErrAssert: unknown assertion bits.
 	ErrAssert = errors.New("bad assertion")
@@ -62,7 +63,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// abandonedError is ErrFreed of a window whose run has ended before Free. It reads as the cause of that.
+// abandonedError is ErrFreed of a window whose run has ended before Free. Its text is that of the
+// run's end.
 type abandonedError struct{ cause error }
 
 func (e abandonedError) Error() string   { return e.cause.Error() }

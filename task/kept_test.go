@@ -47,8 +47,8 @@ func (x *things) new() *thing {
 	return p
 }
 
-// left returns how many of the objects are reachable. Whoever has just told of an end may still have one for a moment, on its
-// way out of the call: it is given ten.
+// left returns how many of the objects are reachable. A goroutine that has just reported an end may
+// still hold one while it returns, so left looks again for some ten milliseconds.
 func (x *things) left() (n int) {
 	for moment := range 10 {
 		if moment > 0 {

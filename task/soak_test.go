@@ -129,7 +129,7 @@ func TestSoakBurst(t *testing.T) {
 	for still := 0; still < 3; still++ {
 		last := before
 		if before = soak.Take(); before.Heap+1<<16 < last.Heap {
-			still = 0
+			still = -1
 		}
 	}
 	var live uint64

@@ -1,14 +1,18 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Mutate measures the tests of weft: it makes small changes to the code, mutants, one at a time, and looks whether a test fails.
+// Mutate measures the tests of weft: it makes small changes to the code, mutants, one at a time,
+// and looks whether a test fails.
 //
-// A mutant is drawn by lot, by a seed, from all places where one of some operators can change the code: conditions, boundaries and arithmetic, statements
-// that are dropped or swapped, atomics made plain, unlocks and wake-ups left out, errors that get lost, data that is not forced to a
-// disk. It is killed if a test fails, of its own package first, then of the explorations, then of packages that depend on it; tests of
-// planted bugs do not count. It is left out if it does not compile, or if the compiler makes the same code of it.
+// A mutant is drawn by lot, by a seed, from all places where one of some operators can change
+// the code: conditions, boundaries and arithmetic, statements that are dropped or swapped,
+// atomics made plain, unlocks and wake-ups left out, errors that get lost, data that is not
+// forced to a disk. It is killed if a test fails, of its own package first, then of the
+// explorations, then of packages that depend on it; tests of planted bugs do not count. It is
+// left out if it does not compile, or if the compiler makes the same code of it.
 //
-// The tree is not changed: a mutant is laid over it when it is compiled. docs/testing.md has the results.
+// The tree is not changed: a mutant is laid over it when it is compiled. docs/testing.md says
+// what the tests are.
 package main
 
 import (
@@ -130,7 +134,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return r.measure(ctx, &o, parts, stdout)
 }
 
-// changedSince lists the Go files that are not tests and differ from a revision, with slashes, relative to the root.
+// changedSince lists the Go files that are not tests and differ from a revision, with slashes,
+// relative to the root.
 func (r *runner) changedSince(ctx context.Context, revision string) ([]string, error) {
 	out, err := r.command(ctx, "git", "diff", "--name-only", "--diff-filter=d", revision, "--").Output()
 	if err != nil {
@@ -153,6 +158,7 @@ type results struct {
 	Seed uint64
 	Hash string
 	N    int
+	Of   string // the packages
 }
 
 // resume reads the verdicts of an earlier call, and returns the file, at its end.
@@ -167,7 +173,7 @@ func resume(file string, want results) (*os.File, []*verdict, error) {
 		return f, nil, json.NewEncoder(f).Encode(want)
 	} else if err != nil || is != want {
 		f.Close()
-		return nil, nil, fmt.Errorf("%s has the results of another tree, seed (%d) or number (%d); name another directory, or remove it", file, is.Seed, is.N)
+		return nil, nil, fmt.Errorf("%s has the results of another tree, seed (%d), number (%d) or list of packages (%s); name another directory, or remove it", file, is.Seed, is.N, is.Of)
 	}
 	var list []*verdict
 	for {
@@ -184,6 +190,7 @@ func resume(file string, want results) (*os.File, []*verdict, error) {
 
 // measure judges mutants of all parts.
 func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout io.Writer) error {
+	r.say("seed %d", o.seed)
 	if o.list {
 		for i, quota := range quotas(parts, o.n) {
 			rng := rand.New(rand.NewPCG(o.seed, uint64(i+1)))
@@ -196,16 +203,19 @@ func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout 
 		}
 		return nil
 	}
+	var paths []string
+	for _, p := range parts {
+		paths = append(paths, p.path)
+	}
 	hash, err := hashOfTree(r.root)
 	if err != nil {
 		return err
 	}
-	file, old, err := resume(filepath.Join(o.out, "results.json"), results{o.seed, hash, o.n})
+	file, old, err := resume(filepath.Join(o.out, "results.json"), results{o.seed, hash, o.n, strings.Join(paths, " ")})
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	r.say("seed %d", o.seed)
 	x, err := r.reachOf(ctx, parts, filepath.Join(o.out, "reach.gob"))
 	if ctx.Err() != nil {
 		fmt.Fprintln(stdout, "No mutant has been made: the run was stopped.")
@@ -222,7 +232,8 @@ func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout 
 	number, late := 0, false
 	for i, quota := range quotas(parts, o.n) {
 		p := parts[i]
-		// Each part has numbers of its own: what it draws does not depend on what becomes of others' mutants.
+		// Each part has numbers of its own: what it draws does not depend on what becomes of
+		// others' mutants.
 		own := rand.New(rand.NewPCG(o.seed, uint64(i+1)))
 		for counted := 0; counted < quota; {
 			place, ok := p.draw(own)
@@ -243,7 +254,7 @@ func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout 
 				if late = ctx.Err() != nil; late { // what it says is due to that
 					break
 				}
-				if err != nil {
+				if err = errors.Join(err, r.broken); err != nil {
 					return err
 				}
 				verdicts = append(verdicts, v)

@@ -48,8 +48,8 @@ type place struct {
 	node *ast.File
 }
 
-// load reads the packages and finds their sites. Files for other machines, of tests and of explorations are not among them. If
-// only is not empty, these files are, and no others.
+// load reads the packages and finds their sites. Files for other machines, of tests and of
+// explorations are not among them. If only is not empty, these files are, and no others.
 func load(root string, patterns, only []string) ([]*part, error) {
 	list, err := packages.Load(&packages.Config{
 		Dir: root,
@@ -92,7 +92,8 @@ func load(root string, patterns, only []string) ([]*part, error) {
 	return parts, nil
 }
 
-// quotas spreads n mutants over the parts: large ones have more, and small ones enough to say something.
+// quotas spreads n mutants over the parts: large ones have more, and small ones enough to say
+// something.
 func quotas(parts []*part, n int) []int {
 	sum := 0.0
 	for _, p := range parts {
@@ -105,7 +106,8 @@ func quotas(parts []*part, n int) []int {
 	return list
 }
 
-// draw takes a place by lot. Operators with many places are drawn more often, but not so much more often as they have more.
+// draw takes a place by lot. Operators with many places are drawn more often, but not so much
+// more often as they have more.
 func (p *part) draw(rng *rand.Rand) (place, bool) {
 	sum := 0.0
 	for _, o := range operators {

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/go/packages"
@@ -122,8 +123,8 @@ func TestOperators(t *testing.T) {
 	}
 }
 
-// A module with one tested function and one that no test calls: mutants of the one are killed, those of the other survive, and
-// a second call takes all verdicts from the first.
+// A module with one tested function and one that no test calls: mutants of the one are killed,
+// those of the other survive, and a second call takes all verdicts from the first.
 func TestMeasure(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("go is not in the path")
@@ -143,7 +144,8 @@ func TestMeasure(t *testing.T) {
 	require.NoError(t, run(t.Context(), args, &first, &progress), "%s", &progress)
 	require.NoError(t, run(t.Context(), args, &second, &progress))
 	require.Equal(t, first.String(), second.String())
-	// Of a > b: >=, which makes no difference, and <=. Of a == 7: !=, 8 and 6, which no test that counts notices.
+	// Of a > b: >=, which makes no difference, and <=. Of a == 7: !=, 8 and 6, which no test
+	// that counts notices.
 	require.Contains(t, first.String(), "| weft/deps | 5 | 1 | 0 | 0 | 4 | 20 % | 0 |", "%s\n%s", &first, &progress)
 	require.Contains(t, first.String(), "deps/deps.go:4, boundary, run by 1 tests of its package:\n\n    -\tif a > b {\n    +\tif a >= b {\n")
 	require.Contains(t, first.String(), "deps/deps.go:11, ")
@@ -156,6 +158,16 @@ func TestMistakes(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), []string{"-n", "0"}, &out, &progress), "-n is at least 1")
 	require.ErrorContains(t, run(t.Context(), nil, &out, &progress), "no go.mod of weft here")
 	require.NotErrorIs(t, run(t.Context(), []string{"-n", "x"}, &out, &progress), nil)
+}
+
+// Tests that cannot be run say nothing about a mutant.
+func TestBroken(t *testing.T) {
+	r := &runner{tmp: t.TempDir()}
+	r.runTests(t.Context(), t.TempDir(), filepath.Join(r.tmp, "missing"), time.Minute)
+	require.ErrorContains(t, r.broken, "missing")
+	r = &runner{tmp: filepath.Join(r.tmp, "no directory")}
+	r.runTests(t.Context(), t.TempDir(), "x", time.Minute)
+	require.ErrorIs(t, r.broken, os.ErrNotExist)
 }
 
 func TestRead(t *testing.T) {

@@ -27,7 +27,8 @@ var (
 	forces = regexp.MustCompile(`^(?i)(fsync|msync|fdatasync|syncfs|sync)`)
 )
 
-// site is a place of a file where an operator can change it: the bytes from begin to end become text.
+// site is a place of a file where an operator can change it: the bytes from begin to end become
+// text.
 type site struct {
 	operator   string
 	begin, end int // offsets
@@ -201,7 +202,8 @@ func (w *walker) statements(list []ast.Stmt) {
 	}
 }
 
-// isPlain reports whether s may change places with its neighbour: it has effects, and no other statement needs what it declares.
+// isPlain reports whether s may change places with its neighbour: it has effects, and no other
+// statement needs what it declares.
 func isPlain(s ast.Stmt) bool {
 	switch s := s.(type) {
 	case *ast.ExprStmt, *ast.IncDecStmt, *ast.SendStmt, *ast.GoStmt, *ast.DeferStmt:
@@ -212,7 +214,8 @@ func isPlain(s ast.Stmt) bool {
 	return false
 }
 
-// dropped returns what is left of a statement that does not happen, and by which operator; "" if it has to stay.
+// dropped returns what is left of a statement that does not happen, and by which operator; "" if
+// it has to stay.
 func (w *walker) dropped(s ast.Stmt) (operator, text string) {
 	lines := strings.Repeat("\n", strings.Count(w.text(s), "\n")) // the lines below keep their numbers
 	switch s := s.(type) {
@@ -277,7 +280,8 @@ func nameOf(f ast.Expr) string {
 	return ""
 }
 
-// call weakens an atomic operation to plain loads and stores, and leaves out what forces data to a disk.
+// call weakens an atomic operation to plain loads and stores, and leaves out what forces data to
+// a disk.
 func (w *walker) call(c *ast.CallExpr) {
 	sel, ok := ast.Unparen(c.Fun).(*ast.SelectorExpr)
 	if !ok {

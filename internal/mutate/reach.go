@@ -29,7 +29,8 @@ type test struct {
 	Took    time.Duration
 }
 
-// reach says which tests run which lines. Lines that only child processes of a test run are not among them: a profile is of one process.
+// reach says which tests run which lines. Lines that only child processes of a test run are not
+// among them: a profile is of one process.
 type reach struct {
 	Hash  string // of all Go files
 	Tests []test
@@ -40,8 +41,8 @@ type reach struct {
 // testTime bounds a test, alone and without a mutant.
 const testTime = 2 * time.Minute
 
-// isTest reports whether a name that a test binary lists is that of a test that may kill. Tests of planted bugs may not: they look for what
-// was thought of.
+// isTest reports whether a name that a test binary lists is that of a test that may kill. Tests
+// of planted bugs may not: they look for what was thought of.
 func isTest(name string) bool {
 	return (strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Example") || strings.HasPrefix(name, "Fuzz")) && !strings.HasPrefix(name, "TestPlanted")
 }
@@ -54,7 +55,8 @@ type goPackage struct {
 	TestImports, XTestImports []string
 }
 
-// testedBy returns the packages with tests that depend on any of the parts, those of the parts first.
+// testedBy returns the packages with tests that depend on any of the parts, those of the parts
+// first.
 func (r *runner) testedBy(ctx context.Context, parts []*part) ([]goPackage, error) {
 	out, err := r.command(ctx, "go", "list", "-json=ImportPath,Dir,TestGoFiles,XTestGoFiles,Deps,TestImports,XTestImports", "./...").Output()
 	if err != nil {
@@ -119,7 +121,8 @@ func hashOfTree(root string) (string, error) {
 	return fmt.Sprintf("%x", h.Sum(nil)), err
 }
 
-// reachOf finds out which tests run which lines of the parts, or reads it from the file of an earlier call for the same tree and parts.
+// reachOf finds out which tests run which lines of the parts, or reads it from the file of an
+// earlier call for the same tree and parts.
 func (r *runner) reachOf(ctx context.Context, parts []*part, file string) (*reach, error) {
 	hash, err := hashOfTree(r.root)
 	if err != nil {
@@ -182,7 +185,7 @@ func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*p
 		began := time.Now()
 		o := r.runTests(ctx, p.Dir, bin, testTime, "-test.run", "^"+regexp.QuoteMeta(name)+"$", "-test.coverprofile", profile)
 		took := time.Since(began)
-		if err := ctx.Err(); err != nil {
+		if err := errors.Join(ctx.Err(), r.broken); err != nil {
 			return err
 		}
 		lines, err := readProfile(profile)

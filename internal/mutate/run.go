@@ -29,13 +29,14 @@ type runner struct {
 	progress io.Writer
 	ownOnly  bool                // dependants are left out
 	plain    map[string][32]byte // sums of the parts' test binaries without a mutant
+	broken   error               // why tests could not be run: what they seem to say is no verdict
 }
 
 func (r *runner) say(format string, args ...any) {
 	fmt.Fprintf(r.progress, "mutate: "+format+"\n", args...)
 }
 
-// command runs in the root, with a store and temporary files of its own.
+// command runs in the root, without cgo.
 func (r *runner) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = r.root
@@ -50,14 +51,17 @@ type outcome struct {
 	test   string // the first that is named
 }
 
-// mostMemory bounds what a mutant may allocate in KiB, so that one that allocates for ever ends itself and nobody else.
+// mostMemory bounds what a mutant may allocate in KiB, so that one that allocates for ever ends
+// itself and nobody else.
 const mostMemory = 6 << 20
 
-// runTests runs a test binary in dir. A run that is not over in time, and what it has started, is killed.
+// runTests runs a test binary in dir. A run that is not over in time, and what it has started,
+// is killed.
 func (r *runner) runTests(ctx context.Context, dir, bin string, limit time.Duration, args ...string) outcome {
 	tmp, err := os.MkdirTemp(r.tmp, "run")
 	if err != nil {
-		return outcome{failed: true, how: err.Error()}
+		r.broken = err
+		return outcome{failed: true}
 	}
 	defer os.RemoveAll(tmp)
 	ctx, cancel := context.WithTimeout(ctx, limit+10*time.Second)
@@ -74,6 +78,11 @@ func (r *runner) runTests(ctx context.Context, dir, bin string, limit time.Durat
 	killGroup(c)
 	if err == nil {
 		return outcome{}
+	}
+	x := new(exec.ExitError)
+	isExit := errors.As(err, &x) && x.ExitCode() != 126 && x.ExitCode() != 127 // the shell's, for what it cannot run
+	if !isExit && !errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
+		r.broken = fmt.Errorf("%s: %w", bin, err)
 	}
 	return read(out.String(), ctx.Err() != nil)
 }
@@ -178,8 +187,9 @@ func (r *runner) isSame(ctx context.Context, m *mutant, bin string) (bool, error
 // stageTime bounds what is spent on the tests of one dependant.
 const stageTime = time.Minute
 
-// judge finds out whether the tests kill m: those of its package that run its lines, the others of its package, its explorations, and
-// the tests of dependants that run its lines. An error is one of the machine.
+// judge finds out whether the tests kill m: those of its package that run its lines, the others
+// of its package, its explorations, and the tests of dependants that run its lines. An error is
+// one of the machine.
 func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verdict, error) {
 	began := time.Now()
 	dir, err := os.MkdirTemp(r.tmp, "mutant")
@@ -277,7 +287,8 @@ func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verd
 	return v, nil
 }
 
-// batches cuts tests into those that are over at once and the others: most mutants are killed by the first ones.
+// batches cuts tests into those that are over at once and the others: most mutants are killed by
+// the first ones.
 func batches(list []test) [][]test {
 	sum := time.Duration(0)
 	for i, t := range list {

@@ -12,7 +12,8 @@ import (
 	"weft/internal/event"
 )
 
-// Who asks does not stop the tasks: new origins get their numbers while the counts of the known ones are scaled.
+// A report does not stop the tasks: new origins get their numbers while the counts of the known
+// ones are scaled.
 func TestScaledBesideNewOrigins(t *testing.T) {
 	c := New(Config{})
 	rec, err := event.New(event.Options{Sample: 10, Sinks: []event.Sink{c}})
