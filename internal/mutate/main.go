@@ -27,6 +27,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -97,6 +98,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	defer os.RemoveAll(tmp)
 	r := &runner{root: root, tmp: tmp, progress: stderr, ownOnly: o.changed != "", plain: map[string][32]byte{}}
+	if out, err := r.command(ctx, "go", "env", "CC").Output(); err == nil {
+		_, err = exec.LookPath(strings.TrimSpace(string(out)))
+		r.hasRace = err == nil
+	}
 	patterns, only := f.Args(), []string(nil)
 	if len(patterns) == 0 {
 		patterns = measured
@@ -192,11 +197,9 @@ func resume(file string, want results) (*os.File, []*verdict, error) {
 func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout io.Writer) error {
 	r.say("seed %d", o.seed)
 	if o.list {
-		for i, quota := range quotas(parts, o.n) {
-			rng := rand.New(rand.NewPCG(o.seed, uint64(i+1)))
-			for range quota {
-				if x, ok := parts[i].draw(rng); ok {
-					m := parts[i].mutant(x)
+		for _, t := range turnsOf(parts, o) {
+			for range t.left {
+				if m := t.next(); m != nil {
 					fmt.Fprintf(stdout, "%s:%d %s\n%s", m.File, m.Line, m.Operator, m.Diff)
 				}
 			}
@@ -229,29 +232,26 @@ func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout 
 	}
 
 	verdicts := old
-	number, late := 0, false
-	for i, quota := range quotas(parts, o.n) {
-		p := parts[i]
-		// Each part has numbers of its own: what it draws does not depend on what becomes of
-		// others' mutants.
-		own := rand.New(rand.NewPCG(o.seed, uint64(i+1)))
-		for counted := 0; counted < quota; {
-			place, ok := p.draw(own)
-			if !ok {
-				break
+	number := 0
+	turns := turnsOf(parts, o)
+	// The parts take turns, so that a run that is stopped has measured something of each.
+	for len(turns) > 0 && ctx.Err() == nil {
+		for _, t := range turns {
+			m := t.next()
+			if m == nil {
+				continue
 			}
-			m := p.mutant(place)
 			number++
 			m.Number = number
 			var v *verdict
 			if len(old) > 0 { // an earlier call has judged it
 				v, old = old[0], old[1:]
-				if v.Number != number {
+				if v.Number != number || v.Package != m.Package {
 					return fmt.Errorf("%s: mutant %d is missing", file.Name(), number)
 				}
 			} else {
-				v, err = r.judge(ctx, m, p, x)
-				if late = ctx.Err() != nil; late { // what it says is due to that
+				v, err = r.judge(ctx, m, t.part, x)
+				if ctx.Err() != nil { // what it says is due to that
 					break
 				}
 				if err = errors.Join(err, r.broken); err != nil {
@@ -264,14 +264,41 @@ func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout 
 				r.say("%v", v)
 			}
 			if v.counts() {
-				counted++
+				t.left--
 			}
 		}
-		if late {
-			fmt.Fprintf(stdout, "Not all mutants have been made: the run was stopped.\n\n")
-			break
-		}
+		turns = slices.DeleteFunc(turns, func(t *turn) bool { return t.left == 0 })
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintf(stdout, "Not all mutants have been made: the run was stopped.\n\n")
 	}
 	report(stdout, o.seed, verdicts)
 	return nil
+}
+
+// turn is how a part is drawn from.
+type turn struct {
+	part *part
+	left int // that shall count
+	rng  *rand.Rand
+}
+
+// turnsOf gives each part numbers of its own: what it draws does not depend on what becomes of
+// others' mutants.
+func turnsOf(parts []*part, o *options) []*turn {
+	var list []*turn
+	for i, quota := range quotas(parts, o.n) {
+		list = append(list, &turn{parts[i], quota, rand.New(rand.NewPCG(o.seed, uint64(i+1)))})
+	}
+	return list
+}
+
+// next draws a mutant; nil means that there are no more.
+func (t *turn) next() *mutant {
+	place, ok := t.part.draw(t.rng)
+	if !ok {
+		t.left = 0
+		return nil
+	}
+	return t.part.mutant(place)
 }

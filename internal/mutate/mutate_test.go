@@ -131,9 +131,10 @@ func TestMeasure(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"go.mod":           "module weft\n\ngo 1.26\n",
-		"deps/deps.go":     "package deps\n\nfunc Max(a, b int) int {\n\tif a > b {\n\t\treturn a\n\t}\n\treturn b\n}\n\nfunc Untested(a int) int {\n\tif a == 7 {\n\t\treturn 1\n\t}\n\treturn 0\n}\n",
-		"deps/max_test.go": "package deps\n\nimport \"testing\"\n\nfunc TestMax(t *testing.T) {\n\tfor a := range 4 {\n\t\tif Max(a, 2) < a || Max(a, 2) < 2 || Max(a, 2) != max(a, 2) {\n\t\t\tt.Fatal(a)\n\t\t}\n\t}\n}\n\nfunc TestPlanted(t *testing.T) { if Untested(7) != 1 || Untested(6) != 0 { t.Fatal(7) } }\n",
+		"go.mod":               "module weft\n\ngo 1.26\n",
+		"deps/deps.go":         "package deps\n\nfunc Max(a, b int) int {\n\tif a > b {\n\t\treturn a\n\t}\n\treturn b\n}\n\nfunc Untested(a int) int {\n\tif a == 7 {\n\t\treturn 1\n\t}\n\treturn 0\n}\n\nfunc Explored(a int) int {\n\tif a == 3 {\n\t\treturn 1\n\t}\n\treturn 0\n}\n",
+		"deps/explore_test.go": "//go:build explore\n\npackage deps\n\nimport \"testing\"\n\nfunc TestExploreAll(t *testing.T) { if Explored(3) != 1 || Explored(2)+Explored(4) != 0 { t.Fatal(3) } }\n",
+		"deps/max_test.go":     "package deps\n\nimport \"testing\"\n\nfunc TestMax(t *testing.T) {\n\tfor a := range 4 {\n\t\tif Max(a, 2) < a || Max(a, 2) < 2 || Max(a, 2) != max(a, 2) {\n\t\t\tt.Fatal(a)\n\t\t}\n\t}\n}\n\nfunc TestExplored(t *testing.T) { t.Log(Explored(len(t.Name()))) }\n\nfunc TestPlanted(t *testing.T) { if Untested(7) != 1 || Untested(6) != 0 { t.Fatal(7) } }\n",
 	} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
@@ -145,8 +146,8 @@ func TestMeasure(t *testing.T) {
 	require.NoError(t, run(t.Context(), args, &second, &progress))
 	require.Equal(t, first.String(), second.String())
 	// Of a > b: >=, which makes no difference, and <=. Of a == 7: !=, 8 and 6, which no test
-	// that counts notices.
-	require.Contains(t, first.String(), "| weft/deps | 5 | 1 | 0 | 0 | 4 | 20 % | 0 |", "%s\n%s", &first, &progress)
+	// that counts notices. Of a == 3: the same, which the exploration notices.
+	require.Contains(t, first.String(), "| weft/deps | 8 | 1 | 3 | 0 | 0 | 4 | 50 % | 0 |", "%s\n%s", &first, &progress)
 	require.Contains(t, first.String(), "deps/deps.go:4, boundary, run by 1 tests of its package:\n\n    -\tif a > b {\n    +\tif a >= b {\n")
 	require.Contains(t, first.String(), "deps/deps.go:11, ")
 	args[1] = "2"

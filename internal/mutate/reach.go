@@ -25,9 +25,13 @@ import (
 // test is one top-level test, as it behaves without a mutant.
 type test struct {
 	Package string
+	Tags    string // it is built with; explorations are other tests of the same package
 	Name    string
 	Took    time.Duration
 }
+
+// exploring is the tag of explorations.
+const exploring = "explore"
 
 // reach says which tests run which lines. Lines that only child processes of a test run are not
 // among them: a profile is of one process.
@@ -38,8 +42,11 @@ type reach struct {
 	Unfit []string                 // tests that fail alone, or take too long: they kill nothing
 }
 
-// testTime bounds a test, alone and without a mutant.
-const testTime = 2 * time.Minute
+// testTime bounds a test, alone and without a mutant, and exploreTime an exploration.
+const (
+	testTime    = 2 * time.Minute
+	exploreTime = 5 * time.Minute
+)
 
 // isTest reports whether a name that a test binary lists is that of a test that may kill. Tests
 // of planted bugs may not: they look for what was thought of.
@@ -149,7 +156,16 @@ func (r *runner) reachOf(ctx context.Context, parts []*part, file string) (*reac
 	x := &reach{Hash: hash, Lines: map[string]map[int][]int{}}
 	for i, p := range list {
 		r.say("coverage of %s's tests (%d of %d)", p.ImportPath, i+1, len(list))
-		if err := r.coverage(ctx, x, p, parts); err != nil {
+		if err := r.coverage(ctx, x, p, parts, ""); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range list {
+		if !slices.ContainsFunc(parts, func(q *part) bool { return q.path == p.ImportPath }) || !hasInTests(p.Dir, "func TestExplore") {
+			continue
+		}
+		r.say("coverage of %s's explorations", p.ImportPath)
+		if err := r.coverage(ctx, x, p, parts, exploring); err != nil {
 			return nil, err
 		}
 	}
@@ -160,8 +176,8 @@ func (r *runner) reachOf(ctx context.Context, parts []*part, file string) (*reac
 	return x, errors.Join(gob.NewEncoder(f).Encode(x), f.Close())
 }
 
-// coverage runs the tests of p one by one.
-func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*part) error {
+// coverage runs the tests of p one by one; with the tag, the explorations.
+func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*part, tags string) error {
 	dir, err := os.MkdirTemp(r.tmp, "cover")
 	if err != nil {
 		return err
@@ -172,7 +188,7 @@ func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*p
 	for _, q := range parts {
 		paths = append(paths, q.path)
 	}
-	build := r.command(ctx, "go", "test", "-c", "-cover", "-covermode=set", "-coverpkg="+strings.Join(paths, ","), "-o", bin, p.ImportPath)
+	build := r.command(ctx, "go", "test", "-c", "-tags", tags, "-cover", "-covermode=set", "-coverpkg="+strings.Join(paths, ","), "-o", bin, p.ImportPath)
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("the tests of %s do not build: %w\n%s", p.ImportPath, err, out)
 	}
@@ -180,10 +196,15 @@ func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*p
 	if err != nil {
 		return err
 	}
+	limit := testTime
+	if tags == exploring {
+		limit = exploreTime
+		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, "TestExplore") })
+	}
 	for i, name := range names {
 		profile := filepath.Join(dir, strconv.Itoa(i))
 		began := time.Now()
-		o := r.runTests(ctx, p.Dir, bin, testTime, "-test.run", "^"+regexp.QuoteMeta(name)+"$", "-test.coverprofile", profile)
+		o := r.runTests(ctx, p.Dir, bin, limit, slices.Concat(argsOf(p.ImportPath, tags), []string{"-test.run", "^" + regexp.QuoteMeta(name) + "$", "-test.coverprofile", profile})...)
 		took := time.Since(began)
 		if err := errors.Join(ctx.Err(), r.broken); err != nil {
 			return err
@@ -194,7 +215,7 @@ func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*p
 			continue
 		}
 		id := len(x.Tests)
-		x.Tests = append(x.Tests, test{p.ImportPath, name, took})
+		x.Tests = append(x.Tests, test{p.ImportPath, tags, name, took})
 		for f, set := range lines {
 			f = strings.TrimPrefix(f, "weft/")
 			if x.Lines[f] == nil {
@@ -256,8 +277,17 @@ func readProfile(file string) (map[string]map[int]bool, error) {
 	return lines, nil
 }
 
-// covering returns the tests that run one of m's lines, by package, the quickest first.
-func (x *reach) covering(m *mutant) map[string][]test {
+// argsOf returns what the tests of a package are told besides their names.
+func argsOf(path, tags string) []string {
+	if tags == exploring && path == "weft/deps" { // without it, they take many minutes
+		return []string{"-test.short"}
+	}
+	return nil
+}
+
+// covering returns the tests with the tags that run one of m's lines, by package, the quickest
+// first.
+func (x *reach) covering(m *mutant, tags string) map[string][]test {
 	ids := map[int]bool{}
 	for l := m.Lines[0]; l <= m.Lines[1]; l++ {
 		for _, id := range x.Lines[m.File][l] {
@@ -267,6 +297,9 @@ func (x *reach) covering(m *mutant) map[string][]test {
 	by := map[string][]test{}
 	for id := range ids {
 		t := x.Tests[id]
+		if t.Tags != tags {
+			continue
+		}
 		by[t.Package] = append(by[t.Package], t)
 	}
 	for _, list := range by {
@@ -275,11 +308,11 @@ func (x *reach) covering(m *mutant) map[string][]test {
 	return by
 }
 
-// of returns all tests of a package, the quickest first.
+// of returns all tests of a package but explorations, the quickest first.
 func (x *reach) of(path string) []test {
 	var list []test
 	for _, t := range x.Tests {
-		if t.Package == path {
+		if t.Package == path && t.Tags == "" {
 			list = append(list, t)
 		}
 	}

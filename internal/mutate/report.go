@@ -12,9 +12,9 @@ import (
 
 // row counts verdicts.
 type row struct {
-	name                                         string
-	killed, tests, explorations, dependants, all int
-	left                                         int // invalid or the same
+	name                                                string
+	killed, tests, explorations, races, dependants, all int
+	left                                                int // invalid or the same
 }
 
 func (r *row) add(v *verdict) {
@@ -30,6 +30,8 @@ func (r *row) add(v *verdict) {
 			r.tests++
 		case "explorations":
 			r.explorations++
+		case "the race detector":
+			r.races++
 		default:
 			r.dependants++
 		}
@@ -41,7 +43,7 @@ func (r *row) print(w io.Writer) {
 	if r.all > 0 {
 		score = fmt.Sprintf("%d %%", r.killed*100/r.all)
 	}
-	fmt.Fprintf(w, "| %s | %d | %d | %d | %d | %d | %s | %d |\n", r.name, r.all, r.tests, r.explorations, r.dependants, r.all-r.killed, score, r.left)
+	fmt.Fprintf(w, "| %s | %d | %d | %d | %d | %d | %d | %s | %d |\n", r.name, r.all, r.tests, r.explorations, r.races, r.dependants, r.all-r.killed, score, r.left)
 }
 
 // report prints the tables, and each mutant that survived.
@@ -51,7 +53,7 @@ func report(w io.Writer, seed uint64, verdicts []*verdict) {
 		title string
 		by    func(*verdict) string
 	}{{"package", func(v *verdict) string { return v.Package }}, {"operator", func(v *verdict) string { return v.Operator }}} {
-		fmt.Fprintf(w, "\n| %s | mutants | killed by tests | by explorations | by dependants | survived | score | not compiled, or the same |\n|---|---|---|---|---|---|---|---|\n", t.title)
+		fmt.Fprintf(w, "\n| %s | mutants | killed by tests | by explorations | by races | by dependants | survived | score | not compiled, or the same |\n|---|---|---|---|---|---|---|---|---|\n", t.title)
 		var rows []*row
 		all := &row{name: "all"}
 		for _, v := range verdicts {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,6 +29,7 @@ type runner struct {
 	tmp      string
 	progress io.Writer
 	ownOnly  bool                // dependants are left out
+	hasRace  bool                // the race detector can be built
 	plain    map[string][32]byte // sums of the parts' test binaries without a mutant
 	broken   error               // why tests could not be run: what they seem to say is no verdict
 }
@@ -120,7 +122,7 @@ type verdict struct {
 	Line           int
 	Operator, Diff string
 	State          string        // "killed", "survived", "invalid": it does not compile, or "same": the compiler makes the same code of it
-	By             string        // "tests", "explorations" or "dependants"
+	By             string        // "tests", "explorations", "the race detector" or "dependants"
 	Test           string        // which one, as far as it is known
 	How            string        // as in outcome
 	Took           time.Duration // of all that was done for it
@@ -141,27 +143,34 @@ func (v *verdict) String() string {
 var errInvalid = errors.New("does not compile")
 
 // build makes the test binary of a package with the mutant.
-func (r *runner) build(ctx context.Context, m *mutant, dir, path, tags, bin string) error {
+func (r *runner) build(ctx context.Context, m *mutant, dir, path, bin string, flags ...string) error {
 	overlay := filepath.Join(dir, "overlay.json")
 	file := filepath.Join(dir, "mutant.go")
 	data, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(r.root, filepath.FromSlash(m.File)): file}})
 	if err = errors.Join(err, os.WriteFile(file, m.src, 0o600), os.WriteFile(overlay, data, 0o600)); err != nil {
 		return err
 	}
-	c := r.command(ctx, "go", "test", "-c", "-overlay", overlay, "-tags", tags, "-vet=off", "-trimpath", "-ldflags=-s -w -buildid=", "-o", bin, path)
-	if out, err := c.CombinedOutput(); err != nil {
+	args := slices.Concat([]string{"test", "-c", "-overlay", overlay, "-vet=off", "-trimpath", "-ldflags=-s -w -buildid=", "-o", bin}, flags, []string{path})
+	c := r.command(ctx, "go", args...)
+	if slices.Contains(flags, "-race") {
+		c.Env = append(c.Env, "CGO_ENABLED=1")
+	}
+	if out, err := c.CombinedOutput(); bytes.Contains(out, []byte("no space left on device")) {
+		return fmt.Errorf("go test -c: %s", out)
+	} else if err != nil {
 		return fmt.Errorf("%w: %s", errInvalid, out)
 	}
 	return nil
 }
 
-// isSame reports whether the compiler made of the mutant what it makes of the original.
-func (r *runner) isSame(ctx context.Context, m *mutant, bin string) (bool, error) {
+// isSame reports whether the compiler made of the mutant what it makes of the original, by the
+// test binary of a package that runs its lines: what no test runs, the linker leaves out.
+func (r *runner) isSame(ctx context.Context, m *mutant, path, bin string) (bool, error) {
 	sum := func(file string) ([32]byte, error) {
 		data, err := os.ReadFile(file)
 		return sha256.Sum256(data), err
 	}
-	if _, ok := r.plain[m.Package]; !ok {
+	if _, ok := r.plain[path]; !ok {
 		dir, err := os.MkdirTemp(r.tmp, "plain")
 		if err != nil {
 			return false, err
@@ -173,23 +182,29 @@ func (r *runner) isSame(ctx context.Context, m *mutant, bin string) (bool, error
 		}
 		plain := *m
 		plain.src = src
-		if err := r.build(ctx, &plain, dir, m.Package, "", filepath.Join(dir, "test.exe")); err != nil {
+		if err := r.build(ctx, &plain, dir, path, filepath.Join(dir, "test.exe")); err != nil {
 			return false, err
 		}
-		if r.plain[m.Package], err = sum(filepath.Join(dir, "test.exe")); err != nil {
+		if r.plain[path], err = sum(filepath.Join(dir, "test.exe")); err != nil {
 			return false, err
 		}
 	}
 	is, err := sum(bin)
-	return is == r.plain[m.Package], err
+	return is == r.plain[path], err
 }
 
-// stageTime bounds what is spent on the tests of one dependant.
-const stageTime = time.Minute
+// dependantTime bounds what is spent on the tests of one dependant, dependantsTime on all of
+// them, and raceTime on tests with the race detector, as they behave without it.
+const (
+	dependantTime  = 20 * time.Second
+	dependantsTime = 2 * time.Minute
+	raceTime       = 15 * time.Second
+)
 
 // judge finds out whether the tests kill m: those of its package that run its lines, the others
-// of its package, its explorations, and the tests of dependants that run its lines. An error is
-// one of the machine.
+// of its package if those start processes, whose lines nobody knows, its explorations, its tests
+// with the race detector, and the tests of dependants that run its lines. An error is one of the
+// machine.
 func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verdict, error) {
 	began := time.Now()
 	dir, err := os.MkdirTemp(r.tmp, "mutant")
@@ -200,15 +215,11 @@ func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verd
 	v := &verdict{Number: m.Number, Package: m.Package, File: m.File, Line: m.Line, Operator: m.Operator, Diff: m.Diff, State: "survived"}
 	defer func() { v.Took = time.Since(began) }()
 	bin := filepath.Join(dir, "test.exe")
-	if err := r.build(ctx, m, dir, p.path, "", bin); errors.Is(err, errInvalid) {
+	if err := r.build(ctx, m, dir, p.path, bin); errors.Is(err, errInvalid) {
 		v.State = "invalid"
 		return v, nil
 	} else if err != nil {
 		return nil, err
-	}
-	if same, err := r.isSame(ctx, m, bin); err != nil || same {
-		v.State = "same"
-		return v, err
 	}
 	kill := func(by string, o outcome) bool {
 		if o.failed {
@@ -218,27 +229,49 @@ func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verd
 	}
 
 	at := filepath.Join(r.root, filepath.FromSlash(p.dir))
-	covering := x.covering(m)
+	covering := x.covering(m, "")
 	own := covering[p.path]
 	v.Covered = len(own)
-	rest := slices.DeleteFunc(x.of(p.path), func(t test) bool { return slices.Contains(own, t) })
-	for _, list := range append(batches(own), batches(rest)...) {
-		if kill("tests", r.runList(ctx, at, bin, list)) {
+	if len(own) > 0 {
+		if same, err := r.isSame(ctx, m, p.path, bin); err != nil || same {
+			v.State = "same"
+			return v, err
+		}
+	}
+	for _, list := range batches(own) {
+		o := r.runList(ctx, at, bin, list)
+		if o.how == "hangs" {
+			o = r.again(ctx, at, bin, list, o)
+		}
+		if kill("tests", o) {
 			return v, nil
 		}
 	}
+	if hasInTests(at, "exec.Command") || hasInTests(at, "os.Executable") {
+		rest := slices.DeleteFunc(x.of(p.path), func(t test) bool { return slices.Contains(own, t) })
+		for _, list := range batches(rest) {
+			if kill("tests", r.again(ctx, at, bin, list, r.runList(ctx, at, bin, list))) {
+				return v, nil
+			}
+		}
+	}
 
-	if hasExplorations(at) {
+	if list := x.covering(m, exploring)[p.path]; len(list) > 0 {
 		// A weakened atomic does not compile there, where a test sees all atomics.
-		err := r.build(ctx, m, dir, p.path, "explore", bin)
+		err := r.build(ctx, m, dir, p.path, bin, "-tags", exploring)
 		if err != nil && !errors.Is(err, errInvalid) {
 			return nil, err
 		}
-		args := []string{"-test.run", "^TestExplore"}
-		if p.path == "weft/deps" {
-			args = append(args, "-test.short")
+		if err == nil && kill("explorations", r.runList(ctx, at, bin, list)) {
+			return v, nil
 		}
-		if err == nil && kill("explorations", r.runTests(ctx, at, bin, 5*time.Minute, args...)) {
+	}
+	if list := atMost(own, raceTime); len(list) > 0 && r.hasRace {
+		err := r.build(ctx, m, dir, p.path, bin, "-race")
+		if err != nil && !errors.Is(err, errInvalid) {
+			return nil, err
+		}
+		if err == nil && kill("the race detector", r.again(ctx, at, bin, list, r.runList(ctx, at, bin, list))) {
 			return v, nil
 		}
 	}
@@ -246,37 +279,37 @@ func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verd
 		return v, nil
 	}
 
-	var dependants []string
-	for path := range covering {
-		if path != p.path {
-			dependants = append(dependants, path)
-		}
-	}
 	for _, path := range []string{"weft/comm", "weft/rma"} { // whose tests run these parts in processes that they start
-		if strings.HasPrefix(p.path, "weft/internal/") && !slices.Contains(dependants, path) {
-			dependants = append(dependants, path)
+		if strings.HasPrefix(p.path, "weft/internal/") {
+			covering[path] = x.of(path)
 		}
 	}
-	slices.Sort(dependants)
-	for _, path := range dependants {
-		list := covering[path]
-		if strings.HasPrefix(p.path, "weft/internal/") && (path == "weft/comm" || path == "weft/rma") {
-			list = x.of(path)
-		}
-		sum := time.Duration(0)
-		for i, t := range list {
-			if sum += t.Took; sum > stageTime {
-				list = list[:i]
-				break
-			}
-		}
+	delete(covering, p.path)
+	left := dependantsTime
+	for _, path := range slices.SortedFunc(maps.Keys(covering), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(covering[b]), len(covering[a])), cmp.Compare(a, b))
+	}) {
+		list := atMost(covering[path], min(left, dependantTime))
 		if len(list) == 0 {
 			continue
 		}
-		if err := r.build(ctx, m, dir, path, "", bin); err != nil {
+		for _, t := range list {
+			left -= t.Took
+		}
+		if err := r.build(ctx, m, dir, path, bin); err != nil {
 			return nil, err
 		}
-		o := r.runList(ctx, filepath.Join(r.root, filepath.FromSlash(strings.TrimPrefix(path, "weft/"))), bin, list)
+		if same, err := r.isSame(ctx, m, path, bin); err != nil {
+			return nil, err
+		} else if same {
+			if len(own) == 0 {
+				v.State = "same"
+			}
+			continue
+		}
+		v.State = "survived"
+		at := filepath.Join(r.root, filepath.FromSlash(strings.TrimPrefix(path, "weft/")))
+		o := r.again(ctx, at, bin, list, r.runList(ctx, at, bin, list))
 		if o.test != "" {
 			o.test = path + " " + o.test
 		}
@@ -285,6 +318,30 @@ func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verd
 		}
 	}
 	return v, nil
+}
+
+// again looks whether what failed once fails once more, of two times: a test whose way does not
+// lead through the mutant, or that hung on a machine that did something else, has to.
+func (r *runner) again(ctx context.Context, dir, bin string, list []test, o outcome) outcome {
+	if !o.failed {
+		return o
+	}
+	if i := slices.IndexFunc(list, func(t test) bool { return t.Name == o.test }); i >= 0 {
+		if o := r.runList(ctx, dir, bin, list[i:i+1]); o.failed {
+			return o
+		}
+	}
+	return r.runList(ctx, dir, bin, list)
+}
+
+// atMost returns the first tests of a list that take no longer than limit together.
+func atMost(list []test, limit time.Duration) []test {
+	for i, t := range list {
+		if limit -= t.Took; limit < 0 {
+			return list[:i]
+		}
+	}
+	return list
 }
 
 // batches cuts tests into those that are over at once and the others: most mutants are killed by
@@ -310,15 +367,16 @@ func (r *runner) runList(ctx context.Context, dir, bin string, list []test) outc
 		sum += t.Took
 		names = append(names, regexp.QuoteMeta(t.Name))
 	}
-	return r.runTests(ctx, dir, bin, 20*time.Second+4*sum, "-test.run", "^("+strings.Join(names, "|")+")$")
+	args := append(argsOf(list[0].Package, list[0].Tags), "-test.run", "^("+strings.Join(names, "|")+")$")
+	return r.runTests(ctx, dir, bin, 20*time.Second+4*sum, args...)
 }
 
-// hasExplorations reports whether a directory has tests of that tag.
-func hasExplorations(dir string) bool {
+// hasInTests reports whether a test file of a directory has some text.
+func hasInTests(dir, text string) bool {
 	files, _ := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	return slices.ContainsFunc(files, func(f string) bool {
 		data, err := os.ReadFile(f)
-		return err == nil && bytes.Contains(data, []byte("func TestExplore"))
+		return err == nil && bytes.Contains(data, []byte(text))
 	})
 }
 
