@@ -126,6 +126,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if o.seed == 0 {
 		o.seed = rand.Uint64N(1 << 32)
 	}
+	if len(parts) > o.n { // each has at least one mutant
+		rand.New(rand.NewPCG(o.seed, 0)).Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
+		parts = parts[:o.n]
+	}
 	if o.out == "" {
 		o.out = tmp
 	} else if err := os.MkdirAll(o.out, 0o755); err != nil {
