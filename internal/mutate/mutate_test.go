@@ -94,6 +94,9 @@ func TestOperators(t *testing.T) {
 		{"mu.Lock()\nmu.Unlock()\nreturn nil", map[string][]string{
 			"drop": {"{}\nmu.Unlock()\nreturn nil"}, "unlock": {"mu.Lock()\n{}\nreturn nil"}, "swap": {"mu.Unlock()\nmu.Lock()\nreturn nil"},
 		}},
+		{"mu.Lock()\ndefer mu.Unlock()\nreturn nil", map[string][]string{
+			"drop": {"{}\ndefer mu.Unlock()\nreturn nil"}, "unlock": {"mu.Lock()\n{}\nreturn nil"},
+		}},
 		{"defer mu.Unlock()\nreturn nil", map[string][]string{"unlock": {"{}\nreturn nil"}}},
 		{"wakeAll()\nreturn nil", map[string][]string{"wake": {"{}\nreturn nil"}}},
 		{"ready <- a\nreturn nil", map[string][]string{"wake": {"{}\nreturn nil"}}},

@@ -202,11 +202,11 @@ func (w *walker) statements(list []ast.Stmt) {
 	}
 }
 
-// isPlain reports whether s may change places with its neighbour: it has effects, and no other
-// statement needs what it declares.
+// isPlain reports whether s may change places with its neighbour: it has effects now, and no
+// other statement needs what it declares.
 func isPlain(s ast.Stmt) bool {
 	switch s := s.(type) {
-	case *ast.ExprStmt, *ast.IncDecStmt, *ast.SendStmt, *ast.GoStmt, *ast.DeferStmt:
+	case *ast.ExprStmt, *ast.IncDecStmt, *ast.SendStmt, *ast.GoStmt:
 		return true
 	case *ast.AssignStmt:
 		return s.Tok != token.DEFINE
