@@ -77,16 +77,22 @@ func TestPutAndGet(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, v)
 
-	got := make(chan string, 2)
+	got := make(chan string, 6)
 	for _, r := range []int{0, 1} {
-		go func() {
-			v, err := cs[r].Get(t.Context(), 2, "later")
-			got <- fmt.Sprint(string(v), err)
-		}()
+		for _, key := range []string{"later", "later", "last"} { // one rank waits for several
+			go func() {
+				v, err := cs[r].Get(t.Context(), 2, key)
+				got <- fmt.Sprint(key, string(v), err)
+			}()
+		}
 	}
 	require.NoError(t, cs[2].Put("later", []byte("now")))
-	require.Equal(t, "now<nil>", <-got)
-	require.Equal(t, "now<nil>", <-got)
+	for range 4 {
+		require.Equal(t, "laternow<nil>", <-got)
+	}
+	require.NoError(t, cs[2].Put("last", []byte("at last")))
+	require.Equal(t, "lastat last<nil>", <-got)
+	require.Equal(t, "lastat last<nil>", <-got)
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
