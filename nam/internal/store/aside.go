@@ -57,7 +57,7 @@ func (s *Store) hasFiles() bool {
 // strays returns the allocations that have files and no record. known are the files that records
 // have. Preconditions: the store lock is held.
 func (s *Store) strays(known map[ID]bool) ([]*stray, error) {
-	entries, err := os.ReadDir(s.allocPath())
+	entries, err := s.readDir(s.allocPath())
 	if err != nil {
 		return nil, accessError(err)
 	}
@@ -105,7 +105,7 @@ func (s *Store) strays(known map[ID]bool) ([]*stray, error) {
 // look judges one file without a record. member: it is not the first of its allocation, which id
 // then names. nil: it is no file, or gone.
 func (s *Store) look(id ID) (one *stray, member bool) {
-	f, err := openFile(s.path(id), os.O_RDONLY)
+	f, err := s.openFile(s.path(id), os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrGone) {
 		return nil, false
 	}
@@ -121,11 +121,11 @@ func (s *Store) look(id ID) (one *stray, member bool) {
 	if st, err := f.Stat(); err == nil {
 		one.bytes, one.changed = uint64(st.Size()), st.ModTime()
 	}
-	h, err := readHeader(f)
+	h, err := s.readHeader(f)
 	if errors.Is(err, errIncomplete) {
 		// A creator that died has written nothing but the record behind the data. Where there is
 		// more, a header was lost.
-		if making, lost := unwritten(f); making || !lost {
+		if making, lost := s.unwritten(f); making || !lost {
 			one.kind = s.unused(f, litter)
 			return one, false
 		}
@@ -156,9 +156,9 @@ func (s *Store) look(id ID) (one *stray, member bool) {
 
 // unwritten says whether a file without a header is that of a creator that was writing one, and
 // whether there is anything in it that a creator does not write.
-func unwritten(f *os.File) (making, data bool) {
+func (s *Store) unwritten(f *os.File) (making, data bool) {
 	var b [offLayout]byte
-	if _, err := f.ReadAt(b[:], 0); err == nil && string(b[:]) == headerMaking {
+	if _, err := s.readAt(f, b[:], 0); err == nil && string(b[:]) == headerMaking {
 		return true, false
 	}
 	data, err := hasData(f)
@@ -167,7 +167,7 @@ func unwritten(f *os.File) (making, data bool) {
 
 // unused is kind if nobody uses the file, and live otherwise.
 func (s *Store) unused(f *os.File, kind strayKind) strayKind {
-	if free, err := tryLock(f, true); err != nil || !free {
+	if free, err := s.tryLock(f, true); err != nil || !free {
 		return live
 	}
 	unlock(f)
@@ -359,10 +359,10 @@ func (s *Store) rewriteHeader(rec *Record) error {
 		return err
 	}
 	defer f.Close()
-	if free, err := tryLock(f, true); err != nil || !free {
+	if free, err := s.tryLock(f, true); err != nil || !free {
 		return errors.Join(fmt.Errorf("%w: %q is in use", ErrBusy, rec.Name), err)
 	}
-	h, err := readHeader(f)
+	h, err := s.readHeader(f)
 	if err != nil {
 		return err
 	}
@@ -394,30 +394,30 @@ func (s *Store) Drop(which string) error {
 
 // doomStray sets the flag doomed: a process that dies while it drops the files leaves litter.
 func (s *Store) doomStray(one *stray) error {
-	f, err := openFile(s.path(one.id), os.O_RDWR)
+	f, err := s.openFile(s.path(one.id), os.O_RDWR)
 	if err != nil {
 		return accessError(err)
 	}
 	defer f.Close()
-	if free, err := tryLock(f, true); err != nil || !free {
+	if free, err := s.tryLock(f, true); err != nil || !free {
 		return errors.Join(fmt.Errorf("%w: somebody uses %v", ErrBusy, one.id), err)
 	}
 	if one.head.layout == 1 {
 		one.head.flags |= headDoomed
-		_, err = f.WriteAt(flagsBytes(one.head.flags), offFlags)
+		err = s.writeAt(f, flagsBytes(one.head.flags), offFlags)
 	} else {
-		_, err = f.WriteAt(flagsBytes(packFlags(one.head.flags|headDoomed)), offFlags)
+		err = s.writeAt(f, flagsBytes(packFlags(one.head.flags|headDoomed)), offFlags)
 	}
 	return err
 }
 
-// unlink removes files, the first one last: its flags and its lock answer for all.
+// unlink removes files, the first one last: its flags and its lock answer for all, also on the disk.
 func (s *Store) unlink(files []ID, step string) error {
 	for i := len(files) - 1; i >= 0; i-- {
-		if err := os.Remove(s.path(files[i])); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := s.remove(s.path(files[i])); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return accessError(err)
 		}
 		s.step(step)
 	}
-	return s.syncDir()
+	return s.syncDir(s.allocPath())
 }

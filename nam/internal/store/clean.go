@@ -40,7 +40,7 @@ func (h *Handle) begin(head *header) error {
 	}
 	return guard(h.maps[:1], func() error {
 		setBoot(h.maps[0], h.s.boot)
-		return syncRange(h.maps[0], 0, headerSize)
+		return h.SyncEpochs()
 	})
 }
 
@@ -50,7 +50,7 @@ func (h *Handle) flush() error {
 		return nil
 	}
 	for _, f := range h.files {
-		if err := f.Sync(); err != nil {
+		if err := h.s.syncFile(f); err != nil {
 			return fmt.Errorf("%w: force %q to the disk: %w", ErrLost, h.rec.Name, err)
 		}
 	}
@@ -99,7 +99,7 @@ func (s *Store) alone(rec *Record, fn func(first *os.File, h *header) error) err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.locked(true, func() error {
-		f, err := openFile(s.path(rec.ID), os.O_RDWR)
+		f, err := s.openFile(s.path(rec.ID), os.O_RDWR)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			return nil
 		}
@@ -107,10 +107,10 @@ func (s *Store) alone(rec *Record, fn func(first *os.File, h *header) error) err
 			return accessError(err)
 		}
 		defer f.Close() // and with it the lock
-		if free, err := tryLock(f, true); err != nil || !free {
+		if free, err := s.tryLock(f, true); err != nil || !free {
 			return err
 		}
-		h, err := checkSegment(f, rec, 0)
+		h, err := s.checkSegment(f, rec, 0)
 		if err != nil {
 			return err
 		}
@@ -121,6 +121,8 @@ func (s *Store) alone(rec *Record, fn func(first *os.File, h *header) error) err
 	})
 }
 
+// syncSegments forces the files to the disk. A force that fails may have lost what the kernel had, and
+// the next one succeeds all the same: the window is never marked as clean again.
 func (s *Store) syncSegments(rec *Record) error {
 	for i := range rec.Files {
 		if err := s.syncSegment(rec, i); err != nil {
@@ -136,7 +138,7 @@ func (s *Store) syncSegment(rec *Record, i int) error {
 		return err
 	}
 	defer f.Close()
-	if err := f.Sync(); err != nil {
+	if err := s.syncFile(f); err != nil {
 		return fmt.Errorf("%w: force %q to the disk: %w", ErrLost, rec.Name, err)
 	}
 	return nil
@@ -146,11 +148,11 @@ func (s *Store) syncSegment(rec *Record, i int) error {
 func (s *Store) markClean(f *os.File, id ID, epochs uint64) error {
 	b := binary.NativeEndian.AppendUint64(nil, packCount(epochs, id))
 	b = append(b, make([]byte, len(ID{}))...) // boot
-	if _, err := f.WriteAt(b, offVouched); err != nil {
+	if err := s.writeAt(f, b, offVouched); err != nil {
 		return spaceError(err, "write a header")
 	}
 	s.step("settle:marked")
-	return f.Sync()
+	return s.syncFile(f)
 }
 
 // Accept takes the count of epochs of a window that the machine's stop has left unsynced as true:
@@ -169,7 +171,7 @@ func (s *Store) Accept(name string) error {
 			return err
 		}
 		defer f.Close()
-		h, err := checkSegment(f, rec, 0)
+		h, err := s.checkSegment(f, rec, 0)
 		if err != nil {
 			return err
 		}
@@ -179,7 +181,7 @@ func (s *Store) Accept(name string) error {
 		if !s.unsynced(rec, h) {
 			return nil
 		}
-		if free, err := tryLock(f, true); err != nil || !free {
+		if free, err := s.tryLock(f, true); err != nil || !free {
 			return errors.Join(fmt.Errorf("%w: %q is in use", ErrBusy, name), err)
 		}
 		return s.markClean(f, h.id, h.epochs)

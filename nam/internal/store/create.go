@@ -49,15 +49,15 @@ func (s *Store) Create(req Request) (*Creation, error) {
 			return err
 		}
 		for i := range rec.Files {
-			f, err := os.OpenFile(s.path(rec.Files[i].ID), os.O_RDWR|os.O_CREATE|os.O_EXCL, rec.Mode|0o600) // the owner must be able to manage it
+			f, err := s.open(s.path(rec.Files[i].ID), os.O_RDWR|os.O_CREATE|os.O_EXCL, rec.Mode|0o600) // the owner must be able to manage it
 			if err != nil {
 				return accessError(spaceError(err, "create a file"))
 			}
 			if i > 0 {
-				err = f.Close()
+				err = s.close(f)
 			} else {
 				c.first = f
-				_, err = tryLock(f, false) // nobody else knows the file
+				_, err = s.tryLock(f, false) // nobody else knows the file
 			}
 			if err != nil {
 				return err
@@ -173,13 +173,13 @@ func (s *Store) Reserve(rec *Record, i int) error {
 	}
 	defer f.Close()
 	file := rec.Files[i]
-	if err := reserve(f, fileSize(file.Bytes)); err != nil {
+	if err := s.reserve(f, fileSize(file.Bytes)); err != nil {
 		return err
 	}
 	s.step("create:reserved")
 	if i == 0 && behind(rec.encodedLen()) > 0 {
 		// The record comes before the header: whoever dies in between leaves a file that says so.
-		if _, err := f.WriteAt([]byte(headerMaking), 0); err != nil {
+		if err := s.writeAt(f, []byte(headerMaking), 0); err != nil {
 			return spaceError(err, "write a header")
 		}
 		s.step("create:making")
@@ -199,7 +199,7 @@ func (s *Store) Reserve(rec *Record, i int) error {
 // Commit runs steps 6 and 7: the record becomes ready, and from then on the window can be attached to by name.
 // The caller must have attached by ID before, if it wants to use a volatile window.
 func (c *Creation) Commit() error {
-	if err := c.s.syncDir(); err != nil {
+	if err := c.s.syncDir(c.s.allocPath()); err != nil {
 		return err
 	}
 	err := c.s.update(func(tx *txn) error {
@@ -229,7 +229,7 @@ func (c *Creation) Commit() error {
 	}
 	c.s.step("create:ready")
 	c.rec.State = Ready
-	err = c.first.Close()
+	err = c.s.close(c.first)
 	c.first = nil
 	return err
 }
@@ -239,7 +239,7 @@ func (c *Creation) Abort() error {
 	if c.first == nil {
 		return nil
 	}
-	err := c.first.Close()
+	err := c.s.close(c.first)
 	c.first = nil
 	return errors.Join(err, c.s.Reclaim(c.rec.ID))
 }
@@ -250,7 +250,7 @@ func (c *Creation) removeFiles() {
 		return
 	}
 	for _, f := range c.rec.Files {
-		os.Remove(c.s.path(f.ID))
+		c.s.remove(c.s.path(f.ID))
 	}
 	c.first.Close()
 	c.first = nil

@@ -29,8 +29,8 @@ func parseFileName(name string) (id ID, ok bool) {
 
 // openFile opens a file that another process may have replaced by anything: it follows no link,
 // waits for nobody at the other end of a pipe, and refuses what is not a regular file.
-func openFile(path string, flags int) (*os.File, error) {
-	f, err := os.OpenFile(path, flags|openSafely, 0)
+func (s *Store) openFile(path string, flags int) (*os.File, error) {
+	f, err := s.open(path, flags|openSafely, 0)
 	if notRegular(err) {
 		return nil, fmt.Errorf("%w: %s is not a regular file: %w", ErrGone, path, err)
 	}
@@ -50,7 +50,7 @@ func openFile(path string, flags int) (*os.File, error) {
 
 // openSegment opens file i of an allocation. Errors: ErrGone, ErrAccess.
 func (s *Store) openSegment(rec *Record, i, flags int) (*os.File, error) {
-	f, err := openFile(s.path(rec.Files[i].ID), flags)
+	f, err := s.openFile(s.path(rec.Files[i].ID), flags)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %q has lost its file %v", ErrGone, rec.Name, rec.Files[i].ID)
 	}
@@ -62,7 +62,7 @@ func (s *Store) openSegment(rec *Record, i, flags int) (*os.File, error) {
 
 // checkSegment reads the header of an open file of an allocation and holds it against the record.
 // Errors: ErrGone, ErrCorrupt, ErrVersion.
-func checkSegment(f *os.File, rec *Record, i int) (*header, error) {
+func (s *Store) checkSegment(f *os.File, rec *Record, i int) (*header, error) {
 	file := rec.Files[i]
 	st, err := f.Stat()
 	if err != nil {
@@ -71,7 +71,7 @@ func checkSegment(f *os.File, rec *Record, i int) (*header, error) {
 	if want := fileSize(file.Bytes); uint64(st.Size()) < want {
 		return nil, fmt.Errorf("%w: %q: file %v has %d bytes, its record says %d", ErrGone, rec.Name, file.ID, st.Size(), want)
 	}
-	h, err := readHeader(f)
+	h, err := s.readHeader(f)
 	if errors.Is(err, errIncomplete) {
 		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
@@ -92,11 +92,10 @@ func (s *Store) header(rec *Record) (*header, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return checkSegment(f, rec, 0)
+	return s.checkSegment(f, rec, 0)
 }
 
-// setFlags sets and clears bits in the header, and forces it to the disk if it clears any: what is
-// flagged too long is looked at, and would be removed if its record were lost. Preconditions: the
+// setFlags sets and clears bits in the header, and forces it to the disk. Preconditions: the
 // exclusive store lock is held, which keeps other changes of volatile and doomed away.
 func (s *Store) setFlags(rec *Record, set, clear uint32) error {
 	f, err := s.openSegment(rec, 0, os.O_RDWR)
@@ -104,12 +103,12 @@ func (s *Store) setFlags(rec *Record, set, clear uint32) error {
 		return err
 	}
 	defer f.Close()
-	if h, err := checkSegment(f, rec, 0); err != nil {
+	if h, err := s.checkSegment(f, rec, 0); err != nil {
 		return err
 	} else if h.layout == 1 {
 		return fmt.Errorf("%w: %q: file %v has layout 1", ErrVersion, rec.Name, rec.ID)
 	}
-	m, err := mapFile(f, headerSize, false)
+	m, err := s.mapFile(f, headerSize, false)
 	if err != nil {
 		return err
 	}
@@ -119,7 +118,7 @@ func (s *Store) setFlags(rec *Record, set, clear uint32) error {
 		if clear == 0 {
 			return nil
 		}
-		return syncRange(m, 0, headerSize)
+		return s.syncRange(f, m, 0, headerSize)
 	})
 }
 

@@ -117,19 +117,19 @@ func (s *Store) mapRecord(rec *Record, key handleKey) (_ *Handle, err error) {
 		}
 		h.files = append(h.files, f)
 		if i == 0 {
-			if ok, err := tryLock(f, false); err != nil || !ok {
+			if ok, err := s.tryLock(f, false); err != nil || !ok {
 				return nil, errors.Join(fmt.Errorf("%w: %q: its file is locked", ErrBusy, rec.Name), err)
 			}
 		}
 		// A mapping beyond the end of the file would fault later: look now.
-		head, err := checkSegment(f, rec, i)
+		head, err := s.checkSegment(f, rec, i)
 		if err != nil {
 			return nil, err
 		}
 		if head.layout == 1 && s.readOnly == nil {
 			return nil, fmt.Errorf("%w: %q: file %v has layout 1", ErrVersion, rec.Name, file.ID)
 		}
-		m, err := mapFile(f, fileSize(file.Bytes), key.readOnly)
+		m, err := s.mapFile(f, fileSize(file.Bytes), key.readOnly)
 		if err != nil {
 			return nil, err
 		}
@@ -161,7 +161,7 @@ func (h *Handle) unmap() error {
 		err = errors.Join(err, unmapFile(m))
 	}
 	for _, f := range h.files {
-		err = errors.Join(err, f.Close())
+		err = errors.Join(err, h.s.close(f))
 	}
 	h.maps, h.files = nil, nil
 	return err
@@ -315,11 +315,11 @@ func (h *Handle) flags() (flags uint32, err error) {
 // Sync forces bytes [off, off+n) of a region to the disk.
 func (h *Handle) Sync(rank, off, n int) error {
 	g := h.rec.Regions[rank]
-	return syncRange(h.maps[g.File], headerSize+int(g.Offset)+off, n)
+	return h.s.syncRange(h.files[g.File], h.maps[g.File], headerSize+int(g.Offset)+off, n)
 }
 
 // SyncEpochs forces the epoch count to the disk.
-func (h *Handle) SyncEpochs() error { return syncRange(h.maps[0], 0, headerSize) }
+func (h *Handle) SyncEpochs() error { return h.s.syncRange(h.files[0], h.maps[0], 0, headerSize) }
 
 // populateBytes is how much of a region is made present at a time, in 2 to 6 ms: what whoever stops
 // Populate waits for, and what keeps the kernel's lock of the address space from other threads.
@@ -342,7 +342,7 @@ func (h *Handle) Exclusive(rank, off, n int, fn func()) error {
 	f, lo := h.files[g.File], int64(headerSize+g.Offset)+int64(off)
 	h.rmw.Lock() // the file lock does not tell the threads of one process apart
 	defer h.rmw.Unlock()
-	if err := lockRange(f, lo, int64(n)); err != nil {
+	if err := h.s.lockRange(f, lo, int64(n)); err != nil {
 		return fmt.Errorf("lock bytes %d to %d of a window: %w", off, off+n, err)
 	}
 	defer unlockRange(f, lo, int64(n))

@@ -236,7 +236,7 @@ func (h *header) clean() {
 
 // readHeader reads the header of a file. Words that change meanwhile may be torn: they are read
 // again.
-func readHeader(f *os.File) (*header, error) {
+func (s *Store) readHeader(f *os.File) (*header, error) {
 	page := make([]byte, headerSize)
 	var h *header
 	for range 3 {
@@ -244,14 +244,14 @@ func readHeader(f *os.File) (*header, error) {
 		if err != nil {
 			return nil, err
 		}
-		n, err := f.ReadAt(page, 0)
+		n, err := s.readAt(f, page, 0)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, fmt.Errorf("%w: read the header: %w", ErrCorrupt, err)
 		}
 		if n == 0 {
 			return nil, errIncomplete
 		}
-		if h, err = decodeHeader(page[:n], uint64(st.Size()), f.ReadAt); err != nil {
+		if h, err = decodeHeader(page[:n], uint64(st.Size()), func(b []byte, off int64) (int, error) { return s.readAt(f, b, off) }); err != nil {
 			return nil, err
 		}
 		if !h.badFlags && !h.badEpochs {
@@ -282,22 +282,22 @@ func (s *Store) writeHeader(f *os.File, h *header, rec *Record) error {
 			return err
 		}
 		place = max(fileSize(h.data), (uint64(st.Size())+headerSize-1)/headerSize*headerSize)
-		if err := reserve(f, place+more); err != nil {
+		if err := s.reserve(f, place+more); err != nil {
 			return err
 		}
-		if _, err := f.WriteAt(record, int64(place)); err != nil {
+		if err := s.writeAt(f, record, int64(place)); err != nil {
 			return spaceError(err, "write a header")
 		}
-		if err := f.Sync(); err != nil {
+		if err := s.syncFile(f); err != nil {
 			return spaceError(err, "sync a file")
 		}
 		s.step("header:record")
 	}
-	if _, err := f.WriteAt(h.encode(record, place), 0); err != nil {
+	if err := s.writeAt(f, h.encode(record, place), 0); err != nil {
 		return spaceError(err, "write a header")
 	}
 	s.step("header:written")
-	if err := f.Sync(); err != nil {
+	if err := s.syncFile(f); err != nil {
 		return spaceError(err, "sync a file")
 	}
 	s.step("header:synced")

@@ -57,7 +57,7 @@ func (s *Store) updateLocked(fn func(*txn) error) error {
 				return nil
 			}
 			t.dirty = false
-			if err := t.tx.Commit(); err != nil {
+			if err := s.commit(t.tx); err != nil {
 				t.tx = nil
 				return spaceError(err, "write metadata")
 			}
@@ -135,7 +135,7 @@ func (s *Store) takeLock(exclusive bool) error {
 	deadline := time.Now().Add(s.cfg.LockWait)
 	pause := 100 * time.Microsecond
 	for {
-		ok, err := tryLock(s.lock, exclusive)
+		ok, err := s.tryLock(s.lock, exclusive)
 		if ok || err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func (s *Store) openMeta(readOnly bool) (*bolt.DB, error) {
 	path := s.metaPath()
 	// bbolt would make a file that is missing or empty a new database, and wait at a pipe.
 	open := func(path string, flags int, _ fs.FileMode) (*os.File, error) {
-		f, err := openFile(path, flags&^os.O_CREATE)
+		f, err := s.openFile(path, flags&^os.O_CREATE)
 		if err != nil {
 			return nil, err
 		}
@@ -215,7 +215,7 @@ type metaState struct {
 
 // inspectMeta looks the database through. Preconditions: the store lock is held.
 func (s *Store) inspectMeta() (m metaState, err error) {
-	f, err := openFile(s.metaPath(), os.O_RDONLY)
+	f, err := s.openFile(s.metaPath(), os.O_RDONLY)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return metaState{missing: true}, nil
@@ -225,7 +225,11 @@ func (s *Store) inspectMeta() (m metaState, err error) {
 		return m, accessError(err)
 	}
 	defer f.Close()
-	b, err := io.ReadAll(f)
+	var b []byte
+	err = s.do("read", f.Name(), 0, 0, func() (err error) {
+		b, err = io.ReadAll(f)
+		return err
+	})
 	if err != nil {
 		return metaState{damaged: fmt.Errorf("%w: read %s: %w", ErrCorrupt, s.metaPath(), err)}, nil
 	}
@@ -241,20 +245,31 @@ func (s *Store) inspectMeta() (m metaState, err error) {
 // exclusive store lock is held.
 func (s *Store) makeMeta(records []*Record) (err error) {
 	temp := filepath.Join(s.dir, metaTemp)
-	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := s.remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return accessError(err)
 	}
 	defer func() {
 		if err != nil {
-			os.Remove(temp) // on a full disk, it would be in the way of others
+			s.remove(temp) // on a full disk, it would be in the way of others
 		}
 	}()
-	db, err := s.openBolt(temp, bolt.Options{Timeout: s.cfg.LockWait, NoStatistics: true, OpenFile: os.OpenFile})
+	db, err := s.openBolt(temp, bolt.Options{Timeout: s.cfg.LockWait, NoStatistics: true, OpenFile: s.open})
 	if err != nil {
 		return accessError(spaceError(err, "write metadata"))
 	}
 	s.step("init:made")
-	err = db.Update(func(tx *bolt.Tx) error {
+	update := func(fn func(*bolt.Tx) error) error {
+		tx, err := db.Begin(true)
+		if err != nil {
+			return err
+		}
+		if err := fn(tx); err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+		return s.commit(tx)
+	}
+	layout := func(tx *bolt.Tx) error { return tx.Bucket(bucketLayout).Put(keyVersion, []byte(layoutVersion)) }
+	err = update(func(tx *bolt.Tx) error {
 		for _, b := range [][]byte{bucketLayout, bucketRecords, bucketNames} {
 			if _, err := tx.CreateBucket(b); err != nil {
 				return err
@@ -266,21 +281,21 @@ func (s *Store) makeMeta(records []*Record) (err error) {
 				return err
 			}
 		}
-		return tx.Bucket(bucketLayout).Put(keyVersion, []byte(layoutVersion))
+		return layout(tx)
 	})
 	if err == nil { // once more: each of the two metas leads to a database with tables
-		err = db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketLayout).Put(keyVersion, []byte(layoutVersion)) })
+		err = update(layout)
 	}
 	err = errors.Join(err, db.Close())
 	if err != nil {
 		return spaceError(err, "write metadata")
 	}
-	if f, err := os.OpenFile(temp, os.O_RDWR, 0); err == nil {
+	if f, err := s.open(temp, os.O_RDWR, 0); err == nil {
 		reserveMeta(f)
 		f.Close()
 	}
 	s.step("init:filled")
-	return os.Rename(temp, s.metaPath())
+	return s.rename(temp, s.metaPath())
 }
 
 func (t *txn) byName(name string) (*Record, error) {

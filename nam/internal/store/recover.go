@@ -143,12 +143,12 @@ func (s *Store) mendRecords(tx *txn) ([]*Record, error) {
 
 // headerOf reads the header of a file by its ID.
 func (s *Store) headerOf(id ID) (*header, error) {
-	f, err := openFile(s.path(id), os.O_RDONLY)
+	f, err := s.openFile(s.path(id), os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	h, err := readHeader(f)
+	h, err := s.readHeader(f)
 	if err == nil && h.id != id {
 		err = fmt.Errorf("%w: it is that of %v", ErrCorrupt, h.id)
 	}
@@ -324,11 +324,11 @@ func (s *Store) upgradeFile(rec *Record, i int) error {
 		return err
 	}
 	defer f.Close()
-	h, err := checkSegment(f, rec, i)
+	h, err := s.checkSegment(f, rec, i)
 	if err != nil || h.layout > 1 {
 		return err
 	}
-	if err := f.Sync(); err != nil {
+	if err := s.syncFile(f); err != nil {
 		return spaceError(err, "sync a file")
 	}
 	h.first, h.index = rec.ID, uint32(i)

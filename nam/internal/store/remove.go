@@ -118,12 +118,12 @@ func (s *Store) reclaimLocked(tx *txn, rec *Record) (gone bool, err error) {
 
 // inUse says whether anybody alive, here or in another process, holds the allocation. Not knowing counts as yes.
 func (s *Store) inUse(rec *Record) bool {
-	f, err := openFile(s.path(rec.ID), os.O_RDONLY)
+	f, err := s.openFile(s.path(rec.ID), os.O_RDONLY)
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrGone)
 	}
 	defer f.Close() // and with it the lock
-	free, err := tryLock(f, true)
+	free, err := s.tryLock(f, true)
 	return err != nil || !free
 }
 

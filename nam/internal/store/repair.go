@@ -108,12 +108,12 @@ func (s *Store) whole(strays []*stray) (recs []*Record) {
 // keepDamaged gives the database that is there a second name.
 func (s *Store) keepDamaged() error {
 	kept := filepath.Join(s.dir, metaDamaged)
-	if err := os.Remove(kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := s.remove(kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return accessError(err)
 	}
-	err := os.Link(s.metaPath(), kept)
+	err := s.link(s.metaPath(), kept)
 	if err != nil { // it is a directory, or the file system knows no second names
-		err = os.Rename(s.metaPath(), kept)
+		err = s.rename(s.metaPath(), kept)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("keep the damaged database: %w", accessError(err))

@@ -33,6 +33,9 @@ type Config struct {
 	// Step, if set, is called at each numbered step of the protocols in nam/README.md. Tests use it to end the process
 	// there. It must not call the store.
 	Step func(name string)
+	// System, if set, stands between the store and the operating system, in tests: it makes the call, or
+	// answers with an error instead.
+	System func(op, path string, off, n int, call func() error) error
 }
 
 const (
@@ -133,7 +136,7 @@ func newStore(dir string, cfg Config) (*Store, error) {
 }
 
 func (s *Store) openForWriting() error {
-	if err := os.MkdirAll(s.allocPath(), 0o700); err != nil {
+	if err := s.mkdirAll(s.allocPath()); err != nil {
 		return accessError(fmt.Errorf("store directory: %w", err))
 	}
 	if err := s.openLock(os.O_RDWR | os.O_CREATE); err != nil {
@@ -193,7 +196,7 @@ func (s *Store) openForReading(why error) (*Store, error) {
 
 func (s *Store) openLock(flags int) error {
 	path := filepath.Join(s.dir, lockName)
-	f, err := os.OpenFile(path, flags|openSafely, 0o600)
+	f, err := s.open(path, flags|openSafely, 0o600)
 	if err != nil {
 		return accessError(fmt.Errorf("store directory: %w", err))
 	}
@@ -216,7 +219,7 @@ func (s *Store) closeLock() error {
 	if s.lock == nil {
 		return nil
 	}
-	err := s.lock.Close()
+	err := s.close(s.lock)
 	s.lock = nil
 	return err
 }
@@ -342,14 +345,4 @@ func (s *Store) step(name string) {
 	if s.cfg.Step != nil {
 		s.cfg.Step(name)
 	}
-}
-
-// syncDir makes creations and removals of allocation files durable.
-func (s *Store) syncDir() error {
-	d, err := os.Open(filepath.Join(s.dir, allocDir))
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"io/fs"
+	"os"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// The store's calls of the operating system that can fail, or of which depends what a disk has,
+// pass through do: Config.System stands between, if it is set. What only looks at a name or an open
+// file does not.
+
+// do makes one call. path is of the file or directory; off and n are the bytes of a "syncRange".
+func (s *Store) do(op, path string, off, n int, call func() error) error {
+	if s.cfg.System == nil {
+		return call()
+	}
+	return s.cfg.System(op, path, off, n, call)
+}
+
+// open is os.OpenFile.
+func (s *Store) open(path string, flags int, mode fs.FileMode) (f *os.File, err error) {
+	err = s.do("open", path, 0, 0, func() (err error) {
+		f, err = os.OpenFile(path, flags, mode)
+		return err
+	})
+	return f, err
+}
+
+func (s *Store) close(f *os.File) error { return s.do("close", f.Name(), 0, 0, f.Close) }
+
+func (s *Store) readDir(path string) (entries []fs.DirEntry, err error) {
+	err = s.do("readDir", path, 0, 0, func() (err error) {
+		entries, err = os.ReadDir(path)
+		return err
+	})
+	return entries, err
+}
+
+func (s *Store) readAt(f *os.File, b []byte, off int64) (n int, err error) {
+	err = s.do("read", f.Name(), 0, 0, func() (err error) {
+		n, err = f.ReadAt(b, off)
+		return err
+	})
+	return n, err
+}
+
+func (s *Store) writeAt(f *os.File, b []byte, off int64) error {
+	return s.do("write", f.Name(), 0, 0, func() error {
+		_, err := f.WriteAt(b, off)
+		return err
+	})
+}
+
+// syncFile forces a file, or the entries of a directory, to the disk.
+func (s *Store) syncFile(f *os.File) error { return s.do("syncFile", f.Name(), 0, 0, f.Sync) }
+
+// syncDir forces the entries of a directory to the disk.
+func (s *Store) syncDir(path string) error {
+	d, err := s.open(path, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return s.syncFile(d)
+}
+
+// syncRange forces m[off:off+n] to the disk, a mapping of f.
+func (s *Store) syncRange(f *os.File, m []byte, off, n int) error {
+	return s.do("syncRange", f.Name(), off, n, func() error { return syncRange(m, off, n) })
+}
+
+func (s *Store) remove(path string) error {
+	return s.do("remove", path, 0, 0, func() error { return os.Remove(path) })
+}
+
+func (s *Store) rename(from, to string) error {
+	return s.do("rename", from, 0, 0, func() error { return os.Rename(from, to) })
+}
+
+func (s *Store) link(from, to string) error {
+	return s.do("link", from, 0, 0, func() error { return os.Link(from, to) })
+}
+
+func (s *Store) mkdirAll(path string) error {
+	return s.do("mkdir", path, 0, 0, func() error { return os.MkdirAll(path, 0o700) })
+}
+
+func (s *Store) reserve(f *os.File, size uint64) error {
+	return s.do("reserve", f.Name(), 0, 0, func() error { return reserve(f, size) })
+}
+
+func (s *Store) mapFile(f *os.File, size uint64, readOnly bool) (m []byte, err error) {
+	err = s.do("map", f.Name(), 0, 0, func() (err error) {
+		m, err = mapFile(f, size, readOnly)
+		return err
+	})
+	return m, err
+}
+
+func (s *Store) tryLock(f *os.File, exclusive bool) (ok bool, err error) {
+	err = s.do("lock", f.Name(), 0, 0, func() (err error) {
+		ok, err = tryLock(f, exclusive)
+		return err
+	})
+	return ok, err
+}
+
+func (s *Store) lockRange(f *os.File, off, n int64) error {
+	return s.do("lockRange", f.Name(), 0, 0, func() error { return lockRange(f, off, n) })
+}
+
+// commit ends a transaction of the database: it writes pages, forces them, writes a meta page, and
+// forces that.
+func (s *Store) commit(tx *bolt.Tx) error {
+	err := s.do("commit", tx.DB().Path(), 0, 0, tx.Commit)
+	if err != nil {
+		_ = tx.Rollback() // or Close would wait for it; what has failed is over already
+	}
+	return err
+}
