@@ -408,12 +408,20 @@ func (s *Store) doomStray(one *stray) error {
 	} else {
 		err = s.writeAt(f, flagsBytes(packFlags(one.head.flags|headDoomed)), offFlags)
 	}
-	return err
+	if err != nil {
+		return spaceError(err, "write a header")
+	}
+	return s.syncFile(f) // or a part of it may be gone and the rest not be known as dropped
 }
 
 // unlink removes files, the first one last: its flags and its lock answer for all, also on the disk.
 func (s *Store) unlink(files []ID, step string) error {
 	for i := len(files) - 1; i >= 0; i-- {
+		if i == 0 && len(files) > 1 {
+			if err := s.syncDir(s.allocPath()); err != nil {
+				return err
+			}
+		}
 		if err := s.remove(s.path(files[i])); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return accessError(err)
 		}

@@ -51,6 +51,7 @@ func (h *Handle) flush() error {
 	}
 	for _, f := range h.files {
 		if err := h.s.syncFile(f); err != nil {
+			h.Break() // what has failed once is not forced by the next one
 			return fmt.Errorf("%w: force %q to the disk: %w", ErrLost, h.rec.Name, err)
 		}
 	}
@@ -114,7 +115,7 @@ func (s *Store) alone(rec *Record, fn func(first *os.File, h *header) error) err
 		if err != nil {
 			return err
 		}
-		if h.layout == 1 || h.boot != s.boot || h.boot == (ID{}) || h.badEpochs || h.flags&(headDoomed|headVolatile) != 0 {
+		if h.layout == 1 || h.boot != s.boot || h.boot == (ID{}) || h.badEpochs || h.flags&(headDoomed|headVolatile|headBroken) != 0 {
 			return nil
 		}
 		return fn(f, h)
@@ -139,6 +140,7 @@ func (s *Store) syncSegment(rec *Record, i int) error {
 	}
 	defer f.Close()
 	if err := s.syncFile(f); err != nil {
+		_ = s.setFlags(rec, headBroken, 0) // in use by this run of the machine, it is marked already
 		return fmt.Errorf("%w: force %q to the disk: %w", ErrLost, rec.Name, err)
 	}
 	return nil

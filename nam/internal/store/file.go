@@ -115,9 +115,6 @@ func (s *Store) setFlags(rec *Record, set, clear uint32) error {
 	defer unmapFile(m)
 	return guard([][]byte{m}, func() error {
 		changeFlags(m, set, clear)
-		if clear == 0 {
-			return nil
-		}
 		return s.syncRange(f, m, 0, headerSize)
 	})
 }

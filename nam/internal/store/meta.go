@@ -295,7 +295,10 @@ func (s *Store) makeMeta(records []*Record) (err error) {
 		f.Close()
 	}
 	s.step("init:filled")
-	return s.rename(temp, s.metaPath())
+	if err := s.rename(temp, s.metaPath()); err != nil {
+		return err
+	}
+	return s.syncDir(s.dir)
 }
 
 func (t *txn) byName(name string) (*Record, error) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 )
 
 // prepareMeta makes the database of a new store, and says whether the one that is there lacks one
@@ -294,7 +295,7 @@ func (s *Store) upgrade(tx *txn) error {
 		}
 		for i := range rec.Files {
 			err := s.upgradeFile(rec, i)
-			if errors.Is(err, ErrCorrupt) {
+			if errors.Is(err, ErrCorrupt) && !errors.Is(err, syscall.EIO) { // or the disk may answer the next Open
 				s.notice("%q keeps layout 1: %v", rec.Name, err) // whoever attaches is told
 				break
 			}

@@ -26,7 +26,7 @@ func Repair(dir string, cfg Config) (recs []*Record, err error) {
 	if err := s.openLock(os.O_RDWR | os.O_CREATE); err != nil {
 		return nil, err
 	}
-	defer s.closeLock()
+	defer func() { err = errors.Join(err, s.closeLock()) }()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if sound, err := s.sound(); sound || err != nil {

@@ -4,8 +4,10 @@
 package store
 
 import (
+	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -86,8 +88,25 @@ func (s *Store) link(from, to string) error {
 	return s.do("link", from, 0, 0, func() error { return os.Link(from, to) })
 }
 
+// mkdirAll makes a directory and those above it that are missing, durably.
 func (s *Store) mkdirAll(path string) error {
-	return s.do("mkdir", path, 0, 0, func() error { return os.MkdirAll(path, 0o700) })
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		return nil
+	}
+	up := filepath.Dir(path)
+	if up != path {
+		if err := s.mkdirAll(up); err != nil {
+			return err
+		}
+	}
+	// It may be there by now, by another process, or be a file: MkdirAll answers.
+	if err := s.do("mkdir", path, 0, 0, func() error { return os.MkdirAll(path, 0o700) }); err != nil {
+		return err
+	}
+	if err := s.syncDir(up); !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return nil // it may be written and not read: whoever made it so knows better
 }
 
 func (s *Store) reserve(f *os.File, size uint64) error {
