@@ -1,0 +1,430 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package powerloss tells tests what a disk may have of a directory when the machine stops. A Disk
+// stands between a store and the operating system (Config.System). It looks at the files before and
+// after each call, also at what was written through mappings, and logs what has changed and what was
+// forced. States are what there may be after each prefix of the log: what was forced, and of the
+// rest anything.
+//
+// The model is no kinder than POSIX: a file's entry is on the disk when its directory was forced,
+// its bytes when the file was; a page is written as a whole; a force that fails has lost the pages.
+package powerloss
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+const page = 4096
+
+// Disk logs what becomes of one directory.
+type Disk struct {
+	root string
+	// Fail, if set, says for which calls Call returns an error instead of making them.
+	Fail func(op, path, site string) error
+
+	mu    sync.Mutex
+	files map[uint64]*file             // guarded by mu; by inode, also those that were removed
+	dirs  map[string]map[string]uint64 // guarded by mu; entries by directory; 0: a directory
+	log   []event                      // guarded by mu
+	start int                          // guarded by mu; what the log began with, which is on the disk
+}
+
+// file is kept open, so that its inode is not used again.
+type file struct {
+	f    *os.File
+	data []byte
+}
+
+// event is one change, or the force of some.
+type event struct {
+	ino     uint64
+	dir     string
+	entries map[string]int64 // of dir: name → inode, 0: a directory, -1: removed
+	at      int64            // of data
+	data    []byte           // of one page; nil: not a write
+	size    int64            // -1: not a change of size
+	force   bool             // of ino from at to end, or of dir
+	end     int64
+	lost    bool   // the force has failed
+	site    string // of a force: the function that asks for it
+}
+
+// New begins to log a directory; what is in it is on the disk.
+func New(root string) (*Disk, error) {
+	d := &Disk{root: root, files: make(map[uint64]*file), dirs: make(map[string]map[string]uint64)}
+	err := d.look()
+	d.start = len(d.log)
+	return d, err
+}
+
+// Close lets go of the files.
+func (d *Disk) Close() {
+	for _, f := range d.files {
+		f.f.Close()
+	}
+}
+
+// Call is for Config.System.
+func (d *Disk) Call(op, path string, off, n int, call func() error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	site := Caller()
+	if err := d.look(); err != nil {
+		return err
+	}
+	forces := op == "syncFile" || op == "syncRange" || op == "commit"
+	if d.Fail != nil {
+		if err := d.Fail(op, path, site); err != nil {
+			if forces && op != "commit" {
+				d.force(path, off, n, op, site, true)
+			}
+			return err
+		}
+	}
+	from := len(d.log)
+	if !forces || op == "commit" {
+		err := call()
+		if lerr := d.look(); lerr != nil || err != nil || !forces {
+			if lerr != nil {
+				return lerr
+			}
+			return err
+		}
+		// Pages first, then, when they are on the disk, one of the first two, the metas.
+		written := append([]event(nil), d.log[from:]...)
+		d.log = d.log[:from]
+		for _, meta := range []bool{false, true} {
+			for _, e := range written {
+				if meta == (e.data != nil && e.at < 2*page) {
+					d.log = append(d.log, e)
+				}
+			}
+			d.force(path, 0, 0, op, site, false)
+		}
+		return nil
+	}
+	if err := call(); err != nil {
+		return err
+	}
+	d.force(path, off, n, op, site, false) // of what there was before the call
+	return d.look()
+}
+
+// Mark logs what was written through mappings, and returns the position in the log.
+func (d *Disk) Mark() (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.look()
+	return len(d.log), err
+}
+
+// Start is the position in the log at which nothing had happened yet.
+func (d *Disk) Start() int { return d.start }
+
+// Caller is the function of the store that makes the call at hand, of those that differ in why.
+// Preconditions: Config.System calls it.
+func Caller() string {
+	var pcs [24]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	for {
+		f, more := frames.Next()
+		name, _, _ := strings.Cut(f.Function[strings.LastIndex(f.Function, ".(")+1:], ".func") // also of a closure that is inlined elsewhere
+		name = name[strings.LastIndex(name, "/")+1:]
+		if _, method, ok := strings.Cut(name, ")."); ok {
+			name, _, _ = strings.Cut(method, ".")
+		}
+		if !more || filepath.Base(f.File) != "system.go" && !slices.Contains(passed, name) {
+			return name
+		}
+	}
+}
+
+// passed are functions that make calls on behalf of others.
+var passed = []string{"openFile", "openSegment", "checkSegment", "readHeader", "store.decodeHeader", "header", "headerOf", "setFlags", "store.guard", "SyncEpochs", "openMeta", "openBolt", "bbolt.Open",
+	"syncSegment", "syncSegments", "locked", "updateLocked", "viewLocked", "update", "view", "alone", "Open"}
+
+func (d *Disk) force(path string, off, n int, op, site string, lost bool) {
+	e := event{size: -1, force: true, lost: lost, site: op + " by " + site, end: 1 << 62}
+	rel, _ := filepath.Rel(d.root, path)
+	if _, ok := d.dirs[rel]; ok {
+		e.dir = rel
+	} else {
+		e.ino = d.dirs[filepath.Dir(rel)][filepath.Base(rel)]
+		if op == "syncRange" {
+			e.at, e.end = int64(off)/page*page, int64(off+n)
+		}
+	}
+	d.log = append(d.log, e)
+}
+
+// look logs what has changed.
+func (d *Disk) look() error {
+	seen := map[string]map[string]uint64{}
+	err := filepath.WalkDir(d.root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(d.root, path)
+		if entry.IsDir() {
+			seen[rel] = map[string]uint64{}
+		}
+		if rel == "." {
+			return nil
+		}
+		ino := uint64(0)
+		if !entry.IsDir() {
+			st, err := entry.Info()
+			if err != nil {
+				return err
+			}
+			ino = st.Sys().(*syscall.Stat_t).Ino
+			if d.files[ino] == nil {
+				f, err := os.Open(path)
+				if err != nil {
+					return err
+				}
+				d.files[ino] = &file{f: f}
+			}
+		}
+		seen[filepath.Dir(rel)][filepath.Base(rel)] = ino
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for ino, f := range d.files {
+		if err := d.lookAt(ino, f); err != nil {
+			return err
+		}
+	}
+	for dir, entries := range seen {
+		changed := map[string]int64{}
+		for name, ino := range entries {
+			if old, ok := d.dirs[dir][name]; !ok || old != ino {
+				changed[name] = int64(ino)
+			}
+		}
+		for name := range d.dirs[dir] {
+			if _, ok := entries[name]; !ok {
+				changed[name] = -1
+			}
+		}
+		if len(changed) > 0 {
+			d.log = append(d.log, event{dir: dir, entries: changed, size: -1})
+		}
+	}
+	d.dirs = seen
+	return nil
+}
+
+func (d *Disk) lookAt(ino uint64, f *file) error {
+	data, err := io.ReadAll(io.NewSectionReader(f.f, 0, 1<<30))
+	if err != nil {
+		return err
+	}
+	if len(data) != len(f.data) {
+		d.log = append(d.log, event{ino: ino, size: int64(len(data))})
+	}
+	for at := 0; at < len(data); at += page {
+		now, old := data[at:min(at+page, len(data))], ""
+		if at < len(f.data) {
+			old = string(f.data[at:min(at+page, len(f.data))])
+		}
+		if string(now) != old && !(old == "" && string(now) == string(make([]byte, len(now)))) {
+			d.log = append(d.log, event{ino: ino, at: int64(at), data: now, size: -1})
+		}
+	}
+	f.data = data
+	return nil
+}
+
+// Forces are the functions that have asked for a force since the start.
+func (d *Disk) Forces() []string {
+	seen := map[string]bool{}
+	for _, e := range d.log[d.start:] {
+		if e.force {
+			seen[e.site] = true
+		}
+	}
+	var all []string
+	for site := range seen {
+		all = append(all, site)
+	}
+	sort.Strings(all)
+	return all
+}
+
+// State is what a disk has.
+type State struct {
+	dirs  map[string]map[string]int64
+	sizes map[uint64]int64
+	pages map[uint64]map[int64][]byte
+}
+
+func (s *State) apply(e event) {
+	switch {
+	case e.entries != nil:
+		if s.dirs[e.dir] == nil {
+			s.dirs[e.dir] = map[string]int64{}
+		}
+		for name, ino := range e.entries {
+			if ino < 0 {
+				delete(s.dirs[e.dir], name)
+			} else {
+				s.dirs[e.dir][name] = ino
+			}
+		}
+	case e.data != nil:
+		if s.pages[e.ino] == nil {
+			s.pages[e.ino] = map[int64][]byte{}
+		}
+		s.pages[e.ino][e.at] = e.data
+	default:
+		s.sizes[e.ino] = e.size
+	}
+}
+
+func (e *event) forced(by event) bool {
+	if by.dir != "" {
+		return e.dir == by.dir
+	}
+	return e.dir == "" && e.ino == by.ino && (e.data == nil || e.at >= by.at && e.at < by.end)
+}
+
+// after replays the log up to a position, without the forces of a function. It returns what is
+// certainly on the disk, and what may be.
+func (d *Disk) after(position int, without string) (*State, []event) {
+	s := &State{map[string]map[string]int64{}, map[uint64]int64{}, map[uint64]map[int64][]byte{}}
+	var pending []event
+	for i, e := range d.log[:position] {
+		switch {
+		case i < d.start:
+			s.apply(e)
+		case !e.force:
+			pending = append(pending, e)
+		case e.site != without:
+			rest := pending[:0:0]
+			for _, p := range pending {
+				if !p.forced(e) || e.lost && p.entries == nil && p.data == nil {
+					rest = append(rest, p)
+				} else if !e.lost {
+					s.apply(p)
+				}
+			}
+			pending = rest
+		}
+	}
+	return s, pending
+}
+
+// Full is what there is at a position of the log if nothing is lost.
+func (d *Disk) Full(position int) *State {
+	s, pending := d.after(position, "")
+	for _, e := range pending {
+		s.apply(e)
+	}
+	return s
+}
+
+// States calls yield for what may be on the disk when the machine stops at a position of the log: of
+// what was not forced nothing, all, all but one, one, or what came first. without is the name of a
+// force that has not happened.
+func (d *Disk) States(position int, without string, yield func(*State)) {
+	_, pending := d.after(position, without)
+	n := len(pending)
+	some := func(keep func(i int) bool) {
+		s, _ := d.after(position, without)
+		for i, e := range pending {
+			if keep(i) {
+				s.apply(e)
+			}
+		}
+		yield(s)
+	}
+	some(func(int) bool { return false })
+	for k := range n {
+		some(func(i int) bool { return i <= k })
+		some(func(i int) bool { return i == k })
+		some(func(i int) bool { return i != k })
+	}
+}
+
+// Positions are those at which most may be lost: before each force, and the end.
+func (d *Disk) Positions() []int {
+	var all []int
+	for i, e := range d.log {
+		if i >= d.start && e.force {
+			all = append(all, i)
+		}
+	}
+	return append(all, len(d.log))
+}
+
+// walk calls fn for each file, in order.
+func (s *State) walk(dir string, fn func(path string, ino int64)) {
+	var names []string
+	for name := range s.dirs[dir] {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		path, ino := filepath.Join(dir, name), s.dirs[dir][name]
+		fn(path, ino)
+		if ino == 0 {
+			s.walk(path, fn)
+		}
+	}
+}
+
+// Data is what the disk has of a file.
+func (s *State) data(ino uint64) []byte {
+	b := make([]byte, s.sizes[ino])
+	for at, p := range s.pages[ino] {
+		if at < int64(len(b)) {
+			copy(b[at:], p)
+		}
+	}
+	return b
+}
+
+// Sum tells states apart.
+func (s *State) Sum() string {
+	h := sha256.New()
+	s.walk(".", func(path string, ino int64) {
+		fmt.Fprintln(h, path, ino == 0)
+		if ino > 0 {
+			b := s.data(uint64(ino))
+			fmt.Fprintln(h, len(b))
+			h.Write(b)
+		}
+	})
+	return string(h.Sum(nil))
+}
+
+// Write makes a directory what the disk has.
+func (s *State) Write(dir string) error {
+	var err error
+	s.walk(".", func(path string, ino int64) {
+		path = filepath.Join(dir, path)
+		switch {
+		case err != nil:
+		case ino == 0:
+			err = os.Mkdir(path, 0o700)
+		default:
+			err = os.WriteFile(path, s.data(uint64(ino)), 0o600)
+		}
+	})
+	return err
+}
