@@ -8,3 +8,8 @@ func SetStep(cfg *Config, f func(string)) { cfg.step = f }
 
 // SetBoot makes the store believe that this is another run of the machine.
 func SetBoot(cfg *Config, name string) { cfg.boot = name }
+
+// SetSystem puts f between the store and the operating system.
+func SetSystem(cfg *Config, f func(op, path string, off, n int, call func() error) error) {
+	cfg.system = f
+}

@@ -33,10 +33,12 @@ type Config struct {
 
 	step func(string) // tests end the process here
 	boot string       // tests: stands for the name of the machine's present run, 16 bytes
+	// Tests stand between the store and the operating system here.
+	system func(op, path string, off, n int, call func() error) error
 }
 
 func (c *Config) internal(dir string) store.Config {
-	k := store.Config{Capacity: uint64(c.Capacity), LockWait: c.LockWait, MustExist: c.MustExist, ReadOnly: c.ReadOnly, Step: c.step}
+	k := store.Config{Capacity: uint64(c.Capacity), LockWait: c.LockWait, MustExist: c.MustExist, ReadOnly: c.ReadOnly, Step: c.step, System: c.system}
 	copy(k.Boot[:], c.boot)
 	k.Notice = func(text string, mended bool) {
 		// What stays as it is, all ranks find; what was mended, only the one that was first.
