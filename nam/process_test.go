@@ -51,6 +51,8 @@ func child(role, dir string) error {
 	}
 	ctx := context.Background()
 	switch role {
+	case "stranger":
+		return errors.Join(stranger(s), s.Close())
 	case "job":
 		return errors.Join(rankOfAJob(s), s.Close())
 	case "snapshots", "snapshots-epoch", "snapshots-distributed":
@@ -127,6 +129,60 @@ func writeSnapshots(s *nam.Store, c *comm.Comm, opt nam.Option) error {
 	}
 	fmt.Println("all")
 	return hang()
+}
+
+// strangerModes are the modes of the windows that a stranger tries.
+var strangerModes = []nam.Mode{0o600, 0o604, 0o602, 0o640, 0o660, 0o606, 0o666, 0o444}
+
+// stranger does what the modes of another user's windows allow, and what they do not.
+func stranger(s *nam.Store) error {
+	return comm.Run(context.Background(), comm.Config{Ranks: 1}, func(c *comm.Comm) error {
+		var all error
+		for _, mode := range strangerModes {
+			name := fmt.Sprintf("m%o", mode)
+			for _, readOnly := range []bool{true, false} {
+				want := nam.Mode(6)
+				if readOnly {
+					want = 4
+				}
+				w, err := s.Attach(c, name, nam.ReadOnly(readOnly))
+				if mode&want != want {
+					all = errors.Join(all, wants(err, nam.ErrAccess))
+					continue
+				}
+				if err != nil {
+					all = errors.Join(all, fmt.Errorf("%s, read-only %v: %w", name, readOnly, err))
+					continue
+				}
+				all = errors.Join(all, w.Fence(0), wants(w.SetInfo(comm.NewInfo("psnam_consistency", "psnam_consistency_volatile")), nam.ErrAccess), w.Free())
+			}
+			all = errors.Join(all, wants(s.Remove(name), nam.ErrAccess), wants(s.Accept(name), nam.ErrAccess))
+			if _, err := s.Stat(name); err != nil {
+				all = errors.Join(all, err)
+			}
+		}
+		// What is the stranger's own, its mode binds it too.
+		for _, mode := range []nam.Mode{0o400, 0o600, 0o266} {
+			name := fmt.Sprintf("own%o", mode)
+			w, err := s.Allocate(c, 8, 8, mode, nam.Name(name), nam.Persistent)
+			if err != nil {
+				return errors.Join(all, err)
+			}
+			all = errors.Join(all, w.Free())
+			for want, readOnly := range map[nam.Mode]bool{0o400: true, 0o600: false} {
+				w, err := s.Attach(c, name, nam.ReadOnly(readOnly))
+				if mode&want != want {
+					all = errors.Join(all, wants(err, nam.ErrAccess))
+				} else if err != nil {
+					all = errors.Join(all, err)
+				} else {
+					all = errors.Join(all, w.Free())
+				}
+			}
+			all = errors.Join(all, s.Remove(name))
+		}
+		return all
+	})
 }
 
 func startChild(t *testing.T, role, dir string) (*exec.Cmd, *bytes.Buffer) {
