@@ -4,6 +4,7 @@
 package nam_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -77,6 +78,11 @@ func TestDefaultDirOfAnotherUserIsRefused(t *testing.T) {
 				test.make(t, top)
 				if name == "own link to one that others may write" {
 					require.NoError(t, os.Chmod(top, 0o775))
+				}
+				if name == "none" {
+					_, err := nam.Open("", nam.Config{MustExist: true})
+					require.ErrorIs(t, err, fs.ErrNotExist)
+					require.NoDirExists(t, top, "who only looks makes nothing")
 				}
 				s, err := nam.Open("", nam.Config{})
 				if test.wants == "" {

@@ -236,6 +236,72 @@ func TestErrorRows(t *testing.T) {
 	require.ErrorIs(t, s.Remove("nobody"), nam.ErrName)
 }
 
+// Each bound of what Allocate takes, one below it, at it and one above it.
+func TestBounds(t *testing.T) {
+	const most = 1 << 48
+	s := newTestStore(t, nam.Config{Capacity: 3 * 4096})
+	for _, row := range []struct {
+		size, unit int
+		opt        nam.Option
+		want       error
+	}{
+		{-1, 1, nil, nam.ErrSize},
+		{0, 1, nil, nil},
+		{1, 1, nil, nil},
+		{2 * 4096, 1, nil, nil},
+		{2*4096 + 1, 1, nil, nam.ErrNoSpace},
+		{most - 1, 1, nil, nam.ErrNoSpace},
+		{most, 1, nil, nam.ErrNoSpace},
+		{most + 1, 1, nil, nam.ErrSize},
+		{8, -1, nil, nam.ErrSize},
+		{8, 0, nil, nam.ErrSize},
+		{8, 1, nil, nil},
+		{8, math.MaxInt32, nil, nil},
+		{8, math.MaxInt32 + 1, nil, nam.ErrSize},
+		{8, 8, nam.Name(strings.Repeat("n", 254)), nil},
+		{8, 8, nam.Name(strings.Repeat("n", 255)), nil},
+		{8, 8, nam.Name(strings.Repeat("n", 256)), nam.ErrSize},
+		{8, 8, nam.Mode(0), nam.ErrInfo},
+		{8, 8, nam.Mode(0o1), nil},
+		{8, 8, nam.Mode(0o777), nil},
+		{8, 8, nam.Mode(0o1000), nam.ErrInfo},
+		{8, 8, nam.Structure(0), nam.ErrInfo},
+		{8, 8, nam.Structure(1), nil},
+		{8, 8, nam.Structure(3), nil},
+		{8, 8, nam.Structure(4), nam.ErrInfo},
+		{8, 8, nam.Consistency(0), nam.ErrInfo},
+		{8, 8, nam.Consistency(3), nam.ErrInfo},
+		{8, 8, nam.Sync(0), nam.ErrInfo},
+		{8, 8, nam.Sync(3), nam.ErrInfo},
+		{8, 8, nam.Manifestation(0), nam.ErrInfo},
+		{8, 8, nam.Manifestation(3), nam.ErrInfo},
+	} {
+		run(t, 1, func(c *comm.Comm) error {
+			err := alloc(s, c, row.size, row.unit, row.opt)
+			if !errors.Is(err, row.want) {
+				return fmt.Errorf("%d bytes in units of %d, %T %v: %w, want %v", row.size, row.unit, row.opt, row.opt, err, row.want)
+			}
+			return nil
+		})
+	}
+	requireEmpty(t, s)
+}
+
+// An idle window with SyncEpoch, whose goroutine waits for work, hides no deadlock of the ranks.
+func TestDeadlockBesideAWindow(t *testing.T) {
+	s := newTestStore(t, nam.Config{})
+	err := comm.Run(t.Context(), comm.Config{Ranks: 2}, func(c *comm.Comm) error {
+		w, err := s.Allocate(c, 8, 8, nam.SyncEpoch)
+		if err != nil {
+			return err
+		}
+		err = w.Fence(0)
+		_, rerr := c.Recv(comm.Of(make([]int64, 1)), 1-c.Rank(), 1)
+		return errors.Join(err, rerr, w.Free())
+	})
+	require.ErrorIs(t, err, comm.ErrDeadlock)
+}
+
 func alloc(s *nam.Store, c *comm.Comm, size, unit int, opts ...nam.Option) error {
 	w, err := s.Allocate(c, size, unit, opts...)
 	if err == nil {
