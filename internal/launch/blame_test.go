@@ -41,6 +41,39 @@ func TestBlameIsKnown(t *testing.T) {
 	}
 }
 
+// The others are told of an end by what the rank has said of its failure, if that is certain: whose it
+// is, why, and whether it is a loss; or else by what it has said of its own.
+func TestCauseOfAnEnd(t *testing.T) {
+	other := Blame{Rank: 1, Certain: true, Reason: "no room"}
+	lost := Blame{Rank: 1, Certain: true, Reason: "gone", Lost: true}
+	own := Blame{Rank: 0, Certain: true, Reason: "own"}
+	for _, row := range []struct {
+		says []Blame
+		want *Blame
+	}{
+		{nil, nil},
+		{[]Blame{other}, &other},
+		{[]Blame{lost}, &lost},
+		{[]Blame{own}, &own},
+		{[]Blame{own, other}, &other},
+		{[]Blame{{Rank: 1, Certain: true}, own}, &own},
+		{[]Blame{{Rank: 1, Certain: true}}, nil},
+		{[]Blame{{Rank: 1, Reason: "perhaps"}, own}, &own},
+		{[]Blame{{Rank: -1, Certain: true, Reason: "somebody"}, own}, &own},
+	} {
+		s := newTestServer(t, ServerConfig{Ranks: 2})
+		cs := joinAll(t, s)
+		heard := news(cs[1])
+		for _, b := range row.says {
+			require.NoError(t, cs[0].Blame(b))
+		}
+		_ = cs[0].c.Close()
+		s.Settle(0)
+		s.Ended(0, 1, "exit status 1")
+		require.Equal(t, &Death{Rank: 0, Code: 1, How: "exit status 1", Cause: row.want}, <-heard, "%+v", row)
+	}
+}
+
 // A rank that blames whom there is not, or itself without being certain, does not keep to the protocol.
 func TestBlameOfNobody(t *testing.T) {
 	sp := newSpace(2)

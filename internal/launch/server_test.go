@@ -77,22 +77,16 @@ func TestPutAndGet(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, v)
 
-	got := make(chan string, 6)
+	got := make(chan string, 2)
 	for _, r := range []int{0, 1} {
-		for _, key := range []string{"later", "later", "last"} { // one rank waits for several
-			go func() {
-				v, err := cs[r].Get(t.Context(), 2, key)
-				got <- fmt.Sprint(key, string(v), err)
-			}()
-		}
+		go func() {
+			v, err := cs[r].Get(t.Context(), 2, "later")
+			got <- fmt.Sprint(string(v), err)
+		}()
 	}
 	require.NoError(t, cs[2].Put("later", []byte("now")))
-	for range 4 {
-		require.Equal(t, "laternow<nil>", <-got)
-	}
-	require.NoError(t, cs[2].Put("last", []byte("at last")))
-	require.Equal(t, "lastat last<nil>", <-got)
-	require.Equal(t, "lastat last<nil>", <-got)
+	require.Equal(t, "now<nil>", <-got)
+	require.Equal(t, "now<nil>", <-got)
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
@@ -184,6 +178,28 @@ func TestExchange(t *testing.T) {
 	for range ranks {
 		require.NoError(t, <-errs)
 	}
+}
+
+// A second exchange of a rank is refused while its first one waits, and the first one is not harmed.
+func TestOneExchangeAtATime(t *testing.T) {
+	cs := joinAll(t, newTestServer(t, ServerConfig{Ranks: 2}))
+	got := make(chan string, 1)
+	go func() {
+		all, err := cs[0].Exchange(t.Context(), []byte("a"))
+		got <- fmt.Sprintf("%s %v", all, err)
+	}()
+	require.Eventually(t, func() bool {
+		cs[0].mu.Lock()
+		defer cs[0].mu.Unlock()
+		return cs[0].exchange != nil
+	}, 20*time.Second, time.Millisecond)
+	_, err := cs[0].Exchange(t.Context(), []byte("c"))
+	require.ErrorIs(t, err, ErrLimit)
+	require.ErrorContains(t, err, "another exchange of this rank")
+	require.Empty(t, got)
+	_, err = cs[1].Exchange(t.Context(), []byte("b"))
+	require.NoError(t, err)
+	require.Equal(t, "[a b] <nil>", <-got)
 }
 
 func TestMeet(t *testing.T) {
