@@ -6,8 +6,6 @@ package rma
 import (
 	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
 
 	"weft/comm"
 	"weft/internal/event"
@@ -28,11 +26,11 @@ type Win struct {
 	ev        *event.Shared // nil: it is not recorded
 	number    uint32        // in a recording, at all ranks
 
-	state     atomic.Uint64 // see epoch.go
-	abandoned atomic.Bool   // the run ended before Free
-	ops       atomic.Uint32 // operations that were recorded
+	state     word64 // see epoch.go
+	abandoned bit    // the run ended before Free
+	ops       word32 // operations that were recorded
 
-	mu    sync.Mutex
+	mu    mutex
 	phase phase     // guarded by mu
 	queue []entry   // guarded by mu; operations and fences that wait for the fence at hand
 	opErr error     // guarded by mu; of queued operations, for the next fence

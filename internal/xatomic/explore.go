@@ -237,6 +237,22 @@ func (x *Uint64) CompareAndSwap(old, new uint64) bool {
 	return ok
 }
 
+// And keeps the bits of mask, and returns the word before.
+func (x *Uint64) And(mask uint64) uint64 {
+	before(And, x, nil)
+	old := atomic.AndUint64(&x.v, mask)
+	after(int64(old&mask), true)
+	return old
+}
+
+// Or sets bits and returns the word before.
+func (x *Uint64) Or(bits uint64) uint64 {
+	before(Or, x, nil)
+	old := atomic.OrUint64(&x.v, bits)
+	after(int64(old|bits), true)
+	return old
+}
+
 // Bool is an atomic truth value.
 type Bool struct {
 	_ noCopy

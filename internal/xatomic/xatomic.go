@@ -137,6 +137,12 @@ func (x *Uint64) CompareAndSwap(old, new uint64) bool {
 	return atomic.CompareAndSwapUint64(&x.v, old, new)
 }
 
+// And keeps the bits of mask, and returns the word before.
+func (x *Uint64) And(mask uint64) uint64 { return atomic.AndUint64(&x.v, mask) }
+
+// Or sets bits and returns the word before.
+func (x *Uint64) Or(bits uint64) uint64 { return atomic.OrUint64(&x.v, bits) }
+
 // Bool is an atomic truth value.
 type Bool struct {
 	_ noCopy
