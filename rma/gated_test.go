@@ -1,0 +1,191 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rma_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/comm"
+	"weft/rma"
+)
+
+// gatedBacking has operations stand until they are let go.
+type gatedBacking struct {
+	*slowBacking
+	begun, gate chan struct{}
+}
+
+func (b gatedBacking) stand() {
+	b.begun <- struct{}{}
+	<-b.gate
+}
+
+func (b gatedBacking) Put(r, off int, src comm.Buffer) error {
+	b.stand()
+	return b.slowBacking.Put(r, off, src)
+}
+
+func (b gatedBacking) Get(r, off int, dst comm.Buffer) error {
+	b.stand()
+	return b.slowBacking.Get(r, off, dst)
+}
+
+func (b gatedBacking) Accumulate(r, off int, src comm.Buffer, op comm.Op) error {
+	b.stand()
+	return b.slowBacking.Accumulate(r, off, src, op)
+}
+
+// operations are the three of them, on one byte of rank 0.
+var operations = map[string]func(w *rma.Win) error{
+	"put":        func(w *rma.Win) error { return w.Put(comm.Of([]byte{1}), 0, 0) },
+	"get":        func(w *rma.Win) error { return w.Get(comm.Of([]byte{1}), 0, 1) },
+	"accumulate": func(w *rma.Win) error { return w.Accumulate(comm.Of([]byte{1}), 0, 2, comm.Sum) },
+}
+
+// A fence, and Free, wait for the operations that other goroutines of the rank are in, direct ones
+// and queued ones, and for nothing else: the last that leaves lets it go on, at all ranks.
+func TestFenceWaitsForOperationsOfOthers(t *testing.T) {
+	const goroutines = 3
+	for name, do := range operations {
+		for _, how := range []string{"fence", "free", "queued"} {
+			bs := newSlowBackings(2)
+			begun, gate := make(chan struct{}), make(chan struct{})
+			runTogether(t, 2, func(c *comm.Comm) error {
+				b := gatedBacking{bs[c.Rank()], begun, gate}
+				w, err := rma.New(c, b, comm.Info{})
+				if err != nil {
+					return err
+				}
+				if err := w.Fence(0); err != nil {
+					return err
+				}
+				if c.Rank() == 1 {
+					return errors.Join(w.Fence(0), w.Fence(0), w.Free())
+				}
+				errs := make(chan error, goroutines)
+				for range goroutines {
+					go func() { errs <- do(w) }()
+				}
+				for range goroutines {
+					<-begun
+				}
+				flushed := b.flushed.Load()
+				var first *comm.Request
+				freed := make(chan error, 1)
+				if how == "free" {
+					go func() { freed <- errors.Join(w.Fence(0), w.Fence(0), w.Free()) }()
+				} else {
+					first = w.Ifence(0)
+				}
+				if how == "queued" {
+					err = errors.Join(err, do(w)) // which is carried out by whoever ends the fence
+				}
+				for i := range goroutines {
+					for range 100 {
+						runtime.Gosched()
+					}
+					if n := b.flushed.Load(); n != flushed || first != nil && first.Done() {
+						return fmt.Errorf("%s, %s: %d flushes, and %d operations under way", name, how, n-flushed, goroutines-i)
+					}
+					gate <- struct{}{}
+					err = errors.Join(err, <-errs)
+				}
+				if how == "free" {
+					return errors.Join(err, <-freed)
+				}
+				_, ferr := first.Wait(c.Context())
+				if how == "queued" {
+					<-begun
+					second := w.Ifence(0)
+					for range 100 {
+						runtime.Gosched()
+					}
+					if n := b.flushed.Load(); n != flushed+1 || second.Done() {
+						return fmt.Errorf("%s: %d flushes, and a queued operation is under way", name, n-flushed)
+					}
+					gate <- struct{}{}
+					_, serr := second.Wait(c.Context())
+					return errors.Join(err, ferr, serr, w.Free())
+				}
+				return errors.Join(err, ferr, w.Fence(0), w.Free())
+			})
+		}
+	}
+}
+
+// Each limit of a region is a legal row, and one beside it is not: displacement, length and target
+// rank, for each operation, units of one byte and more, regions of no bytes and of some.
+func TestEdgesOfRegions(t *testing.T) {
+	run(t, 3, func(c *comm.Comm) error {
+		for _, size := range []int{0, 1, 7, 8} {
+			w, mine, err := rma.Allocate[int16](c, size*c.Rank()) // in units of two bytes: 0, size, 2*size
+			if err != nil {
+				return err
+			}
+			if err := w.Fence(0); err != nil {
+				return err
+			}
+			type row struct{ rank, disp, bytes int }
+			for rank := -1; rank <= 3; rank++ {
+				units := size * rank
+				for _, disp := range []int{-1, 0, 1, units - 1, units, units + 1} {
+					for _, bytes := range []int{0, 1, 2, 2*(units-disp) - 1, 2 * (units - disp), 2*(units-disp) + 1} {
+						if bytes < 0 {
+							continue
+						}
+						want := error(nil)
+						switch {
+						case rank == comm.ProcNull:
+						case rank < 0 || rank > 2:
+							want = rma.ErrRank
+						case disp < 0 || disp > units || 2*disp+bytes > 2*units:
+							want = rma.ErrRange
+						}
+						buf := comm.Of(make([]byte, bytes))
+						for op, got := range map[string]error{
+							"get":        w.Get(buf, rank, disp),
+							"put":        w.Put(buf, rank, disp),
+							"accumulate": w.Accumulate(buf, rank, disp, comm.Sum),
+						} {
+							var e *rma.Error
+							if !errors.Is(got, want) || want != nil && (!errors.As(got, &e) || e.Op != op || e.Peer != rank) {
+								return fmt.Errorf("%s, %+v of %d units: %v; want %v", op, row{rank, disp, bytes}, units, got, want)
+							}
+						}
+					}
+				}
+			}
+			if err := errors.Join(w.Fence(0), w.Free()); err != nil {
+				return err
+			}
+			for i, v := range mine {
+				if v != 0 {
+					return fmt.Errorf("rank %d: element %d is %d", c.Rank(), i, v)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// The sizes of a window: the largest that is legal is refused by nobody but the machine.
+func TestEdgesOfSizes(t *testing.T) {
+	type huge [1 << 40]byte
+	require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: 1}, func(c *comm.Comm) error {
+		_, _, one := rma.Allocate[huge](c, 1<<8+1)
+		_, _, minus := rma.Allocate[byte](c, -1)
+		_, _, above := rma.Allocate[byte](c, 1<<48+1)
+		_, _, pair := rma.Allocate[int16](c, 1<<47+1)
+		w, _, zero := rma.Allocate[byte](c, 0)
+		if zero != nil {
+			return zero
+		}
+		return errors.Join(wants(one, rma.ErrSize), wants(minus, rma.ErrSize), wants(above, rma.ErrSize), wants(pair, rma.ErrSize), w.Free())
+	}))
+}
