@@ -47,8 +47,11 @@ func TestWithdrawnRequests(t *testing.T) {
 				mem := []int64{kept}
 				var got error
 				err := rt.Run(ctx, func(t *task.Task) error {
-					t.Spawn(func(t *task.Task) error { got = wait(t, c, comm.Of(mem)); return got })
-					t.Spawn(func(*task.Task) error { cancel(mine); return nil }) // the one slot is free when the other waits
+					t.Spawn(func(t *task.Task) error {
+						t.Spawn(func(*task.Task) error { cancel(mine); return nil }) // on the one slot: when its parent waits
+						got = wait(t, c, comm.Of(mem))
+						return got
+					})
 					return nil
 				})
 				if name == "Sendrecv with a send that fails" {
