@@ -132,33 +132,36 @@ func TestEdgesOfRegions(t *testing.T) {
 				return err
 			}
 			type row struct{ rank, disp, bytes int }
-			for rank := -1; rank <= 3; rank++ {
-				units := size * rank
-				for _, disp := range []int{-1, 0, 1, units - 1, units, units + 1} {
-					for _, bytes := range []int{0, 1, 2, 2*(units-disp) - 1, 2 * (units - disp), 2*(units-disp) + 1} {
-						if bytes < 0 {
-							continue
-						}
-						want := error(nil)
-						switch {
-						case rank == comm.ProcNull:
-						case rank < 0 || rank > 2:
-							want = rma.ErrRank
-						case disp < 0 || disp > units || 2*disp+bytes > 2*units:
-							want = rma.ErrRange
-						}
-						buf := comm.Of(make([]byte, bytes))
-						for op, got := range map[string]error{
-							"get":        w.Get(buf, rank, disp),
-							"put":        w.Put(buf, rank, disp),
-							"accumulate": w.Accumulate(buf, rank, disp, comm.Sum),
-						} {
+			for op, call := range map[string]func(b comm.Buffer, rank, disp int) error{
+				"get":        w.Get,
+				"put":        w.Put,
+				"accumulate": func(b comm.Buffer, rank, disp int) error { return w.Accumulate(b, rank, disp, comm.Sum) },
+			} {
+				for rank := -1; rank <= 3 && c.Rank() == size%3; rank++ { // one rank: they all reach the same bytes
+					units := size * rank
+					for _, disp := range []int{-1, 0, 1, units - 1, units, units + 1} {
+						for _, bytes := range []int{0, 1, 2, 2*(units-disp) - 1, 2 * (units - disp), 2*(units-disp) + 1} {
+							if bytes < 0 {
+								continue
+							}
+							want := error(nil)
+							switch {
+							case rank == comm.ProcNull:
+							case rank < 0 || rank > 2:
+								want = rma.ErrRank
+							case disp < 0 || disp > units || 2*disp+bytes > 2*units:
+								want = rma.ErrRange
+							}
 							var e *rma.Error
+							got := call(comm.Of(make([]byte, bytes)), rank, disp)
 							if !errors.Is(got, want) || want != nil && (!errors.As(got, &e) || e.Op != op || e.Peer != rank) {
 								return fmt.Errorf("%s, %+v of %d units: %v; want %v", op, row{rank, disp, bytes}, units, got, want)
 							}
 						}
 					}
+				}
+				if err := w.Fence(0); err != nil {
+					return err
 				}
 			}
 			if err := errors.Join(w.Fence(0), w.Free()); err != nil {
