@@ -90,7 +90,7 @@ func TestEndsThatComeLate(t *testing.T) {
 		for _, end := range []string{"abort", "error", "cancel", "timeout", "task"} {
 			rows.Go(func() {
 				mine := errors.New("mine")
-				err, got, late := endLate(as(context.Background()), end, mine)
+				got, late, err := endLate(as(context.Background()), end, mine)
 				what := fmt.Sprint(end, ", ", way)
 				assert.ErrorIs(t, err, mine, what)
 				if end == "timeout" {
@@ -110,9 +110,9 @@ func TestEndsThatComeLate(t *testing.T) {
 }
 
 // endLate has tasks of rank 1 wait, each on a communicator of its own, and ends the run when they
-// have slept for long. It returns the errors of the run and of the waits, and how long after the end
+// have slept for long. It returns the errors of the waits and of the run, and how long after the end
 // the run was over.
-func endLate(ctx context.Context, end string, mine error) (err error, got map[string]error, late time.Duration) {
+func endLate(ctx context.Context, end string, mine error) (got map[string]error, late time.Duration, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if end == "timeout" {
@@ -186,5 +186,5 @@ func endLate(ctx context.Context, end string, mine error) (err error, got map[st
 	if end == "timeout" {
 		ended, _ = ctx.Deadline()
 	}
-	return err, got, time.Since(ended)
+	return got, time.Since(ended), err
 }
