@@ -179,6 +179,12 @@ func TestNilShared(*testing.T) {
 func TestIllegalOptions(t *testing.T) {
 	_, err := New(Options{Ring: 100})
 	require.EqualError(t, err, "event: a ring of 100 events; legal are powers of two from 64 to 67108864, and 0 for 65536")
+	for ring, legal := range map[int]bool{-64: false, minRing / 2: false, minRing - 1: false, minRing: true, minRing + 1: false, maxRing: true, maxRing + 1: false, 2 * maxRing: false} {
+		require.Equal(t, legal, Options{Ring: ring}.Check() == nil, "%d events", ring)
+	}
+	for sample, legal := range map[int]bool{Adaptive - 1: false, Adaptive: true, MaxSample: true, MaxSample + 1: false} {
+		require.Equal(t, legal, Options{Sample: sample}.Check() == nil, "one of %d", sample)
+	}
 	_, err = New(Options{Every: -1})
 	require.EqualError(t, err, "event: sinks are to get events every -1ns; legal are positive times, and 0 for 100ms")
 }
