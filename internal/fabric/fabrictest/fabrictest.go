@@ -23,8 +23,9 @@ import (
 func Run(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	t.Run("identity", func(t *testing.T) { identity(t, open(t, 3)) })
 	t.Run("all pairs", func(t *testing.T) { allPairs(t, open(t, 4)) })
-	t.Run("data is the sender's again", func(t *testing.T) { ownership(t, open(t, 2)) })
-	t.Run("order", func(t *testing.T) { order(t, open(t, 3)) })
+	t.Run("bounds", func(t *testing.T) { bounds(t, open(t, 2)) })
+	t.Run("backlog", func(t *testing.T) { backlog(t, open(t, 3)) })
+	t.Run("late ends", func(t *testing.T) { ends(t, open) })
 	t.Run("send from deliver", func(t *testing.T) { nested(t, open(t, 2)) })
 	t.Run("push", func(t *testing.T) { push(t, open(t, 2)) })
 	t.Run("forget", func(t *testing.T) { forget(t, open(t, 2)) })
@@ -194,47 +195,6 @@ func allPairs(t *testing.T, eps []fabric.Endpoint) {
 				require.Equal(t, uint64(w)<<60|uint64(g.src)<<8|uint64(d), g.head[w])
 			}
 		}
-	}
-}
-
-func ownership(t *testing.T, eps []fabric.Endpoint) {
-	sinks := bindAll(eps)
-	data := []byte{0}
-	for i := range 100 {
-		data[0] = byte(i)
-		require.NoError(t, eps[0].Send(1, fabric.Frame{Data: data}))
-	}
-	seen := map[byte]bool{}
-	for _, g := range sinks[1].wait(100) {
-		seen[g.data[0]] = true
-	}
-	require.Len(t, seen, 100)
-}
-
-func order(t *testing.T, eps []fabric.Endpoint) {
-	sinks := bindAll(eps)
-	const per = 500
-	var wg sync.WaitGroup
-	for src := range 2 {
-		wg.Go(func() {
-			for i := range per {
-				f := fabric.Frame{}
-				f.Head[0] = uint64(i)
-				if eps[src].Send(2, f) != nil {
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	next := [2]uint64{}
-	all := sinks[2].wait(2 * per)
-	if !eps[0].Caps(2).Ordered {
-		return
-	}
-	for _, g := range all {
-		require.Equal(t, next[g.src], g.head[0], "frames of rank %d overtook", g.src)
-		next[g.src]++
 	}
 }
 

@@ -1,0 +1,270 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fabrictest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/fabric"
+)
+
+// fill writes n bytes that depend on what they are of, and where.
+func fill(b []byte, seed uint64) []byte {
+	for i := range b {
+		b[i] = byte(uint64(i)*7 + uint64(i)>>8 + seed)
+	}
+	return b
+}
+
+// headOf is a head of which each word says whose it is.
+func headOf(seed uint64) (h [fabric.HeadWords]uint64) {
+	for w := range h {
+		h[w] = seed<<8 | uint64(w)
+	}
+	return h
+}
+
+// edges are sizes around the bounds of fabrics, with and without a head before them.
+func edges(limit int) (sizes []int) {
+	const head = 8 + 8*fabric.HeadWords
+	bounds := []int{0, limit, limit / 2, limit / 4}
+	for b := 64; b <= 4<<20; b *= 4 {
+		bounds = append(bounds, b, 2*b)
+	}
+	for _, b := range bounds {
+		for _, n := range []int{b - 1, b, b + 1, b - head - 1, b - head, b - head + 1} {
+			if n >= 0 && n <= limit {
+				sizes = append(sizes, n)
+			}
+		}
+	}
+	slices.Sort(sizes)
+	return slices.Compact(sizes)
+}
+
+// bounds checks that frames and transfers of every size around a bound come as they were sent, in order, from memory that is used again at once.
+func bounds(t *testing.T, eps []fabric.Endpoint) {
+	sinks := bindAll(eps)
+	limit := eps[0].Caps(1).MaxFrame
+	if limit == 0 {
+		limit = 1 << 20
+	}
+	sizes := edges(limit)
+	data := make([]byte, limit)
+	for i, n := range sizes {
+		require.NoError(t, eps[0].Send(1, fabric.Frame{Head: headOf(uint64(i)), Data: fill(data[:n], uint64(i))}))
+	}
+	for i, g := range sinks[1].wait(len(sizes)) {
+		require.Equal(t, headOf(uint64(i)), g.head, "%d bytes", sizes[i])
+		require.True(t, bytes.Equal(fill(data[:sizes[i]], uint64(i)), g.data), "%d bytes, of which %d have come", sizes[i], len(g.data))
+	}
+	// The same as transfers, with nothing around them touched.
+	sizes = edges(4*limit + 1)[1:]
+	for i, n := range sizes {
+		const guard = 64
+		place := bytes.Repeat([]byte{0xa5}, n+2*guard)
+		from := fill(make([]byte, n), uint64(i))
+		ends := make(chan error, 4)
+		eps[1].Expect(0, uint64(i), place[guard:guard+n], func(err error) { ends <- err })
+		eps[0].Push(1, uint64(i), from, func(err error) { ends <- err })
+		for range 2 {
+			require.NoError(t, <-ends)
+		}
+		require.Empty(t, ends)
+		require.True(t, bytes.Equal(from, place[guard:guard+n]), "%d bytes", n)
+		require.Equal(t, bytes.Repeat([]byte{0xa5}, 2*guard), append(bytes.Clone(place[:guard]), place[guard+n:]...), "%d bytes", n)
+	}
+}
+
+// gate has a handler stand still until it is opened. In a fabric that delivers on the sender's goroutine it would hold the sender: there it is open.
+func gate(eps []fabric.Endpoint, s *sink, each func(src int, f fabric.Frame)) (open func()) {
+	held := make(chan struct{})
+	open = sync.OnceFunc(func() { close(held) })
+	if eps[0].Local(1) != nil {
+		open()
+	}
+	s.extra = func(src int, f fabric.Frame) {
+		<-held
+		if each != nil {
+			each(src, f)
+		}
+	}
+	return open
+}
+
+// backlog has several goroutines of two ranks send more than rings and sockets hold to one that stands still, each from memory that it uses again at once, with
+// transfers in between. All of it comes, in the order of each goroutine, with every byte.
+func backlog(t *testing.T, eps []fabric.Endpoint) {
+	const senders, frames = 2, 150
+	limit := eps[0].Caps(1).MaxFrame
+	if limit == 0 || limit > 64<<10 {
+		limit = 64 << 10
+	}
+	sinks := bindAll(eps)
+	var mu sync.Mutex
+	var next [3][senders]uint64
+	var wrong []string
+	buf := make([]byte, limit)
+	open := gate(eps, sinks[1], func(src int, f fabric.Frame) {
+		mu.Lock()
+		defer mu.Unlock()
+		s := f.Head[0] % senders
+		seed := uint64(src)<<32 | f.Head[0]
+		head := headOf(seed)
+		head[0] = f.Head[0]
+		if f.Head[0]/senders != next[src][s] || f.Head != head || !bytes.Equal(f.Data, fill(buf[:len(f.Data)], seed)) || uint64(len(f.Data)) != sizeOf(seed, limit) {
+			wrong = append(wrong, "order, head or bytes")
+		}
+		next[src][s]++
+	})
+	defer open()
+	var sent, transfers sync.WaitGroup
+	var failed atomic.Int32
+	var pairs [][2][]byte
+	for _, src := range []int{0, 2} {
+		for s := range senders {
+			for k := range 5 {
+				key := uint64(s*5 + k)
+				data, place := fill(make([]byte, 300_000), key), make([]byte, 300_000)
+				pairs = append(pairs, [2][]byte{data, place})
+				transfers.Add(2)
+				end := func(err error) {
+					if err != nil {
+						failed.Add(1)
+					}
+					transfers.Done()
+				}
+				eps[1].Expect(src, key, place, end)
+				sent.Go(func() { eps[src].Push(1, key, data, end) })
+			}
+			sent.Go(func() {
+				data := make([]byte, limit)
+				for i := range uint64(frames) {
+					f := fabric.Frame{}
+					id := i*senders + uint64(s)
+					seed := uint64(src)<<32 | id
+					f.Head = headOf(seed)
+					f.Head[0] = id
+					f.Data = fill(data[:sizeOf(seed, limit)], seed)
+					if eps[src].Send(1, f) != nil {
+						failed.Add(1)
+					}
+					f.Head = headOf(^uint64(0))
+					clear(data)
+				}
+			})
+		}
+	}
+	sent.Wait()
+	open()
+	sinks[1].wait(2 * senders * frames)
+	transfers.Wait()
+	require.Zero(t, failed.Load())
+	require.Empty(t, wrong)
+	for _, p := range pairs {
+		require.True(t, bytes.Equal(p[0], p[1]))
+	}
+}
+
+// sizeOf is the size of a frame: small mostly, so that many are queued whole and copied.
+func sizeOf(seed uint64, limit int) uint64 {
+	var b [32]byte
+	binary.LittleEndian.PutUint64(b[:], seed)
+	r := rand.NewChaCha8(b).Uint64()
+	if r%3 == 0 {
+		return r >> 8 % uint64(limit+1)
+	}
+	return r >> 8 % 2000
+}
+
+// late is how long callers have been asleep when something ends.
+const late = 300 * time.Millisecond
+
+// ends checks that an end that comes when all have long gone to sleep is heard by each that waits: a transfer that is expected and one that nobody takes, each ends once, and a
+// rank that goes on does go on.
+func ends(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
+	why := errors.New("the reason")
+	drops := func(e fabric.Endpoint) bool { _, ok := e.(fabric.Dropper); return ok }
+	for name, row := range map[string]struct {
+		end   func(eps []fabric.Endpoint, unhold func())
+		fails bool // what rank 0 expects of rank 1
+		cut   bool // what it pushes is never taken
+	}{
+		"a frame comes":   {func(eps []fabric.Endpoint, _ func()) { _ = eps[1].Send(0, fabric.Frame{}) }, false, false},
+		"the bytes come":  {func(eps []fabric.Endpoint, _ func()) { eps[1].Push(0, 1, make([]byte, 1<<14), func(error) {}) }, false, false},
+		"it closes":       {func(eps []fabric.Endpoint, unhold func()) { unhold(); _ = eps[0].Close() }, true, false},
+		"the peer closes": {func(eps []fabric.Endpoint, unhold func()) { unhold(); _ = eps[1].Close() }, true, false},
+		"it drops":        {func(eps []fabric.Endpoint, _ func()) { eps[0].(fabric.Dropper).Drop(1, why) }, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eps := open(t, 3)
+			if name == "it drops" && !drops(eps[0]) {
+				t.Skip("it finds out by itself")
+			}
+			if name == "the peer closes" && eps[0].Local(1) != nil {
+				t.Skip("ranks of one process close together")
+			}
+			sinks := bindAll(eps)
+			unhold := gate(eps, sinks[1], nil)
+			defer unhold()
+			expected, pushed := make(chan error, 2), make(chan error, 2)
+			eps[0].Expect(1, 1, make([]byte, 1<<14), func(err error) { expected <- err })
+			require.NoError(t, eps[0].Send(1, fabric.Frame{})) // rank 1 stands still in it
+			sinksGot(sinks[1], 1)
+			require.NoError(t, eps[2].Send(0, fabric.Frame{}))
+			sinks[0].wait(1)
+			data := make([]byte, 32<<20)
+			if eps[0].Local(1) == nil { // else it is there at once
+				eps[1].Expect(0, 2, make([]byte, len(data)), func(error) {})
+				eps[0].Push(1, 2, data, func(err error) { pushed <- err })
+			}
+			time.Sleep(late)
+			require.Empty(t, expected)
+			require.Empty(t, pushed, "nobody takes it")
+			row.end(eps, unhold)
+			if row.fails {
+				require.Error(t, <-expected)
+			} else if name == "the bytes come" {
+				require.NoError(t, <-expected)
+			} else {
+				sinks[0].wait(1)
+			}
+			if row.fails {
+				require.Error(t, eps[0].Send(1, fabric.Frame{}))
+			}
+			unhold()
+			if eps[0].Local(1) == nil {
+				if err := <-pushed; row.cut || !row.fails {
+					require.Equal(t, row.cut, err != nil, "%v", err)
+				}
+			}
+			require.Empty(t, expected)
+			require.Empty(t, pushed)
+			if name != "the peer closes" {
+				require.NoError(t, eps[2].Send(1, fabric.Frame{}))
+				require.Equal(t, 2, sinks[1].wait(2)[1].src)
+			}
+		})
+	}
+}
+
+// sinksGot waits until a handler has been called so many times, whether it has returned or not.
+func sinksGot(s *sink, n int) {
+	for here := 0; here < n; time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		here = len(s.got)
+		s.mu.Unlock()
+	}
+}
