@@ -87,6 +87,36 @@ func bounds(t *testing.T, eps []fabric.Endpoint) {
 	}
 }
 
+// Crumbs checks connections that cut what goes over them into the smallest pieces.
+func Crumbs(t *testing.T, eps []fabric.Endpoint) {
+	sinks := bindAll(eps)
+	require.NoError(t, eps[1].Send(0, fabric.Frame{})) // rank 1 connects
+	sinks[0].wait(1)
+	sizes := []int{0, 1, 7, 55, 56, 57, 1023, 1024, 1025, 65479, 65480, 65481, 70000}
+	ends := make(chan error, 2*len(sizes))
+	end := func(err error) { ends <- err }
+	places := make([][]byte, len(sizes))
+	for i, n := range sizes {
+		data := fill(make([]byte, n), uint64(i))
+		if n > 0 {
+			places[i] = make([]byte, n)
+			eps[1].Expect(0, uint64(i), places[i], end)
+			eps[0].Push(1, uint64(i), data, end)
+		}
+		require.NoError(t, eps[0].Send(1, fabric.Frame{Head: headOf(uint64(i)), Data: bytes.Clone(data)}))
+	}
+	for i, g := range sinks[1].wait(len(sizes)) {
+		require.Equal(t, headOf(uint64(i)), g.head)
+		require.True(t, bytes.Equal(fill(make([]byte, sizes[i]), uint64(i)), g.data), "%d bytes", sizes[i])
+	}
+	for range 2 * (len(sizes) - 1) {
+		require.NoError(t, <-ends)
+	}
+	for i, p := range places {
+		require.True(t, bytes.Equal(fill(make([]byte, sizes[i]), uint64(i)), p), "%d bytes", sizes[i])
+	}
+}
+
 // gate has a handler stand still until it is opened. In a fabric that delivers on the sender's goroutine it would hold the sender: there it is open.
 func gate(eps []fabric.Endpoint, s *sink, each func(src int, f fabric.Frame)) (open func()) {
 	held := make(chan struct{})

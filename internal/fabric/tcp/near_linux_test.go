@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weft/internal/fabric"
+	"weft/internal/fabric/fabrictest"
 )
 
 // between is a connection between two addresses.
@@ -91,4 +92,16 @@ func TestReadLimit(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		require.Equal(t, want, readLimit(file), "%q", text)
 	}
+}
+
+// Sockets that take little at a time cut what is written anywhere, and all of it comes.
+func TestNarrowSockets(t *testing.T) {
+	eps := openAll(t, 2, nil)
+	raw, err := eps[0].ln.(*net.TCPListener).SyscallConn()
+	require.NoError(t, err)
+	require.NoError(t, raw.Control(func(fd uintptr) { // connections that come have what their listener has
+		require.NoError(t, unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, 1))
+		require.NoError(t, unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 1))
+	}))
+	fabrictest.Crumbs(t, asFabric(eps))
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"io"
@@ -69,6 +70,7 @@ func TestTLSFromEnv(t *testing.T) {
 	}
 	conf, err = TLSFromEnv(settings(cert, key, ca))
 	require.NoError(t, err)
+	require.Error(t, conf.VerifyConnection(tls.ConnectionState{}), "no certificate")
 	_, _, strange := authority(t)
 	other, err := TLSFromEnv(settings(cert, key, strange)) // trusts somebody else
 	require.NoError(t, err)

@@ -1,0 +1,256 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/fabric"
+	"weft/internal/fabric/fabrictest"
+)
+
+// front listens, and does with the k-th connection, from 0, what serve does. It returns its address.
+func front(t *testing.T, serve func(c net.Conn, k int)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var conns []net.Conn
+	all.Go(func() {
+		for k := 0; ; k++ {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			conns = append(conns, c)
+			mu.Unlock()
+			all.Go(func() {
+				defer c.Close()
+				serve(c, k)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		mu.Lock()
+		for _, c := range conns {
+			_ = c.Close()
+		}
+		mu.Unlock()
+		all.Wait()
+	})
+	return l.Addr().String()
+}
+
+// silent takes connections, reads what comes, and says nothing.
+func silent(c net.Conn, _ int) { _, _ = io.Copy(io.Discard, c) }
+
+// pass connects c with an address. what passes one way goes through cut.
+func pass(c net.Conn, addr string, cut func(to io.Writer, from io.Reader)) {
+	up, err := net.Dial("tcp", addr)
+	if err != nil {
+		return
+	}
+	defer up.Close()
+	var both sync.WaitGroup
+	for _, way := range [][2]net.Conn{{up, c}, {c, up}} {
+		both.Go(func() {
+			cut(way[0], way[1])
+			_ = way[0].(*net.TCPConn).CloseWrite()
+		})
+	}
+	both.Wait()
+}
+
+// crumbs passes bytes on in pieces of one byte first, then of two, and so on up to a few, so that heads and data are cut everywhere.
+func crumbs(to io.Writer, from io.Reader) {
+	buf := make([]byte, 1<<12)
+	for n := 0; ; n++ {
+		k := 1 + n%97
+		if n%16 == 15 {
+			k = len(buf)
+		}
+		m, err := from.Read(buf[:k])
+		if _, wrong := to.Write(buf[:m]); err != nil || wrong != nil {
+			return
+		}
+	}
+}
+
+// What comes in crumbs is what was sent, whatever frames and transfers it was.
+func TestCrumbs(t *testing.T) {
+	for name, conf := range map[string]*tls.Config{"plain": nil, "TLS": testTLS(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var eps []*Endpoint
+			fronts := make([]string, 2)
+			for r := range fronts {
+				fronts[r] = front(t, func(c net.Conn, _ int) { pass(c, eps[r].Addr(), crumbs) })
+			}
+			eps = openAll(t, 2, func(c *Config) {
+				c.TLS = conf
+				c.Lookup = func(_ context.Context, peer int) (string, error) { return fronts[peer], nil }
+			})
+			fabrictest.Crumbs(t, asFabric(eps))
+		})
+	}
+}
+
+// A rank is reached by whichever of its addresses leads to it, and as often as Retry says; else the error says what each address answered.
+func TestAddressesAndRetries(t *testing.T) {
+	refused := func(t *testing.T) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer l.Close()
+		return l.Addr().String()
+	}
+	deaf := func(t *testing.T) string { return front(t, silent) }
+	for name, row := range map[string]struct {
+		before  []func(*testing.T) string // addresses that lead nowhere, before the one that does
+		without bool                      // there is none that does
+		fails   int                       // so many connections there are cut off before the first answer
+		retry   int
+		reached bool
+	}{
+		"one":                      {reached: true},
+		"the second":               {before: []func(*testing.T) string{refused}, reached: true},
+		"behind a silent one":      {before: []func(*testing.T) string{deaf}, reached: true},
+		"behind both":              {before: []func(*testing.T) string{refused, deaf}, reached: true},
+		"none":                     {before: []func(*testing.T) string{refused, refused}, without: true},
+		"none, again":              {before: []func(*testing.T) string{refused}, without: true, retry: 2},
+		"cut once":                 {fails: 1},
+		"cut once, with a retry":   {fails: 1, retry: 1, reached: true},
+		"cut twice, with a retry":  {fails: 2, retry: 1},
+		"cut three times, with as": {fails: 3, retry: 3, reached: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var eps []*Endpoint
+			var tries atomic.Int32
+			var addrs []string
+			for _, make := range row.before {
+				addrs = append(addrs, make(t))
+			}
+			if !row.without {
+				addrs = append(addrs, front(t, func(c net.Conn, k int) {
+					if tries.Add(1); k >= row.fails {
+						pass(c, eps[1].Addr(), func(to io.Writer, from io.Reader) { _, _ = io.Copy(to, from) })
+					}
+				}))
+			}
+			eps = openAll(t, 2, func(c *Config) {
+				c.Retry = row.retry
+				c.Lookup = func(context.Context, int) (string, error) { return strings.Join(addrs, ","), nil }
+			})
+			cs := bindAll(eps)
+			require.NoError(t, eps[0].Send(1, fabric.Frame{Data: []byte("x")}))
+			if row.reached {
+				eventually(t, func() bool { return cs[1].n.Load() == 1 })
+				require.EqualValues(t, row.fails+1, tries.Load())
+				require.Empty(t, cs[0].lost)
+				return
+			}
+			require.Equal(t, 1, <-cs[0].lost)
+			err := cs[0].errors()[0]
+			require.ErrorContains(t, err, "connecting to rank 1")
+			if row.without {
+				for _, a := range addrs {
+					require.ErrorContains(t, err, a)
+				}
+			} else {
+				require.EqualValues(t, row.retry+1, tries.Load())
+			}
+			require.Error(t, eps[0].Send(1, fabric.Frame{}))
+		})
+	}
+}
+
+// Half a handshake is not waited for longer than DialTimeout, on either side, with and without TLS, and an end that comes meanwhile is not waited for either.
+func TestHalfHandshakes(t *testing.T) {
+	const limit = 300 * time.Millisecond
+	hello := fmt.Appendf(nil, "%s\x02\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00%032d", magic, 0)
+	require.Len(t, hello, helloSize)
+	for name, conf := range map[string]*tls.Config{"plain": nil, "TLS": testTLS(t)} {
+		for _, says := range []int{0, 1, 4, helloSize - 1, helloSize, helloSize + 31} {
+			for _, closes := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %d bytes, closes %t", name, says, closes), func(t *testing.T) {
+					t.Parallel()
+					words := append(append([]byte(nil), hello...), make([]byte, 64)...)[:says]
+					reached := make(chan struct{}, 1)
+					addr := front(t, func(c net.Conn, _ int) {
+						_, _ = c.Write(words)
+						reached <- struct{}{}
+						silent(c, 0)
+					})
+					c := newCollect()
+					cfg := Config{Size: 2, Secret: testSecret, TLS: conf, DialTimeout: limit, Linger: time.Millisecond,
+						Lookup: func(context.Context, int) (string, error) { return addr, nil }}
+					if closes {
+						cfg.DialTimeout = time.Hour
+					}
+					e, err := New(cfg)
+					require.NoError(t, err)
+					defer e.Close()
+					e.Bind(c)
+					stranger, err := net.Dial("tcp", e.Addr())
+					require.NoError(t, err)
+					defer stranger.Close()
+					_, err = stranger.Write(words)
+					require.NoError(t, err)
+					start := time.Now()
+					ended := make(chan error, 1)
+					e.Expect(1, 1, make([]byte, 1), func(err error) { ended <- err })
+					require.NoError(t, e.Send(1, fabric.Frame{}))
+					<-reached
+					if closes {
+						time.Sleep(limit)
+						require.NoError(t, e.Close())
+					} else {
+						require.Equal(t, 1, <-c.lost)
+						if says < helloSize && conf == nil {
+							require.GreaterOrEqual(t, time.Since(start), limit-20*time.Millisecond)
+						}
+					}
+					require.Error(t, <-ended)
+					require.NoError(t, stranger.SetReadDeadline(time.Now().Add(20*time.Second)))
+					_, err = io.Copy(io.Discard, stranger)
+					var late net.Error
+					require.False(t, errors.As(err, &late) && late.Timeout(), "the stranger's connection is still open")
+					require.Error(t, e.Send(1, fabric.Frame{}))
+					require.LessOrEqual(t, len(c.lost), 1)
+				})
+			}
+		}
+	}
+}
+
+// A rank with which another fabric is used is turned away, and others are not.
+func TestServes(t *testing.T) {
+	eps := openAll(t, 3, func(c *Config) {
+		if c.Rank == 0 {
+			c.Serves = func(rank int) bool { return rank == 2 }
+		}
+	})
+	cs := bindAll(eps)
+	require.NoError(t, eps[1].Send(0, fabric.Frame{}))
+	require.NoError(t, eps[2].Send(0, fabric.Frame{}))
+	require.Equal(t, 0, <-cs[1].lost)
+	eventually(t, func() bool { return cs[0].n.Load() == 1 })
+	require.Empty(t, cs[2].lost)
+	require.Empty(t, cs[0].lost)
+}
