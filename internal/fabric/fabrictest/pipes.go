@@ -87,11 +87,12 @@ func bounds(t *testing.T, eps []fabric.Endpoint) {
 	}
 }
 
-// Crumbs checks connections that cut what goes over them into the smallest pieces.
-func Crumbs(t *testing.T, eps []fabric.Endpoint) {
+// Crumbs checks connections that cut what goes over them into small pieces. connected is called when there is one.
+func Crumbs(t *testing.T, eps []fabric.Endpoint, connected func()) {
 	sinks := bindAll(eps)
 	require.NoError(t, eps[1].Send(0, fabric.Frame{})) // rank 1 connects
 	sinks[0].wait(1)
+	connected()
 	sizes := []int{0, 1, 7, 55, 56, 57, 1023, 1024, 1025, 65479, 65480, 65481, 70000}
 	ends := make(chan error, 2*len(sizes))
 	end := func(err error) { ends <- err }

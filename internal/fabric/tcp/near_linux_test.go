@@ -97,11 +97,10 @@ func TestReadLimit(t *testing.T) {
 // Sockets that take little at a time cut what is written anywhere, and all of it comes.
 func TestNarrowSockets(t *testing.T) {
 	eps := openAll(t, 2, nil)
-	raw, err := eps[0].ln.(*net.TCPListener).SyscallConn()
-	require.NoError(t, err)
-	require.NoError(t, raw.Control(func(fd uintptr) { // connections that come have what their listener has
-		require.NoError(t, unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, 1))
-		require.NoError(t, unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 1))
-	}))
-	fabrictest.Crumbs(t, asFabric(eps))
+	fabrictest.Crumbs(t, asFabric(eps), func() {
+		for i, e := range eps {
+			s := e.peers[1-i].looked.Load()
+			require.NoError(t, unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 4<<10))
+		}
+	})
 }

@@ -106,7 +106,7 @@ func TestCrumbs(t *testing.T) {
 				c.TLS = conf
 				c.Lookup = func(_ context.Context, peer int) (string, error) { return fronts[peer], nil }
 			})
-			fabrictest.Crumbs(t, asFabric(eps))
+			fabrictest.Crumbs(t, asFabric(eps), func() {})
 		})
 	}
 }

@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package launch
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// late is how long callers have been asleep when something ends.
+const late = 300 * time.Millisecond
+
+var errEnough = errors.New("enough")
+
+// Each wait of a rank for others hears of each end that there is, though that comes long after the caller has gone to sleep.
+func TestLateEnds(t *testing.T) {
+	waits := map[string]struct {
+		begin func(ctx context.Context, c *Client) error
+		here  func(s *Server) bool // whether the launcher knows that rank 0 waits
+	}{
+		"get": {
+			func(ctx context.Context, c *Client) error { _, err := c.Get(ctx, 1, "k"); return err },
+			func(s *Server) bool { return s.space.members[0].waits == 1 },
+		},
+		"fence": {
+			func(ctx context.Context, c *Client) error { return c.Fence(ctx) },
+			func(s *Server) bool { return s.space.round.here[0] },
+		},
+		"meet": {
+			func(ctx context.Context, c *Client) error { _, err := c.Meet(ctx, nil); return err },
+			func(s *Server) bool { return s.space.round.here[0] },
+		},
+	}
+	ends := map[string]struct {
+		end  func(s *Server, cs []*Client, cancel func(error))
+		want error
+		over bool // rank 0 has no launcher any more
+	}{
+		"it comes": {func(_ *Server, cs []*Client, _ func(error)) {
+			_ = cs[1].Put("k", nil)
+			go func() { _, _ = cs[1].Meet(context.Background(), nil) }()
+		}, nil, false},
+		"the rank leaves":   {func(_ *Server, cs []*Client, _ func(error)) { _ = cs[1].Leave() }, ErrEnded, false},
+		"the rank dies":     {func(s *Server, _ []*Client, _ func(error)) { s.Ended(1, 137, "killed") }, ErrEnded, false},
+		"its socket ends":   {func(_ *Server, cs []*Client, _ func(error)) { _ = cs[1].c.Close() }, ErrEnded, false},
+		"abort":             {func(s *Server, _ []*Client, _ func(error)) { s.Abort(&Abort{Rank: 1, Code: 3, Reason: "no more"}) }, ErrAborted, false},
+		"abort by nobody":   {func(s *Server, _ []*Client, _ func(error)) { s.Abort(&Abort{Rank: -1, Code: 3, Reason: "no more"}) }, ErrAborted, false},
+		"cancel":            {func(_ *Server, _ []*Client, cancel func(error)) { cancel(errEnough) }, errEnough, false},
+		"the launcher goes": {func(s *Server, _ []*Client, _ func(error)) { _ = s.Close() }, ErrLauncherLost, true},
+		"it leaves itself":  {func(_ *Server, cs []*Client, _ func(error)) { _ = cs[0].Leave() }, ErrLeft, true},
+	}
+	for wait, w := range waits {
+		for end, e := range ends {
+			t.Run(wait+", "+end, func(t *testing.T) {
+				t.Parallel()
+				s := newTestServer(t, ServerConfig{Ranks: 2})
+				cs := joinAll(t, s)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				result := make(chan error, 1)
+				go func() { result <- w.begin(ctx, cs[0]) }()
+				require.Eventually(t, func() bool {
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					return w.here(s)
+				}, 20*time.Second, time.Millisecond)
+				time.Sleep(late)
+				require.Empty(t, result)
+				e.end(s, cs, cancel)
+				select {
+				case err := <-result:
+					require.ErrorIs(t, err, e.want)
+				case <-time.After(20 * time.Second):
+					t.Fatal("it still waits")
+				}
+				if e.over {
+					require.Error(t, cs[0].Put("later", nil))
+				} else if !errors.Is(e.want, ErrAborted) {
+					require.NoError(t, cs[0].Put("later", nil), "rank 0 goes on")
+					_, err := cs[0].Get(t.Context(), 0, "later")
+					require.NoError(t, err)
+				}
+				cancel(nil)
+			})
+		}
+	}
+}
+
+// A launcher that takes a connection and says nothing does not keep a rank whose context ends, nor one that says half of what it has to.
+func TestLateEndOfJoin(t *testing.T) {
+	for name, says := range map[string][]byte{"nothing": nil, "half a hello": []byte("weft")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newTestServer(t, ServerConfig{Ranks: 1})
+			require.NoError(t, s.l.Close())
+			l, err := net.Listen("unix", filepath.Join(s.dir, socketFile))
+			require.NoError(t, err)
+			defer l.Close()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			result := make(chan error, 1)
+			go func() { _, err := s.Place(0).Join(ctx); result <- err }()
+			c, err := l.Accept()
+			require.NoError(t, err)
+			defer c.Close()
+			_, _ = c.Write(says)
+			time.Sleep(late)
+			require.Empty(t, result)
+			cancel(errEnough)
+			require.ErrorIs(t, <-result, errEnough)
+		})
+	}
+}
+
+// What the launcher of a job tells the launchers of other machines, each hears, late too, and in that order.
+func TestRelayHears(t *testing.T) {
+	key := Key(newSecret())
+	lost := make(chan error, 4)
+	s := newTestServer(t, ServerConfig{Ranks: 4, Elsewhere: 3, Listen: "127.0.0.1:0", Key: &key,
+		Hosts: HostEvents{Lost: func(string, int, int, error) { lost <- nil }}})
+	heard := make([]chan any, 2)
+	for i := range heard {
+		ch := make(chan any, 16)
+		heard[i] = ch
+		r, err := JoinJob(t.Context(), RelayConfig{Addr: s.Addr(), Key: &key, Ranks: 1 + i, First: -1, Wait: time.Minute, places: []string{t.TempDir()},
+			OnAbort: func(a *Abort) { ch <- *a }, OnSignal: func(n int) { ch <- n }, OnKill: func() { ch <- "kill" },
+			OnOver: func(status int) { ch <- [1]int{status} }, OnLost: func(err error) { ch <- err }})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = r.Close() })
+		require.Equal(t, 1+i, r.First())
+	}
+	time.Sleep(late)
+	s.SignalHosts(15)
+	s.KillHosts()
+	s.Abort(&Abort{Rank: -1, Code: 9, Reason: "no more"})
+	s.DismissHosts(9)
+	for _, ch := range heard {
+		for _, want := range []any{15, "kill", Abort{-1, 9, "no more"}, [1]int{9}} {
+			select {
+			case got := <-ch:
+				require.Equal(t, want, got)
+			case <-time.After(20 * time.Second):
+				t.Fatalf("%v is not heard", want)
+			}
+		}
+		require.Empty(t, ch)
+	}
+}
