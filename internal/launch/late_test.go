@@ -58,39 +58,43 @@ func TestLateEnds(t *testing.T) {
 		"the launcher goes": {func(s *Server, _ []*Client, _ func(error)) { _ = s.Close() }, ErrLauncherLost, true},
 		"it leaves itself":  {func(_ *Server, cs []*Client, _ func(error)) { _ = cs[0].Leave() }, ErrLeft, true},
 	}
+	var finish []func()
 	for wait, w := range waits {
 		for end, e := range ends {
-			t.Run(wait+", "+end, func(t *testing.T) {
-				t.Parallel()
-				s := newTestServer(t, ServerConfig{Ranks: 2})
-				cs := joinAll(t, s)
-				ctx, cancel := context.WithCancelCause(t.Context())
-				result := make(chan error, 1)
-				go func() { result <- w.begin(ctx, cs[0]) }()
-				require.Eventually(t, func() bool {
-					s.mu.Lock()
-					defer s.mu.Unlock()
-					return w.here(s)
-				}, 20*time.Second, time.Millisecond)
-				time.Sleep(late)
-				require.Empty(t, result)
+			name := wait + ", " + end
+			s := newTestServer(t, ServerConfig{Ranks: 2})
+			cs := joinAll(t, s)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			t.Cleanup(func() { cancel(nil) })
+			result := make(chan error, 1)
+			go func() { result <- w.begin(ctx, cs[0]) }()
+			require.Eventually(t, func() bool {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return w.here(s)
+			}, 20*time.Second, time.Millisecond, name)
+			finish = append(finish, func() {
+				require.Empty(t, result, name)
 				e.end(s, cs, cancel)
 				select {
 				case err := <-result:
-					require.ErrorIs(t, err, e.want)
+					require.ErrorIs(t, err, e.want, name)
 				case <-time.After(20 * time.Second):
-					t.Fatal("it still waits")
+					t.Fatal("it still waits: ", name)
 				}
 				if e.over {
-					require.Error(t, cs[0].Put("later", nil))
+					require.Error(t, cs[0].Put("later", nil), name)
 				} else if !errors.Is(e.want, ErrAborted) {
-					require.NoError(t, cs[0].Put("later", nil), "rank 0 goes on")
+					require.NoError(t, cs[0].Put("later", nil), "%s: rank 0 goes on", name)
 					_, err := cs[0].Get(t.Context(), 0, "later")
-					require.NoError(t, err)
+					require.NoError(t, err, name)
 				}
-				cancel(nil)
 			})
 		}
+	}
+	time.Sleep(late) // all of them
+	for _, f := range finish {
+		f()
 	}
 }
 

@@ -25,6 +25,7 @@ func Run(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	t.Run("all pairs", func(t *testing.T) { allPairs(t, open(t, 4)) })
 	t.Run("bounds", func(t *testing.T) { bounds(t, open(t, 2)) })
 	t.Run("backlog", func(t *testing.T) { backlog(t, open(t, 3)) })
+	t.Run("both close", func(t *testing.T) { bothClose(t, open(t, 2)) })
 	t.Run("late ends", func(t *testing.T) { ends(t, open) })
 	t.Run("send from deliver", func(t *testing.T) { nested(t, open(t, 2)) })
 	t.Run("push", func(t *testing.T) { push(t, open(t, 2)) })
