@@ -302,6 +302,10 @@ func bothClose(t *testing.T, eps []fabric.Endpoint) {
 	opens := []func(){gate(eps, sinks[0], nil), gate(eps, sinks[1], nil)}
 	defer opens[0]()
 	defer opens[1]()
+	for i, e := range eps { // until they are connected
+		require.NoError(t, e.Send(1-i, fabric.Frame{}))
+		sinksGot(sinks[1-i], 1)
+	}
 	data := make([]byte, 16<<10)
 	for range 200 {
 		for i, e := range eps {

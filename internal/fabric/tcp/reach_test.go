@@ -98,14 +98,16 @@ func TestCrumbs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var eps []*Endpoint
+			opened := make(chan struct{})
 			fronts := make([]string, 2)
 			for r := range fronts {
-				fronts[r] = front(t, func(c net.Conn, _ int) { pass(c, eps[r].Addr(), crumbs) })
+				fronts[r] = front(t, func(c net.Conn, _ int) { <-opened; pass(c, eps[r].Addr(), crumbs) })
 			}
 			eps = openAll(t, 2, func(c *Config) {
 				c.TLS = conf
 				c.Lookup = func(_ context.Context, peer int) (string, error) { return fronts[peer], nil }
 			})
+			close(opened)
 			fabrictest.Crumbs(t, asFabric(eps), func() {})
 		})
 	}
@@ -142,12 +144,14 @@ func TestAddressesAndRetries(t *testing.T) {
 			t.Parallel()
 			var eps []*Endpoint
 			var tries atomic.Int32
+			opened := make(chan struct{})
 			var addrs []string
 			for _, make := range row.before {
 				addrs = append(addrs, make(t))
 			}
 			if !row.without {
 				addrs = append(addrs, front(t, func(c net.Conn, k int) {
+					<-opened
 					if tries.Add(1); k >= row.fails {
 						pass(c, eps[1].Addr(), func(to io.Writer, from io.Reader) { _, _ = io.Copy(to, from) })
 					}
@@ -157,6 +161,7 @@ func TestAddressesAndRetries(t *testing.T) {
 				c.Retry = row.retry
 				c.Lookup = func(context.Context, int) (string, error) { return strings.Join(addrs, ","), nil }
 			})
+			close(opened)
 			cs := bindAll(eps)
 			require.NoError(t, eps[0].Send(1, fabric.Frame{Data: []byte("x")}))
 			if row.reached {
