@@ -97,7 +97,7 @@ var bg = context.Background()
 // into Blocking.
 func until(cond func() bool) {
 	for n := 0; !cond(); n++ {
-		if n < 100 || runtime.GOMAXPROCS(0) == 1 {
+		if n < 2000 || runtime.GOMAXPROCS(0) == 1 { // longer than a slot takes to wake: a sleep is a millisecond
 			runtime.Gosched()
 		} else {
 			time.Sleep(10 * time.Microsecond) // a processor that is never idle looks seldom at what wakes slots

@@ -4,10 +4,14 @@
 package task_test
 
 import (
+	"flag"
 	"os"
 	"testing"
 
 	"weft/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { os.Exit(leaktest.Main(m)) }
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "16") // tests that are run so wait for seconds, without a processor
+	os.Exit(leaktest.Main(m))
+}

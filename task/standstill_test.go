@@ -62,6 +62,7 @@ func blocks(t *testing.T, cfg task.Config, got *reports, block func(), free func
 
 // Bodies on all slots that block in a channel are named, with what they block in and what to call instead, while tasks are ready.
 func TestBlockedSlots(t *testing.T) {
+	t.Parallel()
 	for _, workers := range []int{1, 2} {
 		for name, cfg := range map[string]task.Config{"": {Workers: workers}, "with a watchdog": {Workers: workers, Watchdog: 40 * time.Millisecond}} {
 			t.Run(name, func(t *testing.T) {
@@ -225,6 +226,7 @@ func TestFailureOfRunThatHangs(t *testing.T) {
 // A run whose context has ended says what it still waits for, if that does not compute. Some
 // goroutine is left that might act, so it is no deadlock.
 func TestHoldersOfRunThatHangs(t *testing.T) {
+	t.Parallel()
 	skipRacesInLintMode(t)
 	for name, want := range map[string]string{
 		"Blocking":                 `task "holds" \(spawned at .*standstill_test\.go:\d+ .*waits in Blocking`,
