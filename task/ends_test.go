@@ -110,6 +110,17 @@ var lateWaits = []struct {
 	{"Sleep", func(l *lateRow, t *Task) error { return t.Sleep(time.Hour) }},
 	{"Await", func(l *lateRow, t *Task) error { return t.Await(func(done func()) { l.answer = done }) }},
 	{"AwaitFor", func(l *lateRow, t *Task) error { return t.AwaitFor("it", func(done func()) { l.answer = done }) }},
+	{"Context in Blocking", func(l *lateRow, t *Task) error {
+		done := make(chan struct{})
+		l.answer = func() { close(done) }
+		t.Blocking(func() {
+			select {
+			case <-done:
+			case <-t.Context().Done():
+			}
+		})
+		return t.run.cause()
+	}},
 	{"Lock", func(l *lateRow, t *Task) error {
 		var m Mutex
 		locked := make(chan struct{})

@@ -78,6 +78,15 @@ var plantedBugs = []explore.Bug{
 		Old: "\ts.hunting = true\n\ts.sema.wake() // P4; the slot is hunting from here on\n",
 		New: "\ts.sema.wake()",
 	},
+	{
+		Name: "a slot parks without a look at the high priorities", File: "idle.go", Test: "TestExploreIdle",
+		Old: "\tif rt.inject.n.Load() > 0 || rt.high.n.Load() > 0 || rt.low.n.Load() > 0 {\n",
+		New: "\tif rt.inject.n.Load() > 0 || rt.low.n.Load() > 0 {\n",
+	}, {
+		Name: "a token stays after the Block that it ends", File: "run.go", Test: "TestExploreHandOver",
+		Old: "\tw.CompareAndSwap(blockToken, blockNone)\n\tr.removeLocked(t.parker)\n",
+		New: "\tr.removeLocked(t.parker)\n",
+	},
 	// Blocking, events, counters and the Mutex.
 	{
 		Name: "a task blocks after the run has failed", File: "run.go", Test: "TestExploreHandOver",

@@ -123,7 +123,23 @@ func chained(slots string) func(*explore.Run) {
 	}
 }
 
+// prioritized queues two tasks with a priority each, from outside.
+func prioritized(slots string, first, second int32) func(*explore.Run) {
+	return func(r *explore.Run) {
+		st := newIdleLab(r, slots)
+		for i, prio := range []int32{first, second} {
+			t := st.task(noWork)
+			t.priority = prio
+			t.Flags |= flagPriority
+			r.Go(fmt.Sprint("pusher ", i), func() { st.rt.readyOff(t) })
+		}
+	}
+}
+
 var idlePrograms = []exploration{
+	{"p high and low, 3 preemptions", false, 4, prioritized("p", 1, -1)},
+	{"b high twice, 2 preemptions", false, 3, prioritized("b", 1, 2)},
+	{"b low twice, 2 preemptions", false, 3, prioritized("b", -1, -2)},
 	{"b 1", false, 0, pushers("b", 1)},
 	{"b 2", false, 0, pushers("b", 2)},
 	{"p 1", false, 0, pushers("p", 1)},

@@ -106,6 +106,23 @@ var handOverPrograms = []exploration{
 			t.Unblock()
 		})(x)
 	}},
+	// The token of an Unblock that may be early ends one Block, and not two.
+	{"block after an early unblock", false, 0, func(x *explore.Run) {
+		g := newGate()
+		second := false
+		body("b", func(st *lab, t *Task) error {
+			err := blocks(st, t)
+			g.open()
+			err = errors.Join(err, blocks(st, t))
+			st.Check(second, "an Unblock has ended two Blocks")
+			return err
+		}, func(_ *run, t *Task) {
+			t.Unblock()
+			g.wait()
+			second = true
+			t.Unblock()
+		})(x)
+	}},
 	{"the creator waits for a child that blocks", false, 0, func(x *explore.Run) {
 		body("b", func(st *lab, t *Task) error {
 			t.Spawn(func(t *Task) error {
