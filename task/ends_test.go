@@ -117,6 +117,7 @@ var lateWaits = []struct {
 			select {
 			case <-done:
 			case <-t.Context().Done():
+				until(t.run.stopped.Load) // which comes a moment later
 			}
 		})
 		return t.run.cause()
