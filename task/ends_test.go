@@ -21,16 +21,16 @@ import (
 type lateRow struct {
 	rt       *Runtime
 	cancel   context.CancelCauseFunc
-	answer   func()           // what the wait is for; set before it begins
-	blocker  *Task            // what others wait for, in Block
-	deadline chan struct{}    // of the context, when it is closed
-	sibling  chan struct{}    // lets the sibling go on
-	event    chan func(error) // of the sibling
-	entered  atomic.Bool      // the wait begins
-	returned atomic.Bool      // it is over
-	err      error            // what it has returned
-	keep     chan struct{}    // keeps a slot, for the window; nil in others
-	helper   *Detached        // what Join is for
+	answer   func()               // what the wait is for; set before it begins
+	blocker  atomic.Pointer[Task] // what others wait for, in Block
+	deadline chan struct{}        // of the context, when it is closed
+	sibling  chan struct{}        // lets the sibling go on
+	event    chan func(error)     // of the sibling
+	entered  atomic.Bool          // the wait begins
+	returned atomic.Bool          // it is over
+	err      error                // what it has returned
+	keep     chan struct{}        // keeps a slot, for the window; nil in others
+	helper   *Detached            // what Join is for
 }
 
 // A deadlineContext is over its deadline when done is closed.
@@ -52,8 +52,8 @@ func (c deadlineContext) Err() error {
 
 // blocks spawns a task that waits in Block with accs; the answer ends that.
 func (l *lateRow) blocks(t *Task, accs ...deps.Access) {
-	t.Spawn(func(t *Task) error { l.blocker = t; return t.Block() }, accs...)
-	l.answer = func() { l.blocker.Unblock() }
+	t.Spawn(func(t *Task) error { l.blocker.Store(t); return t.Block() }, accs...)
+	l.answer = func() { l.blocker.Load().Unblock() }
 }
 
 // lateWaits are the waits that a task has.
@@ -64,7 +64,7 @@ var lateWaits = []struct {
 	{"Wait", func(l *lateRow, t *Task) error { l.blocks(t); return t.Wait() }},
 	{"Wait for a grandchild", func(l *lateRow, t *Task) error {
 		t.Spawn(func(t *Task) error { l.blocks(t); return nil })
-		l.answer = func() { l.blocker.Unblock() }
+		l.answer = func() { l.blocker.Load().Unblock() }
 		return t.Wait()
 	}},
 	{"WaitOn", func(l *lateRow, t *Task) error {
@@ -85,13 +85,13 @@ var lateWaits = []struct {
 	}},
 	{"undeferred loop", func(l *lateRow, t *Task) error {
 		var x int
-		l.answer = func() { l.blocker.Unblock() }
+		l.answer = func() { l.blocker.Load().Unblock() }
 		t.IterateWith(IterAttrs{Attrs: Attrs{Undeferred: true}, Iterations: 2}, func(it *Iteration) error {
 			it.Spawn(func(t *Task) error {
 				if t.Iteration() == 0 {
 					return nil
 				}
-				l.blocker = t
+				l.blocker.Store(t)
 				return t.Block()
 			}, deps.InOut(&x))
 			return nil
@@ -130,18 +130,18 @@ var lateWaits = []struct {
 				return err
 			}
 			close(locked)
-			l.blocker = t
+			l.blocker.Store(t)
 			err := t.Block()
 			m.Unlock(t)
 			return err
 		})
-		l.answer = func() { l.blocker.Unblock() }
+		l.answer = func() { l.blocker.Load().Unblock() }
 		t.Blocking(func() { <-locked })
 		return t.Critical(&m, func() error { return nil })
 	}},
 	{"Join", func(l *lateRow, t *Task) error {
-		l.helper = l.rt.Spawn(bg, func(t *Task) error { l.blocker = t; return t.Block() })
-		l.answer = func() { l.blocker.Unblock() }
+		l.helper = l.rt.Spawn(bg, func(t *Task) error { l.blocker.Store(t); return t.Block() })
+		l.answer = func() { l.blocker.Load().Unblock() }
 		return l.helper.Join(t)
 	}},
 	{"window", func(l *lateRow, t *Task) error {
@@ -190,7 +190,11 @@ func (l *lateRow) asleep() bool {
 	if !l.entered.Load() {
 		return false
 	}
-	return l.rt.atRest() || l.rt.window.n.Load() == 1 && l.rt.idle.hunting.Load() == 0
+	if l.rt.atRest() {
+		return true
+	}
+	b := l.blocker.Load()
+	return l.rt.window.n.Load() == 1 && b != nil && b.block.Load() == blocked
 }
 
 // Every wait of a task that has lasted for 300 ms, in which nothing has moved, ends by every end there is, with its error; the
@@ -243,7 +247,7 @@ func TestWaitsThatEndLate(t *testing.T) {
 				assert.ErrorIs(t, err, e.err, what)
 				assert.ErrorIs(t, l.err, e.err, what)
 				if l.helper != nil && e.err != nil {
-					l.blocker.Unblock()
+					l.blocker.Load().Unblock()
 					assert.NoError(t, l.helper.Wait(bg), what)
 				}
 				if e.name != "answer while closing" {

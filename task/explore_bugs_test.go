@@ -80,8 +80,8 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "a slot parks without a look at the high priorities", File: "idle.go", Test: "TestExploreIdle",
-		Old: "\tif rt.inject.n.Load() > 0 || rt.high.n.Load() > 0 || rt.low.n.Load() > 0 {\n",
-		New: "\tif rt.inject.n.Load() > 0 || rt.low.n.Load() > 0 {\n",
+		Old: "\tif rt.inject.n.Load() > 0 || rt.high.n.Load() > 0 || rt.low.n.Load() > 0 {\n\t\treturn true\n\t}\n",
+		New: "\tif rt.inject.n.Load() > 0 || rt.low.n.Load() > 0 {\n\t\treturn true\n\t}\n",
 	}, {
 		Name: "a token stays after the Block that it ends", File: "run.go", Test: "TestExploreHandOver",
 		Old: "\tw.CompareAndSwap(blockToken, blockNone)\n\tr.removeLocked(t.parker)\n",
