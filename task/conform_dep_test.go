@@ -152,12 +152,12 @@ func TestDEP10_UpgradeInGroup(t *testing.T) {
 // group are, a writer when all before it are.
 func TestDEP11_AllChains(t *testing.T) {
 	kinds := []struct {
-		accs string
 		kind byte
-	}{{"in(x)", 'R'}, {"inout(x)", 'W'}, {"concurrent(x)", 'C'}, {"in(x) out(x)", 'W'}, {"concurrent(x) in(x)", 'W'}}
-	length := 4 // deps compares longer ones with its model
+		accs []string // the ways to say it, of which one is drawn
+	}{{'R', []string{"in(x)"}}, {'C', []string{"concurrent(x)"}}, {'W', []string{"inout(x)", "in(x) out(x)", "concurrent(x) in(x)"}}}
+	length, rounds := 5, 2
 	if underRace || testing.Short() {
-		length = 3
+		length, rounds = 4, 1
 	}
 	rng := rand.New(rand.NewPCG(5, 11))
 	rt, err := open(Config{Workers: 2}, tuning{})
@@ -167,7 +167,7 @@ func TestDEP11_AllChains(t *testing.T) {
 	for range length {
 		chains *= len(kinds)
 	}
-	for code := range chains {
+	for code := range rounds * chains {
 		s := newStage(t, rt, gateKind(code%int(gateKinds)))
 		s.run(func() {
 			var chain []byte
@@ -184,7 +184,7 @@ func TestDEP11_AllChains(t *testing.T) {
 			for i, rest := 0, code; i < length; i, rest = i+1, rest/len(kinds) {
 				k := kinds[rest%len(kinds)]
 				chain = append(chain, k.kind)
-				s.step(strings.Fields(fmt.Sprintf("spawn %c%d %s", k.kind, i, k.accs)))
+				s.step(strings.Fields(fmt.Sprintf("spawn %c%d %s", k.kind, i, k.accs[rng.IntN(len(k.accs))])))
 				require.Equal(t, expect(), s.shown(), "%s", chain)
 			}
 			for {

@@ -258,3 +258,55 @@ func TestPlacesOfLaunchers(t *testing.T) {
 	over.hosts.taken = make([]bool, 1)
 	require.ErrorContains(t, over.placeLocked(&host{}, greeting(1, -1)), "being ended")
 }
+
+// joinedSpace is a space of some ranks that all have joined.
+func joinedSpace(t *testing.T, ranks int) *space {
+	t.Helper()
+	s := newSpace(ranks)
+	for r := range ranks {
+		_, err := s.join(r)
+		require.NoError(t, err)
+	}
+	return s
+}
+
+// The launcher takes each kind of question of a rank with numbers that there are, and no others; and so many gets that wait.
+func TestBoundsOfSpace(t *testing.T) {
+	for _, row := range []struct {
+		f    frame
+		good bool
+	}{
+		{frame{kind: rankGets, rank: -1, key: "k"}, false},
+		{frame{kind: rankGets, rank: 0, key: "k"}, true},
+		{frame{kind: rankGets, rank: 2, key: "k"}, true},
+		{frame{kind: rankGets, rank: 3, key: "k"}, false},
+		{frame{kind: rankGets}, false},
+		{frame{kind: rankExchanges, id: 0}, false},
+		{frame{kind: rankExchanges, id: 1}, true},
+		{frame{kind: rankExchanges, id: 2}, false},
+	} {
+		_, err := joinedSpace(t, 3).handle(1, &row.f)
+		require.Equal(t, row.good, err == nil, "kind %d, rank %d, id %d: %v", row.f.kind, row.f.rank, row.f.id, err)
+	}
+
+	// Gets that wait are counted until they are answered, by a value or by an end.
+	s := joinedSpace(t, 3)
+	ask := func(i int) error {
+		_, err := s.handle(1, &frame{kind: rankGets, id: uint64(i), rank: int32(2 * (i % 2)), key: fmt.Sprint(i)})
+		return err
+	}
+	for i := range maxWaiting {
+		require.NoError(t, ask(i))
+	}
+	require.ErrorIs(t, ask(maxWaiting), ErrLimit)
+	out, err := s.handle(0, &frame{kind: rankPuts, key: "4", value: []byte("four")})
+	require.NoError(t, err)
+	require.Equal(t, []post{{1, frame{kind: jobAnswers, id: 4, value: []byte("four")}}}, out)
+	require.NoError(t, ask(maxWaiting))
+	require.ErrorIs(t, ask(maxWaiting+2), ErrLimit)
+	require.Len(t, s.leave(2), maxWaiting/2)
+	for i := range maxWaiting / 2 {
+		require.NoError(t, ask(2*(maxWaiting+i)))
+	}
+	require.ErrorIs(t, ask(4*maxWaiting), ErrLimit)
+}

@@ -141,45 +141,6 @@ func TestMachines(t *testing.T) {
 	require.Empty(t, saidA, "who closes a relay does not hear that it is lost")
 }
 
-// Launchers of other machines are given the ranks that they want, if these are free, and the first
-// free ones if they do not care.
-func TestPlacesOfMachines(t *testing.T) {
-	s, key, heard := recordingServer(t, 8, 6)
-	for _, row := range []struct {
-		ranks, first, gets int
-		why                string
-	}{
-		{0, -1, 0, "0 ranks are brought; 6 of 6 are still wanted"},
-		{7, -1, 0, "7 ranks are brought; 6 of 6 are still wanted"},
-		{1, 1, 0, "ranks 1 to 1 are not free; those from other launchers are 2 to 7"},
-		{1, 8, 0, "ranks 8 to 8 are not free"},
-		{2, 7, 0, "ranks 7 to 8 are not free"},
-		{1, 7, 7, ""},
-		{1, 7, 0, "ranks 7 to 7 are not free"},
-		{2, 3, 3, ""},
-		{2, 2, 0, "ranks 2 to 3 are not free"},
-		{2, 4, 0, "ranks 4 to 5 are not free"},
-		{2, -1, 5, ""},
-		{2, -1, 0, "2 ranks are brought; 1 of 6 are still wanted"},
-		{1, -1, 2, ""},
-		{1, -1, 0, "1 ranks are brought; 0 of 6 are still wanted"},
-	} {
-		r, _, err := recordingRelay(t, s.Addr(), key, row.ranks, row.first)
-		if row.why != "" {
-			require.ErrorIs(t, err, ErrRefused, "%+v", row)
-			require.ErrorContains(t, err, row.why)
-			continue
-		}
-		require.NoError(t, err, "%+v", row)
-		require.Equal(t, row.gets, r.First(), "%+v", row)
-		require.Equal(t, fmt.Sprintf("joined: %d from %d on", row.ranks, row.gets), next(t, heard))
-	}
-	wrong := Key(newSecret())
-	_, _, err := recordingRelay(t, s.Addr(), &wrong, 1, -1)
-	require.ErrorContains(t, err, "handshake")
-	require.Empty(t, heard)
-}
-
 // A launcher that does not keep to the protocol loses its connection, and the server says why.
 func TestHostileLauncher(t *testing.T) {
 	s, key, heard := recordingServer(t, 100, 90)
@@ -236,16 +197,12 @@ func TestHostileListener(t *testing.T) {
 		answer, later frame
 		err, said     string
 	}{
-		"refusal":        {frame{kind: jobRefuses, value: []byte("full")}, frame{}, "full", ""},
-		"another kind":   {frame{kind: jobWelcomes, code: 4, key: "job"}, frame{}, "answers with a frame of kind 6", ""},
-		"another job":    {frame{kind: jobAdmits, code: 4, key: "other"}, frame{}, "answers with a frame of kind 16", ""},
-		"no ranks":       {frame{kind: jobAdmits, code: 0, key: "job"}, frame{}, "ranks from 0 on, of 0", ""},
-		"too many ranks": {frame{kind: jobAdmits, code: MaxRanks + 1, key: "job"}, frame{}, "ranks from 0 on, of ", ""},
-		"rank -1":        {frame{kind: jobAdmits, code: 4, rank: -1, key: "job"}, frame{}, "ranks from -1 on, of 4", ""},
-		"one too far":    {frame{kind: jobAdmits, code: 4, rank: 3, key: "job"}, frame{}, "ranks from 3 on, of 4", ""},
-		"the last ones":  {frame{kind: jobAdmits, code: 4, rank: 2, key: "job"}, frame{kind: jobMourns}, "", "a frame of kind 13 from the launcher"},
-		"the largest":    {frame{kind: jobAdmits, code: MaxRanks, rank: MaxRanks - 2, key: "job"}, frame{kind: jobKills}, "", "kill"},
-		"its end":        {frame{kind: jobAdmits, code: 4, rank: 2, key: "job"}, frame{}, "", "lost: EOF"},
+		"refusal":       {frame{kind: jobRefuses, value: []byte("full")}, frame{}, "full", ""},
+		"another kind":  {frame{kind: jobWelcomes, code: 4, key: "job"}, frame{}, "answers with a frame of kind 6", ""},
+		"another job":   {frame{kind: jobAdmits, code: 4, key: "other"}, frame{}, "answers with a frame of kind 16", ""},
+		"the last ones": {frame{kind: jobAdmits, code: 4, rank: 2, key: "job"}, frame{kind: jobMourns}, "", "a frame of kind 13 from the launcher"},
+		"the largest":   {frame{kind: jobAdmits, code: MaxRanks, rank: MaxRanks - 2, key: "job"}, frame{kind: jobKills}, "", "kill"},
+		"its end":       {frame{kind: jobAdmits, code: 4, rank: 2, key: "job"}, frame{}, "", "lost: EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -122,38 +122,3 @@ func TestLateEndOfJoin(t *testing.T) {
 		})
 	}
 }
-
-// What the launcher of a job tells the launchers of other machines, each hears, late too, and in that order.
-func TestRelayHears(t *testing.T) {
-	key := Key(newSecret())
-	lost := make(chan error, 4)
-	s := newTestServer(t, ServerConfig{Ranks: 4, Elsewhere: 3, Listen: "127.0.0.1:0", Key: &key,
-		Hosts: HostEvents{Lost: func(string, int, int, error) { lost <- nil }}})
-	heard := make([]chan any, 2)
-	for i := range heard {
-		ch := make(chan any, 16)
-		heard[i] = ch
-		r, err := JoinJob(t.Context(), RelayConfig{Addr: s.Addr(), Key: &key, Ranks: 1 + i, First: -1, Wait: time.Minute, places: []string{t.TempDir()},
-			OnAbort: func(a *Abort) { ch <- *a }, OnSignal: func(n int) { ch <- n }, OnKill: func() { ch <- "kill" },
-			OnOver: func(status int) { ch <- [1]int{status} }, OnLost: func(err error) { ch <- err }})
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = r.Close() })
-		require.Equal(t, 1+i, r.First())
-	}
-	time.Sleep(late)
-	s.SignalHosts(15)
-	s.KillHosts()
-	s.Abort(&Abort{Rank: -1, Code: 9, Reason: "no more"})
-	s.DismissHosts(9)
-	for _, ch := range heard {
-		for _, want := range []any{15, "kill", Abort{-1, 9, "no more"}, [1]int{9}} {
-			select {
-			case got := <-ch:
-				require.Equal(t, want, got)
-			case <-time.After(20 * time.Second):
-				t.Fatalf("%v is not heard", want)
-			}
-		}
-		require.Empty(t, ch)
-	}
-}
