@@ -98,6 +98,7 @@ func TestBadBundlesAreRefused(t *testing.T) {
 		"a put with a field that is not zero":            one(record{what: wirePut, n: 1, tag: 4}, 1),
 		"a direct put with the tag 3":                    one(record{what: wireDirect, n: 1, tag: 3}, 0),
 		"a direct put with the tag 0":                    one(record{what: wireDirect, n: 1}, 0),
+		"a direct put with the tag 2147483648":           one(record{what: wireDirect, n: 1, tag: comm.TagUB + 1}, 0),
 		"a get with the tag 4":                           one(record{what: wireGet, n: 1, tag: 4}, 0),
 		"a get with the tag 4294967295":                  one(record{what: wireGet, n: 1, tag: math.MaxUint32}, 0),
 		"operator 0":                                     one(record{what: wireAccumulate, n: 8, kind: comm.Int64}, 8),

@@ -412,6 +412,32 @@ func TestLauncherGoes(t *testing.T) {
 	}
 }
 
+// A launcher that is killed removes nothing; a rank that loses it does, and one that has left does not
+// care. A launcher that lives keeps its files, whatever rank it drops.
+func TestFilesOfADeadLauncher(t *testing.T) {
+	for name, row := range map[string]struct{ dead, left, stay bool }{
+		"dead": {true, false, false}, "dead, and the rank has left": {true, true, true}, "alive": {false, false, true},
+	} {
+		s := newTestServer(t, ServerConfig{Ranks: 99})
+		c, err := s.Place(96).Join(t.Context())
+		require.NoError(t, err)
+		if row.dead {
+			s.l.SetUnlinkOnClose(false)
+			require.NoError(t, s.l.Close())
+		}
+		if row.left {
+			require.NoError(t, c.Leave())
+		} else {
+			s.mu.Lock()
+			s.conns[96].stop()
+			s.mu.Unlock()
+			<-c.Lost()
+		}
+		_, err = os.Stat(s.dir)
+		require.Equal(t, row.stay, err == nil, name)
+	}
+}
+
 func TestJoinGivesUp(t *testing.T) {
 	s := newTestServer(t, ServerConfig{Ranks: 1})
 	require.NoError(t, s.l.Close())

@@ -6,6 +6,9 @@
 package shm
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -61,6 +64,40 @@ func TestConformance(t *testing.T) {
 	t.Run("one processor", func(t *testing.T) {
 		fabrictest.Run(t, func(t *testing.T, n int) []fabric.Endpoint { return asFabric(openAll(t, n, nil)) })
 	})
+}
+
+// Ranks that there are not share no memory, and what is no address of a rank is said to be none.
+func TestNoSuchRank(t *testing.T) {
+	eps := openAll(t, 2, nil)
+	for _, rank := range []int{-1, 2} {
+		_, err := eps[0].Shared(rank)
+		require.ErrorIs(t, err, fabric.ErrRank)
+		require.ErrorContains(t, err, fmt.Sprintf("%d of 2", rank))
+	}
+	for _, rank := range []int{0, 1} {
+		memory, err := eps[0].Shared(rank)
+		require.NoError(t, err)
+		require.NotEmpty(t, memory)
+	}
+	good := strings.Fields(eps[1].Addr())
+	require.Len(t, good, 5)
+	for name, change := range map[string]func(f []string){
+		"no process":    func(f []string) { f[0] = "0" },
+		"process -1":    func(f []string) { f[0] = "-1" },
+		"no number":     func(f []string) { f[1] = "x" },
+		"short token":   func(f []string) { f[3] = f[3][2:] },
+		"odd token":     func(f []string) { f[3] = f[3][1:] },
+		"no hex":        func(f []string) { f[3] = "x" + f[3][1:] },
+		"too few words": func(f []string) { f[4] = "" },
+	} {
+		f := slices.Clone(good)
+		change(f)
+		addr := strings.TrimSpace(strings.Join(f, " "))
+		e, err := New(Config{Rank: 0, Size: 2, Lookup: func(int) (string, error) { return addr, nil }})
+		require.NoError(t, err)
+		require.ErrorContains(t, e.Send(1, fabric.Frame{}), fmt.Sprintf("%q is no address", addr), name)
+		require.NoError(t, e.Close())
+	}
 }
 
 // Polling alone delivers: what is polled needs no sleeper.
