@@ -49,14 +49,20 @@ func TestSmallBehindLarge(t *testing.T) {
 func TestTransferHammer(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	bindAll(eps)
-	const goroutines, each = 4, 12
+	hammerTransfers(t, eps, 8, 1<<17)
+}
+
+// hammerTransfers has four goroutines of each rank send to the other at one time, each so many
+// transfers of up to so many units of 4 bytes.
+func hammerTransfers(t *testing.T, eps []*Endpoint, each, most int) {
+	const goroutines = 8
 	var wg sync.WaitGroup
 	for g := range goroutines {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(g), 7))
 			from := g % 2
 			for i := range each {
-				data := bytes.Repeat([]byte{byte(g), byte(i), 3, byte(r.IntN(256))}, 1+r.IntN(1<<(5+r.IntN(13))))
+				data := bytes.Repeat([]byte{byte(g), byte(i), 3, byte(r.IntN(256))}, 1+r.IntN(1+r.IntN(most)))
 				dst := make([]byte, len(data))
 				key := uint64(g<<16 | i)
 				var both sync.WaitGroup

@@ -104,3 +104,18 @@ func TestNarrowSockets(t *testing.T) {
 		}
 	})
 }
+
+// Goroutines that write to one such socket at one time do not write into each other's frames.
+func TestNarrowSocketsHammer(t *testing.T) {
+	eps := openAll(t, 2, nil)
+	cs := bindAll(eps)
+	for i, e := range eps {
+		require.NoError(t, e.Send(1-i, fabric.Frame{}))
+		eventually(t, func() bool { return cs[1-i].n.Load() == 1 })
+	}
+	for i, e := range eps {
+		s := e.peers[1-i].looked.Load()
+		require.NoError(t, unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 4<<10))
+	}
+	hammerTransfers(t, eps, 200, 1<<12)
+}
