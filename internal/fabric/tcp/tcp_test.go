@@ -300,13 +300,16 @@ func TestConfig(t *testing.T) {
 	for want, cfg := range map[string]Config{
 		"rank 2 of 2":   {Rank: 2, Size: 2, Secret: testSecret, Lookup: look},
 		"rank -1 of 2":  {Rank: -1, Size: 2, Secret: testSecret, Lookup: look},
-		"at least 16":   {Size: 2, Secret: []byte("short"), Lookup: look},
+		"at least 16":   {Size: 2, Secret: testSecret[:minSecret-1], Lookup: look},
 		"Lookup is nil": {Size: 2, Secret: testSecret},
 		"missing port":  {Size: 1, Secret: testSecret, Listen: "nowhere"},
 	} {
 		_, err := New(cfg)
 		require.ErrorContains(t, err, want)
 	}
+	e, err := New(Config{Size: 2, Secret: testSecret[:minSecret], Lookup: look})
+	require.NoError(t, err)
+	require.NoError(t, e.Close())
 }
 
 // What a peer that has proved itself may write must not harm this process.

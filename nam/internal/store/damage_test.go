@@ -4,6 +4,7 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -303,4 +304,51 @@ func TestDamagedHeaders(t *testing.T) {
 	require.NoError(t, err)
 	requireWhole(t, s)
 	require.NoError(t, s.Close())
+}
+
+// A record that is damaged, or filed under another window's name, is ErrCorrupt for every call that
+// needs it, and harms no other window.
+func TestDamagedRecordIsNamed(t *testing.T) {
+	for name, damage := range map[string]func(tx *txn, id, other ID) error{
+		"a bit": func(tx *txn, id, _ ID) error {
+			b := bytes.Clone(tx.tx.Bucket(bucketRecords).Get(id[:]))
+			b[len(b)/2] ^= 4
+			return tx.tx.Bucket(bucketRecords).Put(id[:], b)
+		},
+		"cut off": func(tx *txn, id, _ ID) error {
+			b := bytes.Clone(tx.tx.Bucket(bucketRecords).Get(id[:]))
+			return tx.tx.Bucket(bucketRecords).Put(id[:], b[:len(b)-1])
+		},
+		"another's": func(tx *txn, id, other ID) error {
+			return tx.tx.Bucket(bucketRecords).Put(id[:], bytes.Clone(tx.tx.Bucket(bucketRecords).Get(other[:])))
+		},
+		"a short id": func(tx *txn, id, _ ID) error {
+			return tx.tx.Bucket(bucketNames).Put([]byte("bad"), id[:3])
+		},
+	} {
+		s := newTestStore(t, Config{})
+		ids := map[string]ID{}
+		for _, name := range []string{"bad", "good"} {
+			h, err := makeWindow(s, oneRegion(name, 64))
+			require.NoError(t, err)
+			ids[name] = h.rec.ID
+			require.NoError(t, h.Release())
+		}
+		require.NoError(t, s.update(func(tx *txn) error {
+			tx.dirty = true
+			return damage(tx, ids["bad"], ids["good"])
+		}))
+		_, err := s.Stat("bad")
+		require.ErrorIs(t, err, ErrCorrupt, name)
+		if name != "a short id" {
+			_, err = s.StatID(ids["bad"])
+			require.ErrorIs(t, err, ErrCorrupt, name)
+		}
+		_, err = s.Attach("bad", false, false)
+		require.ErrorIs(t, err, ErrCorrupt, name)
+		require.ErrorIs(t, s.Remove("bad"), ErrCorrupt, name)
+		h, err := s.Attach("good", false, false)
+		require.NoError(t, err, name)
+		require.NoError(t, h.Release())
+	}
 }
