@@ -6,6 +6,7 @@ package comm
 import (
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -250,6 +251,113 @@ func TestMatchOracle(t *testing.T) {
 		soloTaken, soloFiled, soloWithdrawn)
 	require.Greater(t, min(loneTaken, loneFiled, lonePeeked), 10, "%d lone messages were taken, %d filed, %d peeked at",
 		loneTaken, loneFiled, lonePeeked)
+}
+
+// TestMatchAllOrders compares the engine with lists over all programs of four steps, and longer ones by lot: receives,
+// waiting probes and looks of every class, messages, and receives withdrawn.
+func TestMatchAllOrders(t *testing.T) {
+	const length = 4
+	var keys [classes]matchKey
+	for class := range classes {
+		keys[class] = matchKey{1, 0, 0}.in(class)
+	}
+	const steps = 2*classes + 3 + 2 + 1
+	rng := rand.New(rand.NewPCG(1, 2))
+	all := int(math.Pow(steps, length))
+	for program := range all + 20000 {
+		plan := make([]int, length, 20)
+		for i, x := 0, program; i < length; i, x = i+1, x/steps {
+			plan[i] = x % steps
+		}
+		for program >= all && len(plan) < cap(plan) {
+			plan = append(plan, rng.IntN(steps))
+		}
+		if problem := runPlan(keys, plan); problem != "" {
+			t.Fatalf("program %v: %s", plan, problem)
+		}
+	}
+}
+
+// runPlan runs a program, and says what is not as in the model. Steps are, in this order, to receive and to probe by one of
+// the keys, a message of one of three, to withdraw the oldest or the newest receive or probe, and to look by all keys.
+func runPlan(keys [classes]matchKey, plan []int) string {
+	var m matcher
+	var ps []*posted  // oldest first
+	var as []*arrival // likewise
+	find := func(k matchKey) *arrival {
+		for _, a := range as {
+			if wants(k, a.key) {
+				return a
+			}
+		}
+		return nil
+	}
+	for i, step := range plan {
+		switch {
+		case step < 2*classes:
+			p := &posted{key: keys[step%classes], isScan: step >= classes}
+			want, got := find(p.key), m.post(p)
+			if got != want {
+				return fmt.Sprintf("step %d finds another message", i)
+			}
+			switch {
+			case got == nil:
+				ps = append(ps, p)
+			case !p.isScan:
+				m.remove(got)
+				as = slices.DeleteFunc(as, func(a *arrival) bool { return a == got })
+			}
+		case step < 2*classes+3:
+			k := matchKey{1, int32(step - 2*classes), 0}
+			if k.src == 2 {
+				k.src, k.tag = 0, 1
+			}
+			at := slices.IndexFunc(ps, func(p *posted) bool { return !p.isScan && wants(p.key, k) })
+			got := m.take(k)
+			if (got == nil) != (at < 0) || got != nil && got != ps[at] {
+				return fmt.Sprintf("step %d goes to another receive", i)
+			}
+			if got != nil {
+				ps = slices.Delete(ps, at, at+1)
+				break
+			}
+			a := &arrival{key: k}
+			as = append(as, a)
+			for p := m.add(a); p != nil; p = p.next {
+				if at := slices.Index(ps, p); at < 0 || !p.isScan || !wants(p.key, k) {
+					return fmt.Sprintf("step %d wakes what does not wait for it", i)
+				} else {
+					ps = slices.Delete(ps, at, at+1)
+				}
+			}
+			if slices.ContainsFunc(ps, func(p *posted) bool { return p.isScan && wants(p.key, k) }) {
+				return fmt.Sprintf("step %d does not wake a probe", i)
+			}
+		case step < 2*classes+5:
+			if len(ps) == 0 {
+				break
+			}
+			at := (step - 2*classes - 3) * (len(ps) - 1)
+			if !m.unpost(ps[at]) || m.unpost(ps[at]) {
+				return fmt.Sprintf("step %d: a receive is there once", i)
+			}
+			ps = slices.Delete(ps, at, at+1)
+		default:
+			for _, k := range keys {
+				if m.peek(k) != find(k) {
+					return fmt.Sprintf("step %d sees another message", i)
+				}
+			}
+		}
+		if m.idle() != (len(ps)+len(as) == 0) {
+			return fmt.Sprintf("idle is wrong after step %d", i)
+		}
+	}
+	gotPs, gotAs := m.drain()
+	if !slices.Equal(gotPs, ps) || !slices.Equal(gotAs, as) || !m.idle() {
+		return "something else is left"
+	}
+	return ""
 }
 
 // A program that uses a new tag for each message must not grow the table.
