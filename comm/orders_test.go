@@ -73,7 +73,7 @@ func allOrders(c, fence []*Comm) error {
 			}
 		} else {
 			for range 5 + o.rng.IntN(30) {
-				k := matchKey{src: int32(1 + o.rng.IntN(2)), tag: int32(o.rng.IntN(3))}
+				k := matchKey{src: int32(o.rng.IntN(3)), tag: int32(o.rng.IntN(3))}
 				message := o.rng.IntN(2) == 0
 				if !message {
 					k = k.in(o.rng.IntN(classes))
@@ -238,7 +238,7 @@ func (o *orders) receive(k matchKey) error {
 
 // look probes for a key, and asks those who must still wait.
 func (o *orders) look() error {
-	k := matchKey{src: int32(1 + o.rng.IntN(2)), tag: int32(o.rng.IntN(2))}.in(o.rng.IntN(classes))
+	k := matchKey{src: int32(o.rng.IntN(3)), tag: int32(o.rng.IntN(2))}.in(o.rng.IntN(classes))
 	i := slices.IndexFunc(o.msgs, func(m *orderMessage) bool { return wants(k, m.key) })
 	for range 2 {
 		here, st, err := o.c[0].Iprobe(int(k.src), int(k.tag))

@@ -4,9 +4,12 @@
 package comm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,6 +66,67 @@ func checkMessage(c *Comm, way string, n int, late bool) error {
 		return err
 	}
 	return firstError(expect("status", Status{Source: 0, Tag: tag, Bytes: 8 * n}, st), expectSlice("data", inputs(0, n), out))
+}
+
+// A synchronous send, and a large one, does not return before its receive is there, on every fabric and for every size.
+func TestSendsWaitForTheirReceive(t *testing.T) {
+	ways := maps.Clone(runners)
+	ways["tcp"] = runTCP
+	for how, run := range ways {
+		var posted atomic.Int64 // receives that have been called
+		require.NoError(t, run(context.Background(), Config{Ranks: 2}, func(c *Comm) error {
+			turns := int64(0)
+			for _, size := range []int{0, 1, smallLen, smallLen + 1, 1000, 20000, 1 << 20} {
+				for _, way := range []string{"ssend", "issend", "send"} {
+					if way == "send" && size < 1<<20 {
+						continue
+					}
+					turns++
+					m := make([]byte, size)
+					if c.Rank() == 1 {
+						_, err := c.Probe(0, 0)
+						for range 3 { // in this time the send would return
+							err = firstError(err, c.Send(Buffer{}, 0, 1))
+							_, err2 := c.Recv(Buffer{}, 0, 1)
+							err = firstError(err, err2)
+						}
+						posted.Store(turns)
+						_, err2 := c.Recv(Of(m), 0, 0)
+						if err := firstError(err, err2, expectSlice("data", bytes.Repeat([]byte{byte(turns)}, size), m)); err != nil {
+							return err
+						}
+						continue
+					}
+					for i := range m {
+						m[i] = byte(turns)
+					}
+					sent := make(chan error, 1)
+					go func() {
+						var err error
+						switch way {
+						case "ssend":
+							err = c.Ssend(Of(m), 1, 0)
+						case "issend":
+							_, err = c.Issend(Of(m), 1, 0).Wait(context.Background())
+						default:
+							err = c.Send(Of(m), 1, 0)
+						}
+						sent <- firstError(err, expect(fmt.Sprintf("receives when %s of %d bytes is over", way, size), turns, posted.Load()))
+					}()
+					var err error
+					for range 3 {
+						_, err2 := c.Recv(Buffer{}, 1, 1)
+						err = firstError(err, err2, c.Send(Buffer{}, 1, 1))
+					}
+					if err := firstError(err, <-sent); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}), how)
+		requireNoRankGoroutines(t)
+	}
 }
 
 func TestSelfMessages(t *testing.T) {

@@ -6,10 +6,13 @@ package comm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -74,6 +77,116 @@ func TestWaitAllAndAny(t *testing.T) {
 	go endA(nil)
 	require.ErrorIs(t, WaitAll(context.Background(), nil, a, b, a), errTest)
 	require.True(t, a.Done())
+}
+
+// Whatever the order in which requests end, and however many have ended before the wait: each has its own status and
+// error, WaitAny finds one that has ended, and WaitAll waits for all and has the first error in the order of the arguments.
+func TestWaitOrders(t *testing.T) {
+	const n = 3
+	type result struct {
+		i   int
+		st  Status
+		err error
+	}
+	live, stop := context.WithCancel(context.Background())
+	defer stop()
+	timed, stop := context.WithTimeout(context.Background(), time.Hour)
+	defer stop()
+	for _, ctx := range []context.Context{nil, context.Background(), live, timed} {
+		for _, order := range [][n]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+			for failed := range 1 << n {
+				for before := range n + 1 {
+					var reqs []*Request
+					var want [n]result
+					var told [n][]error
+					var first error
+					for i := range n {
+						r, _ := NewRequest()
+						r.OnDone(func(err error) { told[i] = append(told[i], err) })
+						reqs = append(reqs, r)
+						want[i] = result{i: i, st: Status{Source: i, Tag: 10 + i, Bytes: 100 + i}}
+						if failed>>i&1 != 0 {
+							want[i].err = fmt.Errorf("request %d: %w", i, errTest)
+							if first == nil {
+								first = want[i].err
+							}
+						}
+					}
+					end := func(i int) { require.True(t, reqs[i].complete(want[i].st, want[i].err)) }
+					lowest := n
+					for _, i := range order[:before] {
+						end(i)
+						lowest = min(lowest, i)
+					}
+					some, all, one := make(chan result, 1), make(chan error, 1), make(chan result, 1)
+					waitAny := func() {
+						i, st, err := WaitAny(ctx, reqs...)
+						some <- result{i, st, err}
+					}
+					if before > 0 {
+						waitAny()
+						require.Equal(t, want[lowest], <-some)
+					}
+					go func() { all <- WaitAll(ctx, reqs...) }()
+					go func() {
+						st, err := reqs[order[n-1]].Wait(ctx)
+						one <- result{order[n-1], st, err}
+					}()
+					if before == 0 {
+						go waitAny()
+						for slices.ContainsFunc(reqs, func(r *Request) bool { return !waitedFor(r) }) {
+							runtime.Gosched()
+						}
+						end(order[0])
+						require.Equal(t, want[order[0]], <-some)
+						before++
+					}
+					for _, i := range order[before:] {
+						select {
+						case err := <-all:
+							require.Fail(t, "WaitAll is over too early", "%v", err)
+						case r := <-one:
+							require.Fail(t, "Wait is over too early", "%v", r)
+						default:
+						}
+						done, st, err := reqs[i].Test()
+						require.Equal(t, []any{false, Status{}, nil, Status{}}, []any{done, st, err, reqs[i].Status()})
+						end(i)
+					}
+					require.Equal(t, first, <-all)
+					require.Equal(t, want[order[n-1]], <-one)
+					for i, r := range reqs {
+						require.False(t, r.complete(Status{}, nil), "a request ends once")
+						done, st, err := r.Test()
+						require.True(t, done)
+						require.Equal(t, want[i], result{i, st, err})
+						done, st, err = r.Peek()
+						require.True(t, done)
+						require.Equal(t, want[i], result{i, st, err})
+						st, err = r.Wait(ctx)
+						require.Equal(t, want[i], result{i, st, err})
+						require.Equal(t, want[i].st, r.Status())
+						require.Equal(t, []error{want[i].err}, told[i])
+					}
+				}
+			}
+		}
+	}
+}
+
+// waitedFor reports whether a goroutine that waits for any of several requests has said so to this one.
+func waitedFor(r *Request) bool {
+	list, ok := r.lock()
+	if !ok {
+		return false
+	}
+	r.state.Store(list)
+	for n := list; n != nil; n = n.next {
+		if n.fn == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // Waiters, callbacks and completers meet in all orders.
