@@ -63,7 +63,7 @@ var providers = []provider{shmProvider, mpiProvider, tcpProvider}
 const statsName = "statistics"
 
 // connect makes this rank's endpoint: of the fabrics that connect it with the others, each rank by one of them.
-func connect(ctx context.Context, m *meeting, stats *statistics) (_ fabric.Endpoint, err error) {
+func connect(ctx context.Context, m *meeting, stats *statistics) (ep fabric.Endpoint, err error) {
 	wishes, err := mux.WishesFromEnv(os.Getenv)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -85,9 +85,17 @@ func connect(ctx context.Context, m *meeting, stats *statistics) (_ fabric.Endpo
 	}
 	said := map[string][]byte{statsName: stats.text(), processorsName: ownProcessors()}
 	links := map[string]opened{}
+	var made []fabric.Endpoint
 	defer func() {
 		for _, l := range links { // those that nobody has taken over
 			err = errors.Join(err, l.drop())
+		}
+		if err == nil {
+			return
+		}
+		ep = nil
+		for _, e := range made {
+			err = errors.Join(err, e.Close())
 		}
 	}()
 	for _, p := range providers {
@@ -120,7 +128,6 @@ func connect(ctx context.Context, m *meeting, stats *statistics) (_ fabric.Endpo
 		return nil, err
 	}
 	byRank := make([]fabric.Endpoint, m.size)
-	var made []fabric.Endpoint
 	for _, name := range mux.Names {
 		var mine []int
 		for r, n := range names {
@@ -135,9 +142,6 @@ func connect(ctx context.Context, m *meeting, stats *statistics) (_ fabric.Endpo
 		delete(links, name)
 		ep, err := l.use(ctx, peers, mine)
 		if err != nil {
-			for _, e := range made {
-				err = errors.Join(err, e.Close())
-			}
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		made = append(made, ep)

@@ -7,12 +7,15 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"weft/internal/fabric"
+	"weft/internal/fabric/inproc"
 	"weft/internal/fabric/mux"
 	"weft/internal/fabric/tcp"
 	"weft/internal/launch"
@@ -142,6 +145,103 @@ func TestConnectRefuses(t *testing.T) {
 	t.Setenv(vigil.Env, "1s")
 	_, errs = connectAll(t, "ab")
 	require.ErrorContains(t, errs[1], `WEFT_DEAD_AFTER="1s"; it is how long a vanished machine goes unnoticed, a time from 2s to 1h0m0s`)
+}
+
+// closing counts how often an endpoint is closed.
+type closing struct {
+	fabric.Endpoint
+	closed int
+}
+
+func (c *closing) Close() error {
+	c.closed++
+	return nil
+}
+
+// Whatever fails when fabrics are opened, met for and used, connect returns that error, and each fabric that was opened is
+// dropped or closed once. A fabric that cannot be opened is replaced by another one.
+func TestConnectLosesNoErrorAndNoFabric(t *testing.T) {
+	own := providers
+	defer func() { providers = own }()
+	for _, x := range []struct {
+		fault, want string // what fails, and what connect then says
+		used        []string
+	}{
+		{"", "", []string{"shm", "mpi"}},
+		{"open shm", "", []string{"mpi"}},
+		{"open mpi", "", []string{"shm", "tcp"}},
+		{"open tcp", "", []string{"shm", "mpi"}},
+		{"open shm, open mpi", "", []string{"tcp"}},
+		{"open shm, open mpi, open tcp", "unreachable", nil},
+		{"drop tcp", "drop tcp: test", []string{"shm", "mpi"}},
+		{"use shm", "shm: use shm: test", nil},
+		{"use mpi", "mpi: use mpi: test", []string{"shm"}},
+		{"use mpi, drop tcp", "mpi: use mpi: test\ndrop tcp: test", []string{"shm"}},
+		{"meet", "meet: test", nil},
+		{"meet, drop shm", "meet: test\ndrop shm: test", nil},
+		{"statistics", "rank 0 and rank 2 have different settings", nil},
+		{"offer", "tcp of rank 2: bad offer", nil},
+	} {
+		t.Run(x.fault, func(t *testing.T) {
+			fault := func(what string) error {
+				if slices.Contains(strings.Split(x.fault, ", "), what) {
+					return fmt.Errorf("%s: %w", what, errTest)
+				}
+				return nil
+			}
+			live, used := map[string]int{}, map[string]*closing{}
+			providers = nil
+			for _, name := range mux.Names {
+				providers = append(providers, provider{name: name, open: func(*meeting) (opened, error) {
+					if err := fault("open " + name); err != nil {
+						return opened{}, err
+					}
+					live[name]++
+					return opened{
+						use: func(context.Context, []launch.Peer, []int) (fabric.Endpoint, error) {
+							live[name]--
+							if err := fault("use " + name); err != nil {
+								return nil, err
+							}
+							eps, err := inproc.New(3)
+							require.NoError(t, err)
+							used[name] = &closing{Endpoint: eps[0]}
+							return used[name], nil
+						},
+						drop: func() error {
+							live[name]--
+							return fault("drop " + name)
+						},
+					}, nil
+				}})
+			}
+			m := &meeting{rank: 0, size: 3, meet: func(_ context.Context, said map[string][]byte) ([]launch.Peer, error) {
+				peers := []launch.Peer{{Node: "a", Addrs: said}, {Rank: 1, Node: "a", Addrs: said}, {Rank: 2, Node: "b", Addrs: maps.Clone(said)}}
+				if fault("statistics") != nil {
+					peers[2].Addrs[statsName] = []byte("other")
+				}
+				if fault("offer") != nil {
+					peers[2].Addrs[tcpName] = []byte("bad")
+				}
+				return peers, fault("meet")
+			}}
+			ep, err := connect(t.Context(), m, nil)
+			if x.want == "" {
+				require.NoError(t, err)
+				require.NotNil(t, ep)
+				require.NoError(t, ep.Close())
+			} else {
+				require.ErrorContains(t, err, x.want)
+			}
+			require.Len(t, used, len(x.used))
+			for _, name := range x.used {
+				require.Equal(t, 1, used[name].closed, name)
+			}
+			for name, n := range live {
+				require.Zero(t, n, "%s is dropped or used once", name)
+			}
+		})
+	}
 }
 
 // What is said of TCP is wrong even where all ranks have something better.
