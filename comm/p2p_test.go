@@ -165,42 +165,80 @@ func TestProcNull(t *testing.T) {
 	})
 }
 
+// Each call refuses each argument that it cannot use, with an error that names the call, the peer and the tag, and does
+// nothing else.
 func TestArguments(t *testing.T) {
+	type withPointer struct {
+		A int
+		B struct{ P *int }
+	}
+	ok := Of([]int{1})
 	run(t, 2, func(c *Comm) error {
-		b := Of([]int{1})
-		type withPointer struct {
-			A int
-			B struct{ P *int }
+		wait := func(r *Request) error {
+			_, err := r.Wait(context.Background())
+			return err
 		}
-		for _, x := range []struct {
-			name string
-			err  error
-			want error
+		iprobe := func(src, tag int) error {
+			here, st, err := c.Iprobe(src, tag)
+			return firstError(err, expect("here", false, here), expect("status", Status{}, st))
+		}
+		second := func(_ Status, err error) error { return err }
+		for _, call := range []struct {
+			name   string
+			do     func(b Buffer, peer, tag int) error
+			sends  bool
+			probes bool
 		}{
-			{"rank above", c.Send(b, 2, 0), ErrRank},
-			{"rank below", c.Send(b, -3, 0), ErrRank},
-			{"send to any", c.Send(b, AnySource, 0), ErrRank},
-			{"negative tag", c.Send(b, 1, -5), ErrTag},
-			{"any tag", c.Send(b, 1, AnyTag), ErrTag},
-			{"tag above", c.Send(b, 1, TagUB+1), ErrTag},
-			{"pointers", c.Send(Of([]withPointer{{}}), 1, 0), ErrType},
-			{"strings", c.Send(Of([]string{""}), 1, 0), ErrType},
-			{"vector outside", c.Send(Vector([]int{1, 2, 3, 4}, 2, 2, 3), 1, 0), ErrBuffer},
-			{"vector overlapping", c.Send(Vector([]int{1, 2, 3, 4}, 2, 2, 1), 1, 0), ErrBuffer},
-			{"negative vector", c.Send(Vector([]int{1, 2, 3, 4}, -1, 2, 1), 1, 0), ErrBuffer},
-			{"isend", WaitAll(context.Background(), c.Isend(b, 2, 0)), ErrRank},
-			{"irecv", WaitAll(context.Background(), c.Irecv(b, 2, 0)), ErrRank},
-			{"irecv tag", WaitAll(context.Background(), c.Irecv(b, 1, -2)), ErrTag},
+			{"send", c.Send, true, false},
+			{"ssend", c.Ssend, true, false},
+			{"isend", func(b Buffer, peer, tag int) error { return wait(c.Isend(b, peer, tag)) }, true, false},
+			{"issend", func(b Buffer, peer, tag int) error { return wait(c.Issend(b, peer, tag)) }, true, false},
+			{"recv", func(b Buffer, peer, tag int) error { return second(c.Recv(b, peer, tag)) }, false, false},
+			{"irecv", func(b Buffer, peer, tag int) error { return wait(c.Irecv(b, peer, tag)) }, false, false},
+			{"sendrecv", func(b Buffer, peer, tag int) error { return second(c.Sendrecv(b, peer, tag, ok, 0, 0)) }, true, false},
+			{"sendrecv", func(b Buffer, peer, tag int) error { return second(c.Sendrecv(ok, 0, 0, b, peer, tag)) }, false, false},
+			{"probe", func(_ Buffer, peer, tag int) error { return second(c.Probe(peer, tag)) }, false, true},
+			{"iprobe", func(_ Buffer, peer, tag int) error { return iprobe(peer, tag) }, false, true},
 		} {
-			if !errors.Is(x.err, x.want) {
-				return fmt.Errorf("%s: %v, want %v", x.name, x.err, x.want)
+			for _, x := range []struct {
+				what      string
+				b         Buffer
+				peer, tag int
+				want      error
+				may       bool // the call may do this
+			}{
+				{"rank above", ok, 2, 0, ErrRank, false},
+				{"rank below", ok, -3, 0, ErrRank, false},
+				{"any rank", ok, AnySource, 0, ErrRank, !call.sends},
+				{"negative tag", ok, 1, -5, ErrTag, false},
+				{"any tag", ok, 1, AnyTag, ErrTag, !call.sends},
+				{"tag above", ok, 1, TagUB + 1, ErrTag, false},
+				{"tag above to nobody", ok, ProcNull, TagUB + 1, ErrTag, false},
+				{"pointers", Of([]withPointer{{}}), 1, 0, ErrType, call.probes},
+				{"strings", Of([]string{""}), 1, 0, ErrType, call.probes},
+				{"vector outside", Vector([]int{1, 2, 3, 4}, 2, 2, 3), 1, 0, ErrBuffer, call.probes},
+				{"vector overlapping", Vector([]int{1, 2, 3, 4}, 2, 2, 1), 1, 0, ErrBuffer, call.probes},
+				{"negative vector", Vector([]int{1, 2, 3, 4}, -1, 2, 1), 1, 0, ErrBuffer, call.probes},
+			} {
+				if x.may {
+					continue
+				}
+				err := call.do(x.b, x.peer, x.tag)
+				var e *Error
+				if !errors.Is(err, x.want) || !errors.As(err, &e) || *e != (Error{Op: call.name, Rank: c.Rank(), Peer: x.peer, Tag: x.tag, Err: e.Err}) {
+					return fmt.Errorf("%s with %s: %v, want %v", call.name, x.what, err, x.want)
+				}
 			}
-			var e *Error
-			if !errors.As(x.err, &e) || e.Op == "" {
-				return fmt.Errorf("%s: %v is no *Error", x.name, x.err)
+			if call.name != "sendrecv" {
+				if err := call.do(ok, ProcNull, TagUB); err != nil && call.name != "iprobe" { // which says that it is here
+					return err
+				}
 			}
 		}
-		return c.Send(b, ProcNull, TagUB)
+		if err := c.Barrier(); err != nil {
+			return err
+		}
+		return iprobe(AnySource, AnyTag)
 	})
 }
 
