@@ -145,6 +145,7 @@ func TestSelfMessages(t *testing.T) {
 	})
 }
 
+// What is sent to nobody goes nowhere, and what is received from nobody has nothing; the other half of a Sendrecv is done.
 func TestProcNull(t *testing.T) {
 	run(t, 1, func(c *Comm) error {
 		b := Of([]int{1})
@@ -161,7 +162,65 @@ func TestProcNull(t *testing.T) {
 			return err
 		}
 		st, err = c.Probe(ProcNull, AnyTag)
-		return firstError(err, expect("probe", null, st))
+		if err := firstError(err, expect("probe", null, st)); err != nil {
+			return err
+		}
+		here, st, err := c.Iprobe(ProcNull, AnyTag)
+		if err := firstError(err, expect("iprobe", true, here), expect("iprobed", null, st)); err != nil {
+			return err
+		}
+		st, err = c.Irecv(b, ProcNull, 3).Wait(context.Background())
+		if err := firstError(err, expect("irecv", null, st), WaitAll(context.Background(), c.Issend(b, ProcNull, 0))); err != nil {
+			return err
+		}
+		in, out := []int{7}, []int{0, 5}
+		for _, half := range []struct{ dst, src int }{{0, ProcNull}, {ProcNull, 0}} { // the second has what the first sends
+			want := null
+			if half.src == 0 {
+				want = Status{Source: 0, Tag: 4, Bytes: 8}
+			}
+			st, err := c.Sendrecv(Of(in), half.dst, 4, Of(out), half.src, AnyTag)
+			if err := firstError(err, expect("sendrecv", want, st)); err != nil {
+				return err
+			}
+		}
+		here, st, err = c.Iprobe(AnySource, AnyTag)
+		return firstError(err, expectSlice("data", []int{7, 5}, out), expect(fmt.Sprintf("left over: %+v", st), false, here))
+	})
+}
+
+// The error of a Sendrecv is that of its receive, with the status of the message, and what is sent arrives all the same.
+func TestSendrecvErrors(t *testing.T) {
+	run(t, 2, func(c *Comm) error {
+		for _, n := range []int{2, 100, 20000} {
+			for _, x := range []struct {
+				into Buffer
+				want error
+			}{{Of(make([]int64, n-1)), ErrTruncated}, {Of(make([]float64, n)), ErrType}, {Of(make([]int64, n+1)), nil}} {
+				peer := 1 - c.Rank()
+				if c.Rank() == 1 {
+					x.into, x.want = Of(make([]int64, n)), nil
+				}
+				st, err := c.Sendrecv(Of(inputs(c.Rank(), n)), peer, n, x.into, peer, n)
+				var e *Error
+				if !errors.Is(err, x.want) || x.want != nil && (!errors.As(err, &e) || e.Op != "sendrecv" || e.Peer != peer || e.Tag != n) {
+					return fmt.Errorf("%d elements: %w, want %w", n, err, x.want)
+				}
+				got := make([]int64, x.into.Bytes()/8)
+				if x.want != ErrType {
+					Copy(Of(got), x.into)
+				}
+				if err := expect("status", Status{Source: peer, Tag: n, Bytes: 8 * n}, st); err != nil {
+					return err
+				}
+				if k := min(n, len(got)); x.want != ErrType {
+					if err := expectSlice("data", inputs(peer, n)[:k], got[:k]); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
 	})
 }
 
