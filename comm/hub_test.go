@@ -5,7 +5,6 @@ package comm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -14,20 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
-
-// Sizes around what a place has room for, around a piece, and of several pieces.
-func TestHubSizes(t *testing.T) {
-	for _, ranks := range []int{2, 3, 5} {
-		for _, n := range []int{13, 14, 27, 28, pieceLeast/8 - 1, pieceLeast/8 + 1, 9000} {
-			require.NoError(t, Run(t.Context(), Config{Ranks: ranks}, func(c *Comm) error {
-				if c.hub == nil {
-					return errors.New("ranks of one process have no hub")
-				}
-				return checkCollectives(c, n)
-			}), "%d ranks, %d elements", ranks, n)
-		}
-	}
-}
 
 // floatBits are the results of reductions of floats, whose last bits depend on the order.
 func floatBits(t *testing.T, ranks, n int) [][]float64 {
