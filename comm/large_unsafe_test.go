@@ -7,18 +7,14 @@ package comm
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
-	"weft/internal/fabric"
-	"weft/internal/fabric/tcp"
 )
 
 const (
@@ -93,36 +89,4 @@ func TestLargeMessage(t *testing.T) {
 			}))
 		})
 	}
-}
-
-// runTCP is Run over TCP, with each rank as if in a process of its own.
-func runTCP(ctx context.Context, cfg Config, body func(c *Comm) error) error {
-	n, err := cfg.validate()
-	if err != nil {
-		return err
-	}
-	eps, worlds := make([]*tcp.Endpoint, n), make([]*world, n)
-	for r := range n {
-		eps[r], err = tcp.New(tcp.Config{Rank: r, Size: n, Secret: make([]byte, 32), Lookup: func(_ context.Context, rank int) (string, error) {
-			return eps[rank].Addr(), nil
-		}})
-		if err != nil {
-			return err
-		}
-	}
-	for r := range n {
-		worlds[r] = newWorld(ctx, cfg, []fabric.Endpoint{eps[r]})
-	}
-	errs := make([]error, n)
-	var wg sync.WaitGroup
-	for r, w := range worlds {
-		wg.Go(func() { errs[r] = w.run(ctx, body) })
-	}
-	wg.Wait()
-	for r, err := range errs {
-		if err != nil {
-			return fmt.Errorf("rank %d: %w", r, err)
-		}
-	}
-	return nil
 }
