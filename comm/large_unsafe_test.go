@@ -14,7 +14,6 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
-
 )
 
 const (
