@@ -125,6 +125,9 @@ func TestPowerLoss(t *testing.T) {
 			continue
 		}
 		for _, force := range d.Forces() {
+			if testing.Short() {
+				break
+			}
 			asked[force] = true
 			if !needed[force] && lossAt(force) != "" {
 				needed[force] = true
