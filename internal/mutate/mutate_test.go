@@ -137,7 +137,7 @@ func TestMeasure(t *testing.T) {
 		"go.mod":               "module weft\n\ngo 1.26\n",
 		"deps/deps.go":         "package deps\n\nfunc Max(a, b int) int {\n\tif a > b {\n\t\treturn a\n\t}\n\treturn b\n}\n\nfunc Untested(a int) int {\n\tif a == 7 {\n\t\treturn 1\n\t}\n\treturn 0\n}\n\nfunc Explored(a int) int {\n\tif a == 3 {\n\t\treturn 1\n\t}\n\treturn 0\n}\n",
 		"deps/explore_test.go": "//go:build explore\n\npackage deps\n\nimport \"testing\"\n\nfunc TestExploreAll(t *testing.T) { if Explored(3) != 1 || Explored(2)+Explored(4) != 0 { t.Fatal(3) } }\n",
-		"deps/max_test.go":     "package deps\n\nimport \"testing\"\n\nfunc TestMax(t *testing.T) {\n\tfor a := range 4 {\n\t\tif Max(a, 2) < a || Max(a, 2) < 2 || Max(a, 2) != max(a, 2) {\n\t\t\tt.Fatal(a)\n\t\t}\n\t}\n}\n\nfunc TestExplored(t *testing.T) { t.Log(Explored(len(t.Name()))) }\n\nfunc TestPlanted(t *testing.T) { if Untested(7) != 1 || Untested(6) != 0 { t.Fatal(7) } }\n",
+		"deps/max_test.go":     "package deps\n\nimport \"testing\"\n\nfunc TestMax(t *testing.T) {\n\tfor a := range 4 {\n\t\tif Max(a, 2) < a || Max(a, 2) < 2 || Max(a, 2) != max(a, 2) {\n\t\t\tt.Fatal(a)\n\t\t}\n\t}\n}\n\nfunc TestExplored(t *testing.T) { t.Log(Explored(len(t.Name()))) }\n\nfunc TestUnmeasured(t *testing.T) { if testing.CoverMode() != \"\" { t.Fatal(7) } }\n\nfunc TestUnfit(t *testing.T) { t.Fatal(7) }\n\nfunc TestPlanted(t *testing.T) { if Untested(7) != 1 || Untested(6) != 0 { t.Fatal(7) } }\n",
 	} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
@@ -153,6 +153,9 @@ func TestMeasure(t *testing.T) {
 	require.Contains(t, first.String(), "| weft/deps | 8 | 1 | 3 | 0 | 0 | 4 | 50 % | 0 |", "%s\n%s", &first, &progress)
 	require.Contains(t, first.String(), "deps/deps.go:4, boundary, run by 1 tests of its package:\n\n    -\tif a > b {\n    +\tif a >= b {\n")
 	require.Contains(t, first.String(), "deps/deps.go:11, ")
+	// A test that fails without a mutant kills none; one that only the measuring disturbs may.
+	require.Contains(t, progress.String(), "weft/deps TestUnfit fails by itself")
+	require.NotContains(t, progress.String(), "TestUnmeasured fails by itself")
 	args[1] = "2"
 	require.ErrorContains(t, run(t.Context(), args, &first, &progress), "another tree, seed (1)")
 }

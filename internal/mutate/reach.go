@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -192,6 +193,11 @@ func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*p
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("the tests of %s do not build: %w\n%s", p.ImportPath, err, out)
 	}
+	control := filepath.Join(dir, "control.exe")
+	build = r.command(ctx, "go", slices.Concat([]string{"test", "-c", "-tags", tags, "-o", control}, asMutants, []string{p.ImportPath})...)
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("the tests of %s do not build: %w\n%s", p.ImportPath, err, out)
+	}
 	names, err := r.list(ctx, p.Dir, bin)
 	if err != nil {
 		return err
@@ -203,16 +209,23 @@ func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*p
 	}
 	for i, name := range names {
 		profile := filepath.Join(dir, strconv.Itoa(i))
+		// Whether it is fit to kill, mutants' conditions say; those that measure the coverage may
+		// disturb it, and then nobody knows its lines.
+		args := append(argsOf(p.ImportPath, tags), "-test.run", "^"+regexp.QuoteMeta(name)+"$")
 		began := time.Now()
-		o := r.runTests(ctx, p.Dir, bin, limit, slices.Concat(argsOf(p.ImportPath, tags), []string{"-test.run", "^" + regexp.QuoteMeta(name) + "$", "-test.coverprofile", profile})...)
+		o := r.runTests(ctx, p.Dir, control, limit, args...)
 		took := time.Since(began)
+		r.runTests(ctx, p.Dir, bin, limit, append(args, "-test.coverprofile", profile)...)
 		if err := errors.Join(ctx.Err(), r.broken); err != nil {
 			return err
 		}
-		lines, err := readProfile(profile)
-		if o.failed || err != nil {
+		if o.failed {
 			x.Unfit = append(x.Unfit, p.ImportPath+" "+name)
 			continue
+		}
+		lines, err := readProfile(profile)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 		id := len(x.Tests)
 		x.Tests = append(x.Tests, test{p.ImportPath, tags, name, took})

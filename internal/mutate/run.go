@@ -142,6 +142,10 @@ func (v *verdict) String() string {
 
 var errInvalid = errors.New("does not compile")
 
+// asMutants are the flags by which mutants' tests are built, and those that show which tests fail
+// without one.
+var asMutants = []string{"-vet=off", "-ldflags=-s -w -buildid="}
+
 // build makes the test binary of a package with the mutant.
 func (r *runner) build(ctx context.Context, m *mutant, dir, path, bin string, flags ...string) error {
 	overlay := filepath.Join(dir, "overlay.json")
@@ -150,7 +154,7 @@ func (r *runner) build(ctx context.Context, m *mutant, dir, path, bin string, fl
 	if err = errors.Join(err, os.WriteFile(file, m.src, 0o600), os.WriteFile(overlay, data, 0o600)); err != nil {
 		return err
 	}
-	args := slices.Concat([]string{"test", "-c", "-overlay", overlay, "-vet=off", "-trimpath", "-ldflags=-s -w -buildid=", "-o", bin}, flags, []string{path})
+	args := slices.Concat([]string{"test", "-c", "-overlay", overlay}, asMutants, []string{"-o", bin}, flags, []string{path})
 	c := r.command(ctx, "go", args...)
 	if slices.Contains(flags, "-race") {
 		c.Env = append(c.Env, "CGO_ENABLED=1")
