@@ -17,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Several goroutines of all ranks send to one rank, more than queues and rings hold, from memory that they use again at
-// once; several goroutines there receive, at the same time or when all is sent. Each message comes once, whole, and in
-// order.
+// Several goroutines of all ranks send to one rank, more than queues and rings hold, from memory
+// that they use again at once; several goroutines there receive, at the same time or when all is
+// sent. Each message comes once, whole, and in order.
 func TestHammerBacklog(t *testing.T) {
 	ways := maps.Clone(runners)
 	ways["tcp"] = runTCP
@@ -47,7 +47,8 @@ type backlog struct {
 	seen    [backlogRanks][backlogTags][backlogPer]atomic.Uint32 // how often a message has come
 }
 
-// backlogMessage writes a message into buf: its number, and what follows from that, its sender and its tag.
+// backlogMessage writes a message into buf: its number, and what follows from that, its sender and
+// its tag.
 func backlogMessage(buf []byte, src, tag, i int) []byte {
 	m := buf[:[]int{4, 5, smallLen, smallLen + 1, 300, 1000, backlogRoom}[i%7]]
 	binary.LittleEndian.PutUint32(m, uint32(i))

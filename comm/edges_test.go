@@ -18,7 +18,8 @@ import (
 	"weft/internal/vec"
 )
 
-// Each collective has the right result with parts of one element less than each size at which something else is done, of just that, and of one more, with each root.
+// Each collective has the right result with parts of one element less than each size at which
+// something else is done, of just that, and of one more, with each root.
 func TestCollectivesAroundThresholds(t *testing.T) {
 	small := []int{inlineMax, boardData, smallPart / 4, smallPart}
 	large := []int{pieceLeast, largeSum, largeCast, stageWindow}
@@ -77,7 +78,8 @@ func reductions[T vec.Number](c *Comm, n int, op Op, naive func(a, b T) T) error
 	return expectSlice("reduce"+what, all, out)
 }
 
-// element is a small number as one of a type; of an unsigned one, where it is negative, a large number.
+// element is a small number as one of a type; of an unsigned one, where it is negative, a large
+// number.
 func element[T vec.Number](v int) (x T) {
 	for range max(v, -v) {
 		if x++; v < 0 {
@@ -95,7 +97,8 @@ func everyOrderedReduction[T vec.Ordered](c *Comm, n int) error {
 	return firstError(everyReduction[T](c, n), reductions(c, n, Min, func(a, b T) T { return min(a, b) }), reductions(c, n, Max, func(a, b T) T { return max(a, b) }))
 }
 
-// unordered requires that elements of a type have some operators only, and that nothing is lost by the attempt.
+// unordered requires that elements of a type have some operators only, and that nothing is lost by
+// the attempt.
 func unordered[T any](c *Comm, ops ...Op) error {
 	in, out := make([]T, 3), make([]T, 3)
 	for _, op := range ops {
@@ -112,7 +115,8 @@ func unordered[T any](c *Comm, ops ...Op) error {
 	return c.Barrier()
 }
 
-// Every operator has on every kind of elements, small and large, the result of doing it one by one, or is refused.
+// Every operator has on every kind of elements, small and large, the result of doing it one by one,
+// or is refused.
 func TestEveryReduction(t *testing.T) {
 	for how, run := range runners {
 		for _, ranks := range []int{1, 2, 5} {
@@ -133,8 +137,8 @@ func TestEveryReduction(t *testing.T) {
 	}
 }
 
-// Of ranks and tags the first and the last that can be are taken by each way to send and to receive; the next ones beyond are refused with an error that
-// names them, and nothing is lost.
+// Of ranks and tags the first and the last that can be are taken by each way to send and to
+// receive; the next ones beyond are refused with an error that names them, and nothing is lost.
 func TestPeersAndTagsAtTheEdge(t *testing.T) {
 	ctx := context.Background()
 	request := func(r *Request) (Status, error) { return r.Wait(ctx) }
@@ -243,8 +247,9 @@ func TestPeersAndTagsAtTheEdge(t *testing.T) {
 	})
 }
 
-// Roots, lengths and colours next to those that can be are refused, by calls that wait and by requests, and nothing is lost; the first and the last that can
-// be make communicators, in the order of their keys.
+// Roots, lengths and colours next to those that can be are refused, by calls that wait and by
+// requests, and nothing is lost; the first and the last that can be make communicators, in the
+// order of their keys.
 func TestCollectiveArgumentsAtTheEdge(t *testing.T) {
 	run(t, 3, func(c *Comm) error {
 		n, me := c.Size(), c.Rank()
@@ -301,7 +306,8 @@ func TestCollectiveArgumentsAtTheEdge(t *testing.T) {
 	})
 }
 
-// A message of the eager limit goes without its receiver, and one that is larger by a byte does not.
+// A message of the eager limit goes without its receiver, and one that is larger by a byte does
+// not.
 func TestEagerLimitAtTheEdge(t *testing.T) {
 	for how, run := range runners {
 		for _, limit := range []int{1, 100, 5000} {
@@ -353,7 +359,8 @@ func fieldCall(k collKind, op Op, root, n int, of func(n int) Buffer, request bo
 	}}
 }
 
-// In whichever one field of a collective a rank differs from the others: each rank gets ErrMismatch that names both.
+// In whichever one field of a collective a rank differs from the others: each rank gets ErrMismatch
+// that names both.
 func TestEachFieldMustAgree(t *testing.T) {
 	defer func(d time.Duration) { staleAfter = d }(staleAfter)
 	staleAfter = 2 * time.Millisecond

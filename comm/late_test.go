@@ -30,8 +30,8 @@ func init() { roles["late"] = lateRole }
 // lateVariable has a started rank be in a run that ends in such a way, one of lateEnds.
 const lateVariable = "COMM_TEST_LATE"
 
-// lateWaits are the ways to wait for rank 0, which does nothing: of ranks 1 and 2, or of rank 1 only where there is a root. Some can be ended by a context
-// of their own.
+// lateWaits are the ways to wait for rank 0, which does nothing: of ranks 1 and 2, or of rank 1
+// only where there is a root. Some can be ended by a context of their own.
 func lateWaits() map[string]func(ctx context.Context, c *Comm) error {
 	all := map[string]func(ctx context.Context, c *Comm) error{
 		"own wait":    func(ctx context.Context, c *Comm) error { _, err := c.Irecv(Buffer{}, 0, 9).Wait(ctx); return err },
@@ -99,8 +99,9 @@ var lateEnds = map[string]lateEnd{
 	}},
 }
 
-// late has ranks 1 and 2 wait in each way, each in a communicator of its own, and rank 0 end that some time after they have gone to sleep. Before, those of
-// rank 1 that have a context of their own are ended by it.
+// late has ranks 1 and 2 wait in each way, each in a communicator of its own, and rank 0 end that
+// some time after they have gone to sleep. Before, those of rank 1 that have a context of their own
+// are ended by it.
 func late(c *Comm, how string, cancel func(error)) error {
 	end, ways := lateEnds[how], lateWaits()
 	type result struct {
@@ -231,8 +232,8 @@ func lateRole() error {
 	})
 }
 
-// However a run, a rank, a communicator or a wait's own context ends, long after ranks have gone to sleep: each way to wait ends soon, with the cause, among
-// goroutines and among processes.
+// However a run, a rank, a communicator or a wait's own context ends, long after ranks have gone to
+// sleep: each way to wait ends soon, with the cause, among goroutines and among processes.
 func TestEndsThatComeLate(t *testing.T) {
 	ways := maps.Clone(runners)
 	ways["apart, tcp"] = runTCP

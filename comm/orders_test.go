@@ -17,8 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Messages and receives, with and without wildcards, are matched by MPI's rules in every order in which they can come:
-// an oracle with two lists says what each receive gets, which probes find what, and which synchronous sends are not over.
+// Messages and receives, with and without wildcards, are matched by MPI's rules in every order in
+// which they can come: an oracle with two lists says what each receive gets, which probes find
+// what, and which synchronous sends are not over.
 func TestOrders(t *testing.T) {
 	ways := map[string]func(ctx context.Context, cfg Config, body func(c *Comm) error) error{"tcp": runTCP}
 	for how, run := range runners {
@@ -32,7 +33,8 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// driven runs a body on one goroutine that has the communicators of all ranks, and a second one of each.
+// driven runs a body on one goroutine that has the communicators of all ranks, and a second one of
+// each.
 func driven(run func(context.Context, Config, func(c *Comm) error) error, cfg Config, body func(c, fence []*Comm) error) error {
 	c, fence := make([]*Comm, cfg.Ranks), make([]*Comm, cfg.Ranks)
 	var here sync.WaitGroup

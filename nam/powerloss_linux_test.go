@@ -26,8 +26,8 @@ const (
 	ringEpochs = 4
 )
 
-// writeEpochs has each rank put, in epoch k, page after page of its neighbour's region, the middle one
-// by Accumulate, and tells how many fences are complete at all ranks.
+// writeEpochs has each rank put, in epoch k, page after page of its neighbour's region, the middle
+// one by Accumulate, and tells how many fences are complete at all ranks.
 func writeEpochs(s *nam.Store, c *comm.Comm, name string, structure nam.Structure, done func(fences int)) error {
 	w, err := s.Allocate(c, ringElems*8, 8, nam.SyncEpoch, nam.Persistent, nam.Name(name), structure)
 	if err != nil {
@@ -68,8 +68,8 @@ func writeEpochs(s *nam.Store, c *comm.Comm, name string, structure nam.Structur
 	return w.Free()
 }
 
-// checkEpochs says whether a window has what its count promises: the elements are those of the epoch
-// that is counted last, or of the one after, which may have begun.
+// checkEpochs says whether a window has what its count promises: the elements are those of the
+// epoch that is counted last, or of the one after, which may have begun.
 func checkEpochs(s *nam.Store, c *comm.Comm, name string, atLeast uint64) error {
 	w, err := s.Attach(c, name, nam.ReadOnly(true))
 	if err != nil {
@@ -89,8 +89,9 @@ func checkEpochs(s *nam.Store, c *comm.Comm, name string, atLeast uint64) error 
 	return errors.Join(err, w.Free())
 }
 
-// With SyncEpoch a fence that is complete is on the disk, with all that was put or accumulated before
-// it, whatever part of the rest is lost; and the disk never counts an epoch that it does not have.
+// With SyncEpoch a fence that is complete is on the disk, with all that was put or accumulated
+// before it, whatever part of the rest is lost; and the disk never counts an epoch that it does not
+// have.
 func TestSyncEpochIsOnTheDisk(t *testing.T) {
 	for _, structure := range []nam.Structure{nam.ManagedContiguous, nam.ManagedDistributed} {
 		dir := shortDir(t)

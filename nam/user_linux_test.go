@@ -19,7 +19,8 @@ import (
 )
 
 // Another user reads and writes windows as far as their modes let others, whatever the files would
-// allow, and never removes or changes them; and an owner that is not root is bound by its own modes.
+// allow, and never removes or changes them; and an owner that is not root is bound by its own
+// modes.
 func TestAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process of another user")

@@ -11,8 +11,8 @@ import (
 	"weft/internal/explore"
 )
 
-// TestPlantedBugs: each rule of README.md, "The schedules that each rule prevents", broken, is found
-// by the exploration.
+// TestPlantedBugs: each rule of README.md, "The schedules that each rule prevents", broken, is
+// found by the exploration.
 func TestPlantedBugs(t *testing.T) { explore.FindBugs(t, "rma", plantedBugs) }
 
 var plantedBugs = []explore.Bug{
@@ -111,7 +111,8 @@ var plantedBugs = []explore.Bug{
 // closes and lastLeaves are the places of several bugs.
 const closes = `	w.phase = moving
 	if len(w.queue) == 0 {
-		// Who is told of the completion may put at once, and should not be queued behind this goroutine.
+		// Who is told of the completion may put at once, and should not be queued behind this
+		// goroutine.
 		w.state.And(^stBusy)
 	}
 `

@@ -110,8 +110,8 @@ func TestEndsThatComeLate(t *testing.T) {
 }
 
 // endLate has tasks of rank 1 wait, each on a communicator of its own, and ends the run when they
-// have slept for long. It returns the errors of the waits and of the run, and how long after the end
-// the run was over.
+// have slept for long. It returns the errors of the waits and of the run, and how long after the
+// end the run was over.
 func endLate(ctx context.Context, end string, mine error) (got map[string]error, late time.Duration, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -17,8 +17,9 @@ import (
 	"weft/deps"
 )
 
-// wakings are the ways in which a task of rt is made to go on. Each spawns, in t's run, what is to go on, and returns the call that
-// brings this about; then it calls went with the task that goes on.
+// wakings are the ways in which a task of rt is made to go on. Each spawns, in t's run, what is to
+// go on, and returns the call that brings this about; then it calls went with the task that goes
+// on.
 var wakings = []struct {
 	name string
 	make func(t *Task, a Attrs, went func(*Task) error) func()
@@ -103,8 +104,9 @@ var wakings = []struct {
 	}},
 }
 
-// wakers call wake, in a place of which busy is the own runtime's task and other another runtime. They return when it has been
-// called, and gone reports that what it has woken has run: a body keeps its slot until then.
+// wakers call wake, in a place of which busy is the own runtime's task and other another runtime.
+// They return when it has been called, and gone reports that what it has woken has run: a body
+// keeps its slot until then.
 var wakers = []struct {
 	name string
 	call func(busy *Task, other *Runtime, wake func(), gone func() bool)
@@ -125,8 +127,8 @@ var wakers = []struct {
 	{"Blocking", func(t *Task, _ *Runtime, wake func(), gone func() bool) { t.Blocking(func() { wake(); until(gone) }) }},
 }
 
-// What is woken in whatever way, and by whatever goroutine, goes on at once on another slot, and on one of its own runtime: also while
-// the body that has woken it keeps its own slot.
+// What is woken in whatever way, and by whatever goroutine, goes on at once on another slot, and on
+// one of its own runtime: also while the body that has woken it keeps its own slot.
 func TestWokenTaskGoesOnOnItsOwnRuntime(t *testing.T) {
 	skipInLintMode(t, "tasks and the test share variables that no access orders")
 	rt, other := newTestRuntime(t, Config{Workers: 2}), newTestRuntime(t, Config{Workers: 2})
@@ -223,7 +225,8 @@ func spawnsOn(t *Task, stop func() bool) error {
 	return nil
 }
 
-// Work from outside, what timers, events and goroutines wake, and priorities are served beside work of a slot's own that never ends.
+// Work from outside, what timers, events and goroutines wake, and priorities are served beside work
+// of a slot's own that never ends.
 func TestServedBesideEndlessWork(t *testing.T) {
 	skipInLintMode(t, "tasks and the test share variables that no access orders")
 	for _, e := range endless {

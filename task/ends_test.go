@@ -197,8 +197,9 @@ func (l *lateRow) asleep() bool {
 	return l.rt.window.n.Load() == 1 && b != nil && b.block.Load() == blocked
 }
 
-// Every wait of a task that has lasted for 300 ms, in which nothing has moved, ends by every end there is, with its error; the
-// run has that error, too, and the runtime can be used, or closed, then.
+// Every wait of a task that has lasted for 300 ms, in which nothing has moved, ends by every end
+// there is, with its error; the run has that error, too, and the runtime can be used, or closed,
+// then.
 func TestWaitsThatEndLate(t *testing.T) {
 	skipInLintMode(t, "tasks and the test share variables that no access orders")
 	watch(t)

@@ -15,8 +15,8 @@ import (
 	"weft/deps"
 )
 
-// groupSizes are at, below and above the bounds of what a task and a slot have room for: accesses in a node, children kept back,
-// looks at the window, what a thief takes, free tasks.
+// groupSizes are at, below and above the bounds of what a task and a slot have room for: accesses
+// in a node, children kept back, looks at the window, what a thief takes, free tasks.
 var groupSizes = []int{1, 2, 4, 5, 6, 7, 8, 9, 15, 16, 17, 63, 64, 65, 127, 128, 129, 193}
 
 // A cohort is a group: a run of tasks with one mode, all of which use the same objects.
@@ -26,7 +26,8 @@ type cohort struct {
 	objects []int // more than a node has room for, in some
 }
 
-// groupProgram draws groups of which no two neighbours are of one mode, so that each waits for all of the one before it.
+// groupProgram draws groups of which no two neighbours are of one mode, so that each waits for all
+// of the one before it.
 func groupProgram(r *rand.Rand, objects int) []cohort {
 	list := make([]cohort, 6)
 	for i := range list {
@@ -105,8 +106,9 @@ func (w *groupRun) body(t *Task, list []cohort, i, round int) {
 	w.out[i].Add(1)
 }
 
-// Groups of tasks of every mode and of sizes around each bound come one after the other: in plain and in recorded loops, over
-// many rounds of the same memory, with objects and ranges mixed, on two runtimes at once; and no contribution is lost.
+// Groups of tasks of every mode and of sizes around each bound come one after the other: in plain
+// and in recorded loops, over many rounds of the same memory, with objects and ranges mixed, on two
+// runtimes at once; and no contribution is lost.
 func TestLargeGroups(t *testing.T) {
 	skipInLintMode(t, "bodies share counters that no access orders")
 	seed := uint64(time.Now().UnixNano())

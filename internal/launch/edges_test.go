@@ -18,7 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Numbers in the environment of a rank are legal up to their bounds, and errors name the variable and what is legal.
+// Numbers in the environment of a rank are legal up to their bounds, and errors name the variable
+// and what is legal.
 func TestDetectAtTheEdges(t *testing.T) {
 	for _, row := range []struct{ rank, ranks, wrong string }{
 		{"0", "1", ""}, {"0", "0", EnvRanks}, {"0", "-1", EnvRanks}, {"0", "", EnvRanks}, {"0", "1x", EnvRanks},
@@ -50,7 +51,8 @@ func TestDetectAtTheEdges(t *testing.T) {
 	}
 }
 
-// What a rank publishes and asks for is legal up to each bound and not beyond it, on its own side and the launcher's.
+// What a rank publishes and asks for is legal up to each bound and not beyond it, on its own side
+// and the launcher's.
 func TestLimitsAtTheEdges(t *testing.T) {
 	values := func(n int) map[string]bool {
 		m := map[string]bool{}
@@ -129,7 +131,8 @@ func TestAnswersAreNotMixedUp(t *testing.T) {
 	require.Equal(t, want, all)
 }
 
-// A rank takes each kind of frame from its launcher with ranks that there are, and ends the connection at others and at what nobody has asked for.
+// A rank takes each kind of frame from its launcher with ranks that there are, and ends the
+// connection at others and at what nobody has asked for.
 func TestFramesFromTheLauncherAtTheEdges(t *testing.T) {
 	const ranks = 3
 	fresh := func() *Client {
@@ -217,7 +220,8 @@ func TestRanksGivenToARelay(t *testing.T) {
 	}
 }
 
-// Other launchers are given ranks that are free, those that they ask for or the first; a refusal says what is wrong.
+// Other launchers are given ranks that are free, those that they ask for or the first; a refusal
+// says what is wrong.
 func TestPlacesOfLaunchers(t *testing.T) {
 	greeting := func(ranks, first int) []byte {
 		return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(int32(ranks))), uint32(int32(first)))
@@ -270,7 +274,8 @@ func joinedSpace(t *testing.T, ranks int) *space {
 	return s
 }
 
-// The launcher takes each kind of question of a rank with numbers that there are, and no others; and so many gets that wait.
+// The launcher takes each kind of question of a rank with numbers that there are, and no others;
+// and so many gets that wait.
 func TestBoundsOfSpace(t *testing.T) {
 	for _, row := range []struct {
 		f    frame

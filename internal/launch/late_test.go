@@ -21,7 +21,8 @@ const late = 300 * time.Millisecond
 
 var errEnough = errors.New("enough")
 
-// Each wait of a rank for others hears of each end that there is, though that comes long after the caller has gone to sleep.
+// Each wait of a rank for others hears of each end that there is, though that comes long after the
+// caller has gone to sleep.
 func TestLateEnds(t *testing.T) {
 	waits := map[string]struct {
 		begin func(ctx context.Context, c *Client) error
@@ -98,7 +99,8 @@ func TestLateEnds(t *testing.T) {
 	}
 }
 
-// A launcher that takes a connection and says nothing does not keep a rank whose context ends, nor one that says half of what it has to.
+// A launcher that takes a connection and says nothing does not keep a rank whose context ends, nor
+// one that says half of what it has to.
 func TestLateEndOfJoin(t *testing.T) {
 	for name, says := range map[string][]byte{"nothing": nil, "half a hello": []byte("weft")} {
 		t.Run(name, func(t *testing.T) {

@@ -53,7 +53,8 @@ func edges(limit int) (sizes []int) {
 	return slices.Compact(sizes)
 }
 
-// bounds checks that frames and transfers of every size around a bound come as they were sent, in order, from memory that is used again at once.
+// bounds checks that frames and transfers of every size around a bound come as they were sent, in
+// order, from memory that is used again at once.
 func bounds(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(eps)
 	limit := eps[0].Caps(1).MaxFrame
@@ -87,7 +88,8 @@ func bounds(t *testing.T, eps []fabric.Endpoint) {
 	}
 }
 
-// Crumbs checks connections that cut what goes over them into small pieces. connected is called when there is one.
+// Crumbs checks connections that cut what goes over them into small pieces. connected is called
+// when there is one.
 func Crumbs(t *testing.T, eps []fabric.Endpoint, connected func()) {
 	sinks := bindAll(eps)
 	require.NoError(t, eps[1].Send(0, fabric.Frame{})) // rank 1 connects
@@ -118,7 +120,8 @@ func Crumbs(t *testing.T, eps []fabric.Endpoint, connected func()) {
 	}
 }
 
-// gate has a handler stand still until it is opened. In a fabric that delivers on the sender's goroutine it would hold the sender: there it is open.
+// gate has a handler stand still until it is opened. In a fabric that delivers on the sender's
+// goroutine it would hold the sender: there it is open.
 func gate(eps []fabric.Endpoint, s *sink, each func(src int, f fabric.Frame)) (open func()) {
 	held := make(chan struct{})
 	open = sync.OnceFunc(func() { close(held) })
@@ -134,8 +137,9 @@ func gate(eps []fabric.Endpoint, s *sink, each func(src int, f fabric.Frame)) (o
 	return open
 }
 
-// backlog has several goroutines of two ranks send more than rings and sockets hold to one that stands still, each from memory that it uses again at once, with
-// transfers in between. All of it comes, in the order of each goroutine, with every byte.
+// backlog has several goroutines of two ranks send more than rings and sockets hold to one that
+// stands still, each from memory that it uses again at once, with transfers in between. All of it
+// comes, in the order of each goroutine, with every byte.
 func backlog(t *testing.T, eps []fabric.Endpoint) {
 	const senders, frames = 2, 150
 	limit := eps[0].Caps(1).MaxFrame
@@ -222,8 +226,9 @@ func sizeOf(seed uint64, limit int) uint64 {
 // late is how long callers have been asleep when something ends.
 const late = 300 * time.Millisecond
 
-// ends checks that an end that comes when all have long gone to sleep is heard by each that waits: a transfer that is expected and one that nobody takes, each ends once, and a
-// rank that goes on does go on.
+// ends checks that an end that comes when all have long gone to sleep is heard by each that waits:
+// a transfer that is expected and one that nobody takes, each ends once, and a rank that goes on
+// does go on.
 func ends(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	why := errors.New("the reason")
 	drops := func(e fabric.Endpoint) bool { _, ok := e.(fabric.Dropper); return ok }
@@ -294,8 +299,9 @@ func ends(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	}
 }
 
-// bothClose has two ranks close at once, each with more to write than the other has taken: each has what the other has room for told, so that neither waits for
-// as long as it would wait for a peer that takes nothing.
+// bothClose has two ranks close at once, each with more to write than the other has taken: each has
+// what the other has room for told, so that neither waits for as long as it would wait for a peer
+// that takes nothing.
 func bothClose(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(eps)
 	var wg sync.WaitGroup

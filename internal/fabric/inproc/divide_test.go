@@ -11,7 +11,8 @@ import (
 	"weft/internal/fabric/inproc"
 )
 
-// A run is divided as it was asked: parts in the order of ranks, none empty, the last one cut short, and what is beyond the sum in parts of one.
+// A run is divided as it was asked: parts in the order of ranks, none empty, the last one cut
+// short, and what is beyond the sum in parts of one.
 func TestDivision(t *testing.T) {
 	require.Nil(t, inproc.Division(t.Context(), 3))
 	for _, row := range []struct {

@@ -22,7 +22,8 @@ import (
 	"weft/internal/fabric/fabrictest"
 )
 
-// front listens, and does with the k-th connection, from 0, what serve does. It returns its address.
+// front listens, and does with the k-th connection, from 0, what serve does. It returns its
+// address.
 func front(t *testing.T, serve func(c net.Conn, k int)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -77,7 +78,8 @@ func pass(c net.Conn, addr string, cut func(to io.Writer, from io.Reader)) {
 	both.Wait()
 }
 
-// crumbs passes bytes on in pieces of one byte first, then of two, and so on up to a few, so that heads and data are cut everywhere.
+// crumbs passes bytes on in pieces of one byte first, then of two, and so on up to a few, so that
+// heads and data are cut everywhere.
 func crumbs(to io.Writer, from io.Reader) {
 	buf := make([]byte, 1<<12)
 	for n := 0; ; n++ {
@@ -113,7 +115,8 @@ func TestCrumbs(t *testing.T) {
 	}
 }
 
-// A rank is reached by whichever of its addresses leads to it, and as often as Retry says; else the error says what each address answered.
+// A rank is reached by whichever of its addresses leads to it, and as often as Retry says; else the
+// error says what each address answered.
 func TestAddressesAndRetries(t *testing.T) {
 	refused := func(t *testing.T) string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -185,7 +188,8 @@ func TestAddressesAndRetries(t *testing.T) {
 	}
 }
 
-// Half a handshake is not waited for longer than DialTimeout, on either side, with and without TLS, and an end that comes meanwhile is not waited for either.
+// Half a handshake is not waited for longer than DialTimeout, on either side, with and without TLS,
+// and an end that comes meanwhile is not waited for either.
 func TestHalfHandshakes(t *testing.T) {
 	const limit = 300 * time.Millisecond
 	hello := fmt.Appendf(nil, "%s\x02\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00%032d", magic, 0)

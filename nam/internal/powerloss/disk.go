@@ -332,9 +332,9 @@ func (d *Disk) Full(position int) *State {
 	return s
 }
 
-// States calls yield for what may be on the disk when the machine stops at a position of the log: of
-// what was not forced nothing, all, all but one, one, or what came first. without is the name of a
-// force that has not happened.
+// States calls yield for what may be on the disk when the machine stops at a position of the log:
+// of what was not forced nothing, all, all but one, one, or what came first. without is the name of
+// a force that has not happened.
 func (d *Disk) States(position int, without string, yield func(*State)) {
 	_, pending := d.after(position, without)
 	n := len(pending)

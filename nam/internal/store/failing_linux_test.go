@@ -384,9 +384,9 @@ var mayFail = map[string]string{
 	"link by keepDamaged": "it is renamed instead",
 }
 
-// Each call of the operating system fails in turn. The caller is told the cause; the store is then as
-// it was at some moment of the protocol, whole; nothing stays open, mapped or locked; and the same
-// works when it is tried again.
+// Each call of the operating system fails in turn. The caller is told the cause; the store is then
+// as it was at some moment of the protocol, whole; nothing stays open, mapped or locked; and the
+// same works when it is tried again.
 func TestEachCallFails(t *testing.T) {
 	for name, p := range protocols() {
 		t.Run(name, func(t *testing.T) {

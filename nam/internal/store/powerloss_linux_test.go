@@ -141,8 +141,8 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-// A force that has failed has lost what it was to force, also if the next one succeeds. The caller is
-// told, and the window never vouches for it, whatever is done with it later.
+// A force that has failed has lost what it was to force, also if the next one succeeds. The caller
+// is told, and the window never vouches for it, whatever is done with it later.
 func TestFailedForce(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"create", "create epoch", "use", "use, epochs", "reader last", "reader after a kill"} {
