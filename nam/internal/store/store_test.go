@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -345,11 +346,16 @@ func TestDamage(t *testing.T) {
 
 	whole, err := os.ReadFile(file)
 	require.NoError(t, err)
+	changedAt := func(at int) []byte {
+		b := slices.Clone(whole)
+		b[at] ^= 1
+		return b
+	}
 	for name, damage := range map[string][]byte{
 		"short": whole[:2*headerSize],
 		"empty": {},
-		"magic": append([]byte("x"), whole[1:]...),
-		"id":    append(append(append([]byte{}, whole[:offID]...), 'x'), whole[offID+1:]...),
+		"magic": changedAt(0),
+		"id":    changedAt(offID),
 	} {
 		require.NoError(t, os.WriteFile(file, damage, 0o600))
 		_, err = s.Attach("w", false, false)
