@@ -86,7 +86,7 @@ var thirdParty = map[string]struct {
 	"go.uber.org/atomic":                  {"atomic values that sync/atomic lacks: Float64, Duration, Error, String", []string{"task", "comm", "nam"}},
 	"go.etcd.io/bbolt":                    {"metadata of network-attached memory", []string{"nam"}},
 	"go.uber.org/goleak":                  {"tests find goroutines that are left behind", []string{"internal/leaktest"}},
-	"golang.org/x/sync":                   {"errgroup, a peer of the benchmarks", []string{"bench"}},
+	"golang.org/x/sync":                   {"errgroup, a peer of the benchmarks; mutants that are judged at one time", []string{"bench", "internal/mutate"}},
 	"golang.org/x/sys":                    {"calls of the operating system that syscall lacks; what the processor can do", []string{"nam", "examples/heat", "bench", "task", "internal/fabric", "internal/launch", "internal/vec"}},
 	"golang.org/x/tools":                  {"analyzers, as go vet runs them, and code as the Go command loads it: only programs are made of them", []string{"internal/vet", "internal/mutate", "cmd/weft"}},
 	"golang.org/x/term":                   {"whether the output is a terminal", []string{"examples/heat", "bench", "cmd/weft"}},

@@ -29,8 +29,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // measured are the packages that mutants are made of unless others are named.
@@ -54,6 +57,7 @@ type options struct {
 	out     string
 	changed string
 	limit   time.Duration
+	jobs    int
 	list    bool
 }
 
@@ -78,12 +82,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f.StringVar(&o.out, "out", "", "keep results in the `DIRECTORY`, and go on with those that are there; without it they are printed only")
 	f.StringVar(&o.changed, "changed", "", "only of files that differ from the git `REVISION`; dependants are not run")
 	f.DurationVar(&o.limit, "limit", 0, "stop after the `DURATION`; 0 means no limit")
+	f.IntVar(&o.jobs, "jobs", 1, "judge `N` mutants at a time; more than half the processors disturb each other")
 	f.BoolVar(&o.list, "list", false, "print the mutants, and run nothing")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	if o.n < 1 || o.limit < 0 {
-		return errors.New("-n is at least 1, and -limit is not negative")
+	if o.n < 1 || o.jobs < 1 || o.limit < 0 {
+		return errors.New("-n and -jobs are at least 1, and -limit is not negative")
 	}
 	root, err := os.Getwd()
 	if err != nil {
@@ -97,7 +102,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	r := &runner{root: root, tmp: tmp, progress: stderr, ownOnly: o.changed != "", plain: map[string][32]byte{}}
+	r := &runner{root: root, tmp: tmp, progress: stderr, ownOnly: o.changed != "", jobs: o.jobs}
 	if out, err := r.command(ctx, "go", "env", "CC").Output(); err == nil {
 		_, err = exec.LookPath(strings.TrimSpace(string(out)))
 		r.hasRace = err == nil
@@ -235,40 +240,41 @@ func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout 
 		r.say("%s fails by itself, or takes too long: it kills nothing", t)
 	}
 
-	verdicts := old
+	known := map[int]*verdict{}
+	for _, v := range old {
+		known[v.Number] = v
+	}
+	var verdicts []*verdict
 	number := 0
 	turns := turnsOf(parts, o)
-	// The parts take turns, so that a run that is stopped has measured something of each.
+	// The parts take turns, so that a run that is stopped has measured something of each. What is
+	// drawn does not depend on the number of jobs: none is drawn that might be one too many.
 	for len(turns) > 0 && ctx.Err() == nil {
+		var round []*drawn
 		for _, t := range turns {
-			m := t.next()
-			if m == nil {
-				continue
-			}
-			number++
-			m.Number = number
-			var v *verdict
-			if len(old) > 0 { // an earlier call has judged it
-				v, old = old[0], old[1:]
-				if v.Number != number || v.Package != m.Package {
-					return fmt.Errorf("%s: mutant %d is missing", file.Name(), number)
-				}
-			} else {
-				v, err = r.judge(ctx, m, t.part, x)
-				if ctx.Err() != nil { // what it says is due to that
+			for range min(t.left, max(1, o.jobs/len(turns))) {
+				m := t.next()
+				if m == nil {
 					break
 				}
-				if err = errors.Join(err, r.broken); err != nil {
-					return err
-				}
-				verdicts = append(verdicts, v)
-				if err := json.NewEncoder(file).Encode(v); err != nil {
-					return err
-				}
-				r.say("%v", v)
+				number++
+				m.Number = number
+				round = append(round, &drawn{m: m, turn: t, v: known[number]})
 			}
-			if v.counts() {
-				t.left--
+		}
+		if err := r.judgeAll(ctx, round, x, file); err != nil {
+			return err
+		}
+		for _, d := range round {
+			if d.v == nil { // the run was stopped
+				continue
+			}
+			if d.v.Package != d.m.Package {
+				return fmt.Errorf("%s: mutant %d is of another package", file.Name(), d.m.Number)
+			}
+			verdicts = append(verdicts, d.v)
+			if d.v.counts() {
+				d.turn.left--
 			}
 		}
 		turns = slices.DeleteFunc(turns, func(t *turn) bool { return t.left == 0 })
@@ -278,6 +284,45 @@ func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout 
 	}
 	report(stdout, o.seed, verdicts)
 	return nil
+}
+
+// drawn is a mutant of a round, and what became of it.
+type drawn struct {
+	m    *mutant
+	turn *turn
+	v    *verdict // nil: nobody has judged it
+}
+
+// judgeAll judges those of a round that no earlier call has judged, some at a time, and writes
+// each verdict to the file when it is known. A run that is stopped leaves out verdicts, since
+// what they say would be due to that.
+func (r *runner) judgeAll(ctx context.Context, round []*drawn, x *reach, file io.Writer) error {
+	var g errgroup.Group
+	g.SetLimit(r.jobs)
+	var mu sync.Mutex // of the file
+	for _, d := range round {
+		if d.v != nil {
+			continue
+		}
+		g.Go(func() error {
+			if ctx.Err() != nil {
+				return nil
+			}
+			v, err := r.judge(ctx, d.m, d.turn.part, x)
+			if ctx.Err() != nil {
+				return nil
+			}
+			if err = errors.Join(err, r.brokenBy()); err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			d.v = v
+			r.say("%v", v)
+			return json.NewEncoder(file).Encode(v)
+		})
+	}
+	return g.Wait()
 }
 
 // turn is how a part is drawn from.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,13 +157,28 @@ func TestMeasure(t *testing.T) {
 	// A test that fails without a mutant kills none; one that only the measuring disturbs may.
 	require.Contains(t, progress.String(), "weft/deps TestUnfit fails by itself")
 	require.NotContains(t, progress.String(), "TestUnmeasured fails by itself")
+	// A run that was stopped goes on: what it had judged is not judged again.
+	file := filepath.Join(dir, "out", "results.json")
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	require.NoError(t, os.WriteFile(file, bytes.Join(slices.Concat(lines[:3], lines[5:]), nil), 0o600))
+	var resumed, judged bytes.Buffer
+	require.NoError(t, run(t.Context(), args, &resumed, &judged))
+	require.Equal(t, first.String(), resumed.String())
+	require.Equal(t, 2, strings.Count(judged.String(), "deps/deps.go:"), &judged)
+	// Two at a time: the same mutants, the same verdicts.
+	var third bytes.Buffer
+	require.NoError(t, run(t.Context(), []string{"-jobs", "2", "-seed", "1", "-n", "100", "./deps"}, &third, &progress))
+	require.Equal(t, first.String(), third.String())
 	args[1] = "2"
 	require.ErrorContains(t, run(t.Context(), args, &first, &progress), "another tree, seed (1)")
 }
 
 func TestMistakes(t *testing.T) {
 	var out, progress bytes.Buffer
-	require.ErrorContains(t, run(t.Context(), []string{"-n", "0"}, &out, &progress), "-n is at least 1")
+	require.ErrorContains(t, run(t.Context(), []string{"-n", "0"}, &out, &progress), "-n and -jobs are at least 1")
+	require.ErrorContains(t, run(t.Context(), []string{"-jobs", "0"}, &out, &progress), "-n and -jobs are at least 1")
 	require.ErrorContains(t, run(t.Context(), nil, &out, &progress), "no go.mod of weft here")
 	require.NotErrorIs(t, run(t.Context(), []string{"-n", "x"}, &out, &progress), nil)
 }

@@ -21,6 +21,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // test is one top-level test, as it behaves without a mutant.
@@ -207,29 +209,41 @@ func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*p
 		limit = exploreTime
 		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, "TestExplore") })
 	}
+	found := make([]*covered, len(names))
+	var g errgroup.Group
+	g.SetLimit(r.jobs)
 	for i, name := range names {
-		profile := filepath.Join(dir, strconv.Itoa(i))
-		// Whether it is fit to kill, mutants' conditions say; those that measure the coverage may
-		// disturb it, and then nobody knows its lines.
-		args := append(argsOf(p.ImportPath, tags), "-test.run", "^"+regexp.QuoteMeta(name)+"$")
-		began := time.Now()
-		o := r.runTests(ctx, p.Dir, control, limit, args...)
-		took := time.Since(began)
-		r.runTests(ctx, p.Dir, bin, limit, append(args, "-test.coverprofile", profile)...)
-		if err := errors.Join(ctx.Err(), r.broken); err != nil {
-			return err
-		}
-		if o.failed {
-			x.Unfit = append(x.Unfit, p.ImportPath+" "+name)
+		g.Go(func() (err error) {
+			// Whether it is fit to kill, mutants' conditions say; those that measure the coverage may
+			// disturb it, and then nobody knows its lines.
+			args := append(argsOf(p.ImportPath, tags), "-test.run", "^"+regexp.QuoteMeta(name)+"$")
+			c := &covered{}
+			began := time.Now()
+			c.unfit = r.runTests(ctx, p.Dir, control, limit, args...).failed
+			c.took = time.Since(began)
+			profile := filepath.Join(dir, strconv.Itoa(i))
+			r.runTests(ctx, p.Dir, bin, limit, append(args, "-test.coverprofile", profile)...)
+			if err := errors.Join(ctx.Err(), r.brokenBy()); err != nil {
+				return err
+			}
+			if c.lines, err = readProfile(profile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			found[i] = c
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for i, c := range found {
+		if c.unfit {
+			x.Unfit = append(x.Unfit, p.ImportPath+" "+names[i])
 			continue
 		}
-		lines, err := readProfile(profile)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
 		id := len(x.Tests)
-		x.Tests = append(x.Tests, test{p.ImportPath, tags, name, took})
-		for f, set := range lines {
+		x.Tests = append(x.Tests, test{p.ImportPath, tags, names[i], c.took})
+		for f, set := range c.lines {
 			f = strings.TrimPrefix(f, "weft/")
 			if x.Lines[f] == nil {
 				x.Lines[f] = map[int][]int{}
@@ -240,6 +254,13 @@ func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*p
 		}
 	}
 	return nil
+}
+
+// covered is how a test behaves without a mutant.
+type covered struct {
+	unfit bool
+	took  time.Duration
+	lines map[string]map[int]bool
 }
 
 // list returns the names of a binary's tests.

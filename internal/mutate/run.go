@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -28,14 +29,31 @@ type runner struct {
 	root     string
 	tmp      string
 	progress io.Writer
-	ownOnly  bool                // dependants are left out
-	hasRace  bool                // the race detector can be built
-	plain    map[string][32]byte // sums of the parts' test binaries without a mutant
-	broken   error               // why tests could not be run: what they seem to say is no verdict
+	ownOnly  bool // dependants are left out
+	hasRace  bool // the race detector can be built
+	jobs     int  // tests or mutants at a time
+
+	mu     sync.Mutex
+	plain  map[string][32]byte // sums of test binaries without a mutant; guarded by mu
+	broken error               // why tests could not be run: what they seem to say is no verdict; guarded by mu
 }
 
 func (r *runner) say(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	fmt.Fprintf(r.progress, "mutate: "+format+"\n", args...)
+}
+
+func (r *runner) breaks(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.broken = err
+}
+
+func (r *runner) brokenBy() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.broken
 }
 
 // command runs in the root, without cgo.
@@ -62,7 +80,7 @@ const mostMemory = 6 << 20
 func (r *runner) runTests(ctx context.Context, dir, bin string, limit time.Duration, args ...string) outcome {
 	tmp, err := os.MkdirTemp(r.tmp, "run")
 	if err != nil {
-		r.broken = err
+		r.breaks(err)
 		return outcome{failed: true}
 	}
 	defer os.RemoveAll(tmp)
@@ -84,7 +102,7 @@ func (r *runner) runTests(ctx context.Context, dir, bin string, limit time.Durat
 	x := new(exec.ExitError)
 	isExit := errors.As(err, &x) && x.ExitCode() != 126 && x.ExitCode() != 127 // the shell's, for what it cannot run
 	if !isExit && !errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
-		r.broken = fmt.Errorf("%s: %w", bin, err)
+		r.breaks(fmt.Errorf("%s: %w", bin, err))
 	}
 	return read(out.String(), ctx.Err() != nil)
 }
@@ -174,27 +192,50 @@ func (r *runner) isSame(ctx context.Context, m *mutant, path, bin string) (bool,
 		data, err := os.ReadFile(file)
 		return sha256.Sum256(data), err
 	}
-	if _, ok := r.plain[path]; !ok {
+	plain, err := r.plainSum(path, func() ([32]byte, error) {
 		dir, err := os.MkdirTemp(r.tmp, "plain")
 		if err != nil {
-			return false, err
+			return [32]byte{}, err
 		}
 		defer os.RemoveAll(dir)
 		src, err := os.ReadFile(filepath.Join(r.root, filepath.FromSlash(m.File)))
 		if err != nil {
-			return false, err
+			return [32]byte{}, err
 		}
 		plain := *m
 		plain.src = src
-		if err := r.build(ctx, &plain, dir, path, filepath.Join(dir, "test.exe")); err != nil {
-			return false, err
+		bin := filepath.Join(dir, "test.exe")
+		if err := r.build(ctx, &plain, dir, path, bin); err != nil {
+			return [32]byte{}, err
 		}
-		if r.plain[path], err = sum(filepath.Join(dir, "test.exe")); err != nil {
-			return false, err
-		}
+		return sum(bin)
+	})
+	if err != nil {
+		return false, err
 	}
 	is, err := sum(bin)
-	return is == r.plain[path], err
+	return is == plain, err
+}
+
+// plainSum returns the sum of a package's test binary without a mutant, which is made once.
+func (r *runner) plainSum(path string, find func() ([32]byte, error)) ([32]byte, error) {
+	r.mu.Lock()
+	is, ok := r.plain[path]
+	r.mu.Unlock()
+	if ok {
+		return is, nil
+	}
+	is, err := find()
+	if err != nil {
+		return is, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.plain == nil {
+		r.plain = map[string][32]byte{}
+	}
+	r.plain[path] = is
+	return is, nil
 }
 
 // dependantTime bounds what is spent on the tests of one dependant, dependantsTime on all of
@@ -243,18 +284,14 @@ func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verd
 		}
 	}
 	for _, list := range batches(own) {
-		o := r.runList(ctx, at, bin, list)
-		if o.how == "hangs" {
-			o = r.again(ctx, at, bin, list, o)
-		}
-		if kill("tests", o) {
+		if kill("tests", r.runTwice(ctx, at, bin, list)) {
 			return v, nil
 		}
 	}
 	if hasInTests(at, "exec.Command") || hasInTests(at, "os.Executable") {
 		rest := slices.DeleteFunc(x.of(p.path), func(t test) bool { return slices.Contains(own, t) })
 		for _, list := range batches(rest) {
-			if kill("tests", r.again(ctx, at, bin, list, r.runList(ctx, at, bin, list))) {
+			if kill("tests", r.runTwice(ctx, at, bin, list)) {
 				return v, nil
 			}
 		}
@@ -266,7 +303,7 @@ func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verd
 		if err != nil && !errors.Is(err, errInvalid) {
 			return nil, err
 		}
-		if err == nil && kill("explorations", r.runList(ctx, at, bin, list)) {
+		if err == nil && kill("explorations", r.runTwice(ctx, at, bin, list)) {
 			return v, nil
 		}
 	}
@@ -275,7 +312,7 @@ func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verd
 		if err != nil && !errors.Is(err, errInvalid) {
 			return nil, err
 		}
-		if err == nil && kill("the race detector", r.again(ctx, at, bin, list, r.runList(ctx, at, bin, list))) {
+		if err == nil && kill("the race detector", r.runTwice(ctx, at, bin, list)) {
 			return v, nil
 		}
 	}
@@ -313,7 +350,7 @@ func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verd
 		}
 		v.State = "survived"
 		at := filepath.Join(r.root, filepath.FromSlash(strings.TrimPrefix(path, "weft/")))
-		o := r.again(ctx, at, bin, list, r.runList(ctx, at, bin, list))
+		o := r.runTwice(ctx, at, bin, list)
 		if o.test != "" {
 			o.test = path + " " + o.test
 		}
@@ -324,9 +361,10 @@ func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verd
 	return v, nil
 }
 
-// again looks whether what failed once fails once more, of two times: a test whose way does not
-// lead through the mutant, or that hung on a machine that did something else, has to.
-func (r *runner) again(ctx context.Context, dir, bin string, list []test, o outcome) outcome {
+// runTwice runs tests. What fails has to fail once more, by itself or among the others: a test that
+// fails now and then, or that hung on a machine that did something else, has not noticed a mutant.
+func (r *runner) runTwice(ctx context.Context, dir, bin string, list []test) outcome {
+	o := r.runList(ctx, dir, bin, list)
 	if !o.failed {
 		return o
 	}
