@@ -28,6 +28,19 @@ func Iwait(t *task.Task, c Completion) error {
 		return nil
 	}
 	bind(t, c, event.BoundTo)
+	return join(t, c)
+}
+
+// holder is what a binding needs of a task, so that an exploration can stand in for one.
+type holder interface {
+	HoldFor(what any) (release func(error))
+}
+
+// join has t not be over before c is complete. The order is this, since an event costs more than
+// a callback: c is asked to call back; if it has not done so, t gets an event. Both sides add
+// their bit to one word, and the one that finds the other's bit ends the event. So the event is
+// ended once, and c's error is returned or given to the event, never both and never neither.
+func join(t holder, c Completion) error {
 	b := &binding{}
 	c.OnDone(b.complete)
 	if b.state.Load() != 0 {

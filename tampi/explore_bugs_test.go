@@ -1,0 +1,96 @@
+//go:build explore
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tampi
+
+import (
+	"testing"
+
+	"weft/internal/explore"
+)
+
+// TestPlantedBugs: each step of a binding, left out or in another place, is found.
+func TestPlantedBugs(t *testing.T) { explore.FindBugs(t, "tampi", plantedBugs) }
+
+var plantedBugs = []explore.Bug{
+	{
+		Name: "the event after the bit", File: "iwait.go", Test: "TestExploreIwait",
+		Old: joins,
+		New: `	if b.state.Add(bound)&complete != 0 {
+		b.hear()
+		return b.err
+	}
+	b.release = t.HoldFor(c)
+`,
+	},
+	{
+		Name: "the task does not look for the completion", File: "iwait.go", Test: "TestExploreIwait",
+		Old: joins,
+		New: `	b.release = t.HoldFor(c)
+	b.state.Add(bound)
+`,
+	},
+	{
+		Name: "the error twice", File: "iwait.go", Test: "TestExploreIwait",
+		Old: joins,
+		New: `	b.release = t.HoldFor(c)
+	if b.state.Add(bound)&complete != 0 {
+		b.release(b.err)
+		return b.err
+	}
+`,
+	},
+	{
+		Name: "the event stays", File: "iwait.go", Test: "TestExploreIwait",
+		Old: joins,
+		New: `	b.release = t.HoldFor(c)
+	if b.state.Add(bound)&complete != 0 {
+		return b.err
+	}
+`,
+	},
+	{
+		Name: "the completion ends the event always", File: "iwait.go", Test: "TestExploreIwait",
+		Old: completes,
+		New: `	b.err = err
+	b.state.Add(complete)
+	if b.release != nil {
+		b.release(err)
+	}
+`,
+	},
+	{
+		Name: "the completion does not end the event", File: "iwait.go", Test: "TestExploreIwait",
+		Old: completes,
+		New: `	b.err = err
+	b.state.Add(complete)
+`,
+	},
+	{
+		Name: "the error after the bit", File: "iwait.go", Test: "TestExploreIwait",
+		Old: completes,
+		New: `	if b.state.Add(complete)&bound != 0 {
+		b.release(b.err)
+	}
+	b.err = err
+`,
+	},
+}
+
+// joins and completes are the places of several bugs.
+const joins = `	b.release = t.HoldFor(c)
+	if b.state.Add(bound)&complete != 0 {
+		b.hear()
+		b.release(nil)
+		return b.err
+	}
+`
+
+const completes = `	b.err = err
+	b.tell()
+	if b.state.Add(complete)&bound != 0 {
+		b.release(err)
+	}
+`
