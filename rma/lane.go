@@ -22,7 +22,7 @@ type lane struct {
 
 	mu      sync.Mutex
 	filling *bundle  // guarded by mu; nil if there is nothing in it
-	backlog []parcel // guarded by mu
+	backlog []parcel // guarded by mu; while there is something in it, make refuses, and filling is nil
 	outbox  []parcel // guarded by mu; sealed
 	busy    bool     // guarded by mu: somebody is in ship
 	under   int      // guarded by mu: parcels with comm that are not over
@@ -78,7 +78,7 @@ func newLane(p *port, rank int) *lane {
 // add takes an operation on.
 func (l *lane) add(x parcel) {
 	l.mu.Lock()
-	if len(l.backlog) > 0 || !l.pack(&x) {
+	if !l.pack(&x) {
 		l.backlog = append(l.backlog, x)
 	}
 	l.ship()
@@ -96,7 +96,7 @@ func (l *lane) wish() uint32 {
 func (l *lane) granted() {
 	l.mu.Lock()
 	l.gets--
-	if l.filling != nil && len(l.backlog) == 0 {
+	if l.filling != nil {
 		l.seal(false)
 	}
 	l.ship()
