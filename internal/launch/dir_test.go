@@ -84,7 +84,9 @@ func TestPlacesOfDirectories(t *testing.T) {
 	require.ErrorContains(t, err, "too long")
 	require.ErrorContains(t, err, "missing")
 
-	for _, bad := range []string{"", "/", short, "weft-job-0011223344556677", short + "/weft-job-xx"} {
+	// Not the root of the file system: if Remove were wrong, this test would empty the machine.
+	require.Empty(t, jobID("/"))
+	for _, bad := range []string{"", short, "weft-job-0011223344556677", short + "/weft-job-xx"} {
 		require.Error(t, Remove(bad), bad)
 	}
 	require.DirExists(t, dir)
