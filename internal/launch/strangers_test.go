@@ -26,7 +26,7 @@ func spreadServer(t *testing.T, ranks, elsewhere int) (*Server, *Key) {
 
 func testRelay(t *testing.T, addr string, key *Key, ranks int) (*Relay, error) {
 	r, err := JoinJob(context.Background(), RelayConfig{
-		Addr: addr, Key: key, Ranks: ranks, First: -1, Wait: time.Minute, places: []string{t.TempDir()},
+		Addr: addr, Key: key, Ranks: ranks, First: -1, Wait: time.Minute, places: []string{shortDir(t)},
 		OnAbort: func(*Abort) {}, OnSignal: func(int) {}, OnKill: func() {}, OnOver: func(int) {}, OnLost: func(error) {},
 	})
 	if err == nil {
