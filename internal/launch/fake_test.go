@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package launch
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fakeLauncher has all that ranks find a launcher by, and says what a test has it say.
+type fakeLauncher struct {
+	dir, id, segs string
+	secret        Secret
+	l             *net.UnixListener
+}
+
+func newFakeLauncher(t *testing.T) *fakeLauncher {
+	t.Helper()
+	f := &fakeLauncher{secret: newSecret()}
+	var err error
+	f.dir, f.id, err = makeDir([]string{shortDir(t)}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, Remove(f.dir)) })
+	f.segs, err = makeSegments(f.dir, f.id)
+	require.NoError(t, err)
+	require.NoError(t, writeSecret(f.dir, &f.secret))
+	f.l, err = net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(f.dir, socketFile), Net: "unix"})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = f.l.Close() })
+	return f
+}
+
+// accept takes a connection and shakes hands. said is what the rank says of itself.
+func (f *fakeLauncher) accept() (c net.Conn, said []byte, err error) {
+	if c, err = f.l.Accept(); err != nil {
+		return nil, nil, err
+	}
+	said, err = Handshake(c, &f.secret, jobLabel, Acceptor, nil)
+	return c, said, err
+}
+
+// meet has a rank join, and answers it with bytes.
+func (f *fakeLauncher) meet(t *testing.T, p *Place, answer []byte) (c *Client, far net.Conn, err error) {
+	t.Helper()
+	accepted := make(chan error, 1)
+	go func() {
+		var said []byte
+		var err error
+		if far, said, err = f.accept(); err == nil {
+			if want := fmt.Sprint([]byte{byte(p.Rank >> 24), byte(p.Rank >> 16), byte(p.Rank >> 8), byte(p.Rank)}); fmt.Sprint(said) != want {
+				err = fmt.Errorf("the rank says %v, not %v", said, want)
+			}
+			_, _ = far.Write(answer)
+		}
+		accepted <- err
+	}()
+	c, err = p.Join(t.Context())
+	require.NoError(t, <-accepted)
+	t.Cleanup(func() { _ = far.Close() })
+	return c, far, err
+}
+
+// client is a rank that has joined, and the launcher's end of its connection.
+func (f *fakeLauncher) client(t *testing.T, rank, ranks int) (*Client, net.Conn) {
+	t.Helper()
+	c, far, err := f.meet(t, &Place{rank, ranks, f.dir}, (&frame{kind: jobWelcomes, rank: int32(ranks), key: f.id}).encode())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Leave() })
+	return c, far
+}
+
+// say has the launcher send frames.
+func say(t *testing.T, far net.Conn, frames ...frame) {
+	t.Helper()
+	for _, f := range frames {
+		_, err := far.Write(f.encode())
+		require.NoError(t, err)
+	}
+}
+
+// hears returns the next frame from the other end.
+func hears(t *testing.T, far net.Conn) frame {
+	t.Helper()
+	require.NoError(t, far.SetReadDeadline(time.Now().Add(time.Minute)))
+	f, err := readFrame(far)
+	require.NoError(t, err)
+	return f
+}
