@@ -64,7 +64,7 @@ var public = []string{"deps", "task", "comm", "rma", "nam", "tampi", "trace", "o
 // testsMayAlsoImport lists what only the tests of a part need.
 var testsMayAlsoImport = map[string][]string{
 	".":               {"internal/env"},                                                            // the table that docs/environment.md explains
-	"tampi":           {"deps", "rma", "internal/fabric", "internal/soak"},                         // what is bound, and what depends on it; ranks as if apart
+	"tampi":           {"deps", "rma", "internal/fabric", "internal/soak", "internal/explore"},                         // what is bound, and what depends on it; ranks as if apart
 	"rma":             {"internal/fabric", "internal/launch", "internal/soak", "internal/explore"}, // and to start ranks as processes
 	"nam":             {"internal/fabric", "internal/launch"},
 	"examples/heat":   {"internal/fabric", "internal/launch", "internal/event", "internal/soak"},
@@ -87,7 +87,7 @@ var thirdParty = map[string]struct {
 	"go.etcd.io/bbolt":                    {"metadata of network-attached memory", []string{"nam"}},
 	"go.uber.org/goleak":                  {"tests find goroutines that are left behind", []string{"internal/leaktest"}},
 	"golang.org/x/sync":                   {"errgroup, a peer of the benchmarks; mutants that are judged at one time", []string{"bench", "internal/mutate"}},
-	"golang.org/x/sys":                    {"calls of the operating system that syscall lacks; what the processor can do", []string{"nam", "examples/heat", "bench", "task", "internal/fabric", "internal/launch", "internal/vec"}},
+	"golang.org/x/sys":                    {"calls of the operating system that syscall lacks; what the processor can do", []string{"nam", "examples/heat", "bench", "task", "internal/fabric", "internal/launch", "internal/mutate", "internal/vec"}},
 	"golang.org/x/tools":                  {"analyzers, as go vet runs them, and code as the Go command loads it: only programs are made of them", []string{"internal/vet", "internal/mutate", "cmd/weft"}},
 	"golang.org/x/term":                   {"whether the output is a terminal", []string{"examples/heat", "bench", "cmd/weft"}},
 	"github.com/schollz/progressbar/v3":   {"progress of programs on a terminal", []string{"examples/heat", "bench", "cmd/weft"}},

@@ -11,8 +11,9 @@
 // explorations, then of packages that depend on it; tests of planted bugs do not count. It is
 // left out if it does not compile, or if the compiler makes the same code of it.
 //
-// The tree is not changed: a mutant is laid over it when it is compiled. docs/testing.md says
-// what the tests are.
+// The tree is not changed: a mutant is laid over it when it is compiled. Its tests run in a cell,
+// where it can remove no file and kill no process of others. docs/testing.md says what the tests
+// are.
 package main
 
 import (
@@ -61,11 +62,20 @@ type options struct {
 	list    bool
 }
 
+// exitNoCell is the exit status where tests of mutants cannot be confined.
+const exitNoCell = 3
+
 func main() {
+	if isCell() {
+		cell()
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	switch err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); {
 	case errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, errNoCell):
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+		os.Exit(exitNoCell)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
@@ -103,10 +113,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	defer os.RemoveAll(tmp)
 	r := &runner{root: root, tmp: tmp, progress: stderr, ownOnly: o.changed != "", jobs: o.jobs}
-	if out, err := r.command(ctx, "go", "env", "CC").Output(); err == nil {
-		_, err = exec.LookPath(strings.TrimSpace(string(out)))
-		r.hasRace = err == nil
+	out, err := r.command(ctx, "go", "env", "GOCACHE", "CC").Output()
+	if err != nil {
+		return fmt.Errorf("go env: %w", err)
 	}
+	cache, cc, _ := strings.Cut(string(out), "\n")
+	_, err = exec.LookPath(strings.TrimSpace(cc))
+	r.cache, r.hasRace = cache, err == nil
 	patterns, only := f.Args(), []string(nil)
 	if len(patterns) == 0 {
 		patterns = measured
@@ -218,6 +231,9 @@ func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout 
 	var paths []string
 	for _, p := range parts {
 		paths = append(paths, p.path)
+	}
+	if err := r.tryCell(ctx); err != nil {
+		return err
 	}
 	hash, err := hashOfTree(r.root)
 	if err != nil {

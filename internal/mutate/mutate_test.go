@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"go/ast"
 	"go/importer"
 	"go/parser"
@@ -14,7 +15,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,7 +27,12 @@ import (
 	"weft/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { os.Exit(leaktest.Main(m)) }
+func TestMain(m *testing.M) {
+	if isCell() {
+		cell()
+	}
+	os.Exit(leaktest.Main(m))
+}
 
 const head = `package p
 import "sync/atomic"
@@ -130,9 +138,7 @@ func TestOperators(t *testing.T) {
 // A module with one tested function and one that no test calls: mutants of the one are killed,
 // those of the other survive, and a second call takes all verdicts from the first.
 func TestMeasure(t *testing.T) {
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("go is not in the path")
-	}
+	newCells(t)
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod":               "module weft\n\ngo 1.26\n",
@@ -183,14 +189,74 @@ func TestMistakes(t *testing.T) {
 	require.NotErrorIs(t, run(t.Context(), []string{"-n", "x"}, &out, &progress), nil)
 }
 
+// newCells returns a runner whose commands can be confined.
+func newCells(t *testing.T) *runner {
+	t.Helper()
+	r := &runner{root: t.TempDir(), tmp: t.TempDir(), cache: t.TempDir(), progress: t.Output()}
+	if err := r.tryCell(t.Context()); err != nil {
+		t.Skip(err)
+	}
+	return r
+}
+
 // Tests that cannot be run say nothing about a mutant.
 func TestBroken(t *testing.T) {
-	r := &runner{tmp: t.TempDir()}
-	r.runTests(t.Context(), t.TempDir(), filepath.Join(r.tmp, "missing"), time.Minute)
-	require.ErrorContains(t, r.broken, "missing")
+	r := newCells(t)
+	r.runTests(t.Context(), t.TempDir(), filepath.Join(r.tmp, "missing"), time.Minute, nil)
+	require.ErrorContains(t, r.broken, "missing: no such file")
 	r = &runner{tmp: filepath.Join(r.tmp, "no directory")}
-	r.runTests(t.Context(), t.TempDir(), "x", time.Minute)
+	r.runTests(t.Context(), t.TempDir(), "x", time.Minute, nil)
 	require.ErrorIs(t, r.broken, os.ErrNotExist)
+}
+
+// What runs in a cell changes nothing but the writable directories, reaches no process outside, and
+// leaves none behind.
+func TestCell(t *testing.T) {
+	r := newCells(t)
+	outside, inside := t.TempDir(), t.TempDir()
+	kept := filepath.Join(outside, "kept")
+	require.NoError(t, os.WriteFile(kept, []byte("kept"), 0o600))
+	other := exec.Command("sleep", "1000")
+	require.NoError(t, other.Start())
+	defer func() { other.Process.Kill(); other.Wait() }()
+	for _, row := range []struct {
+		script string
+		status int
+		out    string
+	}{
+		{"echo $1", 0, "a b\n"},
+		{"exit 7", 7, ""},
+		{"kill -9 $$", 128 + 9, ""},
+		{"cd " + inside + " && echo new >new && cat new", 0, "new\n"},
+		{"cat " + kept + " && ! echo new >" + kept + " && ! rm -r " + outside + " && ! rm /etc/passwd", 0, "kept"},
+		{"! kill -9 " + strconv.Itoa(other.Process.Pid), 0, ""},
+		{"cd " + r.cache + " && echo new >new && cat new && ls -A /dev/shm", 0, "new\n.upper\n.work\n"},
+		{"cat /proc/mounts >/dev/null && sleep 1000 & echo over", 0, "over\n"}, // the sleeper has the pipe
+	} {
+		var out bytes.Buffer
+		c := exec.CommandContext(t.Context(), "sh", "-c", row.script, "sh", "a b")
+		c.Stdout = &out
+		c.WaitDelay = time.Minute
+		require.NoError(t, inCell(c, r.cache, inside))
+		err := c.Run()
+		status := 0
+		if x := new(exec.ExitError); errors.As(err, &x) {
+			status = x.ExitCode()
+		} else {
+			require.NoError(t, err, row.script)
+		}
+		require.Equal(t, row.status, status, row.script)
+		require.Equal(t, row.out, out.String(), row.script)
+	}
+	require.FileExists(t, filepath.Join(inside, "new"))
+	require.NoFileExists(t, filepath.Join(r.cache, "new"))
+	require.FileExists(t, kept)
+	require.NoError(t, other.Process.Signal(syscall.Signal(0)))
+	c := exec.Command("sh")
+	require.NoError(t, inCell(c, r.cache, filepath.Join(outside, "missing")))
+	out, err := c.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "no cell for tests: mount of "+filepath.Join(outside, "missing"))
 }
 
 func TestRead(t *testing.T) {

@@ -219,10 +219,10 @@ func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*p
 			args := append(argsOf(p.ImportPath, tags), "-test.run", "^"+regexp.QuoteMeta(name)+"$")
 			c := &covered{}
 			began := time.Now()
-			c.unfit = r.runTests(ctx, p.Dir, control, limit, args...).failed
+			c.unfit = r.runTests(ctx, p.Dir, control, limit, args).failed
 			c.took = time.Since(began)
 			profile := filepath.Join(dir, strconv.Itoa(i))
-			r.runTests(ctx, p.Dir, bin, limit, append(args, "-test.coverprofile", profile)...)
+			r.runTests(ctx, p.Dir, bin, limit, append(args, "-test.coverprofile", profile), dir)
 			if err := errors.Join(ctx.Err(), r.brokenBy()); err != nil {
 				return err
 			}

@@ -21,6 +21,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -32,6 +33,8 @@ type runner struct {
 	ownOnly  bool // dependants are left out
 	hasRace  bool // the race detector can be built
 	jobs     int  // tests or mutants at a time
+	cache    string
+	runs     atomic.Int64 // of tests, each with a directory of its own
 
 	mu     sync.Mutex
 	plain  map[string][32]byte // sums of test binaries without a mutant; guarded by mu
@@ -71,40 +74,54 @@ type outcome struct {
 	test   string // the first that is named
 }
 
-// mostMemory bounds what a mutant may allocate in KiB, so that one that allocates for ever ends
-// itself and nobody else.
-const mostMemory = 6 << 20
-
-// runTests runs a test binary in dir. A run that is not over in time, and what it has started,
-// is killed.
-func (r *runner) runTests(ctx context.Context, dir, bin string, limit time.Duration, args ...string) outcome {
-	tmp, err := os.MkdirTemp(r.tmp, "run")
-	if err != nil {
+// runTests runs a test binary in dir, in a cell, where it can write to temporary files, and to the
+// writable directories. A run that is not over in time, and what it has started, is killed.
+func (r *runner) runTests(ctx context.Context, dir, bin string, limit time.Duration, args []string, writable ...string) outcome {
+	tmp := filepath.Join(r.tmp, strconv.Itoa(int(r.runs.Add(1)))) // short, since sockets have their places there
+	if err := os.Mkdir(tmp, 0o700); err != nil {
 		r.breaks(err)
 		return outcome{failed: true}
 	}
 	defer os.RemoveAll(tmp)
 	ctx, cancel := context.WithTimeout(ctx, limit+10*time.Second)
 	defer cancel()
-	args = slices.Concat(limited(bin), args, []string{"-test.timeout", limit.String(), "-test.failfast"})
-	c := r.command(ctx, args[0], args[1:]...)
+	c := r.command(ctx, bin, slices.Concat(args, []string{"-test.timeout", limit.String(), "-test.failfast"})...)
 	c.Dir = dir
 	c.Env = append(c.Env, "TMPDIR="+tmp, "WEFT_NAM_DIR="+filepath.Join(tmp, "nam"))
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	c.WaitDelay = time.Second
-	inGroup(c)
-	err = c.Run()
-	killGroup(c)
+	err := inCell(c, r.cache, append(writable, tmp)...)
+	if err == nil {
+		err = c.Run()
+	}
 	if err == nil {
 		return outcome{}
 	}
 	x := new(exec.ExitError)
-	isExit := errors.As(err, &x) && x.ExitCode() != 126 && x.ExitCode() != 127 // the shell's, for what it cannot run
+	isExit := errors.As(err, &x) && x.ExitCode() != noCell
 	if !isExit && !errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
-		r.breaks(fmt.Errorf("%s: %w", bin, err))
+		r.breaks(fmt.Errorf("%s: %w: %s", bin, err, bytes.TrimSpace(out.Bytes())))
 	}
 	return read(out.String(), ctx.Err() != nil)
+}
+
+var errNoCell = errors.New("tests of mutants cannot be confined here")
+
+// tryCell looks whether there are cells: a command that changes nothing runs in one.
+func (r *runner) tryCell(ctx context.Context) error {
+	c := r.command(ctx, "go", "env", "GOOS")
+	err := inCell(c, r.cache, r.tmp)
+	if err == nil {
+		var out []byte
+		if out, err = c.CombinedOutput(); err != nil && len(out) > 0 {
+			err = errors.New(strings.TrimPrefix(strings.TrimSpace(string(out)), "mutate: "))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNoCell, err)
+	}
+	return nil
 }
 
 var (
@@ -410,7 +427,7 @@ func (r *runner) runList(ctx context.Context, dir, bin string, list []test) outc
 		names = append(names, regexp.QuoteMeta(t.Name))
 	}
 	args := append(argsOf(list[0].Package, list[0].Tags), "-test.run", "^("+strings.Join(names, "|")+")$")
-	return r.runTests(ctx, dir, bin, 20*time.Second+4*sum, args...)
+	return r.runTests(ctx, dir, bin, 20*time.Second+4*sum, args)
 }
 
 // hasInTests reports whether a test file of a directory has some text.
@@ -420,12 +437,4 @@ func hasInTests(dir, text string) bool {
 		data, err := os.ReadFile(f)
 		return err == nil && bytes.Contains(data, []byte(text))
 	})
-}
-
-// limited returns the words that run bin with a limit of memory.
-func limited(bin string) []string {
-	if sh, err := exec.LookPath("sh"); err == nil {
-		return []string{sh, "-c", "ulimit -d " + strconv.Itoa(mostMemory) + ` 2>/dev/null; exec "$0" "$@"`, bin}
-	}
-	return []string{bin}
 }
