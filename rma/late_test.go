@@ -7,35 +7,60 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
 	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"weft/comm"
 	"weft/rma"
 )
 
+// asleep is how long callers have been asleep when an end comes late.
+const asleep = 300 * time.Millisecond
+
+// waits are those of a window, for a rank 1 that does not come.
+var waits = map[string]func(c *comm.Comm, w *rma.Win) error{
+	"fence":  func(_ *comm.Comm, w *rma.Win) error { return w.Fence(0) },
+	"free":   func(_ *comm.Comm, w *rma.Win) error { return w.Free() },
+	"create": func(c *comm.Comm, _ *rma.Win) error { _, err := rma.Create(c, make([]int64, 1)); return err },
+	"ifence": func(c *comm.Comm, w *rma.Win) error {
+		reqs := []*comm.Request{w.Ifence(0), w.Ifence(0), w.Ifence(0)}
+		err := w.Put(comm.Of(make([]int64, 1<<12)), 1, 0) // queued
+		for _, r := range reqs {
+			_, ferr := r.Wait(context.Background())
+			err = errors.Join(err, expect(ferr != nil, "a fence without rank 1 is complete"), ferr)
+		}
+		return err
+	},
+}
+
+// openWindows makes a communicator and a window with an open epoch for each wait.
+func openWindows(c *comm.Comm, n int) (comms []*comm.Comm, windows []*rma.Win, err error) {
+	comms, windows = make([]*comm.Comm, n), make([]*rma.Win, n)
+	for i := range n {
+		if comms[i], err = c.Dup(); err != nil {
+			return nil, nil, err
+		}
+		if windows[i], _, err = rma.Allocate[int64](comms[i], 1<<12); err != nil {
+			return nil, nil, err
+		}
+		if err = windows[i].Fence(0); err != nil {
+			return nil, nil, err
+		}
+	}
+	return comms, windows, nil
+}
+
 // Every wait of a window ends when the run does, however long it has stood, and its error names the
 // cause. Windows of three ranks, of which one does not come.
 func TestEndsThatComeLate(t *testing.T) {
-	const asleep = 300 * time.Millisecond
-	waits := map[string]func(c *comm.Comm, w *rma.Win) error{
-		"fence":  func(_ *comm.Comm, w *rma.Win) error { return w.Fence(0) },
-		"free":   func(_ *comm.Comm, w *rma.Win) error { return w.Free() },
-		"create": func(c *comm.Comm, _ *rma.Win) error { _, err := rma.Create(c, make([]int64, 1)); return err },
-		"ifence": func(c *comm.Comm, w *rma.Win) error {
-			reqs := []*comm.Request{w.Ifence(0), w.Ifence(0), w.Ifence(0)}
-			err := w.Put(comm.Of(make([]int64, 1<<12)), 1, 0) // queued
-			for _, r := range reqs {
-				_, ferr := r.Wait(context.Background())
-				err = errors.Join(err, expect(ferr != nil, "a fence without rank 1 is complete"), ferr)
-			}
-			return err
-		},
-	}
 	names := slices.Sorted(maps.Keys(waits))
 	var rows sync.WaitGroup
 	for way, as := range ways {
@@ -52,18 +77,8 @@ func TestEndsThatComeLate(t *testing.T) {
 				var begun sync.WaitGroup
 				begun.Add(2)
 				got := make([]error, 3*len(names))
-				err := comm.Run(ctx, comm.Config{Ranks: 3}, func(c *comm.Comm) (err error) {
-					comms, windows := make([]*comm.Comm, len(names)), make([]*rma.Win, len(names))
-					for i := range names {
-						own, derr := c.Dup()
-						if err = errors.Join(err, derr); err == nil {
-							comms[i] = own
-							windows[i], _, err = rma.Allocate[int64](own, 1<<12)
-						}
-						if err == nil {
-							err = windows[i].Fence(0)
-						}
-					}
+				err := comm.Run(ctx, comm.Config{Ranks: 3}, func(c *comm.Comm) error {
+					comms, windows, err := openWindows(c, len(names))
 					if c.Rank() != 1 {
 						begun.Done()
 						if err != nil {
@@ -101,4 +116,43 @@ func TestEndsThatComeLate(t *testing.T) {
 		}
 	}
 	rows.Wait()
+}
+
+// dieLate has rank 1 die when the others have been asleep for long, each in every wait at once. All
+// of them end, for the death of rank 1, or since another rank has given the window up for it.
+func dieLate(c *comm.Comm) error {
+	names := slices.Sorted(maps.Keys(waits))
+	comms, windows, err := openWindows(c, len(names))
+	if err != nil {
+		return err
+	}
+	if c.Rank() == 1 {
+		for range c.Size() - 1 {
+			if _, err := c.Recv(comm.Of([]bool{false}), comm.AnySource, 0); err != nil {
+				return err
+			}
+		}
+		time.Sleep(asleep)
+		self, err := os.FindProcess(os.Getpid())
+		return errors.Join(err, self.Kill())
+	}
+	var all sync.WaitGroup
+	errs := make([]error, len(names))
+	for i, name := range names {
+		all.Go(func() {
+			err := waits[name](comms[i], windows[i])
+			errs[i] = expect(errors.Is(err, comm.ErrPeerLost) || errors.Is(err, comm.ErrRevoked), "%s: %v", name, err)
+		})
+	}
+	err = c.Send(comm.Of([]bool{true}), 1, 0)
+	all.Wait()
+	return errors.Join(err, errors.Join(errs...))
+}
+
+func TestLossThatComesLate(t *testing.T) {
+	eachFabric(t, func(t *testing.T, env string) {
+		status, stderr := runJob(t, 3, "late loss", true, env)
+		require.Equal(t, 128+int(syscall.SIGKILL), status, stderr)
+		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr) // the launcher's
+	})
 }

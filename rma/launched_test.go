@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	if !ok {
 		os.Exit(leaktest.Main(m))
 	}
-	body := map[string]func(*comm.Comm) error{"exchange": exchange, "loss": surviveLoss, "rate": rate, "callbacks": callbacks}[role]
-	if err := comm.Main(context.Background(), comm.Config{Survive: role == "loss"}, body); err != nil {
+	body := map[string]func(*comm.Comm) error{"exchange": exchange, "loss": surviveLoss, "late loss": dieLate, "rate": rate, "callbacks": callbacks}[role]
+	if err := comm.Main(context.Background(), comm.Config{Survive: strings.HasSuffix(role, "loss")}, body); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tampi_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/comm"
+	"weft/internal/event"
+	"weft/tampi"
+	"weft/task"
+)
+
+// bindings is a sink that keeps what this package records.
+type bindings struct {
+	mu   sync.Mutex
+	list [][3]uint64 // request, task, how; and main task, rank, 0
+}
+
+func (k *bindings) Begin(*event.Recorder)    {}
+func (k *bindings) Flush(event.Moment) error { return nil }
+func (k *bindings) Idle() error              { return nil }
+func (k *bindings) Close() error             { return nil }
+
+func (k *bindings) Events(_ *event.Source, recs []event.Record) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, r := range recs {
+		if r.Kind() == event.Bound || r.Kind() == event.RunOfRank {
+			k.list = append(k.list, [3]uint64{r.A, r.B, r.C})
+		}
+	}
+}
+
+// never is a completion that is no request, and complete.
+type never struct{}
+
+func (never) OnDone(f func(error)) { f(nil) }
+
+// What is recorded: of which rank a run is, which request is bound to which task, and which is
+// waited for, if it is not complete. Nothing is said of what is no request, or of what one side
+// does not record.
+func TestEventsOfBindings(t *testing.T) {
+	for _, recorded := range []struct{ tasks, ranks bool }{{true, true}, {true, false}, {false, true}} {
+		sink := &bindings{}
+		rec, err := event.New(event.Options{Sinks: []event.Sink{sink}})
+		require.NoError(t, err)
+		var tasks task.Config
+		var ranks comm.Config
+		if recorded.tasks {
+			tasks.Trace = rec
+		}
+		if recorded.ranks {
+			ranks.Trace = rec
+		}
+		tasks.Workers, ranks.Ranks = 1, 1
+		rt := task.New(tasks)
+		var want [][3]uint64
+		require.NoError(t, comm.Run(t.Context(), ranks, func(c *comm.Comm) error {
+			return tampi.Run(rt, c, func(t *task.Task) error {
+				if recorded.tasks && recorded.ranks {
+					want = append(want, [3]uint64{t.TraceID(), uint64(c.Rank()), 0})
+				}
+				both := func(t *task.Task, r *comm.Request, how uint64) {
+					if recorded.tasks && recorded.ranks {
+						want = append(want, [3]uint64{r.TraceID(), t.TraceID(), how})
+					}
+				}
+				t.Spawn(func(t *task.Task) error {
+					open, over := c.Irecv(one(), 0, 1), c.Irecv(one(), 0, 3)
+					c.Isend(one(), 0, 3)
+					both(t, open, event.BoundTo)
+					both(t, over, event.BoundTo)
+					nobody := c.Isend(one(), comm.ProcNull, 1) // is in no recording
+					return tampi.IwaitAll[tampi.Completion](t, open, over, never{}, nobody, nil)
+				})
+				t.Spawn(func(t *task.Task) error {
+					r, over := c.Isend(one(), 0, 1), c.Isend(one(), comm.ProcNull, 1)
+					if !r.Done() {
+						both(t, r, event.WaitedFor)
+					}
+					s := c.Issend(one(), 0, 2)
+					t.Spawn(func(*task.Task) error { c.Irecv(one(), 0, 2); return nil })
+					both(t, s, event.WaitedFor)
+					return tampi.WaitAll(t, r, over, s)
+				})
+				return t.Wait()
+			})
+		}))
+		require.NoError(t, rt.Close())
+		require.NoError(t, rec.Close())
+		require.ElementsMatch(t, want, sink.list)
+	}
+}
