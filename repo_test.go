@@ -63,9 +63,9 @@ var public = []string{"deps", "task", "comm", "rma", "nam", "tampi", "trace", "o
 
 // testsMayAlsoImport lists what only the tests of a part need.
 var testsMayAlsoImport = map[string][]string{
-	".":               {"internal/env"},                                                            // the table that docs/environment.md explains
-	"tampi":           {"deps", "rma", "internal/fabric", "internal/soak", "internal/explore"},     // what is bound, and what depends on it; ranks as if apart
-	"rma":             {"internal/fabric", "internal/launch", "internal/soak", "internal/explore"}, // and to start ranks as processes
+	".":               {"internal/env"},                                                                           // the table that docs/environment.md explains
+	"tampi":           {"deps", "rma", "internal/fabric", "internal/launch", "internal/soak", "internal/explore"}, // what is bound, and what depends on it; ranks as if apart, and as processes
+	"rma":             {"internal/fabric", "internal/launch", "internal/soak", "internal/explore"},                // and to start ranks as processes
 	"nam":             {"internal/fabric", "internal/launch"},
 	"examples/heat":   {"internal/fabric", "internal/launch", "internal/event", "internal/soak"},
 	"deps":            {"internal/explore"},

@@ -149,6 +149,61 @@ func TestAccumulateHammer(t *testing.T) {
 	})
 }
 
+// several has goroutines of all ranks add to the same elements of rank 0, which begin anywhere.
+func several[T numeric | complex64 | complex128](c *comm.Comm, w *rma.Win, mem []byte) error {
+	const n, goroutines, rounds, shift = 700, 2, 4, 3
+	clear(mem)
+	if err := w.Fence(0); err != nil {
+		return err
+	}
+	ones, got := make([]T, n), make([]T, n)
+	for i := range ones {
+		ones[i] = 1
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, goroutines)
+	for g := range errs {
+		wg.Go(func() {
+			for range rounds {
+				errs[g] = errors.Join(errs[g], w.Accumulate(comm.Of(ones), 0, shift, comm.Sum))
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errors.Join(errs...), w.Fence(0), w.Get(comm.Of(got), 0, shift), w.Fence(0)); err != nil {
+		return err
+	}
+	var want T
+	for range c.Size() * goroutines * rounds {
+		want++
+	}
+	for i, v := range got {
+		if v != want {
+			return fmt.Errorf("%v: element %d: %v", reflect.TypeFor[T](), i, v)
+		}
+	}
+	return nil
+}
+
+// Accumulates of several ranks, also of other processes, at one place, of each kind.
+func TestAccumulatesOfSeveralRanks(t *testing.T) {
+	run(t, 4, func(c *comm.Comm) error {
+		w, mem, err := rma.Allocate[byte](c, 700*16+8)
+		if err != nil {
+			return err
+		}
+		for _, of := range []func(*comm.Comm, *rma.Win, []byte) error{
+			several[int8], several[uint8], several[int16], several[uint16], several[int32], several[uint32], several[int64], several[uint64],
+			several[float32], several[float64], several[complex64], several[complex128],
+		} {
+			if err := of(c, w, mem); err != nil {
+				return err
+			}
+		}
+		return w.Free()
+	})
+}
+
 func BenchmarkPut(b *testing.B) {
 	for _, size := range []int{8, 4096, 1 << 20} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
