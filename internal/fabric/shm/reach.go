@@ -30,9 +30,11 @@ func (p *peer) reach() error {
 		return fmt.Errorf("shm: %q is no address", addr)
 	}
 	var token [16]byte
-	if n, err := hex.Decode(token[:], []byte(hexToken)); err != nil || n != len(token) {
+	b, err := hex.DecodeString(hexToken)
+	if err != nil || len(b) != len(token) {
 		return fmt.Errorf("shm: %q is no address", addr)
 	}
+	copy(token[:], b)
 	box, err := openInbox(fmt.Sprintf("/proc/%d/fd/%d", p.pid, inboxFD), p.e.cfg.Size, p.e.cfg.Rank, token)
 	if err != nil {
 		return err

@@ -87,6 +87,7 @@ func TestNoSuchRank(t *testing.T) {
 		"no number":     func(f []string) { f[1] = "x" },
 		"short token":   func(f []string) { f[3] = f[3][2:] },
 		"odd token":     func(f []string) { f[3] = f[3][1:] },
+		"long token":    func(f []string) { f[3] += "00" },
 		"no hex":        func(f []string) { f[3] = "x" + f[3][1:] },
 		"too few words": func(f []string) { f[4] = "" },
 	} {
