@@ -6,6 +6,7 @@ package fabric
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -137,6 +138,145 @@ func TestExpectedHammer(t *testing.T) {
 	}
 	wg.Wait()
 	require.False(t, x.Waiting())
+
+	// The table closes while transfers are added, of ranks that are lost and of others.
+	var ended [ranks]atomic.Int32
+	for src := range ranks {
+		wg.Go(func() {
+			for k := range uint64(each) {
+				x.Add(src+ranks*int(k%2), k, make([]byte, 1), func(err error) {
+					if err != nil {
+						ended[src].Add(1)
+					}
+				})
+			}
+		})
+	}
+	closing := make(chan struct{})
+	go func() { x.Close(); close(closing) }()
+	wg.Wait()
+	<-closing
+	x.Close()
+	for src := range ranks {
+		require.EqualValues(t, each, ended[src].Load())
+	}
+	require.False(t, x.Waiting())
+}
+
+// A piece is what comes next, and nothing else; the reason for which a transfer ends is the first
+// that there was, and it ends when nobody writes to it any more.
+func TestExpectedSteps(t *testing.T) {
+	gone, later := errors.New("gone"), errors.New("later")
+	begin := func(x *Expected, off uint64, n int) (int, error) {
+		p, err := x.Begin(1, 7, off, n)
+		return len(p), err
+	}
+	type ends []error
+	of := func(size int) (*Expected, *ends) {
+		x, e := new(Expected), new(ends)
+		x.Add(1, 7, make([]byte, size), func(err error) { *e = append(*e, err) })
+		return x, e
+	}
+	for off := range uint64(12) {
+		for n := -1; n < 13; n++ {
+			x, e := of(10)
+			_, _ = begin(x, 0, 4)
+			x.End(1, 7, 4, nil)
+			require.Empty(t, *e)
+			got, err := begin(x, off, n)
+			if off == 4 && n > 0 && n <= 6 {
+				require.NoError(t, err)
+				require.Equal(t, n, got)
+				require.True(t, x.Waiting())
+				if x.End(1, 7, n, nil); n == 6 {
+					require.Equal(t, ends{nil}, *e)
+				} else {
+					require.Empty(t, *e)
+				}
+				require.Equal(t, n != 6, x.Waiting())
+				continue
+			}
+			require.ErrorContains(t, err, "of the transfer 7, of which 4 of 10 are here", "%d bytes at %d", n, off)
+			require.Zero(t, got)
+		}
+	}
+	for name, row := range map[string]struct {
+		first, second func(x *Expected)
+		want          error
+	}{
+		"taken back, then lost":   {func(x *Expected) { x.Forget(1, 7) }, func(x *Expected) { x.Lose(1, later) }, ErrClosed},
+		"lost, then taken back":   {func(x *Expected) { x.Lose(1, gone) }, func(x *Expected) { x.Forget(1, 7) }, gone},
+		"lost, then closed":       {func(x *Expected) { x.Lose(1, gone) }, (*Expected).Close, gone},
+		"closed, then lost":       {(*Expected).Close, func(x *Expected) { x.Lose(1, gone) }, ErrClosed},
+		"lost twice":              {func(x *Expected) { x.Lose(1, gone) }, func(x *Expected) { x.Lose(1, later) }, gone},
+		"another lost, then this": {func(x *Expected) { x.Lose(2, later) }, func(x *Expected) { x.Lose(1, gone) }, gone},
+	} {
+		for _, all := range []bool{false, true} { // the piece that is being written is the last
+			x, e := of(10)
+			n := 4
+			if all {
+				n = 10
+			}
+			_, err := begin(x, 0, n)
+			require.NoError(t, err)
+			row.first(x)
+			if row.second(x); name != "another lost, then this" {
+				got, err := begin(x, uint64(n), 1)
+				require.NoError(t, err, "what still comes is dropped")
+				require.Zero(t, got)
+			}
+			require.Empty(t, *e, name)
+			require.True(t, x.Waiting(), "somebody writes to it")
+			require.False(t, x.Forget(1, 7))
+			if x.End(1, 7, n, nil); all {
+				require.Equal(t, ends{nil}, *e, "%s: all of it is here", name)
+			} else {
+				require.Equal(t, ends{row.want}, *e, name)
+			}
+			require.False(t, x.Waiting())
+		}
+	}
+	x := new(Expected)
+	x.Lose(1, gone)
+	x.Lose(1, later)
+	for _, src := range []int{1, 2} {
+		var e ends
+		x.Add(src, 9, make([]byte, 1), func(err error) { e = append(e, err) })
+		if src == 1 {
+			require.Equal(t, ends{gone}, e)
+		} else {
+			require.Empty(t, e, "another rank is lost")
+			require.True(t, x.Forget(2, 9))
+		}
+	}
+	require.False(t, x.Waiting())
+}
+
+// Parts that end at once, in several goroutines, have one end; if one of them has failed, so have all.
+func TestLastHammer(t *testing.T) {
+	const parts = 8
+	for k := range 200 {
+		fails := k%3 - 1
+		ends := make(chan error, parts)
+		end := Last(parts, func(err error) { ends <- err })
+		var wg sync.WaitGroup
+		for i := range parts {
+			wg.Go(func() {
+				if i <= fails {
+					end(ErrClosed)
+				} else {
+					end(nil)
+				}
+			})
+		}
+		wg.Wait()
+		require.Len(t, ends, 1)
+		if err := <-ends; fails >= 0 {
+			require.Equal(t, ErrClosed, err)
+		} else {
+			require.NoError(t, err)
+		}
+	}
 }
 
 // The end of several parts is one end, behind the last of them, with the error of the first that has failed.
@@ -154,4 +294,6 @@ func TestLast(t *testing.T) {
 		}
 		require.Equal(t, []error{want}, ends, "%v", parts)
 	}
+	done := func(error) {}
+	require.Zero(t, testing.AllocsPerRun(10, func() { Last(1, done)(nil) }), "one part has the end of the whole")
 }
