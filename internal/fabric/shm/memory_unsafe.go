@@ -26,13 +26,11 @@ func makeInbox(n int) (*inbox, *os.File, error) {
 	f := os.NewFile(uintptr(fd), "weft inbox")
 	_, _, end := place(n)
 	b, err := func() (*inbox, error) {
-		if err := unix.Fchmod(fd, 0o600); err != nil {
-			return nil, err
+		err := errors.Join(unix.Fchmod(fd, 0o600), f.Truncate(int64(end)))
+		if err == nil {
+			_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
 		}
-		if err := f.Truncate(int64(end)); err != nil {
-			return nil, err
-		}
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		if err != nil {
 			return nil, err
 		}
 		mem, err := unix.Mmap(fd, 0, int(end), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
