@@ -41,14 +41,27 @@ func Run(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 		bindAll(eps)
 		require.ErrorIs(t, eps[0].Send(2, fabric.Frame{}), fabric.ErrRank)
 		require.ErrorIs(t, eps[0].Send(-1, fabric.Frame{}), fabric.ErrRank)
+		for _, rank := range []int{2, -1} {
+			ended := make(chan error, 2)
+			eps[0].Push(rank, 1, []byte{1}, func(err error) { ended <- err })
+			require.ErrorIs(t, <-ended, fabric.ErrRank)
+			require.Empty(t, ended)
+		}
 	})
+	t.Run("oneself", func(t *testing.T) { oneself(t, open(t, 2)) })
 	t.Run("drop", func(t *testing.T) { drop(t, open(t, 3)) })
 	t.Run("close", func(t *testing.T) {
 		eps := open(t, 2)
 		bindAll(eps)
 		require.NoError(t, eps[0].Close())
 		require.NoError(t, eps[0].Close(), "a second close is harmless")
-		require.ErrorIs(t, eps[0].Send(1, fabric.Frame{}), fabric.ErrClosed)
+		for rank := range eps {
+			require.ErrorIs(t, eps[0].Send(rank, fabric.Frame{}), fabric.ErrClosed)
+			ended := make(chan error, 2)
+			eps[0].Push(rank, 1, []byte{1}, func(err error) { ended <- err })
+			require.ErrorIs(t, <-ended, fabric.ErrClosed)
+			require.Empty(t, ended)
+		}
 	})
 }
 
@@ -252,13 +265,32 @@ func push(t *testing.T, eps []fabric.Endpoint) {
 		require.True(t, bytes.Equal(data[i], place[i]), "%d bytes", sizes[i])
 	}
 	require.Len(t, sinks[1].wait(len(sizes)), len(sizes))
+}
 
-	var err error
-	var done sync.WaitGroup
-	done.Add(1)
-	eps[0].Push(2, 1, data[0], func(e error) { err = e; done.Done() })
-	done.Wait()
-	require.ErrorIs(t, err, fabric.ErrRank)
+// oneself checks transfers from a rank to itself: one that is expected, one that is not, and one that was taken back.
+func oneself(t *testing.T, eps []fabric.Endpoint) {
+	bindAll(eps)
+	place := make([]byte, 10)
+	ended, pushed := make(chan error, 4), make(chan error, 4)
+	push := func(key uint64, data string) error {
+		eps[1].Push(1, key, []byte(data), func(err error) { pushed <- err })
+		return <-pushed
+	}
+	expect := func(key uint64) { eps[1].Expect(1, key, place, func(err error) { ended <- err }) }
+	expect(1)
+	require.NoError(t, push(2, "nobody has"))
+	require.Empty(t, ended)
+	require.NoError(t, push(1, "0123456789"))
+	require.NoError(t, <-ended)
+	require.Equal(t, "0123456789", string(place))
+	expect(3)
+	require.True(t, eps[1].Forget(1, 3))
+	require.NoError(t, push(3, "taken back"))
+	require.Equal(t, "0123456789", string(place))
+	require.NoError(t, push(1, "used twice"), "a key is used once")
+	require.Equal(t, "0123456789", string(place))
+	require.Empty(t, ended)
+	require.Empty(t, pushed)
 }
 
 // forget checks that what is taken back stays untouched, and that nobody else notices.

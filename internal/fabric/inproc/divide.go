@@ -38,7 +38,7 @@ func Division(ctx context.Context, n int) []int {
 
 // Part returns the endpoints lo up to hi, which then do not know that the others are in the same process.
 func Part(eps []fabric.Endpoint, lo, hi int) []fabric.Endpoint {
-	part := make([]fabric.Endpoint, 0, hi-lo)
+	var part []fabric.Endpoint
 	for _, ep := range eps[lo:hi] {
 		part = append(part, partial{ep, lo, hi})
 	}

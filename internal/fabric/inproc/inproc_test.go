@@ -4,6 +4,7 @@
 package inproc_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,9 +22,17 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-func TestNoRanks(t *testing.T) {
-	_, err := inproc.New(0)
-	require.ErrorIs(t, err, fabric.ErrRank)
+func TestRanks(t *testing.T) {
+	for n := -1; n < 3; n++ {
+		eps, err := inproc.New(n)
+		if n < 1 {
+			require.ErrorIs(t, err, fabric.ErrRank)
+			require.ErrorContains(t, err, fmt.Sprintf("%d ranks, at least 1 is needed", n))
+			continue
+		}
+		require.NoError(t, err)
+		require.Len(t, eps, n)
+	}
 }
 
 type deaf struct{}
@@ -55,6 +64,15 @@ func TestClosedRank(t *testing.T) {
 			require.Equal(t, want, push(from, to), "%d to %d", from, to)
 		}
 	}
-	require.ErrorIs(t, push(0, 3), fabric.ErrRank)
-	require.ErrorIs(t, push(0, -1), fabric.ErrRank)
+	// What is expected here ends once, as does what is expected later.
+	ends := 0
+	end := func(err error) {
+		require.Equal(t, fabric.ErrClosed, err)
+		ends++
+	}
+	eps[2].Expect(0, 1, make([]byte, 1), end)
+	require.NoError(t, eps[2].Close())
+	require.Equal(t, 1, ends)
+	eps[2].Expect(0, 1, make([]byte, 1), end)
+	require.Equal(t, 2, ends)
 }
