@@ -201,7 +201,7 @@ func (p *peer) readEnded(t transferKey, last bool, err error) {
 	switch {
 	case over:
 		p.endIn(t, in.err)
-		if last && in.err == nil {
+		if last { // where it has an error nevertheless, the peer is lost, and is told nothing
 			p.tell(kindOver, t.key, 0)
 		}
 	case err != nil:
@@ -349,17 +349,15 @@ func (b *bulk) fail(p *peer, err error) {
 	}
 }
 
-// flush waits until nothing is going out.
+// flush waits until nothing is going out. It is called once.
 func (b *bulk) flush(d deadline) {
 	b.mu.Lock()
 	if len(b.out) == 0 {
 		b.mu.Unlock()
 		return
 	}
-	if b.rest == nil {
-		b.rest = make(chan struct{})
-	}
-	rest := b.rest
+	rest := make(chan struct{})
+	b.rest = rest
 	b.mu.Unlock()
 	d.await(rest)
 }

@@ -218,8 +218,8 @@ func (e *Endpoint) Shared(rank int) ([]byte, error) {
 	return p.box.shared(), nil
 }
 
-// linger is how long Close waits for peers to take what is queued.
-const linger = 5 * time.Second
+// linger is how long Close waits for peers to take what is queued. Tests wait less long.
+var linger = 5 * time.Second
 
 // Close ends the rank's part: what is queued is written, transfers that are begun end, both in bounded time, and the peers are told.
 // What is in their rings stays there.

@@ -247,13 +247,16 @@ func (e *Endpoint) pollFor(pick fabric.Picker) (did, picked bool) {
 	gone := false
 	for _, p := range e.active {
 		for range batch {
+			if p.gone.Load() {
+				break
+			}
 			kind, n, err := p.in.get(f)
 			if kind == 0 && err == nil {
 				break
 			}
 			did = true
 			if err == nil {
-				if pick != nil && kind == kindFrame && !p.bye && pick.Pick(p.rank, f) {
+				if pick != nil && kind == kindFrame && pick.Pick(p.rank, f) {
 					picked = true
 				} else {
 					err = p.take(kind, f)
@@ -261,8 +264,6 @@ func (e *Endpoint) pollFor(pick fabric.Picker) (did, picked bool) {
 			}
 			if err != nil {
 				p.lose(err)
-			}
-			if p.gone.Load() {
 				break
 			}
 			if p.in.done(n) {

@@ -42,12 +42,19 @@ type patience struct{ until time.Time }
 
 // over reports whether the time has passed since the first call.
 func (p *patience) over(after time.Duration) bool {
-	now := time.Now()
+	at := now()
 	if p.until.IsZero() {
-		p.until = now.Add(after)
+		p.until = at.Add(after)
 	}
-	return now.After(p.until)
+	return at.After(p.until)
 }
+
+// What takes time, which tests have pass by steps. pause is called where another goroutine of this process is about to do something.
+var (
+	now   = time.Now
+	rest  = giveWay
+	pause = runtime.Gosched
+)
 
 // deadline bounds several waits.
 type deadline struct{ t *time.Timer }
@@ -85,14 +92,11 @@ func (s *signal) set() { close(s.ch) }
 // wait waits for it.
 func (s *signal) wait(d deadline) { d.await(s.ch) }
 
-// rest gives up the processor to another process, and before to a goroutine of this one if it is to: that is rarely needed where Go has other
+// giveWay gives up the processor to another process, and before to a goroutine of this one if it is to: that is rarely needed where Go has other
 // processors, and wakes one of them each time, perhaps at the cost of the very process that is waited for.
-func rest(here bool) {
+func giveWay(here bool) {
 	if here {
 		runtime.Gosched()
 	}
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 }
-
-// pause is called where another goroutine of this process is about to do something.
-func pause() { runtime.Gosched() }

@@ -6,7 +6,6 @@
 package shm
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
@@ -36,7 +35,6 @@ type peer struct {
 	// Of who looks.
 	joined bool
 	deals  uint32 // guarded by bulk.mu: counters in use
-	bye    bool   // it has sent its closing frame
 	buried bool
 	in     ring
 
@@ -230,16 +228,12 @@ func (p *peer) rouse() {
 
 // take takes a frame from the peer's ring. The caller looks.
 func (p *peer) take(kind uint64, f *fabric.Frame) error {
-	if p.bye {
-		return errors.New("a frame behind the closing one")
-	}
 	switch kind {
 	case kindFrame:
 		p.e.handler.Deliver(p.rank, *f)
 		return nil
 	case kindClose:
-		p.bye = true
-		p.lose(nil)
+		p.lose(nil) // nothing is taken behind it
 		return nil
 	case kindPiece:
 		n := len(f.Data)

@@ -1,0 +1,160 @@
+//go:build linux && !explore
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"weft/internal/fabric"
+)
+
+// actor is a rank on a stage: it does only what the test has it do. It is its own handler, and notes what it is told.
+type actor struct {
+	*Endpoint
+	said []string
+	each func(src int, f fabric.Frame)
+}
+
+func (a *actor) Deliver(src int, f fabric.Frame) {
+	a.said = append(a.said, fmt.Sprintf("%d sends %d", src, f.Head[0]))
+	if a.each != nil {
+		a.each(src, f)
+	}
+}
+
+func (a *actor) Lost(src int, err error) {
+	a.said = append(a.said, fmt.Sprintf("%d is lost: %v", src, err))
+}
+
+// onStage returns n ranks whose own goroutines stand still until the test is over.
+func onStage(t *testing.T, n int, change func(*Config)) []*actor {
+	waitsFor(t, 50*time.Millisecond) // nobody takes what is left
+	hold := make(chan struct{})
+	eps := openAll(t, n, func(c *Config) {
+		c.Hold = hold
+		if change != nil {
+			change(c)
+		}
+	})
+	actors := make([]*actor, n)
+	for i, e := range eps {
+		actors[i] = &actor{Endpoint: e}
+		e.Bind(actors[i])
+	}
+	t.Cleanup(func() { close(hold) })
+	return actors
+}
+
+// waitsFor has endpoints wait so long for their peers when they close.
+func waitsFor(t *testing.T, d time.Duration) {
+	before := linger
+	linger = d
+	t.Cleanup(func() { linger = before })
+}
+
+// meet connects all ranks, as if each had sent to the others, and has them know it.
+func meet(t *testing.T, actors []*actor) {
+	for _, a := range actors {
+		for _, p := range a.peers {
+			if p.rank != a.Rank() {
+				p.meet()
+			}
+		}
+	}
+	for _, a := range actors {
+		require.True(t, a.looks(t))
+		require.False(t, a.looks(t))
+		require.Len(t, a.active, len(actors)-1)
+	}
+}
+
+// looks has the rank take what is there, and reports whether it was anything. Copies wait for work.
+func (a *actor) looks(t *testing.T) bool {
+	t.Helper()
+	require.True(t, a.enter())
+	did := a.poll()
+	a.leave()
+	return did
+}
+
+// hears returns what the rank was told since it was asked last.
+func (a *actor) hears() []string {
+	said := a.said
+	a.said = nil
+	return said
+}
+
+// rings is how many bytes wait for the rank's sleeper.
+func (a *actor) rings(t *testing.T) int {
+	t.Helper()
+	raw, err := a.bell.in.SyscallConn()
+	require.NoError(t, err)
+	n := 0
+	require.NoError(t, raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }))
+	require.NoError(t, err)
+	return n
+}
+
+// fills sends frames to a rank, numbered from 1, until one has no room, and returns how many those are.
+func (a *actor) fills(t *testing.T, dst int) int {
+	t.Helper()
+	for n := 1; ; n++ {
+		require.NoError(t, a.Send(dst, word(uint64(n))))
+		if a.peers[dst].queued.Load() {
+			return n
+		}
+	}
+}
+
+func word(w ...uint64) (f fabric.Frame) {
+	copy(f.Head[:], w)
+	return f
+}
+
+// sends is what a rank hears of frames from first to last of a rank.
+func sends(src, first, last int) (said []string) {
+	for k := first; k <= last; k++ {
+		said = append(said, fmt.Sprintf("%d sends %d", src, k))
+	}
+	return said
+}
+
+// ends keeps the ends of transfers.
+type ends struct {
+	mu sync.Mutex // for what ends when the test is over
+	of map[uint64][]error
+}
+
+func (e *ends) done(key uint64) func(error) {
+	return func(err error) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.of == nil {
+			e.of = map[uint64][]error{}
+		}
+		e.of[key] = append(e.of[key], err)
+	}
+}
+
+// is requires that these transfers have ended so far, each once, with errors of which the text is a part; "" is none.
+func (e *ends) is(t *testing.T, want map[uint64]string) {
+	t.Helper()
+	require.Equal(t, len(want), len(e.of), "%v", e.of)
+	for key, text := range want {
+		require.Len(t, e.of[key], 1, "transfer %d", key)
+		if text == "" {
+			require.NoError(t, e.of[key][0], "transfer %d", key)
+		} else {
+			require.ErrorContains(t, e.of[key][0], text, "transfer %d", key)
+		}
+	}
+}
