@@ -87,13 +87,8 @@ func (e *Endpoint) work() {
 // push sends a transfer to the peer.
 func (p *peer) push(key uint64, data []byte, done func(error)) {
 	p.mu.Lock()
-	err := p.open()
-	direct := p.copy && len(data) >= p.e.cfg.SingleCopy
+	direct := p.open() == nil && p.copy && len(data) >= p.e.cfg.SingleCopy
 	p.mu.Unlock()
-	if err != nil {
-		done(err)
-		return
-	}
 	if !direct {
 		p.pieces(key, data, done)
 		return

@@ -215,7 +215,7 @@ func TestWhoCopies(t *testing.T) {
 		n    int
 		copy bool
 		kind uint64
-	}{{999, true, kindPiece}, {1000, true, kindOffer}, {1001, true, kindOffer}, {1001, false, kindPiece}, {piece + 1, false, kindPiece}} {
+	}{{999, true, kindPiece}, {1000, true, kindOffer}, {1001, true, kindOffer}, {1001, false, kindPiece}, {piece - 1, false, kindPiece}, {piece, false, kindPiece}, {piece + 1, false, kindPiece}, {2 * piece, false, kindPiece}} {
 		s := onStage(t, 2, func(c *Config) { c.SingleCopy = 1000 })
 		a, b := s[0], s[1]
 		require.NoError(t, a.Send(1, word(1)))
