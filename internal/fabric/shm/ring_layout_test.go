@@ -241,7 +241,7 @@ func TestRingHammer(t *testing.T) {
 	room, over := make(chan struct{}, 1), make(chan struct{})
 	var wrong sync.Once
 	fail := func(f string, args ...any) { wrong.Do(func() { t.Errorf(f, args...) }) }
-	const frames = 3000
+	const frames = 800
 	size := func(i int) int { return i * 7919 % 3000 }
 	go func() {
 		defer close(over)

@@ -1,0 +1,118 @@
+//go:build linux && !explore
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/fabric"
+)
+
+// inHeap returns n connected ranks whose inboxes are in the memory of Go, each at one address for all: there the race
+// detector sees what they do to each other's words.
+func inHeap(t *testing.T, n int, change func(*Config)) []*Endpoint {
+	eps := openAll(t, n, change)
+	boxes := make([]*inbox, n)
+	_, _, end := place(n)
+	for i, e := range eps {
+		mem := make([]byte, end)
+		boxes[i] = &inbox{mem: mem, head: (*inboxHead)(unsafe.Pointer(&mem[0]))}
+		boxes[i].head.magic, boxes[i].head.size = magic, uint64(n)
+		real := e.box
+		e.box = boxes[i]
+		t.Cleanup(real.unmap)
+	}
+	for i, e := range eps {
+		for k, p := range e.peers {
+			if k == i {
+				continue
+			}
+			in := boxes[k].incoming(i)
+			p.box = &inbox{mem: boxes[k].mem, ring: in.data, head: boxes[k].head}
+			p.look, p.out, p.state = &p.box.head.look, p.box.outgoing(i), open
+			rope, err := openRope(fmt.Sprintf("/proc/self/fd/%d", eps[k].bell.descriptor()))
+			require.NoError(t, err)
+			p.rope = rope
+			p.out.ctl.joined.Store(1)
+			boxes[k].head.joins.Add(1)
+		}
+	}
+	return eps
+}
+
+// Ranks that send more than their rings hold, from several goroutines, to others that sleep, look, seek and poll: all
+// of it comes, in order.
+func TestHeapHammer(t *testing.T) {
+	const ranks, frames = 2, 600
+	before := single
+	t.Cleanup(func() { single = before })
+	for _, single = range []bool{false, true} {
+		eps := inHeap(t, ranks, nil)
+		var wrong atomic.Int32
+		var here sync.WaitGroup
+		here.Add(ranks * frames)
+		left := make([]atomic.Int32, ranks)
+		for i, e := range eps {
+			left[i].Store(frames)
+			next := uint64(0)
+			e.Bind(&collector{lost: make(chan error, ranks), each: func(_ int, f fabric.Frame) {
+				if f.Head[0] != next || len(f.Data) != int(next*37%5000) {
+					wrong.Add(1)
+				}
+				next++
+				left[i].Add(-1)
+				here.Done()
+			}})
+		}
+		var wg sync.WaitGroup
+		for i, e := range eps {
+			wg.Go(func() {
+				data := make([]byte, 5000)
+				for k := range uint64(frames) {
+					if e.Send(1-i, fabric.Frame{Head: word(k).Head, Data: data[:k*37%5000]}) != nil {
+						wrong.Add(1)
+					}
+				}
+			})
+			wg.Go(func() {
+				woken := make(chan struct{}, 1)
+				for k := 0; left[i].Load() > 0; k++ {
+					switch k % 4 {
+					case 0:
+						e.Look(woken, e.Enter())
+					case 1:
+						e.Poll(k)
+					case 2:
+						if e.Enter() {
+							e.Seek(&hunter{n: 1 << 60, enough: 20})
+							e.Leave()
+						}
+					default:
+						e.Watch(func() bool { return left[i].Load()%3 == 0 })
+					}
+				}
+			})
+		}
+		wg.Wait()
+		here.Wait()
+		require.Zero(t, wrong.Load())
+		closeAll(eps)
+	}
+}
+
+func closeAll(eps []*Endpoint) {
+	var wg sync.WaitGroup
+	for _, e := range eps {
+		wg.Go(func() { _ = e.Close() })
+	}
+	wg.Wait()
+}
