@@ -252,7 +252,8 @@ func TestExpectedSteps(t *testing.T) {
 	require.False(t, x.Waiting())
 }
 
-// Parts that end at once, in several goroutines, have one end; if one of them has failed, so have all.
+// Parts that end at once, in several goroutines, have one end; if one of them has failed, so have
+// all.
 func TestLastHammer(t *testing.T) {
 	const parts = 8
 	for k := range 200 {

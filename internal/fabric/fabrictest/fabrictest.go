@@ -267,7 +267,8 @@ func push(t *testing.T, eps []fabric.Endpoint) {
 	require.Len(t, sinks[1].wait(len(sizes)), len(sizes))
 }
 
-// oneself checks transfers from a rank to itself: one that is expected, one that is not, and one that was taken back.
+// oneself checks transfers from a rank to itself: one that is expected, one that is not, and one
+// that was taken back.
 func oneself(t *testing.T, eps []fabric.Endpoint) {
 	bindAll(eps)
 	place := make([]byte, 10)

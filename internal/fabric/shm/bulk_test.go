@@ -150,9 +150,14 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// More transfers at once than there are counters: the others are the receiver's alone, and a counter is used again
-// when its transfer is over, of which late news changes nothing.
+// More transfers at once than there are counters: the others are the receiver's alone, and a
+// counter is used again when its transfer is over, of which late news changes nothing.
 func TestCounters(t *testing.T) {
+	t.Run("the receiver first", func(t *testing.T) { counters(t, false) })
+	t.Run("the sender first", func(t *testing.T) { counters(t, true) })
+}
+
+func counters(t *testing.T, senderFirst bool) {
 	s := onStage(t, 2, oneCopy)
 	a, b := s[0], s[1]
 	var sent, got ends
@@ -176,14 +181,18 @@ func TestCounters(t *testing.T) {
 	}
 	require.Len(t, used, numDeals)
 	require.EqualValues(t, all, b.bulk.waits.Load())
-	// Invitations come in order, and the one that is over is not taken.
 	a.looks(t)
 	require.EqualValues(t, numDeals, a.bulk.waits.Load(), "it is invited to those with a counter")
-	b.work()
 	want := map[uint64]string{}
 	for k := range uint64(all) {
-		want[k] = ""
+		if want[k] = ""; k == numDeals-1 && senderFirst {
+			a.work()
+			sent.is(t, want)
+			got.is(t, nil)
+			b.looks(t)
+		}
 	}
+	b.work()
 	got.is(t, want)
 	require.Zero(t, p.deals)
 	a.looks(t)
@@ -244,8 +253,8 @@ func TestWhoCopies(t *testing.T) {
 	}
 }
 
-// Frames about transfers that say what no sender or receiver says: each makes its sender lost, but what is over
-// already is nobody's fault.
+// Frames about transfers that say what no sender or receiver says: each makes its sender lost, but
+// what is over already is nobody's fault.
 func TestDamagedTransfers(t *testing.T) {
 	const n = 2*chunk + 1
 	for name, row := range map[string]struct {
@@ -331,7 +340,8 @@ func TestTakenBack(t *testing.T) {
 	f2.has(t, 0, 2*chunk)
 }
 
-// Memory that cannot be read or written makes its owner lost, with the reason, and ends the transfer at once.
+// Memory that cannot be read or written makes its owner lost, with the reason, and ends the
+// transfer at once.
 func TestCopyFails(t *testing.T) {
 	for _, n := range []int{chunk, 2 * chunk} { // the receiver's alone, and one that is shared
 		s := onStage(t, 2, oneCopy)
@@ -365,7 +375,8 @@ func TestCopyFails(t *testing.T) {
 	}
 }
 
-// A process that is gone when its memory is to be read or written has ended, and is lost behind its last frame.
+// A process that is gone when its memory is to be read or written has ended, and is lost behind its
+// last frame.
 func TestCopyOfTheDead(t *testing.T) {
 	for _, n := range []int{chunk, 2 * chunk} {
 		for _, writes := range []bool{false, true} {
@@ -400,7 +411,8 @@ func TestCopyOfTheDead(t *testing.T) {
 	}
 }
 
-// What ends a peer ends the transfers with it and no others; one that is being copied ends behind that.
+// What ends a peer ends the transfers with it and no others; one that is being copied ends behind
+// that.
 func TestEndsOfTransfers(t *testing.T) {
 	gone := errors.New("gone")
 	for _, rank := range []int{1, 2} { // that is lost
@@ -454,7 +466,8 @@ func TestEndsOfTransfers(t *testing.T) {
 	}
 }
 
-// Copies wait until somebody does them, who looks at nothing where there are none; each is done once.
+// Copies wait until somebody does them, who looks at nothing where there are none; each is done
+// once.
 func TestWork(t *testing.T) {
 	e := onStage(t, 1, nil)[0]
 	e.bulk.mu.Lock()

@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A counter goes from transfer to transfer, each with its own generation, and deals out each chunk once.
+// A counter goes from transfer to transfer, each with its own generation, and deals out each chunk
+// once.
 func TestDealSteps(t *testing.T) {
 	var d deal
 	for g := uint32(1); g < 4; g++ {
@@ -49,7 +50,8 @@ func TestDealSteps(t *testing.T) {
 	require.Zero(t, c)
 }
 
-// Both sides together get each chunk once, and a late helper gets none of another transfer, whenever it comes.
+// Both sides together get each chunk once, and a late helper gets none of another transfer,
+// whenever it comes.
 func TestDeal(t *testing.T) {
 	var d deal
 	const rounds, chunks = 100, 50
@@ -98,7 +100,8 @@ func TestDeal(t *testing.T) {
 // crossed has an address that stays.
 var crossed [4]byte
 
-// A copy by the kernel goes on where it was cut short or disturbed, and ends with the error that there is.
+// A copy by the kernel goes on where it was cut short or disturbed, and ends with the error that
+// there is.
 func TestAcross(t *testing.T) {
 	broken := errors.New("broken")
 	type move struct {

@@ -17,8 +17,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// inHeap returns n connected ranks whose inboxes are in the memory of Go, each at one address for all: there the race
-// detector sees what they do to each other's words.
+// inHeap returns n connected ranks whose inboxes are in the memory of Go, each at one address for
+// all: there the race detector sees what they do to each other's words.
 func inHeap(t *testing.T, n int, change func(*Config)) []*Endpoint {
 	eps := openAll(t, n, change)
 	boxes := make([]*inbox, n)
@@ -49,8 +49,8 @@ func inHeap(t *testing.T, n int, change func(*Config)) []*Endpoint {
 	return eps
 }
 
-// Ranks that send more than their rings hold, from several goroutines, to others that sleep, look, seek and poll: all
-// of it comes, in order.
+// Ranks that send more than their rings hold, from several goroutines, to others that sleep, look,
+// seek and poll: all of it comes, in order.
 func TestHeapHammer(t *testing.T) {
 	const ranks, frames = 2, 600
 	before := single

@@ -49,7 +49,8 @@ func (p *patience) over(after time.Duration) bool {
 	return at.After(p.until)
 }
 
-// What takes time, which tests have pass by steps. pause is called where another goroutine of this process is about to do something.
+// What takes time, which tests have pass by steps. pause is called where another goroutine of this
+// process is about to do something.
 var (
 	now   = time.Now
 	rest  = giveWay

@@ -277,8 +277,8 @@ func present(t *testing.T, mem []byte) (n int) {
 	return n
 }
 
-// Two ranks that meet have their ring mapped at both ends before the first frame; where there are many ranks, only
-// the beginning of it.
+// Two ranks that meet have their ring mapped at both ends before the first frame; where there are
+// many ranks, only the beginning of it.
 func TestPrepared(t *testing.T) {
 	b, f, err := makeInbox(2)
 	require.NoError(t, err)

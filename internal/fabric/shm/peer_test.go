@@ -21,7 +21,8 @@ func (p *peer) closes(t *testing.T) {
 	t.Cleanup(func() { p.flushed = newSignal() })
 }
 
-// The first frame connects, and wakes the receiver; the next ones find that it was woken, or that somebody looks.
+// The first frame connects, and wakes the receiver; the next ones find that it was woken, or that
+// somebody looks.
 func TestConnects(t *testing.T) {
 	s := onStage(t, 3, nil)
 	a, b := s[0], s[1]
@@ -63,7 +64,8 @@ func TestConnects(t *testing.T) {
 	require.EqualValues(t, 1, b.box.head.look.Load())
 }
 
-// What has no room waits at the sender, in order and as it was, until the receiver says that there is room again.
+// What has no room waits at the sender, in order and as it was, until the receiver says that there
+// is room again.
 func TestQueue(t *testing.T) {
 	s := onStage(t, 3, func(c *Config) { c.SingleCopy = -1 })
 	a, b := s[0], s[1]
@@ -140,8 +142,8 @@ func TestQueue(t *testing.T) {
 	require.Zero(t, a.pending.Load())
 }
 
-// A receiver that has begun to close wakes a sender that waits for room, if it can; one that has never spoken to it
-// cannot.
+// A receiver that has begun to close wakes a sender that waits for room, if it can; one that has
+// never spoken to it cannot.
 func TestRouse(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -172,7 +174,8 @@ func TestRouse(t *testing.T) {
 		require.EqualValues(t, map[bool]int{false: 0, true: 1}[row.wakes], a.box.head.look.Load(), row.name)
 		p.state = max(idle, row.state)
 	}
-	// The same by the way that leads there: the receiver has closed its side before the first frame came.
+	// The same by the way that leads there: the receiver has closed its side before the first frame
+	// came.
 	s := onStage(t, 2, nil)
 	a, b := s[0], s[1]
 	b.peers[0].closes(t)
@@ -245,7 +248,8 @@ func TestLose(t *testing.T) {
 	}
 }
 
-// A side that closes says so to each peer that it knows, or that knows it, when there is room; others are left alone.
+// A side that closes says so to each peer that it knows, or that knows it, when there is room;
+// others are left alone.
 func TestPeerCloses(t *testing.T) {
 	closedBy := func(t *testing.T, a, b *actor, last int) { // b takes what is there, and a closing frame behind it
 		t.Helper()
@@ -338,8 +342,8 @@ func TestCloseEndsAll(t *testing.T) {
 	}
 }
 
-// A rank of which there is news that it is lost is lost at once, whatever lies in its ring, and only if it is another
-// rank of a run that goes on.
+// A rank of which there is news that it is lost is lost at once, whatever lies in its ring, and
+// only if it is another rank of a run that goes on.
 func TestDrop(t *testing.T) {
 	gone := errors.New("gone")
 	s := onStage(t, 3, nil)
@@ -464,7 +468,8 @@ func TestWatchProcess(t *testing.T) {
 	p.unwatch()
 }
 
-// What reach finds in an address: the memory of the process can be copied if what it says of itself is there.
+// What reach finds in an address: the memory of the process can be copied if what it says of itself
+// is there.
 func TestReach(t *testing.T) {
 	s := onStage(t, 2, nil)
 	a, b := s[0], s[1]

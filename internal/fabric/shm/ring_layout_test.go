@@ -31,8 +31,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// A frame is written at the next line, or where it does not fit before the end, at the beginning, behind a
-// word that says so; it comes out as it went in, and leaves its lines with zero in front.
+// A frame is written at the next line, or where it does not fit before the end, at the beginning,
+// behind a word that says so; it comes out as it went in, and leaves its lines with zero in front.
 func TestRingLayout(t *testing.T) {
 	for _, size := range []int{0, 1, 7, 8, 9, 72, 73, 1000, MaxFrame - 1, MaxFrame} {
 		need := lines(headSize + size)
@@ -89,8 +89,8 @@ func TestRingLayout(t *testing.T) {
 	}
 }
 
-// A producer writes exactly as long as there is room, and looks for how far the consumer is only when the ring
-// seems to be full; what it finds there counts if it makes sense.
+// A producer writes exactly as long as there is room, and looks for how far the consumer is only
+// when the ring seems to be full; what it finds there counts if it makes sense.
 func TestRingFull(t *testing.T) {
 	small, two := &fabric.Frame{}, &fabric.Frame{Data: make([]byte, 9)}
 	for _, lead := range []uint64{0, lineSize, ringSize / 2, ringSize - lineSize, 5*ringSize + 3*lineSize} {
@@ -154,7 +154,8 @@ func TestRingFull(t *testing.T) {
 	require.EqualValues(t, lineSize, p.head)
 }
 
-// A consumer says how far it is after a quarter of the ring, and at once where the producer waits for that.
+// A consumer says how far it is after a quarter of the ring, and at once where the producer waits
+// for that.
 func TestRingPublishes(t *testing.T) {
 	for _, waits := range []int{-1, 0, 1, maxLag/lineSize - 1, maxLag / lineSize} {
 		p, c := pair()
@@ -179,7 +180,8 @@ func TestRingPublishes(t *testing.T) {
 	}
 }
 
-// A word that no producer writes is an error, which says what and where, and is not behind the ring.
+// A word that no producer writes is an error, which says what and where, and is not behind the
+// ring.
 func TestRingDamaged(t *testing.T) {
 	const last = ringSize - lineSize
 	for _, row := range []struct {
@@ -234,8 +236,8 @@ func TestRingDamaged(t *testing.T) {
 	}
 }
 
-// A producer and a consumer in two goroutines, with a ring that is full most of the time: the producer waits for
-// what F2, F3 and C3 of the package comment promise.
+// A producer and a consumer in two goroutines, with a ring that is full most of the time: the
+// producer waits for what F2, F3 and C3 of the package comment promise.
 func TestRingHammer(t *testing.T) {
 	p, c := pair()
 	room, over := make(chan struct{}, 1), make(chan struct{})

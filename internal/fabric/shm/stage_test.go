@@ -17,7 +17,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// actor is a rank on a stage: it does only what the test has it do. It is its own handler, and notes what it is told.
+// actor is a rank on a stage: it does only what the test has it do. It is its own handler, and
+// notes what it is told.
 type actor struct {
 	*Endpoint
 	said []string
@@ -114,7 +115,8 @@ func (a *actor) rings(t *testing.T) int {
 	return n
 }
 
-// fills sends frames to a rank, numbered from 1, until one has no room, and returns how many those are.
+// fills sends frames to a rank, numbered from 1, until one has no room, and returns how many those
+// are.
 func (a *actor) fills(t *testing.T, dst int) int {
 	t.Helper()
 	for n := 1; ; n++ {
@@ -158,7 +160,8 @@ func (e *ends) done(key uint64) func(error) {
 	}
 }
 
-// is requires that these transfers have ended so far, each once, with errors of which the text is a part; "" is none.
+// is requires that these transfers have ended so far, each once, with errors of which the text is a
+// part; "" is none.
 func (e *ends) is(t *testing.T, want map[uint64]string) {
 	t.Helper()
 	require.Equal(t, len(want), len(e.of), "%v", e.of)
