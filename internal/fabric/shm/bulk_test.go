@@ -135,8 +135,8 @@ func TestCopies(t *testing.T) {
 				f.has(t, 0, n)
 				sent.is(t, over)
 				got.is(t, over)
-				a.looks(t)
-				b.looks(t)
+				require.False(t, a.looks(t), "nobody says anything more")
+				require.False(t, b.looks(t))
 				sent.is(t, over)
 				got.is(t, over)
 				require.Zero(t, to.deals)
@@ -532,11 +532,7 @@ func TestCloseWaitsForTransfers(t *testing.T) {
 	b.looks(t)
 	b.bulk.jobs[0]()
 	a.looks(t)
-	select {
-	case <-closed:
-		t.Fatal("one of two transfers has ended")
-	default:
-	}
+	require.NotNil(t, a.bulk.rest, "one of two transfers has ended")
 	b.bulk.jobs[1]()
 	b.bulk.jobs, b.bulk.waits = nil, count{}
 	a.looks(t)

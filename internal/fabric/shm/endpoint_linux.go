@@ -226,7 +226,6 @@ var linger = 5 * time.Second
 func (e *Endpoint) Close() error {
 	e.closeOnce.Do(func() {
 		d := newDeadline(linger)
-		defer d.stop()
 		if e.bound.Load() {
 			e.bulk.flush(d)
 		}
@@ -245,7 +244,6 @@ func (e *Endpoint) Close() error {
 		}
 		e.wg.Wait()
 		last := newDeadline(linger)
-		defer last.stop()
 		for !e.looking.CompareAndSwap(false, true) { // for ever: nobody looks behind this
 			if !last.pause() {
 				// A handler that does not return, or has ended its goroutine. What it may use stays mapped.

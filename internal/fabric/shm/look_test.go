@@ -483,6 +483,47 @@ func TestCrowd(t *testing.T) {
 	require.Equal(t, fabric.Caps{Kind: "shm", EagerLimit: EagerLimit, MaxFrame: MaxFrame, Ordered: true, SharedMemory: true}, e.Caps(0))
 }
 
+// One who gives way to other goroutines has them run where there is one processor.
+func TestGiveWay(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	ran := make(chan struct{})
+	go close(ran)
+	for range 10 {
+		giveWay(true)
+	}
+	select {
+	case <-ran:
+	default:
+		t.Fatal("the other goroutine has not run")
+	}
+}
+
+// Copies that nobody has made yet are made when the endpoint closes.
+func TestCloseMakesCopies(t *testing.T) {
+	hold := make(chan struct{})
+	eps := openAll(t, 2, func(c *Config) {
+		c.SingleCopy = 1
+		if c.Rank == 0 {
+			c.Hold = hold
+		}
+	})
+	a, b := &actor{Endpoint: eps[0]}, &actor{Endpoint: eps[1]}
+	a.Bind(a)
+	b.Bind(mute{})
+	ended := make(chan error, 2)
+	a.Expect(1, 1, make([]byte, 10), func(err error) { ended <- err })
+	b.Push(0, 1, make([]byte, 10), func(error) {})
+	a.looks(t)
+	closed := make(chan struct{})
+	go func() { _ = a.Close(); close(closed) }()
+	soon(t, a.closed.Load)
+	require.Empty(t, ended)
+	close(hold)
+	<-closed
+	require.NoError(t, <-ended)
+	require.Empty(t, ended)
+}
+
 // A handler that does not return keeps Close waiting for a bounded time, and keeps its memory.
 // Close waits for the endpoint's own goroutine first.
 func TestCloseUnderAHandler(t *testing.T) {

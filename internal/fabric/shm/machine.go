@@ -61,7 +61,6 @@ var (
 type deadline struct{ t *time.Timer }
 
 func newDeadline(d time.Duration) deadline { return deadline{time.NewTimer(d)} }
-func (d deadline) stop()                   { d.t.Stop() }
 
 // await waits until ch is closed, unless time is over.
 func (d deadline) await(ch <-chan struct{}) {

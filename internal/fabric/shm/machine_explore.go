@@ -57,7 +57,6 @@ func (g *group) Wait() {
 type deadline struct{}
 
 func newDeadline(time.Duration) deadline { return deadline{} }
-func (deadline) stop()                   {}
 func (deadline) await(<-chan struct{})   { panic("there are no transfers") }
 
 func (deadline) pause() bool {

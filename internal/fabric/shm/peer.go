@@ -160,7 +160,7 @@ func (p *peer) enqueue(it item) {
 // flush writes what is queued, as far as there is room, and reports whether there was. If there is not, the consumer wakes this side later.
 func (p *peer) flush() bool {
 	p.mu.Lock()
-	if len(p.queue) == 0 || p.state > closing {
+	if len(p.queue) == 0 { // as that of a peer that is lost
 		p.mu.Unlock()
 		return false
 	}
@@ -310,7 +310,6 @@ func (p *peer) close() {
 // leave unmaps the peer's inbox. Nobody looks, and the state is closing or lost.
 func (p *peer) leave() {
 	p.mu.Lock()
-	p.state = max(p.state, closing)
 	queue := p.queue
 	p.queue = nil
 	box := p.box

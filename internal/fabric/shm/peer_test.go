@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -339,6 +340,27 @@ func TestCloseEndsAll(t *testing.T) {
 		require.NoError(t, a.Close())
 		a.Expect(1, 4, make([]byte, 100), got.done(4))
 		got.is(t, map[uint64]string{3: closed, 4: closed})
+	}
+}
+
+// An endpoint that has no handler yet waits for nothing when it closes.
+func TestCloseUnbound(t *testing.T) {
+	for _, single := range []int{1, -1} {
+		e := openAll(t, 2, func(c *Config) { c.SingleCopy = single })[0]
+		waitsFor(t, time.Hour)
+		a := &actor{Endpoint: e}
+		var sent ends
+		a.Push(1, 1, make([]byte, 100), sent.done(1))
+		a.fills(t, 1)
+		a.Push(1, 2, make([]byte, 100), sent.done(2))
+		require.NoError(t, a.Close())
+		closed := "fabric: endpoint is closed"
+		if single == 1 {
+			sent.is(t, map[uint64]string{1: closed, 2: closed})
+		} else {
+			sent.is(t, map[uint64]string{1: "", 2: closed})
+		}
+		waitsFor(t, 5*time.Second)
 	}
 }
 
