@@ -59,11 +59,11 @@ func (e *Endpoint) claim(woken <-chan struct{}) bool {
 	}
 	// The sleeper makes way: a goroutine that it would have to wake would go on later.
 	e.wanted.Store(true)
-	for n := 0; !e.enter(); n++ {
+	for n := 1; !e.enter(); n++ {
 		if woke(woken) || n > wantFor {
 			return false
 		}
-		if n%100 == 99 {
+		if n%100 == 0 {
 			pause()
 		}
 	}
@@ -264,7 +264,6 @@ func (e *Endpoint) pollFor(pick fabric.Picker) (did, picked bool) {
 			}
 			if err != nil {
 				p.lose(err)
-				break
 			}
 			if p.in.done(n) {
 				p.rouse()
@@ -296,9 +295,6 @@ func (e *Endpoint) join(n uint32) {
 			p.joined = true
 			p.in = e.box.incoming(p.rank)
 			p.in.prepare(e.cfg.Size)
-			if p.gone.Load() {
-				continue // it was dropped before
-			}
 			e.active = append(e.active, p)
 			p.meet()
 		}

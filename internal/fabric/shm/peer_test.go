@@ -117,6 +117,24 @@ func TestQueue(t *testing.T) {
 	long.has(t, 0, 5)
 	require.Zero(t, p.out.ctl.waiting.Load())
 
+	// Room at one of two.
+	other := a.fills(t, 2)
+	a.fills(t, 1)
+	require.EqualValues(t, 2, a.pending.Load())
+	b.looks(t)
+	b.hears()
+	require.True(t, a.enter())
+	require.True(t, a.poll())
+	require.False(t, a.poll())
+	require.EqualValues(t, 1, a.pending.Load())
+	s[2].looks(t)
+	require.True(t, a.poll())
+	a.leave()
+	b.looks(t)
+	s[2].looks(t)
+	require.Equal(t, sends(0, 1, other), s[2].hears())
+	b.hears()
+
 	// Room for some of it: the rest waits on, and the sender waits to be told again.
 	n = a.fills(t, 1)
 	for k := range 200 {
@@ -244,6 +262,7 @@ func TestLose(t *testing.T) {
 				require.Equal(t, lost, p.state)
 			}
 			a.peers[2].lose(first)
+			require.Zero(t, a.pending.Load(), "nothing waited for it")
 			got.is(t, map[uint64]string{8: row.want, 9: "first"})
 		})
 	}
