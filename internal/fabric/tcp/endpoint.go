@@ -203,12 +203,17 @@ func (e *Endpoint) meet(c net.Conn, proved func() bool) {
 		_ = c.Close() // the two use another fabric
 		return
 	}
-	if !p.admit() {
-		_, _ = c.Write([]byte{duplicate})
+	verdict := p.admit()
+	if verdict == 0 {
 		_ = c.Close()
 		return
 	}
-	if _, err := c.Write([]byte{accepted}); err != nil {
+	_, err = c.Write([]byte{verdict})
+	if verdict == duplicate {
+		_ = c.Close()
+		return
+	}
+	if err != nil {
 		_ = c.Close()
 		p.lose(fmt.Errorf("tcp: rank %d: %w", rank, err))
 		return
@@ -319,10 +324,10 @@ func (e *Endpoint) Drop(peer int, err error) {
 	}
 }
 
-// Close ends the rank's part: what is queued is written, the peers are told, and theirs is waited for, all within Linger.
+// Close ends the rank's part: what is queued is written, the peers are told, and theirs is waited for, all within Linger. It listens until then: a peer with
+// which this rank is connecting may have been promised that its own connection will be the one that is used.
 func (e *Endpoint) Close() error {
 	e.closeOnce.Do(func() {
-		e.closeErr = e.ln.Close()
 		linger := e.cfg.Linger
 		if e.cfg.Failed != nil && e.cfg.Failed.Load() {
 			linger = min(linger, failedLinger)
@@ -344,6 +349,7 @@ func (e *Endpoint) Close() error {
 		wg.Wait()
 		close(stop)
 		e.cancel()
+		e.closeErr = e.ln.Close()
 		if e.eyes != nil {
 			e.closeErr = errors.Join(e.closeErr, e.eyes.end(e.cfg.Linger))
 		}

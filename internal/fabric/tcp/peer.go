@@ -284,17 +284,20 @@ func (it *item) cut(n *int) bool {
 
 func (p *peer) broken(err error) error { return fmt.Errorf("tcp: rank %d: %w", p.rank, err) }
 
-// admit reports whether a connection that the peer has made is to be used.
-func (p *peer) admit() bool {
+// admit returns the verdict on a connection that the peer has made. 0 is none: nothing goes on between the two any more, so the
+// peer is not to wait for another connection, which "duplicate" would promise.
+func (p *peer) admit() byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.taken, p.state > connecting, p.state == connecting && p.e.cfg.Rank < p.rank:
-		return false
+	case p.state > open:
+		return 0
+	case p.taken, p.state == open, p.state == connecting && p.e.cfg.Rank < p.rank:
+		return duplicate
 	}
 	p.state = connecting
 	p.taken = true
-	return true
+	return accepted
 }
 
 // establish makes c the connection.
