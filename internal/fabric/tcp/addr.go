@@ -48,22 +48,20 @@ func locals() ([]local, error) {
 	if err != nil {
 		return nil, err
 	}
+	return localsOf(ifs, (*net.Interface).Addrs), nil
+}
+
+func localsOf(ifs []net.Interface, addrs func(*net.Interface) ([]net.Addr, error)) []local {
 	var here, loop []local
 	for _, i := range ifs {
 		if i.Flags&net.FlagUp == 0 {
 			continue
 		}
-		list, err := i.Addrs()
-		if err != nil {
-			continue // it went away
-		}
+		list, _ := addrs(&i) // an error: it went away
 		for _, a := range list {
 			p, err := netip.ParsePrefix(a.String())
-			if err != nil {
-				continue
-			}
-			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits())
 			switch {
+			case err != nil:
 			case p.Addr().IsLoopback():
 				loop = append(loop, local{i.Name, p})
 			case p.Addr().IsGlobalUnicast():
@@ -73,16 +71,21 @@ func locals() ([]local, error) {
 	}
 	// IPv4 first: where both work it matters little, and where one does not it is mostly the other.
 	slices.SortStableFunc(here, func(a, b local) int { return a.addr().BitLen() - b.addr().BitLen() })
-	return append(here, loop...), nil
+	return append(here, loop...)
 }
 
-// addresses returns this machine's addresses in some networks; if there are none given, all but those of the loopback interface, or those
-// if there are no others.
+// addresses returns this machine's addresses in some networks.
 func addresses(networks string) ([]netip.Addr, error) {
 	all, err := locals()
 	if err != nil {
 		return nil, err
 	}
+	return choose(all, networks)
+}
+
+// choose returns those of the addresses that are in some networks; if there are none given, all but those of the loopback interface, or the first of those
+// if there are no others.
+func choose(all []local, networks string) ([]netip.Addr, error) {
 	var list []netip.Addr
 	if networks == "" {
 		for _, l := range all {
@@ -96,13 +99,16 @@ func addresses(networks string) ([]netip.Addr, error) {
 		return list[:min(len(list), maxAddrs)], nil
 	}
 	for _, want := range strings.Split(networks, ",") {
-		n := len(list)
+		found := false
 		for _, l := range all {
-			if l.in(want) && !slices.Contains(list, l.addr()) {
-				list = append(list, l.addr())
+			if l.in(want) {
+				found = true
+				if !slices.Contains(list, l.addr()) {
+					list = append(list, l.addr())
+				}
 			}
 		}
-		if len(list) == n {
+		if !found {
 			return nil, fmt.Errorf("%w: %s=%q: nothing here is %q; there are %s", ErrNetwork, EnvNetwork, networks, want, describe(all))
 		}
 	}
@@ -159,31 +165,34 @@ func listen(c *Config) (net.Listener, []string, error) {
 	return ln, addrs, nil
 }
 
-// targets returns the addresses of a peer in the order in which they are to be tried: those in a network that this machine is in as well come first.
-// Those that are this machine's own come last, since a bridge for containers has the same address everywhere.
+// targets returns the addresses of a peer in the order in which they are to be tried.
 func targets(addrs string) []string {
 	list := strings.Split(addrs, ",")
-	if len(list) > maxAddrs {
-		list = list[:maxAddrs]
+	if len(list) == 1 {
+		return list // to ask for this machine's addresses takes longer than to connect
 	}
-	all, err := locals()
-	if err != nil || len(list) == 1 {
-		return list
-	}
+	all, _ := locals() // an error: the order stays
+	return order(list[:min(len(list), maxAddrs)], all)
+}
+
+// order sorts the addresses of a peer: those in a network that this machine is in as well come first. Those that are this machine's own come last, since a
+// bridge for containers has the same address everywhere.
+func order(list []string, all []local) []string {
 	rank := func(s string) int {
 		ap, err := netip.ParseAddrPort(s)
 		if err != nil {
 			return 1
 		}
+		r := 1
 		for _, l := range all {
-			switch {
-			case l.addr() == ap.Addr():
+			if l.addr() == ap.Addr() {
 				return 2
-			case l.prefix.Contains(ap.Addr()):
-				return 0
+			}
+			if l.prefix.Contains(ap.Addr()) {
+				r = 0
 			}
 		}
-		return 1
+		return r
 	}
 	slices.SortStableFunc(list, func(a, b string) int { return rank(a) - rank(b) })
 	return list

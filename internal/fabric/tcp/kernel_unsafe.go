@@ -31,9 +31,7 @@ func recvNow(fd int, b []byte) (n int, errno unix.Errno) {
 	if errno != 0 {
 		return 0, errno
 	}
-	if r > 0 {
-		heard(unsafe.Pointer(&b[0]), int(r))
-	}
+	heard(unsafe.Pointer(&b[0]), int(r))
 	return int(r), 0
 }
 

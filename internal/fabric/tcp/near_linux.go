@@ -25,19 +25,19 @@ const (
 
 // tuneNear sets what connections within the machine have. What the kernel refuses stays as it is.
 func tuneNear(t *net.TCPConn) {
-	raw, err := t.SyscallConn()
-	if err != nil {
-		return
+	if raw, err := t.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { setNear(int(fd), bufferLimits()) })
 	}
-	_ = raw.Control(func(fd uintptr) {
-		_ = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, nearControl)
-		if limit := bufferLimits(); limit.send >= nearBuffer {
-			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, nearBuffer)
-		}
-		if limit := bufferLimits(); limit.receive >= nearBuffer {
-			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, nearBuffer)
-		}
-	})
+}
+
+func setNear(fd int, limit limits) {
+	_ = unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, nearControl)
+	if limit.send >= nearBuffer {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, nearBuffer)
+	}
+	if limit.receive >= nearBuffer {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, nearBuffer)
+	}
 }
 
 // limits are what a program may ask for, in bytes.
@@ -51,13 +51,7 @@ var bufferLimits = sync.OnceValue(func() limits {
 
 // readLimit returns the number in a file, 0 if there is none.
 func readLimit(file string) int {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return 0
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		return 0
-	}
+	text, _ := os.ReadFile(file)
+	n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 	return n
 }

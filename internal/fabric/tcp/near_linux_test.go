@@ -38,6 +38,8 @@ func TestIsNear(t *testing.T) {
 		{"192.0.2.1:1", "192.0.2.1:2", true},
 		{"192.0.2.1:1", "[::ffff:192.0.2.1]:2", true},
 		{"192.0.2.1:1", "192.0.2.2:2", false},
+		{"127.0.0.1:1", "192.0.2.2:2", false},
+		{"192.0.2.1:1", "127.0.0.1:2", false},
 		{"[2001:db8::1]:1", "[2001:db8::2]:2", false},
 	} {
 		here, err := net.ResolveTCPAddr("tcp", row.here)
@@ -48,6 +50,9 @@ func TestIsNear(t *testing.T) {
 	}
 	a, b := net.Pipe()
 	require.False(t, isNear(a))
+	here := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
+	require.False(t, isNear(between{nil, here, a.LocalAddr()}))
+	require.False(t, isNear(between{nil, a.LocalAddr(), here}))
 	require.NoError(t, a.Close())
 	require.NoError(t, b.Close())
 }
@@ -82,6 +87,32 @@ func TestNearIsTuned(t *testing.T) {
 				require.NotEqual(t, 2*row.limit, n, "less than it would grow to")
 			}
 		}
+	}
+}
+
+// Buffers are asked for where the machine allows as much, in each direction by itself: less than the kernel would grow to is worse than nothing.
+func TestBuffersByLimit(t *testing.T) {
+	for _, row := range []struct {
+		limit         limits
+		send, receive bool
+	}{
+		{limits{nearBuffer, nearBuffer - 1}, true, false},
+		{limits{nearBuffer - 1, nearBuffer}, false, true},
+		{limits{nearBuffer + 1, nearBuffer + 1}, true, true},
+		{limits{}, false, false},
+	} {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		require.NoError(t, err)
+		size := func(option int) int {
+			n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, option)
+			require.NoError(t, err)
+			return n
+		}
+		send, receive := size(unix.SO_SNDBUF), size(unix.SO_RCVBUF)
+		setNear(fd, row.limit)
+		require.Equal(t, row.send, size(unix.SO_SNDBUF) != send, "%+v", row)
+		require.Equal(t, row.receive, size(unix.SO_RCVBUF) != receive, "%+v", row)
+		require.NoError(t, unix.Close(fd))
 	}
 }
 

@@ -11,9 +11,11 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"math/big"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -297,19 +299,39 @@ func TestWrongSecret(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	look := func(context.Context, int) (string, error) { return "", nil }
-	for want, cfg := range map[string]Config{
-		"rank 2 of 2":   {Rank: 2, Size: 2, Secret: testSecret, Lookup: look},
-		"rank -1 of 2":  {Rank: -1, Size: 2, Secret: testSecret, Lookup: look},
-		"at least 16":   {Size: 2, Secret: testSecret[:minSecret-1], Lookup: look},
-		"Lookup is nil": {Size: 2, Secret: testSecret},
-		"missing port":  {Size: 1, Secret: testSecret, Listen: "nowhere"},
+	for _, row := range []struct {
+		cfg  Config
+		want string
+	}{
+		{Config{Rank: 2, Size: 2, Secret: testSecret, Lookup: look}, "fabric: no such rank: rank 2 of 2"},
+		{Config{Rank: -1, Size: 2, Secret: testSecret, Lookup: look}, "fabric: no such rank: rank -1 of 2"},
+		{Config{Secret: testSecret, Lookup: look}, "fabric: no such rank: rank 0 of 0"},
+		{Config{Rank: -3, Size: -2, Secret: testSecret, Lookup: look}, "fabric: no such rank: rank -3 of -2"},
+		{Config{Size: 2, Secret: testSecret[:minSecret-1], Lookup: look}, "tcp: the secret of the job has 15 bytes; at least 16 are needed"},
+		{Config{Size: 2, Secret: testSecret}, "tcp: Config.Lookup is nil"},
+		{Config{Size: 1, Secret: testSecret, Listen: "nowhere"}, "tcp: listen tcp: address nowhere: missing port in address"},
 	} {
-		_, err := New(cfg)
-		require.ErrorContains(t, err, want)
+		_, err := New(row.cfg)
+		require.EqualError(t, err, row.want)
+		require.Equal(t, strings.Contains(row.want, "rank"), errors.Is(err, fabric.ErrRank))
 	}
-	e, err := New(Config{Size: 2, Secret: testSecret[:minSecret], Lookup: look})
-	require.NoError(t, err)
-	require.NoError(t, e.Close())
+	for _, cfg := range []Config{
+		{Size: 2, Secret: testSecret[:minSecret], Lookup: look},
+		{Rank: 1, Size: 2, Secret: testSecret, Lookup: look, DialTimeout: 1, Linger: 2},
+		{Size: 1, Secret: testSecret}, // which looks nothing up
+	} {
+		e, err := New(cfg)
+		require.NoError(t, err)
+		require.Equal(t, cfg.Rank, e.Rank())
+		require.Equal(t, cfg.Size, e.Size())
+		if cfg.Linger > 0 {
+			require.Equal(t, []time.Duration{1, 2}, []time.Duration{e.cfg.DialTimeout, e.cfg.Linger})
+		} else {
+			require.Equal(t, []time.Duration{defaultDial, defaultLinger}, []time.Duration{e.cfg.DialTimeout, e.cfg.Linger})
+		}
+		require.Equal(t, fabric.Caps{Kind: "tcp", EagerLimit: EagerLimit, MaxFrame: MaxFrame, Ordered: true}, e.Caps(0))
+		require.NoError(t, e.Close())
+	}
 }
 
 // What a peer that has proved itself may write must not harm this process.

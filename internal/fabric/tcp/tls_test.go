@@ -10,7 +10,9 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -60,6 +62,11 @@ func TestTLSFromEnv(t *testing.T) {
 	for _, row := range [][4]string{
 		{cert, key, "", "it takes all three files, or none"},
 		{cert, "", ca, "it takes all three files, or none"},
+		{"", key, ca, "it takes all three files, or none"},
+		{cert, "", "", "it takes all three files, or none"},
+		{"", key, "", "it takes all three files, or none"},
+		{"", "", ca, "it takes all three files, or none"},
+		{cert + "x", key, ca, "no such file"},
 		{cert, ca, ca, "WEFT_TLS_KEY"},
 		{cert, key, ca + "x", "no such file"},
 		{cert, key, key, "there is no certificate in it"},
@@ -90,6 +97,63 @@ func TestTLSFromEnv(t *testing.T) {
 	require.NoError(t, eps[0].Send(1, fabric.Frame{Data: []byte("x")}))
 	require.Equal(t, 1, <-cs[0].lost)
 	require.Zero(t, cs[1].n.Load())
+}
+
+// Who is trusted: whoever has a certificate that goes back to the CA, by others that it shows if need be, whatever its names and uses are.
+func TestTLSTrust(t *testing.T) {
+	cert, key, ca := authority(t)
+	conf, err := TLSFromEnv(settings(cert, key, ca))
+	require.NoError(t, err)
+	read := func(file string) *x509.Certificate {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		block, _ := pem.Decode(text)
+		c, err := x509.ParseCertificate(block.Bytes)
+		require.NoError(t, err)
+		return c
+	}
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	require.NoError(t, err)
+	sign := func(serial int64, isCA bool, parent *x509.Certificate, by any, use ...x509.ExtKeyUsage) (*x509.Certificate, *ecdsa.PrivateKey) {
+		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		require.NoError(t, err)
+		tmpl := &x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), IsCA: isCA, BasicConstraintsValid: true,
+			KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, ExtKeyUsage: use, Subject: pkix.Name{CommonName: fmt.Sprint(serial)}}
+		der, err := x509.CreateCertificate(rand.Reader, tmpl, parent, &k.PublicKey, by)
+		require.NoError(t, err)
+		c, err := x509.ParseCertificate(der)
+		require.NoError(t, err)
+		return c, k
+	}
+	root, rootKey := sign(1, true, &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "1"}}, pair.PrivateKey)
+	middle, middleKey := sign(2, true, root, rootKey)
+	lower, lowerKey := sign(3, true, middle, middleKey)
+	leaf, _ := sign(4, false, lower, lowerKey, x509.ExtKeyUsageServerAuth)
+	file := filepath.Join(t.TempDir(), "root")
+	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Raw}), 0o600))
+	ours, err := TLSFromEnv(settings(cert, key, file))
+	require.NoError(t, err)
+	for _, row := range []struct {
+		conf  *tls.Config
+		shown []*x509.Certificate
+		ok    bool
+	}{
+		{conf, nil, false},
+		{conf, []*x509.Certificate{read(cert)}, true},
+		{conf, []*x509.Certificate{leaf, lower, middle}, false},
+		{ours, []*x509.Certificate{read(cert)}, false},
+		{ours, []*x509.Certificate{leaf, lower, middle}, true},
+		{ours, []*x509.Certificate{leaf, middle, lower}, true},
+		{ours, []*x509.Certificate{leaf, lower}, false},
+		{ours, []*x509.Certificate{leaf, middle}, false},
+		{ours, []*x509.Certificate{leaf}, false},
+		{ours, []*x509.Certificate{middle}, true},
+	} {
+		err := row.conf.VerifyConnection(tls.ConnectionState{PeerCertificates: row.shown})
+		require.Equal(t, row.ok, err == nil, "%d certificates: %v", len(row.shown), err)
+	}
+	require.EqualValues(t, tls.VersionTLS13, conf.MinVersion)
+	require.Equal(t, tls.RequireAnyClientCert, conf.ClientAuth)
 }
 
 // An endpoint closes while a stranger has connected and says nothing, and while it tries to reach one that says nothing itself. (It is the race detector that

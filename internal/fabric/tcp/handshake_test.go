@@ -1,0 +1,251 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// words are numbers as the handshake has them.
+func words(ns ...uint32) (b []byte) {
+	for _, n := range ns {
+		b = binary.LittleEndian.AppendUint32(b, n)
+	}
+	return b
+}
+
+// mac is the proof as handshake.go describes it: the role, both ranks, the dialler's nonce, the acceptor's.
+func mac(secret []byte, role byte, dialler, acceptor uint32, a, b []byte) []byte {
+	m := hmac.New(sha256.New, secret)
+	_, _ = m.Write(bytes.Join([][]byte{{role}, words(dialler, acceptor), a, b}, nil))
+	return m.Sum(nil)
+}
+
+// take reads so many bytes.
+func take(t *testing.T, c io.Reader, n int) []byte {
+	b := make([]byte, n)
+	_, err := io.ReadFull(c, b)
+	require.NoError(t, err)
+	return b
+}
+
+var aNonce = bytes.Repeat([]byte("n"), nonceSize)
+
+// The dialler's part, step by step, to an acceptor that is written from the description alone; each field of its answer is wrong in turn.
+func TestGreet(t *testing.T) {
+	const self, peer, size = 3, 0x0102, 0x0304
+	honest := func(theirs []byte) []byte { return mac(testSecret, 'a', self, peer, theirs, aNonce) }
+	var nonces [][]byte
+	for name, row := range map[string]struct {
+		proof   func(theirs []byte) []byte
+		verdict byte
+		err     string
+	}{
+		"accepted":        {honest, 1, ""},
+		"duplicate":       {honest, 2, "the other side's connection is used"},
+		"no verdict":      {honest, 0, "it answers 0 to the handshake"},
+		"another verdict": {honest, 3, "it answers 3 to the handshake"},
+		"another secret":  {func(n []byte) []byte { return mac(testSecret[1:], 'a', self, peer, n, aNonce) }, 0, errProof.Error()},
+		"its own role":    {func(n []byte) []byte { return mac(testSecret, 'd', self, peer, n, aNonce) }, 0, errProof.Error()},
+		"another dialler": {func(n []byte) []byte { return mac(testSecret, 'a', self+1, peer, n, aNonce) }, 0, errProof.Error()},
+		"another rank":    {func(n []byte) []byte { return mac(testSecret, 'a', self, peer-1, n, aNonce) }, 0, errProof.Error()},
+		"ranks exchanged": {func(n []byte) []byte { return mac(testSecret, 'a', peer, self, n, aNonce) }, 0, errProof.Error()},
+		"nonces likewise": {func(n []byte) []byte { return mac(testSecret, 'a', self, peer, aNonce, n) }, 0, errProof.Error()},
+		"an old nonce":    {func([]byte) []byte { return mac(testSecret, 'a', self, peer, aNonce, aNonce) }, 0, errProof.Error()},
+		"the last bit":    {func(n []byte) []byte { p := honest(n); p[31] ^= 1; return p }, 0, errProof.Error()},
+		"the first bit":   {func(n []byte) []byte { p := honest(n); p[0] ^= 128; return p }, 0, errProof.Error()},
+	} {
+		here, there := net.Pipe()
+		result := make(chan error, 1)
+		go func() { result <- greet(here, testSecret, self, peer, size); _ = here.Close() }()
+		hello := take(t, there, helloSize)
+		require.Equal(t, append([]byte("weft"), words(2, self, size)...), hello[:16], name)
+		nonces = append(nonces, hello[16:])
+		_, _ = there.Write(append(bytes.Clone(aNonce), row.proof(hello[16:])...))
+		if row.err != errProof.Error() {
+			require.Equal(t, mac(testSecret, 'd', self, peer, hello[16:], aNonce), take(t, there, 32), name)
+			_, _ = there.Write([]byte{row.verdict})
+		}
+		if err := <-result; row.err == "" {
+			require.NoError(t, err, name)
+		} else {
+			require.EqualError(t, err, row.err, name)
+		}
+		_, err := there.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF, "%s: it says no more", name)
+		_ = there.Close()
+	}
+	for i := range nonces {
+		for _, other := range nonces[:i] {
+			require.NotEqual(t, other, nonces[i], "a nonce is used once")
+		}
+	}
+}
+
+// The acceptor's part, likewise.
+func TestReceive(t *testing.T) {
+	const self, peer, size = 0x0102, 3, 0x0304
+	honest := func(theirs []byte) []byte { return mac(testSecret, 'd', peer, self, aNonce, theirs) }
+	hello := func(name string, ns ...uint32) []byte { return append([]byte(name), words(ns...)...) }
+	for name, row := range map[string]struct {
+		hello []byte
+		rank  int
+		proof func(theirs []byte) []byte
+		err   string
+	}{
+		"honest":           {hello("weft", 2, peer, size), peer, honest, ""},
+		"the first rank":   {hello("weft", 2, 0, size), 0, func(n []byte) []byte { return mac(testSecret, 'd', 0, self, aNonce, n) }, ""},
+		"the last rank":    {hello("weft", 2, size-1, size), size - 1, func(n []byte) []byte { return mac(testSecret, 'd', size-1, self, aNonce, n) }, ""},
+		"no such rank":     {hello("weft", 2, size, size), 0, nil, "it says that it is rank 772 of 772, to rank 258 of 772"},
+		"itself":           {hello("weft", 2, self, size), 0, nil, "it says that it is rank 258 of 772, to rank 258 of 772"},
+		"a smaller job":    {hello("weft", 2, peer, size-1), 0, nil, "it says that it is rank 3 of 771, to rank 258 of 772"},
+		"a larger job":     {hello("weft", 2, peer, size+1), 0, nil, "it says that it is rank 3 of 773, to rank 258 of 772"},
+		"version 1":        {hello("weft", 1, peer, size), 0, nil, "it speaks version 1, this process version 2"},
+		"version 3":        {hello("weft", 3, peer, size), 0, nil, "it speaks version 3, this process version 2"},
+		"another protocol": {hello("wefu", 2, peer, size), 0, nil, "it is no weft process"},
+		"another secret":   {hello("weft", 2, peer, size), peer, func(n []byte) []byte { return mac(testSecret[1:], 'd', peer, self, aNonce, n) }, errProof.Error()},
+		"the other role":   {hello("weft", 2, peer, size), peer, func(n []byte) []byte { return mac(testSecret, 'a', peer, self, aNonce, n) }, errProof.Error()},
+		"another dialler":  {hello("weft", 2, peer, size), peer, func(n []byte) []byte { return mac(testSecret, 'd', peer+1, self, aNonce, n) }, errProof.Error()},
+		"another rank":     {hello("weft", 2, peer, size), peer, func(n []byte) []byte { return mac(testSecret, 'd', peer, self+1, aNonce, n) }, errProof.Error()},
+		"nonces exchanged": {hello("weft", 2, peer, size), peer, func(n []byte) []byte { return mac(testSecret, 'd', peer, self, n, aNonce) }, errProof.Error()},
+		"the last bit":     {hello("weft", 2, peer, size), peer, func(n []byte) []byte { p := honest(n); p[31] ^= 1; return p }, errProof.Error()},
+	} {
+		here, there := net.Pipe()
+		type outcome struct {
+			rank int
+			err  error
+		}
+		result := make(chan outcome, 1)
+		go func() {
+			rank, err := receive(here, testSecret, self, size)
+			_ = here.Close()
+			result <- outcome{rank, err}
+		}()
+		_, err := there.Write(append(row.hello, aNonce...))
+		require.NoError(t, err, name)
+		if row.proof != nil {
+			answer := take(t, there, nonceSize+32)
+			require.Equal(t, mac(testSecret, 'a', uint32(row.rank), self, aNonce, answer[:nonceSize]), answer[nonceSize:], name)
+			_, _ = there.Write(row.proof(answer[:nonceSize]))
+		}
+		_, err = there.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF, "%s: it says no more", name)
+		if got := <-result; row.err == "" {
+			require.NoError(t, got.err, name)
+			require.Equal(t, row.rank, got.rank, name)
+		} else {
+			require.EqualError(t, got.err, row.err, name)
+		}
+		_ = there.Close()
+	}
+}
+
+// failing is a connection of which one call fails, from 0; those before have answers.
+type failing struct {
+	answers [][]byte
+	calls   int
+	fails   int
+}
+
+var errFails = errors.New("it fails")
+
+func (f *failing) call() error {
+	if f.calls++; f.calls > f.fails {
+		return errFails
+	}
+	return nil
+}
+
+func (f *failing) Write(b []byte) (int, error) { return len(b), f.call() }
+
+func (f *failing) Read(b []byte) (int, error) {
+	if err := f.call(); err != nil {
+		return 0, err
+	}
+	return copy(b, f.answers[f.calls-1]), nil
+}
+
+// Each call that a handshake makes fails in turn: the handshake ends there, and says so.
+func TestHandshakeFails(t *testing.T) {
+	for k := range 2 { // those of which the answers do not depend on a nonce
+		f := &failing{fails: k}
+		require.ErrorIs(t, greet(f, testSecret, 0, 1, 2), errFails, k)
+		require.Equal(t, k+1, f.calls)
+		f = &failing{fails: k, answers: [][]byte{append([]byte("weft"), append(words(2, 1, 2), aNonce...)...)}}
+		rank, err := receive(f, testSecret, 0, 2)
+		require.ErrorIs(t, err, errFails, k)
+		require.Zero(t, rank)
+		require.Equal(t, k+1, f.calls)
+	}
+	for _, say := range []int{0, 1, 2} { // parts of what the other one says
+		here, there := net.Pipe()
+		result := make(chan error, 2)
+		go func() { result <- greet(here, testSecret, 0, 1, 2); _ = here.Close() }()
+		hello := take(t, there, helloSize)
+		if say > 0 {
+			_, _ = there.Write(append(bytes.Clone(aNonce), mac(testSecret, 'a', 0, 1, hello[16:], aNonce)...))
+		}
+		if say > 1 {
+			take(t, there, 32)
+		}
+		_ = there.Close()
+		require.ErrorIs(t, <-result, []error{io.EOF, io.ErrClosedPipe, io.EOF}[say], say)
+	}
+	here, there := net.Pipe()
+	result := make(chan error, 1)
+	go func() { _, err := receive(here, testSecret, 0, 2); result <- err }()
+	_, err := there.Write(append([]byte("weft"), append(words(2, 1, 2), aNonce...)...))
+	require.NoError(t, err)
+	take(t, there, nonceSize+32)
+	_ = there.Close()
+	require.ErrorIs(t, <-result, io.EOF)
+}
+
+// A head, and each of its fields at its bounds.
+func TestHeads(t *testing.T) {
+	f := frameOf(7, 11)
+	head := appendHead([]byte("x"), kindPiece, &f)
+	want := append([]byte("x"), words(11, 3)...)
+	for i := range f.Head {
+		want = binary.LittleEndian.AppendUint64(want, f.Head[i])
+	}
+	require.Equal(t, want, head)
+	require.Len(t, head, 1+headSize)
+	got := frameOf(0, 0)
+	kind, n, err := parseHead(head[1:], &got)
+	require.NoError(t, err)
+	require.EqualValues(t, kindPiece, kind)
+	require.Equal(t, 11, n)
+	require.Equal(t, f.Head, got.Head)
+	for _, row := range []struct {
+		kind, size uint32
+		ok         bool
+	}{
+		{0, 0, false},
+		{1, 0, true}, {1, MaxFrame - 1, true}, {1, MaxFrame, true}, {1, MaxFrame + 1, false}, {1, maxPiece, false}, {1, 1<<32 - 1, false},
+		{2, 0, true}, {2, 1, false}, {2, 1<<32 - 1, false},
+		{3, 0, true}, {3, MaxFrame + 1, true}, {3, maxPiece, true}, {3, maxPiece + 1, false},
+		{4, 0, false}, {1 << 8, 0, false}, {1<<32 - 1, 0, false},
+	} {
+		copy(head[1:], words(row.size, row.kind))
+		kind, n, err := parseHead(head[1:], &got)
+		if !row.ok {
+			require.EqualError(t, err, fmt.Sprintf("a frame of kind %d with %d bytes", row.kind, row.size))
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, row.kind, kind)
+		require.EqualValues(t, row.size, n)
+	}
+}
