@@ -303,13 +303,12 @@ func (e *Endpoint) try(ctx context.Context, p *peer, addr string, others bool) e
 	return nil
 }
 
-// tune sets what all connections have.
+// tune sets what connections have; that they do not delay is Go's default.
 func (e *Endpoint) tune(c net.Conn) {
 	t, ok := c.(*net.TCPConn)
 	if !ok {
 		return
 	}
-	_ = t.SetNoDelay(true)
 	if isNear(t) {
 		tuneNear(t) // and there is no other machine that could vanish
 		return

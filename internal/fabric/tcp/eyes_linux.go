@@ -53,6 +53,7 @@ type eyes struct {
 	raw   syscall.RawConn
 	epoch time.Time
 	guard *time.Timer
+	yield func() // lets other processes have the processor
 
 	turn   turn.Turn    // whose turn it is to look
 	gaveUp atomic.Int64 // when somebody did, who sleeps since
@@ -76,7 +77,7 @@ func openEyes(e *Endpoint) (*eyes, error) {
 	if e.cfg.TLS != nil {
 		return nil, nil
 	}
-	y := &eyes{e: e, epoch: time.Now()}
+	y := &eyes{e: e, epoch: time.Now(), yield: func() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }}
 	var err error
 	if y.inner, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("epoll_create: %w", err)
@@ -143,11 +144,12 @@ func (y *eyes) Soon(found bool) bool {
 
 // Arm has the sleeper woken by what comes, or has come, or not any more.
 func (y *eyes) Arm(on bool) {
+	if on {
+		y.setApart(false) // before it: what comes must be heard
+	}
 	ev := unix.EpollEvent{Events: unix.EPOLLONESHOT}
 	if on {
 		ev.Events |= unix.EPOLLIN
-		y.setApart(false) // before it: what comes must be heard
-		y.streak = 0
 	}
 	_ = unix.EpollCtl(y.outer, unix.EPOLL_CTL_MOD, y.inner, &ev)
 }
@@ -240,16 +242,18 @@ func (e *Endpoint) Poll(tries int) (did bool) {
 		now := y.now()
 		again := tries > disarmAfter && now-y.polled < rapid
 		if y.polled = now; again {
-			y.left = now
 			y.turn.Disarm()
 		}
 		did = y.poll()
+		if again {
+			y.left = now
+		}
 		y.turn.Leave(did || again)
 	case tries > 0:
 		y.turn.Insist()
 	}
 	if !did && tries > 0 && tries%y.yieldAt == 0 {
-		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		y.yield()
 	}
 	return did
 }
@@ -269,7 +273,7 @@ func (y *eyes) look(woken <-chan struct{}, patience time.Duration) {
 			runtime.Gosched()
 		}
 		if n%y.yieldAt == 0 {
-			_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+			y.yield()
 		} else if n%turnTime != 0 {
 			continue
 		}

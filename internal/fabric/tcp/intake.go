@@ -160,17 +160,15 @@ func (in *intake) arrived() {
 	}
 }
 
-// placed says that memory of a transfer is not being written any more, and reports whether somebody wanted that.
-func (in *intake) placed() bool {
+// placed says that memory of a transfer is not being written any more.
+func (in *intake) placed() {
 	p := in.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	stirred := p.stirred
-	p.placing, p.stirred = false, false
-	if stirred && p.conn != nil {
+	if p.stirred && p.conn != nil {
 		_ = p.conn.SetReadDeadline(time.Time{})
 	}
-	return stirred
+	p.placing, p.stirred = false, false
 }
 
 // stirred lets go of the memory of a transfer that nobody wants any more, and reports whether that was so; the rest of its piece is dropped.

@@ -313,10 +313,7 @@ func (p *peer) establish(c net.Conn) {
 		p.piece = nearPiece
 	}
 	if p.sock = newSocket(p, c); p.sock == nil {
-		p.conn = c
-		if !p.idleLocked() {
-			p.rouse()
-		}
+		p.conn = c // wake has a word for the writer if there is something to be written
 		p.e.wg.Go(waits.Service(p.read))
 		p.e.wg.Go(waits.Service(p.write))
 	} else {
@@ -336,8 +333,8 @@ func (p *peer) write() {
 			return
 		}
 		p.mu.Lock()
-		if p.writing || p.idleLocked() {
-			p.mu.Unlock() // whoever is writing wakes again
+		if p.idleLocked() {
+			p.mu.Unlock()
 			continue
 		}
 		batch := p.batchLocked()
@@ -346,12 +343,7 @@ func (p *peer) write() {
 
 		bufs := make(net.Buffers, 0, 2*len(batch))
 		for _, it := range batch {
-			if len(it.head) > 0 {
-				bufs = append(bufs, it.head)
-			}
-			if len(it.data) > 0 {
-				bufs = append(bufs, it.data)
-			}
+			bufs = append(bufs, it.head, it.data)
 		}
 		_, err := bufs.WriteTo(p.conn)
 		if err != nil {

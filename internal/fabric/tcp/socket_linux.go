@@ -112,9 +112,7 @@ func (s *socket) take() (did bool) {
 		n, errno := recvNow(s.fd, room)
 		var err error
 		switch {
-		case errno == unix.EINTR:
-			continue
-		case errno == unix.EAGAIN:
+		case later(errno):
 			return did
 		case errno != 0:
 			err = errno
@@ -168,7 +166,12 @@ func (s *socket) silent() bool {
 		return false
 	}
 	info, err := unix.GetsockoptTCPInfo(s.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-	return err == nil && (info.Probes > 1 || info.Unacked > 0 && time.Duration(info.Last_ack_recv)*time.Millisecond > vigil.For(s.p.e.cfg.DeadAfter).Idle)
+	return err == nil && unanswered(info, vigil.For(s.p.e.cfg.DeadAfter).Idle)
+}
+
+// unanswered reports whether more than one probe, or data for longer than limit, had no answer.
+func unanswered(info *unix.TCPInfo, limit time.Duration) bool {
+	return info.Probes > 1 || info.Unacked > 0 && time.Duration(info.Last_ack_recv)*time.Millisecond > limit
 }
 
 // close closes the descriptor: nobody reads or writes. The caller holds peer.mu.
@@ -206,13 +209,16 @@ func (s *socket) writeAll(items []*item) (int, error) {
 	return s.gathered()
 }
 
-// gathered writes what was added to gather. A signal interrupts none of these calls, since none waits; so it is not written again.
+// gathered writes what was added to gather.
 func (s *socket) gathered() (int, error) { return written(s.gather.sendNow(s.fd)) }
 
 // written is the result of a system call that may have found no room.
 func written(n int, errno unix.Errno) (int, error) {
-	if errno != 0 && errno != unix.EAGAIN && errno != unix.EINTR {
+	if errno != 0 && !later(errno) {
 		return 0, errno
 	}
 	return n, nil
 }
+
+// later reports whether a system call is to be made again at another time: it has found nothing, or no room, or was interrupted.
+func later(errno unix.Errno) bool { return errno == unix.EAGAIN || errno == unix.EINTR }

@@ -35,14 +35,10 @@ func (y *eyes) ask() (did bool) {
 	for i := range epollNow(y.inner, y.arrivals[:]) {
 		ev := &y.arrivals[i]
 		p := y.e.peers[ev.Fd]
-		s := p.looked.Load()
-		if s == nil {
-			continue
-		}
 		if ev.Events&unix.EPOLLOUT != 0 {
 			did = p.flush() || did
 		}
-		if ev.Events&^unix.EPOLLOUT != 0 && s.take() {
+		if s := p.looked.Load(); s.take() { // there is one: watch has stored it before
 			did = true
 			y.listen(s)
 		}
@@ -58,7 +54,6 @@ func (y *eyes) listen(s *socket) {
 		y.talkers[0], y.talkers[1] = s, y.talkers[0]
 	default:
 		y.setApart(false) // who is not read directly any more must be in the set
-		y.streak = 0
 		y.talkers = [2]*socket{s}
 	}
 }
@@ -74,6 +69,9 @@ func (y *eyes) deaf(s *socket) {
 
 // setApart takes what is read directly out of the set, so that the kernel need not tell the set of all that comes, or has it back there.
 func (y *eyes) setApart(on bool) {
+	if !on {
+		y.streak = 0
+	}
 	for _, s := range y.talkers {
 		if s != nil {
 			s.setApart(on)
