@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,9 +24,10 @@ import (
 // linked is an endpoint of rank 0 at which nobody looks by itself, and the far ends of its connections, which a test writes and reads as a peer would.
 type linked struct {
 	*Endpoint
-	t    *testing.T
-	k    *keeper
-	fars []*net.TCPConn // by rank
+	t      *testing.T
+	k      *keeper
+	fars   []*net.TCPConn // by rank
+	unhold func()         // lets the sleeper look
 }
 
 // newLinked connects rank 0 with so many peers.
@@ -34,7 +36,7 @@ func newLinked(t *testing.T, peers int) *linked {
 	hold := make(chan struct{})
 	e, err := New(Config{Size: peers + 1, Secret: testSecret, Lookup: noLookup, Hold: hold, Linger: time.Second})
 	require.NoError(t, err)
-	l := &linked{Endpoint: e, t: t, k: &keeper{}, fars: make([]*net.TCPConn, peers+1)}
+	l := &linked{Endpoint: e, t: t, k: &keeper{}, fars: make([]*net.TCPConn, peers+1), unhold: sync.OnceFunc(func() { close(hold) })}
 	e.Bind(l.k)
 	for r := 1; r <= peers; r++ {
 		var near net.Conn
@@ -46,7 +48,7 @@ func newLinked(t *testing.T, peers int) *linked {
 		for _, c := range l.fars[1:] {
 			_ = c.Close()
 		}
-		close(hold)
+		l.unhold()
 		_ = e.Close()
 	})
 	return l
@@ -92,8 +94,9 @@ func (l *linked) sock(rank int) *socket { return l.peers[rank].sock }
 // fill writes to a socket until it takes no more, and returns what it wrote.
 func (l *linked) fill(rank int) (b []byte) {
 	require.NoError(l.t, unix.SetsockoptInt(l.sock(rank).fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 4<<10))
+	require.NoError(l.t, l.fars[rank].SetReadBuffer(4<<10))
 	chunk := bytes.Repeat([]byte("f"), 1<<12)
-	for still := 0; still < 50; { // the peer's kernel makes room for a while
+	for still := 0; still < 20; { // the peer's kernel makes room for a while
 		n, _ := unix.Write(l.sock(rank).fd, chunk)
 		if n > 0 {
 			b = append(b, chunk[:n]...)
