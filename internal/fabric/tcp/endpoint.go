@@ -163,23 +163,19 @@ func (e *Endpoint) accept() {
 	for {
 		c, err := e.ln.Accept()
 		if err != nil {
-			if e.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
-				return
-			}
 			select { // out of descriptors, mostly: others are freed in time
-			case <-e.ctx.Done():
+			case <-e.ctx.Done(): // which is before the listener is closed
 				return
 			case <-time.After(10 * time.Millisecond):
 			}
 			continue
 		}
-		if !strangers.Enter(c, e.ctx.Done()) {
-			return
+		if strangers.Enter(c, e.ctx.Done()) {
+			e.wg.Go(waits.Service(func() {
+				defer strangers.Leave(c)
+				e.meet(c, func() bool { return strangers.Leave(c) })
+			}))
 		}
-		e.wg.Go(waits.Service(func() {
-			defer strangers.Leave(c)
-			e.meet(c, func() bool { return strangers.Leave(c) })
-		}))
 	}
 }
 
