@@ -87,13 +87,12 @@ func (t *Turn) Disarm() {
 // Leave ends the looking. found: it was worth it.
 func (t *Turn) Leave(found bool) {
 	for n := 0; ; n++ {
-		t.settle(found, n) // L1
+		t.settle(found && n == 0, n) // L1
 		if t.word.CompareAndSwap(looking, 0) {
 			return // L2
 		}
 		t.word.And(^uint32(called)) // L3
 		t.serve()
-		found = false
 	}
 }
 
