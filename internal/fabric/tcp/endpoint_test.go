@@ -54,7 +54,11 @@ func TestRefused(t *testing.T) {
 	require.NoError(t, pushed(1, 5, 10), "nobody waits for it")
 	place := make([]byte, 10)
 	ends := 0
-	e.Expect(1, 5, place, func(err error) { require.NoError(t, err); ends++ })
+	e.Expect(1, 5, place, func(err error) {
+		require.NoError(t, err)
+		require.Equal(t, frameOf(1, 10).Data, place, "they are here before it ends")
+		ends++
+	})
 	require.ErrorContains(t, pushed(1, 5, 11), "it sends 11 bytes at 0")
 	require.Zero(t, ends)
 	require.NoError(t, pushed(1, 5, 10))
@@ -134,6 +138,48 @@ func TestPauses(t *testing.T) {
 		require.ErrorIs(t, e.connect(t.Context(), p), errDuplicate)
 		require.Equal(t, time.Second, time.Since(start))
 	})
+}
+
+// A connection that comes: one that has given way to others is not used, and one that breaks off before the verdict is lost.
+func TestMeet(t *testing.T) {
+	for _, row := range []struct {
+		proved, breaks bool
+		want           state
+	}{{true, false, open}, {false, false, idle}, {true, true, lost}} {
+		c := newCollect()
+		e := &Endpoint{cfg: Config{Size: 2, Secret: testSecret, DialTimeout: time.Minute}, handler: c}
+		e.ctx, e.cancel = context.WithCancel(t.Context())
+		e.peers = []*peer{newPeer(e, 0), newPeer(e, 1)}
+		here, there := net.Pipe()
+		met := make(chan struct{})
+		go func() {
+			e.meet(here, func() bool { return row.proved })
+			close(met)
+		}()
+		hello := append([]byte("weft"), words(2, 1, 2)...)
+		_, err := there.Write(append(hello, aNonce...))
+		require.NoError(t, err)
+		answer := take(t, there, nonceSize+32)
+		_, err = there.Write(mac(testSecret, 'd', 1, 0, aNonce, answer[:nonceSize]))
+		require.NoError(t, err)
+		if row.breaks {
+			require.NoError(t, there.Close())
+			require.Equal(t, 1, <-c.lost)
+			require.EqualError(t, c.errors()[0], "tcp: rank 1: io: read/write on closed pipe")
+		} else if row.proved {
+			require.Equal(t, []byte{accepted}, take(t, there, 1))
+		} else {
+			_, err = there.Read(make([]byte, 1))
+			require.ErrorIs(t, err, io.EOF)
+		}
+		<-met
+		e.peers[1].mu.Lock()
+		require.Equal(t, row.want, e.peers[1].state, "%+v", row)
+		e.peers[1].mu.Unlock()
+		_ = there.Close()
+		e.cancel()
+		e.wg.Wait()
+	}
 }
 
 // An error of Lookup is the reason for the loss.

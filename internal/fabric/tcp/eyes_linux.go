@@ -319,8 +319,8 @@ func (y *eyes) sleeper() {
 		err := y.raw.Read(func(fd uintptr) bool {
 			return epollNow(int(fd), one[:]) > 0
 		})
-		if err != nil || y.ended.Load() {
-			return
+		if err != nil {
+			return // it is closed
 		}
 		y.turn.Spoken()
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -190,6 +191,10 @@ func TestPoll(t *testing.T) {
 	l.says(1, onWire(kindFrame, frameOf(1, 1)))
 	require.True(t, poll(3, -time.Hour))
 	require.Equal(t, 2, yields, "it has something to do")
+	y.yieldAt = 1
+	require.False(t, poll(0, -time.Hour))
+	require.False(t, poll(1, -time.Hour))
+	require.Equal(t, 3, yields)
 	y.gaveUp.Store(-int64(time.Hour))
 	require.False(t, poll(disarmAfter, time.Hour))
 	require.False(t, poll(disarmAfter+1, -time.Hour), "it has not come again soon")
@@ -206,7 +211,7 @@ func TestPoll(t *testing.T) {
 	require.True(t, y.guard.Stop(), "the guard is to come")
 	eventually(t, y.turn.Enter)
 	yields = 0
-	require.False(t, l.Poll(3), "somebody else looks")
+	require.False(t, l.Poll(1), "somebody else looks")
 	require.Equal(t, 1, yields)
 	y.turn.Leave(false)
 }
@@ -227,6 +232,28 @@ func TestSleeperMakesWay(t *testing.T) {
 		require.NoError(t, eps[0].Send(1, fabric.Frame{}))
 		require.Equal(t, want, <-wanted)
 	}
+}
+
+// The sleeper sleeps in Go's poller where nothing comes, also when something has come before.
+func TestSleeperSleeps(t *testing.T) {
+	eps := openAll(t, 2, nil)
+	cs := bindAll(eps)
+	asleep := func() (n int) {
+		buf := make([]byte, 1<<20)
+		for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+			first, rest, _ := strings.Cut(g, "\n")
+			if strings.Contains(first, "[IO wait") && strings.Contains(rest, "(*eyes).sleeper") {
+				n++
+			}
+		}
+		return n
+	}
+	for k := range uint64(2) {
+		eventually(t, func() bool { return asleep() == 2 })
+		require.NoError(t, eps[0].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{k}}))
+		eventually(t, func() bool { return cs[1].n.Load() == int64(k+1) })
+	}
+	eventually(t, func() bool { return asleep() == 2 })
 }
 
 // Looking, step by step: how often it looks until it looks at the time, lets others run, or ends.
@@ -446,8 +473,9 @@ func TestGuardComesAgain(t *testing.T) {
 		y.turn.Leave(true)
 		return armed
 	})
+	y.guard.Reset(time.Hour)
 	require.NoError(t, e.Close())
-	require.False(t, y.guard.Stop())
+	require.False(t, y.guard.Stop(), "it does not come any more")
 	y.Guard()
 	eventually(t, func() bool { return !y.guard.Stop() })
 	e, err = New(Config{Size: 2, Secret: testSecret, Lookup: noLookup})

@@ -37,3 +37,28 @@ func TestFailedRunDoesNotLinger(t *testing.T) {
 	eps[1].Poll(1)
 	eventually(t, func() bool { eps[1].Poll(1); return cs[1].n.Load() == 2 })
 }
+
+// As long as it has not failed, Close waits for such a peer.
+func TestRunThatGoesOnLingers(t *testing.T) {
+	t.Parallel()
+	hold := make(chan struct{})
+	eps := openAll(t, 2, func(c *Config) {
+		if c.Rank == 1 {
+			c.Hold = hold
+		}
+		c.Failed = new(atomic.Bool)
+	})
+	cs := bindAll(eps)
+	require.NoError(t, eps[0].Send(1, fabric.Frame{}))
+	eventually(t, func() bool { eps[1].Poll(1); return cs[1].n.Load() == 1 })
+	ended := make(chan struct{})
+	go func() { _ = eps[0].Close(); close(ended) }()
+	select {
+	case <-ended:
+		t.Error("the peer has not closed")
+	case <-time.After(3 * failedLinger):
+	}
+	close(hold)
+	require.NoError(t, eps[1].Close())
+	<-ended
+}

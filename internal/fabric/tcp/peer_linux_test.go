@@ -288,7 +288,7 @@ func TestWriterComesBack(t *testing.T) {
 
 // A socket that takes nothing for good: all that waits is told, once, and nothing is tried again; what has come is still read before the peer is lost.
 func TestMute(t *testing.T) {
-	for _, flushes := range []bool{false, true} {
+	for _, how := range []string{"flush", "send", "push"} {
 		l := newLinked(t, 1)
 		p, s := l.peers[1], l.sock(1)
 		l.says(1, onWire(kindFrame, frameOf(9, 3)))
@@ -297,15 +297,19 @@ func TestMute(t *testing.T) {
 		f := frameOf(1, 3)
 		p.queue = []*item{newItem(kindPiece, &f, 0, d.done), newItem(kindFrame, &f, 0, nil)}
 		p.bulk = []*push{newPush(1, f.Data, e.done), newPush(2, f.Data, g.done)}
-		ends := 3
-		if flushes {
+		ends := []*tally{&d, &e, &g}
+		switch how {
+		case "flush":
 			require.False(t, p.flush())
-		} else {
-			p.queue, ends = p.queue[:1], 3
+		case "send":
 			p.writing = true
 			require.EqualError(t, p.writeNow(kindFrame, &f, nil), "tcp: rank 1: broken pipe")
+		case "push":
+			p.queue, p.bulk, p.piece = nil, nil, 2 // not all of it in one piece
+			l.Push(1, 9, f.Data, d.done)
+			ends = ends[:1]
 		}
-		for i, d := range []tally{d, e, g}[:ends] {
+		for i, d := range ends {
 			require.Equal(t, 1, d.n, i)
 			require.EqualError(t, d.err, "tcp: rank 1: broken pipe", i)
 		}
