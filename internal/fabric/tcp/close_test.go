@@ -5,6 +5,7 @@ package tcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -203,7 +204,14 @@ func TestPromisedConnectionNeverComes(t *testing.T) {
 			e.Bind(c)
 			ended := make(chan error, 1)
 			require.NoError(t, e.Send(0, fabric.Frame{}))
-			e.Push(0, 1, make([]byte, 10), func(err error) { ended <- err })
+			e.Push(0, 1, make([]byte, 10), func(err error) {
+				if !e.peers[0].mu.TryLock() {
+					err = errors.New("the peer is locked")
+				} else {
+					e.peers[0].mu.Unlock()
+				}
+				ended <- err
+			})
 			<-said
 			if closes {
 				require.NoError(t, e.Close())

@@ -422,6 +422,13 @@ func drop(queue []*item, err error) {
 	}
 }
 
+// past is a time that is over.
+var past = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
 // close ends this side: it writes what is queued and then a closing frame, and waits for the peer's end, until expired is closed.
 func (p *peer) close(expired <-chan struct{}) {
 	p.mu.Lock()
@@ -435,9 +442,7 @@ func (p *peer) close(expired <-chan struct{}) {
 	}
 	was := p.state
 	if was == open && p.sock != nil && p.sock.silent() {
-		now := make(chan struct{}) // there is nobody to wait for
-		close(now)
-		expired = now
+		expired = past // there is nobody to wait for
 	}
 	if was == open {
 		p.closing = true

@@ -17,13 +17,23 @@ import (
 	"weft/internal/fabric"
 )
 
-// tally counts how often what was pushed ended, and keeps the last error.
+// tally counts how often what was pushed ended, and keeps the last error. Whoever is told may use the peer at once.
 type tally struct {
 	n   int
 	err error
+	p   *peer // nil: that is not looked at
 }
 
-func (d *tally) done(err error) { d.n++; d.err = err }
+func (d *tally) done(err error) {
+	d.n++
+	d.err = err
+	if d.p != nil {
+		if !d.p.mu.TryLock() {
+			panic("the peer is locked")
+		}
+		d.p.mu.Unlock()
+	}
+}
 
 // What is left of a frame when so many bytes of it are written; a frame's data are copied, a transfer's are not.
 func TestNewItem(t *testing.T) {
@@ -116,7 +126,7 @@ func TestBatches(t *testing.T) {
 		said = append(said, "|")
 	}
 	require.Equal(t, []string{"frame", "a4", "|", "b4", "|", "a4", "|", "a1", "close", "|"}, said)
-	require.Equal(t, []tally{{1, nil}, {1, nil}}, []tally{a, b})
+	require.Equal(t, []tally{{n: 1}, {n: 1}}, []tally{a, b})
 	require.Nil(t, kept[0], "what is written is not kept")
 	require.Empty(t, p.queue)
 	p.bulk = []*push{newPush(1, make([]byte, 9), a.done)}
@@ -152,7 +162,7 @@ func TestSendByState(t *testing.T) {
 		for _, pushes := range []bool{false, true} {
 			row.change()
 			queued, bulk := len(p.queue), len(p.bulk)
-			var d tally
+			d := tally{p: p}
 			var err error
 			if pushes {
 				l.Push(1, 5, frame.Data, d.done)
@@ -187,14 +197,14 @@ func TestSendByState(t *testing.T) {
 			}
 		}
 	}
-	var d tally
+	d := tally{p: p}
 	p.bulk = []*push{newPush(4, frame.Data, d.done)}
 	l.Push(1, 5, frame.Data, d.done)
 	require.Len(t, p.bulk, 2, "a transfer waits for its turn")
 	require.NoError(t, l.Send(1, frame), "a frame goes before transfers")
 	require.Equal(t, onWire(kindFrame, frame), l.hears(1, headSize+3))
 	require.Empty(t, p.bulk, "and takes them along")
-	require.Equal(t, tally{2, nil}, d)
+	require.Equal(t, tally{n: 2, p: p}, d)
 	require.Equal(t, onWire(kindPiece, fabric.Frame{Head: [fabric.HeadWords]uint64{4}, Data: frame.Data}), l.hears(1, headSize+3))
 	require.Equal(t, onWire(kindPiece, fabric.Frame{Head: [fabric.HeadWords]uint64{5}, Data: frame.Data}), l.hears(1, headSize+3))
 	require.False(t, p.flush())
@@ -207,7 +217,7 @@ func TestFullSocket(t *testing.T) {
 		p, s, y := l.peers[1], l.sock(1), l.eyes
 		eventually(t, y.turn.Enter)
 		filled := l.fill(1)
-		var d tally
+		d := tally{p: p}
 		first, second := frameOf(1, 2*directCopy), frameOf(2, 3)
 		require.False(t, y.turn.Called())
 		want := filled
@@ -244,7 +254,7 @@ func TestFullSocket(t *testing.T) {
 		require.Equal(t, "in", members(t, y.inner)[s.fd])
 		require.True(t, p.idleLocked())
 		if pushes {
-			require.Equal(t, tally{1, nil}, d)
+			require.Equal(t, tally{n: 1, p: p}, d)
 		}
 		y.turn.Leave(false)
 	}
@@ -272,7 +282,7 @@ func TestWriterComesBack(t *testing.T) {
 		require.False(t, p.writing)
 		require.False(t, p.sock.full)
 		if row.name != "mute" { // then nothing is flushed
-			var d tally
+			d := tally{p: p}
 			p.queue = []*item{newItem(kindPiece, &f, 0, d.done), newItem(kindFrame, &f, 0, nil)}
 			require.False(t, p.flush(), row.name)
 			require.Equal(t, 1, d.n, row.name)
@@ -293,7 +303,7 @@ func TestMute(t *testing.T) {
 		p, s := l.peers[1], l.sock(1)
 		l.says(1, onWire(kindFrame, frameOf(9, 3)))
 		require.NoError(t, unix.Shutdown(s.fd, unix.SHUT_WR)) // as a connection that the kernel has given up
-		var d, e, g tally
+		d, e, g := tally{p: p}, tally{p: p}, tally{p: p}
 		f := frameOf(1, 3)
 		p.queue = []*item{newItem(kindPiece, &f, 0, d.done), newItem(kindFrame, &f, 0, nil)}
 		p.bulk = []*push{newPush(1, f.Data, e.done), newPush(2, f.Data, g.done)}
@@ -335,7 +345,7 @@ func TestMute(t *testing.T) {
 		l.eyes.turn.Leave(false)
 		require.Len(t, l.k.frames, 1)
 		require.EqualError(t, l.k.errs[0], "tcp: rank 1: broken pipe")
-		var late tally
+		late := tally{p: p}
 		l.Push(1, 1, f.Data, late.done)
 		require.EqualError(t, late.err, "tcp: rank 1: broken pipe")
 	}
@@ -393,7 +403,7 @@ func TestLose(t *testing.T) {
 		if row.state >= open {
 			p.conn = conn
 		}
-		var queued, bulk, expected tally
+		queued, bulk, expected := tally{p: p}, tally{p: p}, tally{p: p}
 		f := frameOf(1, 3)
 		p.queue = []*item{newItem(kindPiece, &f, 0, queued.done), newItem(kindFrame, &f, 0, nil)}
 		p.bulk = []*push{newPush(1, f.Data, bulk.done)}
@@ -423,7 +433,7 @@ func TestLose(t *testing.T) {
 			require.Equal(t, open, row.state)
 		}
 		require.Equal(t, row.state == open, conn.closed == 1)
-		var late tally
+		late := tally{p: p}
 		p.push(1, f.Data, late.done)
 		require.ErrorIs(t, late.err, row.want)
 		require.Equal(t, 1, late.n)
@@ -498,7 +508,7 @@ func TestEstablishFlushes(t *testing.T) {
 	l.fars[0] = far
 	want := append(onWire(kindFrame, f), onWire(kindPiece, fabric.Frame{Head: [fabric.HeadWords]uint64{3}, Data: f.Data})...)
 	require.Equal(t, want, l.hears(0, len(want)))
-	require.Equal(t, tally{1, nil}, d)
+	require.Equal(t, tally{n: 1}, d)
 	_ = far.Close()
 	_ = e.Close()
 }
