@@ -307,6 +307,9 @@ func TestMute(t *testing.T) {
 		f := frameOf(1, 3)
 		p.queue = []*item{newItem(kindPiece, &f, 0, d.done), newItem(kindFrame, &f, 0, nil)}
 		p.bulk = []*push{newPush(1, f.Data, e.done), newPush(2, f.Data, g.done)}
+		p.mu.Lock()
+		s.wait(true) // it has been full, too
+		p.mu.Unlock()
 		ends := []*tally{&d, &e, &g}
 		switch how {
 		case "flush":
@@ -458,6 +461,23 @@ func TestLose(t *testing.T) {
 			require.Equal(t, row.state, p.state)
 		}
 	}
+}
+
+// A peer that is lost while its socket is full is not waited for, and its connection ends.
+func TestLoseAFullSocket(t *testing.T) {
+	l := newLinked(t, 1)
+	p, s := l.peers[1], l.sock(1)
+	p.mu.Lock()
+	s.wait(true)
+	p.mu.Unlock()
+	require.EqualValues(t, 1, l.eyes.full.Load())
+	l.Drop(1, errFails)
+	require.False(t, s.full)
+	require.Zero(t, l.eyes.full.Load())
+	require.Equal(t, "in", members(t, l.eyes.inner)[s.fd])
+	_, err := l.fars[1].Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	require.EqualError(t, l.k.errs[0], "tcp: rank 1: it fails")
 }
 
 // far is a connection that leaves the machine, as far as its addresses say.
