@@ -147,7 +147,7 @@ func TestCloseWhileConnecting(t *testing.T) {
 func TestCloseWhileConnectingHammer(t *testing.T) {
 	r := rand.New(rand.NewPCG(rand.Uint64(), 1))
 	conf := testTLS(t)
-	for k := range 100 {
+	for k := range 50 {
 		eps := openAll(t, 3, func(c *Config) {
 			if c.Linger = time.Minute; k%15 == 0 {
 				c.TLS = conf
