@@ -30,7 +30,8 @@ func cidr(t *testing.T, text string) net.Addr {
 	return n
 }
 
-// Of the interfaces that are up: addresses that others can use, IPv4 first, and those of the loopback interface last.
+// Of the interfaces that are up: addresses that others can use, IPv4 first, and those of the
+// loopback interface last.
 func TestLocals(t *testing.T) {
 	ifs := []net.Interface{
 		{Name: "lo", Flags: net.FlagUp | net.FlagLoopback}, {Name: "down"}, {Name: "gone", Flags: net.FlagUp}, {Name: "a", Flags: net.FlagUp}, {Name: "b", Flags: net.FlagUp},

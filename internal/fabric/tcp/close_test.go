@@ -21,7 +21,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// parked returns how many goroutines wait in a function of this package, as (*Endpoint).dial, itself.
+// parked returns how many goroutines wait in a function of this package, as (*Endpoint).dial,
+// itself.
 func parked(function string) (n int) {
 	buf := make([]byte, 1<<20)
 	for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
@@ -34,7 +35,8 @@ func parked(function string) (n int) {
 	return n
 }
 
-// The verdict on a connection that comes: each state of the peer, at the lower rank and at the higher one.
+// The verdict on a connection that comes: each state of the peer, at the lower rank and at the
+// higher one.
 func TestAdmit(t *testing.T) {
 	for _, row := range []struct {
 		self, peer int
@@ -68,7 +70,8 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// What a rank answers to a peer that connects: to one that it has lost, or closed for, nothing, so that the peer does not wait for another connection.
+// What a rank answers to a peer that connects: to one that it has lost, or closed for, nothing, so
+// that the peer does not wait for another connection.
 func TestAnswersByState(t *testing.T) {
 	eps := openAll(t, 4, func(c *Config) {
 		if c.Rank == 0 {
@@ -102,8 +105,9 @@ func TestAnswersByState(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-// Both ranks connect, and the higher one has been told that the lower one's connection will be used, when one of them closes, or both. The connection comes all the
-// same, and with it what is to be said to one that has not closed.
+// Both ranks connect, and the higher one has been told that the lower one's connection will be
+// used, when one of them closes, or both. The connection comes all the same, and with it what is to
+// be said to one that has not closed.
 func TestCloseWhileConnecting(t *testing.T) {
 	for _, closers := range [][]int{{0}, {1}, {0, 1}} {
 		t.Run(fmt.Sprint(closers), func(t *testing.T) {
@@ -143,7 +147,8 @@ func TestCloseWhileConnecting(t *testing.T) {
 	}
 }
 
-// Ranks that send to each other and close, at any moment while they connect, do not wait for as long as they would wait for a peer that is silent.
+// Ranks that send to each other and close, at any moment while they connect, do not wait for as
+// long as they would wait for a peer that is silent.
 func TestCloseWhileConnectingHammer(t *testing.T) {
 	r := rand.New(rand.NewPCG(rand.Uint64(), 1))
 	conf := testTLS(t)
@@ -180,7 +185,8 @@ func TestCloseWhileConnectingHammer(t *testing.T) {
 	}
 }
 
-// The lower rank has said that its own connection will be used, and it never comes: the higher one waits for DialTimeout and Linger, and not if it closes.
+// The lower rank has said that its own connection will be used, and it never comes: the higher one
+// waits for DialTimeout and Linger, and not if it closes.
 func TestPromisedConnectionNeverComes(t *testing.T) {
 	for name, closes := range map[string]bool{"waits": false, "closes": true} {
 		t.Run(name, func(t *testing.T) {

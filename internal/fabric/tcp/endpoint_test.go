@@ -89,7 +89,8 @@ func (d *door) Accept() (net.Conn, error) {
 
 func (d *door) Close() error { return errors.Join(d.Listener.Close(), d.err) }
 
-// A listener that cannot accept for a while is asked again; one that cannot be closed is told of; an endpoint that closes waits for neither.
+// A listener that cannot accept for a while is asked again; one that cannot be closed is told of;
+// an endpoint that closes waits for neither.
 func TestListenerFails(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	d := &door{Listener: eps[1].ln, err: errFails}
@@ -140,7 +141,8 @@ func TestPauses(t *testing.T) {
 	})
 }
 
-// A connection that comes: one that has given way to others is not used, and one that breaks off before the verdict is lost.
+// A connection that comes: one that has given way to others is not used, and one that breaks off
+// before the verdict is lost.
 func TestMeet(t *testing.T) {
 	for _, row := range []struct {
 		proved, breaks bool
@@ -194,7 +196,8 @@ func TestLookupFails(t *testing.T) {
 	require.NoError(t, e.Close())
 }
 
-// A peer that does not answer is given up after DialTimeout, also where that is less than Linger, and a connection is made in that case.
+// A peer that does not answer is given up after DialTimeout, also where that is less than Linger,
+// and a connection is made in that case.
 func TestShortDialTimeout(t *testing.T) {
 	eps := openAll(t, 2, func(c *Config) { c.DialTimeout, c.Linger = 20*time.Second, time.Minute })
 	cs := bindAll(eps)
@@ -226,7 +229,8 @@ func TestBeyondTheTimeToDial(t *testing.T) {
 	}
 }
 
-// What is done before a frame or a transfer is sent is done before it is seen at the other end: the race detector knows of that, too.
+// What is done before a frame or a transfer is sent is done before it is seen at the other end: the
+// race detector knows of that, too.
 func TestSeenInOrder(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	cs := bindAll(eps)
@@ -270,7 +274,8 @@ func (w *wires) Close() error      { w.once.Do(func() { close(w.ends) }); return
 func (w *wires) LocalAddr() net.Addr  { return nil }
 func (w *wires) RemoteAddr() net.Addr { return nil }
 
-// Where a connection has a writer of its own: what waits is written in its order, the writer is woken, and an error ends all that waits, and the peer.
+// Where a connection has a writer of its own: what waits is written in its order, the writer is
+// woken, and an error ends all that waits, and the peer.
 func TestWriter(t *testing.T) {
 	open := func(fails bool) (*peer, *wires, *collect) {
 		c := newCollect()

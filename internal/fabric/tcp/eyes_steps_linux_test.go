@@ -19,7 +19,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// When the set is asked: always where somebody is not read directly, or a socket is full; else now and then, and that whether or not there is something to read.
+// When the set is asked: always where somebody is not read directly, or a socket is full; else now
+// and then, and that whether or not there is something to read.
 func TestWhenTheSetIsAsked(t *testing.T) {
 	l := newLinked(t, 2)
 	y := l.eyes
@@ -96,8 +97,9 @@ func TestListenTo(t *testing.T) {
 	}
 }
 
-// Who leaves is expected back if it has found something soon after somebody left, nobody sleeps for want of a delivery, and no socket is full. The eighth time
-// in a row, what is read directly leaves the set.
+// Who leaves is expected back if it has found something soon after somebody left, nobody sleeps for
+// want of a delivery, and no socket is full. The eighth time in a row, what is read directly leaves
+// the set.
 func TestSoon(t *testing.T) {
 	l := newLinked(t, 1)
 	y := l.eyes
@@ -169,7 +171,8 @@ func TestCrowd(t *testing.T) {
 	require.NoError(t, secure.Close())
 }
 
-// A poll reads what is there. One in a loop, that comes again soon, disarms and leaves it to the guard; and after some in vain, others have their turn.
+// A poll reads what is there. One in a loop, that comes again soon, disarms and leaves it to the
+// guard; and after some in vain, others have their turn.
 func TestPoll(t *testing.T) {
 	l := newLinked(t, 1)
 	y := l.eyes
@@ -347,7 +350,8 @@ func TestLookLetsOthersRun(t *testing.T) {
 	y.turn.Leave(false)
 }
 
-// Look: who comes disarms, unless what it waits for is here; who leaves with nothing says so; who does not get to look goes at once.
+// Look: who comes disarms, unless what it waits for is here; who leaves with nothing says so; who
+// does not get to look goes at once.
 func TestLookEnters(t *testing.T) {
 	l := newLinked(t, 1)
 	y := l.eyes
@@ -427,7 +431,8 @@ func TestInsist(t *testing.T) {
 	<-woken
 }
 
-// An endpoint whose looker does not leave is not waited for longer than Linger; what that may use stays open.
+// An endpoint whose looker does not leave is not waited for longer than Linger; what that may use
+// stays open.
 func TestCloseUnderALooker(t *testing.T) {
 	e, err := New(Config{Size: 2, Secret: testSecret, Lookup: noLookup, Linger: time.Millisecond})
 	require.NoError(t, err)

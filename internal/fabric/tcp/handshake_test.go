@@ -25,7 +25,8 @@ func words(ns ...uint32) (b []byte) {
 	return b
 }
 
-// mac is the proof as handshake.go describes it: the role, both ranks, the dialler's nonce, the acceptor's.
+// mac is the proof as handshake.go describes it: the role, both ranks, the dialler's nonce, the
+// acceptor's.
 func mac(secret []byte, role byte, dialler, acceptor uint32, a, b []byte) []byte {
 	m := hmac.New(sha256.New, secret)
 	_, _ = m.Write(bytes.Join([][]byte{{role}, words(dialler, acceptor), a, b}, nil))
@@ -42,7 +43,8 @@ func take(t *testing.T, c io.Reader, n int) []byte {
 
 var aNonce = bytes.Repeat([]byte("n"), nonceSize)
 
-// The dialler's part, step by step, to an acceptor that is written from the description alone; each field of its answer is wrong in turn.
+// The dialler's part, step by step, to an acceptor that is written from the description alone; each
+// field of its answer is wrong in turn.
 func TestGreet(t *testing.T) {
 	const self, peer, size = 3, 0x0102, 0x0304
 	honest := func(theirs []byte) []byte { return mac(testSecret, 'a', self, peer, theirs, aNonce) }

@@ -84,7 +84,8 @@ func (in *intake) put(b []byte, most int) error {
 	return nil
 }
 
-// Frames and transfers of sizes around each bound, cut anywhere, and the memory that they came in used again at once: all comes as it was sent.
+// Frames and transfers of sizes around each bound, cut anywhere, and the memory that they came in
+// used again at once: all comes as it was sent.
 func TestIntake(t *testing.T) {
 	sizes := []int{0, 1, 100, readBuffer - headSize - 1, readBuffer - headSize, readBuffer - headSize + 1, readBuffer - 1, readBuffer, readBuffer + 1, MaxFrame - 1, MaxFrame}
 	pieces := []int{1, 100, readBuffer - headSize, readBuffer - 1, readBuffer, readBuffer + 1, 2*readBuffer + 1, maxPiece - 1, maxPiece}
@@ -214,7 +215,8 @@ func pieceHead(key, off uint64, n int) []byte {
 	return onWire(kindPiece, pieceOf(key, off, n))[:headSize]
 }
 
-// A piece whose transfer is not as it says ends the connection, and whoever waits hears of it when the peer is lost.
+// A piece whose transfer is not as it says ends the connection, and whoever waits hears of it when
+// the peer is lost.
 func TestWrongPieces(t *testing.T) {
 	for name, row := range map[string]struct {
 		says []byte
@@ -233,7 +235,8 @@ func TestWrongPieces(t *testing.T) {
 	}
 }
 
-// While a piece is half here the peer says which it is, and whoever forgets it, or loses the peer, has it ended once; a piece that comes whole is never half here.
+// While a piece is half here the peer says which it is, and whoever forgets it, or loses the peer,
+// has it ended once; a piece that comes whole is never half here.
 func TestPlacing(t *testing.T) {
 	half := func() (*intake, *int, *error) {
 		in, _ := newIn()
@@ -323,7 +326,8 @@ func (r *reads) Close() error {
 	return nil
 }
 
-// What a reader makes of each end of its connection: it is told once, behind all that came, and what is half here ends before.
+// What a reader makes of each end of its connection: it is told once, behind all that came, and
+// what is half here ends before.
 func TestReaderEnds(t *testing.T) {
 	whole := onWire(kindFrame, frameOf(1, 3))
 	wrong := errors.New("the cable is cut")
@@ -379,7 +383,8 @@ func TestReaderEnds(t *testing.T) {
 	}
 }
 
-// A transfer that is forgotten while half a piece of it is here: the reader is woken by a deadline, which is taken back, once; the rest of the piece is dropped.
+// A transfer that is forgotten while half a piece of it is here: the reader is woken by a deadline,
+// which is taken back, once; the rest of the piece is dropped.
 func TestReaderStirred(t *testing.T) {
 	k := &keeper{}
 	p := newPeer(&Endpoint{cfg: Config{Size: 2}, handler: k}, 1)

@@ -17,7 +17,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// tally counts how often what was pushed ended, and keeps the last error. Whoever is told may use the peer at once.
+// tally counts how often what was pushed ended, and keeps the last error. Whoever is told may use
+// the peer at once.
 type tally struct {
 	n   int
 	err error
@@ -35,7 +36,8 @@ func (d *tally) done(err error) {
 	}
 }
 
-// What is left of a frame when so many bytes of it are written; a frame's data are copied, a transfer's are not.
+// What is left of a frame when so many bytes of it are written; a frame's data are copied, a
+// transfer's are not.
 func TestNewItem(t *testing.T) {
 	f := frameOf(3, 20)
 	all := onWire(kindFrame, f)
@@ -61,7 +63,8 @@ func TestNewItem(t *testing.T) {
 	}
 }
 
-// The pieces of a transfer, and when it ends: when the last who uses its memory lets go, with the first error.
+// The pieces of a transfer, and when it ends: when the last who uses its memory lets go, with the
+// first error.
 func TestPush(t *testing.T) {
 	for _, row := range []struct {
 		size, limit int
@@ -95,7 +98,8 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// What the writer is to write next: frames, then a piece of the transfer whose turn it is; the closing frame behind all.
+// What the writer is to write next: frames, then a piece of the transfer whose turn it is; the
+// closing frame behind all.
 func TestBatches(t *testing.T) {
 	p := newPeer(&Endpoint{}, 1)
 	p.piece = 4
@@ -138,7 +142,8 @@ func TestBatches(t *testing.T) {
 	require.Empty(t, p.batchLocked())
 }
 
-// Sends and pushes in each state of a peer: written, queued, or refused with the reason, and then whoever pushed is told once.
+// Sends and pushes in each state of a peer: written, queued, or refused with the reason, and then
+// whoever pushed is told once.
 func TestSendByState(t *testing.T) {
 	l := newLinked(t, 1)
 	p := l.peers[1]
@@ -210,7 +215,8 @@ func TestSendByState(t *testing.T) {
 	require.False(t, p.flush())
 }
 
-// A socket that takes no more: what is left waits in its order, frames first, whoever looks is called, and all goes out when there is room.
+// A socket that takes no more: what is left waits in its order, frames first, whoever looks is
+// called, and all goes out when there is room.
 func TestFullSocket(t *testing.T) {
 	for _, pushes := range []bool{false, true} {
 		l := newLinked(t, 1)
@@ -260,7 +266,8 @@ func TestFullSocket(t *testing.T) {
 	}
 }
 
-// What a writer finds when it comes back from a socket that took nothing: the peer is mute, lost, or closed for, meanwhile; what waits ends with the reason.
+// What a writer finds when it comes back from a socket that took nothing: the peer is mute, lost,
+// or closed for, meanwhile; what waits ends with the reason.
 func TestWriterComesBack(t *testing.T) {
 	why := errors.New("the reason")
 	for _, row := range []struct {
@@ -296,7 +303,8 @@ func TestWriterComesBack(t *testing.T) {
 	}
 }
 
-// A socket that takes nothing for good: all that waits is told, once, and nothing is tried again; what has come is still read before the peer is lost.
+// A socket that takes nothing for good: all that waits is told, once, and nothing is tried again;
+// what has come is still read before the peer is lost.
 func TestMute(t *testing.T) {
 	for _, how := range []string{"flush", "send", "push"} {
 		l := newLinked(t, 1)
@@ -388,7 +396,8 @@ func TestWroteLocked(t *testing.T) {
 	}
 }
 
-// How a peer is lost in each state: told to the handler unless the peer has said goodbye or this side has closed, once; all that waits ends before that.
+// How a peer is lost in each state: told to the handler unless the peer has said goodbye or this
+// side has closed, once; all that waits ends before that.
 func TestLose(t *testing.T) {
 	why := errors.New("the reason")
 	for _, row := range []struct {
@@ -486,7 +495,8 @@ type far struct{ reads }
 func (*far) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)} }
 func (*far) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 2)} }
 
-// A connection becomes a peer's only if that waits for one; what it is like decides how large pieces are.
+// A connection becomes a peer's only if that waits for one; what it is like decides how large
+// pieces are.
 func TestEstablish(t *testing.T) {
 	for _, s := range []state{idle, open, closed, lost} {
 		p := newPeer(&Endpoint{}, 1)
@@ -533,7 +543,8 @@ func TestEstablishFlushes(t *testing.T) {
 	_ = e.Close()
 }
 
-// A rank closes: the peer reads what was queued, a closing frame, and then the end, while it may still write itself; what it writes is delivered.
+// A rank closes: the peer reads what was queued, a closing frame, and then the end, while it may
+// still write itself; what it writes is delivered.
 func TestCloseStepByStep(t *testing.T) {
 	for name, row := range map[string]struct {
 		peer func(l *linked) // behind the closing frame

@@ -21,7 +21,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// linked is an endpoint of rank 0 at which nobody looks by itself, and the far ends of its connections, which a test writes and reads as a peer would.
+// linked is an endpoint of rank 0 at which nobody looks by itself, and the far ends of its
+// connections, which a test writes and reads as a peer would.
 type linked struct {
 	*Endpoint
 	t      *testing.T
@@ -130,7 +131,8 @@ func members(t *testing.T, set int) map[int]string {
 	return found
 }
 
-// What is written is what the peer reads, whatever way it goes: copied behind its head, gathered, or from the queue; and how much was taken is said.
+// What is written is what the peer reads, whatever way it goes: copied behind its head, gathered,
+// or from the queue; and how much was taken is said.
 func TestWrites(t *testing.T) {
 	l := newLinked(t, 1)
 	s := l.sock(1)
@@ -320,7 +322,8 @@ func TestTake(t *testing.T) {
 	require.False(t, s.take())
 }
 
-// Each end of a connection: its socket is not looked at any more, transfers end, then the peer is lost.
+// Each end of a connection: its socket is not looked at any more, transfers end, then the peer is
+// lost.
 func TestSocketEnds(t *testing.T) {
 	for name, row := range map[string]struct {
 		end  func(l *linked)
@@ -393,7 +396,8 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
-// A peer whose machine says nothing any more, not even that it has got something, is not waited for.
+// A peer whose machine says nothing any more, not even that it has got something, is not waited
+// for.
 func TestCloseOfASilentPeer(t *testing.T) {
 	t.Parallel()
 	near, far := tcpPair(t)
