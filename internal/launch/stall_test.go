@@ -29,6 +29,17 @@ func TestStalls(t *testing.T) {
 		"one has died":                 "2:dies 0:1/1 1:1/1",
 		"one is in doubt":              "0:2/1 1:3/3~ 2:1/2 ?1 0:2/1?1 1:3/3~?1 2:1/2?1 ~",
 		"and moves":                    "0:2/1 1:3/3~ 2:1/2 ?1 0:2/1?1 1:moves 2:1/2?1",
+		"the first one in doubt":       "0:2/1~ 1:3/3 2:1/2 ?1 0:2/1~?1 1:3/3?1 2:1/2?1 ~",
+		"it has sent":                  "0:1/1 1:1/1 2:1/1 ?1 0:1/1?1 2:1/1?1 1:2/1?1",
+		"it has taken":                 "0:1/1 1:1/1 2:1/1 ?1 0:1/1?1 2:1/1?1 1:1/2?1",
+		"it moves and answers":         "0:1/1 1:1/1 2:1/1 ?1 0:1/1?1 2:1/1?1 1:moves 1:1/1?1",
+		"it moves after its answer":    "0:1/1 1:1/1 2:1/1 ?1 0:1/1?1 1:1/1?1 0:moves 2:1/1?1",
+		"one leaves before its answer": "0:1/1 1:1/1 2:1/1 ?1 0:1/1?1 2:leaves 1:1/1?1 !",
+		"it answers what nobody asked": "0:1/1 1:1/1 2:1/1 ?1 0:1/1?1 2:1/1?2 1:1/1?1",
+		"one has ended well":           "2:ends 0:1/1 1:1/1 ?1 0:1/1?1 1:1/1?1 !",
+		"one dies before its answer":   "0:1/1 1:1/1 2:1/1 ?1 0:1/1?1 2:dies 1:1/1?1 !",
+		"one is still to come":         "2:absent 0:1/1 1:1/1",
+		"they wait with none alive":    "1:leaves 2:leaves 0:0/0 ?1 0:0/0?1 !",
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSpace(3)
@@ -45,8 +56,11 @@ func TestStalls(t *testing.T) {
 				require.NoError(t, err)
 				var out []post
 				switch what {
-				case "dies":
-					s.end(&Death{Rank: rank, Code: 1})
+				case "dies", "ends":
+					s.end(&Death{Rank: rank, Code: 1, Clean: what == "ends"})
+					continue
+				case "absent":
+					s.members[rank].joined = false
 					continue
 				case "leaves":
 					f.kind = rankLeaves
@@ -60,19 +74,29 @@ func TestStalls(t *testing.T) {
 					}
 					f.id = uint64(question)
 					f.value = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(sent)), uint64(here))
+					f.value = append(f.value, words[i][:1]...)
 				}
 				out, err = s.handle(rank, &f)
 				require.NoError(t, err)
 				var got string
+				var present []string
+				var all []post
+				for r := range s.members {
+					if s.members[r].present() {
+						present = append(present, fmt.Sprint(r))
+						all = append(all, post{r, frame{kind: jobAsks, id: s.question}})
+					}
+				}
 				if len(out) > 0 {
-					got = fmt.Sprintf("?%d", out[0].f.id)
-					require.Equal(t, jobAsks, out[0].f.kind)
+					got = fmt.Sprintf("?%d", s.question)
+					require.Equal(t, all, out)
 				}
-				if s.deadlock != nil {
-					got, s.deadlock = "!", nil
-				}
-				if s.suspected != nil {
-					got, s.suspected = "~", nil
+				for verdict, waits := range map[string]*[]string{"!": &s.deadlock, "~": &s.suspected} {
+					if *waits != nil {
+						require.Equal(t, present, *waits)
+						got += verdict
+						*waits = nil
+					}
 				}
 				want := ""
 				if i+1 < len(words) && strings.ContainsAny(words[i+1][:1], "?!~") {
