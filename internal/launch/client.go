@@ -4,6 +4,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -113,25 +114,34 @@ func (p *Place) join(ctx context.Context) (_ *Client, err error) {
 			go waits.Service(c.read)()
 		}
 	}()
+	if err = c.greet(); err != nil {
+		return nil, err
+	}
+	c.segs = segmentsOf(p.Dir)
+	return c, nil
+}
+
+// greet shakes hands with the launcher, and takes its answer.
+func (c *Client) greet() error {
 	_ = c.c.SetDeadline(time.Now().Add(handshakeTime))
-	if _, err := Handshake(c.c, &c.secret, jobLabel, Initiator, binary.BigEndian.AppendUint32(nil, uint32(p.Rank))); err != nil {
-		return nil, fmt.Errorf("handshake: %w", err)
+	if _, err := Handshake(c.c, &c.secret, jobLabel, Initiator, binary.BigEndian.AppendUint32(nil, uint32(c.place.Rank))); err != nil {
+		return fmt.Errorf("handshake: %w", err)
 	}
 	f, err := answered(c.c)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	_ = c.c.SetDeadline(time.Time{})
 	switch {
 	case f.kind == jobRefuses:
-		return nil, fmt.Errorf("%w: %s", ErrRefused, f.value)
+		return fmt.Errorf("%w: %s", ErrRefused, f.value)
 	case f.kind != jobWelcomes || jobID(dirPrefix+f.key) == "":
-		return nil, fmt.Errorf("%w: the launcher answers with a frame of kind %d", ErrProtocol, f.kind)
-	case int(f.rank) != p.Ranks:
-		return nil, fmt.Errorf("%w: %s=%d in a job of %d ranks", ErrEnvironment, EnvRanks, p.Ranks, f.rank)
+		return fmt.Errorf("%w: the launcher answers with a frame of kind %d", ErrProtocol, f.kind)
+	case int(f.rank) != c.place.Ranks:
+		return fmt.Errorf("%w: %s=%d in a job of %d ranks", ErrEnvironment, EnvRanks, c.place.Ranks, f.rank)
 	}
-	c.id, c.part, c.segs, c.spread = f.key, int(f.code), segmentsOf(p.Dir), f.id == 1
-	return c, nil
+	c.id, c.part, c.spread = f.key, int(f.code), f.id == 1
+	return nil
 }
 
 // Rank returns this process's rank.
@@ -289,9 +299,7 @@ func (c *Client) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
 	case <-ctx.Done():
 		err := context.Cause(ctx)
 		c.mu.Lock()
-		if c.broken == nil {
-			c.broken = fmt.Errorf("an earlier exchange was given up: %w", err)
-		}
+		c.broken = cmp.Or(c.broken, fmt.Errorf("an earlier exchange was given up: %w", err))
 		c.mu.Unlock()
 		return nil, c.fail("exchange", err)
 	}
@@ -428,9 +436,7 @@ func removeDead(dir string) bool {
 // endExchangeLocked gives the exchange that is being made its result.
 // +checklocks:c.mu
 func (c *Client) endExchangeLocked(a answer) {
-	if a.err != nil && c.broken == nil {
-		c.broken = a.err
-	}
+	c.broken = cmp.Or(c.broken, a.err)
 	if c.exchange != nil {
 		c.exchange <- a
 	}
@@ -476,8 +482,8 @@ func (c *Client) take(f *frame) (news, _ error) {
 			return nil, bad()
 		}
 	}
-	if c.abort != nil && f.kind != jobMourns && f.kind != jobAborts {
-		return nil, nil // all calls have failed by now
+	if c.abort != nil && f.kind != jobMourns {
+		return nil, nil // all calls have failed by now, and the first abort counts
 	}
 	switch f.kind {
 	case jobAnswers, jobDenies:
@@ -520,9 +526,6 @@ func (c *Client) take(f *frame) (news, _ error) {
 		c.deaths[d.Rank] = d
 		return d, nil
 	case jobAborts:
-		if c.abort != nil {
-			return nil, nil // the first counts
-		}
 		c.abort = &Abort{Rank: int(f.rank), Code: int(f.code), Reason: string(f.value)}
 		for id, ch := range c.gets {
 			delete(c.gets, id)

@@ -113,7 +113,18 @@ func (r *Relay) connect(ctx context.Context) error {
 	}
 	r.up = c
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
-	defer stop()
+	err = r.greet(c)
+	if !stop() {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		_ = c.Close()
+	}
+	return err
+}
+
+// greet shakes hands with the launcher, and takes its answer.
+func (r *Relay) greet(c net.Conn) error {
 	_ = c.SetDeadline(time.Now().Add(handshakeTime))
 	if _, err := c.Write([]byte{aLauncher}); err != nil {
 		return err
@@ -123,18 +134,14 @@ func (r *Relay) connect(ctx context.Context) error {
 	key := Secret(*r.cfg.Key)
 	job, err := Handshake(c, &key, hostLabel, Initiator, mine)
 	if err != nil {
-		_ = c.Close()
 		return fmt.Errorf("handshake: %w", err)
 	}
 	f, err := answered(c)
 	if err != nil {
-		_ = c.Close()
 		return err
 	}
 	_ = c.SetDeadline(time.Time{})
 	switch {
-	case !stop():
-		return context.Cause(ctx)
 	case f.kind == jobRefuses:
 		return fmt.Errorf("%w: %s", ErrRefused, f.value)
 	case f.kind != jobAdmits || f.key != string(job) || f.key == "":

@@ -1,0 +1,396 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package launch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A rank and a launcher that greet give the other side the time of a handshake, for what it says of
+// itself as for its answer, and as much as it wants from then on.
+func TestTimeOfAGreeting(t *testing.T) {
+	type greeter struct {
+		greet func(c net.Conn) error
+		label string
+		first []byte // what it says before its hello
+		says  frame  // what it is answered
+	}
+	key := Key(newSecret())
+	for name, g := range map[string]greeter{
+		"rank": {func(c net.Conn) error {
+			return (&Client{c: c, place: Place{0, 2, ""}, secret: Secret(key)}).greet()
+		}, jobLabel, nil, frame{kind: jobWelcomes, rank: 2, key: newTestID}},
+		"launcher": {func(c net.Conn) error {
+			return (&Relay{cfg: RelayConfig{Ranks: 1, Key: &key}}).greet(c)
+		}, hostLabel, []byte{aLauncher}, frame{kind: jobAdmits, rank: 1, code: 2, key: newTestID}},
+	} {
+		for silent := range 3 { // from the beginning; from behind the handshake; not
+			synctest.Test(t, func(t *testing.T) {
+				near, far := net.Pipe()
+				secret := Secret(key)
+				start := time.Now()
+				go func() {
+					_, _ = io.ReadFull(far, make([]byte, len(g.first)))
+					if silent == 0 {
+						_, _ = io.Copy(io.Discard, far)
+						return
+					}
+					time.Sleep(handshakeTime - 1)
+					_, _ = Handshake(far, &secret, g.label, Acceptor, []byte(newTestID))
+					if silent == 2 {
+						_, _ = far.Write(g.says.encode())
+					}
+				}()
+				err := g.greet(near)
+				if silent < 2 {
+					require.ErrorIs(t, err, os.ErrDeadlineExceeded, name)
+					require.Equal(t, silent == 0, strings.HasPrefix(err.Error(), "handshake: "), err)
+					require.Equal(t, handshakeTime, time.Since(start))
+				} else {
+					require.NoError(t, err, name)
+					time.Sleep(handshakeTime)
+					go func() { _, _ = far.Write([]byte{1}) }()
+					_, err := near.Read(make([]byte, 1))
+					require.NoError(t, err, name)
+				}
+				_ = near.Close()
+			})
+		}
+	}
+}
+
+// awaitStack returns when a goroutine is somewhere: when its stack has all of the words.
+func awaitStack(t *testing.T, words ...string) {
+	t.Helper()
+	buf := make([]byte, 1<<20)
+	require.Eventually(t, func() bool {
+		for _, g := range bytes.Split(buf[:runtime.Stack(buf, true)], []byte("\n\n")) {
+			all := true
+			for _, w := range words {
+				all = all && bytes.Contains(g, []byte(w))
+			}
+			if all {
+				return true
+			}
+		}
+		return false
+	}, time.Minute, time.Millisecond)
+}
+
+// What is passed on between a rank and the launcher of the job arrives whole, also if one of them
+// does not read and the other ends; it is over when the launcher's side is.
+func TestPassedOnWhole(t *testing.T) {
+	dir := shortDir(t)
+	const most = 1 << 20
+	text := bytes.Repeat([]byte("0123456789abcdef"), most/16)
+	for _, leaves := range []bool{false, true} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		ul, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unix"})
+		require.NoError(t, err)
+		rank, err := net.DialUnix("unix", nil, ul.Addr().(*net.UnixAddr))
+		require.NoError(t, err)
+		c, err := ul.AcceptUnix()
+		require.NoError(t, err)
+		r := &Relay{cfg: RelayConfig{Addr: l.Addr().String()}, pipes: map[net.Conn]bool{c: true}, ranks: map[int]chan struct{}{}}
+		passed := make(chan struct{})
+		go func() { r.pass(c); close(passed) }()
+		hello := makeHello(Initiator, []byte{0, 0, 1, 2})
+		_, err = rank.Write(hello)
+		require.NoError(t, err)
+		server, err := l.Accept()
+		require.NoError(t, err)
+		require.NoError(t, server.SetDeadline(time.Now().Add(time.Minute)))
+		r.mu.Lock()
+		heard := r.ranks[0x102]
+		require.NotNil(t, heard)
+		r.mu.Unlock()
+		wrote := make(chan struct{})
+		go func() {
+			_, _ = rank.Write(text)
+			if leaves {
+				_ = rank.Close()
+			}
+			close(wrote)
+		}()
+		// The launcher says much, and the rank reads none of it before it ends.
+		got := make([]byte, 1+len(hello))
+		_, err = io.ReadFull(server, got)
+		require.NoError(t, err)
+		require.Equal(t, append([]byte{aRank}, hello...), got)
+		if leaves {
+			_, err = server.Write(text[:most/8])
+			require.NoError(t, err)
+		}
+		got = make([]byte, most)
+		_, err = io.ReadFull(server, got)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(text, got))
+		<-wrote
+		if leaves {
+			_, err = server.Read(got)
+			require.Equal(t, io.EOF, err, "the end of the rank's side arrives")
+			select {
+			case <-heard:
+				require.Fail(t, "the launcher has not ended its side")
+			default:
+			}
+			require.NoError(t, server.Close())
+		} else {
+			go func() { _, _ = server.Write(text); _ = server.Close() }()
+			got, err = io.ReadAll(rank)
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(text, got))
+		}
+		<-passed
+		<-heard
+		require.Empty(t, r.pipes)
+		_ = rank.Close()
+		require.NoError(t, ul.Close())
+		require.NoError(t, l.Close())
+	}
+}
+
+// What does not begin as a rank does is not passed on, nor what nobody takes.
+func TestNotPassedOn(t *testing.T) {
+	dir := shortDir(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	ul, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unix"})
+	require.NoError(t, err)
+	defer ul.Close()
+	closedPort, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, closedPort.Close())
+	rank := makeHello(Initiator, make([]byte, 4))
+	for name, row := range map[string]struct {
+		says   []byte
+		addr   net.Addr
+		closed bool
+	}{
+		"no hello": {[]byte(strings.Repeat("GET /", 10)), l.Addr(), false}, "an acceptor": {makeHello(Acceptor, make([]byte, 4)), l.Addr(), false},
+		"a short greeting": {makeHello(Initiator, make([]byte, 3)), l.Addr(), false}, "a long greeting": {makeHello(Initiator, make([]byte, 5)), l.Addr(), false},
+		"nobody listens": {rank, closedPort.Addr(), false}, "the relay is closed": {rank, l.Addr(), true},
+	} {
+		c, err := net.DialUnix("unix", nil, ul.Addr().(*net.UnixAddr))
+		require.NoError(t, err)
+		far, err := ul.AcceptUnix()
+		require.NoError(t, err)
+		r := &Relay{cfg: RelayConfig{Addr: row.addr.String()}, pipes: map[net.Conn]bool{far: true}, ranks: map[int]chan struct{}{}, closed: row.closed}
+		_, err = c.Write(row.says)
+		require.NoError(t, err)
+		r.pass(far)
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(time.Minute)))
+		_, err = c.Read(make([]byte, 1))
+		require.Error(t, err, name)
+		require.NotErrorIs(t, err, os.ErrDeadlineExceeded, name)
+		require.Empty(t, r.pipes)
+		if row.closed || row.addr != l.Addr() {
+			<-r.ranks[0] // whoever waits for the rank is told
+		} else {
+			require.Empty(t, r.ranks)
+		}
+		_ = c.Close()
+	}
+	// The one that came when the relay was closed has been ended, and no other one came.
+	c, err := l.Accept()
+	require.NoError(t, err)
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(time.Minute)))
+	_, err = c.Read(make([]byte, 1))
+	require.Equal(t, io.EOF, err)
+	require.NoError(t, l.(*net.TCPListener).SetDeadline(time.Now()))
+	_, err = l.Accept()
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+}
+
+// A launcher that cannot join closes its connections: those that were cut off before it tries again,
+// and the last one; and it leaves no file.
+func TestJoiningAJobFails(t *testing.T) {
+	home := shortDir(t)
+	key := Key(newSecret())
+	secret := Secret(key)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	ended := func(c net.Conn) {
+		t.Helper()
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(time.Minute)))
+		_, err := io.Copy(io.Discard, c)
+		require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+		_ = c.Close()
+	}
+	join := func(ctx context.Context, places ...string) <-chan error {
+		result := make(chan error, 1)
+		go func() {
+			_, err := JoinJob(ctx, RelayConfig{Addr: l.Addr().String(), Key: &key, Ranks: 1, First: -1, Wait: time.Minute, places: places, OnLost: func(error) {}})
+			result <- err
+		}()
+		return result
+	}
+	accept := func(handshake bool) net.Conn {
+		t.Helper()
+		c, err := l.Accept()
+		require.NoError(t, err)
+		require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
+		_, err = io.ReadFull(c, make([]byte, 1))
+		require.NoError(t, err)
+		if handshake {
+			_, err = Handshake(c, &secret, hostLabel, Acceptor, []byte(newTestID))
+			require.NoError(t, err)
+		}
+		return c
+	}
+	result := join(t.Context(), home)
+	for _, handshake := range []bool{false, true} {
+		c := accept(handshake)
+		require.NoError(t, c.(*net.TCPConn).CloseWrite())
+		ended(c) // before it comes again
+	}
+	c := accept(true)
+	_, err = c.Write((&frame{kind: jobRefuses, value: []byte("no room")}).encode())
+	require.NoError(t, err)
+	ended(c)
+	require.EqualError(t, <-result, "launch: join "+l.Addr().String()+": refused by the launcher: no room")
+
+	result = join(t.Context(), filepath.Join(home, "missing"))
+	c = accept(true)
+	_, err = c.Write((&frame{kind: jobAdmits, rank: 1, code: 2, key: newTestID}).encode())
+	require.NoError(t, err)
+	ended(c)
+	require.ErrorContains(t, <-result, "no place for the directory of a job: ")
+
+	for _, handshake := range []bool{false, true} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		result = join(ctx, home)
+		c = accept(handshake)
+		cancel(errEnough)
+		require.ErrorIs(t, <-result, errEnough)
+		ended(c)
+	}
+	list, err := os.ReadDir(home)
+	require.NoError(t, err)
+	require.Empty(t, list)
+}
+
+// A launcher waits for another one to listen, and says why it did not come to that: not that the time
+// is over, if there is something better.
+func TestNobodyListensYet(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := l.Addr().String()
+	require.NoError(t, l.Close())
+	_, err = dialPatiently(t.Context(), addr, 400*time.Millisecond, 0)
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	require.ErrorContains(t, err, "within 400ms: dial tcp "+addr)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = dialPatiently(ctx, addr, time.Hour, 0)
+	require.ErrorContains(t, err, "within 1h0m0s: ")
+	_, err = dialPatiently(t.Context(), addr, -1, 0)
+	var late net.Error
+	require.True(t, errors.As(err, &late) && late.Timeout(), err)
+
+	type result struct {
+		c   net.Conn
+		err error
+	}
+	got := make(chan result, 1)
+	go func() { c, err := dialPatiently(t.Context(), addr, time.Minute, 0); got <- result{c, err} }()
+	awaitStack(t, "launch.dialPatiently", "[select]")
+	l, err = net.Listen("tcp", addr)
+	if err != nil {
+		t.Skipf("somebody else has the port: %v", err)
+	}
+	defer l.Close()
+	r := <-got
+	require.NoError(t, r.err)
+	require.NoError(t, r.c.Close())
+}
+
+// Launchers go on listening when connections cannot be taken for a while.
+func TestListeningGoesOn(t *testing.T) {
+	s, key := spreadServer(t, 3, 1)
+	r, err := testRelay(t, s.Addr(), key, 1)
+	require.NoError(t, err)
+	past := time.Now().Add(-time.Hour)
+	for who, l := range map[string]interface{ SetDeadline(time.Time) error }{"(*Server).accept(": s.l, "(*Server).acceptHosts(": s.hosts.l.(*net.TCPListener), "(*Relay).accept(": r.l} {
+		require.NoError(t, l.SetDeadline(past))
+		awaitStack(t, "launch."+who, "[sleep]")
+		require.NoError(t, l.SetDeadline(time.Time{}))
+	}
+	for _, p := range []*Place{s.Place(0), r.Place(2)} {
+		c, err := p.Join(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, c.Leave())
+	}
+	// A connection that comes while the launcher closes is ended, and nobody listens any more.
+	for _, close := range []func(closed bool){
+		func(closed bool) { s.mu.Lock(); s.closed = closed; s.mu.Unlock() },
+		func(closed bool) { r.mu.Lock(); r.closed = closed; r.mu.Unlock() },
+	} {
+		close(true)
+		for _, dir := range []string{s.dir, r.dir} {
+			if (dir == s.dir) != s.closedNow() {
+				continue
+			}
+			c, err := net.Dial("unix", filepath.Join(dir, socketFile))
+			require.NoError(t, err)
+			_, err = c.Read(make([]byte, 1))
+			require.ErrorContains(t, err, "EOF")
+			_ = c.Close()
+		}
+		close(false)
+	}
+	s.mu.Lock()
+	require.Empty(t, s.guests)
+	s.mu.Unlock()
+	r.mu.Lock()
+	require.Empty(t, r.pipes)
+	r.mu.Unlock()
+}
+
+func (s *Server) closedNow() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// Where a launcher cannot listen for others, nothing is left of what it has made.
+func TestListeningForOthersFails(t *testing.T) {
+	home := shortDir(t)
+	key := Key(newSecret())
+	var dir string
+	s, err := NewServer(ServerConfig{Ranks: 2, Elsewhere: 1, Listen: "127.0.0.1:x", Key: &key, places: []string{home}, OnDir: func(d string) { dir = d }})
+	require.Nil(t, s)
+	require.ErrorContains(t, err, "launch: serve: listen tcp: ")
+	require.NoDirExists(t, dir)
+	require.NoDirExists(t, segmentsOutside(jobID(dir)))
+	if sockets, err := os.ReadFile("/proc/net/unix"); err == nil {
+		require.NotContains(t, string(sockets), dir, "nobody listens any more")
+	}
+	s, err = NewServer(ServerConfig{Ranks: 1, places: []string{filepath.Join(home, "missing")}})
+	require.Nil(t, s)
+	require.ErrorContains(t, err, "launch: serve: no place for the directory of a job: ")
+
+	// The secret of such a job is made from the key and the job's name.
+	s, k := spreadServer(t, 2, 1)
+	require.Equal(t, k.secret(s.id), s.secret)
+}
