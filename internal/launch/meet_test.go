@@ -181,17 +181,16 @@ func TestTimeOfADismissal(t *testing.T) {
 				got <- f
 			}
 		}()
+		s.SignalHosts(3)
+		require.Equal(t, frame{kind: jobSignals, code: 3, value: []byte{}}, <-got)
+		s.KillHosts()
+		require.Equal(t, frame{kind: jobKills, value: []byte{}}, <-got)
+		require.False(t, s.hosts.ending)
 		start := time.Now()
 		s.DismissHosts(7)
 		require.Equal(t, endNotice, time.Since(start), "a does not listen")
 		require.Equal(t, frame{kind: jobOver, code: 7, value: []byte{}}, <-got)
 		require.ErrorContains(t, s.placeLocked(&host{}, make([]byte, 8)), "the job is being ended")
-		s.SignalHosts(3)
-		require.Equal(t, frame{kind: jobSignals, code: 3, value: []byte{}}, <-got)
-		s.KillHosts()
-		require.Equal(t, frame{kind: jobKills, value: []byte{}}, <-got)
-		s.Abort(&Abort{Rank: -1, Code: 9, Reason: "why"})
-		require.Equal(t, frame{kind: jobAborts, rank: -1, code: 9, value: []byte("why")}, <-got)
 		s.mu.Lock()
 		s.closed = true
 		s.mu.Unlock()
@@ -199,6 +198,17 @@ func TestTimeOfADismissal(t *testing.T) {
 		_ = b.Close()
 		s.wg.Wait()
 		require.Empty(t, heard, "the job is over: nobody is lost")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := bareHosts(5, 4)
+		c := s.host(t, 2)
+		s.Abort(&Abort{Rank: -1, Code: 9, Reason: "why"})
+		f, err := readFrame(c)
+		require.NoError(t, err)
+		require.Equal(t, frame{kind: jobAborts, rank: -1, code: 9, value: []byte("why")}, f)
+		require.True(t, s.hosts.ending)
+		_ = c.Close()
+		s.wg.Wait()
 	})
 }
 

@@ -200,3 +200,138 @@ func TestThread(t *testing.T) {
 	_, err = Thread(nil)
 	require.Error(t, err)
 }
+
+// What a policy, a set and a machine are at their bounds, and what a machine's files may say.
+func TestPoliciesAtTheEdges(t *testing.T) {
+	for text, want := range map[string][2]bool{"auto": {true, false}, "none": {false, true}, "core": {false, false}, "0": {false, false}} {
+		p, err := Parse(text)
+		require.NoError(t, err)
+		require.Equal(t, want, [2]bool{p.Auto(), p.None()}, text)
+	}
+	require.True(t, Policy{}.Auto())
+	m := Read(machine(smt8, 8), upTo(8))
+	for _, row := range []struct {
+		policy string
+		ranks  int
+		want   string // or a part of the error
+	}{
+		{"core", 1, "[0,4]"}, {"core", 4, "[0,4 1,5 2,6 3,7]"}, {"core", 5, "5 ranks, and 4 cores that this launcher may use"},
+		{"0,7", 1, "[0]"}, {"0,7", 2, "[0 7]"}, {"0,7", 3, "there are 2 sets for 3 ranks; a set for each is needed"}, {"0,8", 1, "set 1 has processor 8; this launcher may use 0-7"},
+		{"auto", 7, "[0,4 1 5 2 6 3 7]"}, {"auto", 8, "[0 4 1 5 2 6 3 7]"}, {"auto", 9, "[]"}, {"none", 9, "[]"}, {"auto", 3, "[0-1,4-5 2,6 3,7]"},
+	} {
+		p, err := Parse(row.policy)
+		require.NoError(t, err)
+		sets, why, err := p.Divide(m, row.ranks)
+		if err != nil {
+			require.EqualError(t, err, row.want)
+			require.Nil(t, sets)
+			require.Empty(t, why)
+			continue
+		}
+		require.Equal(t, row.want, fmt.Sprint(sets), row)
+		require.Equal(t, map[bool]string{true: "9 ranks share 8 processors"}[row.policy == "auto" && row.ranks == 9], why)
+	}
+	m.Quota = 2.5
+	for ranks, want := range map[int]string{1: "", 2: "", 3: "3 ranks have the time of 2.5 processors"} {
+		sets, why, err := Policy{}.Divide(m, ranks)
+		require.NoError(t, err)
+		require.Equal(t, want, why)
+		require.Equal(t, ranks == 2, sets != nil)
+	}
+	m.Quota = 8
+	require.Equal(t, 8, m.room())
+	m.Quota = 9
+	require.Equal(t, 8, m.room())
+	_, why, err := Policy{}.Divide(m, 9)
+	require.NoError(t, err)
+	require.Equal(t, "9 ranks share 8 processors", why)
+
+	for text, want := range map[string]string{"65535": "65535", "65536": "", "0-65535": "0-65535", "2-2": "2", "3-2": "", "2-": "", "-2": "", "+2": "", " 2": "", "1,1,0-1": "0-1", "5,4,3,1": "1,3-5", "0,2-3,5": "0,2-3,5", "": ""} {
+		s, err := ParseSet(text)
+		if want == "" {
+			require.ErrorContains(t, err, "is not a processor, such as 3, nor a range of them, such as 0-3; they are 0 to 65535", text)
+			require.Nil(t, s)
+			continue
+		}
+		require.NoError(t, err, text)
+		require.Equal(t, want, s.String())
+	}
+	require.Empty(t, Set{}.String())
+	_, err = Parse("0,x")
+	require.EqualError(t, err, "legal are "+Legal+`; "x" is not a processor, such as 3, nor a range of them, such as 0-3; they are 0 to 65535`)
+}
+
+// The files of a machine say what they do, or are taken to say nothing, one by one.
+func TestFilesOfAMachine(t *testing.T) {
+	const topology = "sys/devices/system/cpu/cpu1/topology/"
+	for _, row := range []struct {
+		files map[string]string
+		want  Processor // of processor 1
+	}{
+		{nil, Processor{ID: 1, Core: 1}},
+		{map[string]string{topology + "core_cpus_list": "0-1\n"}, Processor{ID: 1, Core: 0}},
+		{map[string]string{topology + "core_cpus_list": "1,0", topology + "thread_siblings_list": "1"}, Processor{ID: 1, Core: 0}},
+		{map[string]string{topology + "thread_siblings_list": "0,1"}, Processor{ID: 1, Core: 0}},
+		{map[string]string{topology + "core_cpus_list": "x"}, Processor{ID: 1, Core: 1}},
+		{map[string]string{topology + "physical_package_id": "3\n"}, Processor{ID: 1, Core: 1, Package: 3}},
+		{map[string]string{topology + "physical_package_id": "x"}, Processor{ID: 1, Core: 1}},
+		{map[string]string{"sys/devices/system/node/node2/cpulist": "1-2\n"}, Processor{ID: 1, Core: 1, Node: 2}},
+		{map[string]string{"sys/devices/system/node/node2/cpulist": "0\n"}, Processor{ID: 1, Core: 1}},
+		{map[string]string{"sys/devices/system/node/node2x/cpulist": "1\n"}, Processor{ID: 1, Core: 1}},
+		{map[string]string{"sys/devices/system/node/node2/cpulist": "1,\n"}, Processor{ID: 1, Core: 1}},
+	} {
+		root := fstest.MapFS{}
+		for f, text := range row.files {
+			root[f] = &fstest.MapFile{Data: []byte(text)}
+		}
+		m := Read(root, Set{1})
+		require.Equal(t, []Processor{row.want}, m.Processors, row.files)
+		require.Zero(t, m.Quota)
+	}
+	// Neighbours are near each other: by package, then node, then core.
+	order := func(of func(cpu int) (int, int, string)) (ids []int) {
+		for _, p := range Read(machine(of, 8), upTo(8)).Processors {
+			ids = append(ids, p.ID)
+		}
+		return ids
+	}
+	require.Equal(t, []int{0, 4, 1, 5, 2, 6, 3, 7}, order(smt8))
+	require.Equal(t, []int{0, 2, 4, 6, 1, 3, 5, 7}, order(woven8))
+	require.Equal(t, []int{4, 5, 6, 7, 0, 1, 2, 3}, order(func(cpu int) (int, int, string) { return 1 - cpu/4, cpu / 4, fmt.Sprint(cpu) }))
+	require.Equal(t, []int{1, 3, 5, 7, 0, 2, 4, 6}, order(func(cpu int) (int, int, string) { return 0, 1 - cpu%2, fmt.Sprintf("%d-%d", cpu/2*2, cpu/2*2+1) }))
+	require.Equal(t, []int{7, 6, 5, 4, 3, 2, 1, 0}, order(func(cpu int) (int, int, string) { return 7 - cpu, 0, "0-7" }))
+}
+
+// Limits on processor time: the least one that is a limit counts, of all groups above.
+func TestLimitsOfGroups(t *testing.T) {
+	const v1 = "sys/fs/cgroup/cpu/"
+	for _, row := range []struct {
+		group string
+		files map[string]string
+		want  float64
+	}{
+		{"0::/a", map[string]string{"sys/fs/cgroup/a/cpu.max": "1 100000"}, 0.00001},
+		{"0::/a", map[string]string{"sys/fs/cgroup/a/cpu.max": "0 100000"}, 0},
+		{"0::/a", map[string]string{"sys/fs/cgroup/a/cpu.max": "-1 100000"}, 0},
+		{"0::/a", map[string]string{"sys/fs/cgroup/a/cpu.max": "100000 0"}, 0},
+		{"0::/a", map[string]string{"sys/fs/cgroup/a/cpu.max": "100000 x"}, 0},
+		{"0::/a", map[string]string{"sys/fs/cgroup/a/cpu.max": "100000 -1"}, 0},
+		{"0::/a", map[string]string{"sys/fs/cgroup/a/cpu.max": "100000"}, 0},
+		{"0::/a/b", map[string]string{"sys/fs/cgroup/a/b/cpu.max": "3 1", "sys/fs/cgroup/a/cpu.max": "max 1", "sys/fs/cgroup/cpu.max": "2 1"}, 2},
+		{"0::/a/b", map[string]string{"sys/fs/cgroup/a/b/cpu.max": "2 1", "sys/fs/cgroup/a/cpu.max": "3 1"}, 2},
+		{"0::/a", map[string]string{"sys/fs/cgroup/b/cpu.max": "2 1"}, 0},
+		{"1:cpu:/a", map[string]string{"sys/fs/cgroup/a/cpu.max": "2 1"}, 0},
+		{"1:cpu:/a", map[string]string{v1 + "a/cpu.cfs_quota_us": "2", v1 + "a/cpu.cfs_period_us": "1"}, 2},
+		{"1:cpuacct,cpu:/a", map[string]string{v1 + "a/cpu.cfs_quota_us": "2", v1 + "a/cpu.cfs_period_us": "1"}, 2},
+		{"1:cpuset:/a", map[string]string{v1 + "a/cpu.cfs_quota_us": "2", v1 + "a/cpu.cfs_period_us": "1"}, 0},
+		{"1:cpu:/a/b", map[string]string{v1 + "cpu.cfs_quota_us": "2", v1 + "cpu.cfs_period_us": "1", v1 + "a/cpu.cfs_quota_us": "3", v1 + "a/cpu.cfs_period_us": "1"}, 2},
+		{"x\n0:\n0::/a", map[string]string{"sys/fs/cgroup/a/cpu.max": "2 1"}, 2},
+		{"0::/a:b", map[string]string{"sys/fs/cgroup/a:b/cpu.max": "2 1"}, 2},
+	} {
+		root := fstest.MapFS{"proc/self/cgroup": {Data: []byte(row.group + "\n")}}
+		for f, text := range row.files {
+			root[f] = &fstest.MapFile{Data: []byte(text + "\n")}
+		}
+		require.Equal(t, row.want, quota(root), "%s %v", row.group, row.files)
+	}
+}
