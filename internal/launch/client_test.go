@@ -412,8 +412,9 @@ func TestLeaveWhileTheLauncherIsLookedFor(t *testing.T) {
 		}
 		require.ErrorIs(t, c.Put("k", nil), ErrLeft)
 		c.mu.Lock()
-		require.Equal(t, ErrLeft, c.err)
+		err = c.err
 		c.mu.Unlock()
+		require.Equal(t, ErrLeft, err)
 		select {
 		case <-c.Lost():
 			require.Fail(t, "it is told that the launcher is gone")

@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package job
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/launch"
+)
+
+// How a process has ended is told as a shell does, and in words.
+func TestExitStatusOfAProcess(t *testing.T) {
+	for script, want := range map[string]string{
+		"exit 0": "0 exit status 0", "exit 3": "3 exit status 3", "exit 255": "255 exit status 255", "kill -9 $$": "137 killed by signal 9 (killed)", "kill -15 $$": "143 killed by signal 15 (terminated)",
+	} {
+		cmd := exec.Command("sh", "-c", script)
+		_ = cmd.Run()
+		code, how := exitStatus(cmd.ProcessState)
+		require.Equal(t, want, fmt.Sprint(code, " ", how), script)
+	}
+	require.Equal(t, 15, signalNumber(syscall.SIGTERM))
+	require.Equal(t, "terminated", signalName(syscall.SIGTERM))
+	for err, broken := range map[error]bool{syscall.EPIPE: true, &os.PathError{Err: syscall.EPIPE}: true, syscall.ENOSPC: false, os.ErrClosed: false} {
+		require.Equal(t, broken, isBrokenPipe(err))
+	}
+}
+
+// group starts a process that is the leader of a group and waits; it is killed in the end.
+func group(t *testing.T) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sleep", "1000")
+	cmd.SysProcAttr = rankAttr()
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _, _ = cmd.Process.Wait() })
+	require.Greater(t, cmd.Process.Pid, 1)
+	pgid, err := syscall.Getpgid(cmd.Process.Pid)
+	require.NoError(t, err)
+	require.Equal(t, cmd.Process.Pid, pgid)
+	return cmd
+}
+
+// A signal goes to a whole group; that there is none any more is told.
+func TestSignalsToAGroup(t *testing.T) {
+	cmd := group(t)
+	pgid := cmd.Process.Pid
+	require.NoError(t, sendGroup(pgid, syscall.Signal(0)))
+	require.NoError(t, sendGroup(pgid, syscall.SIGTERM))
+	_, _ = cmd.Process.Wait()
+	require.Equal(t, os.ErrProcessDone, sendGroup(pgid, syscall.Signal(0)))
+}
+
+// When its launcher is dead, a janitor kills the groups that have come and not gone, takes no notice of
+// what is no line of its own, and removes the job's directory.
+func TestWhatAJanitorDoes(t *testing.T) {
+	home, err := os.MkdirTemp("", "j")
+	require.NoError(t, err)
+	defer os.Remove(home)
+	dir := filepath.Join(home, "weft-job-0123456789abcdef")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "f"), nil, 0o600))
+	here, gone := group(t), group(t)
+	marked := exec.Command("sleep", "1000")
+	marked.Env = append(os.Environ(), launch.EnvJob+"="+dir)
+	require.NoError(t, marked.Start())
+	other := exec.Command("sleep", "1000")
+	other.Env = append(os.Environ(), launch.EnvJob+"="+dir+"x", "X"+launch.EnvJob+"="+dir)
+	require.NoError(t, other.Start())
+	t.Cleanup(func() { _ = other.Process.Kill(); _, _ = other.Process.Wait() })
+	j, err := startJanitor()
+	require.NoError(t, err)
+	j.watch(here.Process.Pid)
+	j.watch(gone.Process.Pid)
+	j.forget(gone.Process.Pid)
+	_, err = j.pipe.WriteString("\n+\n+x\n=x\n")
+	require.NoError(t, err)
+	j.clean(dir)
+	require.NoError(t, j.pipe.Close()) // as the kernel does
+	st, err := j.proc.Wait()
+	require.NoError(t, err)
+	require.Zero(t, st.ExitCode())
+	for _, cmd := range []*exec.Cmd{here, marked} {
+		st, err := cmd.Process.Wait()
+		require.NoError(t, err)
+		require.Equal(t, syscall.SIGKILL, st.Sys().(syscall.WaitStatus).Signal())
+	}
+	require.NoError(t, sendGroup(gone.Process.Pid, syscall.Signal(0)))
+	require.NoError(t, other.Process.Signal(syscall.Signal(0)))
+	require.NoDirExists(t, dir)
+}
+
+// A janitor lives in a session of its own, and a launcher that is a rank of another job does not hand
+// its mark on.
+func TestWhereAJanitorLives(t *testing.T) {
+	t.Setenv(launch.EnvJob, "/of/another/job")
+	j, err := startJanitor()
+	require.NoError(t, err)
+	defer j.stop()
+	pid := strconv.Itoa(j.proc.Pid)
+	env, err := os.ReadFile("/proc/" + pid + "/environ")
+	if err != nil {
+		t.Skip("only Linux tells")
+	}
+	require.NotContains(t, string(env), launch.EnvJob+"=")
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	require.NoError(t, err)
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:])) // state, parent, group, session
+	require.Equal(t, []string{pid, pid}, fields[2:4])
+}
+
+// The time limit, output files, labels and the directory of a rank, in one job each.
+func TestWhatARankIsGiven(t *testing.T) {
+	dir := t.TempDir()
+	dir, err := filepath.EvalSymlinks(dir)
+	require.NoError(t, err)
+	o := run(t, Spec{Parts: []Part{{Ranks: 1, Program: "sh", Args: []string{"-c", "echo $PWD; cat; echo $WEFT_BOUND."}, Dir: dir}}})
+	require.NoError(t, o.err)
+	require.Equal(t, dir+"\n.\n", o.out)
+	o = run(t, Spec{Label: true, Parts: []Part{shell(10, "echo $WEFT_RANK")}})
+	require.Contains(t, o.out, "[3] 3\n")
+	o = run(t, Spec{Timeout: time.Hour, Parts: []Part{shell(1, "exit 4")}})
+	require.Equal(t, 4, o.status)
+	o = run(t, Spec{OutputDir: filepath.Join(dir, "o"), Parts: []Part{shell(1, "echo out; echo err >&2; exit 2")}})
+	require.Equal(t, 2, o.status)
+	require.Equal(t, "weft run: rank 0 (sh): exit status 2\n", o.errOut)
+	list, err := os.ReadDir(filepath.Join(dir, "o"))
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+}
