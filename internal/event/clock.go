@@ -4,6 +4,8 @@
 package event
 
 import (
+	"cmp"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -37,18 +39,25 @@ type Moment struct {
 
 // now reads both clocks. The reading of the counter is between two of the other, as close as five tries get.
 func now() Moment {
-	var m Moment
-	best := int64(1) << 62
-	for range 5 {
-		before := time.Since(origin)
-		ticks := Ticks()
-		after := time.Since(origin)
-		if d := int64(after - before); d < best {
-			best = d
-			m = Moment{ticks, origin.UnixNano() + int64(before+after)/2}
-		}
+	var tries [5]reading
+	for i := range tries {
+		r := &tries[i]
+		r.before = time.Since(origin)
+		r.ticks = Ticks()
+		r.after = time.Since(origin)
 	}
-	return m
+	return closest(tries[:])
+}
+
+// reading is a reading of the counter between two of the other clock.
+type reading struct {
+	before, after time.Duration // since origin
+	ticks         int64
+}
+
+func closest(tries []reading) Moment {
+	r := slices.MinFunc(tries, func(x, y reading) int { return cmp.Compare(x.after-x.before, y.after-y.before) })
+	return Moment{r.ticks, origin.UnixNano() + int64(r.before+r.after)/2}
 }
 
 // Clock converts ticks to nanoseconds since the recording began. Any goroutine may use it.

@@ -108,3 +108,86 @@ func TestSampleAdaptive(t *testing.T) {
 	require.Equal(t, tasks, taken+n)
 	require.NoError(t, r.Close())
 }
+
+// The first task is one of the first N, and then the gaps are from 1 to 2N-1: all of these, and no
+// others.
+func TestSampleGaps(t *testing.T) {
+	rec := still(minRing)
+	for _, n := range []int{2, 3, 8} {
+		rec.sample = n
+		first, gaps := map[int]int{}, map[int]int{}
+		gap := func(s *Sampler) (k int) {
+			for k = 1; !s.Take(); k++ {
+			}
+			require.Zero(t, s.Stands())
+			return k
+		}
+		for range 300 {
+			s := rec.Sampler()
+			require.Equal(t, s.left, s.gap)
+			first[gap(s)]++
+			for range 10 {
+				gaps[gap(s)]++
+			}
+		}
+		for want, got := range map[int]map[int]int{n: first, 2*n - 1: gaps} {
+			require.Len(t, got, want)
+			for k := range want {
+				require.NotZero(t, got[k+1], "gap %d, of one in %d", k+1, n)
+			}
+		}
+	}
+}
+
+// An adaptive sampler changes when it has seen so many tasks, recorded or not, and by no more than
+// it has to. What a task stands for is what it was chosen by.
+func TestSampleChanges(t *testing.T) {
+	rec := still(minRing)
+	rec.sample = Adaptive
+	s := rec.Sampler()
+	require.InEpsilon(t, adaptPace, rec.clock.Span(s.pace), 0.01)
+	require.LessOrEqual(t, s.from, Ticks())
+	const each = 1 << 40 // ticks a task, as far as the sampler sees
+	take := func(n int) {
+		for range n {
+			require.True(t, s.Take())
+			require.Zero(t, s.Stands())
+		}
+	}
+	for most, pace := range map[uint64]int64{1: 1, 2: each + each/2, 4: each*2 + each/2, 8: each*4 + each/2, 1 << adaptMost: 1 << 62} {
+		s.every, s.left, s.gap, s.seen, s.from, s.pace = 1, 1, 1, 0, Ticks()-adaptTasks*each, pace
+		take(adaptTasks - 1)
+		require.EqualValues(t, 1, s.every)
+		require.EqualValues(t, adaptTasks-1, s.seen)
+		take(1)
+		require.Equal(t, most, s.every)
+		require.Zero(t, s.seen)
+		require.InDelta(t, Ticks(), s.from, each)
+		gap := s.gap
+		for range gap - 1 {
+			require.False(t, s.Take())
+		}
+		require.True(t, s.Take())
+		require.Equal(t, most, uint64(1)<<s.Stands())
+		require.Equal(t, gap, s.seen)
+		require.LessOrEqual(t, s.gap, 2*most-1)
+	}
+}
+
+// What is skipped is counted by origin, also of tasks of which nothing is known, and of origins
+// that take turns in one cell.
+func TestSkipped(t *testing.T) {
+	rec := still(minRing)
+	rec.sample = 2
+	one, other := rec.Sampler(), rec.Sampler()
+	a, b := Origin{Body: 1 << 4}, Origin{Body: (1 + counted) << 4}
+	for _, o := range []Origin{{}, a, a, b, a, a, b, {}} {
+		one.Skip(o)
+	}
+	other.Skip(b)
+	n := rec.Names()
+	require.Equal(t, map[uint32]uint64{n.Spec(Origin{}): 2, n.Spec(a): 4, n.Spec(b): 3}, rec.Skipped())
+	require.Equal(t, 3, n.Specs())
+	one.Skip(a)
+	require.Equal(t, uint64(5), rec.Skipped()[n.Spec(a)])
+}

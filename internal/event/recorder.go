@@ -4,6 +4,7 @@
 package event
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -206,9 +207,7 @@ func (r *Recorder) Detach() {
 		return
 	}
 	for _, k := range r.sinks {
-		if err := k.Idle(); err != nil && r.err == nil {
-			r.err = err
-		}
+		r.err = cmp.Or(r.err, k.Idle())
 	}
 }
 
@@ -302,9 +301,7 @@ func (r *Recorder) flushLocked() error {
 	r.emptyLocked()
 	r.clock.refine(m)
 	for _, k := range r.sinks {
-		if err := k.Flush(m); err != nil && r.err == nil {
-			r.err = err
-		}
+		r.err = cmp.Or(r.err, k.Flush(m))
 	}
 	return r.err
 }

@@ -139,7 +139,13 @@ func TestRingHammer(t *testing.T) {
 
 // The same for a ring with many writers: each writer's records keep their order.
 func TestSharedHammer(t *testing.T) {
-	rec, k := newKept(t, minRing)
+	for _, ring := range []int{minRing, 1 << 15} {
+		sharedHammer(t, ring)
+	}
+}
+
+func sharedHammer(t *testing.T, ring int) {
+	rec, k := newKept(t, ring)
 	const writers, n = 4, 5_000
 	s := rec.Shared(Place{Kind: RankPlace})
 	var wg sync.WaitGroup

@@ -48,6 +48,80 @@ func TestNamesStackIsBounded(t *testing.T) {
 	require.Equal(t, first, n.Stack(0, []uintptr{0}))
 }
 
+// What is known of a stack by other origins does not grow without end either, and each number has
+// its stack.
+func TestKnownStacksAreBounded(t *testing.T) {
+	var n Names
+	root := n.Spec(Origin{Body: 1})
+	stack := n.Stack(root, []uintptr{10})
+	for i := range 4*mostStacks + 5 {
+		by := n.Spec(Origin{Body: uintptr(2 + i), Stack: stack})
+		if n.Stack(by, []uintptr{10}) != stack {
+			t.Fatalf("%d: a recursion has come to another stack", i)
+		}
+	}
+	require.Len(t, n.stacks.list, 1)
+	require.Len(t, n.stacks.ids, 4*mostStacks)
+	require.Equal(t, Stack{root, []uintptr{10}}, n.StackOf(stack))
+	require.Equal(t, Stack{}, n.StackOf(stack+1))
+	require.Equal(t, stack, n.Stack(root, []uintptr{10}), "what is known stays")
+	second := n.Stack(root, nil)
+	require.Equal(t, stack+1, second)
+	require.Equal(t, root, n.StackOf(second).By)
+}
+
+// The cache is asked before Names: it knows a stack by its key and by who spawned, until another
+// one takes the place. Frames beyond the depth do not count.
+func TestStackCache(t *testing.T) {
+	rec := still(minRing)
+	rec.stacks = true
+	c := rec.StackCache()
+	require.Zero(t, c.Find(0, nil))
+	key := []uintptr{1, 2, 3}
+	require.Zero(t, c.Find(1, key))
+	by := rec.Names().Spec(Origin{Body: 1})
+	id := c.Learn(by, key, []uintptr{7, 8})
+	require.Equal(t, id, c.Find(by, key))
+	require.Equal(t, Stack{by, []uintptr{7, 8}}, rec.Names().StackOf(id))
+	for _, other := range [][]uintptr{{1, 2}, {1, 2, 3, 4}, {1, 2, 4}, nil} {
+		require.Zero(t, c.Find(by, other))
+	}
+	require.Zero(t, c.Find(by+1, key))
+	// All that is not in the place itself is found wrong by it.
+	s := c.slot(by, key)
+	s.by++
+	require.Zero(t, c.Find(by, key))
+	s.by--
+	s.key[0]++
+	require.Zero(t, c.Find(by, key))
+
+	long := make([]uintptr, StackDepth+3)
+	for i := range long {
+		long[i] = uintptr(100 + i)
+	}
+	id = c.Learn(by, long, long)
+	require.Equal(t, Stack{by, long[:StackDepth]}, rec.Names().StackOf(id))
+	require.Equal(t, id, c.Find(by, long[:StackDepth]))
+}
+
+// Keys that differ in one frame, or in who spawned, are spread over the cache.
+func TestStackCachePlaces(t *testing.T) {
+	rec := still(minRing)
+	rec.stacks = true
+	for name, key := range map[string]func(i int) (by uint32, key []uintptr){
+		"first":   func(i int) (uint32, []uintptr) { return 1, []uintptr{uintptr(i) << 4, 7} },
+		"last":    func(i int) (uint32, []uintptr) { return 1, []uintptr{1<<20 - 1, uintptr(i) << 4} },
+		"spawned": func(i int) (uint32, []uintptr) { return uint32(i), []uintptr{1<<20 - 1} },
+	} {
+		c := rec.StackCache()
+		places := map[*stackSlot]bool{}
+		for i := range c.slots {
+			places[c.slot(key(i))] = true
+		}
+		require.Greater(t, len(places), len(c.slots)/3, name)
+	}
+}
+
 // Writers find the same numbers, by way of their caches or not.
 func TestHammerStackCache(t *testing.T) {
 	r, err := New(Options{Stacks: true})

@@ -1,0 +1,389 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package event
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// still returns a recorder whose rings nobody empties.
+func still(ring int) *Recorder {
+	return &Recorder{ring: ring, wants: All, clock: newClock(), work: make(chan struct{}, 1)}
+}
+
+// woken reports whether the reader has been woken since the last call.
+func (r *Recorder) woken() bool {
+	select {
+	case <-r.work:
+		return true
+	default:
+		return false
+	}
+}
+
+// A writer wakes the reader by the first record past the half, and by each that finds no room. It
+// looks at what the reader has done when what it knows of is used up, and no sooner.
+func TestRingWakes(t *testing.T) {
+	rec := still(minRing)
+	r := rec.Ring(Place{Kind: SlotPlace})
+	const half = minRing / 2
+	put := func(n int) (wakes []int) {
+		for i := range n {
+			if r.Put(1, Started, 0, 0, 0); rec.woken() {
+				wakes = append(wakes, i)
+			}
+		}
+		return wakes
+	}
+	took := 0
+	take := func() { r.take(func(l []Record) { took += len(l) }) }
+	require.Empty(t, put(half))
+	require.EqualValues(t, half, r.limit)
+	require.Equal(t, []int{0}, put(1))
+	require.EqualValues(t, minRing, r.limit)
+	require.Empty(t, put(half-1))
+	require.Zero(t, r.losses())
+	require.Equal(t, []int{0, 1, 2}, put(3))
+	require.EqualValues(t, 3, r.losses())
+	take()
+	require.Equal(t, minRing, took)
+	require.Empty(t, put(half))
+	require.EqualValues(t, minRing+half, r.limit)
+	take()
+	require.Empty(t, put(half), "the reader is ahead")
+	require.Equal(t, []int{0}, put(1))
+	require.EqualValues(t, 3, r.losses())
+}
+
+// Records come in pieces of the ring, and room is given up piece by piece.
+func TestRingTakes(t *testing.T) {
+	rec := still(minRing)
+	r := rec.Ring(Place{Kind: SlotPlace})
+	next, seen := uint64(0), uint64(0)
+	var pieces []int
+	step := func(n int) []int {
+		for range n {
+			r.Put(1, Started, next, 0, 0)
+			next++
+		}
+		pieces = nil
+		r.take(func(l []Record) {
+			require.Equal(t, seen, r.tail.Load(), "what is being read is not given up")
+			for i := range l {
+				require.Equal(t, seen, l[i].A)
+				seen++
+			}
+			pieces = append(pieces, len(l))
+		})
+		require.Equal(t, seen, r.tail.Load())
+		return pieces
+	}
+	require.Empty(t, step(0))
+	require.Equal(t, []int{40}, step(40))
+	require.Equal(t, []int{24, 16}, step(40))
+	require.Equal(t, []int{48}, step(48))
+	require.Equal(t, []int{minRing}, step(minRing))
+	require.Equal(t, []int{1}, step(1))
+	require.Zero(t, r.losses())
+}
+
+// The same for a shared ring: it wakes once past the half, whatever the reader has had.
+func TestSharedWakes(t *testing.T) {
+	rec := still(minRing)
+	s := rec.Shared(Place{Kind: RankPlace})
+	put := func(n int) (wakes []int) {
+		for i := range n {
+			if s.Put(Matched, 0, 0, 0); rec.woken() {
+				wakes = append(wakes, i)
+			}
+		}
+		return wakes
+	}
+	for round := range 3 {
+		took := 0
+		require.Equal(t, []int{minRing / 2}, put(minRing), "round %d", round)
+		require.Equal(t, []int{0, 1}, put(2))
+		require.EqualValues(t, 2*(round+1), s.losses())
+		s.take(func(l []Record) { took += len(l) })
+		require.Equal(t, minRing, took)
+	}
+}
+
+// A cell that is claimed and not written holds up what comes after it, in the first round and
+// when there is a record of the round before in it.
+func TestSharedHeldUp(t *testing.T) {
+	rec := still(512)
+	s := rec.Shared(Place{Kind: RankPlace})
+	next, seen := uint64(0), uint64(0)
+	put := func(n int) {
+		for range n {
+			s.Put(Matched, next, 0, 0)
+			next++
+		}
+	}
+	take := func() (batches []int) {
+		s.take(func(l []Record) {
+			require.Equal(t, seen+uint64(len(l)), s.tail.Load(), "what has been copied is given up")
+			for i := range l {
+				require.Equal(t, seen, l[i].A)
+				seen++
+			}
+			batches = append(batches, len(l))
+		})
+		return batches
+	}
+	for range 3 {
+		put(3)
+		at := s.head.Add(1) - 1
+		next++
+		put(300)
+		require.Equal(t, []int{3}, take())
+		require.Empty(t, take())
+		c := &s.cells[at%512]
+		c.rec = Make(0, Matched, at, 0, 0)
+		c.full.Store(at + 1)
+		require.Equal(t, []int{256, 45}, take())
+	}
+	require.Zero(t, s.losses())
+}
+
+// told is a sink that says what it is told.
+type told struct {
+	name string
+	log  *[]string
+	fail map[string]error
+	last Moment
+	came chan string // if not nil, it has each call
+}
+
+func (k *told) say(format string, args ...any) {
+	s := k.name + " " + fmt.Sprintf(format, args...)
+	*k.log = append(*k.log, s)
+	if k.came != nil {
+		k.came <- s
+	}
+}
+func (k *told) Begin(*Recorder) { k.say("begin") }
+func (k *told) Events(s *Source, l []Record) {
+	for i := range l {
+		k.say("%d: %v %d", s.ID, l[i].Kind(), l[i].A)
+	}
+}
+func (k *told) Flush(m Moment) error { k.last = m; k.say("flush"); return k.fail["flush"] }
+func (k *told) Idle() error          { k.say("idle"); return k.fail["idle"] }
+func (k *told) Close() error         { k.say("close"); return k.fail["close"] }
+
+// What sinks are told, in order: sources one after the other, losses behind what came before them
+// and once, a flush behind all of it, idle behind a flush, and the end last.
+func TestWhatSinksAreTold(t *testing.T) {
+	var log []string
+	a, b := &told{name: "a", log: &log}, &told{name: "b", log: &log}
+	said := func() (l []string) { l, log = log, nil; return l }
+	rec, err := New(Options{Ring: minRing, Sinks: []Sink{a, b}, Every: 1 << 40})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a begin", "b begin"}, said())
+	rec.Attach()
+	rec.Attach()
+	one, two := rec.Ring(Place{Kind: SlotPlace, Index: 5}), rec.Shared(Place{Kind: RankPlace})
+	require.Equal(t, Source{0, Place{SlotPlace, 0, 5}}, one.Source)
+	require.Equal(t, Source{1, Place{Kind: RankPlace}}, two.Source)
+	require.Same(t, rec, two.Recorder())
+	require.Equal(t, All, one.Wants)
+	two.Put(Matched, 7, 0, 0)
+	one.Put(1, Started, 8, 0, 0)
+	before := Ticks()
+	require.NoError(t, rec.Flush())
+	require.Equal(t, []string{"a 0: started 8", "b 0: started 8", "a 1: matched 7", "b 1: matched 7", "a flush", "b flush"}, said())
+	require.LessOrEqual(t, before, b.last.Ticks)
+	require.Equal(t, a.last, b.last)
+	rate := Clock{first: rec.Start()}
+	rate.refine(b.last)
+	require.Equal(t, rate.rate.Load(), rec.clock.rate.Load(), "the clock goes by the last moment")
+
+	rec.Detach()
+	require.Empty(t, said())
+	one.lost.Add(3)
+	two.lost.Add(4)
+	two.Put(Matched, 9, 0, 0)
+	one.Retire()
+	rec.Detach()
+	require.Equal(t, []string{"a 0: lost 3", "b 0: lost 3", "a 1: matched 9", "b 1: matched 9", "a 1: lost 4", "b 1: lost 4", "a flush", "b flush", "a idle", "b idle"}, said())
+	require.NoError(t, rec.Flush())
+	require.Equal(t, []string{"a flush", "b flush"}, said(), "losses are told once")
+	require.EqualValues(t, 7, rec.Lost())
+	require.Len(t, rec.rings, 1)
+	two.lost.Add(2)
+	two.Put(Matched, 10, 0, 0)
+	require.EqualValues(t, 9, rec.Lost())
+	require.NoError(t, rec.Close())
+	require.Equal(t, []string{"a 1: matched 10", "b 1: matched 10", "a 1: lost 2", "b 1: lost 2", "a flush", "b flush", "a close", "b close"}, said())
+	two.Put(Matched, 11, 0, 0)
+	rec.empty()
+	require.NoError(t, rec.Flush())
+	require.NoError(t, rec.Close())
+	rec.Attach()
+	rec.Detach()
+	require.Empty(t, said(), "the recording is over")
+}
+
+// Of several errors the first is kept, until the end: what fails there is told besides, unless it
+// has been told.
+func TestFirstErrorOfSinks(t *testing.T) {
+	flush, idle, end, late := errors.New("flush"), errors.New("idle"), errors.New("end"), errors.New("late")
+	var log []string
+	a := &told{log: &log, fail: map[string]error{}}
+	b := &told{log: &log, fail: map[string]error{"close": late}}
+	rec, err := New(Options{Sinks: []Sink{a, b}, Every: 1 << 40})
+	require.NoError(t, err)
+	require.NoError(t, rec.Flush())
+	b.fail["flush"] = flush
+	require.ErrorIs(t, rec.Flush(), flush)
+	b.fail["flush"] = end
+	a.fail["idle"] = idle
+	rec.Attach()
+	rec.Detach()
+	require.Equal(t, flush, rec.Flush())
+	a.fail["close"] = flush
+	require.EqualError(t, rec.Close(), "flush\nlate")
+	require.EqualError(t, rec.Flush(), "flush\nlate")
+
+	b.fail = map[string]error{"flush": flush}
+	rec, err = New(Options{Sinks: []Sink{b}, Every: 1 << 40})
+	require.NoError(t, err)
+	require.Equal(t, flush, rec.Flush())
+	require.True(t, rec.Close() == flush, "an end without an error adds none")
+}
+
+// Several may close a recording, at once: each call comes back when the sinks are closed, and the
+// goroutine that has read is over.
+func TestCloseAtOnce(t *testing.T) {
+	for range 20 {
+		k := &kept{}
+		rec, err := New(Options{Sinks: []Sink{k}, Every: 1 << 40})
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				err := rec.Close()
+				select {
+				case <-rec.ended:
+				default:
+					err = errors.New("the reader is there")
+				}
+				if rec.drain.Lock(); err != nil || k.closed != 1 {
+					t.Errorf("%v, closed %d times", err, k.closed)
+				}
+				rec.drain.Unlock()
+			})
+		}
+		wg.Wait()
+	}
+}
+
+// A writer that waits for room wakes the reader, which makes it.
+func TestAwaits(t *testing.T) {
+	for _, eager := range []bool{false, true} {
+		rec := still(minRing)
+		rec.patient = !eager
+		rec.eager.Store(eager)
+		own, shared := rec.Ring(Place{Kind: SlotPlace}), rec.Shared(Place{Kind: RankPlace})
+		for name, put := range map[string]func(){
+			"own":    func() { own.Put(1, Parked, 0, 0, 0) },
+			"shared": func() { shared.Put(Matched, 0, 0, 0) },
+		} {
+			for range minRing {
+				put()
+			}
+			rec.woken()
+			done := make(chan struct{})
+			go func() { put(); close(done) }()
+			<-rec.work
+			own.take(func([]Record) {})
+			shared.take(func([]Record) {})
+			<-done
+			require.Zero(t, own.losses()+shared.losses(), name)
+		}
+		rec.deaf.Store(true)
+		for range 2 * minRing {
+			own.Put(1, Parked, 0, 0, 0)
+		}
+		require.NotZero(t, own.losses())
+	}
+}
+
+// The reader empties a ring when that is half full, and has the sinks write from time to time,
+// though nobody asks for it.
+func TestReader(t *testing.T) {
+	for _, c := range []struct {
+		every time.Duration
+		put   int
+		want  string
+	}{{1 << 40, minRing/2 + 1, " 0: parked 32"}, {time.Millisecond, 1, " flush"}} {
+		var log []string
+		k := &told{log: &log, came: make(chan string, 4*minRing)}
+		rec, err := New(Options{Ring: minRing, Sinks: []Sink{k}, Every: c.every})
+		require.NoError(t, err)
+		r := rec.Ring(Place{Kind: SlotPlace})
+		for i := range uint64(c.put) {
+			r.Put(1, Parked, i, 0, 0)
+		}
+		for s := range k.came {
+			if s == c.want {
+				break
+			}
+		}
+		go func() { // the sink may be told more than the channel holds
+			for range k.came {
+			}
+		}()
+		require.NoError(t, rec.Close())
+		close(k.came)
+	}
+}
+
+// What options say, and what they leave open.
+func TestOptions(t *testing.T) {
+	rec, err := New(Options{})
+	require.NoError(t, err)
+	require.Len(t, rec.Ring(Place{}).buf, DefaultRing)
+	require.Len(t, rec.Shared(Place{}).cells, DefaultRing)
+	require.Equal(t, All, rec.Wants())
+	require.False(t, rec.Annotate() || rec.Stacks() || rec.Samples() || rec.patient || rec.eager.Load())
+	require.Nil(t, rec.StackCache())
+	require.Same(t, rec.clock, rec.Clock())
+	require.Equal(t, rec.clock.first, rec.Start())
+	require.Equal(t, []int{1, 2}, []int{rec.Group(), rec.Group()})
+	require.Equal(t, []uint64{1, 4, 5}, []uint64{rec.TaskIDs(3), rec.TaskIDs(1), rec.TaskIDs(2)})
+	require.Equal(t, []uint64{1, 2}, []uint64{rec.ID(), rec.ID()})
+	require.NoError(t, rec.Close())
+
+	rec, err = New(Options{Ring: 2 * minRing, Wants: Of(Put, Get) | 1, Annotate: true, Stacks: true, Eager: true, Patient: true, Sample: 3})
+	require.NoError(t, err)
+	require.Len(t, rec.Ring(Place{}).buf, 2*minRing)
+	require.Equal(t, Of(Put, Get), rec.Wants())
+	require.Equal(t, Of(Put, Get), rec.Shared(Place{}).Wants)
+	require.True(t, rec.Annotate() && rec.Stacks() && rec.Samples() && rec.patient && rec.eager.Load())
+	require.NotNil(t, rec.StackCache())
+	rec.Thin()
+	require.False(t, rec.eager.Load())
+	require.NoError(t, rec.Close())
+
+	for sample, want := range map[int]struct {
+		is bool
+		of int
+	}{0: {false, 1}, 1: {false, 1}, 2: {true, 2}, 9: {true, 9}, Adaptive: {true, 1}} {
+		rec, err := New(Options{Sample: sample})
+		require.NoError(t, err)
+		require.Equal(t, want.is, rec.Samples(), sample)
+		require.Equal(t, want.is, rec.Sampler() != nil, sample)
+		require.Equal(t, want.of, rec.Sample())
+		require.NoError(t, rec.Close())
+	}
+}
