@@ -92,6 +92,28 @@ var plantedBugs = []explorer.Bug{
 		New:  "\t\tn = 0\n\t\tf.granted(owner, s)\n\t\ta.touch()\n\t\tf.push(a.succ(), hasR)\n\t\treturn\n",
 	},
 
+	// Sinks and gates, and solo tasks, whose memory is used again.
+	{
+		Name: "a sink: the write token overtakes the read token", File: "bridge_unsafe.go", Test: "TestExploreReuse/late_from_a_sink",
+		Old: "\t\tif t.sentR {\n\t\t\t// The read token may still be under way to the access (README.md, \"Late messages\").\n\t\t\tb |= lingerUp\n\t\t}\n",
+		New: "",
+	}, {
+		Name: "a sink forgets that it has sent the read token", File: "bridge_unsafe.go", Test: "TestExploreReuse/late_from_a_sink",
+		Old: "\t\tt.sentR = true\n", New: "",
+	}, {
+		Name: "a bridge has its child before it is linked", File: "ranges_unsafe.go", Test: "TestExploreReuse/into_a_gate",
+		Old: "\t\tif last := ends[i]; last.owner() == p {\n\t\t\tf.linkChild(last, b.access())\n\t\t} else {\n\t\t\tf.linkNext(last, b.access(), last.state.Load())\n\t\t}\n\t\tf.set(b.access(), hasChild|childGrp)\n",
+		New: "\t\tf.set(b.access(), hasChild|childGrp)\n\t\tif last := ends[i]; last.owner() == p {\n\t\t\tf.linkChild(last, b.access())\n\t\t} else {\n\t\t\tf.linkNext(last, b.access(), last.state.Load())\n\t\t}\n",
+	}, {
+		Name: "a reader that is over rests before its successor is known", File: "pass.go", Test: "TestExploreReuse/solo_readers",
+		Old: "\t\t\ta.touch()\n\t\t\tnext := a.succ()\n\t\t\tf.atRest(a.owner())\n\t\t\ta = next\n\t\t\tcontinue\n",
+		New: "\t\t\tf.atRest(a.owner())\n\t\t\ta.touch()\n\t\t\ta = a.succ()\n\t\t\tcontinue\n",
+	}, {
+		Name: "a reader that is over stays", File: "pass.go", Test: "TestExploreReuse/solo_readers",
+		Old: "\t\t\ta.touch()\n\t\t\tnext := a.succ()\n\t\t\tf.atRest(a.owner())\n\t\t\ta = next\n\t\t\tcontinue\n",
+		New: "\t\t\ta = a.succ()\n\t\t\tcontinue\n",
+	},
+
 	// Ranges in the exclusion.
 	{
 		Name: "P1: a task that comes does not cut", File: "commutative_unsafe.go", Test: "TestExploreExclusion",

@@ -236,6 +236,7 @@ type exShape struct {
 	big   bool
 	build func(t []*exBody) []*exBody // nests them
 	holds bool                        // also with each set of bodies that never end
+	forms func(obj int) []decl        // accesses to one object; nil means exForms
 }
 
 func flat(t []*exBody) []*exBody { return t }
@@ -287,15 +288,19 @@ var exShapes = []exShape{
 
 // lists returns all access lists that a task of the shape may have.
 func (s *exShape) lists() (out [][]decl) {
-	for _, d := range exForms(0) {
+	forms := s.forms
+	if forms == nil {
+		forms = exForms
+	}
+	for _, d := range forms(0) {
 		out = append(out, []decl{d})
 	}
 	if !s.both {
 		return out
 	}
-	for _, d := range exForms(1) {
+	for _, d := range forms(1) {
 		out = append(out, []decl{d})
-		for _, e := range exForms(0) {
+		for _, e := range forms(0) {
 			out = append(out, []decl{e, d})
 		}
 	}
@@ -316,30 +321,37 @@ func TestExploreAll(t *testing.T) {
 }
 
 func (s *exShape) explore(t *testing.T) {
+	programs, orders, most := 0, 0, 0
+	s.each(func(kids []*exBody) {
+		res := explorer.Explore(explorer.Config{}, exProgram(kids))
+		if res.Failure != nil {
+			t.Fatalf("%v, order %d: %v", kids, res.Runs, res.Failure)
+		}
+		programs++
+		orders += res.Runs
+		most = max(most, res.Runs)
+	})
+	t.Logf("%d programs, %d orders, at most %d for one", programs, orders, most)
+}
+
+// each calls f with all programs of the shape.
+func (s *exShape) each(f func(kids []*exBody)) {
 	lists := s.lists()
 	mirror := mirrors(lists)
 	at := make([]int, s.tasks)
-	programs, orders, most := 0, 0, 0
 	for {
 		holds := 1
 		if s.holds && !testing.Short() {
 			holds = 1 << s.tasks
 		}
 		if slices.CompareFunc(at, at, func(x, y int) int { return x - mirror[y] }) > 0 {
-			holds = 0 // the same program with the objects' names exchanged has been explored
+			holds = 0 // the same program with the objects' names exchanged has come before
 		}
 		for held := range holds {
 			if bits.OnesCount(uint(held)) > 1 && !explorer.Big() {
 				continue // several that never end tell little more
 			}
-			kids := s.program(lists, at, held)
-			res := explorer.Explore(explorer.Config{}, exProgram(kids))
-			if res.Failure != nil {
-				t.Fatalf("%v, order %d: %v", kids, res.Runs, res.Failure)
-			}
-			programs++
-			orders += res.Runs
-			most = max(most, res.Runs)
+			f(s.program(lists, at, held))
 		}
 		i := 0
 		for i < s.tasks && at[i] == len(lists)-1 {
@@ -347,11 +359,10 @@ func (s *exShape) explore(t *testing.T) {
 			i++
 		}
 		if i == s.tasks {
-			break
+			return
 		}
 		at[i]++
 	}
-	t.Logf("%d programs, %d orders, at most %d for one", programs, orders, most)
 }
 
 // mirrors returns, for each list, the index of the list with the two objects exchanged.
@@ -360,7 +371,7 @@ func mirrors(lists [][]decl) []int {
 	for i, l := range lists {
 		m := slices.Clone(l)
 		for k := range m {
-			if len(lists) > len(exForms(0)) {
+			if slices.ContainsFunc(lists, func(l []decl) bool { return l[0].obj == 1 }) {
 				m[k].obj = 1 - m[k].obj
 			}
 		}
