@@ -147,3 +147,33 @@ func TestCopiesInitPanics(t *testing.T) {
 	g.Close()
 	require.EqualValues(t, 1, x)
 }
+
+// Copies that a group has not needed stay for the next, beside those that it has used: never one of
+// them twice.
+func TestCopiesOfGroups(t *testing.T) {
+	var x int64
+	r := deps.NewReduction(&x, deps.Sum[int64]())
+	all := map[*deps.Copy]bool{}
+	for round, n := range []int{3, 1, 1, 2, 1, 3, 2, 3} {
+		g := r.Reduce().Reduced().Open(4)
+		mine := map[*deps.Copy]bool{}
+		for i := range n {
+			var early *deps.Copy
+			c := g.Take(i, func(c *deps.Copy) { early = c })
+			require.Same(t, c, early, "it is told before the copy is made ready")
+			require.False(t, mine[c], "two owners")
+			mine[c], all[c] = true, true
+			*deps.Private(r, c)++
+		}
+		i := 0
+		for c := range mine {
+			g.Give(i, c)
+			i++
+		}
+		require.Equal(t, n, g.Used())
+		g.Combine(0, 1)
+		g.Close()
+		require.Len(t, all, 3, "round %d", round)
+	}
+	require.EqualValues(t, 16, x)
+}

@@ -451,3 +451,67 @@ func TestCycleOfManyTasks(t *testing.T) {
 		require.LessOrEqual(t, len(c.Edges(i)), 4)
 	}
 }
+
+// A chain has the tasks in their order, and begins anew where rounds are not kept apart.
+func TestChainOfTasks(t *testing.T) {
+	var x int
+	for n, want := range []struct{ apart, not string }{
+		{"", ""}, {"0:\n", "0:\n"}, {"0: 1\n1:\n", "0: 1\n1: 0'\n"}, {"0: 1\n1: 2\n2:\n", "0: 1\n1: 2\n2: 0'\n"},
+	} {
+		var list []Access
+		var ends []int32
+		for range n {
+			list = append(list, In(&x))
+			ends = append(ends, int32(len(list)))
+		}
+		for apart, want := range map[bool]string{true: want.apart, false: want.not} {
+			c := NewChain(list, ends, apart)
+			require.Equal(t, want, c.text(), "%d tasks", n)
+			require.Equal(t, n, c.Tasks())
+			require.Equal(t, n, c.Nodes())
+			require.Equal(t, strings.Count(want, " "), c.Len())
+			for i := range n {
+				require.Equal(t, []Access{In(&x)}, c.Accesses(i))
+			}
+		}
+	}
+}
+
+// Edges are joined where that saves some.
+func TestJoints(t *testing.T) {
+	for _, c := range []struct {
+		k, l int
+		want bool
+	}{{1, 1, false}, {1, 1000, false}, {2, 1000, false}, {8, 8, false}, {8, 9, true}, {5, 20, false}, {5, 21, true}, {9, 9, true}} {
+		require.Equal(t, c.want, joinAt(c.k, c.l), "%v", c)
+		require.Equal(t, c.want, joinAt(c.l, c.k), "%v", c)
+	}
+}
+
+// Pieces of weak ranges are weak, and what a task has not declared meets nothing of it.
+func TestPiecesOfCycle(t *testing.T) {
+	x := make([]byte, 8)
+	var y, z int
+	c := newTestCycle([][]Access{{Slice(x[0:6]).InOut().Weak(), Slice(x[6:7]).In()}, {Slice(x[2:4]).In()}}, false)
+	require.Equal(t, []Access{Slice(x[0:2]).InOut().Weak(), Slice(x[2:4]).InOut().Weak(), Slice(x[4:6]).InOut().Weak(), Slice(x[6:7]).In()}, c.Accesses(0))
+	_, _, err := c.Find(0, Slice(x[0:6]).InOut())
+	require.ErrorContains(t, err, "the task has declared InOut().Weak() for bytes 0 to 2 of it")
+	lo, hi, err := c.Find(0, Slice(x[0:6]).InOut().Weak())
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 3}, []int{lo, hi})
+	for _, r := range []struct{ a, b, lo, hi int }{{0, 8, 0, 4}, {7, 8, 4, 4}, {1, 2, 0, 1}, {2, 3, 1, 2}, {5, 7, 2, 4}, {3, 3, 1, 2}} {
+		lo, hi := c.Meeting(0, Slice(x[r.a:r.b]).In())
+		require.Equal(t, []int{r.lo, r.hi}, []int{lo, hi}, "%v", r)
+	}
+	c = newTestCycle([][]Access{{In(&y)}, {In(&y), InOut(&z)}}, false)
+	lo, hi = c.Meeting(0, In(&z))
+	require.Equal(t, []int{0, 0}, []int{lo, hi})
+	lo, hi = c.Meeting(1, In(&z))
+	require.Equal(t, []int{1, 2}, []int{lo, hi})
+	lo, hi = c.Meeting(1, Slice(x).In())
+	require.Equal(t, []int{0, 2}, []int{lo, hi})
+	_, _, err = c.Find(0, In(&z))
+	require.ErrorContains(t, err, "has not declared an access to this object")
+	_, _, err = c.Find(0, Slice(x).In())
+	require.ErrorContains(t, err, "has not declared an access to this object")
+}

@@ -144,16 +144,94 @@ func TestQueue(t *testing.T) {
 func TestSizesInUnits(t *testing.T) {
 	var n Node
 	a := n.at(3)
-	for size := uint32(0); size <= bigSize+sizeUnit; size++ {
+	check := func(size uint32) {
 		if size == bigSize || !fits(size) {
-			require.False(t, fits(size))
-			continue
+			if fits(size) {
+				t.Fatalf("%d bytes fit", size)
+			}
+			return
 		}
 		a.put(3, size)
 		if a.small() != size || a.owner() != &n {
 			t.Fatalf("%d bytes are %d", size, a.small())
 		}
+		a.setSmall(size)
+		if a.small() != size || a.owner() != &n {
+			t.Fatalf("%d bytes are %d", size, a.small())
+		}
+	}
+	for size := range uint32(inUnits + 2*sizeUnit) {
+		check(size)
+		require.Equal(t, size < inUnits || size%sizeUnit == 0, fits(size), size)
+	}
+	for size := uint32(inUnits + sizeUnit); size <= bigSize+sizeUnit; size += sizeUnit {
+		for d := range uint32(3) {
+			check(size + d - 1)
+		}
+		if fits(size+1) || fits(size-1) || fits(size) != (size < bigSize-sizeUnit) {
+			t.Fatalf("around %d bytes", size)
+		}
 	}
 	a.setSmall(bigSize)
 	require.EqualValues(t, bigSize, a.small())
+}
+
+// The chain is as long as the largest of the variables that it names.
+func TestSizesOfChain(t *testing.T) {
+	for _, x := range []uint32{1, 7, 1 << 16, inUnits - 1, inUnits, bigSize} {
+		for _, y := range []uint32{1, 7, 7 + 1<<16, 1 << 16, inUnits - 1, inUnits, bigSize} {
+			var n Node
+			a, b := n.at(0), n.at(1)
+			a.put(0, x)
+			b.put(1, y)
+			b.inherit(a)
+			require.Equal(t, max(x, y), b.small())
+			require.Equal(t, x, a.small())
+			require.Same(t, &n, b.owner())
+			a.cover(Range{size: uintptr(y)}.In())
+			require.Equal(t, max(x, y), a.small())
+		}
+	}
+	var n Node
+	a := n.at(0)
+	for _, size := range []uintptr{bigSize - sizeUnit, bigSize, 1 << 40, inUnits + 1} {
+		a.put(0, 1)
+		a.cover(Range{size: size}.In())
+		require.EqualValues(t, bigSize, a.small(), "%d bytes", size)
+	}
+}
+
+// notedMemory stays where it is, since notes go by addresses.
+var notedMemory [200]byte
+
+// The notes of large objects are of those in the table, unless they are few.
+func TestNotesOfSizes(t *testing.T) {
+	mem := &notedMemory
+	var f Flow
+	d := new(domain)
+	d.alloc(domainMin)
+	large := func(i int, size uintptr) Access {
+		a := Range{unsafe.Pointer(&mem[i]), size}.In()
+		a.sizeHi &^= isSlice
+		return a
+	}
+	for i := range 32 {
+		d.slot(uintptr(unsafe.Pointer(&mem[i])), &f).last = new(access)
+		d.remember(large(i, uintptr(i)+1<<24))
+	}
+	d.remember(large(3, 5))
+	for i := 32; i < 64; i++ { // not in the table any more
+		d.remember(large(i, 1<<24))
+	}
+	require.Len(t, d.big, 64)
+	d.remember(large(64, 1<<30))
+	require.Len(t, d.big, 33)
+	a := new(access)
+	a.setSmall(bigSize)
+	for i := range 32 {
+		require.Equal(t, uintptr(i)+1<<24, d.sizeOf(a, uintptr(unsafe.Pointer(&mem[i]))))
+	}
+	require.Equal(t, uintptr(1<<30), d.sizeOf(a, uintptr(unsafe.Pointer(&mem[64]))))
+	a.setSmall(9)
+	require.Equal(t, uintptr(9), d.sizeOf(a, uintptr(unsafe.Pointer(&mem[0]))))
 }

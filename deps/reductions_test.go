@@ -4,7 +4,9 @@
 package deps
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -118,4 +120,87 @@ func objects(v []int) (list []Access) {
 		list = append(list, InOut(&v[i]))
 	}
 	return list
+}
+
+// A group has a shard for each worker, rounded up to a power of two, and no more than some. A
+// reduction keeps some of its copies, and no more.
+func TestGroupsOfReduction(t *testing.T) {
+	for workers, want := range map[int]int{0: 1, 1: 1, 2: 2, 3: 4, 8: 8, 9: 16, 16: 16, 17: 16, 1000: 16} {
+		g := NewReduction(new(int), Sum[int]()).Reduce().Reduced().Open(workers)
+		require.Len(t, g.shards, want, "%d workers", workers)
+		require.Equal(t, want-1, g.mask)
+	}
+	r := NewReduction(new(int), Sum[int]())
+	for _, n := range []int{1, maxClean - 1, maxClean, maxClean + 1, 2 * maxClean} {
+		g := r.Reduce().Reduced().Open(2)
+		var list []*Copy
+		for range n {
+			list = append(list, g.Take(0, nil))
+		}
+		for i, c := range list {
+			g.Give(i, c)
+		}
+		g.Combine(0, 1)
+		g.Close()
+		require.Len(t, g.clean, min(n, maxClean))
+		require.Same(t, g, r.Reduce().Reduced().Open(2))
+		r.reduced.kept.groups = append(r.reduced.kept.groups, g)
+	}
+}
+
+// What a runtime asks of a reduction.
+func TestReducedForRuntimes(t *testing.T) {
+	var x [4]int
+	one, slice := NewReduction(&x[1], Sum[int]()), NewSliceReduction(x[2:3], Sum[int]())
+	for r, at := range map[*Reduced]*int{one.Reduce().Reduced(): &x[1], slice.Reduce().Reduced(): &x[2]} {
+		require.Contains(t, runtime.FuncForPC(r.Site()-1).Name(), "TestReducedForRuntimes")
+		require.Equal(t, Concurrent(at), r.Concurrent())
+		require.Equal(t, InOut(at), r.InOut())
+		require.True(t, r.Meets(In(at)) && !r.Meets(In(&x[3])))
+		require.Equal(t, 1, r.Len())
+	}
+	require.PanicsWithValue(t, "deps: an operator without Combine; use Sum, Prod, Min, Max and the like, or Op{Init: ..., Combine: ...}",
+		func() { NewSliceReduction(x[:], Op[int]{}) })
+
+	// In one list, by the engine itself: a reduction twice is one; anything else is refused.
+	var root Node
+	twice := one.Reduce()
+	require.True(t, root.Register(new(Node), []Access{twice, twice}, new(Flow)))
+	require.PanicsWithValue(t, fmt.Sprintf("deps: a task accesses object %p as Reduce and as In; a reduction is the only access of its task to the object", &x[1]),
+		func() { root.Register(new(Node), []Access{twice, twice, In(&x[1])}, new(Flow)) })
+	require.PanicsWithValue(t, fmt.Sprintf("deps: a task takes part in two reductions of object %p; a reduction is the only access of its task to the object", &x[1]),
+		func() { root.Register(new(Node), []Access{twice, NewReduction(&x[1], Sum[int]()).Reduce()}, new(Flow)) })
+}
+
+// The runtime is told of each participant, in domains of objects and of ranges, and may refuse it.
+func TestJoin(t *testing.T) {
+	var x, y int
+	mem := make([]int, 4)
+	a, b := NewReduction(&x, Sum[int]()), NewReduction(&y, Sum[int]())
+	for _, ranged := range []bool{false, true} {
+		var root Node
+		f := Flow{}
+		if ranged {
+			require.True(t, root.Register(new(Node), []Access{Slice(mem).In()}, &f))
+		}
+		var told []Access
+		why := ""
+		f.Join = func(parent, child *Node, r Access) string {
+			require.Same(t, &root, parent)
+			require.NotNil(t, child)
+			told = append(told, r)
+			return why
+		}
+		list := []Access{a.Reduce(), In(&mem[0]), b.Reduce().Weak()}
+		require.True(t, root.Register(new(Node), list, &f))
+		require.Equal(t, []Access{list[0], list[2]}, told)
+		told = nil
+		require.True(t, root.Register(new(Node), []Access{In(&mem[1])}, &f))
+		require.Empty(t, told)
+		why = "not now"
+		require.PanicsWithValue(t, "deps: not now", func() { root.Register(new(Node), list, &f) })
+		f.Join = nil
+		require.True(t, root.Register(new(Node), list, &f))
+		require.Panics(t, func() { root.Register(new(Node), []Access{a.Reduce(), InOut(&x)}, &f) })
+	}
 }
