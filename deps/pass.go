@@ -50,11 +50,6 @@ func (f *Flow) grant(a *access) {
 			return
 		case s&^(isSolo|isHeld) == isReader|hasR|hasW|hasNext:
 			return // it runs, and its read token is gone on
-		case s&over == over && readerOver(s) == hasW|hasNext:
-			a.touch()
-			next := a.succ()
-			f.atRest(a.owner())
-			a = next
 		default:
 			if e := effects(s) &^ effects(s-hasW); e != 0 {
 				f.work = append(f.work, step{a, s, s - hasW, e})
