@@ -269,6 +269,7 @@ func TestCloseAtOnce(t *testing.T) {
 		rec, err := New(Options{Sinks: []Sink{k}, Every: 1 << 40})
 		require.NoError(t, err)
 		var wg sync.WaitGroup
+		rec.work <- struct{}{} // the reader is about to empty the rings
 		for range 3 {
 			wg.Go(func() {
 				err := rec.Close()
@@ -325,7 +326,7 @@ func TestReader(t *testing.T) {
 		every time.Duration
 		put   int
 		want  string
-	}{{1 << 40, minRing/2 + 1, " 0: parked 32"}, {time.Millisecond, 1, " flush"}} {
+	}{{1 << 40, minRing/2 + 1, " 0: parked 31"}, {time.Millisecond, 1, " flush"}} { // the last is put after the wake
 		var log []string
 		k := &told{log: &log, came: make(chan string, 4*minRing)}
 		rec, err := New(Options{Ring: minRing, Sinks: []Sink{k}, Every: c.every})
