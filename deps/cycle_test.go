@@ -503,6 +503,7 @@ func TestPiecesOfCycle(t *testing.T) {
 		lo, hi := c.Meeting(0, Slice(x[r.a:r.b]).In())
 		require.Equal(t, []int{r.lo, r.hi}, []int{lo, hi}, "%v", r)
 	}
+	require.Panics(t, func() { newTestCycle([][]Access{{Slice(x).In()}, {{}}}, false) })
 	c = newTestCycle([][]Access{{In(&y)}, {In(&y), InOut(&z)}}, false)
 	lo, hi = c.Meeting(0, In(&z))
 	require.Equal(t, []int{0, 0}, []int{lo, hi})

@@ -76,7 +76,7 @@ func TestPiecesAreCut(t *testing.T) {
 		e.each(extent{at, at + 8}, func(c *claim) { c.take(&nodes[i]) })
 	}
 	for i := range nodes {
-		at := uintptr(10*i + 10)
+		at := uintptr(10 * (len(nodes) - i)) // from behind, where the lists that are full are cut
 		e.cutAt(at)
 		e.cutAt(at + 4)
 		e.cutAt(at + 8)
@@ -207,6 +207,7 @@ func TestWhoHolds(t *testing.T) {
 	check(writer, want{x: true, any: true})
 	part := spawn(writer, false, Slice(x[2:4]).Commutative()) // a domain of ranges below it
 	check(part, want{x: true, part: true, any: true})
+	check(writer, want{x: true, any: true}) // it has declared the object, and no range
 	part.Finish(&f)
 	whole := spawn(writer, false, Commutative(&x))
 	check(whole, want{x: true, part: true, any: true})
@@ -214,6 +215,12 @@ func TestWhoHolds(t *testing.T) {
 	writer.Finish(&f)
 	objects.Finish(&f)
 	require.Zero(t, Claims())
+
+	said := Commutative(&x).Held() // by the runtime
+	require.Equal(t, ModeCommutative, said.Mode())
+	alone := spawn(new(Node), false, said)
+	check(alone, want{x: true, any: true})
+	alone.Finish(&f)
 
 	root := new(Node)
 	ranges := spawn(root, true, Slice(x[3:5]).Commutative(), InOut(&y))
