@@ -244,6 +244,7 @@ func TestHoldersOfRunThatHangs(t *testing.T) {
 			rt := task.New(cfg)
 			ctx, cancel := context.WithCancel(bg)
 			hang, heard, held := make(chan struct{}), make(chan struct{}), make(chan func(error), 1)
+			begun := make(chan struct{}) // a body that has not begun when the run ends is skipped
 			text := ""
 			go func() {
 				defer close(heard)
@@ -258,6 +259,7 @@ func TestHoldersOfRunThatHangs(t *testing.T) {
 			}()
 			err := rt.Run(ctx, func(t *task.Task) error {
 				t.SpawnWith(task.Attrs{Label: "holds"}, func(t *task.Task) error {
+					close(begun)
 					switch name {
 					case "a channel":
 						<-hang
@@ -268,7 +270,7 @@ func TestHoldersOfRunThatHangs(t *testing.T) {
 					}
 					return nil
 				})
-				_ = t.Sleep(time.Millisecond)
+				t.Blocking(func() { <-begun })
 				if strings.Contains(name, "fails") {
 					return errors.New("a bad day")
 				}
