@@ -14,11 +14,10 @@ import (
 // a dependency domain, errors and a context of its own, and its descendants. Any
 // goroutine may use it.
 type Detached struct {
-	rt     *Runtime
-	unhook func() bool
-	done   chan struct{} // closed when it is over
-	main   *watched      // nil without a watchdog
-	lint   *linted       // nil without lint mode
+	rt   *Runtime
+	done chan struct{} // closed when it is over
+	main *watched      // nil without a watchdog
+	lint *linted       // nil without lint mode
 
 	mu    sync.Mutex
 	over  bool          // +checklocks:mu
@@ -63,8 +62,7 @@ func (rt *Runtime) spawn(ctx context.Context, pc uintptr, a *Attrs, main func(*T
 		return d
 	}
 	r := &run{rt: rt, handle: d, id: rt.newMain()}
-	r.ctx, r.cancel = context.WithCancelCause(ctx)
-	d.unhook = context.AfterFunc(ctx, func() { r.fail(r.ended(ctx)) })
+	r.follow(ctx)
 	t := r.main(pc, main)
 	t.dress(a)
 	rt.spawnedMain(t)
@@ -77,7 +75,7 @@ func (rt *Runtime) spawn(ctx context.Context, pc uintptr, a *Attrs, main func(*T
 // its bookkeeping, as with the end of an event: what follows must not block.
 func (d *Detached) end(r *run) {
 	d.rt.lintStops() // the context is made by who has spawned the task
-	d.unhook()
+	unhooked := r.unhook()
 	r.warnCopies()
 	if d.lint != nil {
 		release(&d.lint.done) // what was said comes before the end of a Wait
@@ -86,7 +84,13 @@ func (d *Detached) end(r *run) {
 	err := r.first.Load()
 	r.cancel(nil)
 	d.complete(err)
-	d.rt.life.leave() // Close goes on; d's callbacks have been called
+	// Close goes on now, since d's callbacks have been called; but not before the function is over
+	// that the end of the context has started.
+	if unhooked {
+		d.rt.life.leave()
+	} else if r.hookOver = d.rt.life.leave; !r.hook.wait() {
+		d.rt.life.leave()
+	}
 }
 
 // complete ends d.

@@ -23,6 +23,10 @@ type run struct {
 	handle *Detached     // nil for Run
 	id     uint64        // of the main task in a recording
 
+	unhook   func() bool // takes back the function that the run has registered with its context
+	hook     waitWord    // joins that function, if it has been started, with the end of the run
+	hookOver func()      // what is to be done then. Set before hook.wait
+
 	stopped xatomic.Bool  // bodies are skipped from now on
 	first   uatomic.Error // why; the first one stays
 
@@ -56,14 +60,13 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 	}
 	defer rt.life.leave()
 
-	r := &run{rt: rt, done: make(chan struct{}), id: rt.newMain()}
-	r.ctx, r.cancel = context.WithCancelCause(ctx)
-	defer r.cancel(nil)
-	unhook := context.AfterFunc(ctx, func() { r.fail(r.ended(ctx)) })
-	defer unhook()
 	if ctx.Err() != nil {
 		return waits.Cause(ctx)
 	}
+	r := &run{rt: rt, done: make(chan struct{}), id: rt.newMain()}
+	r.follow(ctx)
+	defer r.cancel(nil)
+	defer r.unfollow()
 
 	t := r.main(rt.traced(), main)
 	rt.spawnedMain(t)
@@ -77,6 +80,29 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 	lint.over()
 	r.warnCopies()
 	return r.first.Load()
+}
+
+// follow makes r's context, and has r end when ctx does.
+func (r *run) follow(ctx context.Context) {
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	r.unhook = context.AfterFunc(ctx, func() {
+		r.fail(r.ended(ctx))
+		if r.hook.done() {
+			r.hookOver()
+		}
+	})
+}
+
+// unfollow takes that back. It returns when nothing of r's runs that the end of the context has
+// started: whoever has called Run may unload then what that looks at.
+func (r *run) unfollow() {
+	if r.unhook() {
+		return
+	}
+	over := make(chan struct{})
+	if r.hookOver = func() { close(over) }; r.hook.wait() {
+		<-over
+	}
 }
 
 // main returns the main task, which runs fn and is spawned at pc, if that is not zero.
