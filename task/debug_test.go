@@ -405,7 +405,8 @@ func TestDebugDropsFirst(t *testing.T) {
 				b := &t.run.books
 				b.mu.Lock()
 				defer b.mu.Unlock()
-				end.Store(true) // the other slot is about to end the writer
+				end.Store(true)      // the other slot is about to end the writer
+				t.Flags &^= flagLeaf // as Spawn does
 				for range 3000 {
 					runtime.Gosched()
 					if t.start(t.slot, t.slot.newTask(t, nothing), []deps.Access{deps.In(&x)}) { // past the books

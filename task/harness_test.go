@@ -79,12 +79,22 @@ func newTestRuntime(t testing.TB, cfg Config) *Runtime {
 	rt := openTest(t, cfg)
 	t.Cleanup(func() {
 		openRuntimes--
+		if !t.Failed() && !rt.closing() {
+			clean(t, rt)
+		}
 		require.NoError(t, rt.Close())
 		if outermost {
 			settled(t, base)
 		}
 	})
 	return rt
+}
+
+// closing reports whether Close has been called.
+func (rt *Runtime) closing() bool {
+	rt.life.mu.Lock()
+	defer rt.life.mu.Unlock()
+	return rt.life.closed
 }
 
 // openRuntimes counts what newTestRuntime opened in the test that runs.

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/deps"
+)
+
+// clean waits until rt, which has no run, is at rest, and fails the test if anything of its runs is
+// left in it then. newTestRuntime calls it, so each test of a runtime says this too.
+func clean(t testing.TB, rt *Runtime) {
+	t.Helper()
+	if inLintMode() {
+		return // goroutines of bodies stay
+	}
+	what, start := rt.unclean(), time.Now()
+	for ; what != "" && time.Since(start) < hangLimit/3; what = rt.unclean() {
+		time.Sleep(10 * time.Microsecond) // a slot that has just ended a run is on its way
+	}
+	require.Empty(t, what, "of a runtime at rest")
+}
+
+// unclean says what is left of runs in rt; "" if nothing is.
+func (rt *Runtime) unclean() string {
+	i := &rt.idle
+	i.mu.Lock() // a slot in the list uses nothing of its own
+	defer i.mu.Unlock()
+	all := rt.slots.all
+	seen := map[*slot]bool{}
+	for _, s := range i.list {
+		seen[s] = true
+	}
+	w := &rt.window
+	w.mu.Lock()
+	creators := len(w.list)
+	w.mu.Unlock()
+	switch {
+	case len(i.list) != len(all) || len(seen) != len(all) || int(i.parked.Load()) != len(all):
+		return fmt.Sprintf("%d of %d slots are parked, and %d counted", len(i.list), len(all), i.parked.Load())
+	case i.hunting.Load() != 0:
+		return fmt.Sprintf("%d slots hunt", i.hunting.Load())
+	case rt.inject.n.Load() != 0 || rt.high.n.Load() != 0 || rt.low.n.Load() != 0 || rt.anyWork():
+		return "tasks are queued"
+	case creators != 0 || w.n.Load() != 0:
+		return fmt.Sprintf("%d creators are in the window, and %d counted", creators, w.n.Load())
+	case !rt.life.idle():
+		return "a run is counted"
+	case rt.polls.all.Load() != nil:
+		return "" // the test ends that by itself
+	}
+	for _, s := range all {
+		switch {
+		case s.cur.load() != nil || s.outer != nil || s.nested != 0 || s.runnext != nil || s.overOf != nil || s.overN != 0:
+			return fmt.Sprintf("slot %d has a task", s.id)
+		case !s.flow.Empty():
+			return fmt.Sprintf("slot %d has a flow", s.id)
+		case s.hunting || s.polling:
+			return fmt.Sprintf("slot %d hunts or polls", s.id)
+		case s.und != nil && s.und.creator != nil:
+			return fmt.Sprintf("slot %d keeps a creator", s.id)
+		case len(s.free) >= freeMax:
+			return fmt.Sprintf("slot %d has %d free tasks", s.id, len(s.free))
+		case s.ev != nil && (s.ev.linking != 0):
+			return fmt.Sprintf("slot %d links a task", s.id)
+		}
+		for _, t := range s.free {
+			if what := t.unclean(); what != "" {
+				return fmt.Sprintf("a free task of slot %d: %s", s.id, what)
+			}
+		}
+	}
+	p := &rt.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.list {
+		if what := t.unclean(); what != "" {
+			return "a free task of the pool: " + what
+		}
+	}
+	for k := range rt.guests.shards {
+		s := &rt.guests.shards[k]
+		s.mu.Lock()
+		first := s.first
+		s.mu.Unlock()
+		if first != nil {
+			return "a goroutine is in " + first.op
+		}
+	}
+	return ""
+}
+
+// unclean says what is left of its last life in t, which is free; "" if nothing is.
+func (t *Task) unclean() string {
+	switch {
+	case t.fn != nil || t.run != nil || t.Parent != nil:
+		return "what it was"
+	case t.Flags != flagLeaf:
+		return fmt.Sprintf("flags %#x", t.Flags)
+	case t.slot != nil || t.outer != nil || t.nested != 0 || t.parker != nil || t.next != nil:
+		return "where it ran"
+	case t.spawned != 0 || t.count.Load() != 0 || t.idle.Load() != 0:
+		return fmt.Sprintf("children: spawned %d, count %d, idle %d", t.spawned, t.count.Load(), t.idle.Load())
+	case t.holds.Load() != 0:
+		return fmt.Sprintf("events: %#x", t.holds.Load())
+	case t.block.Load() != blockNone:
+		return fmt.Sprintf("the word of Block: %d", t.block.Load())
+	case t.label != "" || t.pc != 0 || t.priority != 0 || t.cost != 0 || t.final || t.und != nil:
+		return fmt.Sprintf("attributes: %q, %d, %d, %v", t.label, t.priority, t.cost, t.final)
+	case t.id != 0:
+		return "a number"
+	case t.more != nil && (t.more.onReady != nil || t.more.held != nil || t.more.record != nil || t.more.watched != nil || t.more.replay != nil ||
+		sharesOf(t.more).Len()+groupsOf(t.more).Len() != 0):
+		return fmt.Sprintf("more: %+v", *t.more)
+	}
+	return ""
+}
+
+// An Unblock that nobody has waited for is gone with its task, however that ends: no later task of
+// the same memory finds it.
+func TestNoTokenIsLeft(t *testing.T) {
+	skipInLintMode(t, "the test shares variables with bodies that no access orders")
+	for _, workers := range []int{1, 3} {
+		rt := newTestRuntime(t, Config{Workers: workers})
+		for name, main := range map[string]func(t *Task, early func(*Task) error) error{
+			"children": func(t *Task, early func(*Task) error) error { t.Spawn(early); return nil },
+			"labelled": func(t *Task, early func(*Task) error) error {
+				t.SpawnWith(Attrs{Label: "x", Priority: 1}, early)
+				return nil
+			},
+			"undeferred": func(t *Task, early func(*Task) error) error { t.SpawnWith(Attrs{Undeferred: true}, early); return nil },
+			"with events": func(t *Task, early func(*Task) error) error {
+				t.Spawn(func(t *Task) error { go t.Hold()(nil); return early(t) })
+				return nil
+			},
+			"accesses": func(t *Task, early func(*Task) error) error { x := 0; t.Spawn(early, deps.InOut(&x)); return nil },
+			"one fails": func(t *Task, early func(*Task) error) error {
+				t.Spawn(func(t *Task) error { _ = early(t); return errBody })
+				return nil
+			},
+			"recorded": func(t *Task, early func(*Task) error) error {
+				t.Iterate(3, func(it *Iteration) error { it.Spawn(early); return nil })
+				return nil
+			},
+		} {
+			var n notes
+			early := func(t *Task) error {
+				n.check(t.block.Load() == blockNone, "%s: a task is unblocked before anybody has done so", name)
+				t.Unblock()
+				t.Unblock()
+				return nil
+			}
+			for range 2 * fresh {
+				err := rt.Run(bg, func(t *Task) error { return main(t, early) })
+				require.Equal(t, name == "one fails", err != nil, "%s: %v", name, err)
+			}
+			n.require(t)
+			clean(t, rt)
+		}
+	}
+}
