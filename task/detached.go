@@ -5,7 +5,6 @@ package task
 
 import (
 	"context"
-	"sync"
 
 	"weft/internal/waits"
 )
@@ -19,7 +18,7 @@ type Detached struct {
 	main *watched      // nil without a watchdog
 	lint *linted       // nil without lint mode
 
-	mu    sync.Mutex
+	mu    visibleMutex
 	over  bool          // +checklocks:mu
 	err   error         // +checklocks:mu
 	calls []func(error) // to be called at the end. +checklocks:mu

@@ -85,12 +85,15 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 // follow makes r's context, and has r end when ctx does.
 func (r *run) follow(ctx context.Context) {
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
-	r.unhook = context.AfterFunc(ctx, func() {
-		r.fail(r.ended(ctx))
-		if r.hook.done() {
-			r.hookOver()
-		}
-	})
+	r.unhook = context.AfterFunc(ctx, func() { r.contextEnds(ctx) })
+}
+
+// contextEnds is the function that r registers with ctx.
+func (r *run) contextEnds(ctx context.Context) {
+	r.fail(r.ended(ctx))
+	if r.hook.done() {
+		r.hookOver()
+	}
 }
 
 // unfollow takes that back. It returns when nothing of r's runs that the end of the context has
