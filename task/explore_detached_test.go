@@ -103,7 +103,7 @@ var detachedPrograms = []exploration{
 		xatomic.Go(func() { c.register(d, nil) })
 		return nil
 	})},
-	{"Join, two slots, 2 preemptions", false, 3, detaching("bp", func(c *dones, t *Task) error {
+	{"Join, two slots, 1 preemption", false, 2, detaching("bp", func(c *dones, t *Task) error {
 		err := c.st.rt.Spawn(bg, c.body).Join(t)
 		c.st.Check(c.ran, "Join returns before the end")
 		c.st.holds(t)
