@@ -365,9 +365,19 @@ func (t *Task) lintRelease(a deps.Access) {
 	if r == nil {
 		return
 	}
-	lo, hi, slice := a.Memory()
-	var clocks []*clock
 	r.l.lock()
+	clocks := r.give(a)
+	r.l.unlock()
+	release(&r.l.world)
+	for _, c := range clocks {
+		release(c)
+	}
+}
+
+// give takes what a names out of what r holds, and returns the clocks that r's body is to release
+// for it. +checklocks:r.l.mu
+func (r *linted) give(a deps.Access) (clocks []*clock) {
+	lo, hi, slice := a.Memory()
 	for _, u := range r.uses {
 		if u.weak || lo == hi || !u.meets(lo, hi, slice) {
 			continue
@@ -392,11 +402,7 @@ func (t *Task) lintRelease(a deps.Access) {
 			}
 		}
 	}
-	r.l.unlock()
-	release(&r.l.world)
-	for _, c := range clocks {
-		release(c)
-	}
+	return clocks
 }
 
 // part takes the bytes from lo to hi out of p, and returns the clock that is to be released for them: what u's task does later with the

@@ -1,0 +1,236 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/deps"
+)
+
+// The order of lint mode is followed through random trees of tasks, each of which names parts of
+// what its parent does, and compared with what follows from the bytes, one by one. Clocks are as the
+// race detector has them.
+
+// A lintNode is a task of such a tree. Its body is one step, or two where it gives up a part of its
+// first access between them.
+type lintNode struct {
+	parent *lintNode
+	kids   []*lintNode
+	accs   []deps.Access
+	wait   bool
+	gives  []deps.Access // one at most
+	linted *linted
+
+	first, second int // numbers of the steps; equal if there is one
+	uses          map[uintptr]lintMode
+	strong        map[uintptr]bool
+	given         map[uintptr]bool
+	want          [2]*big.Int // what the steps know before they begin
+}
+
+// randomLintTree makes the children of p, which has mem. Names are whole objects, or ranges too.
+func randomLintTree(r *rand.Rand, p *lintNode, mem []byte, ranges, writes, weak bool, depth int) {
+	for range 1 + r.IntN(4) {
+		x := &lintNode{parent: p, wait: r.IntN(4) == 0}
+		p.kids = append(p.kids, x)
+		isWeak, reads := depth > 0 && r.IntN(2) == 0, !writes || r.IntN(3) == 0
+		var part []byte
+		for range 1 + r.IntN(2) {
+			lo := r.IntN(len(mem))
+			hi := lo + 1 + r.IntN(len(mem)-lo)
+			if !ranges {
+				lo &^= 3
+				hi = lo + 4
+			}
+			part = mem[lo:hi]
+			a := deps.Slice(part).InOut()
+			switch {
+			case ranges && reads:
+				a = deps.Slice(part).In()
+			case ranges:
+			case reads:
+				a = deps.In((*[4]byte)(part))
+			default:
+				a = deps.InOut((*[4]byte)(part))
+			}
+			if isWeak {
+				a = a.Weak()
+			}
+			x.accs = append(x.accs, a)
+		}
+		if depth > 0 && r.IntN(3) > 0 && len(x.accs) == 1 {
+			randomLintTree(r, x, part, ranges, !reads, isWeak, depth-1)
+		}
+		if ranges && !isWeak && len(x.kids) == 0 && len(x.accs) == 1 && r.IntN(3) == 0 {
+			lo := r.IntN(len(part))
+			cut := part[lo : lo+1+r.IntN(len(part)-lo)]
+			if x.gives = []deps.Access{deps.Slice(cut).InOut()}; reads {
+				x.gives[0] = deps.Slice(cut).In()
+			}
+		}
+	}
+}
+
+// eachByte calls f for each byte of what a names.
+func eachByte(a deps.Access, f func(at uintptr)) {
+	lo, hi, _ := a.Memory()
+	for b := lo; b < hi; b++ {
+		f(b)
+	}
+}
+
+// number gives the steps their numbers, in the order in which they run, and finds what is used.
+func (x *lintNode) number(all []*lintNode) []*lintNode {
+	steps := 0
+	if len(all) > 0 {
+		steps = all[len(all)-1].second + 1
+	}
+	x.first, x.second = steps, steps+len(x.gives)
+	x.uses, x.strong, x.given = map[uintptr]lintMode{}, map[uintptr]bool{}, map[uintptr]bool{}
+	for _, a := range x.accs {
+		eachByte(a, func(at uintptr) {
+			mode := a.Mode()
+			if old, ok := x.uses[at]; ok {
+				mode = old.Both(mode)
+			}
+			x.uses[at] = mode
+			x.strong[at] = x.strong[at] || !a.IsWeak()
+		})
+	}
+	for _, a := range x.gives {
+		eachByte(a, func(at uintptr) { x.given[at] = true })
+	}
+	all = append(all, x)
+	for _, k := range x.kids {
+		all = k.number(all)
+	}
+	return all
+}
+
+func (x *lintNode) isUnder(y *lintNode) bool {
+	for ; x != nil; x = x.parent {
+		if x == y {
+			return true
+		}
+	}
+	return false
+}
+
+// expects finds what x's first step is to know: what its creator knew, and those before it that use
+// a byte of its own, one of the two writing. It waits for all below a task with Wait that does.
+func (x *lintNode) expects(all []*lintNode) {
+	know := new(big.Int)
+	learn := func(y *lintNode, step int) {
+		know.Or(know, y.want[step-y.first])
+		know.SetBit(know, step, 1)
+	}
+	if x.parent != nil {
+		learn(x.parent, x.parent.second)
+	}
+	for _, y := range all {
+		if y == x {
+			break
+		}
+		if x.isUnder(y) {
+			continue
+		}
+		for at, m := range x.uses {
+			other, ok := y.uses[at]
+			if !ok || !x.strong[at] || m == deps.ModeIn && other == deps.ModeIn {
+				continue
+			}
+			if y.strong[at] {
+				learn(y, y.first)
+				if !y.given[at] {
+					learn(y, y.second)
+				}
+			}
+			if y.wait {
+				for _, z := range all {
+					if z != y && z.isUnder(y) {
+						learn(z, z.second)
+					}
+				}
+			}
+		}
+	}
+	x.want[0] = know
+	x.want[1] = new(big.Int).SetBit(know, x.first, 1)
+}
+
+func TestLintOrderOfTrees(t *testing.T) {
+	mem := new([16]byte)
+	for seed := range uint64(3000) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		root := &lintNode{}
+		randomLintTree(r, root, mem[:], seed%2 == 0, true, true, 3)
+		l := new(lint)
+		all := root.number(nil)
+		know := map[*clock]*big.Int{}
+		release := func(c *clock, k *big.Int) {
+			if old := know[c]; old != nil {
+				k = new(big.Int).Or(old, k)
+			}
+			know[c] = new(big.Int).Set(k)
+		}
+		acquire := func(k *big.Int, c *clock) {
+			if old := know[c]; old != nil {
+				k.Or(k, old)
+			}
+		}
+		for _, x := range all {
+			if x.linted == nil {
+				x.linted = &linted{l: l}
+			}
+			x.expects(all)
+			got := new(big.Int)
+			acquire(got, &x.linted.born)
+			for _, c := range x.linted.before() {
+				acquire(got, c)
+			}
+			if x.want[0].Cmp(got) != 0 {
+				require.Zero(t, x.want[0].Cmp(got), "seed %d: step %d comes after those in %b, and shall come after those in %b:\n%s", seed, x.first, got, x.want[0], root.text(""))
+			}
+			for _, c := range x.linted.cut() {
+				release(c, got)
+			}
+			got.SetBit(got, x.first, 1)
+			for _, a := range x.gives {
+				for _, c := range x.linted.give(a) {
+					release(c, got)
+				}
+				got.SetBit(got, x.second, 1)
+			}
+			for _, k := range x.kids {
+				k.linted = &linted{l: l, parent: x.linted, wait: k.wait}
+				k.linted.declare(k.accs)
+				k.linted.enter()
+				release(&k.linted.born, got)
+			}
+			release(&x.linted.done, got)
+			for p := x.linted.parent; p != nil; p = p.parent {
+				release(&p.kids, got)
+			}
+			for _, c := range x.linted.after() {
+				release(c, got)
+			}
+		}
+	}
+}
+
+func (x *lintNode) text(indent string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s%d-%d: %v, gives %v, wait %v\n", indent, x.first, x.second, x.accs, x.gives, x.wait)
+	for _, k := range x.kids {
+		b.WriteString(k.text(indent + "  "))
+	}
+	return b.String()
+}
