@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/deps"
+)
+
+// Parts of lint mode that do what they do in any build.
+
+func TestLintRace(t *testing.T) {
+	for value, want := range map[string]string{
+		"":                             "history_size=7",
+		"halt_on_error=1":              "halt_on_error=1 history_size=7",
+		"history_size=0":               "history_size=0",
+		"a=b history_size=12 c=d":      "a=b history_size=12 c=d",
+		"my_history_size=1":            "my_history_size=1 history_size=7",
+		"history_size=x":               "history_size=x history_size=7",
+		"history_size= halt_on_error=": "history_size= halt_on_error= history_size=7",
+	} {
+		require.Equal(t, want, LintRace(value))
+	}
+}
+
+// Lint mode says once how far it sees, to the logger if there is one.
+func TestLintSaysHowFarItSees(t *testing.T) {
+	defer func() { lintSays = sync.Once{} }()
+	for race, accesses := range map[string]int{"": 30_000, "history_size=0": 30_000, "history_size=3": 90_000, "exitcode=2 history_size=7": 160_000} {
+		t.Setenv(EnvRace, race)
+		for _, logs := range []bool{false, true} {
+			var reports, log bytes.Buffer
+			c := Config{Reports: &reports}
+			if logs {
+				c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			}
+			lintSays = sync.Once{}
+			c.sayLint()
+			said, other := reports.String(), log.String()
+			if logs {
+				said, other = other, said
+			}
+			require.Contains(t, said, fmt.Sprintf("more than some %d others, or more than some 250 bodies", accesses))
+			require.Contains(t, said, "lint mode")
+			require.Empty(t, other)
+			c.sayLint()
+			require.Equal(t, logs, reports.Len() == 0)
+			require.Equal(t, len(said), reports.Len()+log.Len(), "said twice")
+		}
+	}
+}
+
+// The goroutines of the last bodies stay, and no others; Close ends those of its own runtime.
+func TestLintKeepsTheLastBodies(t *testing.T) {
+	skipInLintMode(t, "goroutines of other tests stay")
+	watch(t)
+	base := runtime.NumGoroutine()
+	mine, other := newLint(true), newLint(true)
+	var ended [2]atomic.Int32
+	var last atomic.Int32 // the newest of mine that has ended
+	stays := func(k int, l *lint, number int32) {
+		stayed.mu.Lock()
+		was := stayed.next
+		stayed.mu.Unlock()
+		go func() {
+			l.keep()
+			if k == 0 {
+				until(func() bool { return last.CompareAndSwap(number-1, number) }) // in their order
+			}
+			ended[k].Add(1)
+		}()
+		until(func() bool {
+			stayed.mu.Lock()
+			defer stayed.mu.Unlock()
+			return stayed.next != was
+		})
+	}
+	for i := range lintKept {
+		stays(0, mine, int32(i+1))
+	}
+	require.Zero(t, ended[0].Load())
+	for i := range 10 {
+		stays(1, other, 0)
+		until(func() bool { return int(ended[0].Load()) == i+1 }) // the oldest makes room
+	}
+	require.Zero(t, ended[1].Load())
+	other.close()
+	until(func() bool { return ended[1].Load() == 10 })
+	require.EqualValues(t, 10, ended[0].Load())
+	other.keep() // returns at once
+	require.Equal(t, lintKept-10, runtime.NumGoroutine()-base)
+	mine.close()
+	until(func() bool { return ended[0].Load() == lintKept })
+	mine.close()
+	for _, b := range stayed.ring {
+		require.Nil(t, b.l)
+	}
+	settled(t, base)
+}
+
+// What runs apart does so on a goroutine of its own, and the caller goes on as if it had called it.
+func TestLintApart(t *testing.T) {
+	skipInLintMode(t, "goroutines of other tests stay")
+	watch(t)
+	base := runtime.NumGoroutine()
+	for _, how := range []string{"returns", "panics", "Goexit"} {
+		l := newLint(true)
+		var apart, caller uintptr
+		var backs []bool
+		var value any
+		went := false
+		done := make(chan bool)
+		go func() {
+			defer close(done)
+			defer func() { value = recover() }()
+			caller = getg()
+			l.apart(func() {
+				apart = getg()
+				switch how {
+				case "panics":
+					panic("apart")
+				case "Goexit":
+					runtime.Goexit()
+				}
+			}, func(returned bool) {
+				backs = append(backs, returned)
+				if getg() != caller {
+					backs = nil
+				}
+			})
+			went = true
+		}()
+		<-done
+		l.close()
+		require.Equal(t, []bool{how == "returns"}, backs, how)
+		require.Equal(t, how == "returns", went, how)
+		require.Equal(t, how == "panics", value == "apart", how)
+		require.NotEqual(t, caller, apart, how)
+		settled(t, base)
+	}
+}
+
+// Where lint mode is off in a build for it, all tasks have one record; else each has its own, of
+// what it declares.
+func TestLintNew(t *testing.T) {
+	x, y := 0, make([]int, 4)
+	accs := []deps.Access{deps.In(&x), deps.InOut(&x), deps.Slice(y[1:3]).Out().Weak(), deps.Slice(y[:0]).In()}
+	for _, on := range []bool{true, false} {
+		rt, err := build(Config{Workers: 1}, tuning{})
+		require.NoError(t, err)
+		rt.lint = newLint(on)
+		for _, wait := range []bool{true, false} {
+			c := &Task{}
+			c.dress(&Attrs{Wait: wait})
+			rt.lintNew(nil, c, accs, wait)
+			require.NotZero(t, c.Flags&flagLongSpawn)
+			r := c.more.linted
+			require.Equal(t, on, !r.off())
+			require.Equal(t, !on, r == rt.lint.off)
+			if !on {
+				require.Empty(t, r.uses)
+				continue
+			}
+			require.Same(t, rt.lint, r.l)
+			require.Equal(t, []bool{wait, wait}, []bool{r.wait, r.loop})
+			require.Len(t, r.uses, 2)
+			lo, hi, _ := accs[0].Memory()
+			require.Equal(t, lintUse{lo: lo, hi: hi, mode: deps.ModeInOut}, *r.uses[0])
+			lo, hi, _ = accs[2].Memory()
+			require.Equal(t, lintUse{lo: lo, hi: hi, mode: deps.ModeInOut, slice: true, weak: true}, *r.uses[1])
+		}
+		for _, s := range rt.slots.all {
+			s.sema.close()
+		}
+	}
+}

@@ -1,0 +1,425 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/deps"
+)
+
+// watchedRow is a task of a script: what is known of it, and which tasks it shall be behind.
+type watchedRow struct {
+	name, parent string
+	state        watchState
+	accs         []deps.Access
+	want         string
+
+	events int
+	given  []deps.Access
+	wants  bool
+	loop   bool
+	op, on string // what it waits for
+}
+
+// shows makes a list of such tasks and takes a snapshot.
+func shows(rows []watchedRow) (p *snapshot, records map[string]*watched) {
+	rt := &Runtime{watch: &watchList{shards: make([]watchShard, 1)}}
+	tasks := map[string]*Task{}
+	records = map[string]*watched{}
+	for _, x := range rows {
+		t := &Task{label: x.name}
+		r := rt.watch.enter(tasks[x.parent], t, nil, x.accs)
+		tasks[x.name], records[x.name] = t, r
+		r.set(x.state)
+		r.given, r.wants, r.loop = x.given, x.wants, x.loop
+		for range x.events {
+			r.events = append(r.events, &watchEvent{since: time.Now()})
+		}
+	}
+	for _, x := range rows {
+		if x.op != "" {
+			records[x.name].waits = waiting{op: x.op, on: records[x.on]}
+		}
+	}
+	return rt.snapshot(time.Hour), records
+}
+
+// Which tasks one is behind follows from accesses, in the order of their creation, and from states.
+func TestSnapshotScripts(t *testing.T) {
+	var x, y int
+	row := make([]int, 8)
+	ax := func(accs ...deps.Access) []deps.Access { return accs }
+	in, out, inout, conc, comm := ax(deps.In(&x)), ax(deps.Out(&x)), ax(deps.InOut(&x)), ax(deps.Concurrent(&x)), ax(deps.Commutative(&x))
+	weak := func(a []deps.Access) []deps.Access { return ax(a[0].Weak()) }
+	part := func(lo, hi int) deps.Range { return deps.Slice(row[lo:hi]) }
+	main := watchedRow{name: "main", state: stateRunning}
+	for name, rows := range map[string][]watchedRow{
+		"neighbours": {
+			{name: "w", parent: "main", state: stateRunning, accs: inout},
+			{name: "r1", parent: "main", accs: in, want: "w"},
+			{name: "r2", parent: "main", accs: in, want: "w"},
+			{name: "w2", parent: "main", accs: out, want: "r2"},
+			{name: "w3", parent: "main", accs: out, want: "w2"},
+			{name: "c1", parent: "main", accs: conc, want: "w3"},
+			{name: "c2", parent: "main", accs: conc, want: "w3"},
+			{name: "m1", parent: "main", accs: comm, want: "c2"},
+			{name: "m2", parent: "main", accs: comm, want: "c2"},
+			{name: "w4", parent: "main", accs: inout, want: "m2"},
+			{name: "w5", parent: "main", accs: inout, want: "w4"},
+			{name: "other", parent: "main", accs: ax(deps.InOut(&y))},
+			{name: "none", parent: "main"},
+			{name: "both", parent: "main", accs: ax(deps.In(&y), deps.In(&x)), want: "other,w5"},
+		},
+		"ranges": {
+			{name: "a", parent: "main", state: stateRunning, accs: ax(part(0, 4).InOut())},
+			{name: "b", parent: "main", state: stateRunning, accs: ax(part(4, 8).InOut())},
+			{name: "c", parent: "main", accs: ax(part(3, 4).In()), want: "a"},
+			{name: "d", parent: "main", accs: ax(part(4, 5).In()), want: "b"},
+			{name: "e", parent: "main", accs: ax(part(3, 5).In()), want: "b"},
+		},
+		"nobody waits by a weak access": {
+			{name: "w", parent: "main", state: stateRunning, accs: inout},
+			{name: "weak", parent: "main", accs: weak(inout)},
+		},
+		"a child waits for its weak parent": {
+			{name: "w", parent: "main", state: stateRunning, accs: inout},
+			{name: "weak", parent: "main", state: stateRunning, accs: weak(inout)},
+			{name: "child", parent: "weak", accs: inout, want: "w"},
+			{name: "next", parent: "weak", accs: inout, want: "child"},
+			{name: "nest", parent: "weak", state: stateRunning, accs: weak(inout)},
+			{name: "deep", parent: "nest", accs: inout, want: "next"},
+		},
+		"a reader below a weak reader waits for writers": {
+			{name: "w", parent: "main", state: stateRunning, accs: inout},
+			{name: "r", parent: "main", accs: in, want: "w"},
+			{name: "weak", parent: "main", state: stateRunning, accs: weak(in)},
+			{name: "child", parent: "weak", accs: inout, want: "w"},
+		},
+		"a writer below a weak writer waits for readers": {
+			{name: "r", parent: "main", state: stateRunning, accs: in},
+			{name: "weak", parent: "main", state: stateRunning, accs: weak(inout)},
+			{name: "child", parent: "weak", accs: inout, want: "r"},
+		},
+		"not for its strong parent, nor past one that declares nothing": {
+			{name: "w", parent: "main", state: stateRunning, accs: inout},
+			{name: "strong", parent: "main", state: stateRunning, accs: inout},
+			{name: "child", parent: "strong", accs: inout},
+			{name: "bare", parent: "main", state: stateRunning},
+			{name: "child2", parent: "bare", accs: inout},
+		},
+		"children of one that is over keep an object": {
+			{name: "weak", parent: "main", state: stateGiven, accs: weak(inout), want: "user,later"},
+			{name: "user", parent: "weak", state: stateRunning, accs: inout},
+			{name: "later", parent: "weak", state: stateRunning, accs: ax(deps.InOut(&y))},
+			{name: "next", parent: "main", accs: in, want: "user"},
+			{name: "gone", parent: "main", state: stateGiven, accs: ax(deps.InOut(&y))},
+			{name: "free", parent: "main", accs: ax(deps.In(&y))},
+		},
+		"readers of one that is over are no reader's business": {
+			{name: "over", parent: "main", state: stateGiven, accs: in, want: "writes,reads"},
+			{name: "writes", parent: "over", state: stateRunning, accs: inout},
+			{name: "reads", parent: "over", state: stateRunning, accs: in},
+			{name: "next", parent: "main", accs: in, want: "writes"},
+		},
+		"what is given up": {
+			{name: "a", parent: "main", state: stateRunning, accs: inout, given: inout},
+			{name: "child", parent: "a", state: stateRunning, accs: ax(deps.InOut(&y))},
+			{name: "b", parent: "main", accs: in},
+			{name: "c", parent: "main", state: stateRunning, accs: ax(deps.InOut(&y)), given: inout},
+			{name: "d", parent: "main", accs: ax(deps.In(&y)), want: "c"},
+		},
+		"what is given up, but for a child": {
+			{name: "a", parent: "main", state: stateRunning, accs: inout, given: inout},
+			{name: "child", parent: "a", state: stateRunning, accs: inout},
+			{name: "b", parent: "main", accs: in, want: "child"},
+		},
+		"commutative, held elsewhere": {
+			{name: "far", parent: "main", state: stateRunning},
+			{name: "has", parent: "far", state: stateRunning, accs: comm},
+			{name: "wants", parent: "main", accs: comm, wants: true, want: "has"},
+			{name: "reads", parent: "far", accs: in, want: "has"},
+		},
+		"commutative, not held": {
+			{name: "far", parent: "main", state: stateRunning},
+			{name: "spawned", parent: "far", accs: comm, wants: true},
+			{name: "rests", parent: "far", state: stateResting, accs: comm},
+			{name: "weak", parent: "far", state: stateRunning, accs: weak(comm)},
+			{name: "gave", parent: "far", state: stateRunning, accs: comm, given: comm},
+			{name: "over", parent: "far", state: stateGiven, accs: comm},
+			{name: "wants", parent: "main", accs: comm, wants: true},
+		},
+		"commutative, held by an ancestor": {
+			{name: "has", parent: "main", state: stateRunning, accs: comm},
+			{name: "child", parent: "has", accs: comm},
+			{name: "bare", parent: "has", state: stateRunning},
+			{name: "wants", parent: "bare", accs: comm, wants: true, want: "has"},
+			{name: "two", parent: "bare", accs: ax(comm[0], deps.Commutative(&y)), wants: true},
+		},
+		"declared twice": {
+			{name: "a", parent: "main", state: stateRunning, accs: ax(deps.In(&x).Weak(), deps.InOut(&x))},
+			{name: "b", parent: "main", accs: in, want: "a"},
+			{name: "c", parent: "main", state: stateRunning, accs: ax(deps.Concurrent(&x), deps.In(&x).Weak())},
+			{name: "d", parent: "main", accs: conc, want: "b"},
+			{name: "e", parent: "c", accs: inout},
+		},
+		"parts of a loop": {
+			{name: "p1", parent: "main", state: stateRunning, accs: inout, loop: true},
+			{name: "p2", parent: "main", accs: inout, loop: true},
+		},
+		"states": {
+			{name: "ready", parent: "main", state: stateSpawned, accs: inout, events: 1},
+			{name: "held", parent: "main", state: stateSpawned, accs: inout, events: 1},
+			{name: "wait", parent: "main", state: stateWaiting, op: opWait, want: "w1,w2"},
+			{name: "w1", parent: "wait", state: stateRunning},
+			{name: "w2", parent: "wait", state: stateRunning},
+			{name: "join", parent: "main", state: stateWaiting, op: opJoin, on: "w2", want: "w2"},
+			{name: "block", parent: "main", state: stateWaiting, op: opBlock},
+			{name: "b1", parent: "block", state: stateRunning},
+			{name: "returned", parent: "main", state: stateReturned, want: "r1"},
+			{name: "r1", parent: "returned", state: stateRunning},
+			{name: "bound", parent: "main", state: stateReturned, events: 2},
+			{name: "d1", parent: "bound", state: stateRunning},
+			{name: "gone", parent: "main", state: stateOver},
+		},
+	} {
+		rows = append([]watchedRow{main}, rows...)
+		p, _ := shows(rows)
+		at := map[string]*seen{}
+		for i := range p.seen {
+			at[p.seen[i].rec.label] = &p.seen[i]
+		}
+		for _, r := range rows {
+			s := at[r.name]
+			if require.Equal(t, r.state == stateOver, s == nil, "%s: %s", name, r.name); s == nil {
+				continue
+			}
+			var got []string
+			for _, b := range s.behind {
+				got = append(got, p.seen[b.on].rec.label)
+			}
+			require.Equal(t, r.want, strings.Join(got, ","), "%s: what %s is behind", name, r.name)
+			if r.parent == "" {
+				require.Equal(t, -1, s.parent)
+			} else {
+				require.Equal(t, r.parent, p.seen[s.parent].rec.label)
+			}
+		}
+	}
+}
+
+// A task is stuck from the limit on, if what it waits for is no task and does not end by itself.
+func TestSnapshotStuck(t *testing.T) {
+	now := time.Now()
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	event := func(d time.Duration) watchEvent { return watchEvent{since: ago(d)} }
+	other := &watched{}
+	for name, c := range map[string]struct {
+		x     seen
+		since time.Duration
+		ok    bool
+	}{
+		"runs":               {seen{state: stateRunning, since: ago(9)}, 0, false},
+		"Block":              {seen{state: stateWaiting, since: ago(9), waits: waiting{op: opBlock}}, 9, true},
+		"Wait":               {seen{state: stateWaiting, since: ago(9), waits: waiting{op: opWait}}, 0, false},
+		"the window":         {seen{state: stateWaiting, since: ago(9), waits: waiting{op: opWindow}}, 0, false},
+		"Join":               {seen{state: stateWaiting, since: ago(9), waits: waiting{op: opJoin, on: other}}, 0, false},
+		"Sleep":              {seen{state: stateWaiting, since: ago(9), waits: waiting{op: opSleep, due: now.Add(1)}}, 0, false},
+		"Sleep that is over": {seen{state: stateWaiting, since: ago(9), waits: waiting{op: opSleep, due: now}}, 9, true},
+		"events":             {seen{state: stateReturned, since: ago(1), events: []watchEvent{event(5), event(7), event(6)}}, 7, true},
+		"OnReady's events":   {seen{state: stateSpawned, since: ago(1), events: []watchEvent{event(8), event(7)}}, 8, true},
+		"no events":          {seen{state: stateSpawned, since: ago(9)}, 0, false},
+		"is given":           {seen{state: stateGiven, since: ago(9), events: []watchEvent{event(5)}}, 0, false},
+	} {
+		since, ok := c.x.waitsOutside(now)
+		require.Equal(t, c.ok, ok, name)
+		if ok {
+			require.Equal(t, c.since, now.Sub(since), name)
+		}
+	}
+	for age := time.Duration(99); age <= 101; age++ {
+		x := seen{rec: &watched{}, state: stateWaiting, since: ago(age), waits: waiting{op: opBlock}}
+		p := &snapshot{at: now, limit: 100, seen: []seen{x}}
+		p.findStuck()
+		require.Equal(t, age >= 100, len(p.stuck) == 1, "after %d of 100", age)
+		require.Equal(t, age >= 100, !p.seen[0].stuckSince.IsZero())
+	}
+}
+
+// What waits in a ring is stuck at once, each behind the next one first; unless a record of it has changed since.
+func TestSnapshotRings(t *testing.T) {
+	rows := []watchedRow{
+		{name: "main", state: stateRunning},
+		{name: "a", parent: "main", state: stateWaiting, op: opWait},
+		{name: "a1", parent: "a", state: stateWaiting, op: opBlock},
+		{name: "a2", parent: "a", state: stateWaiting, op: opJoin, on: "b"},
+		{name: "b", parent: "main", state: stateWaiting, op: opJoin, on: "a"},
+		{name: "c", parent: "main", state: stateWaiting, op: opJoin, on: "a"},
+	}
+	p, records := shows(rows)
+	var in []string
+	for _, i := range p.stuck {
+		x := &p.seen[i]
+		in = append(in, x.rec.label+" behind "+p.seen[x.behind[0].on].rec.label)
+		require.True(t, x.inCycle)
+		require.Equal(t, x.since, x.stuckSince)
+	}
+	require.ElementsMatch(t, []string{"a behind a2", "a2 behind b", "b behind a"}, in)
+
+	for _, changed := range []string{"a", "a2", "b"} {
+		old := *p
+		old.stuck, old.seen = nil, append([]seen(nil), p.seen...)
+		for i := range old.seen {
+			old.seen[i].inCycle, old.seen[i].stuckSince = false, time.Time{}
+		}
+		records[changed].version++
+		old.findCycles()
+		require.Empty(t, old.stuck, changed)
+		records[changed].version--
+		old.findCycles()
+		require.Len(t, old.stuck, 3)
+	}
+}
+
+// A report says of each task how far it is, and lists no more than a person reads.
+func TestSnapshotText(t *testing.T) {
+	now := time.Now()
+	record := func(label string) *watched {
+		return &watched{label: label, born: now.Add(-5 * time.Second), parent: &watched{}}
+	}
+	lines := func(f func(b *strings.Builder)) []string {
+		var b strings.Builder
+		f(&b)
+		return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	}
+	p := &snapshot{at: now, limit: time.Second}
+	for _, n := range []int{0, 1, 7, 8, 9, 10} {
+		var x int
+		p.seen = nil
+		for i := range n {
+			p.seen = append(p.seen, seen{rec: record(fmt.Sprint("on ", i)), state: stateRunning, since: now.Add(-1234 * time.Microsecond)})
+		}
+		var on []behind
+		var events []watchEvent
+		for i := range n {
+			on = append(on, behind{on: i, access: deps.In(&x)})
+			events = append(events, watchEvent{since: now.Add(-time.Second), what: []any{nil, "a message"}[i%2]})
+		}
+		at := len(p.seen)
+		more := func(k int) string { return fmt.Sprintf(" %d more", n-k) }
+		text := func(x seen) []string {
+			x.rec, x.since = record("x"), now.Add(-2*time.Second)
+			p.seen = append(p.seen[:at], x)
+			l := lines(func(b *strings.Builder) { p.task(b, "  ", at) })
+			require.True(t, strings.HasPrefix(l[0], `  task "x" (spawned at an unknown place), 5s old: `), l[0])
+			return l
+		}
+		count := func(s, of string) int { return strings.Count(s, of) }
+
+		l := text(seen{state: stateSpawned, behind: on})
+		require.Len(t, l, 1)
+		require.Equal(t, min(n, maxVictims), count(l[0], "waits for In("), l[0])
+		require.Equal(t, n == 0, strings.Contains(l[0], "is ready, and waits for a slot"))
+		require.Equal(t, max(min(n, maxVictims)-1, 0), count(l[0], ", and waits for In("))
+		require.Equal(t, n > 8, strings.HasSuffix(l[0], ", and for"+more(8)), l[0])
+
+		l = text(seen{state: stateWaiting, behind: on, waits: waiting{op: opWait}})
+		require.Len(t, l, 1)
+		require.Contains(t, l[0], "waits in Wait at an unknown place for 2s")
+		require.Equal(t, min(n, 8), count(l[0], `task "on `))
+		require.Equal(t, min(n, 1), count(l[0], `, for task "on 0"`))
+		require.Equal(t, n > 8, strings.HasSuffix(l[0], " and"+more(8)), l[0])
+
+		l = text(seen{state: stateReturned, behind: on, events: events})
+		if n == 0 {
+			require.Contains(t, l[0], "it keeps its accesses until its descendants are over (0 children), for 2s")
+		} else {
+			require.True(t, strings.HasSuffix(l[0], "its body is over, and it waits for "+plural(n, "event")+":"), l[0])
+			require.Len(t, l, 1+min(n, 8)+min(max(n-8, 0), 1))
+			require.Equal(t, "    a Hold, bound at an unknown place, 1s ago", l[1])
+		}
+		if n > 1 {
+			require.Equal(t, "    a message, bound at an unknown place, 1s ago", l[2])
+		}
+		require.Equal(t, n > 8, l[len(l)-1] == "    and"+more(8))
+		if l = text(seen{state: stateSpawned, events: events}); n > 0 {
+			require.True(t, strings.HasSuffix(l[0], "has its accesses; OnReady has bound "+plural(n, "event")+":"), l[0])
+		}
+
+		children := fmt.Sprintf("(%d children)", n)
+		if n == 1 {
+			children = "(1 child)"
+		}
+		require.Contains(t, text(seen{state: stateGiven, behind: on})[0], "over, but for its descendants "+children)
+		require.Contains(t, text(seen{state: stateRunning})[0], "runs, for 2s")
+		require.Contains(t, text(seen{state: stateResting})[0], "of a recorded loop, waits for its next turn")
+		due := now.Add(time.Hour)
+		l = text(seen{state: stateWaiting, waits: waiting{op: opSleep, what: "me", due: due}})
+		require.Contains(t, l[0], ", for me, until "+due.Format("15:04:05.000"))
+
+		// n tasks wait for one that is stuck, each for the one before.
+		p.seen = p.seen[:at]
+		p.seen = append(p.seen, seen{rec: record("x"), state: stateWaiting, since: now, waits: waiting{op: opBlock}})
+		for i := range n {
+			p.seen[i].behind = []behind{{on: at}}
+			if i > 0 {
+				p.seen[i].behind = append(p.seen[i].behind, behind{on: i - 1})
+			}
+		}
+		p.stuck = []int{at}
+		l = lines(p.describeStuck)
+		require.Equal(t, "1 task has waited for 1s or longer for something that no task of the runtime gives:", l[0])
+		if n == 0 {
+			require.Len(t, l, 2)
+		} else {
+			require.Equal(t, []string{"    1 task waits for it:", fmt.Sprintf("    %d tasks wait for it:", n)}[min(n-1, 1)], l[2])
+			require.Len(t, l, 3+min(n, 8)+min(max(n-8, 0), 1))
+			require.Equal(t, n > 8, l[len(l)-1] == "      and"+more(8))
+		}
+	}
+	for n := maxListed - 1; n <= maxListed+1; n++ {
+		p.seen, p.stuck = nil, nil
+		for i := range n {
+			p.seen, p.stuck = append(p.seen, seen{rec: record("s"), state: stateWaiting, since: now, waits: waiting{op: opBlock}}), append(p.stuck, i)
+		}
+		last := "  and 1 more"
+		l := lines(func(b *strings.Builder) { p.describeStuck(b) })
+		require.Equal(t, fmt.Sprintf("%d tasks have waited for 1s or longer for something that no task of the runtime gives:", n), l[0])
+		require.Len(t, l, 1+n)
+		require.Equal(t, n > maxListed, l[len(l)-1] == last)
+		p.stuck = nil
+		l = lines(p.describe)
+		require.Equal(t, fmt.Sprintf("  %d live tasks", n), l[0])
+		require.Len(t, l, 1+n)
+		require.Equal(t, n > maxListed, l[len(l)-1] == last)
+	}
+	p.seen[0].inCycle, p.seen[2].inCycle = true, true
+	p.stuck = []int{0, 1, 2}
+	l := lines(p.describeStuck)
+	require.Equal(t, "2 tasks wait for each other and can never go on:", l[0])
+	require.True(t, strings.HasPrefix(l[3], "1 task has waited"), l[3])
+	require.Len(t, l, 5)
+	p.stuck = []int{0, 2}
+	require.Len(t, lines(p.describeStuck), 3)
+}
+
+// Times are rounded to what a person reads.
+func TestShortTimes(t *testing.T) {
+	for d, want := range map[time.Duration]time.Duration{
+		123_456_789:                 123_500_000,
+		time.Second:                 time.Second,
+		time.Second + 1_049_000_000: 2 * time.Second,
+		10 * time.Second:            10 * time.Second,
+		9_999_960_000:               10 * time.Second,
+		12_600_000_000:              13 * time.Second,
+		999_949_999:                 999_900_000,
+	} {
+		require.Equal(t, want, short(d), "%v", d)
+	}
+}
