@@ -98,6 +98,21 @@ func TestDebugCopies(t *testing.T) {
 			return nil
 		}},
 
+		{"a slice of one element, and that", []string{header}, func(t *Task) error {
+			row := make([]float64, 1)
+			spawn(t, row, deps.Out(&row))
+			t.Spawn(nothing, deps.In(&row[0]))
+			return nil
+		}},
+
+		{"a variable that two tasks name, and another one like it", nil, func(t *Task) error {
+			row := make([]float64, 8)
+			other := row
+			spawn(t, row, unvetted(deps.InOut, &row))
+			spawn(t, row, unvetted(deps.InOut, &row))
+			spawn(t, row, unvetted(deps.InOut, &other))
+			return nil
+		}},
 		{"a slice beside each of its elements", nil, func(t *Task) error {
 			row := make([]float64, 8)
 			for i := range 16 {

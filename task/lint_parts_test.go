@@ -184,3 +184,31 @@ func TestLintNew(t *testing.T) {
 		}
 	}
 }
+
+// When a task has waited for its children, their chains are forgotten but where it has declared the memory.
+func TestLintForgets(t *testing.T) {
+	var mem [16]byte
+	for _, ranges := range []bool{false, true} {
+		l := new(lint)
+		r := &linted{l: l, parent: &linted{l: l}}
+		r.declare([]deps.Access{deps.InOut((*[4]byte)(mem[4:8])), deps.In((*[4]byte)(mem[8:12]))})
+		r.enter()
+		r.forget() // there is nothing yet
+		names := func(lo, hi int) deps.Access {
+			if ranges {
+				return deps.Slice(mem[lo:hi]).InOut()
+			}
+			return deps.InOut((*[4]byte)(mem[lo:hi]))
+		}
+		for lo := 0; lo < 16; lo += 4 {
+			c := &linted{l: l, parent: r}
+			c.declare([]deps.Access{names(lo, lo+4)})
+			c.enter()
+		}
+		r.forget()
+		var left []int
+		first, _, _ := deps.In(&mem[0]).Memory()
+		r.dom.ends(first, first+16, func(x *lintRun) { left = append(left, int(x.lo-first)) })
+		require.ElementsMatch(t, []int{4, 8}, left)
+	}
+}
