@@ -18,7 +18,7 @@ import (
 	"weft/deps"
 )
 
-var growthLength = flag.Int("growth", 48_000, "length and depth of the programs of TestGrowth")
+var growthLength = flag.Int("growth", 24_000, "length and depth of the programs of TestGrowth")
 
 // growths are programs of n steps: long, or n deep. A step must cost the same whatever n is.
 var growths = []struct {
@@ -530,7 +530,7 @@ func detachedList(rt *Runtime, n int, done func()) {
 // TestGrowth: what a step of a program costs does not depend on how many there are, or how deep. It compares processor time in one
 // process, the best of some tries: a walk along the length would make it larger by far more than the bound.
 func TestGrowth(t *testing.T) {
-	const short, bound, tries = 4000, 6, 5 // new memory alone makes steps up to four times as long
+	const short, bound, tries = 2000, 6, 5 // new memory alone makes steps up to four times as long
 	if underRace || inLintMode() {
 		t.Skip("compares processor times")
 	}
