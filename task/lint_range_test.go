@@ -162,16 +162,29 @@ func TestLintOrderOfRanges(t *testing.T) {
 				}
 			}
 		}
-		requireKnown(t, tasks, o, fmt.Sprintf("seed %d:\n%v", seed, lintText(p)))
+		requireKnown(t, len(p), func(i int) *linted { return tasks[i] }, o, fmt.Sprintf("seed %d:\n%v", seed, lintText(p)))
+		l = new(lint)
+		root = &linted{l: l}
+		requireKnown(t, len(p), func(i int) *linted {
+			x := &linted{l: l, parent: root}
+			if x.declare(p[i]); len(x.uses) > 0 {
+				x.enter()
+			}
+			tasks[i] = x
+			return x
+		}, o, fmt.Sprintf("spawned late, seed %d:\n%v", seed, lintText(p)))
 	}
 }
 
-// requireKnown runs tasks in their order, with clocks as the race detector has them: each comes
+// requireKnown runs n tasks, of which spawn makes the next one, in their order, with clocks as the race detector has them: each comes
 // after those that it must come after, and whom these come after, and no others, though chains are
 // cut.
-func requireKnown(t *testing.T, tasks []*linted, o *lintOracle, text string) {
+func requireKnown(t *testing.T, n int, spawn func(int) *linted, o *lintOracle, text string) {
 	know := map[*clock]*big.Int{}
-	for j, x := range tasks {
+	var tasks []*linted
+	for j := range n {
+		x := spawn(j)
+		tasks = append(tasks, x)
 		got, want := new(big.Int), new(big.Int)
 		for _, c := range x.before() {
 			if k := know[c]; k != nil {
@@ -240,6 +253,46 @@ func TestLintChainsStayShort(t *testing.T) {
 				require.LessOrEqual(t, length, 4)
 			}
 		})
+	}
+}
+
+// A writer that has all of what its parent has named weakly cuts the parent's chain too, to where it
+// knows all; one that reads it, or has a part of it, or has it of a strong parent, does not.
+func TestLintCutsAbove(t *testing.T) {
+	x := make([]int, 4)
+	all, part, object := deps.Slice(x).InOut(), deps.Slice(x[:2]).InOut(), deps.InOut(&x[0])
+	for name, c := range map[string]struct {
+		parent, child deps.Access
+		cuts          bool
+	}{
+		"object":           {object.Weak(), object, true},
+		"range":            {all.Weak(), all, true},
+		"of a strong one":  {all, all, false},
+		"the child reads":  {all.Weak(), deps.Slice(x).In(), false},
+		"the parent reads": {deps.Slice(x).In().Weak(), all, false},
+		"the first part":   {all.Weak(), part, false},
+		"the last part":    {all.Weak(), deps.Slice(x[2:]).InOut(), false},
+		"another kind":     {object.Weak(), deps.Slice(x[:1]).InOut(), false},
+	} {
+		l := new(lint)
+		root := &linted{l: l}
+		spawn := func(p *linted, a deps.Access) *linted {
+			c := &linted{l: l, parent: p}
+			c.declare([]deps.Access{a})
+			c.enter()
+			return c
+		}
+		spawn(root, c.parent.Strong())
+		parent := spawn(root, c.parent)
+		had := len(parent.uses[0].runs[0].prevs)
+		know := spawn(parent, c.child).cut()
+		require.Equal(t, c.cuts, len(know) == 1, name)
+		if c.cuts {
+			require.Same(t, &parent.uses[0].runs[0].enter, know[0], name)
+			require.Equal(t, 1, had, name)
+			had = 0
+		}
+		require.Len(t, parent.uses[0].runs[0].prevs, had, name)
 	}
 }
 
