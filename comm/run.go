@@ -119,7 +119,7 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 	stop := context.AfterFunc(ctx, func() {
 		defer close(fired)
 		// Before the ranks unwind, and with what tasks wait for.
-		w.cancelled(waits.End(ctx, func() []string { return append(w.describe(false), waits.Describe(w.party)...) }))
+		w.cancelled(waits.End(ctx, func() []string { return append(w.describe(false, dump.get()), waits.Describe(w.party)...) }))
 	})
 	defer waits.Join(w.party)()
 	w.late.begin(w)

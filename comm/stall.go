@@ -306,7 +306,7 @@ func (s *stalls) look() *stall {
 		again, ok := waits.Take()
 		found.certain = ok && again.Same(census)
 	}
-	found.waits = append(w.describe(found.certain && !w.apart), waits.Describe(w.party)...)
+	found.waits = append(w.describe(found.certain && !w.apart, numbered()), waits.Describe(w.party)...)
 	if w.activity() != before {
 		return nil
 	}

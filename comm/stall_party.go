@@ -20,7 +20,7 @@ const maxStallLines = 8
 func (w *world) newParty() *waits.Party {
 	p := &waits.Party{
 		Asleep:   func() (int, int, uint64) { n, version := w.asleep(); return n, 0, version },
-		Describe: func() []string { return w.describe(false) },
+		Describe: func() []string { return w.describe(false, dump.get()) },
 	}
 	if w.apart {
 		p.Outside = func() bool { return true }
@@ -90,12 +90,8 @@ func (w *world) asleep() (n int, version uint64) {
 }
 
 // describe says for each rank here what it waits for, in which call and where, or where else it is.
-func (w *world) describe(still bool) []string {
+func (w *world) describe(still bool, goroutines map[uint64]*waits.Goroutine) []string {
 	pending := w.pending(still)
-	goroutines := map[uint64]*waits.Goroutine{}
-	for _, g := range waits.Goroutines() {
-		goroutines[g.ID] = &g
-	}
 	var lines []string
 	for r, p := range w.procs {
 		if p == nil {

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/waits"
+)
+
+// Runs that one context ends share one dump of the goroutines, which is not kept, and each says
+// where its ranks wait. Later runs have another dump.
+func TestRunsThatEndTogetherShareADump(t *testing.T) {
+	defer func(d time.Duration, f func() []waits.Goroutine) { dumpFresh, listGoroutines = d, f }(dumpFresh, listGoroutines)
+	var dumps atomic.Int32
+	listGoroutines = func() []waits.Goroutine {
+		dumps.Add(1)
+		return waits.Goroutines()
+	}
+	dumpFresh = time.Hour
+	for round := range int32(2) {
+		dump.forget()
+		const runs = 20
+		ctx, cancel := context.WithCancel(t.Context())
+		var errs [runs]error
+		var all sync.WaitGroup
+		var asleep atomic.Int32
+		for i := range errs {
+			all.Go(func() {
+				errs[i] = Run(ctx, Config{Ranks: 2, DeadlockWarnings: -1}, func(c *Comm) error {
+					if c.Rank() == 1 {
+						for c.world.activity() == 0 {
+							runtime.Gosched()
+						}
+						asleep.Add(1)
+						<-c.Context().Done()
+						return nil
+					}
+					_, err := c.Recv(Buffer{}, 1, 7)
+					return err
+				})
+			})
+		}
+		for asleep.Load() < runs {
+			runtime.Gosched()
+		}
+		cancel()
+		all.Wait()
+		require.Equal(t, round+1, dumps.Load())
+		for _, err := range errs {
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorContains(t, err, "rank 0 waits in Recv at ")
+			require.ErrorContains(t, err, "for: Recv from rank 1, tag 7, at rank 0")
+		}
+	}
+	dump.forget()
+	dumpFresh = time.Microsecond
+	require.NotEmpty(t, dump.get())
+	for {
+		dump.mu.Lock()
+		kept := dump.all
+		dump.mu.Unlock()
+		if kept == nil {
+			break
+		}
+		runtime.Gosched()
+	}
+}
