@@ -4,7 +4,7 @@
 package comm
 
 import (
-	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,7 +31,7 @@ func TestMatchTableGrowsAndShrinks(t *testing.T) {
 				require.Nil(t, m.add(msgs[len(msgs)-1]))
 			}
 		}
-		m.demand(matchKey{9, 0, 0}) // the first one's queue
+		m.queueUp()
 		for i := int32(0); m.queues < len(m.buckets); i++ {
 			m.demand(matchKey{7, 0, i}) // which stays empty
 		}
@@ -51,7 +51,7 @@ func TestMatchTableGrowsAndShrinks(t *testing.T) {
 			spares++
 		}
 		require.LessOrEqual(t, spares, 64, "of the empty ones few are kept")
-		if row.live > 1 && row.live < 64 {
+		if row.live > 1 && row.live < 60 {
 			require.Positive(t, spares)
 			spare := m.spare
 			m.demand(matchKey{8, 0, 1})
@@ -123,8 +123,8 @@ func TestMatchExtractAsksInOrder(t *testing.T) {
 		askedA = append(askedA, a)
 		return len(askedA)%2 == 0
 	})
-	require.Equal(t, fmt.Sprintf("%p", ps), fmt.Sprintf("%p", askedP))
-	require.Equal(t, fmt.Sprintf("%p", as), fmt.Sprintf("%p", askedA))
+	require.True(t, slices.Equal(ps, askedP))
+	require.True(t, slices.Equal(as, askedA))
 	require.Len(t, gotP, len(ps)/2)
 	require.Len(t, gotA, len(as)/2)
 	for i := range gotP {
