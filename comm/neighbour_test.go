@@ -1,0 +1,423 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/fabric"
+)
+
+// neighbour is a fabric whose other ranks are played by the test, step by step: it keeps what rank 0
+// sends, and delivers nothing by itself.
+type neighbour struct {
+	nowhere
+	mu     sync.Mutex
+	frames []sentFrame // guarded by mu
+	pushes []sentPush
+	fails  error // of what is sent from now on
+}
+
+type sentFrame struct {
+	dst int
+	fabric.Frame
+}
+
+type sentPush struct {
+	dst  int
+	key  uint64
+	data []byte
+	done func(error)
+}
+
+func (e *neighbour) Send(dst int, f fabric.Frame) error {
+	if e.fails != nil {
+		return e.fails
+	}
+	f.Data = bytes.Clone(f.Data)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.frames = append(e.frames, sentFrame{dst, f})
+	return nil
+}
+
+func (e *neighbour) Push(dst int, key uint64, data []byte, done func(error)) {
+	e.pushes = append(e.pushes, sentPush{dst, key, bytes.Clone(data), done})
+}
+
+// take returns what has been sent since it was called last.
+func (e *neighbour) take() []sentFrame {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	sent := e.frames
+	e.frames = nil
+	return sent
+}
+
+// withNeighbours returns rank 0 of three, whose peers are played by the test.
+func withNeighbours(t *testing.T, survive bool) (*neighbour, *Comm) {
+	t.Helper()
+	cfg := Config{Ranks: 3, Survive: survive}
+	_, err := cfg.validate()
+	require.NoError(t, err)
+	ep := &neighbour{nowhere: nowhere{size: 3}}
+	w := newWorld(context.Background(), cfg, []fabric.Endpoint{ep})
+	c := w.comm(0)
+	w.procs[0].comms.add(c)
+	t.Cleanup(func() {
+		w.end(ErrEnded)
+		require.NoError(t, ep.Close())
+	})
+	return ep, c
+}
+
+// frameOf returns a frame of a kind that has no header, with as many bytes of data.
+func frameOf(p protocol, data int, words ...uint64) fabric.Frame {
+	f := fabric.Frame{Data: make([]byte, data)}
+	copy(f.Head[:], words)
+	f.Head[3] |= p.word()
+	return f
+}
+
+func frameOfHeader(h header, data []byte) fabric.Frame {
+	return fabric.Frame{Head: h.pack(), Data: data}
+}
+
+// A frame that another process must not send is the end of trust in that process, and the error
+// says what was wrong; one that it may send is not, at each bound.
+func TestFramesOfOtherProcesses(t *testing.T) {
+	good := header{proto: eager, elem: Int64, elemSize: 8, src: 1, tag: 5, length: 16}
+	with := func(change func(h *header)) header { h := good; change(&h); return h }
+	announced := func(change func(h *header)) header {
+		return with(func(h *header) { h.proto = ready; change(h) })
+	}
+	number := binary.LittleEndian.AppendUint64(nil, 77)
+	// Of the sends that rank 0 has announced: 1 and 3 to rank 1, of 100 bytes; 2 to rank 2; 4, to rank 1, was taken back.
+	for _, row := range []struct {
+		name  string
+		f     fabric.Frame
+		wrong string // "": it is right
+	}{
+		{"a message", frameOfHeader(good, make([]byte, 16)), ""},
+		{"a message with a byte more", frameOfHeader(good, make([]byte, 17)), "it sends 17 bytes and says that they are 16"},
+		{"a message with a byte less", frameOfHeader(good, make([]byte, 15)), "it sends 15 bytes and says that they are 16"},
+		{"elements of the last kind", frameOfHeader(with(func(h *header) { h.elem = numKinds - 1 }), make([]byte, 16)), ""},
+		{"elements of no kind", frameOfHeader(with(func(h *header) { h.elem = numKinds }), make([]byte, 16)), fmt.Sprintf("it sends elements of the unknown kind %d", numKinds)},
+		{"a message of the last rank", frameOfHeader(with(func(h *header) { h.src = 2 }), make([]byte, 16)), ""},
+		{"a message of the first rank", frameOfHeader(with(func(h *header) { h.src = 0 }), make([]byte, 16)), ""},
+		{"a message of a rank that is not there", frameOfHeader(with(func(h *header) { h.src = 3 }), make([]byte, 16)), "it sends as rank 3 with tag 5"},
+		{"a message of a rank below", frameOfHeader(with(func(h *header) { h.src = -1 }), make([]byte, 16)), "it sends as rank -1 with tag 5"},
+		{"the first tag", frameOfHeader(with(func(h *header) { h.tag = 0 }), make([]byte, 16)), ""},
+		{"a tag below", frameOfHeader(with(func(h *header) { h.tag = -1 }), make([]byte, 16)), "it sends as rank 1 with tag -1"},
+		{"an announcement", frameOfHeader(announced(func(*header) {}), number), ""},
+		{"an announcement with a byte less", frameOfHeader(announced(func(*header) {}), number[:7]), "it announces a message in 7 bytes, not 8"},
+		{"an announcement with a byte more", frameOfHeader(announced(func(*header) {}), make([]byte, 9)), "it announces a message in 9 bytes, not 8"},
+		{"the longest message", frameOfHeader(announced(func(h *header) { h.length = maxLength }), number), ""},
+		{"a longer one", frameOfHeader(announced(func(h *header) { h.length = maxLength + 1 }), number), "it announces a message of 281474976710657 bytes"},
+		{"a wish", frameOf(wanted, 0, 1, 9, 0, 0, 100), ""},
+		{"a wish for a part", frameOf(wanted, 0, 3, 9, 0, 0, 99), ""},
+		{"a wish for nothing", frameOf(wanted, 0, 3, 9, 0, 0, 0), ""},
+		{"a wish for too much", frameOf(wanted, 0, 1, 9, 0, 0, 101), "it asks for 101 bytes of a message of 100"},
+		{"a wish for what was announced to another rank", frameOf(wanted, 0, 2, 9, 0, 0, 8), "it asks for the message 2, which was not announced to it"},
+		{"a wish for what was taken back", frameOf(wanted, 0, 4, 9, 0, 0, 100), ""},
+		{"a wish for what was never announced", frameOf(wanted, 0, 5, 9, 0, 0, 100), "it asks for the message 5, which was not announced to it"},
+		{"a wish for number 0", frameOf(wanted, 0, 0, 9, 0, 0, 100), "it asks for the message 0, which was not announced to it"},
+		{"a nudge", frameOf(nudging, 0, 4), ""},
+		{"an answer", frameOf(answering, 0), ""},
+		{"an obituary of a rank that is not there", frameOf(mourning, 0, 3), "it says that rank 3 is lost"},
+		{"an obituary of another rank", frameOf(mourning, 0, 2), ""},
+		{"an end by a rank that is not there", frameOf(ending, 0, 3), "it says that the run ends because of rank 3 (0)"},
+		{"an end of no kind", frameOf(ending, 0, 2, endDeadlock+1), "it says that the run ends because of rank 2 (3)"},
+		{"a revocation", frameOf(revoking, 0, 1<<32|2), ""},
+		{"a revocation of a group", frameOf(revoking, 12, 1<<32|2), ""},
+		{"a revocation of part of a rank", frameOf(revoking, 7, 1<<32|2), "it revokes the communicator 4294967298 of a group in 7 bytes"},
+		{"a revocation of more ranks than there are", frameOf(revoking, 16, 1<<32|2), "it revokes the communicator 4294967298 of a group in 16 bytes"},
+		{"a revocation of collectives", frameOf(revoking, 0, 1<<32|3), "it revokes the communicator 4294967299 of a group in 0 bytes"},
+		{"a comparison", frameOf(comparing, 2*signatureBytes, 0, 1, 2), ""},
+		{"a comparison of the last ones", frameOf(comparing, historyLen*signatureBytes, 0, 1, historyLen), ""},
+		{"a comparison of the last ones of more", frameOf(comparing, historyLen*signatureBytes, 0, 1, 1000), ""},
+		{"a comparison of too many", frameOf(comparing, (historyLen+1)*signatureBytes, 0, 1, historyLen+1), "it compares 17 collectives in 408 bytes"},
+		{"a comparison of too few", frameOf(comparing, signatureBytes, 0, 1, 2), "it compares 2 collectives in 24 bytes"},
+		{"a comparison of one in part", frameOf(comparing, 2*signatureBytes-1, 0, 1, 1), "it compares 1 collectives in 47 bytes"},
+		{"a comparison in another's name", frameOf(comparing, 0, 0, 2, 0), "it compares collectives as rank 2 of others"},
+		{"a comparison of a rank that is not there", frameOf(comparing, 0, 0, 3, 0), "it compares collectives as rank 3 of others"},
+		{"kind 0", frameOf(0, 0), "it sends a frame of the unknown kind 0"},
+		{"the first unknown kind", frameOf(disagreeing+1, 0), fmt.Sprintf("it sends a frame of the unknown kind %d", disagreeing+1)},
+		{"a stall", frameOf(stalling, 3, 0, 0, 0, 0, 1), ""},
+		{"a question", frameOf(asking, 0, 1), ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			ep, c := withNeighbours(t, true)
+			p := c.proc
+			for i, dst := range []int{1, 2, 1, 1} {
+				r := c.Issend(Of(make([]byte, []int{100, 8, 100, 100}[i])), dst, 1)
+				require.False(t, r.Done())
+			}
+			require.True(t, p.far.withdraw(4))
+			require.False(t, p.far.withdraw(4), "once")
+			before := p.traffic.here.Load()
+			p.Deliver(1, row.f)
+			lost := p.trouble.Load().lostRank(1)
+			counted := int64(1)
+			if kind := protocol(row.f.Head[3] >> 8); kind == stalling || kind == asking {
+				counted = 0
+			}
+			require.Equal(t, before+counted, p.traffic.here.Load(), "frames that have had their effect")
+			if row.wrong == "" {
+				require.NoError(t, lost)
+				return
+			}
+			require.ErrorIs(t, lost, ErrPeerLost)
+			require.ErrorIs(t, lost, errFrame)
+			require.ErrorContains(t, lost, "rank 1 is lost: bad frame: "+row.wrong)
+			told := 0
+			for _, f := range ep.take() { // of the loss
+				if protocol(f.Head[3]>>8) == mourning {
+					require.Equal(t, []uint64{2, 1}, []uint64{uint64(f.dst), f.Head[0]})
+					require.Contains(t, string(f.Data), row.wrong)
+					told++
+				}
+			}
+			require.Equal(t, 1, told)
+			p.Deliver(1, frameOfHeader(good, make([]byte, 16)))
+			here, _, err := c.Iprobe(1, 5)
+			require.False(t, here, "what it says does not count any more")
+			require.ErrorIs(t, err, ErrPeerLost)
+		})
+	}
+}
+
+// A send to another process goes by the book: the announcement, with its number; the payload, when
+// it is asked for, as much as is wanted, under the receiver's key; the end, when the fabric is done.
+func TestSendByTheBook(t *testing.T) {
+	payload := make([]int32, 40)
+	for i := range payload {
+		payload[i] = int32(i * 3)
+	}
+	for name, buf := range map[string]Buffer{"one piece": Of(payload), "many pieces": Vector(payload, 20, 1, 2)} {
+		for _, blocking := range []bool{false, true} {
+			for _, want := range []int{0, 4, buf.Bytes()} {
+				t.Run(fmt.Sprintf("%s, blocking %v, %d bytes are wanted", name, blocking, want), func(t *testing.T) {
+					ep, c := withNeighbours(t, true)
+					over := make(chan error, 1)
+					if blocking {
+						go func() { over <- c.Ssend(buf, 1, 6) }()
+					} else {
+						c.Issend(buf, 1, 6).OnDone(func(err error) { over <- err })
+					}
+					sent := ep.take()
+					for ; len(sent) == 0; sent = ep.take() {
+						runtime.Gosched()
+					}
+					require.Len(t, sent, 1)
+					h := header{proto: ready, elem: Int32, elemSize: 4, tag: 6, length: uint64(buf.Bytes())}
+					require.Equal(t, 1, sent[0].dst)
+					require.Equal(t, h.pack(), sent[0].Head)
+					require.Equal(t, binary.LittleEndian.AppendUint64(nil, 1), sent[0].Data)
+					require.Equal(t, int64(1), c.proc.traffic.sent.Load())
+
+					c.proc.Deliver(1, frameOf(wanted, 0, 1, 50, 0, 0, uint64(want)))
+					if want > 0 {
+						require.Len(t, ep.pushes, 1)
+						require.Equal(t, []int{1, 50}, []int{ep.pushes[0].dst, int(ep.pushes[0].key)})
+						bytes := make([]byte, buf.Bytes())
+						buf.CopyToBytes(bytes, 0)
+						require.Equal(t, string(bytes[:want]), string(ep.pushes[0].data))
+						require.Empty(t, over)
+						require.True(t, c.proc.underWay())
+						ep.pushes[0].done(nil)
+					}
+					require.NoError(t, <-over)
+					require.False(t, c.proc.underWay())
+					require.Empty(t, ep.take())
+					require.Empty(t, c.proc.far.sends)
+					c.proc.Deliver(1, frameOf(wanted, 0, 1, 50, 0, 0, uint64(want)))
+					require.ErrorContains(t, c.proc.trouble.Load().lostRank(1), "it asks for the message 1, which was not announced to it")
+				})
+			}
+		}
+	}
+}
+
+// A receive of a large message of another process goes by the book, whichever of the two is first:
+// the wish, with the sender's number, a key and how much there is room for; the payload; the end.
+func TestReceiveByTheBook(t *testing.T) {
+	const length = 64
+	for _, row := range []struct {
+		name string
+		into func() (Buffer, func() []byte)
+		want int // bytes that are asked for
+		err  error
+	}{
+		{"of the size", contiguous(length), length, nil},
+		{"larger", contiguous(length + 8), length, nil},
+		{"smaller", contiguous(length - 8), length - 8, ErrTruncated},
+		{"empty", contiguous(0), 0, ErrTruncated},
+		{"in pieces", strided(length), length, nil},
+		{"in pieces, smaller", strided(length - 8), length - 8, ErrTruncated},
+		{"of another type", func() (Buffer, func() []byte) { return Of(make([]float64, 8)), func() []byte { return nil } }, 0, ErrType},
+	} {
+		for _, early := range []bool{false, true} {
+			for _, fails := range []error{nil, errTest} {
+				t.Run(fmt.Sprintf("%s, message first %v, fails %v", row.name, early, fails), func(t *testing.T) {
+					ep, c := withNeighbours(t, true)
+					buf, got := row.into()
+					h := header{proto: ready, elem: Int64, elemSize: 8, src: 1, tag: 3, length: length}
+					announce := func() { c.proc.Deliver(1, frameOfHeader(h, binary.LittleEndian.AppendUint64(nil, 31))) }
+					if early {
+						announce()
+					}
+					r := c.Irecv(buf, AnySource, 3)
+					require.Equal(t, early && row.want == 0, r.Done())
+					if !early {
+						announce()
+					}
+					sent := ep.take()
+					require.Len(t, sent, 1)
+					key := sent[0].Head[1]
+					require.Equal(t, frameOf(wanted, 0, 31, key, 0, 0, uint64(row.want)).Head, sent[0].Head)
+					require.Equal(t, 1, sent[0].dst)
+					if row.want > 0 {
+						require.False(t, r.Done())
+						require.True(t, c.proc.underWay())
+						place, err := ep.expected.Begin(1, key, 0, row.want)
+						require.NoError(t, err)
+						for i := range place {
+							place[i] = byte(i + 1)
+						}
+						ep.expected.End(1, key, row.want, fails)
+					}
+					require.True(t, r.Done())
+					require.False(t, c.proc.underWay())
+					st, err := r.Wait(context.Background())
+					require.Equal(t, Status{Source: 1, Tag: 3, Bytes: length}, st)
+					var e *Error
+					switch {
+					case fails != nil && row.want > 0:
+						require.ErrorIs(t, err, ErrPeerLost)
+						require.ErrorIs(t, err, errTest)
+					case row.err != nil:
+						require.ErrorIs(t, err, row.err)
+						require.ErrorAs(t, err, &e)
+						require.Equal(t, []any{"irecv", 0, AnySource, 3}, []any{e.Op, e.Rank, e.Peer, e.Tag})
+					default:
+						require.NoError(t, err)
+					}
+					if row.err == ErrTruncated {
+						require.True(t, fails != nil && row.want > 0 || strings.Contains(err.Error(), fmt.Sprintf("%d bytes into %d", length, row.want)))
+					}
+					if fails == nil {
+						for i, b := range got() {
+							if i < row.want {
+								require.Equal(t, byte(i+1), b)
+							} else {
+								require.Zero(t, b)
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+func contiguous(n int) func() (Buffer, func() []byte) {
+	return func() (Buffer, func() []byte) {
+		s := make([]int64, n/8)
+		return Of(s), func() []byte { b, _ := Of(s).Contiguous(); return b }
+	}
+}
+
+func strided(n int) func() (Buffer, func() []byte) {
+	return func() (Buffer, func() []byte) {
+		b := Vector(make([]int64, n/4), n/8, 1, 2)
+		return b, func() []byte {
+			p := make([]byte, n)
+			b.CopyToBytes(p, 0)
+			return p
+		}
+	}
+}
+
+// What a fabric cannot send is the loss of the rank that it was for, in each way to send, where the
+// run survives that; and no announcement is left.
+func TestFabricThatSendsNothing(t *testing.T) {
+	for name, send := range map[string]func(c *Comm) error{
+		"send":             func(c *Comm) error { return c.Send(Of([]byte{1}), 1, 2) },
+		"send in pieces":   func(c *Comm) error { return c.Send(Vector(make([]byte, 9), 3, 1, 3), 1, 2) },
+		"large send":       func(c *Comm) error { return c.Send(Of(make([]byte, 1000)), 1, 2) },
+		"ssend":            func(c *Comm) error { return c.Ssend(Of([]byte{1}), 1, 2) },
+		"isend":            func(c *Comm) error { return wait(c.Isend(Of([]byte{1}), 1, 2)) },
+		"large isend":      func(c *Comm) error { return wait(c.Isend(Of(make([]byte, 1000)), 1, 2)) },
+		"issend":           func(c *Comm) error { return wait(c.Issend(Of([]byte{1}), 1, 2)) },
+		"receive of large": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			ep, c := withNeighbours(t, true)
+			if send == nil {
+				r := c.Irecv(Of(make([]byte, 1000)), 1, 2)
+				ep.fails = errTest
+				c.proc.Deliver(1, frameOfHeader(header{proto: ready, elem: Byte, elemSize: 1, src: 1, tag: 2, length: 1000}, make([]byte, 8)))
+				send = func(*Comm) error { return wait(r) }
+			}
+			ep.fails = errTest
+			before := c.proc.traffic.sent.Load()
+			err := send(c)
+			require.ErrorIs(t, err, ErrPeerLost)
+			require.ErrorIs(t, err, errTest)
+			var lost *LostError
+			require.ErrorAs(t, err, &lost)
+			require.Equal(t, 1, lost.Rank)
+			require.Empty(t, c.proc.far.sends)
+			require.Empty(t, c.proc.far.pulls)
+			require.False(t, ep.expected.Waiting())
+			require.Equal(t, before, c.proc.traffic.sent.Load(), "what was not sent is not counted")
+		})
+	}
+}
+
+// What others say of the end of a run is its cause here: whose failure it is, whether that rank is
+// lost, and why, in as many bytes as an error may have.
+func TestEndThatOthersTell(t *testing.T) {
+	long := strings.Repeat("x", maxReason-1)
+	for _, row := range []struct {
+		rank, how uint64
+		text      string
+		says      string
+		is        error
+	}{
+		{2, 0, "no such file", "rank 2: no such file", ErrAborted},
+		{0, 0, "you", "rank 0: you", ErrAborted},
+		{2, endLost, "exit status 3", "rank 2 is lost: exit status 3", ErrPeerLost},
+		{1, endDeadlock, "all wait", "all wait", ErrDeadlock},
+		{1, 0, long, "rank 1: " + long, ErrAborted},
+		{1, 0, long + "y", "rank 1: " + long + "y", ErrAborted},
+		{1, 0, long + "yz", "rank 1: " + long + "y", ErrAborted},
+		{1, endDeadlock, long + "yz", long + "y", ErrDeadlock},
+		{1, 0, ErrMismatch.Error() + ": number 1", "number 1", ErrMismatch},
+	} {
+		ep, c := withNeighbours(t, false)
+		r := c.Irecv(Buffer{}, 1, 0)
+		f := frameOf(ending, 0, row.rank, row.how)
+		f.Data = []byte(row.text)
+		c.proc.Deliver(1, f)
+		err := wait(r)
+		require.ErrorIs(t, err, ErrAborted)
+		require.ErrorIs(t, err, row.is)
+		require.True(t, strings.HasSuffix(err.Error(), row.says), "%.200v", err)
+		require.Equal(t, row.is == ErrMismatch, errors.Is(err, ErrMismatch))
+		require.Empty(t, ep.take(), "they know")
+		require.ErrorIs(t, context.Cause(c.Context()), row.is)
+	}
+}
