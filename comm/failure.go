@@ -42,7 +42,13 @@ func (c *Comm) AckFailed(n int) int {
 // except Agree and Shrink. It is not collective: one rank that has seen a failure calls it, to get the others out of calls in which they wait
 // for ranks that will not come any more. It does not wait. Communicators made of this one by Dup and Split are revoked with it, since a rank in
 // which Dup has failed could not revoke the one that another has got. Those made by Shrink are not.
-func (c *Comm) Revoke() { c.proc.spreadRevocation(c.ctx, packGroup(c.group)) }
+func (c *Comm) Revoke() {
+	ranks := make([]int, c.size)
+	for r := range ranks {
+		ranks[r] = c.worldRank(r)
+	}
+	c.proc.spreadRevocation(c.ctx, ranks, packGroup(c.group))
+}
 
 // Revoked reports whether the communicator was revoked, as far as the caller knows.
 func (c *Comm) Revoked() bool { return c.revokedIn(c.proc.trouble.Load()) }
@@ -123,16 +129,12 @@ func (c *Comm) decide(ctx context.Context, op string, kind voteKind, flags uint6
 }
 
 // spreadRevocation revokes a communicator at this rank, and at the others of its group. Each rank that hears of it for the first time tells all others,
-// so that either all ranks that live hear of it or none.
-func (p *proc) spreadRevocation(ctx uint64, group []byte) {
+// so that either all ranks that live hear of it or none. group is these ranks as a frame has them.
+func (p *proc) spreadRevocation(ctx uint64, ranks []int, group []byte) {
 	if !p.revoke(ctx) {
 		return
 	}
 	p.world.hubs.look()
-	ranks, err := unpackGroup(group, p.world.size)
-	if err != nil {
-		panic("comm: bug: " + err.Error()) // it was checked
-	}
 	p.tellOthers(ranks, fabric.Frame{Head: [fabric.HeadWords]uint64{ctx, 0, 0, revoking.word()}, Data: group})
 }
 
@@ -147,8 +149,8 @@ func (p *proc) tellOthers(ranks []int, f fabric.Frame) {
 }
 
 // lossGrace is how long the loss of a rank that a fabric reports may stay without consequence: a rank that ends the run tells so, and closes its end,
-// and to those who were not connected with it the end may look like a loss, before they are told.
-const lossGrace = 100 * time.Millisecond
+// and to those who were not connected with it the end may look like a loss, before they are told. Tests have another.
+var lossGrace = 100 * time.Millisecond
 
 // Lost is what a fabric says of a rank of another process that is gone.
 func (p *proc) Lost(src int, err error) {

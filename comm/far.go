@@ -359,10 +359,11 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 	case mourning:
 		return p.mourned(src, f)
 	case revoking:
-		if _, err := unpackGroup(f.Data, p.world.size); err != nil || f.Head[0]&1 != 0 {
+		ranks, err := unpackGroup(f.Data, p.world.size)
+		if err != nil || f.Head[0]&1 != 0 {
 			return fmt.Errorf("it revokes the communicator %d of a group in %d bytes", f.Head[0], len(f.Data))
 		}
-		p.spreadRevocation(f.Head[0], append([]byte(nil), f.Data...))
+		p.spreadRevocation(f.Head[0], ranks, append([]byte(nil), f.Data...))
 		return nil
 	case agreeing:
 		return p.voted(src, f)
