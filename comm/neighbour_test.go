@@ -68,13 +68,19 @@ func (e *neighbour) take() []sentFrame {
 // withNeighbours returns rank 0 of three, whose peers are played by the test.
 func withNeighbours(t *testing.T, survive bool) (*neighbour, *Comm) {
 	t.Helper()
-	cfg := Config{Ranks: 3, Survive: survive}
+	return amongNeighbours(t, 0, Config{Survive: survive})
+}
+
+// amongNeighbours is withNeighbours of another rank.
+func amongNeighbours(t *testing.T, rank int, cfg Config) (*neighbour, *Comm) {
+	t.Helper()
+	cfg.Ranks = 3
 	_, err := cfg.validate()
 	require.NoError(t, err)
-	ep := &neighbour{nowhere: nowhere{size: 3}}
+	ep := &neighbour{nowhere: nowhere{rank: rank, size: 3}}
 	w := newWorld(context.Background(), cfg, []fabric.Endpoint{ep})
-	c := w.comm(0)
-	w.procs[0].comms.add(c)
+	c := w.comm(rank)
+	w.procs[rank].comms.add(c)
 	t.Cleanup(func() {
 		w.end(ErrEnded)
 		require.NoError(t, ep.Close())
