@@ -149,8 +149,8 @@ func (p *proc) tellOthers(ranks []int, f fabric.Frame) {
 }
 
 // lossGrace is how long the loss of a rank that a fabric reports may stay without consequence: a rank that ends the run tells so, and closes its end,
-// and to those who were not connected with it the end may look like a loss, before they are told. Tests have another.
-var lossGrace = 100 * time.Millisecond
+// and to those who were not connected with it the end may look like a loss, before they are told.
+const lossGrace = 100 * time.Millisecond
 
 // Lost is what a fabric says of a rank of another process that is gone.
 func (p *proc) Lost(src int, err error) {

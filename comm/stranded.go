@@ -10,9 +10,6 @@ import (
 // newsWait is how long one waits to hear why a rank has closed its end.
 const newsWait = 2 * time.Second
 
-// strandedFor is newsWait. Tests have another.
-var strandedFor = newsWait
-
 // stranded decides what becomes of an operation that a fabric has ended with err, because rank dst of the run does not take part any more. It returns
 // true if the operation waits; end, which may be nil, is then called with the error, once.
 //
@@ -37,7 +34,7 @@ func (p *proc) stranded(dst int, err error, end func(error)) bool {
 	f.mu.Unlock()
 	if first {
 		lost := &RankError{Rank: dst, Err: &LostError{Rank: dst, Err: err}}
-		time.AfterFunc(strandedFor, func() { p.world.end(lost) }) // which does nothing if the run has ended
+		time.AfterFunc(newsWait, func() { p.world.end(lost) }) // which does nothing if the run has ended
 	}
 	return true
 }

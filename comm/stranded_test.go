@@ -4,21 +4,19 @@
 package comm
 
 import (
+	"errors"
 	"fmt"
-	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"weft/internal/fabric"
 )
 
 // Where a lost rank is the end of the run, what a fabric ends before anybody knows why waits for
 // the news, and ends once, with these; a small send is over as if it had arrived. Without news the
 // loss is the cause. Where the run survives, nothing waits.
 func TestStrandedOperationsWaitForNews(t *testing.T) {
-	defer func(d time.Duration) { strandedFor = d }(strandedFor)
 	big := func() Buffer { return Of(make([]byte, 1000)) }
 	for name, begin := range map[string]func(ep *neighbour, c *Comm) *Request{
 		"a send that cannot be announced": func(ep *neighbour, c *Comm) *Request {
@@ -50,44 +48,44 @@ func TestStrandedOperationsWaitForNews(t *testing.T) {
 	} {
 		for _, news := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, news %v", name, news), func(t *testing.T) {
-				strandedFor = time.Hour
-				ep, c := withNeighbours(t, false)
-				if !news {
-					strandedFor = time.Microsecond
-				}
-				r := begin(ep, c)
-				told := 0
-				over := make(chan error, 2)
-				r.OnDone(func(err error) { told++; over <- err })
-				if name == "a small send" {
-					require.NoError(t, <-over)
-				}
-				if news {
-					require.Equal(t, btoi(name == "a small send"), told, "it waits")
+				synctest.Test(t, func(t *testing.T) {
+					ep, c := withNeighbours(t, false)
+					r := begin(ep, c)
+					told := 0
+					var why error
+					r.OnDone(func(err error) { told, why = told+1, err })
+					small := name == "a small send"
+					time.Sleep(newsWait - 1)
+					require.Equal(t, btoi(small), told, "it waits")
+					require.NoError(t, why)
 					require.Nil(t, c.world.aborted.Load())
-					ep.fails = nil
-					f := frameOf(ending, 0, 2, 0)
-					f.Data = []byte("no such file")
-					c.proc.Deliver(2, f)
-				}
-				if name != "a small send" {
-					err := <-over
-					require.ErrorIs(t, err, ErrAborted)
 					if news {
-						require.ErrorContains(t, err, "rank 2: no such file")
-						require.NotErrorIs(t, err, ErrPeerLost)
-					} else {
-						require.ErrorContains(t, err, "rank 1 is lost: test")
-						require.ErrorIs(t, err, ErrPeerLost)
+						ep.fails = nil
+						f := frameOf(ending, 0, 2, 0)
+						f.Data = []byte("no such file")
+						c.proc.Deliver(2, f)
 					}
-				}
-				<-c.world.killed
-				require.Equal(t, 1, told)
-				var of *RankError
-				require.ErrorAs(t, c.world.aborted.Load(), &of)
-				require.Equal(t, 1+btoi(news), of.Rank)
-				require.Empty(t, c.proc.far.stranded)
-				require.False(t, c.proc.stranded(1, errTest, nil), "the run has ended: nothing waits any more")
+					time.Sleep(1)
+					<-c.world.killed
+					require.Equal(t, 1, told)
+					switch {
+					case small:
+						require.NoError(t, why)
+					case news:
+						require.ErrorIs(t, why, ErrAborted)
+						require.ErrorContains(t, why, "rank 2: no such file")
+						require.NotErrorIs(t, why, ErrPeerLost)
+					default:
+						require.ErrorIs(t, why, ErrAborted)
+						require.ErrorIs(t, why, ErrPeerLost)
+						require.ErrorContains(t, why, "rank 1 is lost: test")
+					}
+					var of *RankError
+					require.ErrorAs(t, c.world.aborted.Load(), &of)
+					require.Equal(t, 1+btoi(news), of.Rank)
+					require.Empty(t, c.proc.far.stranded)
+					require.False(t, c.proc.stranded(1, errTest, nil), "the run has ended: nothing waits any more")
+				})
 			})
 		}
 	}
@@ -101,24 +99,60 @@ func TestStrandedOperationsWaitForNews(t *testing.T) {
 
 // The first operation that is stranded decides which rank is lost, and when.
 func TestOneNewsForAllThatIsStranded(t *testing.T) {
-	defer func(d time.Duration) { strandedFor = d }(strandedFor)
-	strandedFor = time.Hour
-	_, c := withNeighbours(t, false)
-	ended := 0
-	for i := range 3 {
-		if i > 0 {
-			strandedFor = 0 // which is too late
+	synctest.Test(t, func(t *testing.T) {
+		_, c := withNeighbours(t, false)
+		ended := 0
+		for i := range 3 {
+			require.True(t, c.proc.stranded(1+i%2, errTest, func(err error) {
+				require.ErrorContains(t, err, "rank 1 is lost")
+				ended++
+			}))
+			time.Sleep(newsWait / 4)
 		}
-		require.True(t, c.proc.stranded(1+i%2, fabric.ErrClosed, func(err error) {
-			require.ErrorIs(t, err, errTest)
-			ended++
-		}))
-	}
-	require.True(t, c.proc.stranded(2, fabric.ErrClosed, nil))
-	for range 1000 { // in which a timer would have ended the run, mostly
-		runtime.Gosched()
-	}
-	require.Nil(t, c.world.aborted.Load())
-	c.world.end(errTest)
-	require.Equal(t, 3, ended)
+		require.True(t, c.proc.stranded(2, errTest, nil))
+		time.Sleep(newsWait/4 - 1)
+		require.Nil(t, c.world.aborted.Load())
+		time.Sleep(1)
+		<-c.world.killed
+		require.Equal(t, 3, ended)
+	})
+}
+
+// What a fabric says of a lost rank ends the run a little later only, since that rank may have told
+// why it ends; where the run survives it counts at once.
+func TestLossThatAFabricReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c := withNeighbours(t, false)
+		c.proc.Lost(2, errTest)
+		time.Sleep(lossGrace - 1)
+		synctest.Wait()
+		require.Nil(t, c.world.aborted.Load())
+		time.Sleep(1)
+		<-c.world.killed
+		require.Equal(t, &RankError{Rank: 2, Err: &LostError{Rank: 2, Err: errTest}}, c.world.aborted.Load().cause)
+
+		_, c = withNeighbours(t, false)
+		c.proc.Lost(2, errTest)
+		c.world.end(ErrEnded) // in the meantime
+		time.Sleep(lossGrace)
+		synctest.Wait()
+		require.Equal(t, ErrEnded, c.world.aborted.Load().cause)
+
+		ep, c := withNeighbours(t, true)
+		lost := &LostError{Rank: 2, Err: errTest}
+		c.proc.Lost(2, lost)
+		require.Same(t, lost, c.proc.trouble.Load().lostRank(2))
+		sent := ep.take()
+		require.Len(t, sent, 1)
+		require.Equal(t, 1, sent[0].dst)
+		require.Equal(t, frameOf(mourning, 0, 2).Head, sent[0].Head)
+		require.Equal(t, "test", string(sent[0].Data))
+		require.Equal(t, []int{2}, c.Failed())
+		c.proc.Lost(2, errors.New("again"))
+		require.Same(t, lost, c.proc.trouble.Load().lostRank(2))
+		require.Empty(t, ep.take())
+		c.proc.gone(1, lost) // of another rank
+		require.Equal(t, &LostError{Rank: 1, Err: lost}, c.proc.trouble.Load().lostRank(1))
+		require.Equal(t, []int{2, 1}, c.Failed())
+	})
 }
