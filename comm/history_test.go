@@ -1,0 +1,262 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// bcastOf is the signature of a broadcast with a root, so that different roots differ.
+func bcastOf(root int) signature { return newSignature(newCollective(bcast, Op{}, root), 0, 8) }
+
+// toldBy is the question of rank 1, which has made so many collectives and differs from the number
+// odd on; 0: it does not.
+func toldBy(count, odd uint64) question {
+	q := question{from: 1, count: count}
+	for n := count - min(count, historyLen) + 1; n <= count; n++ {
+		q.last = append(q.last, bcastOf(btoi(odd > 0 && n >= odd)))
+	}
+	return q
+}
+
+// Two ranks' histories are compared as far as both remember: the first collective that differs is
+// found, at each bound of what is remembered; what this rank has not begun is compared when it does.
+func TestHistoriesAreCompared(t *testing.T) {
+	for _, row := range []struct {
+		mine, theirs, odd uint64
+		found             uint64 // the number; 0: none
+		later             bool   // when this rank has made as many
+	}{
+		{1, 1, 0, 0, false}, {1, 1, 1, 1, false}, {2, 2, 1, 1, false}, {2, 2, 2, 2, false}, {3, 2, 2, 2, false},
+		{16, 16, 1, 1, false}, {17, 16, 1, 2, false}, {17, 16, 16, 16, false}, {17, 17, 1, 2, false},
+		{20, 5, 5, 5, false}, {20, 4, 4, 0, false}, {20, 4, 0, 0, false},
+		{0, 1, 1, 1, true}, {1, 2, 2, 2, true}, {1, 3, 3, 3, true}, {1, 2, 0, 0, true}, {2, 5, 2, 2, false}, {4, 40, 25, 25, true},
+	} {
+		t.Run(fmt.Sprintf("%+v", row), func(t *testing.T) {
+			ep, c := withNeighbours(t, false)
+			h := c.hist
+			made := func() { h.record(&collCall{what: newCollective(bcast, Op{}, 0), unit: 8}, 0) }
+			for range row.mine {
+				made()
+				h.recorded()
+			}
+			wrong := func() *disagreement {
+				if d := c.disagreement(c.proc.trouble.Load()); d != nil {
+					return d
+				}
+				return nil
+			}
+			h.compare(toldBy(row.theirs, row.odd))
+			if row.later {
+				require.Nil(t, wrong())
+				require.True(t, h.behind.Load())
+				h.compare(toldBy(row.theirs, row.odd)) // again: it replaces the question
+				require.Len(t, h.asked, 1)
+				for h.count < row.theirs {
+					made()
+					h.recorded()
+				}
+				require.Empty(t, h.asked)
+			}
+			require.False(t, h.behind.Load())
+			if row.found == 0 {
+				require.Nil(t, wrong())
+				require.Empty(t, ep.take())
+				return
+			}
+			require.NotNil(t, wrong())
+			require.ErrorIs(t, wrong().err, ErrMismatch)
+			require.ErrorContains(t, wrong().err, fmt.Sprintf("number %d of the communicator: rank 0 is in bcast (root 0) of 8 bytes, rank 1 is in bcast (root 1) of 8 bytes", row.found))
+			sent := ep.take()
+			require.Len(t, sent, 2, "the others hear of it")
+			for i, f := range sent {
+				require.Equal(t, i+1, f.dst)
+				require.Equal(t, []uint64{0, row.found, 1, disagreeing.word(), 0}, f.Head[:5])
+				d, err := disagreementOf(&f.Frame)
+				require.NoError(t, err)
+				require.EqualError(t, d.err, wrong().err.Error())
+			}
+		})
+	}
+}
+
+// A rank whose question is certain has seen a difference, which may be forgotten by now.
+func TestCertainQuestion(t *testing.T) {
+	_, c := withNeighbours(t, false)
+	q := toldBy(3, 0)
+	q.certain = true
+	for range 3 {
+		c.hist.record(&collCall{what: newCollective(bcast, Op{}, 0), unit: 8}, 0)
+	}
+	c.hist.compare(q)
+	require.EqualError(t, c.disagreement(c.proc.trouble.Load()).err, ErrMismatch.Error()+": ranks 0 and 1 have made different ones before number 1")
+}
+
+// A rank that has come to its end lacks what another rank has made, unless it has taken on more, or
+// something else is in the way.
+func TestMissingCollectives(t *testing.T) {
+	for name, row := range map[string]struct {
+		before func(c *Comm)
+		says   string
+	}{
+		"one":              {func(c *Comm) { c.hist.compare(toldBy(1, 0)) }, "number 1 of the communicator: rank 1 is in bcast (root 0) of 8 bytes, rank 0 has come to its end"},
+		"many":             {func(c *Comm) { c.hist.compare(toldBy(40, 0)) }, "number 25 of the communicator: rank 1 is in bcast (root 0) of 8 bytes, rank 0 has come to its end"},
+		"the second":       {func(c *Comm) { c.hist.recordNote(collKind(bcast)); c.hist.compare(toldBy(2, 2)) }, ""},
+		"none":             {func(c *Comm) {}, ""},
+		"it will":          {func(c *Comm) { c.hist.compare(toldBy(1, 0)); c.Later(1) }, ""},
+		"it has":           {func(c *Comm) { c.hist.compare(toldBy(1, 0)); c.Later(1); c.Later(-1) }, "number 1 of"},
+		"it is revoked":    {func(c *Comm) { c.hist.compare(toldBy(1, 0)); c.proc.revoke(0) }, ""},
+		"a member is lost": {func(c *Comm) { c.hist.compare(toldBy(1, 0)); c.proc.lose(2, errTest) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, c := withNeighbours(t, true)
+			row.before(c)
+			c.hist.missing()
+			d := c.disagreement(c.proc.trouble.Load())
+			if row.says == "" {
+				if name != "the second" {
+					require.Nil(t, d)
+				}
+				return
+			}
+			require.NotNil(t, d)
+			require.ErrorContains(t, d.err, row.says)
+			require.Positive(t, d.from)
+		})
+	}
+}
+
+// What is told and compared of histories goes in frames, to and fro, and what is asked for is
+// answered.
+func TestQuestionsByTheBook(t *testing.T) {
+	for _, count := range []int{0, 1, historyLen - 1, historyLen, historyLen + 1} {
+		ep, c := withNeighbours(t, false)
+		for i := range count {
+			c.hist.record(&collCall{what: newCollective(bcast, Op{}, i%3), unit: 8 * i}, 0)
+		}
+		for flags := range uint64(4) {
+			c.ask(2, flags&askCertain != 0, flags&askAnswer != 0)
+			sent := ep.take()
+			require.Len(t, sent, 1)
+			require.Equal(t, 2, sent[0].dst)
+			require.Equal(t, []uint64{0, 0, uint64(count), comparing.word() | flags}, sent[0].Head[:4])
+			require.Len(t, sent[0].Data, min(count, historyLen)*signatureBytes)
+			for k, b := 0, sent[0].Data; len(b) > 0; k, b = k+1, b[signatureBytes:] {
+				i := max(0, count-historyLen) + k
+				require.Equal(t, newSignature(newCollective(bcast, Op{}, i%3), 0, 8*i), signatureOf(b))
+			}
+		}
+	}
+	ep, c := withNeighbours(t, false)
+	q := frameOf(comparing, signatureBytes, 0, 1, 1)
+	c.proc.Deliver(1, q)
+	require.Empty(t, ep.take(), "it is to be compared later, and nobody waits for the answer")
+	require.True(t, c.hist.behind.Load())
+	q.Head[3] |= askAnswer
+	c.proc.Deliver(1, q)
+	sent := ep.take()
+	require.Len(t, sent, 1)
+	require.Equal(t, frameOf(answering, 0).Head, sent[0].Head)
+	require.Nil(t, c.disagreement(c.proc.trouble.Load()))
+	c.proc.ended.Store(true) // now both are at their end
+	c.proc.Deliver(1, q)
+	require.Nil(t, c.disagreement(c.proc.trouble.Load()), "it may be the last barrier")
+	_, c = withNeighbours(t, true) // where the end is no barrier
+	c.proc.ended.Store(true)
+	c.proc.Deliver(1, q)
+	require.ErrorContains(t, c.disagreement(c.proc.trouble.Load()).err, "rank 0 has come to its end")
+
+	ep, c = withNeighbours(t, false)
+	q = frameOf(comparing, signatureBytes, 9<<1, 1, 1) // of a communicator that is not here
+	q.Head[3] |= askCertain
+	c.proc.Deliver(1, q)
+	sent = ep.take()
+	require.Len(t, sent, 1, "nobody has it any more")
+	d, err := disagreementOf(&sent[0].Frame)
+	require.NoError(t, err)
+	require.EqualError(t, d.err, ErrMismatch.Error()+": rank 0 has made others before number 1 of the communicator")
+	require.Empty(t, c.proc.comms.early)
+}
+
+// Questions of communicators that are not here yet wait for them, the newest so many; communicators
+// that nobody has are forgotten, but for the last ones, and those that are here are found.
+func TestCommunicatorsAreKnown(t *testing.T) {
+	ep, c := withNeighbours(t, false)
+	s := &c.proc.comms
+	require.Same(t, c, s.find(0, nil))
+	require.Same(t, c, s.find(leaving, nil))
+	require.Nil(t, s.find(2<<1, nil))
+	require.Empty(t, s.early)
+	for i := range uint64(maxEarly + 3) {
+		require.Nil(t, s.find(100+2*i, &question{from: 1, count: i}))
+	}
+	require.Len(t, s.early, maxEarly)
+	require.Equal(t, uint64(3), s.early[0].count, "the oldest are gone")
+	d := c.sub([]int{0, 1}, 100+2*5)
+	q := toldBy(1, 0)
+	require.Nil(t, s.find(d.ctx, &q))
+	require.Len(t, s.early, maxEarly)
+	s.add(d)
+	require.Len(t, s.early, maxEarly-2, "both questions of it")
+	require.Len(t, d.hist.asked, 1)
+	require.Same(t, d, s.find(d.ctx, nil))
+	require.Equal(t, []*Comm{c, d}, s.living())
+	for i := range lateComms + 60 {
+		s.add(c.sub([]int{0}, 1000+uint64(2*i)))
+	}
+	for _, kept := range s.late {
+		require.GreaterOrEqual(t, kept.ctx, uint64(1000+2*60))
+		require.Same(t, kept, s.find(kept.ctx, nil))
+	}
+	require.Same(t, d, s.find(d.ctx, nil), "somebody has it")
+	require.Empty(t, ep.take())
+}
+
+// Communicators that are made of a communicator are revoked with it, and those that it is made of
+// are not.
+func TestRevocationOfDescendants(t *testing.T) {
+	const levels = 4
+	for at := range levels {
+		require.NoError(t, Run(t.Context(), Config{Ranks: 2}, func(c *Comm) error {
+			all := []*Comm{c}
+			for i := 1; i < levels; i++ {
+				var d *Comm
+				var err error
+				if i%2 == 0 {
+					d, err = all[i-1].Split(0, -c.Rank())
+				} else {
+					d, err = all[i-1].Dup()
+				}
+				if err != nil {
+					return err
+				}
+				all = append(all, d)
+			}
+			if err := all[levels-1].Barrier(); err != nil {
+				return err
+			}
+			if c.Rank() == 0 {
+				all[at].Revoke()
+			} else {
+				for !all[at].Revoked() {
+					_, _, _ = all[at].Iprobe(0, 0)
+				}
+			}
+			for i, d := range all {
+				if err := expect(fmt.Sprintf("revocation of %d by that of %d", i, at), i >= at, d.Revoked()); err != nil {
+					return err
+				}
+			}
+			s, err := all[levels-1].Shrink(context.Background())
+			if err != nil {
+				return err
+			}
+			return firstError(expect("revoked", false, s.Revoked()), expect("known", s, c.proc.comms.find(s.ctx, nil)), s.Barrier())
+		}))
+	}
+}
