@@ -197,7 +197,7 @@ func (f *far) arrived(p *proc, number uint64, t *transfer, err error) {
 	}
 	f.mu.Unlock()
 	op := t.op
-	if dead == nil && p.stranded(t.src, err, func(err error) { f.arrived(p, number, t, err) }) {
+	if p.stranded(t.src, err, func(err error) { f.arrived(p, number, t, err) }) {
 		return
 	}
 	switch {

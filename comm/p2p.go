@@ -209,8 +209,8 @@ func (c *Comm) Sendrecv(send Buffer, dst, sendTag int, recv Buffer, src, recvTag
 	op.away.Store(true)
 	ended := c.proc.post(&op.recvOp)
 	sendErr := c.send("sendrecv", send, dst, sendTag, false)
-	if sendErr != nil && !ended {
-		op.cancel()
+	if sendErr != nil {
+		op.cancel() // if it has not ended
 	}
 	op.away.Store(false)
 	st, err := op.wait(ended)

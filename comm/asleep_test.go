@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"errors"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Goroutines that sleep in blocking calls are counted, and requests are not; the number that goes
+// with that changes with each of the things that happen to a rank.
+func TestWhoSleeps(t *testing.T) {
+	ep, c := withNeighbours(t, true)
+	w, p := c.world, c.proc
+	count := func() int { n, _ := w.asleep(); return n }
+	activity := w.activity()
+	changed := func(what string) {
+		t.Helper()
+		now := w.activity()
+		require.NotEqual(t, activity, now, what)
+		activity = now
+	}
+	big := func() Buffer { return Of(make([]byte, 1000)) }
+	c.Irecv(Buffer{}, 1, 1)
+	changed("a receive")
+	c.Isend(big(), 1, 2)
+	changed("a frame that is sent")
+	require.Zero(t, count())
+	over := make(chan error, 8)
+	waits := 0
+	sleeps := func(f func() error, asleep int) {
+		t.Helper()
+		go func() { over <- f() }()
+		waits++
+		for count() != asleep {
+			runtime.Gosched()
+		}
+		changed("a call")
+	}
+	sleeps(func() error { return second(c.Recv(Buffer{}, 1, 3)) }, 1)
+	sleeps(func() error { return second(c.Recv(Buffer{}, 1, 3)) }, 2)
+	sleeps(func() error { return second(c.Probe(2, 3)) }, 3)
+	sleeps(func() error { return c.Ssend(big(), 2, 3) }, 4)
+	sleeps(func() error { return c.Ssend(Of([]byte{1}), 0, 77) }, 5) // to itself
+	sleeps(func() error { return second(c.Sendrecv(Of([]byte{1}), 2, 5, Buffer{}, 2, 5)) }, 6)
+	// A Sendrecv that still sends counts once, by what it sends.
+	sleeps(func() error { return second(c.Sendrecv(big(), 2, 6, Buffer{}, 2, 6)) }, 7)
+	p.Deliver(1, frameOfHeader(header{proto: eager, elem: Byte, elemSize: 1, src: 1, tag: 50}, nil))
+	changed("a frame that has come")
+	p.traffic.sent.Add(1)
+	p.traffic.here.Add(1)
+	changed("one of each")
+	p.traffic.pushes.Add(1)
+	changed("a payload")
+	p.traffic.pushes.Add(-1)
+	require.Equal(t, 7, count())
+	pending := w.pending(false)[0]
+	require.Len(t, pending, maxStallLines+1)
+	require.Equal(t, "and more", pending[maxStallLines])
+	require.True(t, p == w.only())
+	w.end(errTest)
+	for range waits {
+		require.ErrorIs(t, <-over, errTest)
+	}
+	require.Zero(t, count())
+	require.Empty(t, w.pending(false)[0])
+	require.NotEmpty(t, ep.take())
+	w2, _, _ := idle(t, 4, Config{})
+	require.Nil(t, w2.only())
+}
+
+// When the run has ended, each call fails with that, also with nobody.
+func TestNobodyAfterTheEnd(t *testing.T) {
+	_, all, _ := idle(t, 4, Config{})
+	c := all[1]
+	c.world.end(errTest)
+	b := Of([]int{1})
+	iprobe := func(src int) error { _, _, err := c.Iprobe(src, 0); return err }
+	for _, peer := range []int{0, 1, ProcNull} {
+		for name, err := range map[string]error{
+			"send": c.Send(b, peer, 0), "ssend": c.Ssend(b, peer, 0), "isend": wait(c.Isend(b, peer, 0)), "issend": wait(c.Issend(b, peer, 0)),
+			"recv": second(c.Recv(b, peer, 0)), "irecv": wait(c.Irecv(b, peer, 0)), "probe": second(c.Probe(peer, 0)), "iprobe": iprobe(peer),
+			"sendrecv": second(c.Sendrecv(b, peer, 0, b, peer, 0)),
+		} {
+			require.ErrorIs(t, err, ErrAborted, "%s of %d", name, peer)
+			require.ErrorIs(t, err, errTest)
+			var e *Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, []any{name, 1, peer, 0}, []any{e.Op, e.Rank, e.Peer, e.Tag})
+		}
+	}
+}
+
+// A message that is here is received though its sender is lost, but not for a collective, and not
+// when the communicator is of no use any more.
+func TestMessagesThatAreHereOfTheLost(t *testing.T) {
+	for name, row := range map[string]struct {
+		ctx  uint64
+		src  int
+		then func(p *proc)
+		want error
+	}{
+		"a message":                 {0, 1, func(p *proc) { p.lose(1, errTest) }, nil},
+		"of any source":             {0, AnySource, func(p *proc) { p.lose(1, errTest) }, nil},
+		"of another tag":            {2, 1, func(p *proc) { p.lose(1, errTest) }, errTest}, // 2: a wrong tag
+		"of a revoked communicator": {0, 1, func(p *proc) { p.revoke(0) }, ErrRevoked},
+		"a collective's":            {1, 1, func(p *proc) { p.lose(2, errTest) }, errTest},
+		"at its end":                {0, 1, func(p *proc) { p.kill(errTest) }, errTest},
+	} {
+		_, c := withNeighbours(t, true)
+		p := c.proc
+		ctx, tag := row.ctx, int32(4)
+		if ctx == 2 {
+			ctx, tag = 0, 5
+		}
+		p.Deliver(1, frameOfHeader(header{proto: eager, ctx: ctx, elem: Byte, elemSize: 1, src: 1, tag: 4}, nil))
+		row.then(p)
+		op := newReusedRecv()
+		op.init(c, callRecv, blockedCall, ctx, &Buffer{}, row.src, int(tag))
+		p.mu.Lock()
+		err := p.barred(p.trouble.Load(), &op.recvOp)
+		p.mu.Unlock()
+		require.Equal(t, row.want, err, name)
+	}
+}
+
+// What must not be copied into a receive of a collective is a disagreement that says what differs.
+func TestPartsThatDoNotFit(t *testing.T) {
+	_, c := withNeighbours(t, true)
+	what := uint64(newCollective(bcast, Op{}, 1)) | uint64(Int64)<<elemShift
+	for name, row := range map[string]struct {
+		h    header
+		says string
+	}{
+		"the same":              {header{aux: what, elem: Int64, elemSize: 8, length: 16}, ""},
+		"plain memory":          {header{aux: what&(1<<elemShift-1) | uint64(Byte)<<elemShift, elem: Byte, elemSize: 1, length: 16}, ""},
+		"other elements":        {header{aux: what, elem: Float64, elemSize: 8, length: 16}, "message of float64 (8 bytes) where int64 (8 bytes) is expected"},
+		"elements of no size":   {header{aux: what, elem: Float64, elemSize: 8, length: 8}, "rank 2 sends 8 bytes where this rank expects 16"},
+		"a byte more":           {header{aux: what, elem: Byte, elemSize: 1, length: 17}, "rank 2 sends 17 bytes where this rank expects 16"},
+		"another root":          {header{aux: uint64(newCollective(bcast, Op{}, 2)), elem: Int64, elemSize: 8, length: 16}, "rank 2 is in bcast (root 2) where this rank is in bcast (root 1)"},
+		"another history":       {header{aux: what | 1<<historyShift, elem: Int64, elemSize: 8, length: 16}, "rank 2 has made other collectives than this rank"},
+		"a message of no other": {header{elem: Int64, elemSize: 8, length: 16}, "where this rank is in bcast (root 1)"},
+	} {
+		h := row.h
+		h.src, h.tag = 2, 1
+		op := &recvOp{c: c, buf: Of(make([]int64, 2)), expect: what}
+		err := op.check(&h)
+		if row.says == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorIs(t, err, ErrMismatch, name)
+		require.ErrorContains(t, err, row.says)
+		require.Equal(t, name == "other elements", errors.Is(err, ErrType))
+	}
+	op := &recvOp{c: c, buf: Buffer{}, expect: what}
+	require.NoError(t, op.check(&header{aux: what, elem: Float64, elemSize: 8}), "nothing fits nothing")
+	op = &recvOp{c: c, buf: Of([]int64{1})}
+	require.NoError(t, op.check(&header{elem: Float64, elemSize: 8}))
+	require.ErrorIs(t, op.check(&header{elem: Float64, elemSize: 8, length: 1}), ErrType)
+	require.NoError(t, op.check(&header{elem: Int64, elemSize: 8, length: 1}))
+	require.ErrorIs(t, op.check(&header{elem: Int64, elemSize: 4, length: 1}), ErrType)
+}
