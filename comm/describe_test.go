@@ -90,6 +90,28 @@ func TestErrors(t *testing.T) {
 	require.NotErrorIs(t, &RemoteError{ErrMismatch.Error()}, ErrType)
 }
 
+// What is wrong with a peer or a tag is said with what is legal.
+func TestTextsOfArguments(t *testing.T) {
+	_, all, _ := idle(t, 4, Config{})
+	for _, row := range []struct {
+		err  error
+		want string
+	}{
+		{all[0].checkPeer(AnySource, false), "no such rank: AnySource cannot be sent to"},
+		{all[0].checkPeer(AnySource, true), ""}, {all[0].checkPeer(ProcNull, false), ""}, {all[0].checkPeer(ProcNull, true), ""},
+		{all[0].checkPeer(3, false), ""}, {all[0].checkPeer(0, true), ""},
+		{all[0].checkPeer(4, true), "no such rank: 4; this communicator has ranks 0 to 3"}, {all[0].checkPeer(-3, false), "no such rank: -3; this communicator has ranks 0 to 3"},
+		{checkTag(AnyTag, false), "bad tag: AnyTag cannot be sent"}, {checkTag(AnyTag, true), ""}, {checkTag(0, false), ""}, {checkTag(TagUB, true), ""},
+		{checkTag(-2, false), "bad tag: -2; tags are 0 to 2147483647"}, {checkTag(-2, true), "bad tag: -2; tags are 0 to 2147483647"}, {checkTag(TagUB+1, true), "bad tag: 2147483648; tags are 0 to 2147483647"},
+	} {
+		if row.want == "" {
+			require.NoError(t, row.err)
+		} else {
+			require.EqualError(t, row.err, row.want)
+		}
+	}
+}
+
 // What others are to know of the cause of a run's end is the rank with which it began, whether it is
 // lost, and why in a sentence, without a stack.
 func TestRootOf(t *testing.T) {

@@ -53,9 +53,9 @@ func TestRecordedMessages(t *testing.T) {
 				if c.Rank() == 1 {
 					ctx[i] = d.ctx
 					return firstError(second(c.Recv(b, 0, 3)), second(c.Recv(b, AnySource, AnyTag)), second(d.Recv(big, 1, 4)),
-						wait(d.Irecv(b, 1, 5)), expect("too long", true, errors.Is(second(c.Recv(Of([]byte{1}), 0, 6)), ErrTruncated)))
+						wait(d.Irecv(b, 1, 5)), d.Send(b, 1, 8), expect("too long", true, errors.Is(second(c.Recv(Of([]byte{1}), 0, 6)), ErrTruncated)))
 				}
-				return firstError(c.Send(b, 1, 3), wait(c.Isend(b, 1, 7)), wait(d.Isend(big, 0, 4)), d.Ssend(b, 0, 5), c.Send(b, 1, 6))
+				return firstError(c.Send(b, 1, 3), wait(c.Isend(b, 1, 7)), wait(d.Isend(big, 0, 4)), d.Ssend(b, 0, 5), second(d.Recv(b, 0, 8)), c.Send(b, 1, 6))
 			}))
 		}
 		require.NoError(t, rec.Close())
@@ -71,12 +71,14 @@ func TestRecordedMessages(t *testing.T) {
 			0: {
 				{event.SendPosted, false, event.PeerB(1, 3), 10}, {event.SendPosted, false, event.PeerB(1, 7), 10}, {event.SendPosted, true, event.PeerB(1, 4), large},
 				{event.RequestDone, true, event.EndedCompleted, 0}, {event.SendPosted, false, event.PeerB(1, 5), sub}, {event.SendPosted, false, event.PeerB(1, 6), 10},
+				{event.RecvPosted, false, event.PeerB(1, 8), sub}, {event.Matched, false, event.PeerB(1, 8), sub},
 			},
 			1: {
 				{event.RecvPosted, false, event.PeerB(0, 3), 10}, {event.Matched, false, event.PeerB(0, 3), 10},
 				{event.RecvPosted, false, event.PeerB(AnySource, AnyTag), 10}, {event.Matched, false, event.PeerB(0, 7), 10},
 				{event.RecvPosted, false, event.PeerB(0, 4), large}, {event.Matched, false, event.PeerB(0, 4), large},
 				{event.RecvPosted, true, event.PeerB(0, 5), sub}, {event.Matched, true, event.PeerB(0, 5), sub}, {event.RequestDone, true, event.EndedCompleted, 0},
+				{event.SendPosted, false, event.PeerB(0, 8), sub},
 				{event.RecvPosted, false, event.PeerB(0, 6), 1}, {event.Matched, false, event.PeerB(0, 6), 10},
 			},
 		}

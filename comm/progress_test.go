@@ -202,3 +202,21 @@ func TestLoopAroundTestStarvesNobody(t *testing.T) {
 		})
 	}
 }
+
+// How many tries it takes until other goroutines get the processor goes by how many ranks share it.
+func TestHowOftenTriesYield(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for _, row := range []struct {
+		processors, ranks int
+		every             uint32
+	}{{1, 1, yieldSingle}, {1, 2, yieldCrowded}, {2, 1, yieldAlone}, {2, 2, 2}, {2, 3, yieldCrowded}, {3, 2, 3}, {4, 4, 4}, {4, 5, yieldCrowded}} {
+		runtime.GOMAXPROCS(row.processors)
+		g := newProgress(&nowhere{}, row.ranks)
+		require.Equal(t, row.every, g.yieldEvery, "%+v", row)
+		require.Nil(t, g.looker)
+		for range 3 {
+			require.False(t, g.try())
+		}
+		require.Equal(t, uint32(3), g.tries.Load())
+	}
+}

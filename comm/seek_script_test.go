@@ -16,7 +16,7 @@ import (
 // watched is a neighbour that can be looked at: a script says what comes while a caller looks.
 type watched struct {
 	neighbour
-	near    bool
+	near    bool // rank 1
 	looks   bool // somebody does
 	entered int
 	left    int
@@ -26,8 +26,8 @@ type watched struct {
 	looked  func()
 }
 
-func (e *watched) Caps(int) fabric.Caps {
-	return fabric.Caps{Kind: "watched", EagerLimit: 64, Ordered: true, SharedMemory: e.near}
+func (e *watched) Caps(r int) fabric.Caps {
+	return fabric.Caps{Kind: "watched", EagerLimit: 64, Ordered: true, SharedMemory: e.near && r == 1}
 }
 
 func (e *watched) Enter() bool {
@@ -72,6 +72,8 @@ func TestSeekByTheBook(t *testing.T) {
 		return &f
 	}
 	same := func(*header) {}
+	announcement := frame(func(h *header) { h.proto = ready })
+	announcement.Data = make([]byte, 8)
 	for _, row := range []struct {
 		name     string
 		frames   []*fabric.Frame
@@ -87,6 +89,7 @@ func TestSeekByTheBook(t *testing.T) {
 		{"another source first", []*fabric.Frame{frame(func(h *header) { h.src = 2 }), frame(same)}, 1, 5, true, nil, 1, 1, false},
 		{"another communicator first", []*fabric.Frame{frame(func(h *header) { h.ctx = 2 }), frame(same)}, 1, 5, true, nil, 1, 1, false},
 		{"a large one first", []*fabric.Frame{frame(func(h *header) { h.proto = ready }), frame(same)}, 1, 5, true, nil, 1, -1, true},
+		{"an announcement first", []*fabric.Frame{announcement, frame(same)}, 1, 5, true, nil, 1, -1, true},
 		{"a part of a collective first", []*fabric.Frame{frame(func(h *header) { h.aux = 1 }), frame(same)}, 1, 5, true, nil, 1, -1, true},
 		{"a wrong one first", []*fabric.Frame{frame(func(h *header) { h.length = 2 }), frame(same)}, 1, 5, true, nil, 1, -1, true},
 		{"trouble", []*fabric.Frame{frame(same)}, 1, 5, true, func(c *Comm) { c.world.troubled.Store(true) }, 1, -1, true},
@@ -163,4 +166,23 @@ func TestSeekerThatIsTired(t *testing.T) {
 		require.Equal(t, []int{1, 1}, []int{ep.entered, ep.left})
 		w.end(ErrEnded)
 	}
+}
+
+// Messages of a rank that is far are not looked for, though those of another rank are.
+func TestSeekOfNearRanksOnly(t *testing.T) {
+	cfg := Config{Ranks: 3}
+	_, err := cfg.validate()
+	require.NoError(t, err)
+	ep := &watched{neighbour: neighbour{nowhere: nowhere{size: 3}}, near: true}
+	w := newWorld(context.Background(), cfg, []fabric.Endpoint{ep})
+	defer w.end(ErrEnded)
+	c := w.comm(0)
+	require.Equal(t, []bool{false, true, false}, c.proc.seeker.near)
+	ep.looked = func() {
+		c.proc.Deliver(2, frameOfHeader(header{proto: eager, elem: Byte, elemSize: 1, src: 2, tag: 5}, nil))
+	}
+	_, err = c.Recv(Buffer{}, 2, 5)
+	require.NoError(t, err)
+	require.Zero(t, ep.seeks)
+	require.Zero(t, ep.entered)
 }

@@ -6,11 +6,14 @@ package comm
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"weft/internal/fabric"
 )
 
 // Where a lost rank is the end of the run, what a fabric ends before anybody knows why waits for
@@ -154,4 +157,71 @@ func TestLossThatAFabricReports(t *testing.T) {
 		require.Equal(t, &LostError{Rank: 1, Err: lost}, c.proc.trouble.Load().lostRank(1))
 		require.Equal(t, []int{2, 1}, c.Failed())
 	})
+}
+
+// A rank that hears its own obituary is at its end, and says whose word that is. What it says of
+// others it has from whoever told it.
+func TestObituaries(t *testing.T) {
+	say := func(c *Comm, src int, of uint64, why string) {
+		f := frameOf(mourning, 0, of)
+		f.Data = []byte(why)
+		c.proc.Deliver(src, f)
+	}
+	ep, c := withNeighbours(t, true)
+	say(c, 1, 2, "reset")
+	require.EqualError(t, c.proc.trouble.Load().lostRank(2), "rank 2 is lost: reset")
+	require.Len(t, ep.take(), 1, "it is passed on")
+	require.Nil(t, c.world.aborted.Load())
+	say(c, 1, 0, "reset")
+	require.ErrorContains(t, c.proc.trouble.Load().dead, "rank 1 takes this rank for lost: reset")
+	require.ErrorIs(t, c.proc.trouble.Load().dead, ErrPeerLost)
+
+	_, c = withNeighbours(t, false)
+	say(c, 1, 2, "reset")
+	<-c.world.killed
+	require.ErrorContains(t, c.world.aborted.Load(), "it survives the loss of ranks, which this one does not; all must be started alike (WEFT_SURVIVE)")
+
+	for _, n := range []int{maxReason - 1, maxReason, maxReason + 1} {
+		f := obituary(2, errors.New(strings.Repeat("x", n)))
+		require.Len(t, f.Data, min(n, maxReason))
+		require.Equal(t, frameOf(mourning, 0, 2).Head, f.Head)
+	}
+	require.Equal(t, "test", string(obituary(2, &LostError{Rank: 2, Err: errTest}).Data))
+	require.Equal(t, "rank 1 is lost: test", string(obituary(2, &LostError{Rank: 1, Err: errTest}).Data))
+}
+
+// Transfers that are under way at once have numbers of their own, and a fabric that cannot be closed
+// is the error of a run that had none.
+func TestTransfersAtOnce(t *testing.T) {
+	ep, c := withNeighbours(t, true)
+	keys := map[uint64]bool{}
+	var reqs []*Request
+	for i := range 5 {
+		reqs = append(reqs, c.Irecv(Of(make([]byte, 100)), 1, i), c.Issend(Of([]byte{1}), 1, i))
+		c.proc.Deliver(1, frameOfHeader(header{proto: ready, elem: Byte, elemSize: 1, src: 1, tag: int32(i), length: 100}, []byte{byte(i), 0, 0, 0, 0, 0, 0, 0}))
+	}
+	for _, f := range ep.take() {
+		key := f.Head[1]
+		if protocol(f.Head[3]>>8) == ready {
+			key = uint64(f.Data[0])
+		}
+		require.False(t, keys[key])
+		keys[key] = true
+	}
+	require.Len(t, keys, 10)
+	c.proc.lose(1, &LostError{Rank: 1, Err: errTest})
+	for _, r := range reqs {
+		require.ErrorIs(t, wait(r), ErrPeerLost)
+	}
+	require.Empty(t, c.proc.far.pulls)
+	require.False(t, ep.expected.Waiting())
+
+	cfg := Config{Ranks: 1}
+	_, err := cfg.validate()
+	require.NoError(t, err)
+	w := newWorld(t.Context(), cfg, []fabric.Endpoint{&unclosed{nowhere{size: 1}}})
+	err = w.run(t.Context(), func(*Comm) error { return nil })
+	require.EqualError(t, err, "comm: run: it is stuck")
+	w = newWorld(t.Context(), cfg, []fabric.Endpoint{&unclosed{nowhere{size: 1}}})
+	require.ErrorIs(t, w.run(t.Context(), func(*Comm) error { return errTest }), errTest)
 }
