@@ -96,7 +96,7 @@ func (f *boltFile) check() error {
 	}
 	ne := binary.NativeEndian
 	n := uint64(ne.Uint16(f.b[f.free*f.size+10:]))
-	if n == 0xffff && len(list) >= 8 {
+	if n == 0xffff { // the number follows
 		n, list = ne.Uint64(list), list[8:]
 	}
 	if n > uint64(len(list)/8) {
@@ -119,9 +119,6 @@ func (f *boltFile) page(id uint64, kinds uint16) (kind uint16, body []byte, err 
 		return 0, nil, fmt.Errorf("page %d of %d", id, f.pages)
 	}
 	p := f.b[id*f.size:]
-	if len(p) < boltPage {
-		return 0, nil, fmt.Errorf("page %d is cut", id)
-	}
 	ne := binary.NativeEndian
 	kind, over := ne.Uint16(p[8:]), uint64(ne.Uint32(p[12:]))
 	if self := ne.Uint64(p); self != id || kind&kinds == 0 || kind&(kind-1) != 0 {

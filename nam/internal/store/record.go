@@ -298,8 +298,8 @@ func (d *decoder) str(limit int) string {
 // count reads a number of items of the given size and refuses numbers that the rest cannot hold, so that a damaged
 // count never becomes a huge allocation.
 func (d *decoder) count(size int) int {
-	n := int64(d.u32())
-	if d.failed || n > int64(len(d.b)/size) {
+	n := int64(d.u32()) // 0 after a failure
+	if n > int64(len(d.b)/size) {
 		d.failed = true
 		return 0
 	}

@@ -6,6 +6,9 @@ package store
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"io/fs"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +63,145 @@ func TestDecodeRefusesEveryDamage(t *testing.T) {
 	binary.LittleEndian.PutUint32(huge[at:], 1<<31)
 	_, err = Decode(reseal(huge))
 	require.ErrorIs(t, err, ErrCorrupt)
+}
+
+// What is wrong with a record is said, for each field at its bound and one beyond it. Decode refuses what
+// check does.
+func TestRecordBounds(t *testing.T) {
+	file := func(i int, bytes uint64) func(*Record) { return func(r *Record) { r.Files[i].Bytes = bytes } }
+	region := func(i int, g Region) func(*Record) { return func(r *Record) { r.Regions[i] = g } }
+	for _, row := range []struct {
+		change func(r *Record)
+		wants  string // in the error; empty: none
+	}{
+		{func(r *Record) {}, ""},
+		{func(r *Record) { r.State = Creating - 1 }, "state 0"},
+		{func(r *Record) { r.State = Creating }, ""},
+		{func(r *Record) { r.State = Deleting }, ""},
+		{func(r *Record) { r.State = Deleting + 1 }, "state 4"},
+		{func(r *Record) { r.Name = "" }, "window name"},
+		{func(r *Record) { r.Name = "n" }, ""},
+		{func(r *Record) { r.Name = strings.Repeat("n", maxName) }, ""},
+		{func(r *Record) { r.Name = strings.Repeat("n", maxName+1) }, "window name"},
+		{func(r *Record) { r.Name = "\xff" }, "UTF-8"},
+		{func(r *Record) { r.Name = "a b" }, "blanks"},
+		{func(r *Record) { r.Name = "a\u2003b" }, "blanks"},
+		{func(r *Record) { r.Name = "a\x00" }, "control characters"},
+		{func(r *Record) { r.Creator = strings.Repeat("c", maxCreator) }, ""},
+		{func(r *Record) { r.Creator = strings.Repeat("c", maxCreator+1) }, "creator of 1025 bytes"},
+		{func(r *Record) { r.Files = nil }, "0 files"},
+		{func(r *Record) { r.Files[0].ID = ID{9} }, "2 files, of which the first"},
+		{func(r *Record) { r.Files[1].ID = r.ID }, ""},
+		{file(1, maxFileBytes), ""},
+		{file(1, maxFileBytes+1), "file 1 of 72057594037927937 bytes"},
+		{func(r *Record) { r.Regions = nil }, "0 regions"},
+		{func(r *Record) { r.Regions = r.Regions[:1] }, ""},
+		{region(2, Region{Unit: 0, File: 1}), "region 2: unit 0"},
+		{region(2, Region{Unit: math.MaxInt32, File: 1}), ""},
+		{region(2, Region{Unit: math.MaxInt32 + 1, File: 1}), "unit 2147483648"},
+		{region(2, Region{Unit: 1, File: 2}), "file 2 of 2"},
+		{region(2, Region{Unit: 1, File: math.MaxUint32}), "file 4294967295 of 2"},
+		{region(1, Region{Unit: 1, Size: 100}), ""},
+		{region(1, Region{Unit: 1, Size: 101}), "bytes 0+101 of a file of 100"},
+		{region(1, Region{Unit: 1, Offset: 99, Size: 1}), ""},
+		{region(1, Region{Unit: 1, Offset: 99, Size: 2}), "bytes 99+2 of a file of 100"},
+		{region(1, Region{Unit: 1, Offset: 100}), ""},
+		{region(1, Region{Unit: 1, Offset: 101}), "bytes 101+0 of a file of 100"},
+		{region(1, Region{Unit: 1, Offset: 101, Size: math.MaxUint64}), "bytes 101+18446744073709551615"},
+	} {
+		r := testRecord()
+		row.change(r)
+		err := r.check()
+		require.Len(t, r.Encode(), r.encodedLen())
+		_, derr := Decode(r.Encode())
+		if row.wants == "" {
+			require.NoError(t, err)
+			require.NoError(t, derr)
+			continue
+		}
+		require.ErrorContains(t, err, row.wants)
+		require.ErrorIs(t, derr, ErrCorrupt, row.wants)
+	}
+
+	// Of a record with too many files or regions not even the numbers are encoded for this.
+	r := testRecord()
+	r.Files = make([]File, maxRanks+2)
+	r.Files[0].ID = r.ID
+	r.Regions = make([]Region, maxRanks+1)
+	for i := range r.Regions {
+		r.Regions[i].Unit = 1
+	}
+	require.ErrorContains(t, r.check(), "1048578 files")
+	r.Files = r.Files[:maxRanks+1]
+	require.ErrorContains(t, r.check(), "1048577 regions")
+	r.Regions = r.Regions[:maxRanks]
+	require.NoError(t, r.check())
+}
+
+// A record is refused for what it says of itself, with the cause.
+func TestDecodeSaysWhatIsWrong(t *testing.T) {
+	good := testRecord().Encode()
+	changed := func(at int, b ...byte) []byte {
+		c := slices.Clone(good)
+		copy(c[at:], b)
+		return reseal(c)
+	}
+	for _, row := range []struct {
+		b     []byte
+		is    error
+		wants string
+	}{
+		{good[:9], ErrCorrupt, "9 bytes are too few"},
+		{append([]byte("WNAM\x01\x00"), 0xff, 0xff, 0xff, 0xff), ErrCorrupt, "checksum"},
+		{reseal([]byte("WNAM\x01\x00....")), ErrCorrupt, "it ends in the middle of a field"},
+		{changed(0, 'w'), ErrCorrupt, `magic "wNAM", want "WNAM"`},
+		{changed(4, 0), ErrVersion, "has version 0, this program knows 1"},
+		{changed(4, 2), ErrVersion, "has version 2"},
+		{changed(4, 1, 1), ErrVersion, "has version 257"},
+		{changed(6, knownFlags+1), ErrCorrupt, "unknown flags 0x4"},
+		{changed(10, 0xff, 0x03), ErrCorrupt, "mode 01777"},
+		{reseal(append(slices.Clone(good), 0)), ErrCorrupt, "1 bytes too many"},
+		{reseal(append(slices.Clone(good), 0, 0)), ErrCorrupt, "2 bytes too many"},
+		{reseal(slices.Clone(good[:len(good)-1])), ErrCorrupt, "it ends in the middle of a field"},
+	} {
+		_, err := Decode(row.b)
+		require.ErrorIs(t, err, row.is, row.wants)
+		require.ErrorContains(t, err, row.wants)
+	}
+	r, err := Decode(changed(10, 0xff, 0x01))
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o777), r.Mode)
+}
+
+// After the first field that is not there, all are zero.
+func TestDecoder(t *testing.T) {
+	b := []byte{3, 0, 'a', 'b', 'c', 2, 0, 0, 0, 1, 2, 3, 4}
+	d := decoder{b: b}
+	require.Equal(t, "abc", d.str(3))
+	require.Equal(t, 2, d.count(2))
+	require.EqualValues(t, 0x04030201, d.u32())
+	require.Empty(t, d.b)
+	require.False(t, d.failed)
+	require.Zero(t, d.u8())
+	require.True(t, d.failed)
+
+	d = decoder{b: b}
+	require.Empty(t, d.str(2))
+	require.True(t, d.failed)
+	require.Zero(t, d.u8(), "there are bytes")
+	require.Zero(t, d.count(1))
+
+	d = decoder{b: b[5:]}
+	require.Zero(t, d.count(3), "there are four bytes")
+	require.True(t, d.failed)
+	d = decoder{b: b[5:]}
+	require.Equal(t, 2, d.count(1))
+	d = decoder{b: b[5:9]}
+	require.Zero(t, d.count(1))
+	require.True(t, d.failed)
+	d = decoder{b: []byte{0, 0, 0, 0}}
+	require.Zero(t, d.count(1))
+	require.False(t, d.failed)
 }
 
 func FuzzDecode(f *testing.F) {
