@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Headers of either layout, with each field at its bound and one beyond it: what is wrong is said.
+func TestHeaderBounds(t *testing.T) {
+	ne := binary.NativeEndian
+	made := func(change func(h *header, rec *Record)) []byte {
+		h, rec := testHeader()
+		change(h, rec)
+		return h.encode(rec.Encode(), recordAt)
+	}
+	patched := func(change func(b []byte)) []byte {
+		b := made(func(*header, *Record) {})
+		record := testRecord().Encode()
+		change(b)
+		if n := ne.Uint32(b[offLength:]); int(n) < len(record) {
+			record = record[:n]
+		}
+		ne.PutUint32(b[offChecksum:], headerSum(b, record))
+		return b
+	}
+	magic := func(m string, layout uint32) []byte {
+		return patched(func(b []byte) { copy(b, m); ne.PutUint32(b[offLayout:], layout) })
+	}
+	first := func(layout uint32, data uint64) []byte {
+		b := magic(headerMagic1, layout)
+		ne.PutUint64(b[offData:], data)
+		return b
+	}
+	place := func(at uint64, length uint32) []byte {
+		return patched(func(b []byte) { ne.PutUint64(b[offPlace:], at); ne.PutUint32(b[offLength:], length) })
+	}
+	const size = 1 << 27
+	n := uint32(len(testRecord().Encode()))
+	whole := made(func(*header, *Record) {})
+	for name, row := range map[string]struct {
+		b     []byte
+		is    error
+		wants string
+	}{
+		"right":                 {whole, nil, ""},
+		"less than a page":      {whole[:headerSize-1], ErrCorrupt, "is cut: there are 4095 bytes"},
+		"more than a page":      {append(whole[:headerSize:headerSize], 1), nil, ""},
+		"none":                  {make([]byte, headerSize), errIncomplete, ""},
+		"being made":            {append([]byte(headerMaking), make([]byte, headerSize)...), errIncomplete, ""},
+		"layout 0":              {magic("WEFTNAM2", 0), ErrCorrupt, "of layout 2 has version 0"},
+		"layout 2 as 1":         {magic("WEFTNAM2", 1), ErrCorrupt, "of layout 2 has version 1"},
+		"layout 2 as 3":         {magic("WEFTNAM2", 3), ErrCorrupt, "of layout 2 has version 3"},
+		"layout 3":              {magic("WEFTNAM3", 3), ErrVersion, "has layout 3, this program knows 1 and 2"},
+		"layout 4":              {magic("WEFTNAM4", 4), ErrVersion, "has layout 4"},
+		"layout 3 as 4":         {magic("WEFTNAM3", 4), ErrCorrupt, `begins with "WEFTNAM3"`},
+		"layout 0 of old":       {magic("WEFTNAM0", 0), ErrCorrupt, `begins with "WEFTNAM0"`},
+		"another's layout 3":    {magic("OURSNAM3", 3), ErrCorrupt, `begins with "OURSNAM3"`},
+		"layout 1":              {first(1, 100), nil, ""},
+		"layout 1 as 0":         {first(0, 100), ErrCorrupt, "of layout 1 has version 0"},
+		"layout 1 as 2":         {first(2, 100), ErrCorrupt, "of layout 1 has version 2"},
+		"layout 1, most bytes":  {first(1, maxFileBytes), nil, ""},
+		"layout 1, too many":    {first(1, maxFileBytes+1), ErrCorrupt, "and 72057594037927937 bytes"},
+		"most bytes":            {made(func(h *header, rec *Record) { h.data, rec.Files[0].Bytes = maxFileBytes, maxFileBytes }), nil, ""},
+		"too many bytes":        {made(func(h *header, _ *Record) { h.data = maxFileBytes + 1 }), ErrCorrupt, "speaks of 72057594037927937 bytes"},
+		"other bytes":           {made(func(h *header, _ *Record) { h.data++ }), ErrCorrupt, "has the record of another file"},
+		"another's record":      {made(func(_ *header, rec *Record) { rec.ID, rec.Files[0].ID = ID{7}, ID{7} }), ErrCorrupt, "has the record of another file"},
+		"a broken record":       {made(func(_ *header, rec *Record) { rec.Name = "" }), ErrCorrupt, "window name"},
+		"first and second":      {made(func(h *header, _ *Record) { h.index = 1 }), ErrCorrupt, "is of file 1 of allocation"},
+		"second with a record":  {made(func(h *header, _ *Record) { h.index, h.first = 1, ID{9} }), ErrCorrupt, "is of file 1 of allocation"},
+		"first without record":  {place(0, 0), ErrCorrupt, "with a record of 0 bytes"},
+		"of another allocation": {made(func(h *header, _ *Record) { h.first = ID{9} }), ErrCorrupt, "is of file 0 of allocation"},
+		"a record of 1 byte":    {place(recordAt, 1), ErrCorrupt, "metadata record: 1 bytes are too few"},
+		"a record cut":          {place(recordAt, n-1), ErrCorrupt, "metadata record"},
+		"too long for the page": {place(recordAt, headerSize-recordAt+1), ErrCorrupt, "has its record at bytes 512+3585"},
+		"before its place":      {place(recordAt-1, n), ErrCorrupt, "has its record at bytes 511+"},
+		"behind its place":      {place(recordAt+1, n), ErrCorrupt, "has its record at bytes 513+"},
+		"in the header":         {place(headerSize-1, n), ErrCorrupt, "has its record at bytes 4095+"},
+		"behind the header":     {place(headerSize, n), ErrCorrupt, "a record that cannot be read: it is at 4096"},
+		"as long as can be":     {place(headerSize, maxRecord), ErrCorrupt, "a record that cannot be read: it is at 4096"},
+		"too long":              {place(headerSize, maxRecord+1), ErrCorrupt, fmt.Sprintf("has its record at bytes 4096+%d", maxRecord+1)},
+		"at the end":            {place(size-uint64(n), n), ErrCorrupt, "a record that cannot be read: it is at 1342"},
+		"beyond the end":        {place(size-uint64(n)+1, n), ErrCorrupt, "has its record at bytes"},
+		"far beyond the end":    {place(math.MaxUint64, n), ErrCorrupt, "has its record at bytes"},
+		"damaged":               {append(append(whole[:recordAt:recordAt], 'w'), whole[recordAt+1:]...), ErrCorrupt, "has checksum"},
+	} {
+		_, err := decodeHeader(row.b, size, func(_ []byte, off int64) (int, error) { return 0, fmt.Errorf("it is at %d", off) })
+		if row.is == nil {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorIs(t, err, row.is, name)
+		require.ErrorContains(t, err, row.wants, name)
+	}
+	for n, pages := range map[uint64]uint64{0: 1, 1: 2, headerSize - 1: 2, headerSize: 2, headerSize + 1: 3} {
+		require.Equal(t, pages*headerSize, fileSize(n), "%d", n)
+	}
+	for n, pages := range map[int]uint64{0: 0, 3583: 0, 3584: 0, 3585: 1, headerSize - 1: 1, headerSize: 1, headerSize + 1: 2, 2*headerSize + 1: 3} {
+		require.Equal(t, pages*headerSize, behind(n), "%d", n)
+	}
+	// The longest record of all: a name, a creator and a file for each rank.
+	most := &Record{Name: strings.Repeat("n", maxName), Creator: strings.Repeat("c", maxCreator), Files: make([]File, maxRanks+1), Regions: make([]Region, maxRanks)}
+	require.LessOrEqual(t, most.encodedLen(), maxRecord)
+}
+
+// A record that fills the header's page to the last byte is in it; one that is a byte longer is
+// behind the data, and the window counts it.
+func TestRecordThatFillsThePage(t *testing.T) {
+	s := newTestStore(t, Config{})
+	for more, pages := range map[int]uint64{-1: 2, 0: 2, 1: 3} {
+		req := Request{Name: "n", Structure: 2, Files: []uint64{8}}
+		probe, err := newRecord(req.with(Region{Size: 8, Unit: 8}))
+		require.NoError(t, err)
+		left := headerSize - recordAt + more - probe.encodedLen()
+		for req = req.with(Region{Size: 8, Unit: 8}); left >= 25; left -= 25 {
+			req = req.with(Region{Unit: 1})
+		}
+		req.Name += strings.Repeat("n", left)
+		h, err := makeWindow(s, req)
+		require.NoError(t, err)
+		require.Equal(t, headerSize-recordAt+more, h.Record().encodedLen())
+		require.EqualValues(t, pages*headerSize, h.Record().Footprint())
+		require.NoError(t, h.Release())
+		e, err := s.Stat(req.Name)
+		require.NoError(t, err)
+		head, err := s.headerOf(e.ID)
+		require.NoError(t, err)
+		require.Equal(t, Ready, head.rec.State)
+		require.Equal(t, e.Record.Regions, head.rec.Regions)
+		requireSound(t, s)
+		require.NoError(t, s.Remove(req.Name))
+	}
+}
+
+func (r Request) with(g Region) Request {
+	r.Regions = append(r.Regions[:len(r.Regions):len(r.Regions)], g)
+	return r
+}
+
+// Damaged words read as 0 and are known as damaged, in either layout; whole ones are not.
+func TestHeaderWords(t *testing.T) {
+	ne := binary.NativeEndian
+	h, rec := testHeader()
+	type words struct {
+		layout              int
+		flags               uint32
+		epochs, vouched     uint64
+		badFlags, badEpochs bool
+	}
+	for name, row := range map[string]struct {
+		flags           uint32
+		epochs, vouched uint64
+		wants           words
+	}{
+		"whole":             {packFlags(headBroken), packCount(9, h.id), packCount(7, h.id), words{layout: 2, flags: headBroken, epochs: 9, vouched: 7}},
+		"all":               {packFlags(headFlags), packCount(maxCount, h.id), packCount(maxCount, h.id), words{2, headFlags, maxCount, maxCount, false, false}},
+		"flags":             {headFlags, packCount(9, h.id), packCount(7, h.id), words{layout: 2, epochs: 9, vouched: 7, badFlags: true}},
+		"an unknown flag":   {packFlags(headFlags + 1), packCount(9, h.id), packCount(7, h.id), words{layout: 2, epochs: 9, vouched: 7, badFlags: true}},
+		"epochs":            {packFlags(1), 9, packCount(7, h.id), words{layout: 2, flags: 1, badEpochs: true}},
+		"vouched":           {packFlags(1), packCount(9, h.id), 7, words{layout: 2, flags: 1, badEpochs: true}},
+		"epochs of another": {packFlags(1), packCount(9, ID{9}), packCount(7, h.id), words{layout: 2, flags: 1, badEpochs: true}},
+		"both":              {0, 9, 7, words{layout: 2, badFlags: true, badEpochs: true}},
+		"1":                 {headBroken, 3, 0, words{layout: 1, flags: headBroken, epochs: 3, vouched: 3}},
+		"1, all":            {headFlags, maxCount, 0, words{layout: 1, flags: headFlags, epochs: maxCount, vouched: maxCount}},
+		"1, unknown flag":   {headFlags + 1, 3, 0, words{layout: 1, epochs: 3, vouched: 3, badFlags: true}},
+		"1, epochs":         {1, maxCount + 1, 0, words{layout: 1, flags: 1, badEpochs: true}},
+	} {
+		b := h.encode(rec.Encode(), recordAt)
+		if row.wants.layout == 1 {
+			copy(b, headerMagic1)
+			ne.PutUint32(b[offLayout:], 1)
+		}
+		ne.PutUint32(b[offFlags:], row.flags)
+		ne.PutUint64(b[offEpochs:], row.epochs)
+		ne.PutUint64(b[offVouched:], row.vouched)
+		got, err := decodeHeader(b, 1<<20, nil)
+		require.NoError(t, err, name)
+		require.Equal(t, row.wants, words{got.layout, got.flags, got.epochs, got.vouched, got.badFlags, got.badEpochs}, name)
+		require.Equal(t, got.id, got.first, name)
+	}
+	// The words of files that are there.
+	require.EqualValues(t, 0xfffa0005, packFlags(headVolatile|headBroken))
+	for id, word := range map[ID]uint64{{}: 0x730123456789abc, {1}: 0xcda6123456789abc, {8: 1}: 0x725f123456789abc, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}: 0x4a7c123456789abc} {
+		if ne.Uint16([]byte{1, 0}) == 1 {
+			require.Equal(t, word, packCount(0x123456789abc, id))
+		}
+		n, ok := unpackCount(packCount(0x123456789abc, id), id)
+		require.True(t, ok)
+		require.EqualValues(t, 0x123456789abc, n)
+	}
+}
