@@ -91,10 +91,7 @@ func (s *Store) hint(err error, name string) error {
 	if !errors.Is(err, ErrName) {
 		return err
 	}
-	asides, aerr := s.st.SetAside()
-	if aerr != nil {
-		return err
-	}
+	asides, _ := s.st.SetAside() // what is known of them; the caller is told err
 	for _, o := range asides {
 		if o.Record != nil && o.Record.Name == name {
 			return fmt.Errorf("%w; a window of this name is set aside (weft nam ls -C %s)", err, s.Dir())

@@ -94,6 +94,14 @@ func kindOf(err error) int64 {
 	return int64(len(kinds) - 1)
 }
 
+// errorOf is the error that kindOf has numbered, also by a program that knows more of them.
+func errorOf(kind int64) error {
+	if kind < 0 || kind >= int64(len(kinds)) {
+		return errOther
+	}
+	return kinds[kind]
+}
+
 // remoteError is an error of another rank: its kind and its text.
 type remoteError struct {
 	kind error
@@ -132,7 +140,7 @@ func agree(c *comm.Comm, op, name string, err error) error {
 		}
 		if r != c.Rank() {
 			t := strings.TrimRight(string(text), "\x00")
-			err = &remoteError{kind: kinds[min(max(kind, 0), int64(len(kinds)-1))], text: t}
+			err = &remoteError{kind: errorOf(kind), text: t}
 		}
 		return &Error{Op: op, Name: name, Peer: r, Err: err}
 	}

@@ -35,11 +35,9 @@ func startPrefault(h *store.Handle, rank int) *prefaulter {
 
 // wait waits for the last page, but not for long.
 func (p *prefaulter) wait() {
-	timer := time.NewTimer(prefaultWait)
-	defer timer.Stop()
 	select {
 	case <-p.done:
-	case <-timer.C:
+	case <-time.After(prefaultWait):
 	}
 }
 
