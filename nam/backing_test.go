@@ -6,6 +6,8 @@ package nam
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -68,4 +70,153 @@ func TestTouchedRegions(t *testing.T) {
 		return errors.Join(err, w.Free())
 	}))
 	require.NoError(t, s.Close())
+}
+
+// Each kind of error comes to other ranks as what it is, with its words as far as they fit; one that
+// is unknown is another failure.
+func TestErrorsTravel(t *testing.T) {
+	for i, k := range kinds {
+		require.Equal(t, int64(i), kindOf(k), "%v", k)
+		require.Equal(t, k, errorOf(int64(i)))
+	}
+	for _, n := range []int64{-1, int64(len(kinds)) - 1, int64(len(kinds)), 1 << 40} {
+		require.Equal(t, errOther, errorOf(n))
+	}
+	require.Equal(t, int64(len(kinds)-1), kindOf(errors.New("something else")))
+	long := strings.Repeat("x", maxErrorText)
+	for _, k := range append(kinds[1:len(kinds)-1], errors.New("something else")) {
+		for _, words := range []string{"w", long} {
+			for _, op := range []string{"allocate", "attach", "set info"} {
+				said := fmt.Errorf("%w: %s", k, words)
+				require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: 3}, func(c *comm.Comm) error {
+					var err error
+					if c.Rank() > 0 {
+						err = said
+					}
+					got := agree(c, op, "name", err)
+					var e *Error
+					if !errors.As(got, &e) || e.Op != op || e.Name != "name" || e.Peer != 1 {
+						return fmt.Errorf("got %#v", got)
+					}
+					want := said.Error()
+					if c.Rank() != 1 {
+						want = want[:min(len(want), maxErrorText)]
+					}
+					if e.Err.Error() != want {
+						return fmt.Errorf("got %q, want %q", e.Err, want)
+					}
+					if c.Rank() == 0 && !errors.Is(got, errorOf(kindOf(k))) || c.Rank() == 1 && !errors.Is(got, k) {
+						return fmt.Errorf("%v is not %v", got, k)
+					}
+					return agree(c, op, "name", nil)
+				}))
+			}
+		}
+	}
+	require.Equal(t, `nam: remove "w" (rank 3): x`, (&Error{Op: "remove", Name: "w", Peer: 3, Err: errors.New("x")}).Error())
+	require.Equal(t, `nam: list (rank 0): x`, (&Error{Op: "list", Peer: 0, Err: errors.New("x")}).Error())
+	require.Equal(t, `nam: list: x`, fail("list", "", errors.New("x")).Error())
+}
+
+// Each rank with bytes of its own reserves them once, whatever the others have, and makes them
+// present if it is told to; the others do nothing.
+func TestWhoReservesWhat(t *testing.T) {
+	for _, row := range []struct {
+		structure Structure
+		sizes     []int
+		regions   [][3]int // size, file, offset
+		reserved  int
+		prefault  []int // ranks that ask for it
+		present   int   // pieces
+	}{
+		{ManagedContiguous, []int{8, 0, 100, 1}, [][3]int{{8, 0, 0}, {0, 0, 64}, {100, 0, 64}, {1, 0, 192}}, 1, nil, 0},
+		{ManagedContiguous, []int{64, 65, 8}, [][3]int{{64, 0, 0}, {65, 0, 64}, {8, 0, 192}}, 1, []int{0, 2}, 2},
+		{ManagedContiguous, []int{0, 0}, [][3]int{{0, 0, 0}, {0, 0, 0}}, 1, []int{0, 1}, 0},
+		{ManagedDistributed, []int{8, 0, 100, 1}, [][3]int{{8, 0, 0}, {0, 0, 0}, {100, 1, 0}, {1, 2, 0}}, 3, []int{1, 3}, 1},
+		{ManagedDistributed, []int{0, 2, 0, 4}, [][3]int{{0, 0, 0}, {2, 1, 0}, {0, 0, 0}, {4, 2, 0}}, 3, nil, 0},
+		{ManagedDistributed, []int{1}, [][3]int{{1, 0, 0}}, 1, nil, 0},
+		{RawAndFlat, []int{100, 0, 0}, [][3]int{{100, 0, 0}}, 1, []int{0, 1, 2}, 1},
+		{RawAndFlat, []int{100, 0}, [][3]int{{100, 0, 0}}, 1, []int{1}, 0},
+	} {
+		var mu sync.Mutex
+		steps := map[string]int{}
+		s, err := Open(t.TempDir(), Config{step: func(name string) {
+			mu.Lock()
+			defer mu.Unlock()
+			steps[name]++
+		}})
+		require.NoError(t, err)
+		require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: len(row.sizes)}, func(c *comm.Comm) error {
+			var opts []Option
+			for _, r := range row.prefault {
+				if r == c.Rank() {
+					opts = []Option{Prefault(true)}
+				}
+			}
+			w, err := s.Allocate(c, row.sizes[c.Rank()], 1, append(opts, row.structure)...)
+			if err != nil {
+				return err
+			}
+			var got [][3]int
+			for _, g := range w.rec.Regions {
+				got = append(got, [3]int{int(g.Size), int(g.File), int(g.Offset)})
+			}
+			if fmt.Sprint(got) != fmt.Sprint(row.regions) {
+				err = fmt.Errorf("regions %v, want %v", got, row.regions)
+			}
+			return errors.Join(err, w.Free())
+		}))
+		require.NoError(t, s.Close())
+		require.Equal(t, row.reserved, steps["create:reserved"], "%v %v", row.structure, row.sizes)
+		require.Equal(t, row.present, steps["prefault"], "%v %v", row.structure, row.sizes)
+	}
+}
+
+// Goroutines of each rank use one window at once, while others ask what it is and change what
+// becomes of it: nothing is lost, and nothing races.
+func TestConcurrentCallersHammer(t *testing.T) {
+	const ranks, callers, rounds = 2, 3, 20
+	for _, opts := range [][]Option{{SyncEpoch, ManagedDistributed}, {SyncProcess, ManagedContiguous}} {
+		s, err := Open(t.TempDir(), Config{})
+		require.NoError(t, err)
+		require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: ranks}, func(c *comm.Comm) error {
+			w, err := s.Allocate(c, 8*(1+ranks*callers), 8, opts...)
+			if err != nil {
+				return err
+			}
+			errs := make([]error, callers)
+			if err := w.Fence(0); err != nil {
+				return err
+			}
+			var wg sync.WaitGroup
+			for i := range callers {
+				wg.Go(func() {
+					at := 1 + c.Rank()*callers + i
+					for k := range rounds {
+						for r := range ranks {
+							errs[i] = errors.Join(errs[i], w.Accumulate(comm.Of([]int64{1}), r, 0, comm.Sum), w.Put(comm.Of([]int64{int64(k)}), r, at), w.Get(comm.Of([]int64{0}), r, at))
+						}
+						_, _ = w.Info(), w.Epochs()
+					}
+				})
+			}
+			for _, v := range []string{"persistent", "volatile"} {
+				err = errors.Join(err, w.SetInfo(comm.NewInfo("psnam_consistency", "psnam_consistency_"+v)))
+			}
+			wg.Wait()
+			err = errors.Join(append(errs, err, w.Fence(0))...)
+			got := make([]int64, 1+ranks*callers)
+			err = errors.Join(err, w.Get(comm.Of(got), c.Rank(), 0), w.Fence(0))
+			if got[0] != ranks*callers*rounds {
+				err = errors.Join(err, fmt.Errorf("%d were added", got[0]))
+			}
+			for _, v := range got[1:] {
+				if v != rounds-1 {
+					err = errors.Join(err, fmt.Errorf("%v", got))
+				}
+			}
+			return errors.Join(err, w.Free())
+		}))
+		require.NoError(t, s.Close())
+	}
 }

@@ -107,3 +107,40 @@ func TestDefaultDirOfAnotherUserIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// What cannot be looked at or made is told, and who only looks makes nothing.
+func TestDefaultDirThatCannotBe(t *testing.T) {
+	base := t.TempDir()
+	t.Setenv(nam.EnvDir, "")
+	t.Setenv("HOME", "")
+	file := filepath.Join(base, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(file, "cache"))
+	_, err := nam.Open("", nam.Config{})
+	require.ErrorIs(t, err, nam.ErrAccess)
+	require.ErrorContains(t, err, "not a directory")
+
+	t.Setenv("XDG_CACHE_HOME", base)
+	for _, cfg := range []nam.Config{{MustExist: true}, {ReadOnly: true}} {
+		_, err = nam.Open("", cfg)
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		require.NoDirExists(t, filepath.Join(base, "weft"))
+	}
+	_, err = nam.Repair("", nam.Config{})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NoDirExists(t, filepath.Join(base, "weft"))
+	loop := filepath.Join(base, "weft")
+	require.NoError(t, os.Symlink(loop, loop))
+	for _, cfg := range []nam.Config{{}, {MustExist: true}} {
+		_, err = nam.Open("", cfg)
+		require.ErrorContains(t, err, "stat "+loop)
+	}
+	_, err = nam.Repair("", nam.Config{})
+	require.ErrorContains(t, err, "stat "+loop)
+	require.NoError(t, os.Remove(loop))
+	require.NoError(t, os.Mkdir(loop, 0o777))
+	require.NoError(t, os.Chmod(loop, 0o777))
+	_, err = nam.Repair("", nam.Config{})
+	require.ErrorIs(t, err, nam.ErrAccess)
+	require.ErrorContains(t, err, "0777 lets other users write")
+}

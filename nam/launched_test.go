@@ -115,6 +115,62 @@ func rankOfAJob(s *nam.Store) error {
 	})
 }
 
+// tells has rank 1 open a store that is to be mended, and then rank 0.
+func tells(dir string) error {
+	return comm.Main(context.Background(), comm.Config{}, func(c *comm.Comm) error {
+		for r := c.Size() - 1; r >= 0; r-- {
+			if r == c.Rank() {
+				s, err := nam.Open(dir, nam.Config{})
+				if err != nil {
+					return err
+				}
+				if err := s.Close(); err != nil {
+					return err
+				}
+			}
+			if err := c.Barrier(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Of the ranks of a job, the one that mends something tells of it, and rank 0 of what all find.
+func TestOneRankTells(t *testing.T) {
+	dir, empty := shortDir(t), shortDir(t)
+	for _, d := range []string{dir, empty} {
+		s, err := nam.Open(d, nam.Config{})
+		require.NoError(t, err)
+		if d == dir {
+			run(t, 1, func(c *comm.Comm) error {
+				w, err := s.Allocate(c, 64, 8, nam.Persistent)
+				return errors.Join(err, w.Free())
+			})
+		}
+		require.NoError(t, s.Close())
+	}
+	meta, err := os.ReadFile(filepath.Join(empty, "meta.db"))
+	require.NoError(t, err)
+	meta[os.Getpagesize()+40] ^= 1 // one of its two meta pages
+	// Older than the window, and damaged so that the window is not brought back: its header is too.
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "meta.db"), meta, 0o600))
+	segments, err := filepath.Glob(filepath.Join(dir, "alloc", "*.seg"))
+	require.NoError(t, err)
+	f, err := os.OpenFile(segments[0], os.O_RDWR, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte("damaged"), 0)
+	require.NoError(t, errors.Join(err, f.Close()))
+	var out bytes.Buffer
+	status, err := job.Run(job.Spec{Stdout: &out, Stderr: &out, Timeout: time.Minute, Grace: 10 * time.Second,
+		Parts: []job.Part{{Ranks: 3, Program: os.Args[0], Env: []string{envRole + "=tells", envDir + "=" + dir}}}})
+	require.NoError(t, err)
+	require.Zero(t, status, out.String())
+	require.Equal(t, 1, strings.Count(out.String(), "one of its two meta pages is damaged and is written anew"), out.String())
+	require.Equal(t, 1, strings.Count(out.String(), "nam: 1 window in "+dir+" without a record: set aside"), out.String())
+	require.Equal(t, 2, strings.Count(out.String(), "nam: "), out.String())
+}
+
 func runJob(t *testing.T, ranks int, dir, step string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer

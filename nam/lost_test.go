@@ -265,11 +265,25 @@ func TestStoreSaysWhatItMends(t *testing.T) {
 		_, err := s.Attach(c, "w")
 		return errors.Join(wants(err, nam.ErrName), expect(err != nil && bytes.Contains([]byte(err.Error()), []byte("a window of this name is set aside")), "%v", err))
 	})
+	_, serr := s.Stat("w")
+	for _, err := range []error{serr, s.Remove("w"), s.Accept("w")} {
+		require.ErrorIs(t, err, nam.ErrName)
+		require.ErrorContains(t, err, "a window of this name is set aside (weft nam ls -C "+dir+")")
+	}
+	_, serr = s.Stat("x")
+	for _, err := range []error{serr, s.Remove("x"), s.Accept("x")} {
+		require.ErrorIs(t, err, nam.ErrName)
+		require.NotContains(t, err.Error(), "set aside", "another one is")
+	}
 	all, err := s.SetAside()
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.Equal(t, "set aside", all[0].State)
 	require.Equal(t, "w", all[0].Name)
+	require.Len(t, all[0].ID, 32)
+	require.EqualValues(t, 8192, all[0].Footprint)
+	require.Empty(t, all[0].Problem)
+	require.Equal(t, []nam.RegionInfo{{Size: 64, Unit: 8, Manifestation: nam.LibNAM}}, all[0].Regions)
 	name, err := s.Restore(all[0].ID, "again")
 	require.NoError(t, err)
 	require.Equal(t, "again", name)

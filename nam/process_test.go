@@ -41,6 +41,9 @@ func TestMain(m *testing.M) {
 }
 
 func child(role, dir string) error {
+	if role == "tells" {
+		return tells(dir)
+	}
 	cfg := nam.Config{}
 	if step, ok := stepper(); ok {
 		nam.SetStep(&cfg, step)

@@ -25,10 +25,7 @@ func TestAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process of another user")
 	}
-	top, err := os.MkdirTemp("", "weft-nam-user-")
-	require.NoError(t, err)
-	defer os.RemoveAll(top)
-	require.NoError(t, os.Chmod(top, 0o755))
+	top := nam.DirForOthers(t)
 	dir := filepath.Join(top, "s")
 	s, err := nam.Open(dir, nam.Config{})
 	require.NoError(t, err)
