@@ -119,12 +119,16 @@ func (s *Store) setFlags(rec *Record, set, clear uint32) error {
 	})
 }
 
-// changeFlags sets and clears bits of a mapped header.
+// changeFlags sets and clears bits of a mapped header. Damaged flags are none: a bit that the damage
+// has set must not become one that is whole, and the window be taken for a removed one.
 func changeFlags(m []byte, set, clear uint32) {
 	for w := flagsWord(m); ; {
 		old := w.Load()
-		f, _ := unpackFlags(old)
-		if w.CompareAndSwap(old, packFlags(f&headFlags&^clear|set)) {
+		f, ok := unpackFlags(old)
+		if !ok {
+			f = 0
+		}
+		if w.CompareAndSwap(old, packFlags(f&^clear|set)) {
 			return
 		}
 	}

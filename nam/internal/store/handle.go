@@ -306,8 +306,11 @@ func (h *Handle) Broken() bool {
 // flags are those of the header; damaged ones are none.
 func (h *Handle) flags() (flags uint32, err error) {
 	err = h.Guard(func() { flags = flagsWord(h.maps[0]).Load() })
-	if err == nil && h.layout > 1 {
-		flags, _ = unpackFlags(flags)
+	if h.layout > 1 {
+		var ok bool
+		if flags, ok = unpackFlags(flags); !ok {
+			flags = 0
+		}
 	}
 	return flags & headFlags, err
 }

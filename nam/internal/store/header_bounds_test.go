@@ -144,6 +144,43 @@ func (r Request) with(g Region) Request {
 	return r
 }
 
+// Damage never becomes a flag that is whole, whatever is set or cleared later: the window stays.
+func TestDamagedFlagsStayDamage(t *testing.T) {
+	for name, change := range map[string]func(s *Store, h *Handle) error{
+		"break":      func(_ *Store, h *Handle) error { h.Break(); return nil },
+		"persistent": func(s *Store, h *Handle) error { return s.SetVolatile(h.rec.ID, false) },
+	} {
+		dir := memDir(t)
+		s, err := Open(dir, Config{Boot: testBoot})
+		require.NoError(t, err)
+		h, err := makeWindow(s, oneRegion("w", 64))
+		require.NoError(t, err)
+		flagsWord(h.maps[0]).Store(packFlags(0) | headDoomed | headVolatile)
+		flags, err := h.flags()
+		require.NoError(t, err)
+		require.Zero(t, flags, "damaged flags are none")
+		require.False(t, h.Broken())
+		require.NoError(t, change(s, h))
+		flags, err = h.flags()
+		require.NoError(t, err)
+		require.Equal(t, map[string]uint32{"break": headBroken, "persistent": 0}[name], flags, name)
+		require.NoError(t, h.Release())
+		require.NoError(t, s.Close())
+		s, err = Open(dir, Config{Boot: testBoot})
+		require.NoError(t, err)
+		_, err = s.Stat("w")
+		require.NoError(t, err, "%s has removed the window", name)
+		require.NoError(t, s.Close())
+	}
+	// In layout 1 flags have no complement.
+	h := &Handle{layout: 1, maps: [][]byte{make([]byte, headerSize)}}
+	flagsWord(h.maps[0]).Store(headBroken | 1<<20)
+	flags, err := h.flags()
+	require.NoError(t, err)
+	require.Equal(t, headBroken, flags)
+	require.True(t, h.Broken())
+}
+
 // Damaged words read as 0 and are known as damaged, in either layout; whole ones are not.
 func TestHeaderWords(t *testing.T) {
 	ne := binary.NativeEndian
