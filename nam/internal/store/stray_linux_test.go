@@ -1,0 +1,386 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// strayStore is a store with one window of three files that the database has no record of, and how
+// to open it again.
+func strayStore(t *testing.T) (dir string, rec *Record, open func(cfg Config) *Store) {
+	t.Helper()
+	dir = memDir(t)
+	s, err := Open(dir, Config{Boot: testBoot})
+	require.NoError(t, err)
+	h, err := makeWindow(s, Request{Name: "w", Structure: 3, Files: []uint64{100, 5000, 8}, Mode: 0o640,
+		Regions: []Region{{Size: 100, Unit: 1}, {Size: 5000, Unit: 1, File: 1}, {Size: 8, Unit: 1, File: 2}}})
+	require.NoError(t, err)
+	h.Region(0)[99] = 1
+	mustRaise(h, 5)
+	require.NoError(t, h.Release())
+	require.NoError(t, s.Close())
+	emptyDatabase(t, dir)
+	return dir, h.rec, func(cfg Config) *Store {
+		t.Helper()
+		cfg.Boot = testBoot
+		s, err := Open(dir, cfg)
+		require.NoError(t, err)
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+}
+
+// oneAside is the only thing that is set aside.
+func oneAside(t *testing.T, s *Store) Aside {
+	t.Helper()
+	all, err := s.SetAside()
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	return all[0]
+}
+
+// What becomes of files without a record, by what is in them.
+func TestStrayFiles(t *testing.T) {
+	patch := func(at int64, b ...byte) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) {
+			f, err := os.OpenFile(path, os.O_RDWR, 0)
+			require.NoError(t, err)
+			_, err = f.WriteAt(b, at)
+			require.NoError(t, errors.Join(err, f.Close()))
+		}
+	}
+	cut := func(size int64) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, size)) }
+	}
+	instead := func(put func(path string) error) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) { require.NoError(t, errors.Join(os.Remove(path), put(path))) }
+	}
+	const whole, gone = "whole", "" // it can be restored; it is not there any more
+	for name, row := range map[string]struct {
+		which  int // of the files
+		damage func(t *testing.T, path string)
+		wants  string // why the window cannot be restored
+		is     error
+		files  int // that are left
+	}{
+		"nothing":            {0, func(*testing.T, string) {}, whole, nil, 3},
+		"no header, data":    {0, patch(0, make([]byte, headerSize)...), "its header is lost", ErrCorrupt, 3},
+		"no header, nor any": {0, cut(0), gone, nil, 0},
+		"only zeros":         {0, instead(func(p string) error { return os.WriteFile(p, make([]byte, 3*headerSize), 0o600) }), gone, nil, 0},
+		"being made":         {0, patch(0, []byte(headerMaking)...), gone, nil, 0},
+		"doomed":             {0, patch(offFlags, flagsBytes(packFlags(headDoomed))...), gone, nil, 0},
+		"volatile":           {0, patch(offFlags, flagsBytes(packFlags(headVolatile))...), gone, nil, 0},
+		"broken":             {0, patch(offFlags, flagsBytes(packFlags(headBroken))...), whole, nil, 3},
+		"damaged flags":      {0, patch(offFlags, flagsBytes(headDoomed)...), whole, nil, 3},
+		"cut":                {0, cut(2*headerSize - 1), "has 8191 bytes of 8192", ErrGone, 3},
+		"not cut":            {0, cut(2 * headerSize), whole, nil, 3},
+		"cut in the header":  {0, cut(headerSize - 1), "is cut: there are 4095 bytes", ErrCorrupt, 3},
+		"no first file":      {0, instead(func(string) error { return nil }), "its first file", ErrGone, 2},
+		"a pipe":             {0, instead(func(p string) error { return syscall.Mkfifo(p, 0o600) }), "its first file", ErrGone, 3},
+		"a directory":        {0, instead(func(p string) error { return os.Mkdir(p, 0o700) }), "its first file", ErrGone, 3},
+		"no second file":     {1, instead(func(string) error { return nil }), "its file", ErrGone, 2},
+		"a link":             {1, instead(func(p string) error { return os.Symlink("lock", p) }), "its file", ErrGone, 3},
+		"a newer one":        {0, patch(0, append([]byte("WEFTNAM3"), flagsBytes(3)...)...), "has layout 3", ErrVersion, 3},
+	} {
+		dir, rec, open := strayStore(t)
+		row.damage(t, filepath.Join(dir, allocDir, rec.Files[row.which].ID.String()+suffix))
+		var said notices
+		s := open(Config{Notice: said.add})
+		all, err := s.SetAside()
+		require.NoError(t, err, name)
+		entries, err := os.ReadDir(filepath.Join(dir, allocDir))
+		require.NoError(t, err)
+		require.True(t, slices.IsSortedFunc(all, func(a, b Aside) int { return strings.Compare(a.ID.String(), b.ID.String()) }))
+		i := slices.IndexFunc(all, func(a Aside) bool { return a.ID == rec.ID })
+		switch row.wants {
+		case whole:
+			require.NoError(t, all[i].Problem, name)
+			require.Equal(t, "w", all[i].Record.Name)
+			require.EqualValues(t, 5, all[i].Epochs)
+			_, err := s.Restore("w", "")
+			require.NoError(t, err, name)
+			requireSound(t, s)
+		case gone: // with all its files
+			require.Empty(t, all, name)
+			require.Empty(t, said.String(), name)
+		default:
+			require.GreaterOrEqual(t, i, 0, name)
+			require.ErrorIs(t, all[i].Problem, row.is, name)
+			require.ErrorContains(t, all[i].Problem, row.wants, name)
+			_, err := s.Restore(rec.ID.String(), "")
+			require.ErrorIs(t, err, row.is, name)
+			require.ErrorContains(t, err, "cannot be restored: ")
+			require.NoError(t, s.Drop(rec.ID.String()), name)
+		}
+		if row.files > 0 {
+			require.Contains(t, said.String(), "without a record: set aside", name)
+		}
+		require.Len(t, entries, row.files, name)
+	}
+}
+
+// A window of which a file has another's header, or another's file is in its place, cannot be
+// restored, and what its record does not know is not taken for its own.
+func TestStrayFilesOfOthers(t *testing.T) {
+	dir, rec, open := strayStore(t)
+	path := func(id ID) string { return filepath.Join(dir, allocDir, id.String()+suffix) }
+	first := readAll(t, path(rec.ID))
+	require.NoError(t, os.WriteFile(path(ID{1}), first, 0o600))
+	s := open(Config{})
+	all, err := s.SetAside()
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	require.Equal(t, ID{1}, all[0].ID)
+	require.ErrorIs(t, all[0].Problem, ErrCorrupt)
+	require.ErrorContains(t, all[0].Problem, "its header is that of file "+rec.ID.String())
+	require.Nil(t, all[0].Record)
+	require.Zero(t, all[0].Epochs)
+	_, err = s.Restore("w", "")
+	require.NoError(t, err)
+
+	// A copy of the second file, beside a window that has all that it knows.
+	require.NoError(t, os.Remove(path(ID{1})))
+	require.NoError(t, os.WriteFile(path(ID{2}), readAll(t, path(rec.Files[1].ID)), 0o600))
+	a := oneAside(t, s)
+	require.Equal(t, rec.ID, a.ID)
+	require.ErrorIs(t, a.Problem, ErrCorrupt)
+	require.ErrorContains(t, a.Problem, "the window of which it is a part does not know it")
+	require.NoError(t, s.Drop(rec.ID.String()))
+	require.NoFileExists(t, path(ID{2}))
+	requireSound(t, s)
+	h, err := s.Attach("w", false, false)
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+
+	// A record that names a file that another window has.
+	require.NoError(t, s.Close())
+	emptyDatabase(t, dir)
+	s = open(Config{})
+	require.NoError(t, s.update(func(tx *txn) error {
+		other := *rec
+		other.ID, other.Name, other.State = ID{7}, "other", Ready
+		other.Files = []File{{ID: ID{7}, Bytes: 100}, rec.Files[1]}
+		other.Regions = []Region{{Size: 1, Unit: 1}}
+		return tx.put(&other)
+	}))
+	a = oneAside(t, s)
+	require.ErrorIs(t, a.Problem, ErrGone)
+	require.ErrorContains(t, a.Problem, "its file "+rec.Files[1].ID.String()+" is lost")
+}
+
+// What is set aside has the size of all its files and the time of the youngest, whether the first
+// of them is there or not.
+func TestStraySizeAndTime(t *testing.T) {
+	for _, lost := range []int{-1, 0} {
+		for youngest := range 3 {
+			dir, rec, open := strayStore(t)
+			var want uint64
+			at := time.Now().Add(-time.Hour).Truncate(time.Second)
+			for i, f := range rec.Files {
+				path := filepath.Join(dir, allocDir, f.ID.String()+suffix)
+				if i == lost {
+					require.NoError(t, os.Remove(path))
+					continue
+				}
+				want += fileSize(f.Bytes)
+				age := time.Duration(i+1) * time.Minute
+				if i == youngest {
+					age = 0
+				}
+				require.NoError(t, os.Chtimes(path, at, at.Add(-age)))
+			}
+			a := oneAside(t, open(Config{}))
+			require.Equal(t, want, a.Bytes)
+			if youngest != lost {
+				require.True(t, a.Changed.Equal(at), "%v, want %v", a.Changed, at)
+			}
+			require.Equal(t, lost < 0, a.Record != nil && a.Problem == nil)
+		}
+	}
+}
+
+// A file that vanishes while somebody looks is none; one that cannot be opened or read is set
+// aside, with the cause.
+func TestStrayThatCannotBeRead(t *testing.T) {
+	dir, rec, open := strayStore(t)
+	for _, row := range []struct {
+		op    string
+		why   error
+		is    error
+		known bool // its size
+	}{{"open", syscall.EACCES, ErrAccess, true}, {"open", syscall.EIO, syscall.EIO, true}, {"read", syscall.EIO, ErrCorrupt, true}, {"open", fs.ErrNotExist, nil, false}} {
+		failing := false
+		s := open(Config{System: func(op, path string, _, _ int, call func() error) error {
+			if failing && op == row.op && strings.Contains(path, rec.ID.String()) {
+				return &fs.PathError{Op: op, Path: path, Err: row.why}
+			}
+			return call()
+		}})
+		failing = true
+		all, err := s.SetAside()
+		require.NoError(t, err)
+		i := slices.IndexFunc(all, func(a Aside) bool { return a.ID == rec.ID })
+		if row.is == nil {
+			require.ErrorIs(t, all[i].Problem, ErrGone, "what is left has no first file")
+			require.EqualValues(t, 4*headerSize+headerSize, all[i].Bytes)
+		} else {
+			require.ErrorIs(t, all[i].Problem, row.is)
+			require.ErrorIs(t, all[i].Problem, row.why)
+			require.Nil(t, all[i].Record)
+			require.NotZero(t, all[i].Changed)
+			require.Equal(t, fileSize(100)+fileSize(5000)+fileSize(8), all[i].Bytes)
+		}
+		failing = false
+		require.NoError(t, s.Close())
+	}
+	// Whether there is data cannot be known: it is not removed.
+	f := filepath.Join(dir, allocDir, ID{3}.String()+suffix)
+	require.NoError(t, os.WriteFile(f, make([]byte, headerSize), 0o600))
+	n := 0
+	open(Config{System: func(op, path string, _, _ int, call func() error) error {
+		if op == "read" && path == f {
+			if n++; n == 1 {
+				return call()
+			}
+			return syscall.EIO
+		}
+		return call()
+	}})
+	require.NoFileExists(t, f, "it was seen to be empty")
+}
+
+// Of several with one name it is said which one by its id, and what is in use keeps its name.
+func TestRestoreOneOfSeveral(t *testing.T) {
+	dir := memDir(t)
+	var ids []ID
+	for range 2 {
+		s, err := Open(dir, Config{Boot: testBoot})
+		require.NoError(t, err)
+		h, err := makeWindow(s, oneRegion("w", 64))
+		require.NoError(t, err)
+		ids = append(ids, h.rec.ID)
+		require.NoError(t, h.Release())
+		require.NoError(t, s.Close())
+		emptyDatabase(t, dir)
+	}
+	s, err := Open(dir, Config{Boot: testBoot})
+	require.NoError(t, err)
+	defer s.Close()
+	_, err = s.Restore("w", "")
+	require.ErrorIs(t, err, ErrExist)
+	require.ErrorContains(t, err, `2 windows called "w" are set aside: say which one by its id`)
+	require.ErrorIs(t, s.Drop("w"), ErrExist)
+	rec, err := s.Restore(ids[1].String(), "")
+	require.NoError(t, err)
+	require.Equal(t, ids[1], rec.ID)
+	_, err = s.Restore("w", "")
+	require.ErrorIs(t, err, ErrExist)
+	require.ErrorContains(t, err, `"w" (ready, made `)
+
+	// Somebody has opened it since.
+	f, err := os.Open(s.path(ids[0]))
+	require.NoError(t, err)
+	ok, err := tryLock(f, false)
+	require.True(t, ok && err == nil)
+	_, err = s.Restore("w", "v")
+	require.ErrorIs(t, err, ErrBusy)
+	require.ErrorContains(t, err, `"v" is in use`)
+	err = s.Drop("w")
+	require.ErrorIs(t, err, ErrBusy)
+	require.ErrorContains(t, err, "somebody uses "+ids[0].String())
+	require.NoError(t, f.Close())
+	require.Equal(t, ids[0], oneAside(t, s).ID)
+	_, err = s.Restore("w", "v")
+	require.NoError(t, err)
+	requireSound(t, s)
+}
+
+// Before the files of what is dropped go, the first one says that it was removed, in its layout; the
+// others go before it.
+func TestDropMarksFirst(t *testing.T) {
+	for layout := 1; layout <= 2; layout++ {
+		var dir string
+		var id ID
+		var files []ID
+		if layout == 2 {
+			var rec *Record
+			dir, rec, _ = strayStore(t)
+			id = rec.ID
+			for _, f := range rec.Files {
+				files = append(files, f.ID)
+			}
+		} else {
+			dir = layout1(t)
+			s, err := Open(dir, Config{ReadOnly: true})
+			require.NoError(t, err)
+			e, err := s.Stat("raw")
+			require.NoError(t, err)
+			id, files = e.ID, []ID{e.ID}
+			require.NoError(t, s.Close())
+			emptyDatabase(t, dir)
+		}
+		var s *Store
+		var steps []string
+		flagged := uint32(0)
+		s, err := Open(dir, Config{Boot: testBoot, Step: func(name string) {
+			if name == "drop:flagged" {
+				h, err := s.headerOf(id)
+				require.NoError(t, err)
+				flagged = h.flags
+				require.Equal(t, layout, h.layout)
+			}
+			if name == "drop:unlinked" {
+				left := 0
+				for _, f := range files {
+					if _, err := os.Lstat(s.path(f)); err == nil {
+						left++
+					}
+				}
+				_, err := os.Lstat(s.path(id))
+				require.Equal(t, left > 0, err == nil, "the first one goes last")
+			}
+			steps = append(steps, name)
+		}})
+		require.NoError(t, err)
+		steps = nil
+		require.NoError(t, s.Drop(id.String()))
+		require.Equal(t, headDoomed, flagged)
+		require.Equal(t, append([]string{"drop:flagged"}, slices.Repeat([]string{"drop:unlinked"}, len(files))...), steps)
+		require.NoError(t, s.Close())
+	}
+}
+
+// An epoch count that is damaged is not vouched for, whatever the record says.
+func TestDamagedCount(t *testing.T) {
+	s := newTestStore(t, Config{})
+	h, err := makeWindow(s, oneRegion("w", 64))
+	require.NoError(t, err)
+	mustRaise(h, 3)
+	binary.NativeEndian.PutUint64(h.maps[0][offEpochs:], 3)
+	_, err = h.Epochs()
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.ErrorIs(t, h.Raise(4), ErrCorrupt)
+	require.EqualValues(t, 3, binary.NativeEndian.Uint64(h.maps[0][offEpochs:]), "it is changed no more")
+	e, err := s.Stat("w")
+	require.NoError(t, err)
+	require.ErrorIs(t, e.Problem, ErrCorrupt)
+	require.ErrorContains(t, e.Problem, `"w": the count of its epochs is damaged`)
+	require.NoError(t, h.Release())
+	_, err = s.Attach("w", true, true)
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.ErrorIs(t, s.Accept("w"), ErrCorrupt)
+	require.NoError(t, s.Remove("w"))
+}
