@@ -1,0 +1,248 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// asUser runs fn as another user, on a thread of its own, which ends with it.
+func asUser(t *testing.T, uid, gid int, fn func()) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	done := make(chan syscall.Errno)
+	go func() {
+		runtime.LockOSThread() // and not unlocked: the thread is of no use to others
+		var e syscall.Errno
+		defer func() { done <- e }() // also if fn ends the goroutine
+		_, _, e = unix.RawSyscall(unix.SYS_SETRESGID, uintptr(gid), uintptr(gid), uintptr(gid))
+		if e == 0 {
+			_, _, e = unix.RawSyscall(unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid))
+		}
+		if e == 0 {
+			fn()
+		}
+	}()
+	require.Zero(t, <-done)
+}
+
+// A window is read and written as its mode says, by its owner, the owner's group and others; it is
+// removed and changed by its owner alone. Root may do all.
+func TestAccess(t *testing.T) {
+	const owner, group, stranger = 1001, 2001, 3001
+	for _, who := range []struct {
+		name     string
+		uid, gid int
+		shift    int
+	}{{"owner", owner, stranger, 6}, {"owner in its group", owner, group, 6}, {"group", stranger, group, 3}, {"other", stranger, stranger, 0}, {"root", 0, 0, -1}} {
+		asUser(t, who.uid, who.gid, func() {
+			for _, mode := range []fs.FileMode{0, 0o400, 0o200, 0o600, 0o040, 0o020, 0o060, 0o004, 0o002, 0o006, 0o642, 0o426, 0o264, 0o777, 0o111} {
+				rec := &Record{Name: "w", UID: owner, GID: group, Mode: mode}
+				have := mode >> max(who.shift, 0)
+				for _, row := range []struct {
+					readOnly bool
+					want     fs.FileMode
+					verb     string
+				}{{true, 4, "read"}, {false, 6, "written"}} {
+					err := checkAccess(rec, row.readOnly)
+					if who.shift < 0 || have&row.want == row.want {
+						require.NoError(t, err, "%s, %o", who.name, mode)
+						continue
+					}
+					require.ErrorIs(t, err, ErrAccess, "%s, %o", who.name, mode)
+					require.ErrorContains(t, err, fmt.Sprintf("may not be %s by user %d", row.verb, who.uid))
+				}
+			}
+			err := checkOwner(&Record{Name: "w", UID: owner})
+			if who.uid == owner || who.uid == 0 {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, ErrAccess)
+				require.ErrorContains(t, err, `"w" belongs to user 1001, this is user 3001`)
+			}
+		})
+	}
+}
+
+// What another user has left can be looked at, and neither removed nor changed nor restored nor
+// dropped.
+func TestNotTheOwner(t *testing.T) {
+	dir, rec, open := strayStore(t)
+	require.NoError(t, os.Chmod(dir, 0o777))
+	s := open(Config{})
+	h, err := makeWindow(s, Request{Name: "x", Mode: 0o666, Files: []uint64{8}, Regions: []Region{{Size: 8, Unit: 1}}})
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+	require.NoError(t, filepath.Walk(dir, func(path string, _ fs.FileInfo, err error) error {
+		return errors.Join(err, os.Chmod(path, 0o777)) // the records decide
+	}))
+	asUser(t, 3001, 3001, func() {
+		for name, err := range map[string]error{
+			"remove": s.Remove("x"), "doom": s.Doom(h.rec.ID), "volatile": s.SetVolatile(h.rec.ID, true), "accept": s.Accept("x"), "drop": s.Drop("w"),
+			"restore": func() error { _, err := s.Restore("w", ""); return err }(),
+		} {
+			require.ErrorIs(t, err, ErrAccess, name)
+			require.ErrorContains(t, err, "belongs to user 0, this is user 3001", name)
+		}
+		require.NoError(t, s.Doom(ID{9}), "somebody was faster")
+		require.NoError(t, s.Reclaim(ID{9}))
+		require.NoError(t, s.Reclaim(h.rec.ID), "there is nothing to reclaim")
+	})
+	require.Equal(t, rec.ID, oneAside(t, s).ID)
+	e, err := s.Stat("x")
+	require.NoError(t, err)
+	require.False(t, e.Volatile)
+	_, err = s.AttachID(ID{9}, true, false)
+	require.ErrorIs(t, err, ErrName)
+	require.ErrorIs(t, s.SetVolatile(ID{9}, true), ErrName)
+}
+
+// The table of names is held against the records, and what is wrong in it is taken from them.
+func TestMendedNames(t *testing.T) {
+	for name, row := range map[string]struct {
+		damage func(tx *txn, a, b ID) error
+		mended bool
+	}{
+		"nothing":     {func(*txn, ID, ID) error { return nil }, false},
+		"a name lost": {func(tx *txn, _, _ ID) error { return tx.tx.Bucket(bucketNames).Delete([]byte("a")) }, true},
+		"a name more": {func(tx *txn, a, _ ID) error { return tx.tx.Bucket(bucketNames).Put([]byte("c"), a[:]) }, true},
+		"another's":   {func(tx *txn, a, _ ID) error { return tx.tx.Bucket(bucketNames).Put([]byte("b"), a[:]) }, true},
+		"nobody's":    {func(tx *txn, _, _ ID) error { return tx.tx.Bucket(bucketNames).Put([]byte("b"), make([]byte, 16)) }, true},
+		"a short id":  {func(tx *txn, _, _ ID) error { return tx.tx.Bucket(bucketNames).Put([]byte("b"), []byte("x")) }, true},
+		"all names": {func(tx *txn, _, _ ID) error {
+			return errors.Join(tx.tx.Bucket(bucketNames).Delete([]byte("a")), tx.tx.Bucket(bucketNames).Delete([]byte("b")))
+		}, true},
+		"two of a name": {func(tx *txn, _, b ID) error { return putNamed(tx, b, "a") }, false},
+	} {
+		dir := memDir(t)
+		s, err := Open(dir, Config{Boot: testBoot})
+		require.NoError(t, err)
+		ids := map[string]ID{}
+		for _, name := range []string{"a", "b"} {
+			h, err := makeWindow(s, oneRegion(name, 8))
+			require.NoError(t, err)
+			ids[name] = h.rec.ID
+			require.NoError(t, h.Release())
+		}
+		require.NoError(t, s.update(func(tx *txn) error {
+			tx.dirty = true
+			return row.damage(tx, ids["a"], ids["b"])
+		}))
+		require.NoError(t, s.Close())
+		for again := range 2 {
+			var said notices
+			s, err = Open(dir, Config{Boot: testBoot, Notice: said.add})
+			require.NoError(t, err, name)
+			require.Equal(t, row.mended && again == 0, strings.Contains(said.String(), "the table of names in "+s.metaPath()+" is damaged and is taken from the records"), name)
+			require.NoError(t, s.view(func(tx *txn) error {
+				names := map[string]ID{}
+				err := tx.tx.Bucket(bucketNames).ForEach(func(k, v []byte) error { names[string(k)] = ID(v); return nil })
+				want := ids
+				if name == "two of a name" { // the one that has it keeps it
+					want = map[string]ID{"a": ids["a"]}
+				}
+				require.Equal(t, want, names, name)
+				return err
+			}))
+			require.NoError(t, s.Close())
+		}
+	}
+}
+
+// putNamed files a record under another name, without the table of names.
+func putNamed(tx *txn, id ID, name string) error {
+	rec, err := tx.byID(id)
+	if err != nil {
+		return err
+	}
+	old := rec.Name
+	rec.Name = name
+	return errors.Join(tx.tx.Bucket(bucketRecords).Put(id[:], rec.Encode()), tx.tx.Bucket(bucketNames).Delete([]byte(old)))
+}
+
+// A window that was removed and is in use is nobody's to mend: who opens the store meanwhile is told
+// nothing, and finds no name.
+func TestRemovedAndInUse(t *testing.T) {
+	dir := memDir(t)
+	s, err := Open(dir, Config{Boot: testBoot})
+	require.NoError(t, err)
+	h, err := makeWindow(s, oneRegion("w", 8))
+	require.NoError(t, err)
+	id := h.rec.ID
+	require.NoError(t, s.Remove("w"))
+	var said notices
+	other, err := Open(dir, Config{Boot: testBoot, Notice: said.add})
+	require.NoError(t, err)
+	require.Empty(t, said.String())
+	_, err = other.Stat("w")
+	require.ErrorIs(t, err, ErrName)
+	e, err := other.StatID(id)
+	require.NoError(t, err)
+	require.Equal(t, Deleting, e.State)
+	generation := e.Generation
+	_, err = other.AttachID(id, false, false)
+	require.ErrorIs(t, err, ErrName)
+	require.ErrorContains(t, err, `"w" was removed`)
+	err = other.SetVolatile(id, false)
+	require.ErrorIs(t, err, ErrName)
+	require.ErrorContains(t, err, `"w" was removed`)
+	require.NoError(t, other.Reclaim(id), "it is in use")
+	e, err = other.StatID(id)
+	require.NoError(t, err)
+	require.Equal(t, generation, e.Generation, "nothing was written")
+	require.NoError(t, other.Doom(id), "twice")
+	require.NoError(t, h.Release())
+	require.Panics(t, func() { _ = h.Release() })
+	requireSound(t, other)
+	require.NoError(t, other.Close())
+	require.NoError(t, s.Close())
+}
+
+// Each change of a record is counted, and the defaults of a request are its own.
+func TestRecordOfARequest(t *testing.T) {
+	before := time.Now()
+	s := newTestStore(t, Config{})
+	h, err := makeWindow(s, oneRegion("w", 8))
+	require.NoError(t, err)
+	e := mustStat(s, "w")
+	require.EqualValues(t, 2, e.Generation, "filed, and ready")
+	require.Equal(t, fs.FileMode(0o600), e.Mode)
+	require.EqualValues(t, os.Geteuid(), e.UID)
+	require.EqualValues(t, os.Getegid(), e.GID)
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	require.Equal(t, fmt.Sprintf("%s[%d]@%s", filepath.Base(os.Args[0]), os.Getpid(), host), e.Creator)
+	require.False(t, e.Created.Before(before.Add(-time.Second)) || e.Created.After(time.Now().Add(time.Second)))
+	for i, volatile := range []bool{true, false} {
+		require.NoError(t, s.SetVolatile(h.rec.ID, volatile))
+		e = mustStat(s, "w")
+		require.Equal(t, volatile, e.Volatile)
+		require.EqualValues(t, 3+i, e.Generation)
+	}
+	st, err := os.Stat(s.path(h.rec.ID))
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o600), st.Mode().Perm())
+	require.NoError(t, h.Release())
+	for _, mode := range []fs.FileMode{0o1000, 0o1777, fs.ModeDir | 0o700} {
+		req := oneRegion("x", 8)
+		req.Mode = mode
+		_, err = s.Create(req)
+		require.ErrorIs(t, err, ErrSize)
+		require.ErrorContains(t, err, "legal are permission bits, 0 to 0777")
+	}
+}
