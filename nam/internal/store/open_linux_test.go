@@ -1,0 +1,367 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What Open is given is checked before anything is made.
+func TestOpenArguments(t *testing.T) {
+	dir := filepath.Join(memDir(t), "s")
+	for _, row := range []struct {
+		dir   string
+		cfg   Config
+		is    error
+		wants string
+	}{
+		{"", Config{}, nil, "store directory: empty path"},
+		{dir, Config{LockWait: -1}, nil, "LockWait -1ns: must not be negative"},
+		{dir, Config{MustExist: true}, fs.ErrNotExist, "there is no store in this directory"},
+		{dir, Config{ReadOnly: true}, fs.ErrNotExist, "there is no store in this directory"},
+	} {
+		for name, call := range map[string]func() error{
+			"open":   func() error { _, err := Open(row.dir, row.cfg); return err },
+			"repair": func() error { _, err := Repair(row.dir, row.cfg); return err },
+		} {
+			err := call()
+			require.ErrorContains(t, err, row.wants, name)
+			require.True(t, row.is == nil || errors.Is(err, row.is))
+			require.NoDirExists(t, dir)
+		}
+	}
+	wd, err := os.Getwd()
+	require.NoError(t, err)
+	s, err := Open(dir, Config{Capacity: 7 * headerSize})
+	require.NoError(t, err)
+	rel, err := filepath.Rel(wd, dir)
+	require.NoError(t, err)
+	other, err := Open(rel, Config{LockWait: 1})
+	require.NoError(t, err)
+	require.Equal(t, dir, other.Dir())
+	require.Equal(t, s.Place(), other.Place())
+	require.NotEqual(t, [2]uint64{}, s.Place())
+	require.EqualValues(t, 7*headerSize, s.Capacity())
+	require.EqualValues(t, 0, other.Capacity())
+	require.Equal(t, 10*time.Second, s.cfg.LockWait)
+	require.EqualValues(t, 1, other.cfg.LockWait)
+	require.NoError(t, other.Close())
+	require.NoError(t, s.Close())
+	for path, mode := range map[string]fs.FileMode{".": 0o700, allocDir: 0o700, lockName: 0o600, metaName: 0o600} {
+		st, err := os.Stat(filepath.Join(dir, path))
+		require.NoError(t, err)
+		require.Equal(t, mode, st.Mode().Perm(), path)
+	}
+	require.NoFileExists(t, filepath.Join(dir, metaTemp))
+	require.NoError(t, os.Remove(filepath.Join(dir, metaName)))
+	_, err = Open(dir, Config{MustExist: true})
+	require.ErrorIs(t, err, fs.ErrNotExist, "nothing in it says that it is one")
+}
+
+// A store that cannot be written, for want of rights or of room, is open for reading, which is told
+// with the cause; for any other cause it is not open. Nothing of the attempt stays open.
+func TestStoreThatCannotBeWritten(t *testing.T) {
+	for why, opens := range map[error]bool{syscall.EACCES: true, syscall.EROFS: true, syscall.EPERM: true, syscall.ENOSPC: true, syscall.EDQUOT: true, syscall.EIO: false} {
+		for _, op := range []string{"open", "commit"} {
+			if op == "open" && (why == syscall.ENOSPC || why == syscall.EDQUOT) || op == "commit" && (why == syscall.EACCES || why == syscall.EPERM || why == syscall.EROFS) {
+				continue // is not what such a call says
+			}
+			dir := makeWorld(t, nil)
+			s, err := Open(dir, Config{Boot: testBoot})
+			require.NoError(t, err)
+			c, err := s.Create(oneRegion("half", 8))
+			require.NoError(t, err)
+			c.first.Close() // its creator dies: there is something to commit
+			require.NoError(t, s.Close())
+			failed := false
+			var said notices
+			s, err = Open(dir, Config{Boot: testBoot, Notice: said.add, System: func(o, path string, _, _ int, call func() error) error {
+				if o == op && !failed && (op == "commit" || filepath.Base(path) == lockName) {
+					failed = true
+					return &fs.PathError{Op: o, Path: path, Err: why}
+				}
+				return call()
+			}})
+			require.True(t, failed)
+			if !opens {
+				require.ErrorIs(t, err, why)
+				require.Empty(t, left(dir))
+				require.Empty(t, said.String())
+				continue
+			}
+			require.NoError(t, err, "%s: %v", op, why)
+			require.ErrorIs(t, s.ReadOnly(), why)
+			require.Contains(t, said.String(), dir+" cannot be written (")
+			require.Contains(t, said.String(), "it is open for reading only")
+			requireWhole(t, s)
+			_, err = s.Create(oneRegion("new", 1))
+			require.ErrorIs(t, err, ErrAccess)
+			require.NoError(t, s.Close())
+			require.Empty(t, left(dir))
+		}
+	}
+}
+
+// Where there is no store and none can be made, the cause is told, and no damage.
+func TestNoStoreAndNoRights(t *testing.T) {
+	dir := filepath.Join(memDir(t), "s")
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, allocDir), 0o700))
+	_, err := Open(dir, Config{System: func(op, path string, _, _ int, call func() error) error {
+		if filepath.Base(path) == metaTemp {
+			return &fs.PathError{Op: op, Path: path, Err: syscall.EACCES}
+		}
+		return call()
+	}})
+	require.ErrorIs(t, err, ErrAccess)
+	require.NotErrorIs(t, err, ErrCorrupt)
+	require.Empty(t, left(dir))
+}
+
+// A store that is read says what is wrong with its records, as one that is written does.
+func TestReadOnlyStoreOfDamagedRecords(t *testing.T) {
+	dir := makeWorld(t, nil)
+	s, err := Open(dir, Config{Boot: testBoot})
+	require.NoError(t, err)
+	id := mustStat(s, "raw0").ID
+	require.NoError(t, s.update(func(tx *txn) error {
+		tx.dirty = true
+		return tx.tx.Bucket(bucketRecords).Put(id[:], []byte("damaged"))
+	}))
+	require.NoError(t, s.Close())
+	_, err = Open(dir, Config{Boot: testBoot, ReadOnly: true})
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.ErrorContains(t, err, fmt.Sprintf("record %x: ", id[:]))
+	require.Empty(t, left(dir))
+}
+
+// The lock of a store counts as long as it is open, also when its first user has gone; a store that
+// is closed while a window is in use holds it until that is released.
+func TestLockStaysWithTheStore(t *testing.T) {
+	s, err := Open(memDir(t), Config{LockWait: time.Millisecond})
+	require.NoError(t, err)
+	h, err := makeWindow(s, oneRegion("w", 8))
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+	f, err := os.Open(filepath.Join(s.Dir(), lockName))
+	require.NoError(t, err)
+	for _, exclusive := range []bool{true, false} {
+		ok, err := tryLock(f, exclusive)
+		require.True(t, ok && err == nil)
+		_, err = s.List()
+		require.Equal(t, exclusive, errors.Is(err, ErrBusy), "%v", err)
+		err = s.Remove("w")
+		require.ErrorIs(t, err, ErrBusy)
+		require.ErrorContains(t, err, "was not free for 1ms")
+		require.NoError(t, unlock(f))
+		ok, err = tryLock(f, true)
+		require.True(t, ok && err == nil, "a call that has failed holds it")
+		require.NoError(t, unlock(f))
+	}
+	require.NoError(t, f.Close())
+	h, err = s.Attach("w", false, false)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	require.NotEmpty(t, left(s.Dir()))
+	_, err = s.Attach("w", false, false)
+	require.ErrorIs(t, err, ErrClosed)
+	require.NoError(t, h.Release())
+	require.Empty(t, left(s.Dir()))
+	require.ErrorIs(t, s.Close(), ErrClosed)
+}
+
+// Something else in the place of a window's later file is damage, whatever its size, and so is one
+// that is too short by a byte.
+func TestEntryLooksAtAllFiles(t *testing.T) {
+	for name, row := range map[string]struct {
+		put    func(path string) error
+		wrong  bool
+		itsOwn bool
+	}{
+		"as it is": {func(string) error { return nil }, false, true},
+		"longer":   {func(p string) error { return os.Truncate(p, 2*headerSize) }, false, true},
+		"shorter":  {func(p string) error { return os.Truncate(p, headerSize-1) }, true, true},
+		"gone":     {func(string) error { return nil }, true, false},
+		"a directory that is as large": {func(p string) error {
+			err := os.Mkdir(p, 0o700)
+			for i := range 300 {
+				err = errors.Join(err, os.WriteFile(filepath.Join(p, fmt.Sprint("a file with a long name", i)), nil, 0o600))
+			}
+			return err
+		}, true, false},
+	} {
+		s := newTestStore(t, Config{})
+		h, err := makeWindow(s, Request{Name: "w", Structure: 3, Files: []uint64{8, 0, 0}, Regions: []Region{{Size: 8, Unit: 1}}})
+		require.NoError(t, err)
+		require.NoError(t, h.Release())
+		path := s.path(h.rec.Files[2].ID)
+		if !row.itsOwn {
+			require.NoError(t, os.Remove(path))
+		}
+		require.NoError(t, row.put(path))
+		e := mustStat(s, "w")
+		require.Equal(t, row.wrong, e.Problem != nil, "%s: %v", name, e.Problem)
+		if row.wrong {
+			require.ErrorIs(t, e.Problem, ErrGone)
+			require.ErrorContains(t, e.Problem, `"w": file `+h.rec.Files[2].ID.String()+" is missing or too short")
+		}
+	}
+}
+
+// A window that does not fit is refused with what there is, and what is set aside is named if there
+// is any. A refusal asks nothing of the files of others, and leaves none.
+func TestCapacityIsNamed(t *testing.T) {
+	dir := memDir(t)
+	for asides := range 3 {
+		s, err := Open(dir, Config{Capacity: uint64(2*asides+3) * headerSize})
+		require.NoError(t, err)
+		h, err := makeWindow(s, oneRegion("w", 8))
+		require.NoError(t, err)
+		require.NoError(t, h.Release())
+		before := segments(t, dir)
+		_, err = s.Create(oneRegion("x", 8))
+		require.ErrorIs(t, err, ErrNoSpace)
+		text := fmt.Sprintf("8192 bytes asked for, %d of the store's capacity of %d are in use by 1 windows", (2*asides+2)*headerSize, (2*asides+3)*headerSize)
+		require.ErrorContains(t, err, text)
+		require.Equal(t, asides > 0, strings.HasSuffix(err.Error(), fmt.Sprintf(" and %d that are set aside", asides)), "%v", err)
+		_, err = s.Create(oneRegion("w", 8))
+		require.ErrorIs(t, err, ErrExist)
+		require.Equal(t, before, segments(t, dir))
+		c, err := s.Create(oneRegion("y", 0)) // one page: as much as there is
+		require.NoError(t, err)
+		require.NoError(t, c.Abort())
+		require.NoError(t, s.Close())
+		emptyDatabase(t, dir)
+	}
+}
+
+// What dead processes have left is reclaimed when the capacity is short, or the name.
+func TestReclaimedWhenShort(t *testing.T) {
+	for _, short := range []string{"capacity", "name"} {
+		cfg := Config{Boot: testBoot}
+		name := "half"
+		if short == "capacity" {
+			cfg.Capacity, name = 4*headerSize, "new"
+		}
+		s, err := Open(memDir(t), cfg)
+		require.NoError(t, err)
+		c, err := s.Create(oneRegion("half", headerSize+1))
+		require.NoError(t, err)
+		_, err = s.Create(oneRegion(name, headerSize+1))
+		require.ErrorIs(t, err, map[string]error{"capacity": ErrNoSpace, "name": ErrExist}[short], "its creator lives")
+		if short == "name" {
+			require.ErrorContains(t, err, `"half" (creating, made `)
+		}
+		require.NoError(t, c.first.Close()) // its creator dies
+		h, err := makeWindow(s, oneRegion(name, headerSize+1))
+		require.NoError(t, err)
+		require.NoError(t, h.Release())
+		require.NoFileExists(t, s.path(c.rec.ID))
+		requireSound(t, s)
+		require.NoError(t, s.Close())
+	}
+}
+
+// An upgrade that was interrupted writes only the headers that are not written yet.
+func TestUpgradeGoesOn(t *testing.T) {
+	start := layout1(t)
+	done := func(all []string) (n int) {
+		for _, step := range all {
+			if strings.HasPrefix(step, "header:written#") {
+				n++
+			}
+		}
+		return n
+	}
+	files := done(steps(t, "recover", copyStore(t, start)))
+	require.Equal(t, 7, files)
+	for step, left := range map[string]int{"header:written#1": files - 1, "header:synced#3": files - 3, "header:synced#7": 0, "upgrade:committing#1": 0, "upgrade:done#1": 0} {
+		dir := copyStore(t, start)
+		requireKilled(t, "recover", dir, step)
+		require.Equal(t, left, done(steps(t, "recover", dir)), step)
+		s, err := Open(dir, Config{Boot: testBoot})
+		require.NoError(t, err)
+		requireSound(t, s)
+		require.NoError(t, s.Close())
+	}
+}
+
+// What a new database gets back: of several windows with one name the youngest, what somebody uses
+// and goes with its last user, and nothing that was removed, that is litter, or that has no name.
+func TestRepairedWindows(t *testing.T) {
+	dir := memDir(t)
+	var youngest ID
+	at := func(s *Store, rec *Record, created time.Time) {
+		c := *rec
+		c.Created = created
+		require.NoError(t, s.rewriteHeader(&c))
+	}
+	now := time.Now()
+	for i, age := range []time.Duration{time.Hour, time.Minute, time.Second * 90} {
+		s, err := Open(dir, Config{Boot: testBoot})
+		require.NoError(t, err)
+		h, err := makeWindow(s, oneRegion("w", 64))
+		require.NoError(t, err)
+		require.NoError(t, h.Release())
+		at(s, h.rec, now.Add(-age))
+		if i == 1 {
+			youngest = h.rec.ID
+		}
+		require.NoError(t, s.Close())
+		emptyDatabase(t, dir)
+	}
+	s, err := Open(dir, Config{Boot: testBoot})
+	require.NoError(t, err)
+	volatile := oneRegion("volatile", 64)
+	volatile.Volatile = true
+	vol, err := makeWindow(s, volatile)
+	require.NoError(t, err)
+	removed, err := makeWindow(s, oneRegion("removed", 64))
+	require.NoError(t, err)
+	require.NoError(t, s.Remove("removed"))
+	c, err := s.Create(oneRegion("half", 64))
+	require.NoError(t, err)
+	require.NoError(t, c.first.Close())
+	require.NoError(t, os.WriteFile(filepath.Join(dir, metaName), []byte("damaged"), 0o600))
+	recs, err := Repair(dir, Config{Boot: testBoot})
+	require.NoError(t, err)
+	got := map[string]ID{}
+	for _, rec := range recs {
+		got[rec.Name] = rec.ID
+		require.Equal(t, Ready, rec.State)
+		require.Equal(t, rec.Name == "volatile", rec.Volatile)
+	}
+	require.Equal(t, map[string]ID{"w": youngest, "volatile": vol.rec.ID}, got)
+	require.Equal(t, "damaged", string(readAll(t, filepath.Join(dir, metaDamaged))))
+	require.NoError(t, vol.Release())
+	require.NoError(t, removed.Release())
+	require.NoError(t, s.Close())
+	s, err = Open(dir, Config{Boot: testBoot})
+	require.NoError(t, err)
+	list, err := s.List()
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	asides, err := s.SetAside()
+	require.NoError(t, err)
+	require.Len(t, asides, 2)
+	require.NoFileExists(t, s.path(c.rec.ID))
+	require.NoError(t, s.Close())
+
+	// A second repair keeps the database that is damaged now.
+	require.NoError(t, os.WriteFile(filepath.Join(dir, metaName), []byte("again"), 0o600))
+	recs, err = Repair(dir, Config{Boot: testBoot})
+	require.NoError(t, err)
+	require.Len(t, recs, 1)
+	require.Equal(t, "again", string(readAll(t, filepath.Join(dir, metaDamaged))))
+	require.Empty(t, left(dir))
+}
