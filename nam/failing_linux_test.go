@@ -327,6 +327,62 @@ func TestFenceWhoseForceFails(t *testing.T) {
 	}
 }
 
+// A count that is damaged is not raised and not forced: the fence says so, and counts no more.
+func TestDamagedCountAtAFence(t *testing.T) {
+	for _, sync := range []nam.Sync{nam.SyncProcess, nam.SyncEpoch} {
+		s, k := openWith(t, shortDir(t))
+		run(t, 1, func(c *comm.Comm) error {
+			w, err := s.Allocate(c, 64, 8, sync)
+			if err != nil {
+				return err
+			}
+			err = w.Fence(0)
+			f, ferr := os.OpenFile(segmentsOf(t, s)[0], os.O_RDWR, 0)
+			if err = errors.Join(err, ferr); err != nil {
+				return err
+			}
+			_, werr := f.WriteAt([]byte{9, 9, 9, 9, 9, 9, 9, 9}, 16)
+			err = errors.Join(err, werr, f.Close())
+			k.watch("", 0)
+			ferr = w.Fence(0)
+			made := k.stop("sync")
+			return errors.Join(err, wants(ferr, nam.ErrCorrupt), expect(len(made) == 0, "forced: %q", made), expect(w.Epochs() == 0, "%d epochs", w.Epochs()),
+				wants(w.Fence(0), nam.ErrLost), w.Free())
+		})
+		require.NoError(t, s.Close())
+	}
+}
+
+// A volatile window that cannot be given up is told by Free; the next Open takes it away.
+func TestFreeThatCannotRemove(t *testing.T) {
+	dir := shortDir(t)
+	s, k := openWith(t, dir)
+	run(t, 2, func(c *comm.Comm) error {
+		w, err := s.Allocate(c, 64, 8)
+		if err != nil {
+			return err
+		}
+		if c.Rank() == 0 {
+			k.watch("commit by doomLocked", 1)
+		}
+		if err := c.Barrier(); err != nil {
+			return err
+		}
+		err = w.Free()
+		if c.Rank() > 0 {
+			return err
+		}
+		k.stop("")
+		var e *nam.Error
+		return errors.Join(wants(err, syscall.EIO), expect(errors.As(err, &e) && e.Op == "free" && e.Name == w.Name(), "%#v", e))
+	})
+	require.NoError(t, s.Close())
+	s, err := nam.Open(dir, nam.Config{})
+	require.NoError(t, err)
+	requireEmpty(t, s)
+	require.NoError(t, s.Close())
+}
+
 // What cannot be forced to the disk when a window is freed is ErrLost, of this window and this
 // call, and it vouches for nothing.
 func TestFreeThatCannotForce(t *testing.T) {

@@ -115,10 +115,10 @@ func rankOfAJob(s *nam.Store) error {
 	})
 }
 
-// tells has rank 1 open a store that is to be mended, and then rank 0.
+// tells has the last rank open a store that is to be mended, and then rank 0.
 func tells(dir string) error {
 	return comm.Main(context.Background(), comm.Config{}, func(c *comm.Comm) error {
-		for r := c.Size() - 1; r >= 0; r-- {
+		for _, r := range []int{c.Size() - 1, 0} {
 			if r == c.Rank() {
 				s, err := nam.Open(dir, nam.Config{})
 				if err != nil {

@@ -290,6 +290,19 @@ func TestClosedStore(t *testing.T) {
 	requireAllHear(t, 2, 0, "allocate", nam.ErrClosed, `nam: allocate "w" (rank 0): store is closed`, func(c *comm.Comm) error { return alloc(s, c, 8, 8, nam.Name("w")) })
 	requireAllHear(t, 2, 0, "attach", nam.ErrClosed, `nam: attach "w" (rank 0): store is closed`, func(c *comm.Comm) error { _, err := s.Attach(c, "w"); return err })
 
+	// One that is open for reading says why, and changes nothing.
+	s, err = nam.Open(s.Dir(), nam.Config{})
+	require.NoError(t, err)
+	require.NoError(t, s.ReadOnly())
+	require.NoError(t, s.Close())
+	s, err = nam.Open(s.Dir(), nam.Config{ReadOnly: true})
+	require.NoError(t, err)
+	require.ErrorContains(t, s.ReadOnly(), "as was asked for")
+	requireError(s.Remove("w"), nam.ErrAccess, "remove", "w")
+	requireAllHear(t, 2, 0, "allocate", nam.ErrAccess, "the store is open for reading only", func(c *comm.Comm) error { return alloc(s, c, 8, 8) })
+	requireAllHear(t, 2, 0, "attach", nam.ErrAccess, "and so are its windows", func(c *comm.Comm) error { _, err := s.Attach(c, "w"); return err })
+	require.NoError(t, s.Close())
+
 	none := filepath.Join(shortDir(t), "none")
 	_, err = nam.Repair(none, nam.Config{})
 	requireError(err, fs.ErrNotExist, "repair", none)

@@ -46,6 +46,10 @@ func wants(err, want error) error {
 	return expect(errors.Is(err, want), "got %v, want %v", err, want)
 }
 
+func says(err error, text string) error {
+	return expect(err != nil && strings.Contains(err.Error(), text), "got %v, want %q", err, text)
+}
+
 // requireEmpty checks that neither windows nor files are left.
 func requireEmpty(t *testing.T, s *nam.Store) {
 	t.Helper()
@@ -382,6 +386,8 @@ func TestConsistencyCanChangeUntilFree(t *testing.T) {
 		outstanding := w.Ifence(0) // SetInfo may be called at any time
 		err = errors.Join(w.SetInfo(set("persistent")),
 			wants(w.SetInfo(set([]string{"volatile", "persistent"}[c.Rank()])), nam.ErrInfo),
+			says(w.SetInfo(set([]string{"volatile", "persistent"}[c.Rank()])), "psnam_consistency on rank 1 is not that of rank 0"),
+			says(w.SetInfo(set([]string{"x", "persistent"}[c.Rank()])), `psnam_consistency="psnam_consistency_x"; legal are`),
 			wants(w.SetInfo(comm.NewInfo("psnam_structure", "psnam_structure_raw_and_flat")), nam.ErrInfo),
 			w.SetInfo(comm.NewInfo("psnam_structure", "psnam_structure_managed_contiguous")),
 			wants(w.SetInfo(comm.NewInfo("no_locks", "x")), nam.ErrInfo))

@@ -234,8 +234,11 @@ func (c *Creation) Commit() error {
 	return err
 }
 
-// Abort removes a half-made allocation.
+// Abort removes what was made, also after a Commit: what fails behind it leaves nothing either.
 func (c *Creation) Abort() error {
+	if c.rec.State == Ready {
+		return c.s.Doom(c.rec.ID)
+	}
 	if c.first == nil {
 		return nil
 	}

@@ -245,6 +245,30 @@ func TestCapacityIsNamed(t *testing.T) {
 	}
 }
 
+// What was made goes when its creator aborts, also behind the commit, and with it the name; a user
+// that has it goes on.
+func TestAbortAfterCommit(t *testing.T) {
+	s := newTestStore(t, Config{})
+	for _, volatile := range []bool{false, true} {
+		req := oneRegion("w", 8)
+		req.Volatile = volatile
+		c, err := s.Create(req)
+		require.NoError(t, err)
+		require.NoError(t, c.Reserve(0))
+		h, err := s.AttachID(c.rec.ID, false, false)
+		require.NoError(t, err)
+		require.NoError(t, c.Commit())
+		require.Equal(t, Ready, mustStat(s, "w").State)
+		require.NoError(t, c.Abort())
+		_, err = s.Stat("w")
+		require.ErrorIs(t, err, ErrName)
+		h.Region(0)[0] = 1
+		require.NoError(t, h.Release())
+		requireSound(t, s)
+		require.NoError(t, c.Abort(), "twice")
+	}
+}
+
 // What dead processes have left is reclaimed when the capacity is short, or the name.
 func TestReclaimedWhenShort(t *testing.T) {
 	for _, short := range []string{"capacity", "name"} {
