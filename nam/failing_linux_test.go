@@ -10,9 +10,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -179,6 +181,47 @@ func TestOneRanksCallsFail(t *testing.T) {
 	require.Equal(t, map[string]bool{"allocate": true, "attach": true, "persistent": true, "volatile": true}, told)
 }
 
+// What fails at rank 0 asks nothing of the other ranks' systems; and no rank returns from what has
+// failed before rank 0 has cleaned up.
+func TestWhatFailsIsOverAtOnce(t *testing.T) {
+	dir := shortDir(t)
+	var returned atomic.Bool
+	early := false
+	var cfg nam.Config
+	nam.SetStep(&cfg, func(name string) {
+		if name == "delete:forgetting" {
+			for range 1000 { // the other rank has time to be wrong
+				runtime.Gosched()
+			}
+			early = returned.Load()
+		}
+	})
+	first, err := nam.Open(dir, cfg)
+	require.NoError(t, err)
+	second, k := openWith(t, dir)
+	stores := []*nam.Store{first, second}
+	run(t, 2, func(c *comm.Comm) error {
+		s := stores[c.Rank()]
+		k.watch("", 0)
+		_, err := s.Attach(c, "nothing")
+		err = errors.Join(wants(err, nam.ErrName), c.Barrier())
+		if c.Rank() == 1 {
+			err = errors.Join(err, expect(len(k.stop("")) == 0, "asked: %q", k.made))
+			k.watch("map by mapRecord", 1)
+		}
+		_, aerr := s.Allocate(c, 8, 8, nam.Persistent)
+		if c.Rank() == 1 {
+			returned.Store(true)
+		}
+		return errors.Join(err, says(aerr, syscall.EIO.Error()))
+	})
+	k.stop("")
+	require.False(t, early, "a rank returned while there was something left")
+	requireEmpty(t, first)
+	require.NoError(t, first.Close())
+	require.NoError(t, second.Close())
+}
+
 // openIn lists the files of a directory that this process has open.
 func openIn(dir string) (all []string) {
 	fds, _ := os.ReadDir("/proc/self/fd")
@@ -194,16 +237,16 @@ func openIn(dir string) (all []string) {
 // that wrote it, and the header at each rank. With SyncProcess it asks nothing of the system.
 func TestWhatAFenceForces(t *testing.T) {
 	const ranks, elems = 2, 16
-	for name, opts := range map[string][]nam.Option{"contiguous": {nam.ManagedContiguous}, "distributed": {nam.ManagedDistributed}} {
+	for name, opts := range map[string]nam.Structure{"contiguous": nam.ManagedContiguous, "distributed": nam.ManagedDistributed} {
 		for _, sync := range []nam.Sync{nam.SyncEpoch, nam.SyncProcess} {
 			s, k := openWith(t, shortDir(t))
-			one := comm.Of([]int64{1})
 			region := []string{"syncRange 0 4096+128", "syncRange 0 4224+128"} // by rank
 			if name == "distributed" {
 				region[1] = "syncRange 1 4096+128"
 			}
 			run(t, ranks, func(c *comm.Comm) error {
-				w, err := s.Allocate(c, elems*8, 8, append(opts, sync)...)
+				one := comm.Of([]int64{1})
+				w, err := s.Allocate(c, elems*8, 8, opts, sync)
 				if err != nil {
 					return err
 				}

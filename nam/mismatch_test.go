@@ -224,6 +224,20 @@ func TestTwoStores(t *testing.T) {
 	requireEmpty(t, b)
 }
 
+// Ranks that call different things are told what.
+func TestRanksCallDifferentThings(t *testing.T) {
+	s := newTestStore(t, nam.Config{})
+	err := comm.Run(t.Context(), comm.Config{Ranks: 2}, func(c *comm.Comm) error {
+		if c.Rank() == 0 {
+			return alloc(s, c, 8, 8)
+		}
+		_, err := s.Attach(c, "w")
+		return err
+	})
+	require.ErrorContains(t, err, "rank 0 is in allocate, rank 1 is in attach")
+	requireEmpty(t, s)
+}
+
 // What the store says of a window, as a program and as JSON has it.
 func TestAllocationIsDescribed(t *testing.T) {
 	s := newTestStore(t, nam.Config{})
@@ -244,6 +258,10 @@ func TestAllocationIsDescribed(t *testing.T) {
 			err = errors.Join(err, expect(len(a.ID) == 32 && strings.HasPrefix(filepath.Base(segment(s, a.ID)), a.ID), "id %q", a.ID),
 				expect(!a.Created.Before(before.Add(-time.Second)) && !a.Created.After(time.Now()), "made at %v", a.Created),
 				expect(strings.Contains(a.Creator, fmt.Sprintf("[%d]@", os.Getpid())), "by %q", a.Creator))
+			for r, unit := range []int{1, 2} {
+				_, u := w.Region(r)
+				err = errors.Join(err, expect(u == unit, "unit %d of rank %d", u, r))
+			}
 			a.ID, a.Created, a.Creator, a.UID, a.GID = "", time.Time{}, "", a.UID-os.Geteuid(), a.GID-os.Getegid()
 			b, jerr := json.Marshal(a)
 			const want = `{"name":"w","id":"","state":"ready","structure":"psnam_structure_managed_distributed","consistency":"psnam_consistency_volatile","sync":"epoch",` +

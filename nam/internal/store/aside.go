@@ -158,7 +158,7 @@ func (s *Store) look(id ID) (one *stray, member bool) {
 // whether there is anything in it that a creator does not write.
 func (s *Store) unwritten(f *os.File) (making, data bool) {
 	var b [offLayout]byte
-	if _, err := s.readAt(f, b[:], 0); err == nil && string(b[:]) == headerMaking {
+	if _, _ = s.readAt(f, b[:], 0); string(b[:]) == headerMaking {
 		return true, false
 	}
 	data, err := hasData(f)

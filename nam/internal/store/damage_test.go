@@ -340,6 +340,8 @@ func TestDamagedRecordIsNamed(t *testing.T) {
 		}))
 		_, err := s.Stat("bad")
 		require.ErrorIs(t, err, ErrCorrupt, name)
+		require.ErrorContains(t, err, map[string]string{"a bit": "metadata record: checksum", "cut off": "metadata record: checksum", "another's": "is filed under",
+			"a short id": `name "bad" leads to an id of 3 bytes`}[name])
 		if name != "a short id" {
 			_, err = s.StatID(ids["bad"])
 			require.ErrorIs(t, err, ErrCorrupt, name)

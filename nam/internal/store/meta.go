@@ -375,14 +375,8 @@ func (t *txn) put(rec *Record) error {
 	return nil
 }
 
-// forget removes the record and its name.
+// forget removes the record, whose name went when it was put in state deleting.
 func (t *txn) forget(rec *Record) error {
 	t.dirty = true
-	names := t.tx.Bucket(bucketNames)
-	if cur := names.Get([]byte(rec.Name)); string(cur) == string(rec.ID[:]) {
-		if err := names.Delete([]byte(rec.Name)); err != nil {
-			return err
-		}
-	}
 	return t.tx.Bucket(bucketRecords).Delete(rec.ID[:])
 }

@@ -260,6 +260,7 @@ func TestRemoveWaitsForLastUser(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, recs, 1)
 	require.Equal(t, other.Record().ID, recs[0].ID)
+	require.Equal(t, other.Record().ID, mustStat(stores[1], "w").ID, "the name is the other's")
 	require.NoError(t, other.Release())
 	requireSound(t, stores[0])
 	for _, s := range stores {
