@@ -6,6 +6,7 @@ package nam
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -84,7 +85,7 @@ func TestErrorsTravel(t *testing.T) {
 	}
 	require.Equal(t, int64(len(kinds)-1), kindOf(errors.New("something else")))
 	long := strings.Repeat("x", maxErrorText)
-	for _, k := range append(kinds[1:len(kinds)-1], errors.New("something else")) {
+	for _, k := range append(slices.Clone(kinds[1:len(kinds)-1]), errors.New("something else")) {
 		for _, words := range []string{"w", long} {
 			for _, op := range []string{"allocate", "attach", "set info"} {
 				said := fmt.Errorf("%w: %s", k, words)

@@ -223,6 +223,9 @@ func TestHeaderWords(t *testing.T) {
 		require.Equal(t, got.id, got.first, name)
 	}
 	// The words of files that are there.
+	if ne.Uint16([]byte{1, 0}) == 1 {
+		require.Equal(t, uint32(0x97a8aea7), ne.Uint32(h.encode(rec.Encode(), recordAt)[offChecksum:]))
+	}
 	require.EqualValues(t, 0xfffa0005, packFlags(headVolatile|headBroken))
 	for id, word := range map[ID]uint64{{}: 0x730123456789abc, {1}: 0xcda6123456789abc, {8: 1}: 0x725f123456789abc, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}: 0x4a7c123456789abc} {
 		if ne.Uint16([]byte{1, 0}) == 1 {

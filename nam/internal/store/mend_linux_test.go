@@ -207,7 +207,7 @@ func TestRemovedAndInUse(t *testing.T) {
 	require.Equal(t, generation, e.Generation, "nothing was written")
 	require.NoError(t, other.Doom(id), "twice")
 	require.NoError(t, h.Release())
-	require.Panics(t, func() { _ = h.Release() })
+	require.PanicsWithValue(t, `store: release of window "w", which has 0 users`, func() { _ = h.Release() })
 	requireSound(t, other)
 	require.NoError(t, other.Close())
 	require.NoError(t, s.Close())

@@ -218,6 +218,46 @@ func TestEntryLooksAtAllFiles(t *testing.T) {
 	}
 }
 
+// A file that is another's is not taken for one of a window, whatever they have in common.
+func TestFilesOfOthers(t *testing.T) {
+	s := newTestStore(t, Config{})
+	var recs []*Record
+	for _, name := range []string{"a", "b"} {
+		h, err := makeWindow(s, slotted(name))
+		require.NoError(t, err)
+		recs = append(recs, h.rec)
+		require.NoError(t, h.Release())
+	}
+	swap := func(a, b ID) {
+		temp := filepath.Join(s.Dir(), "temp")
+		require.NoError(t, errors.Join(os.Rename(s.path(a), temp), os.Rename(s.path(b), s.path(a)), os.Rename(temp, s.path(b))))
+	}
+	for name, pair := range map[string][2]ID{"the other file of the window": {recs[0].ID, recs[0].Files[1].ID}, "another window's": {recs[0].Files[1].ID, recs[1].Files[1].ID},
+		"another window's first": {recs[0].ID, recs[1].ID}} {
+		swap(pair[0], pair[1])
+		for _, readOnly := range []bool{true, false} {
+			_, err := s.Attach("a", readOnly, false)
+			require.ErrorIs(t, err, ErrCorrupt, name)
+			require.ErrorContains(t, err, "describes another file", name)
+		}
+		swap(pair[0], pair[1])
+	}
+	// The record is of another size.
+	require.NoError(t, s.update(func(tx *txn) error {
+		rec, err := tx.byName("a")
+		require.NoError(t, err)
+		rec.Files[1].Bytes -= headerSize
+		rec.Regions[1].Size -= headerSize
+		return tx.put(rec)
+	}))
+	_, err := s.Attach("a", true, false)
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.ErrorContains(t, err, "describes another file")
+	h, err := s.Attach("b", false, false)
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+}
+
 // A window that does not fit is refused with what there is, and what is set aside is named if there
 // is any. A refusal asks nothing of the files of others, and leaves none.
 func TestCapacityIsNamed(t *testing.T) {

@@ -90,9 +90,20 @@ func TestHasData(t *testing.T) {
 			}
 		}
 	}
-	_, err := hasData(closed(t))
+	// What is only a hole is not read, however large it is.
+	f := create(t, nil)
+	require.NoError(t, f.Truncate(1<<40))
+	data, err := hasData(f)
+	require.NoError(t, err)
+	require.False(t, data)
+	_, err = f.WriteAt([]byte{1}, 1<<40-1)
+	require.NoError(t, err)
+	data, err = hasData(f)
+	require.NoError(t, err)
+	require.True(t, data)
+	_, err = hasData(closed(t))
 	require.Error(t, err)
-	f, err := os.OpenFile(create(t, []byte{0, 0, 0}).Name(), os.O_WRONLY, 0)
+	f, err = os.OpenFile(create(t, []byte{0, 0, 0}).Name(), os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer f.Close()
 	_, err = hasData(f)
