@@ -85,3 +85,32 @@ func TestAbortAtEachStep(t *testing.T) {
 		require.NoError(t, s.Close())
 	}
 }
+
+// A change that the run's end interrupts is an abort, and no disagreement of ranks, and changes
+// nothing.
+func TestAbortedSetInfo(t *testing.T) {
+	boom := errors.New("boom")
+	s := newTestStore(t, nam.Config{})
+	var got error
+	ready := make(chan struct{})
+	err := comm.Run(t.Context(), comm.Config{Ranks: 2}, func(c *comm.Comm) error {
+		w, err := s.Allocate(c, 64, 8)
+		if err != nil {
+			return err
+		}
+		if c.Rank() == 1 {
+			<-ready
+			return boom
+		}
+		close(ready)
+		got = w.SetInfo(comm.NewInfo("psnam_consistency", "psnam_consistency_persistent"))
+		return errors.Join(got, expect(w.Info().Get("psnam_consistency") == "psnam_consistency_volatile", "%v", w.Info()))
+	})
+	require.ErrorIs(t, err, boom)
+	require.ErrorIs(t, got, comm.ErrAborted)
+	require.NotErrorIs(t, got, nam.ErrInfo)
+	require.Eventually(t, func() bool {
+		all, err := s.List()
+		return err == nil && len(all) == 0
+	}, time.Minute, time.Millisecond, "the window was not freed")
+}

@@ -156,6 +156,39 @@ func TestLayout1InUse(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// A window that was removed and is in use keeps nobody from the upgrade of the others.
+func TestLayout1RemovedAndInUse(t *testing.T) {
+	dir := layout1(t)
+	s, err := newStore(dir, Config{Boot: testBoot})
+	require.NoError(t, err)
+	require.NoError(t, s.openLock(os.O_RDWR))
+	var rec *Record
+	require.NoError(t, s.update(func(tx *txn) (err error) {
+		if rec, err = tx.byName("raw"); err != nil {
+			return err
+		}
+		rec.State = Deleting
+		return tx.put(rec)
+	}))
+	require.NoError(t, s.closeLock())
+	f, err := os.Open(s.path(rec.ID))
+	require.NoError(t, err)
+	ok, err := tryLock(f, false)
+	require.True(t, ok && err == nil)
+	s, err = Open(dir, Config{Boot: testBoot})
+	require.NoError(t, err)
+	h, err := s.headerOf(rec.ID)
+	require.NoError(t, err)
+	require.Equal(t, 1, h.layout)
+	h, err = s.headerOf(mustStat(s, "contiguous").ID)
+	require.NoError(t, err)
+	require.Equal(t, 2, h.layout)
+	require.NoError(t, f.Close())
+	require.NoError(t, s.Reclaim(rec.ID))
+	requireSound(t, s)
+	require.NoError(t, s.Close())
+}
+
 // With its record a file of layout 1 loses its name and its regions; its bytes can be brought back.
 func TestLayout1WithoutRecord(t *testing.T) {
 	dir := layout1(t)

@@ -164,6 +164,42 @@ func TestMendedNames(t *testing.T) {
 	}
 }
 
+// A record that is damaged while the window is in use is taken from the file, with what the file says
+// becomes of it when its last user leaves.
+func TestMendedRecordOfWhatIsInUse(t *testing.T) {
+	for name, state := range map[string]State{"persistent": Ready, "volatile": Ready, "removed": Deleting} {
+		dir := memDir(t)
+		s, err := Open(dir, Config{Boot: testBoot})
+		require.NoError(t, err)
+		req := oneRegion("w", 8)
+		req.Volatile = name == "volatile"
+		h, err := makeWindow(s, req)
+		require.NoError(t, err)
+		id := h.rec.ID
+		if name == "removed" {
+			require.NoError(t, s.Remove("w"))
+		}
+		require.NoError(t, s.update(func(tx *txn) error {
+			tx.dirty = true
+			return tx.tx.Bucket(bucketRecords).Put(id[:], []byte("damaged"))
+		}))
+		var said notices
+		other, err := Open(dir, Config{Boot: testBoot, Notice: said.add})
+		require.NoError(t, err)
+		require.Contains(t, said.String(), fmt.Sprintf(`the record of "w" (%v) is damaged and is taken from its file`, id))
+		e, err := other.StatID(id)
+		require.NoError(t, err)
+		require.Equal(t, state, e.State, name)
+		require.Equal(t, name == "volatile", e.Volatile, name)
+		require.NoError(t, h.Release())
+		_, err = other.StatID(id)
+		require.Equal(t, name != "persistent", errors.Is(err, ErrName), "%s: %v", name, err)
+		requireSound(t, other)
+		require.NoError(t, other.Close())
+		require.NoError(t, s.Close())
+	}
+}
+
 // putNamed files a record under another name, without the table of names.
 func putNamed(tx *txn, id ID, name string) error {
 	rec, err := tx.byID(id)

@@ -181,6 +181,82 @@ func TestStrayFilesOfOthers(t *testing.T) {
 	require.ErrorContains(t, a.Problem, "its file "+rec.Files[1].ID.String()+" is lost")
 }
 
+// The first thing that is wrong with what is set aside is what is said of it.
+func TestStrayWithTwoFaults(t *testing.T) {
+	dir, rec, open := strayStore(t)
+	require.NoError(t, os.Truncate(filepath.Join(dir, allocDir, rec.ID.String()+suffix), headerSize))
+	require.NoError(t, os.Remove(filepath.Join(dir, allocDir, rec.Files[1].ID.String()+suffix)))
+	require.ErrorContains(t, oneAside(t, open(Config{})).Problem, "has 4096 bytes of 8192")
+}
+
+// A header is read once if it is whole, and again, twice, if one of its words is torn.
+func TestHeadersAreReadAgain(t *testing.T) {
+	reads := 0
+	s, err := Open(memDir(t), Config{System: func(op, path string, _, _ int, call func() error) error {
+		if op == "read" {
+			reads++
+		}
+		return call()
+	}})
+	require.NoError(t, err)
+	h, err := makeWindow(s, oneRegion("w", 8))
+	require.NoError(t, err)
+	for name, row := range map[string]struct {
+		flags, epochs bool // damaged
+		reads         int
+	}{"whole": {false, false, 1}, "flags": {true, false, 3}, "epochs": {false, true, 3}, "both": {true, true, 3}} {
+		flagsWord(h.maps[0]).Store(packFlags(0))
+		epochsWord(h.maps[0]).Store(packCount(2, h.rec.ID))
+		if row.flags {
+			flagsWord(h.maps[0]).Store(1)
+		}
+		if row.epochs {
+			epochsWord(h.maps[0]).Store(1)
+		}
+		reads = 0
+		head, err := s.headerOf(h.rec.ID)
+		require.NoError(t, err)
+		require.Equal(t, row.reads, reads, name)
+		require.Equal(t, [2]bool{row.flags, row.epochs}, [2]bool{head.badFlags, head.badEpochs}, name)
+	}
+	flagsWord(h.maps[0]).Store(packFlags(0))
+	epochsWord(h.maps[0]).Store(packCount(2, h.rec.ID))
+	require.NoError(t, h.Release())
+	require.NoError(t, s.Close())
+}
+
+// A long record that is written anew does not touch the one that counts until it is there.
+func TestLongRecordIsNotOverwritten(t *testing.T) {
+	dir := withoutDatabase(t)
+	var s *Store
+	var id ID
+	places := map[uint64]bool{}
+	name := "long"
+	s, err := Open(filepath.Join(dir, "s"), Config{Boot: testBoot, Step: func(step string) {
+		if step == "header:record" {
+			h, err := s.headerOf(id)
+			require.NoError(t, err)
+			require.Equal(t, name, h.rec.Name)
+		}
+		if step == "header:synced" {
+			b := readAll(t, s.path(id))
+			places[binary.NativeEndian.Uint64(b[offPlace:])] = true
+		}
+	}})
+	require.NoError(t, err)
+	a, err := s.findForTest("long")
+	require.NoError(t, err)
+	id = a.ID
+	for _, as := range []string{"longer", "longest"} {
+		_, err := s.Restore(id.String(), as)
+		require.NoError(t, err)
+		name = as
+		require.NoError(t, s.update(func(tx *txn) error { return tx.forget(&Record{ID: id}) }))
+	}
+	require.Len(t, places, 2)
+	require.NoError(t, s.Close())
+}
+
 // What is set aside has the size of all its files and the time of the youngest, whether the first
 // of them is there or not.
 func TestStraySizeAndTime(t *testing.T) {
