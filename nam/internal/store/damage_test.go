@@ -5,6 +5,7 @@ package store
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -346,6 +347,8 @@ func TestDamagedRecordIsNamed(t *testing.T) {
 			_, err = s.StatID(ids["bad"])
 			require.ErrorIs(t, err, ErrCorrupt, name)
 		}
+		_, err = s.List()
+		require.Equal(t, name != "a short id", errors.Is(err, ErrCorrupt), "%s: %v", name, err)
 		_, err = s.Attach("bad", false, false)
 		require.ErrorIs(t, err, ErrCorrupt, name)
 		require.ErrorIs(t, s.Remove("bad"), ErrCorrupt, name)

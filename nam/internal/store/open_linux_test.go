@@ -41,6 +41,12 @@ func TestOpenArguments(t *testing.T) {
 			require.NoDirExists(t, dir)
 		}
 	}
+	empty := memDir(t)
+	_, err := Repair(empty, Config{})
+	require.ErrorContains(t, err, "there is no store in this directory")
+	entries, err := os.ReadDir(empty)
+	require.NoError(t, err)
+	require.Empty(t, entries, "nothing was made")
 	wd, err := os.Getwd()
 	require.NoError(t, err)
 	s, err := Open(dir, Config{Capacity: 7 * headerSize})
@@ -317,6 +323,13 @@ func TestReclaimedWhenShort(t *testing.T) {
 		if short == "capacity" {
 			cfg.Capacity, name = 4*headerSize, "new"
 		}
+		fails := false
+		cfg.System = func(op, path string, _, _ int, call func() error) error {
+			if fails && op == "remove" {
+				return syscall.EIO
+			}
+			return call()
+		}
 		s, err := Open(memDir(t), cfg)
 		require.NoError(t, err)
 		c, err := s.Create(oneRegion("half", headerSize+1))
@@ -327,9 +340,21 @@ func TestReclaimedWhenShort(t *testing.T) {
 			require.ErrorContains(t, err, `"half" (creating, made `)
 		}
 		require.NoError(t, c.first.Close()) // its creator dies
+		fails = true
+		_, err = s.Create(oneRegion(name, headerSize+1))
+		require.ErrorIs(t, err, syscall.EIO)
+		fails = false
 		h, err := makeWindow(s, oneRegion(name, headerSize+1))
 		require.NoError(t, err)
 		require.NoError(t, h.Release())
+		require.NoError(t, s.Close())
+		if short == "name" { // its name went before the failure: who opens the store next does the rest
+			s, err = Open(s.Dir(), cfg)
+			require.NoError(t, err)
+			require.NoError(t, s.Close())
+		}
+		s, err = Open(s.Dir(), Config{Boot: testBoot, ReadOnly: true})
+		require.NoError(t, err)
 		require.NoFileExists(t, s.path(c.rec.ID))
 		requireSound(t, s)
 		require.NoError(t, s.Close())

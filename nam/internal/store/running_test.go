@@ -12,6 +12,30 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// A database that is emptied while a store is open is not taken for a new one.
+func TestEmptiedDatabase(t *testing.T) {
+	dir := makeWorld(t, nil)
+	s, err := Open(dir, Config{Boot: testBoot})
+	require.NoError(t, err)
+	meta := filepath.Join(dir, metaName)
+	whole := readAll(t, meta)
+	require.NoError(t, os.Truncate(meta, 0))
+	_, err = s.List()
+	require.ErrorIs(t, err, ErrCorrupt)
+	err = s.Remove("raw0")
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.ErrorContains(t, err, "it is empty")
+	require.Empty(t, readAll(t, meta), "nothing was written")
+	require.NoError(t, os.Remove(meta))
+	_, err = s.List()
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.ErrorContains(t, err, metaName+" is missing")
+	require.NoFileExists(t, meta)
+	require.NoError(t, os.WriteFile(meta, whole, 0o600))
+	requireWhole(t, s)
+	require.NoError(t, s.Close())
+}
+
 // The database is damaged while a store is open: calls answer, with an error or not, nobody is left
 // with a lock, and when the database is as it was, so is the store.
 func TestDatabaseDamagedWhileOpen(t *testing.T) {
