@@ -4,6 +4,7 @@
 package nam_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -370,6 +371,9 @@ func TestFenceWhoseForceFails(t *testing.T) {
 	}
 }
 
+// littleEndian is 1 on machines whose lowest byte comes first, and 0 on others.
+var littleEndian = byte(binary.NativeEndian.Uint16([]byte{1, 0}) & 1)
+
 // A count that is damaged is not raised and not forced: the fence says so, and counts no more.
 func TestDamagedCountAtAFence(t *testing.T) {
 	for _, sync := range []nam.Sync{nam.SyncProcess, nam.SyncEpoch} {
@@ -384,8 +388,11 @@ func TestDamagedCountAtAFence(t *testing.T) {
 			if err = errors.Join(err, ferr); err != nil {
 				return err
 			}
-			_, werr := f.WriteAt([]byte{9, 9, 9, 9, 9, 9, 9, 9}, 16)
-			err = errors.Join(err, werr, f.Close())
+			b := make([]byte, 8) // a number and its checksum, one bit of which is wrong whatever it was
+			_, rerr := f.ReadAt(b, 16)
+			b[0], b[7] = b[0]^0x80*(1-littleEndian), b[7]^0x80*littleEndian
+			_, werr := f.WriteAt(b, 16)
+			err = errors.Join(err, rerr, werr, f.Close())
 			k.watch("", 0)
 			ferr = w.Fence(0)
 			made := k.stop("sync")

@@ -211,7 +211,7 @@ func TestHeadersAreReadAgain(t *testing.T) {
 			flagsWord(h.maps[0]).Store(1)
 		}
 		if row.epochs {
-			epochsWord(h.maps[0]).Store(1)
+			epochsWord(h.maps[0]).Store(packCount(2, h.rec.ID) ^ 1<<63)
 		}
 		reads = 0
 		head, err := s.headerOf(h.rec.ID)
@@ -445,11 +445,12 @@ func TestDamagedCount(t *testing.T) {
 	h, err := makeWindow(s, oneRegion("w", 64))
 	require.NoError(t, err)
 	mustRaise(h, 3)
-	binary.NativeEndian.PutUint64(h.maps[0][offEpochs:], 3)
+	damaged := packCount(3, h.rec.ID) ^ 1<<63 // whatever the id is
+	epochsWord(h.maps[0]).Store(damaged)
 	_, err = h.Epochs()
 	require.ErrorIs(t, err, ErrCorrupt)
 	require.ErrorIs(t, h.Raise(4), ErrCorrupt)
-	require.EqualValues(t, 3, binary.NativeEndian.Uint64(h.maps[0][offEpochs:]), "it is changed no more")
+	require.Equal(t, damaged, epochsWord(h.maps[0]).Load(), "it is changed no more")
 	e, err := s.Stat("w")
 	require.NoError(t, err)
 	require.ErrorIs(t, e.Problem, ErrCorrupt)
