@@ -74,6 +74,7 @@ func TestAgreementsAgainstCollectives(t *testing.T) {
 
 // No deadlock is reported instead, however seldom collectives that wait are looked at.
 func TestAgreementIsNoDeadlock(t *testing.T) {
+	lookOften(t)
 	defer func(d time.Duration) { staleAfter = d }(staleAfter)
 	staleAfter = time.Hour
 	for how, run := range runners {

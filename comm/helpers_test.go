@@ -179,6 +179,16 @@ func (g *grudging) Forget(src int, key uint64) bool {
 	return false
 }
 
+// often is how often tests have a run look whether nothing happens.
+const often = 100 * time.Millisecond
+
+// lookOften has runs look often, until the end of the test.
+func lookOften(t *testing.T) {
+	last := stallPeriod
+	stallPeriod = often
+	t.Cleanup(func() { stallPeriod = last })
+}
+
 // requireNoRankGoroutines fails if a goroutine of a run is alive. Goroutines of other tests do not disturb it. One that has
 // said that it is done may need a moment to be gone.
 func requireNoRankGoroutines(t testing.TB) {

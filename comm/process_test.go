@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weft/internal/fabric"
@@ -31,6 +33,7 @@ import (
 const (
 	roleVariable = "COMM_TEST_ROLE"
 	killVariable = "COMM_TEST_KILL" // "RANK:FRAME"
+	fileVariable = "COMM_TEST_FILE" // which is there when something has happened
 )
 
 // roles are what a started rank does. The result is its exit status.
@@ -145,13 +148,18 @@ func meet(c *Comm) error {
 	return nil
 }
 
-// start runs this binary as ranks with a role, and returns the exit status and what they wrote.
+// start runs this binary as ranks with a role, and returns the exit status and what they wrote. A
+// writer of spec gets the standard error as well.
 func start(t *testing.T, role string, ranks int, spec job.Spec, env ...string) (status int, out, errOut string) {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	var stdout, stderr bytes.Buffer
-	spec.Stdout, spec.Stderr, spec.Timeout = &stdout, &stderr, time.Minute
+	both := io.Writer(&stderr)
+	if spec.Stderr != nil {
+		both = io.MultiWriter(&stderr, spec.Stderr)
+	}
+	spec.Stdout, spec.Stderr, spec.Timeout = &stdout, both, time.Minute
 	spec.Parts = []job.Part{{Ranks: ranks, Program: self, Env: append([]string{roleVariable + "=" + role}, env...)}}
 	status, err = job.Run(spec)
 	require.NoError(t, err)
@@ -208,6 +216,7 @@ func TestKillProcessEndsTheJob(t *testing.T) {
 
 // stuckRole is a deadlock of three ranks, one of which has returned.
 func stuckRole() error {
+	stallPeriod = often
 	return Main(context.Background(), Config{}, func(c *Comm) error {
 		switch c.Rank() {
 		case 0:
@@ -239,12 +248,17 @@ func TestDeadlockWhileRecording(t *testing.T) {
 	require.FileExists(t, trace+".rank1")
 }
 
-// doubtRole is a run of three ranks that all wait, until a goroutine of rank 1's wakes up.
+// doubtRole is a run of three ranks that all wait, until a goroutine of rank 1's finds a file. It goes on for a while, in which
+// nothing new is to be said.
 func doubtRole() error {
+	stallPeriod = often
 	return Main(context.Background(), Config{}, func(c *Comm) error {
 		if c.Rank() == 1 {
 			go func() {
-				time.Sleep(8 * time.Second)
+				for _, err := os.Stat(os.Getenv(fileVariable)); err != nil; _, err = os.Stat(os.Getenv(fileVariable)) {
+					time.Sleep(often)
+				}
+				time.Sleep(10 * often)
 				_ = c.Send(Of([]byte{1}), 0, 0)
 				_ = c.Send(Of([]byte{1}), 1, 0)
 				_ = c.Send(Of([]byte{1}), 2, 0)
@@ -255,10 +269,22 @@ func doubtRole() error {
 	})
 }
 
+// writerFunc is a function as a writer.
+type writerFunc func(text []byte)
+
+func (f writerFunc) Write(text []byte) (int, error) {
+	f(text)
+	return len(text), nil
+}
+
 // Where a goroutine of one process may still act, the launcher says so, once, with who waits for what.
 func TestDoubtOfProcesses(t *testing.T) {
-	t.Parallel()
-	status, _, errOut := start(t, "doubt", 3, job.Spec{})
+	file := filepath.Join(t.TempDir(), "said")
+	status, _, errOut := start(t, "doubt", 3, job.Spec{Stderr: writerFunc(func(text []byte) {
+		if bytes.Contains(text, []byte("a deadlock, unless")) {
+			assert.NoError(t, os.WriteFile(file, nil, 0o600))
+		}
+	})}, fileVariable+"="+file)
 	require.Zero(t, status, errOut)
 	require.Equal(t, 1, strings.Count(errOut, "a deadlock, unless a goroutine of the program acts"), errOut)
 	require.Contains(t, errOut, "rank 2 waits in Recv at ")
@@ -267,6 +293,7 @@ func TestDoubtOfProcesses(t *testing.T) {
 
 // boardsRole is a deadlock of three ranks, two of which sleep at boards, one in a large reduction, and one has returned.
 func boardsRole() error {
+	stallPeriod = often
 	return Main(context.Background(), Config{}, func(c *Comm) error {
 		d, err := c.Dup()
 		if err != nil {

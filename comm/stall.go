@@ -20,10 +20,12 @@ import (
 const EnvDeadlock = "PSP_DEADLOCK_WARNINGS"
 
 const (
-	stallPeriod = time.Second // how long nothing must have happened before anybody looks closer, and the time between warnings
-	doubtsUntil = 3           // looks that are not certain before it is said what they have found
+	doubtsUntil = 3 // looks that are not certain before it is said what they have found
 	stallPause  = 20 * time.Millisecond
 )
+
+// stallPeriod is how long nothing must have happened before anybody looks closer, and the time between warnings.
+var stallPeriod = time.Second // constant, but in tests
 
 // deadlockWarnings returns the setting of the environment.
 func deadlockWarnings() (int, error) {

@@ -13,6 +13,7 @@ import (
 
 // Ranks of several processes find a deadlock by themselves where no launcher knows of them all.
 func TestDeadlockAgreed(t *testing.T) {
+	lookOften(t)
 	err := Run(inproc.Divide(t.Context()), Config{Ranks: 3}, func(c *Comm) error {
 		switch c.Rank() {
 		case 0:

@@ -20,6 +20,7 @@ import (
 
 // A deadlock ends the run, and the error says who waits for what, in which call, where.
 func TestDeadlock(t *testing.T) {
+	lookOften(t)
 	err := Run(context.Background(), Config{Ranks: 4}, func(c *Comm) error {
 		switch c.Rank() {
 		case 0:
@@ -36,9 +37,9 @@ func TestDeadlock(t *testing.T) {
 	var d *DeadlockError
 	require.ErrorAs(t, err, &d)
 	require.Len(t, d.Ranks, 4)
-	require.Regexp(t, `^rank 0 waits in Recv at \S*stall_test\.go:26, for: Recv from rank 1, tag 5,`, d.Ranks[0])
-	require.Regexp(t, `^rank 1 waits in Send at \S*stall_test\.go:29, for: Send of 524288 bytes to rank 0, tag 6,`, d.Ranks[1])
-	require.Regexp(t, `^rank 2 waits in Barrier at \S*stall_test\.go:31, for: rank 0 in barrier number 1,`, d.Ranks[2])
+	require.Regexp(t, `^rank 0 waits in Recv at \S*stall_test\.go:27, for: Recv from rank 1, tag 5,`, d.Ranks[0])
+	require.Regexp(t, `^rank 1 waits in Send at \S*stall_test\.go:30, for: Send of 524288 bytes to rank 0, tag 6,`, d.Ranks[1])
+	require.Regexp(t, `^rank 2 waits in Barrier at \S*stall_test\.go:32, for: rank 0 in barrier number 1,`, d.Ranks[2])
 	require.Equal(t, "rank 3 has returned", d.Ranks[3])
 	requireNoRankGoroutines(t)
 }
@@ -200,6 +201,7 @@ func (r *Request) waitFor(ctx context.Context) error {
 
 // Without a Logger, the standard error has the report of a run that waits for a goroutine of the program, in seconds.
 func TestDoubtIsSaid(t *testing.T) {
+	lookOften(t)
 	said, release := &syncWriter{some: make(chan string, 1)}, make(chan struct{})
 	defer func(w io.Writer) { stderr = w }(stderr)
 	stderr = said
