@@ -87,7 +87,7 @@ func (b *ballot) coordinator() int {
 
 // lose says that a rank is lost.
 func (b *ballot) lose(r int) []ballotMsg {
-	if b.gone.has(r) || r == b.me {
+	if r == b.me {
 		return nil
 	}
 	before := b.coordinator()

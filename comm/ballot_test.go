@@ -252,3 +252,153 @@ func TestAgreeReportsDeaths(t *testing.T) {
 		}
 	}
 }
+
+// One ballot at a time, whose neighbours are the test: which messages each event has it send, and
+// whom it waits for.
+func TestBallotSteps(t *testing.T) {
+	v := func(flags uint64) *vote { return aVote(voteAgree, 9, flags) }
+	type step struct {
+		from, lose int // a message from a rank, or the loss of one
+		m          ballotMsg
+		want       string
+		awaits     int
+	}
+	lose := func(r int, want string, awaits int) step { return step{lose: r, from: -1, want: want, awaits: awaits} }
+	hears := func(from int, p phase, by int, flags uint64, want string, awaits int) step {
+		return step{from: from, m: ballotMsg{phase: p, by: by, v: v(flags)}, want: want, awaits: awaits}
+	}
+	decided := func(s step) step { s.m.decided = true; return s }
+	for name, x := range map[string]struct {
+		n, me  int
+		gone   []int
+		begins string
+		awaits int
+		steps  []step
+		out    uint64 // flags
+	}{
+		"the coordinator": {n: 3, me: 0, awaits: 1, out: 4, steps: []step{
+			hears(1, phaseJoin, -1, 6, "", 2),
+			hears(2, phaseJoin, -1, 5, "propose 1 (4, 0);propose 2 (4, 0);", -1),
+			hears(1, phaseAccept, 0, 4, "", -1),
+			hears(2, phaseAccept, 1, 4, "", -1), // of another one's proposal
+			hears(2, phaseAccept, 0, 4, "commit 1 (4, -1);commit 2 (4, -1);", -1),
+			hears(1, phaseJoin, -1, 6, "commit 1 (4, -1);", -1),
+			hears(2, phaseAccept, 0, 4, "", -1),
+			hears(2, phaseCommit, -1, 9, "", -1),
+			hears(2, phasePropose, 2, 9, "accept 2 (9, 2);", -1),
+			lose(1, "", -1), lose(2, "", -1),
+		}},
+		"ranks are lost before they come": {n: 4, me: 0, awaits: 1, out: 5, steps: []step{
+			hears(2, phaseJoin, -1, 5, "", 1),
+			lose(1, "", 3),
+			lose(3, "propose 2 (5, 0);", -1),
+			lose(3, "", -1),
+			lose(2, "", -1),
+		}},
+		"a member": {n: 3, me: 1, begins: "join 0 (7, -1);", awaits: 0, out: 4, steps: []step{
+			lose(2, "", 0), lose(1, "", 0), lose(2, "", 0),
+			hears(0, phasePropose, 0, 4, "accept 0 (4, 0);", -1),
+			lose(0, "", -1), // and alone
+		}},
+		"who is bound tells the next": {n: 4, me: 2, begins: "join 0 (7, -1);", awaits: 0, out: 3, steps: []step{
+			hears(0, phasePropose, 0, 4, "accept 0 (4, 0);", -1),
+			lose(0, "join 1 (4, 0);", 1), lose(0, "", 1),
+			hears(1, phasePropose, 1, 3, "accept 1 (3, 1);", -1),
+			hears(0, phasePropose, 0, 4, "", -1), // bound to a later one
+			hears(1, phasePropose, 1, 3, "accept 1 (3, 1);", -1),
+			lose(1, "", 3),
+			hears(3, phaseJoin, 0, 4, "propose 3 (3, 2);", -1),
+			lose(3, "", -1),
+		}},
+		"the proposal of the latest": {n: 5, me: 2, gone: []int{0, 1}, awaits: 3, out: 2, steps: []step{
+			hears(3, phaseJoin, 1, 2, "", 4),
+			hears(4, phaseJoin, 0, 1, "propose 3 (2, 2);propose 4 (2, 2);", -1),
+			hears(4, phaseAccept, 2, 2, "", -1),
+			hears(3, phaseAccept, 2, 2, "commit 3 (2, -1);commit 4 (2, -1);", -1),
+		}},
+		"who has decided helps": {n: 5, me: 3, begins: "join 0 (7, -1);", awaits: 0, out: 4, steps: []step{
+			hears(0, phaseCommit, -1, 4, "", -1),
+			lose(4, "", -1), lose(1, "", -1),
+			lose(0, "join 2 decided (4, -1);", -1), lose(0, "", -1),
+			lose(2, "", -1), // it coordinates, and there is nobody left
+		}},
+		"who has decided coordinates": {n: 4, me: 1, begins: "join 0 (7, -1);", awaits: 0, out: 4, steps: []step{
+			hears(0, phaseCommit, -1, 4, "", -1),
+			lose(0, "commit 2 (4, -1);commit 3 (4, -1);", -1),
+		}},
+		"it is decided already": {n: 4, me: 1, gone: []int{0}, awaits: 2, out: 4, steps: []step{
+			decided(hears(3, phaseJoin, -1, 4, "commit 2 (4, -1);commit 3 (4, -1);", -1)),
+		}},
+		"the coordinator is lost from the beginning": {n: 9, me: 8, gone: []int{0, 1}, begins: "join 2 (7, -1);", awaits: 2, out: 7, steps: []step{
+			lose(2, "join 3 (7, -1);", 3), lose(4, "", 3), lose(3, "join 5 (7, -1);", 5), lose(6, "", 5), lose(7, "", 5), lose(5, "", -1),
+		}},
+		"one rank": {n: 1, me: 0, awaits: -1, out: 7},
+	} {
+		gone := newMembers(9)
+		for _, r := range x.gone {
+			gone.add(r)
+		}
+		text := func(out []ballotMsg) (all string) {
+			for _, m := range out {
+				all += fmt.Sprintf("%s %d", phaseNames[m.phase], m.to)
+				if m.decided {
+					all += " decided"
+				}
+				all += fmt.Sprintf(" (%d, %d);", m.v.flags, m.by)
+			}
+			return all
+		}
+		mine := v(7)
+		b, out := newBallot(x.n, x.me, gone, mine)
+		require.Equal(t, x.begins, text(out), name)
+		require.Equal(t, x.awaits, b.awaits(), name)
+		for i, s := range x.steps {
+			if s.from < 0 {
+				out = b.lose(s.lose)
+			} else {
+				out = b.receive(s.from, &s.m)
+			}
+			require.Equal(t, s.want, text(out), "%s, step %d", name, i)
+			require.Equal(t, s.awaits, b.awaits(), "%s, step %d", name, i)
+		}
+		require.Equal(t, x.out, b.out.flags, name)
+		require.EqualValues(t, 7, mine.flags, "a vote is not changed")
+		require.Equal(t, newMembers(9), mine.lost, "a vote is not changed")
+	}
+}
+
+// Votes of different kinds are mixed; who is lost is so by one, and acknowledged by all.
+func TestVotesAdd(t *testing.T) {
+	a, b := aVote(voteAgree, 20, 6), aVote(voteAgree, 20, 3)
+	for r := range 20 {
+		if r%2 == 0 {
+			a.lost.add(r)
+			a.acked.add(r)
+		}
+		if r%3 == 0 {
+			b.lost.add(r)
+			b.acked.add(r)
+		}
+	}
+	v := a.clone()
+	v.add(b)
+	require.Equal(t, voteAgree, v.kind)
+	require.EqualValues(t, 2, v.flags)
+	for r := range 20 {
+		require.Equal(t, r%2 == 0 || r%3 == 0, v.lost.has(r), r)
+		require.Equal(t, r%6 == 0, v.acked.has(r), r)
+		require.Equal(t, r%2 == 0, a.lost.has(r) && a.acked.has(r), r)
+	}
+	v.add(aVote(voteShrink, 20, 0))
+	require.Equal(t, voteMixed, v.kind)
+	require.True(t, b.lost.within(v.lost))
+	require.False(t, v.lost.within(b.lost))
+	one, last := newMembers(17), newMembers(17)
+	require.True(t, one.within(last))
+	last.add(16)
+	require.False(t, last.within(one))
+	require.True(t, one.within(last))
+	for n, want := range map[int]int{0: 0, 1: 1, 7: 1, 8: 1, 9: 2, 16: 2, 17: 3} {
+		require.Len(t, newMembers(n), want)
+	}
+}

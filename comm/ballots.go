@@ -44,7 +44,7 @@ type earlyMsg struct {
 	data []byte
 }
 
-// at returns an agreement, and makes it if it is not of the past.
+// at returns an agreement, and makes it if it is not of the past; nil if it is.
 // +checklocks:s.mu
 func (s *ballots) at(ctx uint64, seq uint32) *agreement {
 	k := s.circles[ctx]
@@ -56,7 +56,7 @@ func (s *ballots) at(ctx uint64, seq uint32) *agreement {
 		s.circles[ctx] = k
 	}
 	a := k.open[seq]
-	if a == nil && seq >= k.done {
+	if a == nil && seq > k.done {
 		a = &agreement{}
 		k.open[seq] = a
 	}
@@ -66,15 +66,12 @@ func (s *ballots) at(ctx uint64, seq uint32) *agreement {
 // settle forgets what an agreement that is now decided makes useless. It returns what tells who waits, or nil.
 // +checklocks:s.mu
 func (s *ballots) settle(ctx uint64, seq uint32, a *agreement) func(error) {
-	if a.b == nil || a.b.out == nil || a.told {
+	if a.b.out == nil || a.told {
 		return nil
 	}
 	a.told = true
 	k := s.circles[ctx]
-	if seq <= k.done {
-		return a.complete
-	}
-	k.done = seq
+	k.done = seq // what was before is not open any more
 	var passed []func(error)
 	for old, o := range k.open {
 		if old < seq {
@@ -112,6 +109,11 @@ func (c *Comm) agree(kind voteKind, flags uint64) (*agreement, *Request) {
 		return nil, r
 	}
 	a := s.at(c.ctx, seq)
+	if a == nil { // another goroutine has come to the next one in its place
+		s.mu.Unlock()
+		complete(errPassed)
+		return nil, r
+	}
 	v := &vote{kind: kind, flags: flags, lost: newMembers(c.size), acked: newMembers(c.size)}
 	gone := newMembers(c.size)
 	// Whoever is lost after this was read is told to the ballot when the lock is free.

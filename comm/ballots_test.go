@@ -1,0 +1,359 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/fabric"
+)
+
+// scribe is the endpoint of a rank that is alone in a test: it writes down what the rank sends.
+type scribe struct {
+	fabric.Endpoint
+	rank, size int
+
+	mu   sync.Mutex
+	sent []addressed // guarded by mu
+}
+
+// addressed is a frame, and the rank that it goes to.
+type addressed struct {
+	to int
+	f  fabric.Frame
+}
+
+func (s *scribe) Rank() int                { return s.rank }
+func (s *scribe) Size() int                { return s.size }
+func (s *scribe) Caps(int) fabric.Caps     { return fabric.Caps{} }
+func (s *scribe) Bind(fabric.Handler)      {}
+func (s *scribe) Local(int) fabric.Handler { return nil }
+
+func (s *scribe) Send(dst int, f fabric.Frame) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent = append(s.sent, addressed{dst, f})
+	return nil
+}
+
+// take returns what was sent since the last call.
+func (s *scribe) take() []addressed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sent := s.sent
+	s.sent = nil
+	return sent
+}
+
+// lone returns the communicator of all ranks as one rank has it whose peers are this test.
+func lone(t *testing.T, me, n int) (*Comm, *scribe) {
+	t.Helper()
+	cfg := Config{Ranks: n, Survive: true, DeadlockWarnings: -1}
+	_, err := cfg.validate()
+	require.NoError(t, err)
+	s := &scribe{rank: me, size: n}
+	w := newWorld(t.Context(), cfg, []fabric.Endpoint{s})
+	t.Cleanup(func() { w.end(ErrEnded) })
+	c := w.comm(me)
+	w.procs[me].comms.add(c)
+	return c, s
+}
+
+var phaseNames = [...]string{phaseJoin: "join", phasePropose: "propose", phaseAccept: "accept", phaseCommit: "commit"}
+
+// votesIn returns the messages of agreements among what a rank has sent, as in "join 0 in 1".
+func votesIn(t *testing.T, n int, sent []addressed) (all string) {
+	t.Helper()
+	for _, x := range sent {
+		if protocol(x.f.Head[3]>>8) != agreeing {
+			continue
+		}
+		m, err := unpackBallot(n, &x.f.Head, x.f.Data)
+		require.NoError(t, err)
+		all += fmt.Sprintf("%s %d in %d;", phaseNames[m.phase], x.to, x.f.Head[1]>>32)
+	}
+	return all
+}
+
+// aVote is one of rank r of n.
+func aVote(kind voteKind, n int, flags uint64) *vote {
+	v := &vote{kind: kind, flags: flags, lost: newMembers(n), acked: newMembers(n)}
+	if kind == voteShrink {
+		v.ctx = 1<<32 | 8
+	}
+	return v
+}
+
+// What is no message of an agreement is refused, with what is wrong with it; the last ones that can be are taken.
+func TestBallotFramesAreChecked(t *testing.T) {
+	const n = 9 // two bytes a set
+	m := &ballotMsg{phase: phaseJoin, by: -1, v: aVote(voteShrink, n, 5)}
+	for what, x := range map[string]struct {
+		edit func(f *fabric.Frame)
+		says string
+	}{
+		"as it is":       {func(*fabric.Frame) {}, ""},
+		"no phase":       {func(f *fabric.Frame) { f.Head[3] &^= 0xff }, "unknown phase 0 "},
+		"the last phase": {func(f *fabric.Frame) { f.Head[3] = agreeing.word() | uint64(phaseCommit) }, ""},
+		"one phase more": {func(f *fabric.Frame) { f.Head[3] = agreeing.word() | uint64(phaseCommit+1) }, "unknown phase 5 "},
+		"the first rank": {func(f *fabric.Frame) { f.Head[1] = 0 }, ""},
+		"the last rank":  {func(f *fabric.Frame) { f.Head[1] = n - 1 }, ""},
+		"no rank":        {func(f *fabric.Frame) { f.Head[1] = n }, "of rank 9 to an agreement of 9"},
+		"less than none": {func(f *fabric.Frame) { f.Head[1] = 1<<32 - 2 }, "of rank -2 "},
+		"too short":      {func(f *fabric.Frame) { f.Data = f.Data[1:] }, "of 5 bytes, not 6"},
+		"too long":       {func(f *fabric.Frame) { f.Data = append(f.Data, 0) }, "of 7 bytes, not 6"},
+		"no kind":        {func(f *fabric.Frame) { f.Data[0] = 0 }, "unknown kind 0"},
+		"the last kind":  {func(f *fabric.Frame) { f.Data[0] = byte(voteMixed) }, ""},
+		"one kind more":  {func(f *fabric.Frame) { f.Data[0] = byte(voteMixed + 1) }, "unknown kind 5"},
+		"decided":        {func(f *fabric.Frame) { f.Data[1] = 1 }, ""},
+		"more than that": {func(f *fabric.Frame) { f.Data[1] = 2 }, "unknown kind 2"},
+		"for messages":   {func(f *fabric.Frame) { f.Head[5]++ }, "communicator 0x100000009, which is none"},
+		"of nobody":      {func(f *fabric.Frame) { f.Head[5] = 8 }, "communicator 0x8, which is none"},
+		"not to shrink":  {func(f *fabric.Frame) { f.Data[0], f.Head[5] = byte(voteAgree), 9 }, ""},
+	} {
+		f := m.pack(4, 7)
+		x.edit(&f)
+		got, err := unpackBallot(n, &f.Head, f.Data)
+		if x.says != "" {
+			require.ErrorContains(t, err, x.says, what)
+			continue
+		}
+		require.NoError(t, err, what)
+		require.Equal(t, phase(f.Head[3]), got.phase, what)
+		require.Equal(t, int(int32(f.Head[1])), got.by, what)
+		require.Equal(t, f.Data[1] == 1, got.decided, what)
+	}
+	m.v.lost.add(8)
+	m.v.acked.add(1)
+	m.decided, m.by = true, 8
+	f := m.pack(4, 7)
+	require.Equal(t, [fabric.HeadWords]uint64{4, 7<<32 | 8, 0, agreeing.word() | uint64(phaseJoin), 5, 1<<32 | 8}, f.Head)
+	again, err := unpackBallot(n, &f.Head, f.Data)
+	require.NoError(t, err)
+	require.Equal(t, *m, again)
+	f.Data[2] = 0xff // the vote has a copy
+	require.Equal(t, *m, again)
+}
+
+func TestGroupsAsData(t *testing.T) {
+	for size, group := range map[int][]int32{1: {0}, 3: {2, 0}, 4: {3, 2, 1, 0}} {
+		got, err := unpackGroup(packGroup(group), size)
+		require.NoError(t, err)
+		for i, r := range group {
+			require.Equal(t, int(r), got[i])
+		}
+		require.Len(t, got, len(group))
+	}
+	all, err := unpackGroup(nil, 3)
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 1, 2}, all)
+	for says, b := range map[string][]byte{
+		"in 3 bytes":  {0, 0, 0},
+		"in 5 bytes":  {0, 0, 0, 0, 0},
+		"in 12 bytes": packGroup([]int32{0, 1, 0}),
+		"with rank 2": packGroup([]int32{0, 2}),
+		"4294967295":  packGroup([]int32{-1}),
+	} {
+		_, err := unpackGroup(b, 2)
+		require.ErrorContains(t, err, says)
+	}
+}
+
+// hear has the rank of c get a message of an agreement.
+func hear(c *Comm, from int, seq uint32, m ballotMsg) error {
+	f := m.pack(c.ctx, seq)
+	return c.proc.voted(from, &f)
+}
+
+// Messages for an agreement that the rank has not come to wait for it, so many and no more. Those of
+// ranks that are lost by then do not count, and who sends to an agreement of others is lost.
+func TestEarlyVotes(t *testing.T) {
+	const n = 3
+	c, s := lone(t, 1, n)
+	commit := ballotMsg{phase: phaseCommit, by: -1, v: aVote(voteAgree, n, 6)}
+	require.NoError(t, hear(c, 0, 1, commit))
+	for range 4*n - 1 {
+		require.NoError(t, hear(c, 2, 1, ballotMsg{phase: phaseJoin, by: -1, v: aVote(voteAgree, n, 4)}))
+	}
+	require.ErrorContains(t, hear(c, 2, 1, commit), "it sends 12 messages to an agreement that this rank has not come to")
+	require.Empty(t, s.take())
+	a, r := c.agree(voteAgree, 7)
+	require.NoError(t, wait(r))
+	require.EqualValues(t, 6, a.b.out.flags)
+	require.Nil(t, a.early)
+	require.Equal(t, "join 0 in 1;commit 2 in 1;", votesIn(t, n, s.take())[:len("join 0 in 1;commit 2 in 1;")])
+
+	// The commit of a rank that is lost now, and a message that says nothing.
+	require.NoError(t, hear(c, 0, 2, commit))
+	c.proc.gone(0, errTest)
+	require.NoError(t, hear(c, 2, 2, ballotMsg{phase: phaseCommit + 1, v: aVote(voteAgree, n, 0)}))
+	s.take()
+	a, r = c.agree(voteAgree, 7)
+	require.NoError(t, wait(r)) // alone
+	require.EqualValues(t, 7, a.b.out.flags)
+	require.ErrorContains(t, c.proc.trouble.Load().lostRank(2), "it sends to an agreement of others")
+}
+
+// The members of an agreement are those of its communicator.
+func TestVotesOfOthers(t *testing.T) {
+	const n = 4
+	world, s := lone(t, 1, n)
+	c := world.sub([]int{3, 1}, 1<<32|2)
+	early := ballotMsg{phase: phaseJoin, by: -1, v: aVote(voteAgree, 2, 4)}
+	require.NoError(t, hear(c, 2, 1, early)) // who knows
+	_, r := c.agree(voteAgree, 7)
+	require.ErrorContains(t, world.proc.trouble.Load().lostRank(2), "it sends to an agreement of others")
+	require.Equal(t, "join 3 in 1;", votesIn(t, 2, s.take()))
+	require.ErrorContains(t, hear(c, 0, 1, early), "it sends to an agreement of others")
+	require.ErrorContains(t, hear(c, 3, 1, ballotMsg{phase: phaseCommit, by: 2, v: aVote(voteAgree, 2, 4)}), "rank 2 to an agreement of 2")
+	require.NoError(t, hear(c, 3, 1, ballotMsg{phase: phasePropose, v: aVote(voteAgree, 2, 4)}))
+	require.Equal(t, "accept 3 in 1;", votesIn(t, 2, s.take()))
+	world.proc.gone(0, errTest) // no member
+	require.Empty(t, votesIn(t, 2, s.take()))
+	require.False(t, r.Done())
+	world.proc.gone(3, errTest)
+	require.NoError(t, wait(r))
+}
+
+// What is decided makes all before it useless: it is forgotten, who waits for it is told, and what
+// still comes for it is no news. Its own messages are answered.
+func TestAgreementsThatAreOver(t *testing.T) {
+	const n = 3
+	c, s := lone(t, 1, n)
+	commit := ballotMsg{phase: phaseCommit, by: -1, v: aVote(voteAgree, n, 6)}
+	join := ballotMsg{phase: phaseJoin, by: -1, v: aVote(voteAgree, n, 4)}
+	open := func() (seqs []uint32) {
+		for seq := range c.proc.ballots.circles[c.ctx].open {
+			seqs = append(seqs, seq)
+		}
+		return seqs
+	}
+	require.NoError(t, hear(c, 2, 0, join)) // no agreement has this number
+	require.Empty(t, open())
+	_, first := c.agree(voteAgree, 7)
+	_, second := c.agree(voteAgree, 7)
+	third, last := c.agree(voteAgree, 7)
+	require.Equal(t, "join 0 in 1;join 0 in 2;join 0 in 3;", votesIn(t, n, s.take()))
+	require.NoError(t, hear(c, 0, 2, commit))
+	require.NoError(t, wait(second))
+	require.ErrorIs(t, wait(first), ErrMismatch)
+	require.ErrorContains(t, wait(first), "a later agreement was decided before this one")
+	require.False(t, last.Done())
+	require.ElementsMatch(t, []uint32{2, 3}, open())
+	require.NoError(t, hear(c, 2, 1, join))
+	require.Empty(t, s.take())
+	require.NoError(t, hear(c, 2, 2, join))
+	require.Equal(t, "commit 2 in 2;", votesIn(t, n, s.take()))
+	require.NoError(t, hear(c, 0, 2, commit)) // once more
+	require.ElementsMatch(t, []uint32{2, 3}, open())
+
+	// One that has been given up here is decided all the same.
+	third.told = true
+	require.NoError(t, hear(c, 0, 3, commit))
+	require.False(t, last.Done())
+	require.NotNil(t, third.b.out)
+
+	// A goroutine that comes to one of the past, in the place of another one, is told so.
+	c.voteSeq.Store(0)
+	a, r := c.agree(voteAgree, 7)
+	require.Nil(t, a)
+	require.ErrorIs(t, wait(r), errPassed)
+	require.Empty(t, s.take())
+
+	// Nor is there any behind the end.
+	c.voteSeq.Store(4)
+	_, waits := c.agree(voteAgree, 7)
+	early := ballotMsg{phase: phaseJoin, by: -1, v: aVote(voteAgree, n, 4)}
+	require.NoError(t, hear(c, 0, 6, early)) // this rank will not come
+	c.proc.ballots.kill(errTest)
+	require.ErrorIs(t, wait(waits), errTest)
+	require.False(t, last.Done(), "it was told already")
+	require.NoError(t, hear(c, 0, 7, early))
+	require.NotContains(t, open(), uint32(7))
+	_, r = c.agree(voteAgree, 7)
+	require.ErrorIs(t, wait(r), errTest)
+}
+
+// What a rank knows of losses is in its vote, and the coordinator is one that it does not know to be lost.
+func TestVotesHaveLosses(t *testing.T) {
+	const n = 4
+	c, s := lone(t, 2, n)
+	c.proc.gone(3, errTest)
+	c.proc.gone(0, errTest)
+	require.Equal(t, 1, c.AckFailed(1))
+	s.take()
+	a, r := c.agree(voteShrink, 7)
+	require.Equal(t, []int{0, 3}, ranksIn(a.b.mine.lost, n))
+	require.Equal(t, []int{3}, ranksIn(a.b.mine.acked, n))
+	require.Equal(t, []int{0, 3}, ranksIn(a.b.gone, n))
+	require.NotZero(t, a.b.mine.ctx)
+	require.Equal(t, "join 1 in 1;", votesIn(t, n, s.take()))
+	c.proc.gone(1, errTest)
+	require.NoError(t, wait(r))
+	require.Equal(t, []int{0, 1, 3}, ranksIn(a.b.out.lost, n))
+	a, r = c.agree(voteAgree, 7)
+	require.NoError(t, wait(r)) // alone
+	require.Zero(t, a.b.mine.ctx)
+	require.Empty(t, votesIn(t, n, s.take()))
+}
+
+// ranksIn returns the ranks of a set.
+func ranksIn(s members, n int) (all []int) {
+	for r := range n {
+		if s.has(r) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// A disagreement ends the waiting for agreements from its number on, and no other.
+func TestDisagreementsEndAgreements(t *testing.T) {
+	const n = 3
+	c, _ := lone(t, 1, n)
+	s := &c.proc.ballots
+	var all [4]*Request
+	for i := range all {
+		_, all[i] = c.agree(voteAgree, 7)
+	}
+	_, leave := c.agree(voteLeave, 0) // not among the collectives
+	require.NoError(t, hear(c, 0, 9, ballotMsg{phase: phaseJoin, by: -1, v: aVote(voteAgree, n, 4)}))
+	look := func() (waits map[uint32]int) {
+		waits = map[uint32]int{}
+		s.waits(func(of *Comm, seq uint32, r int) {
+			require.Equal(t, c, of)
+			waits[seq] = r
+		})
+		return waits
+	}
+	done := func() (is []bool) {
+		for _, r := range append(all[:], leave) {
+			is = append(is, r.Done())
+		}
+		return is
+	}
+	require.Equal(t, map[uint32]int{1: 0, 2: 0, 3: 0, 4: 0}, look())
+	s.disagreed(c.ctx, &disagreement{err: errTest})
+	s.disagreed(c.ctx+2, &disagreement{err: errTest, from: 1})
+	require.Equal(t, []bool{false, false, false, false, false}, done())
+	s.disagreed(c.ctx, &disagreement{err: errTest, from: 3})
+	require.Equal(t, []bool{false, false, true, true, false}, done())
+	require.ErrorIs(t, wait(all[2]), errTest)
+	require.Equal(t, map[uint32]int{1: 0, 2: 0}, look())
+	require.NoError(t, hear(c, 0, 2, ballotMsg{phase: phasePropose, by: 0, v: aVote(voteAgree, n, 4)}))
+	require.Equal(t, map[uint32]int{1: 0}, look())
+	s.disagreed(c.ctx, &disagreement{err: errors.New("another"), from: 2})
+	require.ErrorIs(t, wait(all[2]), errTest)
+	require.Equal(t, []bool{false, true, true, true, false}, done())
+	s.finish(c.ctx+2, errTest)
+	require.False(t, leave.Done())
+	s.finish(c.ctx, ErrEnded)
+	require.ErrorIs(t, wait(leave), ErrEnded)
+	require.ErrorIs(t, wait(all[3]), errTest)
+}
