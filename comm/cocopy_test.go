@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"bytes"
+	"runtime"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// patterned returns n bytes that tell where they are from.
+func patterned(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i>>8 ^ i)
+	}
+	return b
+}
+
+// Which copies are shared, and how much of them is copied.
+func TestShareable(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	room, wide := make([]byte, 2*cocopyMin), make([]byte, 4*cocopyMin)
+	for what, x := range map[string]struct {
+		dst, src Buffer
+		n        int // bytes; 0: not shared
+	}{
+		"the least":           {Of(room), Of(room[:cocopyMin]), cocopyMin},
+		"one less":            {Of(room), Of(room[:cocopyMin-1]), 0},
+		"one more":            {Of(room), Of(room[:cocopyMin+1]), cocopyMin + 1},
+		"not all fits":        {Of(room[:5]), Of(room), 5},
+		"into pieces":         {Vector(wide, cocopyMin, 1, 2), Of(room), 0},
+		"of pieces":           {Of(room), Vector(wide, cocopyMin, 1, 2), 0},
+		"into nothing":        {Buffer{}, Of(room), 0},
+		"of larger elements":  {Of(room), Of(make([]int64, cocopyMin/8)), cocopyMin},
+		"of fewer than least": {Of(room), Of(make([]int64, cocopyMin/8-1)), 0},
+	} {
+		d, s, ok := shareable(&x.dst, &x.src)
+		require.Equal(t, x.n > 0, ok, what)
+		require.Len(t, d, x.n, what)
+		require.Len(t, s, x.n, what)
+	}
+	runtime.GOMAXPROCS(1)
+	dst, src := Of(room), Of(room)
+	_, _, ok := shareable(&dst, &src)
+	require.False(t, ok, "nobody can help")
+}
+
+// The helper is woken before anything is copied; what both have copied is all there is; and neither
+// goes on while the other may still copy. Jobs are used again.
+func TestSharedCopy(t *testing.T) {
+	for _, n := range []int{0, 1, cocopyPiece - 1, cocopyPiece, cocopyPiece + 1, 5*cocopyPiece + 7} {
+		synctest.Test(t, func(t *testing.T) {
+			src := patterned(n)
+			for range 3 {
+				dst, helper := make([]byte, n), make(chan struct{})
+				j := &cocopy{owner: make(chan struct{}, 1), dst: dst, src: src, helper: helper}
+				j.users.Store(3) // the test is one, so that the pool does not get channels of the bubble
+				ran := false
+				go func() { j.run(); ran = true }()
+				synctest.Wait()
+				require.Zero(t, j.next.Load(), "nothing is copied before the helper is woken")
+				j.next.Store(1 << 40) // the owner finds nothing to copy
+				<-helper
+				synctest.Wait()
+				require.True(t, ran)
+				require.EqualValues(t, closed, j.state.Load())
+				require.Equal(t, make([]byte, n), dst)
+				require.Nil(t, j.help(), "it finds everything done")
+				require.EqualValues(t, 1, j.users.Load(), "both have left")
+			}
+		})
+	}
+	require.Nil(t, (*cocopy)(nil).help())
+}
+
+// Who leaves last lets go of the memory.
+func TestSharedCopyKeepsNothing(t *testing.T) {
+	j := newCocopy(make([]byte, 1), make([]byte, 1), make(chan struct{}))
+	j.leave()
+	require.NotNil(t, j.src)
+	require.NotNil(t, j.helper)
+	j.leave()
+	require.Nil(t, j.dst)
+	require.Nil(t, j.src)
+	require.Nil(t, j.helper)
+}
+
+// A side that ends first waits for the other one.
+func TestSharedCopyEndsTogether(t *testing.T) {
+	for _, ownerFirst := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			src := patterned(3*cocopyPiece + 5)
+			dst, helper := make([]byte, len(src)), make(chan struct{}, 1)
+			j := &cocopy{owner: make(chan struct{}, 1), dst: dst, src: src, helper: helper}
+			j.users.Store(3)
+			over := 0
+			end := func(side func()) { // of one side, in the other one's absence
+				go func() { side(); over++ }()
+				synctest.Wait()
+			}
+			// The other side has joined, and has a piece.
+			j.next.Store(cocopyPiece)
+			j.state.Store(joined)
+			if ownerFirst {
+				end(j.run)
+				<-helper // which has woken it
+			} else {
+				j.state.Store(open)
+				end(func() { j.help() })
+			}
+			require.Zero(t, over)
+			require.EqualValues(t, joined, j.state.Load())
+			require.EqualValues(t, 1, j.ends.Load())
+			require.True(t, bytes.Equal(src[cocopyPiece:], dst[cocopyPiece:]))
+			require.Equal(t, make([]byte, cocopyPiece), dst[:cocopyPiece])
+			copy(dst, src[:cocopyPiece])
+			require.EqualValues(t, 2, j.ends.Add(1))
+			if ownerFirst {
+				j.owner <- struct{}{}
+			} else {
+				helper <- struct{}{}
+			}
+			synctest.Wait()
+			require.Equal(t, 1, over)
+			require.EqualValues(t, 2, j.users.Load(), "the other side has not left")
+		})
+	}
+}
+
+// Both sides at once, again and again with the same job.
+func TestHammerSharedCopy(t *testing.T) {
+	helper := make(chan struct{}, 1)
+	for i := range 200 {
+		src := patterned(1 + i*cocopyPiece/50)
+		dst := make([]byte, len(src))
+		j := newCocopy(dst, src, helper)
+		require.EqualValues(t, open, j.state.Load())
+		require.Zero(t, j.next.Load())
+		require.Zero(t, j.ends.Load())
+		require.EqualValues(t, 2, j.users.Load())
+		over := make(chan struct{})
+		go func() {
+			<-helper
+			j.help()
+			close(over)
+		}()
+		j.run()
+		require.True(t, bytes.Equal(src, dst), i)
+		<-over
+		require.Empty(t, helper)
+	}
+}
