@@ -83,12 +83,17 @@ func (c *Comm) byMessages(d collCall) *Request {
 	if d.seq == 0 {
 		d.seq = c.number(&d)
 	}
-	list := algorithms[d.kind]
-	i := int(c.world.cfg.chosen[d.kind]) - 1
+	return c.world.cfg.chosen.algorithm(d.kind, d.unit, c.size).start(c, &d)
+}
+
+// algorithm returns that of a collective of n ranks with parts of so many bytes.
+func (all *chosen) algorithm(k collKind, unit, n int) *algorithm {
+	list := algorithms[k]
+	i := int(all[k]) - 1
 	if i < 0 {
-		i = slices.IndexFunc(list, func(a algorithm) bool { return a.better == nil || a.better(d.unit, c.size) })
+		i = slices.IndexFunc(list, func(a algorithm) bool { return a.better == nil || a.better(unit, n) })
 	}
-	return list[i].start(c, &d)
+	return &list[i]
 }
 
 // parseChosen reads the value of EnvCollectives.
