@@ -249,7 +249,7 @@ func (b *board) combineBlock(d *collCall, lo, hi int) error {
 	}
 	e := executors.Get().(*executor)
 	defer e.release()
-	size := max(stagePiece/d.in.ElemSize(), 1) * d.in.ElemSize()
+	size := stagePiece / d.in.ElemSize() * d.in.ElemSize() // see stageable
 	for at = from; at < to; at = end {
 		end = min(at+size, to)
 		dst := b.stages[me].result[at-from : end-from]

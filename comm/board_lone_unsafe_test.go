@@ -1,3 +1,5 @@
+//go:build !explore
+
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 

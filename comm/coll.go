@@ -159,13 +159,11 @@ func (x *coll) fail(err error) {
 
 // recycle returns the operations of the finished step.
 func (x *coll) recycle() {
-	for i, op := range x.recvs {
+	for _, op := range x.recvs {
 		op.release()
-		x.recvs[i] = nil
 	}
-	for i, op := range x.sends {
+	for _, op := range x.sends {
 		op.release()
-		x.sends[i] = nil
 	}
 	x.recvs, x.sends = x.recvs[:0], x.sends[:0]
 }
@@ -174,7 +172,7 @@ func (x *coll) finish() {
 	for _, b := range x.blocks {
 		b.free()
 	}
-	x.blocks = nil
+	x.recvs, x.sends, x.blocks = nil, nil, nil // the program may keep the request
 	e := x.failed.Load()
 	if e == nil {
 		x.complete(Status{}, nil)

@@ -119,22 +119,18 @@ func (o Op) apply(in, inout Buffer) error {
 		}
 		return o.guarded(in, inout)
 	}
-	if in.Len() > 0 {
-		o.impl.kernels[in.Kind()](inout, in, inout)
-	}
+	o.impl.kernels[in.Kind()](inout, in, inout)
 	return nil
 }
 
 // guarded calls a user operator, which may do so on any goroutine, also one of a fabric: what it panics with is an error.
 func (o Op) guarded(in, inout Buffer) (err error) {
-	returned := false
 	defer func() {
-		if v := recover(); !returned && v != nil {
+		if v := recover(); v != nil {
 			err = &operatorError{panic: &PanicError{Value: v, Stack: debug.Stack()}}
 		}
 	}()
 	o.impl.user(in, inout)
-	returned = true
 	return nil
 }
 
@@ -180,9 +176,7 @@ func maxOf[T vec.Ordered](dst, a, b Buffer) {
 // combine sets dst to a combined with b. All are contiguous, of one type and length; dst is not a or b, or the same memory.
 func (o Op) combine(dst, a, b Buffer) error {
 	if dst.typ != nil && o.impl.user == nil {
-		if dst.Len() > 0 {
-			o.impl.kernels[dst.Kind()](dst, a, b)
-		}
+		o.impl.kernels[dst.Kind()](dst, a, b)
 		return nil
 	}
 	copyPayload(dst, b)
