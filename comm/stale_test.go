@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/fabric/inproc"
+)
+
+// questions returns the ranks that frames have asked to compare since the last call.
+func (s *scribe) questions() (to []int) {
+	for _, x := range s.take() {
+		if protocol(x.f.Head[3]>>8) == comparing {
+			to = append(to, x.to)
+		}
+	}
+	slices.Sort(to)
+	return to
+}
+
+// What has waited at two looks has the rank that it waits for compare, once; all that waits does where
+// somebody wants to know now. What is over is forgotten.
+func TestLooksAtWhatWaits(t *testing.T) {
+	defer func(d time.Duration) { staleAfter = d }(staleAfter)
+	staleAfter = time.Hour
+	c, s := lone(t, 1, 3)
+	late := &c.world.late
+	late.begin(c.world)
+	defer late.end()
+	require.NotNil(t, late.timer)
+	late.timer.Stop()
+	late.look()
+	require.NotNil(t, late.timer, "there will be more to look at")
+	require.Empty(t, late.waits)
+
+	first := c.Ibarrier() // waits for rank 0
+	c.Irecv(Of(make([]int, 1)), 2, 5)
+	require.Empty(t, s.questions())
+	late.look()
+	require.Empty(t, s.questions(), "it may have come just now")
+	require.Len(t, late.waits[c.proc], 1)
+	late.look()
+	require.Equal(t, []int{0}, s.questions())
+	late.look()
+	require.Empty(t, s.questions(), "it was asked")
+
+	a, vote := c.agree(voteAgree, 7)
+	require.NotZero(t, a.number)
+	d := c.sub([]int{2, 1}, 1<<32|2)
+	c.proc.comms.add(d)
+	second := d.Ibarrier() // waits for rank 2 of the run
+	require.True(t, late.askAll())
+	require.Equal(t, []int{0, 2}, s.questions())
+	require.False(t, late.askAll())
+	require.Empty(t, s.questions())
+	require.Len(t, late.waits[c.proc], 3)
+	late.look()
+	require.Empty(t, s.questions())
+
+	c.proc.revoke(d.ctx)
+	require.ErrorIs(t, wait(second), ErrRevoked)
+	late.look()
+	require.Len(t, late.waits[c.proc], 2)
+	c.proc.revoke(c.ctx)
+	require.ErrorIs(t, wait(first), ErrRevoked)
+	c.proc.ballots.finish(c.ctx, errTest)
+	require.ErrorIs(t, wait(vote), errTest)
+	late.look()
+	require.Empty(t, late.waits)
+	require.False(t, late.askAll())
+	require.Empty(t, s.questions())
+
+	late.end()
+	require.Nil(t, late.timer)
+	late.look()
+	late.need()
+	require.Nil(t, late.timer, "behind the end there is none")
+}
+
+// Nobody looks where hubs see everything.
+func TestWhoNeedsToLook(t *testing.T) {
+	for _, x := range []struct {
+		w    *world
+		want bool
+	}{
+		{&world{direct: true, size: flatRanks}, true}, {&world{direct: true, size: flatRanks + 1}, false},
+		{&world{size: 2}, false}, {&world{direct: true, size: 2, apart: true}, false},
+	} {
+		s := stale{w: x.w}
+		require.Equal(t, x.want, s.inSight())
+		s.begin(x.w)
+		require.Equal(t, !x.want, s.timer != nil)
+		s.end()
+	}
+}
+
+// The error of a divided run is that of the rank that ended it, whichever part has it.
+func TestDividedRun(t *testing.T) {
+	cfg := Config{Ranks: 4}
+	_, err := cfg.validate()
+	require.NoError(t, err)
+	for bad := range 5 { // the last one is none
+		eps, err := inproc.New(4)
+		require.NoError(t, err)
+		err = runDivided(context.Background(), cfg, eps, []int{0, 1, 3, 4}, func(c *Comm) error {
+			if c.Rank() == bad {
+				return fmt.Errorf("by %d: %w", bad, errTest)
+			}
+			if bad < 4 {
+				_, err := c.Recv(Of(make([]int, 1)), bad, 0)
+				return err
+			}
+			return c.Barrier()
+		})
+		if bad == 4 {
+			require.NoError(t, err)
+			continue
+		}
+		var of *RankError
+		require.True(t, errors.As(err, &of))
+		require.Equal(t, bad, of.Rank)
+		require.ErrorIs(t, err, errTest, "the rank's own error, not what others have heard of it")
+	}
+}
