@@ -370,7 +370,6 @@ func (b *board) leave(large bool) {
 	if large {
 		b.c.proc.boards.returned()
 	}
-	b.seen = nil
 	b.busy.Store(false)
 }
 

@@ -502,6 +502,42 @@ func TestBoardAgrees(t *testing.T) {
 	_ = s
 }
 
+// Who sees at a board that a rank is in another collective asks that rank, and fails with what comes of
+// it; also where some other rank makes the collective of messages.
+func TestBoardAsksWhoDiffers(t *testing.T) {
+	for _, mixed := range []bool{false, true} {
+		c, s := loneBoard(t, 0, 3)
+		neighbourAt(s, 1).shows(aSum(Of([]int64{1}), Buffer{}))
+		if mixed {
+			neighbourAt(s, 2).part.past[1].Store(1)
+		} else {
+			neighbourAt(s, 2).shows(aBarrier())
+		}
+		over := make(chan error)
+		go func() {
+			d := aBarrier()
+			seq, done, err := c.board.meetFar(&d)
+			if seq != 1 || !done {
+				err = errTest
+			}
+			over <- err
+		}()
+		for asked := s.questions(); len(asked) == 0; asked = s.questions() {
+			select {
+			case err := <-over:
+				require.Fail(t, "it has asked nobody", "%v", err)
+			default:
+				runtime.Gosched()
+			}
+		}
+		c.proc.disagreed(c.ctx, newDisagreement(c, 1, 1, newSignature(newCollective(dup, Op{}, -1), 0, 0), newSignature(newCollective(barrier, Op{}, -1), 0, 0)))
+		err := <-over
+		require.ErrorIs(t, err, ErrMismatch)
+		require.ErrorContains(t, err, "rank 0 is in barrier, rank 1 is in dup")
+		require.False(t, c.board.busy.Load())
+	}
+}
+
 // A caller at a board gives up for what goes wrong while it waits, and only for what concerns it.
 func TestBoardGivesUp(t *testing.T) {
 	c, _ := loneBoard(t, 0, 2)
