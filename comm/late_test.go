@@ -152,7 +152,7 @@ func late(c *Comm, how string, cancel func(error)) error {
 		time.Sleep(50 * time.Millisecond)
 	}
 	collect := func(of func(name string) bool, right func(r result) error) error {
-		limit := time.After(20 * time.Second)
+		limit := time.After(45 * time.Second)
 		for left := maps.Clone(open); ; {
 			maps.DeleteFunc(left, func(name string, _ bool) bool { return !open[name] || !of(name) })
 			if len(left) == 0 {
