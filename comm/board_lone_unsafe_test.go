@@ -262,6 +262,10 @@ func TestOneRankAtABoard(t *testing.T) {
 	require.False(t, shown)
 	require.Zero(t, b.mine.past[8].Load())
 	require.Equal(t, before, [2]uint64{b.mine.places[0].state.Load(), b.mine.places[1].state.Load()})
+	select {
+	case <-b.token: // of a nudge that came when the caller was awake
+	default:
+	}
 	c.proc.nudged(c.ctx) // it is forgotten
 	require.Empty(t, b.token)
 }
