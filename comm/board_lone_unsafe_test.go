@@ -126,19 +126,19 @@ func TestBoardIndices(t *testing.T) {
 	require.Equal(t, 1, bits.OnesCount64(s.free))
 }
 
-// neighbour is what a rank at a board that the test plays has done.
-type neighbour struct {
+// otherAtBoard is what a rank at a board that the test plays has done.
+type otherAtBoard struct {
 	part *boardPart
 	hist history
 	seq  uint64
 }
 
-func neighbourAt(b *boarder, r int) *neighbour {
-	return &neighbour{part: boardPartAt(b.mems[r], worldBoard)}
+func neighbourAt(b *boarder, r int) *otherAtBoard {
+	return &otherAtBoard{part: boardPartAt(b.mems[r], worldBoard)}
 }
 
 // shows shows its part of its next collective.
-func (q *neighbour) shows(d collCall) {
+func (q *otherAtBoard) shows(d collCall) {
 	q.seq++
 	elem := elemOf(&d.in, &d.out)
 	q.hist.record(&d, elem)
@@ -205,7 +205,7 @@ func TestOneRankAtABoard(t *testing.T) {
 	// The others are here first, and one of them sleeps.
 	in := []int32{10, 20, 30}
 	out := make([]int32, 3)
-	for _, q := range []*neighbour{q0, q2} {
+	for _, q := range []*otherAtBoard{q0, q2} {
 		q.shows(aSum(Of([]int32{1, 2, 3}), Buffer{}))
 	}
 	q2.part.sleeps.Store(1)
