@@ -66,7 +66,7 @@ func TestStrandedOperationsWaitForNews(t *testing.T) {
 						f.Data = []byte("no such file")
 						c.proc.Deliver(2, f)
 					}
-					time.Sleep(1)
+					time.Sleep(time.Nanosecond)
 					<-c.world.killed
 					require.Len(t, over, 1)
 					why := <-over
@@ -111,7 +111,7 @@ func TestOneNewsForAllThatIsStranded(t *testing.T) {
 		require.True(t, c.proc.stranded(2, errTest, nil))
 		time.Sleep(newsWait/4 - 1)
 		require.Nil(t, c.world.aborted.Load())
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		<-c.world.killed
 		require.Len(t, ended, 3)
 		for range 3 {
@@ -129,7 +129,7 @@ func TestLossThatAFabricReports(t *testing.T) {
 		time.Sleep(lossGrace - 1)
 		synctest.Wait()
 		require.Nil(t, c.world.aborted.Load())
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		<-c.world.killed
 		require.Equal(t, &RankError{Rank: 2, Err: &LostError{Rank: 2, Err: errTest}}, c.world.aborted.Load().cause)
 

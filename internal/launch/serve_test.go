@@ -80,7 +80,7 @@ func TestTimeOfAHandshake(t *testing.T) {
 			time.Sleep(handshakeTime - 1)
 			synctest.Wait()
 			require.Equal(t, 1, s.guestsNow(), name)
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			require.Empty(t, s.guests, name)
 			s.wg.Wait()
@@ -196,7 +196,7 @@ func TestTimeOfALoss(t *testing.T) {
 			time.Sleep(endNotice - 1)
 			synctest.Wait()
 			require.Empty(t, lost, name)
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			if row.want != "" {
 				require.Equal(t, "0: "+row.want, <-lost, name)
