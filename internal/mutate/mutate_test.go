@@ -157,7 +157,7 @@ func TestMeasure(t *testing.T) {
 	require.Equal(t, first.String(), second.String())
 	// Of a > b: >=, which makes no difference, and <=. Of a == 7: !=, 8 and 6, which no test
 	// that counts notices. Of a == 3: the same, which the exploration notices.
-	require.Contains(t, first.String(), "| weft/deps | 8 | 1 | 3 | 0 | 0 | 4 | 50 % | 0 |", "%s\n%s", &first, &progress)
+	require.Contains(t, first.String(), "| weft/deps | 8 | 1 | 3 | 0 | 0 | 0 | 4 | 50 % | 0 |", "%s\n%s", &first, &progress)
 	require.Contains(t, first.String(), "deps/deps.go:4, boundary, run by 1 tests of its package:\n\n    -\tif a > b {\n    +\tif a >= b {\n")
 	require.Contains(t, first.String(), "deps/deps.go:11, ")
 	// A test that fails without a mutant kills none; one that only the measuring disturbs may.
@@ -202,10 +202,10 @@ func newCells(t *testing.T) *runner {
 // Tests that cannot be run say nothing about a mutant.
 func TestBroken(t *testing.T) {
 	r := newCells(t)
-	r.runTests(t.Context(), t.TempDir(), filepath.Join(r.tmp, "missing"), time.Minute, nil)
+	r.runTests(t.Context(), t.TempDir(), []string{filepath.Join(r.tmp, "missing")}, time.Minute, nil)
 	require.ErrorContains(t, r.broken, "missing: no such file")
 	r = &runner{tmp: filepath.Join(r.tmp, "no directory")}
-	r.runTests(t.Context(), t.TempDir(), "x", time.Minute, nil)
+	r.runTests(t.Context(), t.TempDir(), []string{"x"}, time.Minute, nil)
 	require.ErrorIs(t, r.broken, os.ErrNotExist)
 }
 

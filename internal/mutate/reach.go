@@ -200,7 +200,7 @@ func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*p
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("the tests of %s do not build: %w\n%s", p.ImportPath, err, out)
 	}
-	names, err := r.list(ctx, p.Dir, bin)
+	names, err := r.list(ctx, p.Dir, []string{bin})
 	if err != nil {
 		return err
 	}
@@ -219,10 +219,10 @@ func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*p
 			args := append(argsOf(p.ImportPath, tags), "-test.run", "^"+regexp.QuoteMeta(name)+"$")
 			c := &covered{}
 			began := time.Now()
-			c.unfit = r.runTests(ctx, p.Dir, control, limit, args).failed
+			c.unfit = r.runTests(ctx, p.Dir, []string{control}, limit, args).failed
 			c.took = time.Since(began)
 			profile := filepath.Join(dir, strconv.Itoa(i))
-			r.runTests(ctx, p.Dir, bin, limit, append(args, "-test.coverprofile", profile), dir)
+			r.runTests(ctx, p.Dir, []string{bin}, limit, append(args, "-test.coverprofile", profile), dir)
 			if err := errors.Join(ctx.Err(), r.brokenBy()); err != nil {
 				return err
 			}
@@ -264,8 +264,8 @@ type covered struct {
 }
 
 // list returns the names of a binary's tests.
-func (r *runner) list(ctx context.Context, dir, bin string) ([]string, error) {
-	c := r.command(ctx, bin, "-test.list", ".")
+func (r *runner) list(ctx context.Context, dir string, bin []string) ([]string, error) {
+	c := r.command(ctx, bin[0], slices.Concat(bin[1:], []string{"-test.list", "."})...)
 	c.Dir = dir
 	out, err := c.Output()
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 
 // row counts verdicts.
 type row struct {
-	name                                                string
-	killed, tests, explorations, races, dependants, all int
-	left                                                int // invalid or the same
+	name                                                      string
+	killed, tests, explorations, races, lint, dependants, all int
+	left                                                      int // invalid or the same
 }
 
 func (r *row) add(v *verdict) {
@@ -32,6 +32,8 @@ func (r *row) add(v *verdict) {
 			r.explorations++
 		case "the race detector":
 			r.races++
+		case "lint mode":
+			r.lint++
 		default:
 			r.dependants++
 		}
@@ -43,7 +45,7 @@ func (r *row) print(w io.Writer) {
 	if r.all > 0 {
 		score = fmt.Sprintf("%d %%", r.killed*100/r.all)
 	}
-	fmt.Fprintf(w, "| %s | %d | %d | %d | %d | %d | %d | %s | %d |\n", r.name, r.all, r.tests, r.explorations, r.races, r.dependants, r.all-r.killed, score, r.left)
+	fmt.Fprintf(w, "| %s | %d | %d | %d | %d | %d | %d | %d | %s | %d |\n", r.name, r.all, r.tests, r.explorations, r.races, r.lint, r.dependants, r.all-r.killed, score, r.left)
 }
 
 // report prints the tables, and each mutant that survived.
@@ -53,7 +55,7 @@ func report(w io.Writer, seed uint64, verdicts []*verdict) {
 		title string
 		by    func(*verdict) string
 	}{{"package", func(v *verdict) string { return v.Package }}, {"operator", func(v *verdict) string { return v.Operator }}} {
-		fmt.Fprintf(w, "\n| %s | mutants | killed by tests | by explorations | by races | by dependants | survived | score | not compiled, or the same |\n|---|---|---|---|---|---|---|---|---|\n", t.title)
+		fmt.Fprintf(w, "\n| %s | mutants | killed by tests | by explorations | by races | in lint mode | by dependants | survived | score | not compiled, or the same |\n|---|---|---|---|---|---|---|---|---|---|\n", t.title)
 		var rows []*row
 		all := &row{name: "all"}
 		for _, v := range verdicts {

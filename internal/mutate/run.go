@@ -34,6 +34,7 @@ type runner struct {
 	hasRace  bool // the race detector can be built
 	jobs     int  // tests or mutants at a time
 	cache    string
+	lint     lint
 	runs     atomic.Int64 // of tests, each with a directory of its own
 
 	mu     sync.Mutex
@@ -76,7 +77,7 @@ type outcome struct {
 
 // runTests runs a test binary in dir, in a cell, where it can write to temporary files, and to the
 // writable directories. A run that is not over in time, and what it has started, is killed.
-func (r *runner) runTests(ctx context.Context, dir, bin string, limit time.Duration, args []string, writable ...string) outcome {
+func (r *runner) runTests(ctx context.Context, dir string, bin []string, limit time.Duration, args []string, writable ...string) outcome {
 	tmp := filepath.Join(r.tmp, strconv.Itoa(int(r.runs.Add(1)))) // short, since sockets have their places there
 	if err := os.Mkdir(tmp, 0o700); err != nil {
 		r.breaks(err)
@@ -85,7 +86,7 @@ func (r *runner) runTests(ctx context.Context, dir, bin string, limit time.Durat
 	defer os.RemoveAll(tmp)
 	ctx, cancel := context.WithTimeout(ctx, limit+10*time.Second)
 	defer cancel()
-	c := r.command(ctx, bin, slices.Concat(args, []string{"-test.timeout", limit.String(), "-test.failfast"})...)
+	c := r.command(ctx, bin[0], slices.Concat(bin[1:], args, []string{"-test.timeout", limit.String(), "-test.failfast"})...)
 	c.Dir = dir
 	c.Env = append(c.Env, "TMPDIR="+tmp, "WEFT_NAM_DIR="+filepath.Join(tmp, "nam"))
 	var out bytes.Buffer
@@ -101,7 +102,7 @@ func (r *runner) runTests(ctx context.Context, dir, bin string, limit time.Durat
 	x := new(exec.ExitError)
 	isExit := errors.As(err, &x) && x.ExitCode() != noCell
 	if !isExit && !errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
-		r.breaks(fmt.Errorf("%s: %w: %s", bin, err, bytes.TrimSpace(out.Bytes())))
+		r.breaks(fmt.Errorf("%s: %w: %s", bin[len(bin)-1], err, bytes.TrimSpace(out.Bytes())))
 	}
 	return read(out.String(), ctx.Err() != nil)
 }
@@ -157,7 +158,7 @@ type verdict struct {
 	Line           int
 	Operator, Diff string
 	State          string        // "killed", "survived", "invalid": it does not compile, or "same": the compiler makes the same code of it
-	By             string        // "tests", "explorations", "the race detector" or "dependants"
+	By             string        // "tests", "explorations", "the race detector", "lint mode" or "dependants"
 	Test           string        // which one, as far as it is known
 	How            string        // as in outcome
 	Took           time.Duration // of all that was done for it
@@ -190,8 +191,16 @@ func (r *runner) build(ctx context.Context, m *mutant, dir, path, bin string, fl
 		return err
 	}
 	args := slices.Concat([]string{"test", "-c", "-overlay", overlay}, asMutants, []string{"-o", bin}, flags, []string{path})
+	if path == lintTests {
+		return r.made(r.command(ctx, r.lint.weft, slices.Concat(asLint, []string{"go"}, args)...), true)
+	}
 	c := r.command(ctx, "go", args...)
-	if slices.Contains(flags, "-race") {
+	return r.made(c, slices.Contains(flags, "-race"))
+}
+
+// made runs a command that builds tests.
+func (r *runner) made(c *exec.Cmd, race bool) error {
+	if race {
 		c.Env = append(c.Env, "CGO_ENABLED=1")
 	}
 	if out, err := c.CombinedOutput(); bytes.Contains(out, []byte("no space left on device")) {
@@ -265,8 +274,8 @@ const (
 
 // judge finds out whether the tests kill m: those of its package that run its lines, the others
 // of its package if those start processes, whose lines nobody knows, its explorations, its tests
-// with the race detector, and the tests of dependants that run its lines. An error is one of the
-// machine.
+// with the race detector, those of lint mode, and the tests of dependants that run its lines. An
+// error is one of the machine.
 func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verdict, error) {
 	began := time.Now()
 	dir, err := os.MkdirTemp(r.tmp, "mutant")
@@ -330,6 +339,17 @@ func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verd
 			return nil, err
 		}
 		if err == nil && kill("the race detector", r.runTwice(ctx, at, bin, list)) {
+			return v, nil
+		}
+	}
+	if list, err := r.lintList(ctx, m); err != nil {
+		return nil, err
+	} else if len(list) > 0 {
+		err := r.build(ctx, m, dir, lintTests, bin)
+		if err != nil && !errors.Is(err, errInvalid) {
+			return nil, err
+		}
+		if err == nil && kill("lint mode", r.runTwice(ctx, filepath.Join(r.root, lintDir), bin, list)) {
 			return v, nil
 		}
 	}
@@ -427,7 +447,7 @@ func (r *runner) runList(ctx context.Context, dir, bin string, list []test) outc
 		names = append(names, regexp.QuoteMeta(t.Name))
 	}
 	args := append(argsOf(list[0].Package, list[0].Tags), "-test.run", "^("+strings.Join(names, "|")+")$")
-	return r.runTests(ctx, dir, bin, 20*time.Second+4*sum, args)
+	return r.runTests(ctx, dir, r.words(bin, list[0].Package), 20*time.Second+4*sum, args)
 }
 
 // hasInTests reports whether a test file of a directory has some text.

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Some code is there only in programs that are built for lint mode. Its tests are those of one
+// package, which "weft lint" builds and runs. Which lines they run is not measured.
+const (
+	lintTests = "weft/tampi/internal/linttest"
+	lintDir   = "tampi/internal/linttest"
+)
+
+var asLint = []string{"lint", "--self"}
+
+// lintTime bounds all of lint mode's tests without a mutant.
+const lintTime = 5 * time.Minute
+
+// lint is what is known of lint mode's tests.
+type lint struct {
+	mu    sync.Mutex
+	weft  string // the program, when tests is known
+	tests []test
+	known bool
+	err   error
+}
+
+// words are those that run the test binary of a package.
+func (r *runner) words(bin, path string) []string {
+	if path == lintTests {
+		return slices.Concat([]string{r.lint.weft}, asLint, []string{bin})
+	}
+	return []string{bin}
+}
+
+// lintList returns the tests of lint mode that may kill m: all, if m is of code that lint mode is
+// made of; and if dependants are not asked, only if it is in a file of lint mode.
+func (r *runner) lintList(ctx context.Context, m *mutant) ([]test, error) {
+	isPart := slices.Contains([]string{"weft/task", "weft/deps", "weft/tampi"}, m.Package)
+	if !r.hasRace || !isPart || r.ownOnly && !strings.HasPrefix(path.Base(m.File), "lint") {
+		return nil, nil
+	}
+	r.lint.mu.Lock()
+	defer r.lint.mu.Unlock()
+	if !r.lint.known {
+		r.lint.known = true
+		r.lint.tests, r.lint.err = r.findLint(ctx)
+	}
+	return r.lint.tests, r.lint.err
+}
+
+// findLint builds the program and the tests of lint mode, and looks how long these take.
+func (r *runner) findLint(ctx context.Context) ([]test, error) {
+	dir := filepath.Join(r.root, lintDir)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) { // another module, of the tests
+		return nil, nil
+	}
+	r.lint.weft = filepath.Join(r.tmp, "weft.exe")
+	if out, err := r.command(ctx, "go", "build", "-o", r.lint.weft, "./cmd/weft").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("go build ./cmd/weft: %w: %s", err, out)
+	}
+	bin := filepath.Join(r.tmp, "lint.exe")
+	if err := r.made(r.command(ctx, r.lint.weft, slices.Concat(asLint, []string{"go", "test", "-c"}, asMutants, []string{"-o", bin, lintTests})...), true); err != nil {
+		return nil, err
+	}
+	names, err := r.list(ctx, dir, r.words(bin, lintTests))
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	if o := r.runTests(ctx, dir, r.words(bin, lintTests), lintTime, nil); o.failed {
+		r.say("the tests of lint mode kill nothing, since one %s by itself: %s", o.how, o.test)
+		return nil, nil
+	}
+	var list []test
+	for _, n := range names {
+		list = append(list, test{Package: lintTests, Name: n, Took: time.Since(began) / time.Duration(len(names))})
+	}
+	return list, nil
+}
