@@ -90,7 +90,8 @@ func aVote(kind voteKind, n int, flags uint64) *vote {
 	return v
 }
 
-// What is no message of an agreement is refused, with what is wrong with it; the last ones that can be are taken.
+// What is no message of an agreement is refused, with what is wrong with it; the last ones that can
+// be are taken.
 func TestBallotFramesAreChecked(t *testing.T) {
 	const n = 9 // two bytes a set
 	m := &ballotMsg{phase: phaseJoin, by: -1, v: aVote(voteShrink, n, 5)}
@@ -171,8 +172,8 @@ func hear(c *Comm, from int, seq uint32, m ballotMsg) error {
 	return c.proc.voted(from, &f)
 }
 
-// Messages for an agreement that the rank has not come to wait for it, so many and no more. Those of
-// ranks that are lost by then do not count, and who sends to an agreement of others is lost.
+// Messages for an agreement that the rank has not come to wait for it, so many and no more. Those
+// of ranks that are lost by then do not count, and who sends to an agreement of others is lost.
 func TestEarlyVotes(t *testing.T) {
 	const n = 3
 	c, s := lone(t, 1, n)
@@ -280,7 +281,8 @@ func TestAgreementsThatAreOver(t *testing.T) {
 	require.ErrorIs(t, wait(r), errTest)
 }
 
-// What a rank knows of losses is in its vote, and the coordinator is one that it does not know to be lost.
+// What a rank knows of losses is in its vote, and the coordinator is one that it does not know to
+// be lost.
 func TestVotesHaveLosses(t *testing.T) {
 	const n = 4
 	c, s := lone(t, 2, n)

@@ -270,8 +270,8 @@ func TestOneRankAtABoard(t *testing.T) {
 	require.Empty(t, b.token)
 }
 
-// Where some rank's memory cannot be had, nobody meets at the board, and all others are nudged, since
-// nobody can see whether they sleep. It is tried once.
+// Where some rank's memory cannot be had, nobody meets at the board, and all others are nudged,
+// since nobody can see whether they sleep. It is tried once.
 func TestBoardWithoutMemory(t *testing.T) {
 	c, s := loneBoard(t, 1, 3)
 	mem := s.mems[2]
@@ -506,8 +506,8 @@ func TestBoardAgrees(t *testing.T) {
 	_ = s
 }
 
-// Who sees at a board that a rank is in another collective asks that rank, and fails with what comes of
-// it; also where some other rank makes the collective of messages.
+// Who sees at a board that a rank is in another collective asks that rank, and fails with what
+// comes of it; also where some other rank makes the collective of messages.
 func TestBoardAsksWhoDiffers(t *testing.T) {
 	for _, mixed := range []bool{false, true} {
 		c, s := loneBoard(t, 0, 3)

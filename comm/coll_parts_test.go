@@ -55,8 +55,8 @@ func (l layout) check(what string, f func(i int) byte) error {
 	return nil
 }
 
-// Collectives of parts of each size about what a place has room for, in whatever layout the memory has,
-// in place and not: the payload is right, and what is between its blocks is left alone.
+// Collectives of parts of each size about what a place has room for, in whatever layout the memory
+// has, in place and not: the payload is right, and what is between its blocks is left alone.
 func TestSmallPartsInEveryLayout(t *testing.T) {
 	sizes := []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 72, 108, 112, inlineMax - 1, inlineMax, inlineMax + 1, boardData - 1, boardData, boardData + 1, 300}
 	for how, run := range runners {

@@ -38,8 +38,8 @@ func TestAlgorithmBySize(t *testing.T) {
 	}
 }
 
-// Where ranks of one process meet for a collective: in the places if the fullest has room for it and
-// there are not too many ranks, in memory if it has not, and not at all without a hub.
+// Where ranks of one process meet for a collective: in the places if the fullest has room for it
+// and there are not too many ranks, in memory if it has not, and not at all without a hub.
 func TestHubBySize(t *testing.T) {
 	for _, x := range []struct {
 		k       collKind
@@ -136,8 +136,8 @@ func TestPieceSizes(t *testing.T) {
 	}
 }
 
-// Pieces of a collective are each taken once, by whoever comes, and none of a collective of the past
-// or one that is closed. A collective is closed only before anybody has begun with it.
+// Pieces of a collective are each taken once, by whoever comes, and none of a collective of the
+// past or one that is closed. A collective is closed only before anybody has begun with it.
 func TestPiecesAreTakenOnce(t *testing.T) {
 	h := newHub(nil, 2)
 	d := &collCall{total: 3}

@@ -59,7 +59,8 @@ func TestDescriptions(t *testing.T) {
 	require.Equal(t, []string{"a window, at rank 2 of communicator 0 (4 ranks)"}, all[2].world.pending(false)[2])
 }
 
-// Each error has its text, in which no rank is named twice and no package either, and what it wraps.
+// Each error has its text, in which no rank is named twice and no package either, and what it
+// wraps.
 func TestErrors(t *testing.T) {
 	p := &PanicError{Value: errTest, Stack: []byte("stack")}
 	require.ErrorIs(t, p, errTest)
@@ -112,8 +113,8 @@ func TestTextsOfArguments(t *testing.T) {
 	}
 }
 
-// What others are to know of the cause of a run's end is the rank with which it began, whether it is
-// lost, and why in a sentence, without a stack.
+// What others are to know of the cause of a run's end is the rank with which it began, whether it
+// is lost, and why in a sentence, without a stack.
 func TestRootOf(t *testing.T) {
 	long := make([]byte, maxReason+1)
 	for i := range long {

@@ -25,7 +25,8 @@ func toldBy(count, odd uint64) question {
 }
 
 // Two ranks' histories are compared as far as both remember: the first collective that differs is
-// found, at each bound of what is remembered; what this rank has not begun is compared when it does.
+// found, at each bound of what is remembered; what this rank has not begun is compared when it
+// does.
 func TestHistoriesAreCompared(t *testing.T) {
 	for _, row := range []struct {
 		mine, theirs, odd uint64

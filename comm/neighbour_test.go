@@ -19,8 +19,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// neighbour is a fabric whose other ranks are played by the test, step by step: it keeps what rank 0
-// sends, and delivers nothing by itself.
+// neighbour is a fabric whose other ranks are played by the test, step by step: it keeps what rank
+// 0 sends, and delivers nothing by itself.
 type neighbour struct {
 	nowhere
 	mu     sync.Mutex
@@ -109,7 +109,8 @@ func TestFramesOfOtherProcesses(t *testing.T) {
 		return with(func(h *header) { h.proto = ready; change(h) })
 	}
 	number := binary.LittleEndian.AppendUint64(nil, 77)
-	// Of the sends that rank 0 has announced: 1 and 3 to rank 1, of 100 bytes; 2 to rank 2; 4, to rank 1, was taken back.
+	// Of the sends that rank 0 has announced: 1 and 3 to rank 1, of 100 bytes; 2 to rank 2; 4, to
+	// rank 1, was taken back.
 	for _, row := range []struct {
 		name  string
 		f     fabric.Frame
@@ -211,7 +212,8 @@ func TestFramesOfOtherProcesses(t *testing.T) {
 }
 
 // A send to another process goes by the book: the announcement, with its number; the payload, when
-// it is asked for, as much as is wanted, under the receiver's key; the end, when the fabric is done.
+// it is asked for, as much as is wanted, under the receiver's key; the end, when the fabric is
+// done.
 func TestSendByTheBook(t *testing.T) {
 	payload := make([]int32, 40)
 	for i := range payload {

@@ -248,8 +248,8 @@ func TestDeadlockWhileRecording(t *testing.T) {
 	require.FileExists(t, trace+".rank1")
 }
 
-// doubtRole is a run of three ranks that all wait, until a goroutine of rank 1's finds a file. It goes on for a while, in which
-// nothing new is to be said.
+// doubtRole is a run of three ranks that all wait, until a goroutine of rank 1's finds a file. It
+// goes on for a while, in which nothing new is to be said.
 func doubtRole() error {
 	stallPeriod = often
 	return Main(context.Background(), Config{}, func(c *Comm) error {

@@ -113,8 +113,8 @@ func TestSignaturesAgree(t *testing.T) {
 }
 
 // A disagreement names the lower rank first, whichever of the two has seen it; says since when
-// nobody is to wait for agreements; and is of ErrType too if nothing but the elements differ. Another
-// process reads the same.
+// nobody is to wait for agreements; and is of ErrType too if nothing but the elements differ.
+// Another process reads the same.
 func TestDisagreementFrames(t *testing.T) {
 	c := &Comm{rank: 2}
 	elems := func(k collKind, b Buffer, unit int) signature {
@@ -176,8 +176,8 @@ func TestDisagreementFrames(t *testing.T) {
 	}
 }
 
-// Answers are counted by rank; a lost rank gives none any more; and the wait ends once, with the last
-// of them.
+// Answers are counted by rank; a lost rank gives none any more; and the wait ends once, with the
+// last of them.
 func TestAnswers(t *testing.T) {
 	over := 0
 	a := &answers{of: map[int]int{1: 2, 3: 1, 4: 5}, done: func(err error) {

@@ -24,7 +24,8 @@ const (
 	stallPause  = 20 * time.Millisecond
 )
 
-// stallPeriod is how long nothing must have happened before anybody looks closer, and the time between warnings.
+// stallPeriod is how long nothing must have happened before anybody looks closer, and the time
+// between warnings.
 var stallPeriod = time.Second // constant, but in tests
 
 // deadlockWarnings returns the setting of the environment.

@@ -117,8 +117,8 @@ func TestStallEndsTheRun(t *testing.T) {
 	}
 }
 
-// A doubt is said when it has lasted for three looks, once in a run; later looks come later, up to a
-// minute. What is no doubt, and what happens, begin it anew.
+// A doubt is said when it has lasted for three looks, once in a run; later looks come later, up to
+// a minute. What is no doubt, and what happens, begin it anew.
 func TestStallDoubtScript(t *testing.T) {
 	for _, logs := range []bool{false, true} {
 		var log, out bytes.Buffer

@@ -190,8 +190,8 @@ func TestObituaries(t *testing.T) {
 	require.Equal(t, "rank 1 is lost: test", string(obituary(2, &LostError{Rank: 1, Err: errTest}).Data))
 }
 
-// Transfers that are under way at once have numbers of their own, and a fabric that cannot be closed
-// is the error of a run that had none.
+// Transfers that are under way at once have numbers of their own, and a fabric that cannot be
+// closed is the error of a run that had none.
 func TestTransfersAtOnce(t *testing.T) {
 	ep, c := withNeighbours(t, true)
 	keys := map[uint64]bool{}

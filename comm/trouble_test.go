@@ -15,8 +15,8 @@ import (
 	"weft/internal/fabric/inproc"
 )
 
-// idle returns a run in this process whose ranks have no functions, and their communicators: of all,
-// and of the first three turned round, which is made of one of the context 1<<32|2.
+// idle returns a run in this process whose ranks have no functions, and their communicators: of
+// all, and of the first three turned round, which is made of one of the context 1<<32|2.
 func idle(t *testing.T, ranks int, cfg Config) (w *world, all, three []*Comm) {
 	t.Helper()
 	cfg.Ranks = ranks
@@ -161,9 +161,9 @@ func TestWhatIsRefused(t *testing.T) {
 	require.Equal(t, error(w.aborted.Load()), p.refuses(&trouble{dead: errTest}, &header{}, nil), "the run is")
 }
 
-// A loss, a revocation and an end take out of a rank's engine what they concern, with the cause, and
-// nothing else; a second time they do nothing. Each operation ends once, and its caller sees what
-// it was.
+// A loss, a revocation and an end take out of a rank's engine what they concern, with the cause,
+// and nothing else; a second time they do nothing. Each operation ends once, and its caller sees
+// what it was.
 func TestWhatIsTakenOut(t *testing.T) {
 	type entry struct {
 		name string

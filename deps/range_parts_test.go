@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Bytes that are over are alike, by whatever way the tokens came to them, and whoever has used them:
-// they are one fragment again.
+// Bytes that are over are alike, by whatever way the tokens came to them, and whoever has used
+// them: they are one fragment again.
 func TestFragmentsJoinAgain(t *testing.T) {
 	x := make([]byte, 64)
 	var f Flow
@@ -73,7 +73,8 @@ func TestGivenBytesJoin(t *testing.T) {
 	p.Finish(&f)
 }
 
-// A list that has a range at its end leaves nothing of what comes before it in the table of objects.
+// A list that has a range at its end leaves nothing of what comes before it in the table of
+// objects.
 func TestObjectsBeforeARange(t *testing.T) {
 	var x int
 	s := make([]byte, 4)

@@ -18,8 +18,8 @@ func keepsNothing(t *testing.T, n *Node) {
 	require.Equal(t, [groupLen]unsafe.Pointer{}, n.objs)
 }
 
-// A node that is retired for good comes out of no list. It keeps nothing as soon as nothing refers to
-// it: at once, or when its last successor is known.
+// A node that is retired for good comes out of no list. It keeps nothing as soon as nothing refers
+// to it: at once, or when its last successor is known.
 func TestRetireForGood(t *testing.T) {
 	for _, k := range []int{0, 1, groupLen, groupLen + 1, maxRested + 5} {
 		x := make([]int, k+1)
@@ -49,8 +49,8 @@ func TestRetireForGood(t *testing.T) {
 	}
 }
 
-// A task that is over keeps no object alive, though its node may be the last of chains. What an access
-// has passed down is a child's.
+// A task that is over keeps no object alive, though its node may be the last of chains. What an
+// access has passed down is a child's.
 func TestRetiredKeepsNoObjects(t *testing.T) {
 	for _, k := range []int{1, groupLen, groupLen + 2, 3 * groupLen} {
 		x := make([]int, k)

@@ -183,8 +183,8 @@ var latePrograms = map[string]struct {
 	list    []lateTask
 	lingers bool
 }{
-	// Readers that have nothing else: the read token runs through them while more are linked, and the
-	// write token behind it, through those that are over.
+	// Readers that have nothing else: the read token runs through them while more are linked, and
+	// the write token behind it, through those that are over.
 	"solo readers": {list: []lateTask{
 		{name: "w", list: "inout(0..4)"},
 		{name: "a", list: "in(0..4)", after: "w"},
@@ -205,8 +205,8 @@ var latePrograms = map[string]struct {
 		{name: "n", list: "inout(0..4)", after: "w a", later: true},
 		{name: "b", list: "in(0..4)", after: "w a n", later: true},
 	}},
-	// One goroutine has the read token of all bytes for the access of p, another one starts c, whose end
-	// brings the write token. Nobody follows p, whose memory comes free by that.
+	// One goroutine has the read token of all bytes for the access of p, another one starts c,
+	// whose end brings the write token. Nobody follows p, whose memory comes free by that.
 	"late from a sink": {lingers: true, list: []lateTask{
 		{name: "w", list: "inout(0..4)"},
 		{name: "v", list: "inout(6..7)"},

@@ -16,9 +16,10 @@ import (
 )
 
 // What programs cost is counted in atomic operations, which are what time goes into where tasks are
-// small: of all programs of a shape, in each order in which their bodies can make tasks and end, one
-// at a time. So a common way that is not taken any more shows, though what it does is done by another
-// one as well. Whoever changes the engine on purpose changes the numbers, and sees the price.
+// small: of all programs of a shape, in each order in which their bodies can make tasks and end,
+// one at a time. So a common way that is not taken any more shows, though what it does is done by
+// another one as well. Whoever changes the engine on purpose changes the numbers, and sees the
+// price.
 
 // cost is a number of operations on words and locks.
 type cost struct {

@@ -73,8 +73,8 @@ func TestTouchedRegions(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Each kind of error comes to other ranks as what it is, with its words as far as they fit; one that
-// is unknown is another failure.
+// Each kind of error comes to other ranks as what it is, with its words as far as they fit; one
+// that is unknown is another failure.
 func TestErrorsTravel(t *testing.T) {
 	for i, k := range kinds {
 		require.Equal(t, int64(i), kindOf(k), "%v", k)

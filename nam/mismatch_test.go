@@ -42,8 +42,8 @@ func requireAllHear(t *testing.T, ranks, peer int, op string, is error, wants st
 	}
 }
 
-// What ranks must agree on, one row for each; and each argument that is refused, with its words. What
-// one rank gets wrong, all hear, and nothing is left.
+// What ranks must agree on, one row for each; and each argument that is refused, with its words.
+// What one rank gets wrong, all hear, and nothing is left.
 func TestRanksDisagree(t *testing.T) {
 	const ranks = 3
 	s := newTestStore(t, nam.Config{})

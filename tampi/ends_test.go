@@ -137,8 +137,8 @@ func TestEndsThatComeLate(t *testing.T) {
 }
 
 // endLate has tasks of rank 1 wait, each on a communicator of its own, and ends the run when they
-// have slept for long. It returns the errors of the waits and of the run, how long all had waited at
-// the end, and how long after it the run was over.
+// have slept for long. It returns the errors of the waits and of the run, how long all had waited
+// at the end, and how long after it the run was over.
 func endLate(ctx context.Context, end string, limit time.Duration, mine error) (got map[string]error, slept, late time.Duration, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -220,8 +220,8 @@ func endLate(ctx context.Context, end string, limit time.Duration, mine error) (
 	return got, slept, time.Since(ended), err
 }
 
-// dieLate has rank 0 die when tasks of rank 1 have been asleep for long, in every wait at once. Each
-// of them ends with the loss; what is bound ends the run of its task with it.
+// dieLate has rank 0 die when tasks of rank 1 have been asleep for long, in every wait at once.
+// Each of them ends with the loss; what is bound ends the run of its task with it.
 func dieLate(c *comm.Comm) error {
 	comms, windows, err := openStanding(c)
 	if err != nil {

@@ -185,7 +185,8 @@ func TestLintNew(t *testing.T) {
 	}
 }
 
-// When a task has waited for its children, their chains are forgotten but where it has declared the memory.
+// When a task has waited for its children, their chains are forgotten but where it has declared the
+// memory.
 func TestLintForgets(t *testing.T) {
 	var mem [16]byte
 	for _, ranges := range []bool{false, true} {

@@ -176,9 +176,9 @@ func TestLintOrderOfRanges(t *testing.T) {
 	}
 }
 
-// requireKnown runs n tasks, of which spawn makes the next one, in their order, with clocks as the race detector has them: each comes
-// after those that it must come after, and whom these come after, and no others, though chains are
-// cut.
+// requireKnown runs n tasks, of which spawn makes the next one, in their order, with clocks as the
+// race detector has them: each comes after those that it must come after, and whom these come
+// after, and no others, though chains are cut.
 func requireKnown(t *testing.T, n int, spawn func(int) *linted, o *lintOracle, text string) {
 	know := map[*clock]*big.Int{}
 	var tasks []*linted
@@ -256,8 +256,8 @@ func TestLintChainsStayShort(t *testing.T) {
 	}
 }
 
-// A writer that has all of what its parent has named weakly cuts the parent's chain too, to where it
-// knows all; one that reads it, or has a part of it, or has it of a strong parent, does not.
+// A writer that has all of what its parent has named weakly cuts the parent's chain too, to where
+// it knows all; one that reads it, or has a part of it, or has it of a strong parent, does not.
 func TestLintCutsAbove(t *testing.T) {
 	x := make([]int, 4)
 	all, part, object := deps.Slice(x).InOut(), deps.Slice(x[:2]).InOut(), deps.InOut(&x[0])

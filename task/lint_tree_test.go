@@ -16,8 +16,8 @@ import (
 )
 
 // The order of lint mode is followed through random trees of tasks, each of which names parts of
-// what its parent does, and compared with what follows from the bytes, one by one. Clocks are as the
-// race detector has them.
+// what its parent does, and compared with what follows from the bytes, one by one. Clocks are as
+// the race detector has them.
 
 // A lintNode is a task of such a tree. Its body is one step, or two where it gives up a part of its
 // first access between them.

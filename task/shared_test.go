@@ -171,8 +171,8 @@ func TestTwoRuntimesShareObjects(t *testing.T) {
 	}
 }
 
-// While tasks of one runtime have objects, and wait with them, those of another get the same ones at
-// once; and so do they after the first is closed.
+// While tasks of one runtime have objects, and wait with them, those of another get the same ones
+// at once; and so do they after the first is closed.
 func TestNobodyWaitsForAnotherRuntime(t *testing.T) {
 	skipInLintMode(t, "the tasks share variables with those of other runs, which nothing orders")
 	first, other := newTestRuntime(t, Config{Workers: 2}), newTestRuntime(t, Config{Workers: 1})

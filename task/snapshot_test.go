@@ -252,7 +252,8 @@ func TestSnapshotStuck(t *testing.T) {
 	}
 }
 
-// What waits in a ring is stuck at once, each behind the next one first; unless a record of it has changed since.
+// What waits in a ring is stuck at once, each behind the next one first; unless a record of it has
+// changed since.
 func TestSnapshotRings(t *testing.T) {
 	rows := []watchedRow{
 		{name: "main", state: stateRunning},

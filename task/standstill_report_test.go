@@ -87,7 +87,8 @@ func (w *standstill) describeStill() string {
 	return w.describe(time.Now(), false)
 }
 
-// A stack is told by its state and the functions from where it blocks, without those of Go's, down to the body.
+// A stack is told by its state and the functions from where it blocks, without those of Go's, down
+// to the body.
 func TestWriteStack(t *testing.T) {
 	frames := func(names ...string) (l []string) {
 		for i, n := range names {

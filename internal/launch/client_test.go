@@ -101,8 +101,8 @@ func TestDirectoriesOfAJoiningRank(t *testing.T) {
 	}
 }
 
-// A context that ends while the launcher answers ends the call with its cause, or is too late: there
-// is no client whose connection is closed.
+// A context that ends while the launcher answers ends the call with its cause, or is too late:
+// there is no client whose connection is closed.
 func TestJoinAndCancelAtOnceHammer(t *testing.T) {
 	f := newFakeLauncher(t)
 	welcome := (&frame{kind: jobWelcomes, rank: 1, key: f.id}).encode()
@@ -356,7 +356,8 @@ func TestWatchers(t *testing.T) {
 	first := news(c)
 	say(t, far, frame{kind: jobMourns, rank: 3, code: 1, value: []byte("a")}, frame{kind: jobMourns, rank: 0, code: 2, value: []byte("b")},
 		frame{kind: jobAborts, rank: -1, code: 3, value: []byte("c")}, frame{kind: jobAborts, rank: 2, code: 4, value: []byte("d")},
-		// To an aborted rank all answers are too late, and those that nobody has asked for are not looked at.
+		// To an aborted rank all answers are too late, and those that nobody has asked for are not
+		// looked at.
 		frame{kind: jobAnswers, id: 9}, frame{kind: jobShared, id: 9}, frame{kind: jobFails, id: 9}, frame{kind: jobAsks, id: 9})
 	three, zero := &Death{Rank: 3, Code: 1, How: "a"}, &Death{Rank: 0, Code: 2, How: "b"}
 	over := &Abort{Rank: -1, Code: 3, Reason: "c"}

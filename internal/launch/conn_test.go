@@ -22,8 +22,8 @@ func (k *conn) backlog() (int, bool) {
 	return len(k.frames), k.stopped
 }
 
-// So many frames wait for a rank that does not read, besides those of exchanges, and no more: then its
-// connection ends, and takes nothing any more.
+// So many frames wait for a rank that does not read, besides those of exchanges, and no more: then
+// its connection ends, and takes nothing any more.
 func TestBacklogOfAConnection(t *testing.T) {
 	for _, ranks := range []int{0, 1, 3} {
 		near, far := net.Pipe()
@@ -52,8 +52,8 @@ func TestBacklogOfAConnection(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// What is queued arrives in its order, in one piece each, and flushed waits for all of it: what waits
-// as well as what is being written.
+// What is queued arrives in its order, in one piece each, and flushed waits for all of it: what
+// waits as well as what is being written.
 func TestFlushedWaits(t *testing.T) {
 	const limit = time.Second
 	flush := func(k *conn) time.Duration {
@@ -124,7 +124,8 @@ func TestFlushedWaits(t *testing.T) {
 	})
 }
 
-// The writer finds that the other end takes nothing, or has gone, while others go on queueing frames.
+// The writer finds that the other end takes nothing, or has gone, while others go on queueing
+// frames.
 func TestQueueWhileTheWriterFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()

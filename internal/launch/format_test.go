@@ -255,8 +255,8 @@ type writerFunc func(b []byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
-// A hello is read to its end and no further. Of one of another version the greeting is read as well,
-// if it is one.
+// A hello is read to its end and no further. Of one of another version the greeting is read as
+// well, if it is one.
 func TestBoundsOfHellos(t *testing.T) {
 	for _, row := range []struct {
 		change      func(b []byte)

@@ -72,7 +72,8 @@ func TestEverybodyAtOnceHammer(t *testing.T) {
 		all.Wait()
 		require.Equal(t, []string{"signal 3", "kill"}, []string{next(t, said), next(t, said)})
 
-		// Each rank waits, leaves, dies, or asks for the end; and the launcher ends the job meanwhile.
+		// Each rank waits, leaves, dies, or asks for the end; and the launcher ends the job
+		// meanwhile.
 		ends := make([]<-chan error, len(cs))
 		for rank, c := range cs {
 			ends[rank] = news(c)

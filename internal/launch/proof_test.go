@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The initiator tells the end of a connection from other errors, and how far the other side had come;
-// the acceptor does not care.
+// The initiator tells the end of a connection from other errors, and how far the other side had
+// come; the acceptor does not care.
 func TestConnectionsThatAreCutOff(t *testing.T) {
 	s := newSecret()
 	for cause, cut := range map[error]bool{io.EOF: true, io.ErrUnexpectedEOF: true, syscall.ECONNRESET: true, syscall.EPIPE: true, syscall.ETIMEDOUT: false, context.Canceled: false} {

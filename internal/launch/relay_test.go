@@ -221,8 +221,8 @@ func TestNotPassedOn(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 }
 
-// A launcher that cannot join closes its connections: those that were cut off before it tries again,
-// and the last one; and it leaves no file.
+// A launcher that cannot join closes its connections: those that were cut off before it tries
+// again, and the last one; and it leaves no file.
 func TestJoiningAJobFails(t *testing.T) {
 	home := shortDir(t)
 	key := Key(newSecret())
@@ -290,8 +290,8 @@ func TestJoiningAJobFails(t *testing.T) {
 	require.Empty(t, list)
 }
 
-// A launcher waits for another one to listen, and says why it did not come to that: not that the time
-// is over, if there is something better.
+// A launcher waits for another one to listen, and says why it did not come to that: not that the
+// time is over, if there is something better.
 func TestNobodyListensYet(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

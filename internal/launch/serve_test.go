@@ -286,8 +286,8 @@ func TestStatusOfAnAbort(t *testing.T) {
 	})
 }
 
-// A deadlock is told once, with what all wait for; a suspicion likewise. Where nobody wants to know,
-// nothing happens.
+// A deadlock is told once, with what all wait for; a suspicion likewise. Where nobody wants to
+// know, nothing happens.
 func TestDeadlockIsTold(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		for _, doubt := range []uint64{0, doubtBit} {

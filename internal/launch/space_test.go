@@ -148,8 +148,8 @@ func TestMournedReadsMourn(t *testing.T) {
 	}
 }
 
-// The others are told of the cause that counts: the first certain one of another rank, if it says why,
-// or else the rank's own.
+// The others are told of the cause that counts: the first certain one of another rank, if it says
+// why, or else the rank's own.
 func TestCauses(t *testing.T) {
 	own := &Blame{Rank: 0}
 	for _, row := range []struct {

@@ -214,8 +214,8 @@ func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*p
 	g.SetLimit(r.jobs)
 	for i, name := range names {
 		g.Go(func() (err error) {
-			// Whether it is fit to kill, mutants' conditions say; those that measure the coverage may
-			// disturb it, and then nobody knows its lines.
+			// Whether it is fit to kill, mutants' conditions say; those that measure the coverage
+			// may disturb it, and then nobody knows its lines.
 			args := append(argsOf(p.ImportPath, tags), "-test.run", "^"+regexp.QuoteMeta(name)+"$")
 			c := &covered{}
 			began := time.Now()

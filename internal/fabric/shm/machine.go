@@ -92,8 +92,9 @@ func (s *signal) set() { close(s.ch) }
 // wait waits for it.
 func (s *signal) wait(d deadline) { d.await(s.ch) }
 
-// giveWay gives up the processor to another process, and before to a goroutine of this one if it is to: that is rarely needed where Go has other
-// processors, and wakes one of them each time, perhaps at the cost of the very process that is waited for.
+// giveWay gives up the processor to another process, and before to a goroutine of this one if it is
+// to: that is rarely needed where Go has other processors, and wakes one of them each time, perhaps
+// at the cost of the very process that is waited for.
 func giveWay(here bool) {
 	if here {
 		runtime.Gosched()

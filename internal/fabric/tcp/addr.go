@@ -83,8 +83,8 @@ func addresses(networks string) ([]netip.Addr, error) {
 	return choose(all, networks)
 }
 
-// choose returns those of the addresses that are in some networks; if there are none given, all but those of the loopback interface, or the first of those
-// if there are no others.
+// choose returns those of the addresses that are in some networks; if there are none given, all but
+// those of the loopback interface, or the first of those if there are no others.
 func choose(all []local, networks string) ([]netip.Addr, error) {
 	var list []netip.Addr
 	if networks == "" {
@@ -175,8 +175,9 @@ func targets(addrs string) []string {
 	return order(list[:min(len(list), maxAddrs)], all)
 }
 
-// order sorts the addresses of a peer: those in a network that this machine is in as well come first. Those that are this machine's own come last, since a
-// bridge for containers has the same address everywhere.
+// order sorts the addresses of a peer: those in a network that this machine is in as well come
+// first. Those that are this machine's own come last, since a bridge for containers has the same
+// address everywhere.
 func order(list []string, all []local) []string {
 	rank := func(s string) int {
 		ap, err := netip.ParseAddrPort(s)

@@ -17,10 +17,12 @@
 //
 // # Who dials
 //
-// Whoever has a frame first dials. If both do at once, the connection that the lower rank has dialled stays: the one who is
-// dialled by a higher rank while it dials itself answers "duplicate", and the higher rank waits for the connection that is coming. So
-// frames never go over two connections, and their order is that of Send. A rank that closes therefore listens until it is done with all peers. One that has
-// closed, or has lost the other, ends the connection without a verdict: "duplicate" would have the other wait for what does not come.
+// Whoever has a frame first dials. If both do at once, the connection that the lower rank has
+// dialled stays: the one who is dialled by a higher rank while it dials itself answers "duplicate",
+// and the higher rank waits for the connection that is coming. So frames never go over two
+// connections, and their order is that of Send. A rank that closes therefore listens until it is
+// done with all peers. One that has closed, or has lost the other, ends the connection without a
+// verdict: "duplicate" would have the other wait for what does not come.
 //
 // # Writing
 //

@@ -319,8 +319,9 @@ func (e *Endpoint) Drop(peer int, err error) {
 	}
 }
 
-// Close ends the rank's part: what is queued is written, the peers are told, and theirs is waited for, all within Linger. It listens until then: a peer with
-// which this rank is connecting may have been promised that its own connection will be the one that is used.
+// Close ends the rank's part: what is queued is written, the peers are told, and theirs is waited
+// for, all within Linger. It listens until then: a peer with which this rank is connecting may have
+// been promised that its own connection will be the one that is used.
 func (e *Endpoint) Close() error {
 	e.closeOnce.Do(func() {
 		linger := e.cfg.Linger

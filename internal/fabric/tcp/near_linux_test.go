@@ -90,7 +90,8 @@ func TestNearIsTuned(t *testing.T) {
 	}
 }
 
-// Buffers are asked for where the machine allows as much, in each direction by itself: less than the kernel would grow to is worse than nothing.
+// Buffers are asked for where the machine allows as much, in each direction by itself: less than
+// the kernel would grow to is worse than nothing.
 func TestBuffersByLimit(t *testing.T) {
 	for _, row := range []struct {
 		limit         limits

@@ -284,8 +284,9 @@ func (it *item) cut(n *int) bool {
 
 func (p *peer) broken(err error) error { return fmt.Errorf("tcp: rank %d: %w", p.rank, err) }
 
-// admit returns the verdict on a connection that the peer has made. 0 is none: nothing goes on between the two any more, so the
-// peer is not to wait for another connection, which "duplicate" would promise.
+// admit returns the verdict on a connection that the peer has made. 0 is none: nothing goes on
+// between the two any more, so the peer is not to wait for another connection, which "duplicate"
+// would promise.
 func (p *peer) admit() byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()

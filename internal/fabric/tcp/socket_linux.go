@@ -220,5 +220,6 @@ func written(n int, errno unix.Errno) (int, error) {
 	return n, nil
 }
 
-// later reports whether a system call is to be made again at another time: it has found nothing, or no room, or was interrupted.
+// later reports whether a system call is to be made again at another time: it has found nothing, or
+// no room, or was interrupted.
 func later(errno unix.Errno) bool { return errno == unix.EAGAIN || errno == unix.EINTR }

@@ -99,7 +99,8 @@ func TestTLSFromEnv(t *testing.T) {
 	require.Zero(t, cs[1].n.Load())
 }
 
-// Who is trusted: whoever has a certificate that goes back to the CA, by others that it shows if need be, whatever its names and uses are.
+// Who is trusted: whoever has a certificate that goes back to the CA, by others that it shows if
+// need be, whatever its names and uses are.
 func TestTLSTrust(t *testing.T) {
 	cert, key, ca := authority(t)
 	conf, err := TLSFromEnv(settings(cert, key, ca))

@@ -62,8 +62,8 @@ func TestSignalsToAGroup(t *testing.T) {
 	require.Equal(t, os.ErrProcessDone, sendGroup(pgid, syscall.Signal(0)))
 }
 
-// When its launcher is dead, a janitor kills the groups that have come and not gone, takes no notice of
-// what is no line of its own, and removes the job's directory.
+// When its launcher is dead, a janitor kills the groups that have come and not gone, takes no
+// notice of what is no line of its own, and removes the job's directory.
 func TestWhatAJanitorDoes(t *testing.T) {
 	home, err := os.MkdirTemp("", "j")
 	require.NoError(t, err)
@@ -101,8 +101,8 @@ func TestWhatAJanitorDoes(t *testing.T) {
 	require.NoDirExists(t, dir)
 }
 
-// A janitor lives in a session of its own, and a launcher that is a rank of another job does not hand
-// its mark on.
+// A janitor lives in a session of its own, and a launcher that is a rank of another job does not
+// hand its mark on.
 func TestWhereAJanitorLives(t *testing.T) {
 	t.Setenv(launch.EnvJob, "/of/another/job")
 	j, err := startJanitor()

@@ -46,8 +46,8 @@ func (r *runner) said() (texts []string) {
 	return texts
 }
 
-// Each event has its status, its words, and its reason for the ranks; and none counts twice, or when
-// the job is being ended already.
+// Each event has its status, its words, and its reason for the ranks; and none counts twice, or
+// when the job is being ended already.
 func TestEventsEndAJob(t *testing.T) {
 	disk := errors.New("the disk is full")
 	for name, row := range map[string]struct {

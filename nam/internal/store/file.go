@@ -119,8 +119,8 @@ func (s *Store) setFlags(rec *Record, set, clear uint32) error {
 	})
 }
 
-// changeFlags sets and clears bits of a mapped header. Damaged flags are none: a bit that the damage
-// has set must not become one that is whole, and the window be taken for a removed one.
+// changeFlags sets and clears bits of a mapped header. Damaged flags are none: a bit that the
+// damage has set must not become one that is whole, and the window be taken for a removed one.
 func changeFlags(m []byte, set, clear uint32) {
 	for w := flagsWord(m); ; {
 		old := w.Load()

@@ -164,8 +164,8 @@ func TestMendedNames(t *testing.T) {
 	}
 }
 
-// A record that is damaged while the window is in use is taken from the file, with what the file says
-// becomes of it when its last user leaves.
+// A record that is damaged while the window is in use is taken from the file, with what the file
+// says becomes of it when its last user leaves.
 func TestMendedRecordOfWhatIsInUse(t *testing.T) {
 	for name, state := range map[string]State{"persistent": Ready, "volatile": Ready, "removed": Deleting} {
 		dir := memDir(t)
@@ -211,8 +211,8 @@ func putNamed(tx *txn, id ID, name string) error {
 	return errors.Join(tx.tx.Bucket(bucketRecords).Put(id[:], rec.Encode()), tx.tx.Bucket(bucketNames).Delete([]byte(old)))
 }
 
-// A window that was removed and is in use is nobody's to mend: who opens the store meanwhile is told
-// nothing, and finds no name.
+// A window that was removed and is in use is nobody's to mend: who opens the store meanwhile is
+// told nothing, and finds no name.
 func TestRemovedAndInUse(t *testing.T) {
 	dir := memDir(t)
 	s, err := Open(dir, Config{Boot: testBoot})

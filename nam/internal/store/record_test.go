@@ -65,8 +65,8 @@ func TestDecodeRefusesEveryDamage(t *testing.T) {
 	require.ErrorIs(t, err, ErrCorrupt)
 }
 
-// What is wrong with a record is said, for each field at its bound and one beyond it. Decode refuses what
-// check does.
+// What is wrong with a record is said, for each field at its bound and one beyond it. Decode
+// refuses what check does.
 func TestRecordBounds(t *testing.T) {
 	file := func(i int, bytes uint64) func(*Record) { return func(r *Record) { r.Files[i].Bytes = bytes } }
 	region := func(i int, g Region) func(*Record) { return func(r *Record) { r.Regions[i] = g } }

@@ -34,9 +34,9 @@ func (a *asked) by(t *testing.T, fn func() error) string {
 	return strings.Join(a.all, " ")
 }
 
-// What a user asks of the system when it comes and when it leaves. Whoever may write first marks the
-// window. Who has written forces both files before the store is locked; the last one that leaves
-// does again, under the lock, and marks the window as clean. Nobody else forces anything.
+// What a user asks of the system when it comes and when it leaves. Whoever may write first marks
+// the window. Who has written forces both files before the store is locked; the last one that
+// leaves does again, under the lock, and marks the window as clean. Nobody else forces anything.
 func TestWhatUsersForce(t *testing.T) {
 	const (
 		attach = "lock map map"

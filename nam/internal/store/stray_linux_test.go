@@ -384,8 +384,8 @@ func TestRestoreOneOfSeveral(t *testing.T) {
 	requireSound(t, s)
 }
 
-// Before the files of what is dropped go, the first one says that it was removed, in its layout; the
-// others go before it.
+// Before the files of what is dropped go, the first one says that it was removed, in its layout;
+// the others go before it.
 func TestDropMarksFirst(t *testing.T) {
 	for layout := 1; layout <= 2; layout++ {
 		var dir string

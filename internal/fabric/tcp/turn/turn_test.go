@@ -152,7 +152,8 @@ func TestLeavesInTheEnd(t *testing.T) {
 	require.Equal(t, []string{"poll", "arm"}, s.log[4:])
 }
 
-// What was found counts for the first time that its finder is about to leave, and not when it has been called meanwhile.
+// What was found counts for the first time that its finder is about to leave, and not when it has
+// been called meanwhile.
 func TestFoundCountsOnce(t *testing.T) {
 	u := new(Turn)
 	s := &script{t: t, u: u}
