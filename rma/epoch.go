@@ -295,7 +295,8 @@ func (w *Win) closed(err error) {
 	}
 	w.phase = moving
 	if len(w.queue) == 0 {
-		// Who is told of the completion may put at once, and should not be queued behind this goroutine.
+		// Who is told of the completion may put at once, and should not be queued behind this
+		// goroutine.
 		w.state.And(^stBusy)
 	}
 	w.mu.Unlock()

@@ -126,7 +126,14 @@ func TestLateReportsAreOver(t *testing.T) {
 		in, gate := make(chan struct{}), make(chan struct{})
 		out := &gatedWriter{in: in, gate: gate}
 		rt := newTestRuntime(t, Config{Workers: 1, Reports: out})
-		clean(t, rt) // so that events are all that is waited for
+		if name == "holders" && rt.watch != nil { // in lint mode: it lists what tasks wait for, and there are none
+			continue
+		}
+		until(func() bool { // the slot sleeps: events are all that is waited for
+			rt.idle.mu.Lock()
+			defer rt.idle.mu.Unlock()
+			return len(rt.idle.list) == 1
+		})
 		r := &run{rt: rt}
 		told, over := make(chan int, 1), make(chan int, 1)
 		go func() { tell(r); told <- 1 }()
