@@ -119,6 +119,7 @@ func TestCallbacksAreOver(t *testing.T) {
 
 // A report of a run that is late is written before the run is over, or not at all.
 func TestLateReportsAreOver(t *testing.T) {
+	skipInLintMode(t, "not all slots of a runtime without a run sleep there")
 	for name, tell := range map[string]func(r *run){
 		"failure": func(r *run) { r.late.tellFailure(r, errBody) },
 		"holders": func(r *run) { r.late.tellHolders(r, errBody) },
@@ -126,14 +127,7 @@ func TestLateReportsAreOver(t *testing.T) {
 		in, gate := make(chan struct{}), make(chan struct{})
 		out := &gatedWriter{in: in, gate: gate}
 		rt := newTestRuntime(t, Config{Workers: 1, Reports: out})
-		if name == "holders" && rt.watch != nil { // in lint mode: it lists what tasks wait for, and there are none
-			continue
-		}
-		until(func() bool { // the slot sleeps: events are all that is waited for
-			rt.idle.mu.Lock()
-			defer rt.idle.mu.Unlock()
-			return len(rt.idle.list) == 1
-		})
+		clean(t, rt) // so that events are all that is waited for
 		r := &run{rt: rt}
 		told, over := make(chan int, 1), make(chan int, 1)
 		go func() { tell(r); told <- 1 }()
