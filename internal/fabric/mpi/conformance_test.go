@@ -94,7 +94,7 @@ func TestConformance(t *testing.T) {
 		return
 	}
 	remotes := meetRemotes(t)
-	fabrictest.Run(t, func(t *testing.T, n int) []fabric.Endpoint {
+	fabrictest.RunAlone(t, func(t *testing.T, n int) []fabric.Endpoint {
 		eps := make([]fabric.Endpoint, n)
 		for r := 1; r < n; r++ {
 			remotes[r].send(&request{What: "open", N: n})
