@@ -497,13 +497,15 @@ func TestBury(t *testing.T) {
 func TestWatchProcess(t *testing.T) {
 	e := onStage(t, 2, nil)[0]
 	p := e.peers[1]
-	for pid, dead := range map[int]bool{-1: false, noProcess: true} {
-		p.pid = pid
-		p.dead.Store(false)
+	for _, row := range []struct {
+		pid  int
+		dead bool
+	}{{-1, false}, {noProcess, true}} {
+		p.pid = row.pid
 		deaths := e.deaths.Load()
 		p.watchProcess()
-		require.Equal(t, dead, p.dead.Load(), "process %d", pid)
-		require.Equal(t, dead, e.deaths.Load() > deaths)
+		require.Equal(t, row.dead, p.dead.Load(), "process %d", row.pid)
+		require.Equal(t, row.dead, e.deaths.Load() > deaths)
 		require.Nil(t, p.watch)
 	}
 	p.unwatch()
