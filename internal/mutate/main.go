@@ -48,6 +48,9 @@ const usage = `usage: go run ./internal/mutate [options] [package ...]
 Makes small changes to the code of the packages, one at a time, and looks whether the tests notice. Prints a table, and
 every change that nothing noticed. Without packages: deps, task, comm, rma, nam, tampi, and what they are made of.
 
+Tests of mutants run in namespaces of Linux, in which they can write to temporary files only. Where there are none, nothing
+is measured, and the exit status is 3.
+
 A run that is stopped goes on where it was when it is called again with the same -out.
 
 `
