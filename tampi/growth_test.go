@@ -4,6 +4,7 @@
 package tampi_test
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,6 +19,7 @@ import (
 // What is kept, and what a task costs, does not depend on how many tasks were bound to requests before.
 func TestGrowth(t *testing.T) {
 	rounds := soak.Long(24, 200)
+	var begun atomic.Int64
 	for name, g := range map[string]struct {
 		times int
 		do    func(t *task.Task, c *comm.Comm, i int, block *[64]int64)
@@ -47,8 +49,15 @@ func TestGrowth(t *testing.T) {
 		}},
 		"blocked": {100, func(t *task.Task, c *comm.Comm, _ int, block *[64]int64) {
 			into := new([64]int64)
-			t.Spawn(func(t *task.Task) error { _, err := tampi.Recv(t, c, comm.Of(into[:]), 0, 2); return err }, deps.Out(into))
-			t.Spawn(func(t *task.Task) error { return tampi.Ssend(t, c, comm.Of(block[:]), 0, 2) }, deps.In(block))
+			t.Spawn(func(t *task.Task) error {
+				if begun.Add(1)%100 == 0 { // so that each round blocks as many at once, for which goroutines are kept
+					for range 100 {
+						t.Spawn(func(t *task.Task) error { return tampi.Ssend(t, c, comm.Of(block[:]), 0, 2) }, deps.In(block))
+					}
+				}
+				_, err := tampi.Recv(t, c, comm.Of(into[:]), 0, 2)
+				return err
+			}, deps.Out(into))
 		}},
 		"in collectives": {100, func(t *task.Task, c *comm.Comm, _ int, block *[64]int64) {
 			t.Spawn(func(t *task.Task) error { return tampi.Barrier(t, c) }, deps.InOut(block))

@@ -51,7 +51,7 @@ type rope struct{ fd int }
 func openRope(path string) (rope, error) {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return rope{-1}, fmt.Errorf("shm: opening %s: %w", path, err)
+		return rope{-1}, fmt.Errorf("opening %s: %w", path, err)
 	}
 	return rope{fd}, nil
 }

@@ -21,7 +21,7 @@ var plantedBugs = []explore.Bug{
 		New: `	if len(p.queue) == 0 {
 		p.knock()
 	}
-	if len(p.queue) == 0 && p.out.put(kind, f) {
+	if !last && len(p.queue) == 0 && p.out.put(kind, f) {
 		p.mu.Unlock()
 		if done != nil {
 			done(nil)
@@ -33,7 +33,7 @@ var plantedBugs = []explore.Bug{
 	{
 		Name: "a knock behind the lock", File: "peer.go", Test: "TestExploreEnd",
 		Old: sends,
-		New: `	if len(p.queue) == 0 && p.out.put(kind, f) {
+		New: `	if !last && len(p.queue) == 0 && p.out.put(kind, f) {
 		p.mu.Unlock()
 		p.knock()
 		if done != nil {
@@ -228,7 +228,7 @@ var plantedBugs = []explore.Bug{
 
 // Places of several bugs.
 const (
-	sends = `	if len(p.queue) == 0 && p.out.put(kind, f) {
+	sends = `	if !last && len(p.queue) == 0 && p.out.put(kind, f) {
 		p.knock()
 		p.mu.Unlock()
 		if done != nil {

@@ -118,7 +118,7 @@ func TestOpenInbox(t *testing.T) {
 		"the first ring":       {f, nil, 3, 0, "", nil},
 		"of two ranks":         {f, nil, 2, 0, "is no inbox of a run of 2 ranks", nil},
 		"of four ranks":        {f, nil, 4, 0, "is no inbox of a run of 4 ranks", nil},
-		"no memory":            {null, nil, 3, 0, "", unix.EINVAL},
+		"no memory":            {null, nil, 3, 0, "is no inbox of a run of 3 ranks", nil},
 		"not sealed":           {other(int64(end), unix.F_SEAL_GROW), nil, 3, 0, "is no inbox of a run of 3 ranks", nil},
 		"too short":            {other(int64(end)-1, seals), nil, 3, 0, "is no inbox of a run of 3 ranks", nil},
 		"too long":             {other(int64(end)+1, seals), nil, 3, 0, "is no inbox of a run of 3 ranks", nil},
@@ -148,7 +148,6 @@ func TestOpenInbox(t *testing.T) {
 					return
 				}
 				require.Nil(t, got)
-				require.ErrorContains(t, err, "shm: ")
 				require.ErrorContains(t, err, row.want)
 				require.ErrorContains(t, err, self(row.file))
 				if row.is != nil {
@@ -160,7 +159,7 @@ func TestOpenInbox(t *testing.T) {
 	givesBack(t, func() {
 		_, err := openInbox("/proc/self/fd/999999", 3, 0, b.head.token)
 		require.ErrorIs(t, err, unix.ENOENT)
-		require.ErrorContains(t, err, "shm: opening /proc/self/fd/999999")
+		require.ErrorContains(t, err, "opening /proc/self/fd/999999")
 	})
 }
 
@@ -253,7 +252,7 @@ func TestGivesBack(t *testing.T) {
 		require.NoError(t, err)
 		err = e.Send(1, fabric.Frame{})
 		require.ErrorIs(t, err, unix.ENOENT)
-		require.ErrorContains(t, err, "shm: rank 1: shm: opening /proc/")
+		require.ErrorContains(t, err, "shm: rank 1: opening /proc/")
 		require.NoError(t, e.Close())
 	})
 }

@@ -52,34 +52,29 @@ func makeInbox(n int) (*inbox, *os.File, error) {
 func openInbox(path string, n, src int, token [16]byte) (*inbox, error) {
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("shm: opening %s: %w", path, err)
+		return nil, fmt.Errorf("opening %s: %w", path, err)
 	}
 	defer func() { _ = unix.Close(fd) }()
+	_, rings, end := place(n)
 	has, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	var st unix.Stat_t
-	if err == nil {
-		err = unix.Fstat(fd, &st)
-	}
-	_, rings, end := place(n)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("shm: %s: %w", path, err)
-	case has&unix.F_SEAL_SHRINK == 0 || st.Size != int64(end):
-		return nil, fmt.Errorf("shm: %s is no inbox of a run of %d ranks", path, n)
+	// The rank may have closed its inbox, and have something else under the number of its descriptor.
+	if err != nil || unix.Fstat(fd, &st) != nil || has&unix.F_SEAL_SHRINK == 0 || st.Size != int64(end) {
+		return nil, fmt.Errorf("%s is no inbox of a run of %d ranks, or not any more", path, n)
 	}
 	mem, err := unix.Mmap(fd, 0, int(rings), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return nil, fmt.Errorf("shm: mapping %s: %w", path, err)
+		return nil, fmt.Errorf("mapping %s: %w", path, err)
 	}
 	b := &inbox{mem: mem, head: (*inboxHead)(unsafe.Pointer(&mem[0]))}
 	if b.head.magic != magic || b.head.size != uint64(n) || b.head.token != token {
 		b.unmap()
-		return nil, fmt.Errorf("shm: %s is not the inbox that was named", path)
+		return nil, fmt.Errorf("%s is not the inbox that was named", path)
 	}
 	b.ring, err = unix.Mmap(fd, int64(rings)+int64(src)*ringSize, ringSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		b.unmap()
-		return nil, fmt.Errorf("shm: mapping %s: %w", path, err)
+		return nil, fmt.Errorf("mapping %s: %w", path, err)
 	}
 	return b, nil
 }

@@ -126,11 +126,14 @@ func (p *peer) meet() {
 // send writes a frame or queues it. done is the caller's to call if there is an error.
 func (p *peer) send(kind uint64, f *fabric.Frame, done func(error)) error {
 	p.mu.Lock()
-	if err := p.open(); err != nil {
+	err := p.open()
+	// A peer that has sent, and cannot be reached, may have said why: the error comes behind its frames.
+	last := p.state == lost && !p.ended && p.e.box.control(p.rank).joined.Load() != 0
+	if err != nil && !last {
 		p.mu.Unlock()
 		return err
 	}
-	if len(p.queue) == 0 && p.out.put(kind, f) {
+	if !last && len(p.queue) == 0 && p.out.put(kind, f) {
 		p.knock()
 		p.mu.Unlock()
 		if done != nil {
@@ -160,7 +163,7 @@ func (p *peer) enqueue(it item) {
 // flush writes what is queued, as far as there is room, and reports whether there was. If there is not, the consumer wakes this side later.
 func (p *peer) flush() bool {
 	p.mu.Lock()
-	if len(p.queue) == 0 { // as that of a peer that is lost
+	if len(p.queue) == 0 || p.state == lost {
 		p.mu.Unlock()
 		return false
 	}

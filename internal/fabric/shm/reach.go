@@ -27,12 +27,12 @@ func (p *peer) reach() error {
 	var hexToken string
 	var tokenAt uint64
 	if _, err := fmt.Sscanf(addr, "%d %d %d %s %x", &p.pid, &inboxFD, &bellFD, &hexToken, &tokenAt); err != nil || p.pid <= 0 {
-		return fmt.Errorf("shm: %q is no address", addr)
+		return fmt.Errorf("%q is no address", addr)
 	}
 	var token [16]byte
 	b, err := hex.DecodeString(hexToken)
 	if err != nil || len(b) != len(token) {
-		return fmt.Errorf("shm: %q is no address", addr)
+		return fmt.Errorf("%q is no address", addr)
 	}
 	copy(token[:], b)
 	box, err := openInbox(fmt.Sprintf("/proc/%d/fd/%d", p.pid, inboxFD), p.e.cfg.Size, p.e.cfg.Rank, token)
