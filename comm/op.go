@@ -43,7 +43,8 @@ var (
 // OpFunc makes an operator of a function over elements of type T, which must be associative. The function sets
 // inout[i] to in[i] combined with inout[i], where in is the operand of the lower ranks. If commute is
 // false, values are combined in the order of the ranks. The function may be called on any goroutine, also on
-// several at once, and must not block.
+// several at once, and must return: it must not block, nor leave its goroutine (runtime.Goexit), which may be one that
+// brings messages.
 func OpFunc[T any](commute bool, f func(in, inout []T)) Op {
 	t := typeFor[T]()
 	o := &opImpl{name: "user operator on " + t.name, id: userOp, commute: commute, operand: t, err: t.err}
