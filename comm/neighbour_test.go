@@ -435,3 +435,10 @@ func TestEndThatOthersTell(t *testing.T) {
 		require.ErrorIs(t, context.Cause(c.Context()), row.is)
 	}
 }
+
+// A rank that has made no collective has none compared at its end.
+func TestNothingToCompare(t *testing.T) {
+	ep, c := withNeighbours(t, true)
+	require.NoError(t, c.proc.compareAll())
+	require.Empty(t, ep.take())
+}
