@@ -37,9 +37,11 @@ func TestAlgorithms(t *testing.T) {
 	})
 }
 
-func TestAlgorithmsOnStridedMemoryAndInRankOrder(t *testing.T) {
+func TestAlgorithmsInEveryLayoutAndInRankOrder(t *testing.T) {
 	eachAlgorithm(t, func(t *testing.T) {
-		TestStridedCollectives(t)
+		for ranks := 2; ranks <= 9; ranks++ {
+			require.NoError(t, runApart(t.Context(), Config{Ranks: ranks}, func(c *Comm) error { return inEveryLayout(c, []int{4, 8}) }), "%d ranks", ranks)
+		}
 		for _, ranks := range []int{2, 3, 4, 6, 7} {
 			op := OpFunc(false, compose)
 			require.NoError(t, runApart(t.Context(), Config{Ranks: ranks}, func(c *Comm) error {

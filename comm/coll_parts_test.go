@@ -55,79 +55,82 @@ func (l layout) check(what string, f func(i int) byte) error {
 	return nil
 }
 
-// Collectives of parts of each size about what a place has room for, in whatever layout the memory
-// has, in place and not: the payload is right, and what is between its blocks is left alone.
+// Collectives of parts of each size about what a place has room for, in every layout.
 func TestSmallPartsInEveryLayout(t *testing.T) {
 	sizes := []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 72, 108, 112, inlineMax - 1, inlineMax, inlineMax + 1, boardData - 1, boardData, boardData + 1, 300}
 	for how, run := range runners {
-		for _, ranks := range []int{2, 3} {
-			require.NoError(t, run(t.Context(), Config{Ranks: ranks}, func(c *Comm) error {
-				p, me := c.Size(), c.Rank()
-				of := func(r, i int) byte { return byte(r*50 + i*7 + 1) }
-				mine := func(i int) byte { return of(me, i) }
-				junk := func(int) byte { return 0xdd }
-				upTo := func(last int) func(i int) byte {
-					return func(i int) (sum byte) {
-						for r := range last + 1 {
-							sum += of(r, i)
-						}
-						return sum
-					}
-				}
-				for _, n := range sizes {
-					ins, outs, wides := layouts(n), layouts(n), layouts(n*p)
-					for k, in := range ins {
-						for j := range outs {
-							out, wide, root := outs[(j+me)%len(outs)], wides[(j+k+me)%len(wides)], (n+j)%p // ranks have layouts of their own
-							reset := func() {
-								in.fill(mine)
-								out.fill(junk)
-								wide.fill(junk)
-							}
-							reset()
-							err := firstError(c.Allreduce(in.buffer(), out.buffer(), Sum), out.check("allreduce", upTo(p-1)), in.check("its input", mine),
-								c.Scan(in.buffer(), out.buffer(), Sum), out.check("scan", upTo(me)))
-							reset()
-							want := junk
-							if me == root {
-								want = upTo(p - 1)
-							}
-							err = firstError(err, c.Reduce(in.buffer(), out.buffer(), Sum, root), out.check("reduce", want),
-								c.Scan(in.buffer(), in.buffer(), Sum), in.check("scan in place", upTo(me)))
-							reset()
-							err = firstError(err, c.Allreduce(in.buffer(), in.buffer(), Sum), in.check("allreduce in place", upTo(p-1)))
-							reset()
-							err = firstError(err, c.Bcast(in.buffer(), root), in.check("bcast", func(i int) byte { return of(root, i) }))
-							reset()
-							all := func(i int) byte { return of(i/n, i%n) }
-							err = firstError(err, c.Allgather(in.buffer(), wide.buffer()), wide.check("allgather", all))
-							wide.fill(junk)
-							if want = junk; me == root {
-								want = all
-							}
-							err = firstError(err, c.Gather(in.buffer(), wide.buffer(), root), wide.check("gather", want))
-							wide.fill(all)
-							err = firstError(err, c.Scatter(wide.buffer(), out.buffer(), root), out.check("scatter", mine), wide.check("what is scattered", all))
-							other := wides[(j+1)%len(wides)]
-							if &other.mem[0] != &wide.mem[0] {
-								wide.fill(func(i int) byte { return of(me*p+i/n, i%n) })
-								other.fill(junk)
-								err = firstError(err, c.Alltoall(wide.buffer(), other.buffer()), other.check("alltoall", func(i int) byte { return of(i/n*p+me, i%n) }))
-							} else {
-								other = layouts(n * p)[0]
-								wide.fill(func(i int) byte { return of(me*p+i/n, i%n) })
-								err = firstError(err, c.Alltoall(wide.buffer(), other.buffer()), other.check("alltoall", func(i int) byte { return of(i/n*p+me, i%n) }))
-							}
-							if err != nil {
-								return err
-							}
-						}
-					}
-				}
-				return nil
-			}), "%s, %d ranks", how, ranks)
+		for _, ranks := range []int{2, 3, 4} {
+			require.NoError(t, run(t.Context(), Config{Ranks: ranks}, func(c *Comm) error { return inEveryLayout(c, sizes) }), "%s, %d ranks", how, ranks)
 		}
 	}
+}
+
+// inEveryLayout makes collectives of parts of these sizes in whatever layout the memory has, in place and not: the payload
+// is right, and what is between its blocks is left alone.
+func inEveryLayout(c *Comm, sizes []int) error {
+	p, me := c.Size(), c.Rank()
+	of := func(r, i int) byte { return byte(r*50 + i*7 + 1) }
+	mine := func(i int) byte { return of(me, i) }
+	junk := func(int) byte { return 0xdd }
+	upTo := func(last int) func(i int) byte {
+		return func(i int) (sum byte) {
+			for r := range last + 1 {
+				sum += of(r, i)
+			}
+			return sum
+		}
+	}
+	for _, n := range sizes {
+		ins, outs, wides := layouts(n), layouts(n), layouts(n*p)
+		for k, in := range ins {
+			for j := range outs {
+				out, wide, root := outs[(j+me)%len(outs)], wides[(j+k+me)%len(wides)], (n+j)%p // ranks have layouts of their own
+				reset := func() {
+					in.fill(mine)
+					out.fill(junk)
+					wide.fill(junk)
+				}
+				reset()
+				err := firstError(c.Allreduce(in.buffer(), out.buffer(), Sum), out.check("allreduce", upTo(p-1)), in.check("its input", mine),
+					c.Scan(in.buffer(), out.buffer(), Sum), out.check("scan", upTo(me)))
+				reset()
+				want := junk
+				if me == root {
+					want = upTo(p - 1)
+				}
+				err = firstError(err, c.Reduce(in.buffer(), out.buffer(), Sum, root), out.check("reduce", want),
+					c.Scan(in.buffer(), in.buffer(), Sum), in.check("scan in place", upTo(me)))
+				reset()
+				err = firstError(err, c.Allreduce(in.buffer(), in.buffer(), Sum), in.check("allreduce in place", upTo(p-1)))
+				reset()
+				err = firstError(err, c.Bcast(in.buffer(), root), in.check("bcast", func(i int) byte { return of(root, i) }))
+				reset()
+				all := func(i int) byte { return of(i/n, i%n) }
+				err = firstError(err, c.Allgather(in.buffer(), wide.buffer()), wide.check("allgather", all))
+				wide.fill(junk)
+				if want = junk; me == root {
+					want = all
+				}
+				err = firstError(err, c.Gather(in.buffer(), wide.buffer(), root), wide.check("gather", want))
+				wide.fill(all)
+				err = firstError(err, c.Scatter(wide.buffer(), out.buffer(), root), out.check("scatter", mine), wide.check("what is scattered", all))
+				other := wides[(j+1)%len(wides)]
+				if &other.mem[0] != &wide.mem[0] {
+					wide.fill(func(i int) byte { return of(me*p+i/n, i%n) })
+					other.fill(junk)
+					err = firstError(err, c.Alltoall(wide.buffer(), other.buffer()), other.check("alltoall", func(i int) byte { return of(i/n*p+me, i%n) }))
+				} else {
+					other = layouts(n * p)[0]
+					wide.fill(func(i int) byte { return of(me*p+i/n, i%n) })
+					err = firstError(err, c.Alltoall(wide.buffer(), other.buffer()), other.check("alltoall", func(i int) byte { return of(i/n*p+me, i%n) }))
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // An operator that leaves its goroutine, instead of returning, ends the reduction at all ranks that

@@ -233,53 +233,6 @@ func TestFloatReductionsHaveTheSameBits(t *testing.T) {
 	}
 }
 
-func TestStridedCollectives(t *testing.T) {
-	run(t, 4, func(c *Comm) error {
-		const rows, width = 6, 5
-		m := make([]float64, rows*width)
-		column := func(j int) Buffer { return Vector(m[j:], rows, 1, width) }
-		for i := range rows {
-			m[i*width] = float64(c.Rank()*10 + i)
-		}
-		if err := c.Allreduce(column(0), column(1), Sum); err != nil {
-			return err
-		}
-		if err := c.Scan(column(0), column(2), Sum); err != nil {
-			return err
-		}
-		copy(m[3:], []float64{0})
-		for i := range rows {
-			m[i*width+3] = float64(c.Rank())
-		}
-		if err := c.Bcast(column(3), 2); err != nil {
-			return err
-		}
-		all := make([]float64, 4*rows*2)
-		if err := c.Allgather(column(0), Vector(all, 4*rows, 1, 2)); err != nil {
-			return err
-		}
-		for i := range rows {
-			pre := 0
-			for r := range c.Rank() + 1 {
-				pre += r*10 + i
-			}
-			if err := firstError(
-				expect("sum", float64(0+10+20+30+4*i), m[i*width+1]),
-				expect("scan", float64(pre), m[i*width+2]),
-				expect("bcast", 2.0, m[i*width+3]),
-				expect("untouched", 0.0, m[i*width+4])); err != nil {
-				return err
-			}
-			for r := range 4 {
-				if err := expect("gathered", float64(r*10+i), all[2*(r*rows+i)]); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
-}
-
 // Many collectives at once, on several communicators, completed in any order.
 func TestManyCollectivesAtOnce(t *testing.T) {
 	run(t, 5, func(c *Comm) error {

@@ -313,3 +313,37 @@ func TestCollectivesOfPlainMemoryAgree(t *testing.T) {
 		return nil
 	})
 }
+
+// Who waits to hear why the ranks do not agree hears it once, whatever it is that ends the wait.
+func TestExplanations(t *testing.T) {
+	seen, told := errors.New("seen"), fmt.Errorf("%w: told", ErrMismatch)
+	for how, x := range map[string]struct {
+		end  func(c *Comm)
+		want error
+	}{
+		"the run is over":     {func(c *Comm) { c.world.end(errors.New("aborted")) }, seen},
+		"this rank is over":   {func(c *Comm) { c.proc.kill(errors.New("killed")) }, seen},
+		"a member is lost":    {func(c *Comm) { c.proc.lose(1, &LostError{Rank: 1, Err: errors.New("gone")}) }, seen},
+		"it is revoked":       {func(c *Comm) { c.proc.revoke(c.ctx) }, seen},
+		"another rank says":   {func(c *Comm) { c.proc.disagreed(c.ctx, &disagreement{err: told}) }, told},
+		"of another, nothing": {func(c *Comm) { c.proc.disagreed(c.ctx+2, &disagreement{err: told}) }, nil},
+	} {
+		for _, before := range []bool{false, true} {
+			_, c := withNeighbours(t, true)
+			if before {
+				x.end(c)
+			}
+			var got []error
+			c.explained(seen, func(err error) { got = append(got, err) })
+			if !before {
+				require.Empty(t, got, how)
+				x.end(c)
+			}
+			if x.want == nil {
+				require.Empty(t, got, how)
+				continue
+			}
+			require.Equal(t, []error{x.want}, got, "%s, before: %v", how, before)
+		}
+	}
+}

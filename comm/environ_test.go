@@ -159,3 +159,21 @@ func TestStrewnBySlurm(t *testing.T) {
 	require.Zero(t, status, errOut)
 	require.Contains(t, out, "rank 1 of 2")
 }
+
+// What ranks share when MPI starts them is their node, and what in their environment means nothing: rank 0 says
+// that, with where it is.
+func TestWarnOthers(t *testing.T) {
+	for _, rank := range []int{0, 1} {
+		var out bytes.Buffer
+		cfg := Config{Logger: slog.New(slog.NewTextHandler(&out, nil)), logs: true}
+		shares := [][]byte{[]byte("a\x00"), []byte("b\x00WEFT_THIS,WEFT_THAT"), []byte("c\x00WEFT_THIS")}
+		warnOthers(&cfg, rank, shares)
+		require.Equal(t, [][]byte{[]byte("a"), []byte("b"), []byte("c")}, shares)
+		if rank != 0 {
+			require.Empty(t, out.String())
+			continue
+		}
+		require.Equal(t, 2, strings.Count(out.String(), "\n"))
+		require.Regexp(t, `name=WEFT_THIS .*rank=1\n.*name=WEFT_THAT .*rank=1\n`, out.String())
+	}
+}

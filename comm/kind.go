@@ -58,13 +58,11 @@ type elemType struct {
 }
 
 var (
-	noneType   = &elemType{kind: None, size: 0, name: "none"}
-	kindTypes  [numKinds]*elemType // by kind; nil for Opaque
+	kindTypes  [numKinds]*elemType // by kind; nil for None and Opaque
 	otherTypes sync.Map            // reflect.Type → *elemType
 )
 
 func init() {
-	kindTypes[None] = noneType
 	for k := Byte; k < Opaque; k++ {
 		kindTypes[k] = &elemType{kind: k, size: kindSizes[k], name: k.String()}
 	}

@@ -30,7 +30,7 @@ const (
 	envMPIJob   = "WEFT_TEST_MPI_JOB"
 	envMPIOdd   = "WEFT_TEST_MPI_ODD" // a setting that only rank 1 has
 	mpiJobRanks = 4
-	mpiJobTests = "^(TestCollectives|TestCollectivesThatDisagree|TestAgreementsAgainstCollectives|TestUserOperatorInRankOrder|TestStridedCollectives|TestManyCollectivesAtOnce|TestSplit|TestJobProgram)$"
+	mpiJobTests = "^(TestCollectives|TestCollectivesThatDisagree|TestAgreementsAgainstCollectives|TestUserOperatorInRankOrder|TestSmallPartsInEveryLayout|TestManyCollectivesAtOnce|TestSplit|TestJobProgram)$"
 )
 
 var mpiJob *mpi.Process

@@ -27,6 +27,8 @@ type neighbour struct {
 	frames []sentFrame // guarded by mu
 	pushes []sentPush
 	fails  error // of what is sent from now on
+
+	expects func() // called before a transfer is expected; nil: nothing is
 }
 
 type sentFrame struct {
@@ -54,6 +56,13 @@ func (e *neighbour) Send(dst int, f fabric.Frame) error {
 
 func (e *neighbour) Push(dst int, key uint64, data []byte, done func(error)) {
 	e.pushes = append(e.pushes, sentPush{dst, key, bytes.Clone(data), done})
+}
+
+func (e *neighbour) Expect(src int, key uint64, dst []byte, done func(error)) {
+	if e.expects != nil {
+		e.expects()
+	}
+	e.nowhere.Expect(src, key, dst, done)
 }
 
 // take returns what has been sent since it was called last.
@@ -441,4 +450,76 @@ func TestNothingToCompare(t *testing.T) {
 	ep, c := withNeighbours(t, true)
 	require.NoError(t, c.proc.compareAll())
 	require.Empty(t, ep.take())
+}
+
+// What goes wrong after a transfer is known here, and before the fabric expects it, ends it all the same: if it concerns it.
+func TestTroubleWhileAReceiveBegins(t *testing.T) {
+	buf := func() Buffer { return Of(make([]int64, 100)) }
+	sender, its := amongNeighbours(t, 1, Config{Survive: true})
+	sent := func(*Request) fabric.Frame { // what rank 1 sends to rank 0
+		for _, f := range sender.take() {
+			if f.dst == 0 {
+				return f.Frame
+			}
+		}
+		return fabric.Frame{}
+	}
+	frames := map[string]fabric.Frame{"message": sent(its.Issend(buf(), 0, 3)), "bcast": sent(its.Ibcast(buf(), 1))}
+	lose := func(r int) func(c *Comm) {
+		return func(c *Comm) { c.proc.lose(r, &LostError{Rank: r, Err: errTest}) }
+	}
+	for _, row := range []struct {
+		call  string
+		wrong string
+		does  func(c *Comm)
+		want  error // nil: it goes on
+	}{
+		{"message", "nothing", func(*Comm) {}, nil},
+		{"message", "the sender is lost", lose(1), ErrPeerLost},
+		{"message", "another is lost", lose(2), nil},
+		{"message", "it is revoked", func(c *Comm) { c.proc.revoke(c.ctx) }, ErrRevoked},
+		{"message", "the rank is over", func(c *Comm) { c.proc.kill(errTest) }, errTest},
+		{"bcast", "nothing", func(*Comm) {}, nil},
+		{"bcast", "the sender is lost", lose(1), ErrPeerLost},
+		{"bcast", "another is lost", lose(2), ErrPeerLost},
+		{"bcast", "it is revoked", func(c *Comm) { c.proc.revoke(c.ctx) }, ErrRevoked},
+		{"bcast", "the rank is over", func(c *Comm) { c.proc.kill(errTest) }, errTest},
+	} {
+		t.Run(row.call+", "+row.wrong, func(t *testing.T) {
+			ep, c := withNeighbours(t, true)
+			var r *Request
+			if row.call == "message" {
+				r = c.Irecv(buf(), 1, 3)
+			} else {
+				r = c.Ibcast(buf(), 1)
+			}
+			began := false
+			ep.expects = func() { began = true; row.does(c) }
+			c.proc.Deliver(1, frames[row.call])
+			require.True(t, began)
+			require.Equal(t, row.want != nil, r.Done())
+			if row.want != nil {
+				_, err := r.Wait(t.Context())
+				require.ErrorIs(t, err, row.want)
+				require.False(t, ep.expected.Waiting())
+			}
+		})
+	}
+}
+
+// What was taken back can be asked for once, by the rank that it was announced to.
+func TestWishForWhatWasTakenBack(t *testing.T) {
+	_, c := withNeighbours(t, true)
+	p := c.proc
+	for range 2 {
+		require.False(t, c.Issend(Of(make([]byte, 100)), 1, 1).Done())
+	}
+	require.True(t, p.far.withdraw(1))
+	wish := frameOf(wanted, 0, 1, 9, 0, 0, 100)
+	p.Deliver(2, wish)
+	require.ErrorContains(t, p.trouble.Load().lostRank(2), "it asks for the message 1, which was not announced to it")
+	p.Deliver(1, wish)
+	require.NoError(t, p.trouble.Load().lostRank(1))
+	p.Deliver(1, wish)
+	require.ErrorContains(t, p.trouble.Load().lostRank(1), "it asks for the message 1, which was not announced to it")
 }
