@@ -572,3 +572,59 @@ func TestSurviveOfTheEnvironment(t *testing.T) {
 	require.ErrorIs(t, err, ErrConfig)
 	require.ErrorContains(t, err, EnvSurvive)
 }
+
+// The end of one rank's context is the death of that rank, where the others survive it: they hear why.
+func TestContextOfOneRank(t *testing.T) {
+	for _, survive := range []bool{true, false} {
+		cfg := Config{Ranks: 3, Survive: survive}
+		_, err := cfg.validate()
+		require.NoError(t, err)
+		eps, err := inproc.New(3)
+		require.NoError(t, err)
+		worlds, errs := make([]*world, 3), make([]error, 3)
+		for r, ep := range eps {
+			worlds[r] = newWorld(t.Context(), cfg, []fabric.Endpoint{stranger{ep}})
+		}
+		mine, stop := context.WithCancelCause(t.Context())
+		defer stop(nil)
+		waits := make(chan struct{})
+		var wg sync.WaitGroup
+		for r, w := range worlds {
+			ctx := t.Context()
+			if r == 1 {
+				ctx = mine
+			}
+			wg.Go(func() {
+				errs[r] = w.run(ctx, func(c *Comm) error {
+					if r == 1 {
+						close(waits)
+						_, err := c.Recv(Of(make([]int, 1)), 0, 1)
+						return err
+					}
+					if r == 0 {
+						<-waits
+						stop(errTest)
+					}
+					_, err := c.Recv(Of(make([]int, 1)), 1, 1)
+					if survive && !errors.Is(err, ErrPeerLost) || !strings.Contains(err.Error(), errTest.Error()) {
+						return fmt.Errorf("not told: %w", err)
+					}
+					if !survive {
+						return err
+					}
+					return expectSlice("lost", []int{1}, c.Failed())
+				})
+			})
+		}
+		wg.Wait()
+		require.ErrorIs(t, errs[1], errTest)
+		for _, r := range []int{0, 2} {
+			if survive {
+				require.NoError(t, errs[r])
+			} else {
+				require.ErrorContains(t, errs[r], errTest.Error())
+				require.NotContains(t, errs[r].Error(), "not told")
+			}
+		}
+	}
+}

@@ -5,11 +5,13 @@ package comm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -191,32 +193,63 @@ func TestHubOperatorThatPanics(t *testing.T) {
 	}
 }
 
-// A run that is aborted while ranks wait at the hub, in calls and with requests, with places and without.
-func TestHubAborted(t *testing.T) {
-	for _, n := range []int{1, 5000} {
-		var pending []*Request
-		err := Run(t.Context(), Config{Ranks: 3}, func(c *Comm) error {
-			in, out := make([]int, n), make([]int, n)
-			switch c.Rank() {
-			case 0:
-				for range 2 * hubWidth {
-					pending = append(pending, c.Iallreduce(Of(in), Of(out), Sum))
+// What ends a communicator ends all that waits at its hub, in calls and with requests, with places and without.
+func TestHubEnds(t *testing.T) {
+	for how, x := range map[string]struct {
+		end  func(d *Comm) error
+		want error
+	}{
+		"the run is aborted": {func(*Comm) error { return errTest }, ErrAborted},
+		"a rank is lost":     {func(*Comm) error { return errTest }, ErrPeerLost},
+		"it is revoked":      {func(d *Comm) error { d.Revoke(); return nil }, ErrRevoked},
+	} {
+		for _, n := range []int{1, 5000} {
+			var pending []*Request
+			err := Run(t.Context(), Config{Ranks: 3, Survive: x.want != ErrAborted}, func(c *Comm) error {
+				d, err := c.Dup()
+				if err != nil {
+					return err
 				}
-				return c.Allreduce(Of(in), Of(out), Sum)
-			case 1:
-				return c.Allreduce(Of(in), Of(out), Sum)
+				in, out := make([]int, n), make([]int, n)
+				switch c.Rank() {
+				case 0:
+					for range 2 * hubWidth {
+						pending = append(pending, d.Iallreduce(Of(in), Of(out), Sum))
+					}
+					d.NoteFor(ForWindow)
+				case 2:
+					for d.hub.late.Load() < hubWidth+1 {
+						time.Sleep(time.Millisecond)
+					}
+					return x.end(d)
+				}
+				err = d.Allreduce(Of(in), Of(out), Sum)
+				if !errors.Is(err, x.want) {
+					return fmt.Errorf("rank %d: %w", c.Rank(), err)
+				}
+				if c.Rank() == 0 {
+					require.NoError(t, firstError(expect("what is late", int32(0), d.hub.late.Load()), expect("queued", 0, len(d.hub.ranks[0].queue))))
+				}
+				if x.want == ErrAborted {
+					return err
+				}
+				return nil
+			})
+			if x.want != ErrRevoked {
+				var of *RankError
+				require.ErrorAs(t, err, &of, how)
+				require.ErrorIs(t, err, errTest, how)
+				require.Equal(t, 2, of.Rank, how)
+			} else {
+				require.NoError(t, err, how)
 			}
-			return errTest
-		})
-		var of *RankError
-		require.ErrorAs(t, err, &of)
-		require.ErrorIs(t, err, errTest)
-		for _, r := range pending {
-			require.True(t, r.Done())
-			_, _, err := r.Test()
-			require.ErrorIs(t, err, ErrAborted)
+			for _, r := range pending {
+				done, _, err := r.Test()
+				require.True(t, done, how)
+				require.ErrorIs(t, err, x.want, how)
+			}
+			requireNoRankGoroutines(t)
 		}
-		requireNoRankGoroutines(t)
 	}
 }
 

@@ -523,3 +523,54 @@ func TestWishForWhatWasTakenBack(t *testing.T) {
 	p.Deliver(1, wish)
 	require.ErrorContains(t, p.trouble.Load().lostRank(1), "it asks for the message 1, which was not announced to it")
 }
+
+// Ranks that disagree end the collectives of their communicator at this rank, those that have begun and those of which
+// something is here, and nothing else.
+func TestDisagreementEndsCollectivesOnly(t *testing.T) {
+	const other = 1 << 33
+	all := []int{0, 1, 2}
+	sender, its := amongNeighbours(t, 1, Config{Survive: true})
+	sent := func(*Request) fabric.Frame {
+		for _, f := range sender.take() {
+			if f.dst == 0 {
+				return f.Frame
+			}
+		}
+		return fabric.Frame{}
+	}
+	itsOther := its.sub(all, other)
+	its.proc.comms.add(itsOther)
+	one := func() Buffer { return Of(make([]int64, 1)) }
+	message, second := sent(its.Isend(one(), 0, 3)), sent(its.Isend(one(), 0, 4))
+	first, later := sent(its.Ibcast(one(), 1)), sent(its.Ibcast(one(), 1))
+	firstOther, laterOther := sent(itsOther.Ibcast(one(), 1)), sent(itsOther.Ibcast(one(), 1))
+
+	_, c := withNeighbours(t, true)
+	p, d := c.proc, c.sub(all, other)
+	p.comms.add(d)
+	ends := c.Ibcast(one(), 1)
+	stay := []*Request{c.Irecv(one(), 1, 3), c.Issend(one(), 1, 3), d.Ibcast(one(), 1), d.Irecv(one(), AnySource, 3)}
+	for _, f := range []fabric.Frame{second, later, laterOther} {
+		p.Deliver(1, f)
+	}
+	why := &disagreement{err: fmt.Errorf("%w: told", ErrMismatch)}
+	require.True(t, p.disagreed(c.ctx, why))
+	require.False(t, p.disagreed(c.ctx, &disagreement{err: errTest}), "the first counts")
+	_, err := ends.Wait(t.Context())
+	require.ErrorIs(t, err, why.err)
+	for i, r := range stay {
+		require.False(t, r.Done(), i)
+	}
+	require.ErrorIs(t, c.Barrier(), why.err)
+	for _, f := range []fabric.Frame{message, first, firstOther} {
+		p.Deliver(1, f)
+	}
+	for _, i := range []int{0, 2} {
+		_, err := stay[i].Wait(t.Context())
+		require.NoError(t, err, i)
+	}
+	_, err = c.Recv(one(), 1, 4)
+	require.NoError(t, err)
+	require.NoError(t, d.Bcast(one(), 1), "it was here before")
+	require.NoError(t, p.trouble.Load().lostRank(1))
+}
