@@ -4,6 +4,8 @@
 package comm
 
 import (
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -85,6 +87,27 @@ func TestCopyErrors(t *testing.T) {
 	n, err = Copy(Buffer{}, Buffer{})
 	require.NoError(t, err)
 	require.Zero(t, n)
+}
+
+// A message into no blocks does not fit, and nothing is written, however long a block would be; the same goes for
+// one block.
+func TestReceiveIntoNothing(t *testing.T) {
+	run(t, 2, func(c *Comm) error {
+		m := make([]int64, 9)
+		for _, buf := range []Buffer{Vector(m, 0, 5, 9), Of(m[:0]), Vector(m, 3, 0, 3), {}} {
+			if c.Rank() == 0 {
+				if err := c.Send(Of([]int64{1}), 1, 0); err != nil {
+					return err
+				}
+				continue
+			}
+			st, err := c.Recv(buf, 0, 0)
+			if !errors.Is(err, ErrTruncated) || st.Bytes != 8 {
+				return fmt.Errorf("%v: %w", st, err)
+			}
+		}
+		return expectSlice("what is received", make([]int64, 9), m)
+	})
 }
 
 type celsius float64

@@ -237,3 +237,75 @@ func TestTimelineOfCollectives(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// outcomes is a sink that counts, by rank, the collectives that have ended, and those of them that have failed.
+type outcomes struct {
+	begun         map[uint64]int // ranks
+	ended, failed [3]int
+}
+
+func (k *outcomes) Begin(*event.Recorder)    { k.begun = map[uint64]int{} }
+func (k *outcomes) Flush(event.Moment) error { return nil }
+func (k *outcomes) Idle() error              { return nil }
+func (k *outcomes) Close() error             { return nil }
+
+func (k *outcomes) Events(s *event.Source, recs []event.Record) {
+	for i := range recs {
+		switch r := &recs[i]; r.Kind() {
+		case event.CollectiveBegun:
+			k.begun[r.A] = s.Place.Index
+		case event.RequestDone:
+			if rank, ok := k.begun[r.A]; ok {
+				k.ended[rank]++
+				if r.B&event.EndedFailed != 0 {
+					k.failed[rank]++
+				}
+			}
+		}
+	}
+}
+
+// What is recorded of a collective's end is whether it has failed: at the hub, at the board, by messages since a rank is
+// not at the board, and by a request.
+func TestRecordedFailures(t *testing.T) {
+	for how, runOn := range runners {
+		for _, request := range []bool{false, true} {
+			sink := &outcomes{}
+			rec, err := event.New(event.Options{Ring: 1 << 17, Sinks: []event.Sink{sink}})
+			require.NoError(t, err)
+			err = runOn(t.Context(), Config{Ranks: 3, Trace: rec}, func(c *Comm) error {
+				d, err := c.Dup()
+				if err != nil {
+					return err
+				}
+				if err := d.Barrier(); err != nil {
+					return err
+				}
+				if c.Rank() == 2 {
+					for range 2 { // the others are in their barrier by then
+						_ = second(c.Recv(Of(make([]int, 1)), AnySource, 1))
+					}
+					time.Sleep(10 * time.Millisecond)
+					d.Revoke()
+					return c.Barrier()
+				}
+				if err := c.Send(Of([]int{1}), 2, 1); err != nil {
+					return err
+				}
+				if request && c.Rank() == 0 {
+					err = wait(d.Ibarrier())
+				} else {
+					err = d.Barrier()
+				}
+				if !errors.Is(err, ErrRevoked) {
+					return fmt.Errorf("rank %d: %w", c.Rank(), err)
+				}
+				return c.Barrier()
+			})
+			require.NoError(t, err, how)
+			require.NoError(t, rec.Close())
+			require.Equal(t, [3]int{1, 1, 0}, sink.failed, "%s, by a request %v", how, request)
+			require.Equal(t, sink.ended[2]+1, sink.ended[0], how)
+		}
+	}
+}

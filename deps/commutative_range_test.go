@@ -152,7 +152,22 @@ func TestCommutativeRangesOfAnObject(t *testing.T) {
 	c := w.spawn(p, "c", false, deps.Slice(x[4:6]).Commutative())
 	w.end(b)
 	w.started("c")
-	w.end(c, p, q)
+	w.end(c)
+
+	// Several parts of one object, in any order, are one hold on it, which ends with the last of them.
+	part := func(lo, hi int) deps.Access { return deps.Slice(x[lo:hi]).Commutative() }
+	for _, parts := range [][]deps.Access{{part(0, 2), part(4, 6)}, {part(4, 6), part(0, 2)}, {part(4, 6), part(0, 2), part(2, 3)}} {
+		d := w.spawn(p, "d", true, parts...)
+		e := w.spawn(q, "e", false, deps.Commutative(&x))
+		for _, part := range parts[1:] {
+			require.NoError(t, d.Release(part, &w.f))
+			w.started()
+		}
+		require.NoError(t, d.Release(parts[0], &w.f))
+		w.started("e")
+		w.end(d, e)
+	}
+	w.end(p, q)
 	require.Zero(t, deps.Claims())
 }
 
