@@ -233,6 +233,7 @@ func TestTakes(t *testing.T) {
 		{Of(make([]three, 8)), Opaque, 3, 24, 0, true},
 		{Of(make([]three, 8)), Opaque, 4, 24, 0, false},
 		{Vector(make([]int64, 9), 2, 1, 3), Int64, 8, 16, 0, false},
+		{Vector(make([]int64, 9), 2, 1, 3), Int64, 8, 8, 0, false},
 		{Buffer{}, None, 0, 8, 0, false},
 		{Buffer{}, None, 0, 0, 0, false},
 		{Buffer{typ: typeFor[int64]()}, Int64, 8, 8, 0, false},

@@ -221,3 +221,33 @@ func TestConcurrentCallersHammer(t *testing.T) {
 		require.NoError(t, s.Close())
 	}
 }
+
+// Goroutines that begin to write to the same ranks at once: the epoch is on the disk behind its fence, and nothing races.
+func TestFirstWritersHammer(t *testing.T) {
+	const ranks, callers, n = 2, 4, 8 << 10
+	s, err := Open(t.TempDir(), Config{})
+	require.NoError(t, err)
+	require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: ranks}, func(c *comm.Comm) error {
+		w, err := s.Allocate(c, 8*callers*n, 8, SyncEpoch)
+		if err != nil {
+			return err
+		}
+		err = w.Fence(0)
+		var errs [callers]error
+		for range 150 {
+			var wg sync.WaitGroup
+			begin := make(chan struct{})
+			for i := range callers {
+				wg.Go(func() {
+					<-begin
+					errs[i] = errors.Join(errs[i], w.Put(comm.Of(make([]int64, n)), c.Rank(), i*n))
+				})
+			}
+			close(begin)
+			wg.Wait()
+			err = errors.Join(err, w.Fence(0))
+		}
+		return errors.Join(append(errs[:], err, w.Free())...)
+	}))
+	require.NoError(t, s.Close())
+}
