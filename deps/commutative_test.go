@@ -141,6 +141,10 @@ func TestAcquireMisuse(t *testing.T) {
 	require.True(t, c.node.Exclusive())
 	require.PanicsWithValue(t, fmt.Sprintf("deps: object %p is given back by a node that does not hold it: it was started without Acquire", &x),
 		func() { c.node.Finish(new(deps.Flow)) })
+	var d commuter
+	require.True(t, d.start(&f, deps.Commutative(&x)), "nothing is left locked")
+	d.node.Finish(&f)
+	require.Zero(t, deps.Claims())
 }
 
 // Goroutines with domains of their own take random objects, in plain memory.
