@@ -221,3 +221,10 @@ func TestJobProgram(t *testing.T) {
 		})
 	}
 }
+
+// The library that carries messages is named, with its version.
+func TestLibraryIsNamed(t *testing.T) {
+	for _, f := range Fabrics() {
+		require.Equal(t, f.Name == mpiName, f.Library != "", f.Name)
+	}
+}
