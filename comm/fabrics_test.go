@@ -40,7 +40,10 @@ func TestFabricsOfRanks(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, names)
 	}
-	_, err := choose(0, sides)
+	names, err := choose(0, []mux.Side{side(0, "a", "shm", "tcp"), side(1, "b", "shm", "tcp"), side(2, "a", "shm", "tcp")})
+	require.NoError(t, err)
+	require.Equal(t, []string{"shm", "tcp", "shm"}, names, "the fastest, whichever rank it is for")
+	_, err = choose(0, sides)
 	require.ErrorIs(t, err, ErrNoFabric)
 }
 
