@@ -5,10 +5,12 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -227,6 +229,15 @@ func TestOlderDatabase(t *testing.T) {
 // error, and nothing is removed. If the record is lost as well, the file is set aside as long as it
 // is not dropped.
 func TestDamagedHeaders(t *testing.T) {
+	// passes reports whether a count of epochs in a header is sound though byte at has changed: its checksum is of 16 bits.
+	passes := func(b []byte, at int) bool {
+		var id ID
+		copy(id[:], b[offID:])
+		return slices.ContainsFunc([]int{offEpochs, offVouched}, func(off int) bool {
+			_, ok := unpackCount(binary.NativeEndian.Uint64(b[off:]), id)
+			return ok && (at >= off && at < off+8 || at >= offID && at < offID+len(id))
+		})
+	}
 	dir := makeWorld(t, nil)
 	s, err := Open(dir, Config{Boot: testBoot})
 	require.NoError(t, err)
@@ -249,7 +260,9 @@ func TestDamagedHeaders(t *testing.T) {
 					continue
 				}
 				b[at] ^= 0x81
-				yield(fmt.Sprintf("%s: byte %d", w.req.Name, at), b)
+				if !passes(b, at) {
+					yield(fmt.Sprintf("%s: byte %d", w.req.Name, at), b)
+				}
 				b[at] = whole[at]
 			}
 			for _, at := range []int{recordAt, recordAt + 40, len(whole) - 4096} {
