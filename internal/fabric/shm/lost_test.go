@@ -308,3 +308,42 @@ func TestHammer(t *testing.T) {
 		require.Zero(t, bad.Load())
 	}
 }
+
+// Several goroutines of one rank deliver offers and make the copies of others, while the peer makes more.
+func TestOffersBesideCopiesHammer(t *testing.T) {
+	const transfers, lookers, size = 8000, 3, 2 << 10
+	eps := openAll(t, 2, func(c *Config) { c.SingleCopy = 1 })
+	for _, e := range eps {
+		e.Bind(&collector{lost: make(chan error, 10)})
+	}
+	var wg, over sync.WaitGroup
+	var ended atomic.Bool
+	for range lookers {
+		over.Go(func() {
+			for !ended.Load() {
+				eps[1].Poll(0)
+			}
+		})
+	}
+	var bad atomic.Int64
+	for i := range transfers {
+		data, dst := bytes.Repeat([]byte{byte(i + 1)}, size), make([]byte, size)
+		wg.Add(2)
+		eps[1].Expect(0, uint64(i), dst, func(err error) {
+			if err != nil || !bytes.Equal(data, dst) {
+				bad.Add(1)
+			}
+			wg.Done()
+		})
+		eps[0].Push(1, uint64(i), data, func(err error) {
+			if err != nil {
+				bad.Add(1)
+			}
+			wg.Done()
+		})
+	}
+	wg.Wait()
+	ended.Store(true)
+	over.Wait()
+	require.Zero(t, bad.Load())
+}
