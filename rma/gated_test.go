@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -190,5 +192,45 @@ func TestEdgesOfSizes(t *testing.T) {
 			return zero
 		}
 		return errors.Join(wants(one, rma.ErrSize), wants(minus, rma.ErrSize), wants(above, rma.ErrSize), wants(pair, rma.ErrSize), w.Free())
+	}))
+}
+
+// What another rank says of its memory is checked, at each bound of each word, before anything is done with it.
+func TestOffersThatAreNone(t *testing.T) {
+	type offer struct{ size, unit, code, id, leader int64 }
+	for _, bad := range []offer{
+		{-1, 1, 0, 0, 0}, {1<<48 + 1, 1, 0, 0, 0}, {8, 0, 0, 0, 0}, {8, -1, 0, 0, 0}, {8, 1, 0, 0, -1}, {8, 1, 0, 0, 2},
+	} {
+		require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: 2}, func(c *comm.Comm) error {
+			if c.Rank() == 1 {
+				return c.AllgatherFor(comm.ForWindow, comm.Of([]offer{bad}), comm.Of(make([]offer, 2)))
+			}
+			_, err := rma.Create(c, make([]int64, 1))
+			if !errors.Is(err, rma.ErrProtocol) || !strings.Contains(err.Error(), fmt.Sprintf("rank 1 brings %d bytes in units of %d, led by rank %d", bad.size, bad.unit, bad.leader)) {
+				return fmt.Errorf("%v: %w", bad, err)
+			}
+			return nil
+		}))
+	}
+}
+
+// New takes its backing over, also where there is no communicator for the window any more.
+func TestNewOnARevokedCommunicator(t *testing.T) {
+	require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: 1}, func(c *comm.Comm) error {
+		d, err := c.Dup()
+		if err != nil {
+			return err
+		}
+		d.Revoke()
+		b := &slowBacking{mem: make([]byte, 8), lock: new(sync.Mutex)}
+		_, err = rma.New(d, b, comm.Info{})
+		var of *rma.Error
+		if !errors.As(err, &of) || of.Op != "create window" || !errors.Is(err, comm.ErrRevoked) {
+			return fmt.Errorf("a window of a revoked communicator: %w", err)
+		}
+		if n := b.freed.Load(); n != 1 {
+			return fmt.Errorf("its backing was freed %d times", n)
+		}
+		return nil
 	}))
 }
