@@ -251,3 +251,34 @@ func TestFirstWritersHammer(t *testing.T) {
 	}))
 	require.NoError(t, s.Close())
 }
+
+// What ranks tell each other may fail, and then nothing is made of it.
+func TestExchangesThatFail(t *testing.T) {
+	s, err := Open(t.TempDir(), Config{})
+	require.NoError(t, err)
+	require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: 1}, func(c *comm.Comm) error {
+		d, err := c.Dup()
+		if err != nil {
+			return err
+		}
+		d.Revoke()
+		set, err := newSettings(nil)
+		if err != nil {
+			return err
+		}
+		offers, err := s.exchange(d, 8, 8, set)
+		if offers != nil || !errors.Is(err, comm.ErrRevoked) {
+			return fmt.Errorf("exchange: %v, %w", offers, err)
+		}
+		if err := s.sameStore(d); !errors.Is(err, comm.ErrRevoked) {
+			return fmt.Errorf("the same store: %w", err)
+		}
+		_, err = s.Allocate(d, 8, 8)
+		_, aerr := s.Attach(d, "none")
+		if !errors.Is(err, comm.ErrRevoked) || !errors.Is(aerr, comm.ErrRevoked) {
+			return fmt.Errorf("%w, %w", err, aerr)
+		}
+		return nil
+	}))
+	require.NoError(t, s.Close())
+}

@@ -388,3 +388,30 @@ func TestOptions(t *testing.T) {
 		require.NoError(t, rec.Close())
 	}
 }
+
+// Numbers are given once each, whoever asks at the same time.
+func TestNumbersHammer(t *testing.T) {
+	const askers, times = 4, 2000
+	rec, err := New(Options{})
+	require.NoError(t, err)
+	var all [askers][]uint64
+	var wg sync.WaitGroup
+	for i := range askers {
+		wg.Go(func() {
+			for range times {
+				first := rec.TaskIDs(3)
+				all[i] = append(all[i], first, first+1, first+2, 1<<32+rec.ID(), 1<<33+uint64(rec.Group()))
+			}
+		})
+	}
+	wg.Wait()
+	require.NoError(t, rec.Close())
+	seen := map[uint64]bool{}
+	for _, list := range all {
+		for _, n := range list {
+			require.False(t, seen[n], n)
+			seen[n] = true
+		}
+	}
+	require.Len(t, seen, 5*askers*times)
+}
