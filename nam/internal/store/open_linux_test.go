@@ -454,3 +454,57 @@ func TestRepairedWindows(t *testing.T) {
 	require.Equal(t, "again", string(readAll(t, filepath.Join(dir, metaDamaged))))
 	require.Empty(t, left(dir))
 }
+
+// A record that is older than the header of its file takes over what the header says; one that says more than that stays.
+func TestRecordsOlderThanFiles(t *testing.T) {
+	var said []string
+	s := newTestStore(t, Config{Notice: func(text string, _ bool) { said = append(said, text) }})
+	for i, row := range []struct {
+		state        State
+		volatile     bool
+		flags        uint32 // of the header
+		wantState    State
+		wantVolatile bool
+		wantFlags    uint32
+	}{
+		{Creating, false, headDoomed, Creating, false, headDoomed}, // nobody has ever had it
+		{Creating, true, headDoomed | headVolatile, Creating, true, headDoomed | headVolatile},
+		{Ready, false, headDoomed, Deleting, false, headDoomed},
+		{Deleting, false, headDoomed, Deleting, false, headDoomed},
+		{Deleting, true, 0, Deleting, true, 0},
+		{Creating, false, 0, Ready, false, 0},
+		{Creating, true, 0, Ready, false, 0},
+		{Creating, true, headVolatile, Creating, true, headVolatile},
+		{Creating, false, headVolatile, Creating, false, headVolatile},
+		{Ready, true, 0, Ready, false, 0},
+		{Ready, true, headVolatile, Ready, true, headVolatile},
+		{Ready, false, headVolatile, Ready, false, 0},
+		{Ready, false, 0, Ready, false, 0},
+	} {
+		name := fmt.Sprintf("w%d", i)
+		h, err := makeWindow(s, oneRegion(name, 8))
+		require.NoError(t, err)
+		require.NoError(t, h.Release())
+		said = nil
+		require.NoError(t, s.update(func(tx *txn) error {
+			rec, err := tx.byName(name)
+			require.NoError(t, err)
+			require.NoError(t, s.setFlags(rec, row.flags, headFlags))
+			rec.State, rec.Volatile = row.state, row.volatile
+			require.NoError(t, s.reconcile(tx, rec))
+			require.Equal(t, []any{row.wantState, row.wantVolatile}, []any{rec.State, rec.Volatile}, "%+v", row)
+			head, err := s.header(rec)
+			require.NoError(t, err)
+			require.Equal(t, row.wantFlags, head.flags, "%+v", row)
+			changed := row.state != row.wantState || row.volatile != row.wantVolatile
+			require.Equal(t, changed, len(said) == 1, "%+v: %q", row, said)
+			if changed {
+				require.Contains(t, said[0], "is older than its file, which says that it is "+row.wantState.String())
+			}
+			require.NoError(t, s.setFlags(rec, 0, headFlags))
+			rec.State, rec.Volatile = Ready, false
+			return tx.put(rec)
+		}))
+		require.NoError(t, s.Doom(mustStat(s, name).ID))
+	}
+}
