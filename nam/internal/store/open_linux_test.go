@@ -4,6 +4,7 @@
 package store
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -507,4 +508,23 @@ func TestRecordsOlderThanFiles(t *testing.T) {
 		}))
 		require.NoError(t, s.Doom(mustStat(s, name).ID))
 	}
+}
+
+// Of several things that are wrong with a window the first is named: the header, then the files in their order.
+func TestFirstProblem(t *testing.T) {
+	s := newTestStore(t, Config{})
+	h, err := makeWindow(s, Request{Name: "w", Structure: 3, Files: []uint64{8, 0, 0}, Regions: []Region{{Size: 8, Unit: 1}}})
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+	for i := 2; i > 0; i-- {
+		require.NoError(t, os.Remove(s.path(h.rec.Files[i].ID)))
+		e := mustStat(s, "w")
+		require.ErrorIs(t, e.Problem, ErrGone)
+		require.ErrorContains(t, e.Problem, h.rec.Files[i].ID.String())
+	}
+	f, err := os.OpenFile(s.path(h.rec.ID), os.O_RDWR, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt(binary.NativeEndian.AppendUint64(nil, packCount(7, ID{9})), offEpochs)
+	require.NoError(t, errors.Join(err, f.Close()))
+	require.ErrorIs(t, mustStat(s, "w").Problem, ErrCorrupt)
 }
