@@ -6,9 +6,11 @@
 package linttest
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -245,5 +247,36 @@ func TestFeaturesAreClean(t *testing.T) {
 				require.NoError(t, rt.Close())
 			}
 		})
+	}
+}
+
+// Errors and panics of OnReady, and of bodies, end a run as they do elsewhere, and the body of a task whose OnReady has failed
+// does not run.
+func TestErrorsInLintMode(t *testing.T) {
+	wrong := errors.New("wrong")
+	returns, panics := func(*task.Task) error { return wrong }, func(*task.Task) error { panic(wrong) }
+	for name, x := range map[string]struct {
+		ready, body func(*task.Task) error
+		panics      bool
+	}{
+		"OnReady returns": {returns, nil, false},
+		"OnReady panics":  {panics, nil, true},
+		"a body returns":  {nil, returns, false},
+		"a body panics":   {nil, panics, true},
+	} {
+		rt := task.New(task.Config{Workers: 2})
+		ran := false
+		err := rt.Run(t.Context(), func(t *task.Task) error {
+			body := x.body
+			if body == nil {
+				body = func(*task.Task) error { ran = true; return nil }
+			}
+			t.SpawnWith(task.Attrs{OnReady: x.ready}, body)
+			return nil
+		})
+		require.ErrorIs(t, err, wrong, name)
+		require.Equal(t, x.panics, strings.Contains(err.Error(), "panic: wrong"), name)
+		require.False(t, ran, name)
+		require.NoError(t, rt.Close())
 	}
 }
