@@ -347,3 +347,22 @@ func TestExplanations(t *testing.T) {
 		}
 	}
 }
+
+// Parts without elements have no type that ranks could disagree on.
+func TestEmptyPartsOfDifferentTypes(t *testing.T) {
+	for how, runOn := range runners {
+		for _, messages := range []bool{false, true} {
+			onlyMessages.Store(messages)
+			for _, n := range []int{2, 5} {
+				err := runOn(t.Context(), Config{Ranks: n}, func(c *Comm) error {
+					none := []Buffer{Of([]int64{}), Of([]float32{}), Of([]byte{})}[c.Rank()%3]
+					return firstError(c.Bcast(none, n-1), c.Allgather(none, none), c.Alltoall(none, none), c.Gather(none, none, 0), c.Scatter(none, none, 1), c.Barrier())
+				})
+				if err != nil {
+					t.Errorf("%s, messages %v, %d ranks: %v", how, messages, n, err)
+				}
+			}
+			onlyMessages.Store(false)
+		}
+	}
+}

@@ -628,3 +628,45 @@ func TestContextOfOneRank(t *testing.T) {
 		}
 	}
 }
+
+// A Sendrecv whose send fails does not wait for its receive, and leaves none behind.
+func TestSendrecvWhoseSendFails(t *testing.T) {
+	for how, run := range runners {
+		t.Run(how, func(t *testing.T) {
+			err := run(t.Context(), Config{Ranks: 3, Survive: true}, func(c *Comm) error {
+				one := make([]int, 1)
+				switch c.Rank() {
+				case 1:
+					return errTest
+				case 2:
+					if _, err := c.Recv(Of(one), 0, 2); err != nil {
+						return err
+					}
+					return c.Send(Of([]int{5}), 0, 1)
+				}
+				if _, err := c.Recv(Of(one), 1, 0); !errors.Is(err, ErrPeerLost) {
+					return fmt.Errorf("not lost: %w", err)
+				}
+				if _, err := c.Sendrecv(Of([]int{3}), 1, 1, Of(one), 2, 1); !errors.Is(err, ErrPeerLost) {
+					return fmt.Errorf("sendrecv: %w", err)
+				}
+				if err := c.Send(Of([]int{4}), 2, 2); err != nil {
+					return err
+				}
+				got := make([]int, 1)
+				if _, err := c.Recv(Of(got), 2, 1); err != nil {
+					return err
+				}
+				return firstError(expect("received", 5, got[0]), expect("by the sendrecv", 0, one[0]))
+			})
+			if how != "together" { // it is rank 0's
+				require.NoError(t, err)
+				return
+			}
+			var of *RankError
+			require.ErrorAs(t, err, &of)
+			require.Equal(t, 1, of.Rank, "%v", err)
+			require.ErrorIs(t, err, errTest)
+		})
+	}
+}
