@@ -174,6 +174,24 @@ func TestFeaturesAreClean(t *testing.T) {
 			}
 			return t.Wait()
 		},
+		"reduction by a user's operator": func(t *task.Task) error { // which touches copies that an earlier round had
+			var sum, seen [4]int
+			r := deps.NewReduction(&sum, deps.Op[[4]int]{
+				Init: func(c *[4]int) { *c = [4]int{} },
+				Combine: func(into, from *[4]int) {
+					for i := range into {
+						into[i] += from[i]
+					}
+				},
+			})
+			for range 30 {
+				for range 4 {
+					t.Spawn(func(t *task.Task) error { task.Local(t, r)[3]++; return nil }, r.Reduce())
+				}
+				t.Spawn(func(*task.Task) error { seen = sum; return nil }, deps.In(&sum), deps.InOut(&seen))
+			}
+			return t.Wait()
+		},
 		"loop": func(t *task.Task) error {
 			x := make([]int, 1000)
 			for range 5 {
