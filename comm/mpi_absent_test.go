@@ -36,3 +36,17 @@ func TestMPILauncherWithoutMPI(t *testing.T) {
 	t.Setenv("PMI_RANK", "0")
 	require.NoError(t, Main(t.Context(), Config{Ranks: 2}, func(*Comm) error { return nil }), "one process alone has its ranks in itself")
 }
+
+// Where MPI cannot give others what a rank says, that is the error, unless the rank has one of its own.
+func TestExchangeThatMPIRefuses(t *testing.T) {
+	p := &mpi.Process{Rank: 1, Size: 2}
+	_, err := shareMPI(p, []byte("x"), nil)
+	require.ErrorIs(t, err, mpi.ErrAbsent)
+	_, err = shareMPI(p, nil, errTest)
+	require.EqualError(t, err, "rank 1 of 2: test")
+	require.ErrorIs(t, err, errTest)
+	ep, _, err := connectMPI(t.Context(), &Config{}, p, nil, [][]byte{[]byte("a"), []byte("a")})
+	require.ErrorIs(t, err, mpi.ErrAbsent)
+	require.Nil(t, ep)
+	require.ErrorIs(t, runMPI(t.Context(), Config{}, p, nil), mpi.ErrAbsent)
+}
