@@ -165,3 +165,35 @@ func TestNoTokenIsLeft(t *testing.T) {
 		}
 	}
 }
+
+// A task whose last event ends on a goroutine without a slot is used again, as one that ends on a slot is.
+func TestTasksThatEndOffSlotsAreUsedAgain(t *testing.T) {
+	const n = 3 * batch
+	rt := newTestRuntime(t, Config{Workers: 1, Window: 2 * n})
+	var ends []func(error)
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		for range n {
+			t.Spawn(func(t *Task) error {
+				if ends = append(ends, t.Hold()); len(ends) < n {
+					return nil
+				}
+				ended := make(chan struct{})
+				go func() { // the only slot is here meanwhile
+					defer close(ended)
+					for _, end := range ends[:n-1] {
+						end(nil)
+					}
+				}()
+				<-ended
+				ends[n-1](nil)
+				return nil
+			})
+		}
+		return t.Wait()
+	}))
+	until(func() bool {
+		rt.pool.mu.Lock()
+		defer rt.pool.mu.Unlock()
+		return len(rt.pool.list) >= n-1
+	})
+}
