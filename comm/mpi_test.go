@@ -223,7 +223,7 @@ func TestJobProgram(t *testing.T) {
 }
 
 // The library that carries messages is named, with its version.
-func TestLibraryIsNamed(t *testing.T) {
+func TestLibraryIsNamedOverMPI(t *testing.T) {
 	for _, f := range Fabrics() {
 		require.Equal(t, f.Name == mpiName, f.Library != "", f.Name)
 	}
