@@ -562,3 +562,33 @@ func TestLargeMessages(t *testing.T) {
 		return nil
 	})
 }
+
+// A blocking receive gives its rank's own operation back, and the next one takes it again.
+func TestOwnReceiveIsUsedAgain(t *testing.T) {
+	for how, run := range runners {
+		require.NoError(t, run(t.Context(), Config{Ranks: 2}, func(c *Comm) error {
+			const n = 5
+			own := c.proc.own
+			before := own.taken
+			for i := range n {
+				if c.Rank() == 0 {
+					if err := c.Send(Of([]int{i}), 1, 0); err != nil {
+						return err
+					}
+					continue
+				}
+				got := make([]int, 1)
+				if _, err := c.Recv(Of(got), 0, 0); err != nil {
+					return err
+				}
+				if err := firstError(expect("received", i, got[0]), expect("given back", own.taken, own.freed.Load())); err != nil {
+					return err
+				}
+			}
+			if c.Rank() == 1 && how != "apart, shm" { // there the caller may take it from the ring
+				return expect("taken", before+n, own.taken)
+			}
+			return nil
+		}), how)
+	}
+}

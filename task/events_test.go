@@ -114,3 +114,23 @@ func BenchmarkTraced(b *testing.B) {
 		})
 	}
 }
+
+// A slot takes numbers for tasks in batches, and knows those of its last one.
+func TestNumbersOfASlot(t *testing.T) {
+	rec, err := event.New(event.Options{})
+	require.NoError(t, err)
+	e := &events{rec: rec}
+	first := e.newID()
+	for id, want := range map[uint64]bool{first - 1: false, first: true, first + idBatch - 1: true, first + idBatch: false} {
+		require.Equal(t, want, e.numbered(id), id-first)
+	}
+	for i := range uint64(idBatch - 1) {
+		require.Equal(t, first+1+i, e.newID())
+	}
+	rec.TaskIDs(5) // another's
+	next := e.newID()
+	require.Equal(t, first+idBatch+5, next)
+	require.False(t, e.numbered(next-1))
+	require.True(t, e.numbered(next))
+	require.NoError(t, rec.Close())
+}
