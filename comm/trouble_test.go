@@ -8,10 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"weft/internal/fabric"
 	"weft/internal/fabric/inproc"
 )
 
@@ -268,6 +271,104 @@ func TestRefusedSenderKnows(t *testing.T) {
 			} else {
 				require.False(t, waits.Done(), "it is itself that the other one takes for lost")
 			}
+		})
+	}
+}
+
+// The end of one rank's context is the death of that rank, where the others survive it: they hear why.
+func TestContextOfOneRank(t *testing.T) {
+	for _, survive := range []bool{true, false} {
+		cfg := Config{Ranks: 3, Survive: survive}
+		_, err := cfg.validate()
+		require.NoError(t, err)
+		eps, err := inproc.New(3)
+		require.NoError(t, err)
+		worlds, errs := make([]*world, 3), make([]error, 3)
+		for r, ep := range eps {
+			worlds[r] = newWorld(t.Context(), cfg, []fabric.Endpoint{stranger{ep}})
+		}
+		mine, stop := context.WithCancelCause(t.Context())
+		defer stop(nil)
+		waits := make(chan struct{})
+		var wg sync.WaitGroup
+		for r, w := range worlds {
+			ctx := t.Context()
+			if r == 1 {
+				ctx = mine
+			}
+			wg.Go(func() {
+				errs[r] = w.run(ctx, func(c *Comm) error {
+					if r == 1 {
+						close(waits)
+						_, err := c.Recv(Of(make([]int, 1)), 0, 1)
+						return err
+					}
+					if r == 0 {
+						<-waits
+						stop(errTest)
+					}
+					_, err := c.Recv(Of(make([]int, 1)), 1, 1)
+					if survive && !errors.Is(err, ErrPeerLost) || !strings.Contains(err.Error(), errTest.Error()) {
+						return fmt.Errorf("not told: %w", err)
+					}
+					if !survive {
+						return err
+					}
+					return expectSlice("lost", []int{1}, c.Failed())
+				})
+			})
+		}
+		wg.Wait()
+		require.ErrorIs(t, errs[1], errTest)
+		for _, r := range []int{0, 2} {
+			if survive {
+				require.NoError(t, errs[r])
+			} else {
+				require.ErrorContains(t, errs[r], errTest.Error())
+				require.NotContains(t, errs[r].Error(), "not told")
+			}
+		}
+	}
+}
+
+// A Sendrecv whose send fails does not wait for its receive, and leaves none behind.
+func TestSendrecvWhoseSendFails(t *testing.T) {
+	for how, run := range runners {
+		t.Run(how, func(t *testing.T) {
+			err := run(t.Context(), Config{Ranks: 3, Survive: true}, func(c *Comm) error {
+				one := make([]int, 1)
+				switch c.Rank() {
+				case 1:
+					return errTest
+				case 2:
+					if _, err := c.Recv(Of(one), 0, 2); err != nil {
+						return err
+					}
+					return c.Send(Of([]int{5}), 0, 1)
+				}
+				if _, err := c.Recv(Of(one), 1, 0); !errors.Is(err, ErrPeerLost) {
+					return fmt.Errorf("not lost: %w", err)
+				}
+				if _, err := c.Sendrecv(Of([]int{3}), 1, 1, Of(one), 2, 1); !errors.Is(err, ErrPeerLost) {
+					return fmt.Errorf("sendrecv: %w", err)
+				}
+				if err := c.Send(Of([]int{4}), 2, 2); err != nil {
+					return err
+				}
+				got := make([]int, 1)
+				if _, err := c.Recv(Of(got), 2, 1); err != nil {
+					return err
+				}
+				return firstError(expect("received", 5, got[0]), expect("by the sendrecv", 0, one[0]))
+			})
+			if how != "together" { // it is rank 0's
+				require.NoError(t, err)
+				return
+			}
+			var of *RankError
+			require.ErrorAs(t, err, &of)
+			require.Equal(t, 1, of.Rank, "%v", err)
+			require.ErrorIs(t, err, errTest)
 		})
 	}
 }

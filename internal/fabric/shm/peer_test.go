@@ -555,27 +555,6 @@ func TestReach(t *testing.T) {
 	require.Equal(t, []string{"1 is lost: shm: rank 1: no such address"}, a.hears())
 }
 
-// A rank that has sent, and cannot be reached, is lost behind its frames, and so is what it was to be sent.
-func TestUnreachableBehindItsFrames(t *testing.T) {
-	s := onStage(t, 2, func(c *Config) { c.SingleCopy = -1 })
-	a, b := s[0], s[1]
-	require.NoError(t, b.Send(0, word(1)))
-	a.cfg.Lookup = func(int) (string, error) { return "", errors.New("no such address") }
-	var sent ends
-	a.each = func(int, fabric.Frame) { sent.is(t, map[uint64]string{}) }
-	require.NoError(t, a.Send(1, word(1)))
-	a.Push(1, 7, make([]byte, 5), sent.done(7))
-	require.NoError(t, a.Send(1, word(2)))
-	require.False(t, a.peers[1].flush(), "there is no ring")
-	a.each(1, fabric.Frame{})
-	require.True(t, a.looks(t))
-	want := "shm: rank 1: no such address"
-	require.Equal(t, append(sends(1, 1, 1), "1 is lost: "+want), a.hears())
-	sent.is(t, map[uint64]string{7: want})
-	require.EqualError(t, a.Send(1, word(3)), want)
-	require.Zero(t, a.pending.Load())
-}
-
 // Ranks have the same memory in common, and each has its own.
 func TestShared(t *testing.T) {
 	s := onStage(t, 3, nil)
