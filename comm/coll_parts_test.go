@@ -152,6 +152,29 @@ func TestOperatorThatLeaves(t *testing.T) {
 	}
 }
 
+// A reduction that fails leaves strided memory as it was: what it has combined lies elsewhere, where other collectives
+// have been.
+func TestFailedReductionIntoStridedMemory(t *testing.T) {
+	for how, run := range runners {
+		for _, ranks := range []int{2, 3} {
+			_ = run(t.Context(), Config{Ranks: ranks}, func(c *Comm) error {
+				for range 20 { // what they leave
+					if err := c.Allreduce(Of([]int{1, 2, 3}), Vector(make([]int, 6), 3, 1, 2), Sum); err != nil {
+						return err
+					}
+				}
+				panics := OpFunc(true, func(_, _ []int) { panic("test") })
+				m := []int{7, 7, 7, 7, 7, 7}
+				err := c.Allreduce(Of([]int{1, 2, 3}), Vector(m, 3, 1, 2), panics)
+				if err == nil || fmt.Sprint(m) != "[7 7 7 7 7 7]" {
+					t.Errorf("%s, rank %d of %d: %v, %v", how, c.Rank(), ranks, m, err)
+				}
+				return err
+			})
+		}
+	}
+}
+
 // Nothing of any kind is combined with nothing.
 func TestOperatorsOnNothing(t *testing.T) {
 	called := OpFunc(true, func(_, _ []int64) { t.Error("called") })

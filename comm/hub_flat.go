@@ -70,7 +70,7 @@ func combine[P parts](d *collCall, n int, all P) error {
 	t, u := treeOf(d, n), d.unit // who calls keeps d on its stack
 	t.leaf = func(r int) []byte { return all.part(r)[:u] }
 	err := t.eval(e, mem, 0, t.width, 0)
-	if !ok {
+	if !ok && err == nil { // else mem may hold what another collective has left
 		d.out.CopyFromBytes(mem, 0)
 	}
 	return err
