@@ -76,6 +76,71 @@ func TestTimeOfAGreeting(t *testing.T) {
 	}
 }
 
+// A greeting over a connection that is lost at any of its steps fails, and says why.
+func TestGreetingsThatAreLost(t *testing.T) {
+	key := Key(newSecret())
+	greets := func(name string, steps int) (left int, err error) {
+		near, far := net.Pipe()
+		defer near.Close()
+		c := &losing{Conn: near, left: steps}
+		label, says := jobLabel, frame{kind: jobWelcomes, rank: 2, key: newTestID}
+		if name == "launcher" {
+			label, says = hostLabel, frame{kind: jobAdmits, rank: 1, code: 2, key: newTestID}
+		}
+		go func() {
+			if name == "launcher" {
+				_, _ = io.ReadFull(far, []byte{aLauncher})
+			}
+			secret := Secret(key)
+			_, _ = Handshake(far, &secret, label, Acceptor, []byte(newTestID))
+			_, _ = far.Write(says.encode())
+		}()
+		if name == "launcher" {
+			err = (&Relay{cfg: RelayConfig{Ranks: 1, Key: &key}}).greet(c)
+		} else {
+			err = (&Client{c: c, place: Place{0, 2, ""}, secret: Secret(key)}).greet()
+		}
+		return c.left, err
+	}
+	for _, name := range []string{"rank", "launcher"} {
+		left, err := greets(name, 100)
+		require.NoError(t, err)
+		require.Less(t, left, 100)
+		for step := range 100 - left {
+			_, err := greets(name, step)
+			require.ErrorIs(t, err, syscall.ECONNRESET, "%s, step %d", name, step)
+		}
+	}
+}
+
+// losing is a connection that is lost when so many reads and writes are over.
+type losing struct {
+	net.Conn
+	left int
+}
+
+func (l *losing) step() error {
+	if l.left == 0 {
+		return syscall.ECONNRESET
+	}
+	l.left--
+	return nil
+}
+
+func (l *losing) Read(b []byte) (int, error) {
+	if err := l.step(); err != nil {
+		return 0, err
+	}
+	return l.Conn.Read(b)
+}
+
+func (l *losing) Write(b []byte) (int, error) {
+	if err := l.step(); err != nil {
+		return 0, err
+	}
+	return l.Conn.Write(b)
+}
+
 // awaitStack returns when a goroutine is somewhere: when its stack has all of the words.
 func awaitStack(t *testing.T, words ...string) {
 	t.Helper()

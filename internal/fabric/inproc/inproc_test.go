@@ -5,8 +5,11 @@ package inproc_test
 
 import (
 	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weft/internal/fabric"
@@ -75,4 +78,44 @@ func TestClosedRank(t *testing.T) {
 	require.Equal(t, 1, ends)
 	eps[2].Expect(0, 1, make([]byte, 1), end)
 	require.Equal(t, 2, ends)
+}
+
+// A rank that closes while others send to it, and it to them: each send succeeds or is refused, and
+// who was refused once is refused from then on.
+func TestCloseBesideSendsHammer(t *testing.T) {
+	for range 50 {
+		eps, err := inproc.New(3)
+		require.NoError(t, err)
+		for _, ep := range eps {
+			ep.Bind(deaf{})
+		}
+		var wg sync.WaitGroup
+		for _, way := range [][2]int{{0, 1}, {2, 1}, {1, 0}} {
+			wg.Go(func() {
+				refused := 0
+				for n := 0; refused < 3; n++ {
+					err := eps[way[0]].Send(way[1], fabric.Frame{})
+					eps[way[0]].Push(way[1], 1, []byte{1}, func(e error) {
+						if err == nil {
+							err = e
+						}
+					})
+					switch {
+					case err != nil:
+						assert.Equal(t, fabric.ErrClosed, err)
+						refused++
+					case refused > 0:
+						assert.Fail(t, "taken after a refusal", "%d to %d", way[0], way[1])
+						return
+					}
+					if n%64 == 0 {
+						runtime.Gosched()
+					}
+				}
+			})
+		}
+		runtime.Gosched()
+		require.NoError(t, eps[1].Close())
+		wg.Wait()
+	}
 }

@@ -453,8 +453,16 @@ func TestWatch(t *testing.T) {
 			require.Empty(t, a.hears())
 			require.True(t, a.looking.Load())
 			a.Leave()
-			// A copy that comes at the end is made.
+			// A copy that is waited for is made, and seen, at once.
 			copied := false
+			offers(a, b, 2, func() { copied = true })
+			a.box.head.look.Store(0)
+			*c = clock{at: c.at, step: time.Duration(step) * time.Microsecond}
+			a.Watch(func() bool { return copied })
+			require.Zero(t, c.rests)
+			require.True(t, copied)
+			// A copy that comes at the end is made.
+			copied = false
 			offers(a, b, 1, func() { copied = true })
 			a.box.head.look.Store(0)
 			*c = clock{at: c.at, step: time.Duration(step) * time.Microsecond}

@@ -44,6 +44,8 @@ func TestConnects(t *testing.T) {
 	require.Equal(t, idle, b.peers[0].state)
 	require.True(t, b.looks(t))
 	require.Equal(t, []string{"0 sends 1 to 2", "2 sends 3"}, b.hears())
+	require.Zero(t, a.rings(t), "nobody waits for room")
+	require.Zero(t, a.box.head.look.Load())
 	for _, from := range []int{0, 2} {
 		require.Equal(t, open, b.peers[from].state, "who has sent is watched, and can be woken")
 		require.True(t, b.peers[from].joined)
