@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"weft/internal/fabric"
 )
 
 // Keys that differ have words that differ, or none.
@@ -97,6 +99,47 @@ func TestIprobeFindsWhatIsSent(t *testing.T) {
 						return err
 					}
 				}
+			}
+		}
+		return nil
+	}))
+}
+
+// pollOnce is a looker to whom something comes at the first look.
+type pollOnce struct {
+	fabric.Looker
+	come func()
+}
+
+func (p *pollOnce) Poll(int) bool {
+	come := p.come
+	p.come = nil
+	if come != nil {
+		come()
+	}
+	return come != nil
+}
+
+// Iprobe finds what has come and was not delivered yet, in one call.
+func TestIprobeMakesProgress(t *testing.T) {
+	require.NoError(t, Run(t.Context(), Config{Ranks: 1}, func(c *Comm) error {
+		before := c.proc.progress
+		defer func() { c.proc.progress = before }()
+		for _, tag := range []int{1, 2} { // 2: something comes, and it is nothing of this
+			var sent error
+			c.proc.progress = &progress{yieldEvery: yieldSingle, looker: &pollOnce{come: func() { sent = c.Send(Of([]int{7}), 0, 1) }}}
+			here, st, err := c.Iprobe(0, tag)
+			if err := errors.Join(sent, err, expect("found", tag == 1, here)); err != nil {
+				return err
+			}
+			if here && st.Tag != 1 {
+				return fmt.Errorf("found %+v", st)
+			}
+		}
+		c.proc.progress = before
+		for range 2 {
+			if _, err := c.Recv(Of(make([]int, 1)), 0, 1); err != nil {
+				return err
 			}
 		}
 		return nil

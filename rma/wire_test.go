@@ -113,6 +113,47 @@ func TestBadBundlesAreRefused(t *testing.T) {
 	}
 }
 
+// What a record does not use is zero, each byte of it, and says so if not.
+func TestUnusedFieldsAreRefused(t *testing.T) {
+	const op, kind, spare, tag, off, n = 1, 2, 3, 4, 8, 16 // where the fields begin
+	bytesOf := func(fields ...int) (at []int) {
+		for _, f := range fields {
+			size := map[int]int{op: 1, kind: 1, spare: 1, tag: 4, off: 8, n: 8}[f]
+			for i := range size {
+				at = append(at, f+i)
+			}
+		}
+		return at
+	}
+	for name, row := range map[string]struct {
+		r       record
+		follows int
+		unused  []int
+	}{
+		"put":        {record{what: wirePut, n: 8}, 8, bytesOf(op, kind, spare, tag)},
+		"accumulate": {record{what: wireAccumulate, op: 1, kind: comm.Int64, n: 8}, 8, bytesOf(spare, tag)},
+		"direct put": {record{what: wireDirect, n: 8, tag: 2}, 0, bytesOf(op, kind, spare)},
+		"get":        {record{what: wireGet, n: 8, tag: 1}, 0, bytesOf(op, kind, spare)},
+		"fence":      {record{what: wireMark}, 0, bytesOf(kind, spare, tag, off, n)},
+	} {
+		for _, at := range append(row.unused, -1) {
+			b := newBundle()
+			b.add(row.r, row.follows)
+			b.seal(1, 1)
+			if at < 0 {
+				_, err := records(b.bytes())
+				require.NoError(t, err, name)
+				continue
+			}
+			for _, v := range []byte{1, 0x80} {
+				b.bytes()[headBytes+at] = v
+				_, err := records(b.bytes())
+				require.ErrorContains(t, err, "a "+name+" with a field that is not zero", "byte %d is %#x", at, v)
+			}
+		}
+	}
+}
+
 func FuzzBundle(f *testing.F) {
 	f.Add(sampleBundle().bytes())
 	f.Fuzz(func(t *testing.T, b []byte) {
