@@ -7,11 +7,27 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"weft/comm"
 )
+
+// To stop is not to wait until all pages are made.
+func TestPrefaultStops(t *testing.T) {
+	p := &prefaulter{done: make(chan struct{})}
+	go func() {
+		for !p.stopped.Load() {
+			time.Sleep(time.Millisecond)
+		}
+		close(p.done)
+	}()
+	for range 2 { // it may be called more than once
+		p.stop()
+	}
+	(*prefaulter)(nil).stop()
+}
 
 // A window is ready while the kernel still makes its pages, however long that takes; what is put
 // meanwhile is there, and Free ends the making.

@@ -6,6 +6,7 @@ package rma_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -232,5 +233,31 @@ func TestNewOnARevokedCommunicator(t *testing.T) {
 			return fmt.Errorf("its backing was freed %d times", n)
 		}
 		return nil
+	}))
+}
+
+// wideBacking is a backing of few bytes in large units.
+type wideBacking struct {
+	slowBacking
+	unit int
+}
+
+func (b *wideBacking) Regions() []rma.Region { return []rma.Region{{Size: len(b.mem), Unit: b.unit}} }
+
+// A displacement of which the bytes are no int is outside of the region, as any other.
+func TestDisplacementsDoNotOverflow(t *testing.T) {
+	const unit = 1 << 40
+	require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: 1}, func(c *comm.Comm) error {
+		w, err := rma.New(c, &wideBacking{slowBacking{mem: make([]byte, 8), lock: new(sync.Mutex)}, unit}, comm.Info{})
+		if err != nil {
+			return err
+		}
+		err = w.Fence(0)
+		for _, disp := range []int{1, 1 << 22, 1 << 23, 1 << 24, 1 << 25, 1 << 62, math.MaxInt} {
+			if e := w.Put(comm.Of([]int64{1}), 0, disp); !errors.Is(e, rma.ErrRange) {
+				err = errors.Join(err, fmt.Errorf("a put at displacement %d: %w", disp, e))
+			}
+		}
+		return errors.Join(err, w.Put(comm.Of([]int64{1}), 0, 0), w.Fence(rma.NoSucceed), w.Free())
 	}))
 }

@@ -143,6 +143,10 @@ func TestDoubtOfTasks(t *testing.T) {
 	require.Equal(t, 2, strings.Count(text, "waits in Mutex.Lock"), text)
 	_, acts, _ := strings.Cut(text, "that may act: ")
 	require.Contains(t, acts, "TestDoubtOfTasks")
+	since, _, _ := strings.Cut(strings.TrimPrefix(text, "weft: for "), " ")
+	lasts, err := time.ParseDuration(since)
+	require.NoError(t, err, text)
+	require.GreaterOrEqual(t, lasts, deadDoubt*rt.still.dead.warn-time.Millisecond, "no sooner")
 }
 
 // crossLocks spawns two tasks that wait for each other's Mutex.

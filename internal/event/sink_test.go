@@ -5,6 +5,7 @@ package event
 
 import (
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,4 +53,27 @@ func TestSinksThatFail(t *testing.T) {
 		rec.Detach()
 		require.Equal(t, 1, k.idle, "the recording is over")
 	}
+}
+
+// Parts of the program that come and go at one time are all counted: it is idle when none is left.
+func TestUsersHammer(t *testing.T) {
+	const parts, times = 4, 1000
+	k := &failingSink{}
+	rec, err := New(Options{Sinks: []Sink{k}, Every: 1 << 40})
+	require.NoError(t, err)
+	rec.Attach()
+	var wg sync.WaitGroup
+	for range parts {
+		wg.Go(func() {
+			for range times {
+				rec.Attach()
+				rec.Detach()
+			}
+		})
+	}
+	wg.Wait()
+	require.Zero(t, k.idle, "one is there")
+	rec.Detach()
+	require.Equal(t, 1, k.idle)
+	require.NoError(t, rec.Close())
 }

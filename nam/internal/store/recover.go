@@ -105,7 +105,7 @@ func (s *Store) recoverLocked(tx *txn, half bool) error {
 			return err
 		}
 	}
-	return tx.commit()
+	return nil
 }
 
 // mendRecords returns the records. A damaged one is taken from the header of its file; if that is
