@@ -83,7 +83,8 @@ func TestChoice(t *testing.T) {
 		"allreduce":            "halves, doubling",
 		"allreduce=quick":      "quick",
 		"allredux=halves":      "alltoall",
-		"no collective=halves": "no",
+		"no collective=halves": `"no" is no collective`,
+		"=halves":              `"" is no collective`,
 	} {
 		_, err := parseChosen(text)
 		require.ErrorIs(t, err, ErrConfig)

@@ -193,6 +193,28 @@ func TestOutboxOfABusyLane(t *testing.T) {
 	})
 }
 
+// A payload that is a message of its own goes behind the record of it, at once.
+func TestDirectPutGoesAtOnce(t *testing.T) {
+	lanes(t, 2, 4*inlineBytes, func(w *Win, p *port, mine []byte) error {
+		var err error
+		if w.c.Rank() == 0 {
+			l := p.lanes[1]
+			l.mu.Lock()
+			l.busy = true
+			l.mu.Unlock()
+			err = errors.Join(w.Put(comm.Of([]byte{1}), 1, 0), w.Put(comm.Of(make([]byte, 2*inlineBytes)), 1, 1),
+				wantsState(l, state{outbox: 2, ahead: aheadBundles - 1, seq: 2})) // behind the fence
+			l.mu.Lock()
+			if l.outbox[0].sealed == nil || l.outbox[1].sealed != nil {
+				err = errors.Join(err, errors.New("the payload is ahead of its record"))
+			}
+			l.busy = false
+			l.ship()
+		}
+		return errors.Join(err, w.Fence(0))
+	})
+}
+
 // The first get goes at once. Those that follow wait for its answer in one bundle, which goes with
 // the answer and not with the fence.
 func TestGetsWaitForTheAnswer(t *testing.T) {

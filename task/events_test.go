@@ -134,3 +134,44 @@ func TestNumbersOfASlot(t *testing.T) {
 	require.True(t, e.numbered(next))
 	require.NoError(t, rec.Close())
 }
+
+// A recording has the kinds of events that it wants and no others; where tasks are sampled, nothing
+// of a task that is not recorded.
+func TestEventsThatAreWanted(t *testing.T) {
+	record := func(opt event.Options) (seen map[event.Kind]int) {
+		k := &kept{}
+		opt.Sinks = []event.Sink{k}
+		rec, err := event.New(opt)
+		require.NoError(t, err)
+		rt := New(Config{Workers: 1, Trace: rec})
+		var x int
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			t.Spawn(func(t *Task) error {
+				t.Spawn(func(*Task) error { t.Unblock(); return nil })
+				return t.Block()
+			}, deps.InOut(&x))
+			t.Spawn(func(t *Task) error {
+				end := t.Hold()
+				t.Spawn(func(*Task) error { end(nil); return nil })
+				return nil
+			}, deps.InOut(&x))
+			return t.Wait()
+		}))
+		require.NoError(t, rt.Close())
+		require.NoError(t, rec.Close())
+		seen = map[event.Kind]int{}
+		for _, recs := range k.recs {
+			for _, r := range recs {
+				seen[r.Kind()]++
+				require.False(t, opt.Sample > 1 && ofTasks.Has(r.Kind()) && r.A == 0, "%v of no task", r.Kind())
+			}
+		}
+		return seen
+	}
+	all := record(event.Options{})
+	for _, k := range []event.Kind{event.Started, event.Blocked, event.Resumed, event.Released, event.SlotGiven, event.HoldDown} {
+		require.NotZero(t, all[k], k)
+		require.Equal(t, map[event.Kind]int{k: all[k]}, record(event.Options{Wants: event.Of(k)}))
+	}
+	require.NotEmpty(t, record(event.Options{Sample: event.MaxSample}))
+}
