@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weft/internal/fabric/inproc"
@@ -98,6 +99,9 @@ func TestNoDeadlock(t *testing.T) {
 			}
 			for range 50 {
 				require.False(t, certain(s))
+				if name == "a deadline may end it" {
+					waits.Service(func() { assert.Nil(t, s.look(), "not even a doubt") })()
+				}
 				runtime.Gosched()
 			}
 			close(hold)

@@ -5,6 +5,7 @@ package task
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -75,6 +76,27 @@ func TestSlotsAreDescribed(t *testing.T) {
 	gone.Wait()
 	require.Equal(t, "the only slot", eachOf(1))
 	require.Equal(t, "each of the 2 slots", eachOf(2))
+}
+
+// A runtime looks so often that what a watchdog is to find is not found much later, and with or
+// without one as often as deadlocks need.
+func TestTimesOfStandstills(t *testing.T) {
+	for _, row := range []struct{ watchdog, deadlock, period, limit time.Duration }{
+		{-1, 0, standPeriod, standLimit},
+		{-1, time.Second, 50 * time.Millisecond, standLimit},
+		{time.Millisecond, 0, time.Millisecond, time.Millisecond},
+		{time.Second, 0, 250 * time.Millisecond, time.Second},
+		{time.Second, 2 * time.Second, 100 * time.Millisecond, time.Second},
+		{time.Hour, 0, standPeriod, time.Hour},
+	} {
+		rt, err := open(Config{Workers: 1, Watchdog: row.watchdog, Reports: io.Discard}, tuning{deadlock: row.deadlock})
+		require.NoError(t, err)
+		rt.still.mu.Lock()
+		require.Equal(t, row.period, rt.still.period, "%+v", row)
+		require.Equal(t, row.limit, rt.still.limit, "%+v", row)
+		rt.still.mu.Unlock()
+		require.NoError(t, rt.Close())
+	}
 }
 
 // describeStill is describe of a view whose slots have no task any more.

@@ -92,8 +92,12 @@ func load(root string, patterns, only []string) ([]*part, error) {
 	return parts, nil
 }
 
+// enough is how many mutants of a part say something of it: of six, one that is not noticed is 83 %
+// already.
+const enough = 24
+
 // quotas spreads n mutants over the parts: large ones have more, and small ones enough to say
-// something.
+// something, or an equal share. They may be more than n together.
 func quotas(parts []*part, n int) []int {
 	sum := 0.0
 	for _, p := range parts {
@@ -101,7 +105,8 @@ func quotas(parts []*part, n int) []int {
 	}
 	list := make([]int, len(parts))
 	for i, p := range parts {
-		list[i] = min(p.left, int(math.Ceil(float64(n)*math.Sqrt(float64(p.lines))/sum)))
+		by := int(math.Ceil(float64(n) * math.Sqrt(float64(p.lines)) / sum))
+		list[i] = min(p.left, max(by, min(enough, n/len(parts))))
 	}
 	return list
 }

@@ -183,8 +183,8 @@ sleep:
 			// Who looked has taken its 2 back while the word was odd, so has left to this goroutine what came meanwhile, and is about to make way.
 			pause()
 		}
+		e.wanted.Store(false) // before a wish can come, which is not to be forgotten
 		e.up.Store(true)
-		e.wanted.Store(false)
 		if single {
 			e.lookShortly()
 		} else {

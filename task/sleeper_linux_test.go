@@ -1,0 +1,23 @@
+//go:build linux && !explore
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A slot that cannot be woken, or cannot sleep, says so: silence would be a hang, or a loop.
+func TestSleeperWithoutItsDescriptor(t *testing.T) {
+	s := newSleeper()
+	if s.f == nil {
+		t.Skip("slots sleep in channels here")
+	}
+	s.close()
+	require.PanicsWithValue(t, "task: bug: waking a slot: write weft slot: file already closed", s.wake)
+	require.PanicsWithValue(t, "task: bug: a parked slot: read weft slot: file already closed", s.sleep)
+}
