@@ -6,6 +6,9 @@ package observe_test
 import (
 	"bytes"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"runtime/pprof"
 	"runtime/trace"
 	"strings"
@@ -70,12 +73,30 @@ func TestAnnotateRegions(t *testing.T) {
 		tk.SpawnWith(task.Attrs{Label: "a region of its own"}, func(tk *task.Task) error {
 			return tk.Await(func(done func()) { go done() })
 		})
+		if err := tk.Wait(); err != nil {
+			return err
+		}
 		tk.SpawnWith(task.Attrs{Label: "panics"}, func(tk *task.Task) error { panic("no") })
 		return nil
 	})
 	trace.Stop()
 	require.ErrorContains(t, err, "no")
 	require.Contains(t, b.String(), "panics")
+	gocmd, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("what Go's tool reads in the trace is not looked at: there is no go command")
+	}
+	file := filepath.Join(t.TempDir(), "trace")
+	require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
+	out, err := exec.Command(gocmd, "tool", "trace", "-d=parsed", file).CombinedOutput()
+	require.NoError(t, err, string(out))
+	var kinds []string
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, `"a region of its own"`) {
+			kinds = append(kinds, regexp.MustCompile(`Region(Begin|End)`).FindString(line))
+		}
+	}
+	require.Equal(t, []string{"RegionBegin", "RegionEnd"}, kinds, "the region ends behind the wait")
 }
 
 func skipInLintMode(t *testing.T) {
