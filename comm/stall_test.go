@@ -38,9 +38,9 @@ func TestDeadlock(t *testing.T) {
 	var d *DeadlockError
 	require.ErrorAs(t, err, &d)
 	require.Len(t, d.Ranks, 4)
-	require.Regexp(t, `^rank 0 waits in Recv at \S*stall_test\.go:27, for: Recv from rank 1, tag 5,`, d.Ranks[0])
-	require.Regexp(t, `^rank 1 waits in Send at \S*stall_test\.go:30, for: Send of 524288 bytes to rank 0, tag 6,`, d.Ranks[1])
-	require.Regexp(t, `^rank 2 waits in Barrier at \S*stall_test\.go:32, for: rank 0 in barrier number 1,`, d.Ranks[2])
+	require.Regexp(t, `^rank 0 waits in Recv at \S*stall_test\.go:28, for: Recv from rank 1, tag 5,`, d.Ranks[0])
+	require.Regexp(t, `^rank 1 waits in Send at \S*stall_test\.go:31, for: Send of 524288 bytes to rank 0, tag 6,`, d.Ranks[1])
+	require.Regexp(t, `^rank 2 waits in Barrier at \S*stall_test\.go:33, for: rank 0 in barrier number 1,`, d.Ranks[2])
 	require.Equal(t, "rank 3 has returned", d.Ranks[3])
 	requireNoRankGoroutines(t)
 }
