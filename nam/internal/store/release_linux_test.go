@@ -119,11 +119,3 @@ func TestWhatUsersForce(t *testing.T) {
 		require.NoError(t, other.Close())
 	}
 }
-
-func mustStat(s *Store, name string) Entry {
-	e, err := s.Stat(name)
-	if err != nil {
-		panic(err)
-	}
-	return e
-}

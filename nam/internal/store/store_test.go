@@ -541,3 +541,11 @@ func TestLifecycleHammer(t *testing.T) {
 	requireSound(t, s)
 	require.NoError(t, s.Close())
 }
+
+func mustStat(s *Store, name string) Entry {
+	e, err := s.Stat(name)
+	if err != nil {
+		panic(err)
+	}
+	return e
+}
