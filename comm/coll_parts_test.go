@@ -152,8 +152,8 @@ func TestOperatorThatLeaves(t *testing.T) {
 	}
 }
 
-// A reduction that fails leaves strided memory as it was: what it has combined lies elsewhere, where other collectives
-// have been.
+// A reduction that fails leaves strided memory as it was. What it has combined lies in memory that
+// other collectives have used before.
 func TestFailedReductionIntoStridedMemory(t *testing.T) {
 	for how, run := range runners {
 		for _, ranks := range []int{2, 3} {

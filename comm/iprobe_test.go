@@ -105,7 +105,7 @@ func TestIprobeFindsWhatIsSent(t *testing.T) {
 	}))
 }
 
-// pollOnce is a looker to whom something comes at the first look.
+// pollOnce is a looker that runs come at its first look, and finds nothing later.
 type pollOnce struct {
 	fabric.Looker
 	come func()
@@ -125,7 +125,7 @@ func TestIprobeMakesProgress(t *testing.T) {
 	require.NoError(t, Run(t.Context(), Config{Ranks: 1}, func(c *Comm) error {
 		before := c.proc.progress
 		defer func() { c.proc.progress = before }()
-		for _, tag := range []int{1, 2} { // 2: something comes, and it is nothing of this
+		for _, tag := range []int{1, 2} { // 2: what comes has another tag
 			var sent error
 			c.proc.progress = &progress{yieldEvery: yieldSingle, looker: &pollOnce{come: func() { sent = c.Send(Of([]int{7}), 0, 1) }}}
 			here, st, err := c.Iprobe(0, tag)

@@ -275,7 +275,7 @@ func TestRefusedSenderKnows(t *testing.T) {
 	}
 }
 
-// The end of one rank's context is the death of that rank, where the others survive it: they hear why.
+// The end of one rank's context is the death of that rank. Where the others survive, they hear why.
 func TestContextOfOneRank(t *testing.T) {
 	for _, survive := range []bool{true, false} {
 		cfg := Config{Ranks: 3, Survive: survive}

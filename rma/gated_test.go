@@ -244,7 +244,7 @@ type wideBacking struct {
 
 func (b *wideBacking) Regions() []rma.Region { return []rma.Region{{Size: len(b.mem), Unit: b.unit}} }
 
-// A displacement of which the bytes are no int is outside of the region, as any other.
+// A displacement whose offset in bytes overflows an int is outside of the region.
 func TestDisplacementsDoNotOverflow(t *testing.T) {
 	const unit = 1 << 40
 	require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: 1}, func(c *comm.Comm) error {

@@ -61,6 +61,14 @@ func (k wireKind) String() string {
 	return [...]string{"put", "direct put", "get", "accumulate", "fence"}[k-wirePut]
 }
 
+// one is String with an article, for errors.
+func (k wireKind) one() string {
+	if k == wireAccumulate {
+		return "an accumulate"
+	}
+	return "a " + k.String()
+}
+
 // The operators as they travel, from 1.
 var wireOps = []comm.Op{{}, comm.Sum, comm.Prod, comm.Min, comm.Max, Replace}
 
@@ -164,7 +172,7 @@ func nextRecord(b []byte, region int) (r record, data, rest []byte, err error) {
 	case wireDirect, wireGet:
 		unused |= r.op | byte(r.kind)
 		if r.tag == 0 || r.tag > comm.TagUB || (r.what == wireGet) != (r.tag%2 == 1) {
-			return r, nil, nil, fmt.Errorf("a %v with the tag %d", r.what, r.tag)
+			return r, nil, nil, fmt.Errorf("%s with the tag %d", r.what.one(), r.tag)
 		}
 	case wireMark:
 		if int(r.op) >= len(fences) {
@@ -175,21 +183,21 @@ func nextRecord(b []byte, region int) (r record, data, rest []byte, err error) {
 			return r, nil, nil, fmt.Errorf("%d bytes behind a fence; it is the last record of its bundle", len(b))
 		}
 	default:
-		return r, nil, nil, fmt.Errorf("a %v", r.what)
+		return r, nil, nil, fmt.Errorf("%s", r.what.one())
 	}
 	switch {
 	case unused != 0:
-		return r, nil, nil, fmt.Errorf("a %v with a field that is not zero", r.what)
+		return r, nil, nil, fmt.Errorf("%s with a field that is not zero", r.what.one())
 	case r.off > uint64(region) || r.n > uint64(region)-r.off:
-		return r, nil, nil, fmt.Errorf("a %v of %d bytes at byte %d of a region of %d", r.what, r.n, r.off, region)
+		return r, nil, nil, fmt.Errorf("%s of %d bytes at byte %d of a region of %d", r.what.one(), r.n, r.off, region)
 	case r.n == 0 && r.what != wireMark:
-		return r, nil, nil, fmt.Errorf("a %v of nothing", r.what)
+		return r, nil, nil, fmt.Errorf("%s of nothing", r.what.one())
 	}
 	if follows == 0 {
 		return r, nil, b, nil
 	}
 	if r.n > uint64(len(b)) || (r.n+7)&^7 > uint64(len(b)) {
-		return r, nil, nil, fmt.Errorf("a %v of %d bytes, of which %d follow", r.what, r.n, len(b))
+		return r, nil, nil, fmt.Errorf("%s of %d bytes, of which %d follow", r.what.one(), r.n, len(b))
 	}
 	return r, b[:r.n:r.n], b[(r.n+7)&^7:], nil
 }

@@ -113,7 +113,7 @@ func TestBadBundlesAreRefused(t *testing.T) {
 	}
 }
 
-// What a record does not use is zero, each byte of it, and says so if not.
+// A record is refused if any byte of a field that it does not use is not zero.
 func TestUnusedFieldsAreRefused(t *testing.T) {
 	const op, kind, spare, tag, off, n = 1, 2, 3, 4, 8, 16 // where the fields begin
 	bytesOf := func(fields ...int) (at []int) {
@@ -130,11 +130,11 @@ func TestUnusedFieldsAreRefused(t *testing.T) {
 		follows int
 		unused  []int
 	}{
-		"put":        {record{what: wirePut, n: 8}, 8, bytesOf(op, kind, spare, tag)},
-		"accumulate": {record{what: wireAccumulate, op: 1, kind: comm.Int64, n: 8}, 8, bytesOf(spare, tag)},
-		"direct put": {record{what: wireDirect, n: 8, tag: 2}, 0, bytesOf(op, kind, spare)},
-		"get":        {record{what: wireGet, n: 8, tag: 1}, 0, bytesOf(op, kind, spare)},
-		"fence":      {record{what: wireMark}, 0, bytesOf(kind, spare, tag, off, n)},
+		"a put":         {record{what: wirePut, n: 8}, 8, bytesOf(op, kind, spare, tag)},
+		"an accumulate": {record{what: wireAccumulate, op: 1, kind: comm.Int64, n: 8}, 8, bytesOf(spare, tag)},
+		"a direct put":  {record{what: wireDirect, n: 8, tag: 2}, 0, bytesOf(op, kind, spare)},
+		"a get":         {record{what: wireGet, n: 8, tag: 1}, 0, bytesOf(op, kind, spare)},
+		"a fence":       {record{what: wireMark}, 0, bytesOf(kind, spare, tag, off, n)},
 	} {
 		for _, at := range append(row.unused, -1) {
 			b := newBundle()
@@ -148,7 +148,7 @@ func TestUnusedFieldsAreRefused(t *testing.T) {
 			for _, v := range []byte{1, 0x80} {
 				b.bytes()[headBytes+at] = v
 				_, err := records(b.bytes())
-				require.ErrorContains(t, err, "a "+name+" with a field that is not zero", "byte %d is %#x", at, v)
+				require.ErrorContains(t, err, name+" with a field that is not zero", "byte %d is %#x", at, v)
 			}
 		}
 	}

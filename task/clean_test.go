@@ -166,7 +166,8 @@ func TestNoTokenIsLeft(t *testing.T) {
 	}
 }
 
-// A task whose last event ends on a goroutine without a slot is used again, as one that ends on a slot is.
+// A task whose last event ends on a goroutine without a slot is used again, as is one whose last
+// event ends on a slot.
 func TestTasksThatEndOffSlotsAreUsedAgain(t *testing.T) {
 	const n = 3 * batch
 	rt := newTestRuntime(t, Config{Workers: 1, Window: 2 * n})

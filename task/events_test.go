@@ -135,8 +135,8 @@ func TestNumbersOfASlot(t *testing.T) {
 	require.NoError(t, rec.Close())
 }
 
-// A recording has the kinds of events that it wants and no others; where tasks are sampled, nothing
-// of a task that is not recorded.
+// A recording has the kinds of events that it wants, and no others. Where tasks are sampled, it has
+// no event of a task that is not recorded.
 func TestEventsThatAreWanted(t *testing.T) {
 	record := func(opt event.Options) (seen map[event.Kind]int) {
 		k := &kept{}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A slot that cannot be woken, or cannot sleep, says so: silence would be a hang, or a loop.
+// A wake-up or a sleep that fails panics. Otherwise the slot would never wake, or never sleep.
 func TestSleeperWithoutItsDescriptor(t *testing.T) {
 	s := newSleeper()
 	if s.f == nil {

@@ -78,8 +78,8 @@ func TestSlotsAreDescribed(t *testing.T) {
 	require.Equal(t, "each of the 2 slots", eachOf(2))
 }
 
-// A runtime looks so often that what a watchdog is to find is not found much later, and with or
-// without one as often as deadlocks need.
+// A runtime with a watchdog looks several times within the watchdog's limit. With or without one, it
+// looks as often as the search for deadlocks needs.
 func TestTimesOfStandstills(t *testing.T) {
 	for _, row := range []struct{ watchdog, deadlock, period, limit time.Duration }{
 		{-1, 0, standPeriod, standLimit},

@@ -91,7 +91,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f.SetOutput(stderr)
 	f.Usage = func() { fmt.Fprint(f.Output(), usage); f.PrintDefaults() }
 	f.Uint64Var(&o.seed, "seed", 0, "draw by the seed `N`; 0 draws a seed, and prints it")
-	f.IntVar(&o.n, "n", 300, "make `N` mutants or more, spread over the packages: in small ones as many as say something, up to 24")
+	f.IntVar(&o.n, "n", 300, "make about `N` mutants, spread over the packages: large ones have more, small ones an equal share of N, but no more than 24")
 	f.StringVar(&o.out, "out", "", "keep results in the `DIRECTORY`, and go on with those that are there; without it they are printed only")
 	f.StringVar(&o.changed, "changed", "", "only of files that differ from the git `REVISION`; dependants are not run")
 	f.DurationVar(&o.limit, "limit", 0, "stop after the `DURATION`; 0 means no limit")

@@ -92,12 +92,12 @@ func load(root string, patterns, only []string) ([]*part, error) {
 	return parts, nil
 }
 
-// enough is how many mutants of a part say something of it: of six, one that is not noticed is 83 %
-// already.
+// enough is how many mutants a small part needs for its score to mean something. With six, a single
+// survivor makes 83 %.
 const enough = 24
 
-// quotas spreads n mutants over the parts: large ones have more, and small ones enough to say
-// something, or an equal share. They may be more than n together.
+// quotas spreads n mutants over the parts. Large parts have more; a small one has enough, or an equal
+// share of n if that is less. The sum may be above n.
 func quotas(parts []*part, n int) []int {
 	sum := 0.0
 	for _, p := range parts {

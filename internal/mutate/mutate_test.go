@@ -181,8 +181,8 @@ func TestMeasure(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), args, &first, &progress), "another tree, seed (1)")
 }
 
-// Large parts have more mutants, small ones as many as say something if so many are wanted in all,
-// and none more than it has.
+// Large parts have more mutants. A small one has an equal share, up to enough, and no part has more
+// than it has places.
 func TestQuotas(t *testing.T) {
 	parts := []*part{{lines: 10000, left: 5000}, {lines: 100, left: 100}, {lines: 100, left: 7}}
 	for n, want := range map[int][]int{3: {3, 1, 1}, 30: {25, 10, 7}, 120: {100, 24, 7}, 1200: {1000, 100, 7}} {

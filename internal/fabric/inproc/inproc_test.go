@@ -80,8 +80,8 @@ func TestClosedRank(t *testing.T) {
 	require.Equal(t, 2, ends)
 }
 
-// A rank that closes while others send to it, and it to them: each send succeeds or is refused, and
-// who was refused once is refused from then on.
+// A rank closes while others send to it, and it to them. Each send succeeds or is refused, and a
+// sender that was refused once is refused from then on.
 func TestCloseBesideSendsHammer(t *testing.T) {
 	for range 50 {
 		eps, err := inproc.New(3)

@@ -183,7 +183,7 @@ sleep:
 			// Who looked has taken its 2 back while the word was odd, so has left to this goroutine what came meanwhile, and is about to make way.
 			pause()
 		}
-		e.wanted.Store(false) // before a wish can come, which is not to be forgotten
+		e.wanted.Store(false) // before up, for another goroutine wants only what it sees to be up
 		e.up.Store(true)
 		if single {
 			e.lookShortly()

@@ -348,7 +348,8 @@ func TestOffersBesideCopiesHammer(t *testing.T) {
 	require.Zero(t, bad.Load())
 }
 
-// A rank that has sent, and cannot be reached, is lost behind its frames, and so is what it was to be sent.
+// A rank that has sent, and cannot be reached, is lost behind its frames. What was to be sent to it
+// fails then.
 func TestUnreachableBehindItsFrames(t *testing.T) {
 	s := onStage(t, 2, func(c *Config) { c.SingleCopy = -1 })
 	a, b := s[0], s[1]

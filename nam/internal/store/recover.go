@@ -67,8 +67,8 @@ func windows(n int) string {
 
 // recoverLocked mends the records, reclaims what dead processes left (half-made, half-removed and
 // volatile allocations), and looks at the files that have no record. half: the database may be
-// older than the files. What cannot be reclaimed is told and left. Preconditions: the exclusive
-// store lock is held.
+// older than the files. What cannot be reclaimed is told and left. The caller commits what is left
+// to commit. Preconditions: the exclusive store lock is held.
 func (s *Store) recoverLocked(tx *txn, half bool) error {
 	all, err := s.mendRecords(tx)
 	if err != nil {
