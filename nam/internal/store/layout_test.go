@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -106,6 +107,44 @@ func TestLayout1IsUpgraded(t *testing.T) {
 	}
 	requireLayout1(t, s, false)
 	requireSound(t, s)
+	require.NoError(t, s.Close())
+}
+
+// A damaged file does not keep the others from the upgrade. Its window keeps layout 1, which is told
+// once, and only that window cannot be attached to.
+func TestDamagedLayout1IsUpgraded(t *testing.T) {
+	dir := layout1(t)
+	s, err := Open(dir, Config{ReadOnly: true})
+	require.NoError(t, err)
+	e, err := s.Stat("distributed")
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	for _, file := range e.Files[1:] {
+		f, err := os.OpenFile(s.path(file.ID), os.O_RDWR, 0)
+		require.NoError(t, err)
+		_, err = f.WriteAt([]byte("damaged"), 0)
+		require.NoError(t, errors.Join(err, f.Close()))
+	}
+	var said notices
+	s, err = Open(dir, Config{Boot: testBoot, Notice: said.add})
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(said.String(), "keeps layout 1"), said.String())
+	require.Contains(t, said.String(), `"distributed" keeps layout 1: `)
+	require.Contains(t, said.String(), "had layout 1 and has layout 2 now")
+	for _, name := range []string{"contiguous", "distributed", "raw", "epoch", "many"} {
+		h, err := s.Attach(name, false, false)
+		if name == "distributed" {
+			require.ErrorIs(t, err, ErrCorrupt)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.NoError(t, h.Release())
+	}
+	require.NoError(t, s.Close())
+	said = notices{}
+	s, err = Open(dir, Config{Boot: testBoot, Notice: said.add})
+	require.NoError(t, err)
+	require.NotContains(t, said.String(), "layout", "it is done once")
 	require.NoError(t, s.Close())
 }
 
