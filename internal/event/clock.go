@@ -12,7 +12,7 @@ import (
 
 // Ticks reads the clock of recordings: the processor's time-stamp counter, where it runs evenly and everywhere alike, else Go's
 // monotonic clock in nanoseconds. It is not ordered with the instructions around it: readings of two processors may
-// disagree with the order of what they read it for, by some tens of nanoseconds.
+// disagree with the order of what they read it for, by some hundreds of nanoseconds.
 func Ticks() int64 {
 	if counterIsGood {
 		return counter()

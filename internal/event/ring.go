@@ -96,11 +96,13 @@ func (r *Shared) Put(k Kind, a, b, c uint64) {
 		return
 	}
 	size := uint64(len(r.cells))
+	when := Ticks() // before the claim: the cells before this one were claimed by then, or later
 	for {
 		h := r.head.Load()
 		used := h - r.tail.Load()
 		if used >= size {
 			if r.awaits() {
+				when = Ticks()
 				continue
 			}
 			r.lost.Add(1)
@@ -111,7 +113,7 @@ func (r *Shared) Put(k Kind, a, b, c uint64) {
 			continue
 		}
 		p := &r.cells[h&(size-1)]
-		p.rec = Record{uint64(Ticks())<<8 | uint64(k), a, b, c}
+		p.rec = Record{uint64(when)<<8 | uint64(k), a, b, c}
 		p.full.Store(h + 1) // C2
 		if used == size/2 {
 			r.wake()

@@ -5,6 +5,7 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,6 +53,7 @@ func (s *script) write(t *testing.T, dir string) string {
 	object(1, s.head)
 	object(2, event.Source{ID: 0, Place: event.Place{Kind: event.RankPlace, Group: JobGroup, Index: s.head.Rank}})
 	recs := make([]byte, 8)
+	slices.SortStableFunc(s.recs, func(a, b event.Record) int { return cmp.Compare(a.Ticks(), b.Ticks()) }) // a source puts its events as they happen
 	if s.loss {
 		s.recs = append([]event.Record{event.Make(s.head.Start.Ticks, event.Lost, 5, 0, 0)}, s.recs...)
 	}

@@ -30,16 +30,32 @@ type order struct {
 	fixed   bool    // start and rate are known, and stay
 	held    []Event
 	process int
-	shift   int64 // to be added to times
-	last    int64 // time of the event that came out last
-	whole   int64 // ticks of the last moment: what is older has come, but for the horizon
+	latest  map[int]int64 // by source: the latest tick of its events so far
+	shift   int64         // to be added to times
+	last    int64         // time of the event that came out last
+	whole   int64         // ticks of the last moment: what is older has come, but for the horizon
 }
 
-// add takes records.
+// add takes records. The order within a source is certain, and its clock is not: the counters of two
+// processors disagree, and a writer may be held up after its look. An event that is dated before
+// the one in front of it has happened since, and gets that one's time. What the reader says of
+// losses is dated by the reader, and dates nothing else.
 func (o *order) add(s event.Source, recs []event.Record) {
-	for i := range recs {
-		o.held = append(o.held, Event{Record: recs[i], Source: s, Process: o.process})
+	if o.latest == nil {
+		o.latest = map[int]int64{}
 	}
+	latest := o.latest[s.ID]
+	for _, r := range recs {
+		switch {
+		case r.Kind() == event.Lost:
+		case r.Ticks() < latest:
+			r = event.Make(latest, r.Kind(), r.A, r.B, r.C)
+		default:
+			latest = r.Ticks()
+		}
+		o.held = append(o.held, Event{Record: r, Source: s, Process: o.process})
+	}
+	o.latest[s.ID] = latest
 }
 
 // moment takes a pair of clock readings and returns what is older by the horizon, in order: see due.
