@@ -126,5 +126,9 @@ func (o *Observer) Recorder() *event.Recorder { return o.recorder }
 // not recorded. Later calls do nothing.
 func (o *Observer) Close() error { return o.recorder.Close() }
 
-// flush lets the collector have all that was recorded.
-func (o *Observer) flush() { _ = o.recorder.Flush() } // the collector has no errors
+// flush lets the collector have all that was recorded, and know that it has.
+func (o *Observer) flush() {
+	for range 2 {
+		_ = o.recorder.Flush() // the collector has no errors
+	}
+}

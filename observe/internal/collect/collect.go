@@ -8,7 +8,8 @@
 //
 // Events of one source come in their order, those of different sources do not. A task's events may be of several sources, so a task is
 // put together of them in whatever order they come: see live. It is over for the collector when all its events have come, not
-// when the last of its life has. Sorting would do as well, but costs more than all the rest.
+// when the last of its life has. Sorting would do as well, but costs more than all the rest. All have come, at the latest, when all sources have been
+// asked after the last of its life has come: with the second Flush after it.
 //
 // # Memory
 //
@@ -94,14 +95,16 @@ type Collector struct {
 	rate     rate                 // +checklocks:mu
 	graph    kept                 // +checklocks:mu
 	end      int64                // ticks of the last flush. +checklocks:mu
+	flushes  int                  // +checklocks:mu
 	closed   bool                 // +checklocks:mu
 }
 
 type place struct{ group, index int }
 
 type ending struct {
-	task uint64
-	at   int64
+	task    uint64
+	at      int64
+	flushes int // that there had been when its end came
 }
 
 // request is what the live page says of one.
@@ -144,6 +147,7 @@ func (c *Collector) Flush(m event.Moment) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.endingsLocked(m.Ticks, false)
+	c.flushes++
 	c.end = m.Ticks
 	c.rate.add(c.seconds(m.Ticks), c.over)
 	for _, s := range c.slots {
@@ -268,9 +272,6 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 			t.seen |= sawReady
 			t.ready = when
 		}
-		if t.parent != 0 && c.cfg.Graph > 0 {
-			c.goesOn(t.parent)
-		}
 	case event.Again:
 		t.spawned, t.round = when, r.C
 		c.again(r.B, t)
@@ -288,12 +289,16 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 				o.run += when
 				o.running--
 				o.inner++
+				c.mark(o, when, leaves)
 			}
 			c.offTop(t)
 		}
 		if at != nil {
-			t.slot = int32(at.index)
+			t.slot, t.first = int32(at.index), at
 			at.begin(t, when)
+		}
+		if t.moved {
+			c.moves(c.live[t.outer])
 		}
 	case event.Ended:
 		t.seen |= sawEnded
@@ -301,6 +306,7 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 		t.run += when
 		t.running--
 		t.failed = r.C&event.EndedFailed != 0
+		t.last = at
 		if r.B == 0 {
 			t.seen |= sawReleased
 		}
@@ -308,7 +314,6 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 			t.seen |= sawOver
 			t.over = when
 		}
-		c.goesOn(t.id)
 		c.offTop(t)
 		if at != nil {
 			at.endOf(when)
@@ -323,12 +328,18 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 		t.seen |= sawOver
 		t.over = when
 	case event.Blocked:
-		c.goesOn(t.id)
 		t.run += when
 		t.blocked -= when
 		t.running--
 		t.stops++
+		c.moves(t)
 		t.reason = uint8(r.B)
+		if t.reason == event.BlockedWait {
+			c.mark(t, when, waits)
+		} else {
+			c.mark(t, when, acts)
+			c.mark(t, when, leaves)
+		}
 		if at != nil {
 			at.endOf(when)
 		}
@@ -341,27 +352,40 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 		t.run -= when
 		t.running++
 		t.returns++
-		if t.reason == event.BlockedWait && c.cfg.Graph > 0 {
-			t.parts = append(t.parts, part{at: when, run: t.run + when})
-		}
+		c.mark(t, when, returns)
 		if at != nil {
 			t.slot = int32(at.index)
 			at.begin(t, when)
 		}
 	}
-	switch {
-	case t.settled():
-		c.done(t)
-	case kind == event.Completed || kind == event.Ended && t.seen&sawOver != 0:
-		c.ending = append(c.ending, ending{t.id, when})
+	if !c.settle(t) && (kind == event.Completed || kind == event.Ended && t.seen&sawOver != 0) {
+		c.ending = append(c.ending, ending{t.id, when, c.flushes})
 	}
+}
+
+// moves notes that the goroutine of t may go to another slot, with all bodies beneath t. Where one
+// has been noted, so have those that are known to be beneath it. +checklocks:c.mu
+func (c *Collector) moves(t *live) {
+	for ; t != nil && !t.moved; t = c.live[t.outer] {
+		t.moved = true
+	}
+}
+
+// settle counts t, if it is certain that all its events have come, and reports whether it is.
+// +checklocks:c.mu
+func (c *Collector) settle(t *live) bool {
+	certain := !t.moved && t.first == t.last && t.settled()
+	if certain {
+		c.done(t)
+	}
+	return certain
 }
 
 // patience is how long an event may come after the end of its task, in ticks (some seconds). A writer may be held up between the look at the
 // clock and the record, and keeps its last records to itself for a while.
 const patience = 10e9
 
-// endingsLocked looks at the tasks whose lives had ended before some moment, and of which something is missing all the same. The end
+// endingsLocked looks at the tasks whose lives had ended when all sources were asked, and that are not counted all the same. The end
 // of the last event is not recorded if it came at the very moment in which the body returned; should it come after all, it is passed over. What else is
 // missing is waited for, and then given up: it was lost. +checklocks:c.mu
 func (c *Collector) endingsLocked(m int64, last bool) {
@@ -371,8 +395,12 @@ func (c *Collector) endingsLocked(m int64, last bool) {
 		if t == nil || t.seen&sawOver == 0 {
 			continue
 		}
-		if e.at >= m && !last {
+		if e.flushes == c.flushes && !last {
 			left = append(left, e)
+			continue
+		}
+		if t.settled() {
+			c.done(t)
 			continue
 		}
 		before := t.seen
@@ -427,22 +455,12 @@ func (c *Collector) offTop(t *live) {
 	o.run -= t.ended
 	o.running++
 	o.inner--
-	if t.flags&event.SpawnedUndeferred == 0 {
-		o.lastTop, o.topRun = t.ended, o.run+t.ended
+	what := endsOnTop
+	if t.flags&event.SpawnedUndeferred != 0 {
+		what = returns
 	}
-	if o.settled() {
-		c.done(o)
-	}
-}
-
-// goesOn notes that the body of a task does something of its own: a wait, in which it ran descendants, must be over.
-func (c *Collector) goesOn(id uint64) {
-	t := c.live[id]
-	if t == nil || t.lastTop == 0 {
-		return
-	}
-	t.parts = append(t.parts, part{at: t.lastTop, run: t.topRun})
-	t.lastTop = 0
+	c.mark(o, t.ended, what)
+	c.settle(o)
 }
 
 // kind is what is known of the tasks of an origin. +checklocks:c.mu
@@ -501,8 +519,8 @@ func (c *Collector) drop(t *live) {
 // forget is drop, and lets t's memory serve another task. +checklocks:c.mu
 func (c *Collector) forget(t *live) {
 	c.drop(t)
-	parts, accesses := t.parts[:0], t.accesses[:0]
-	*t = live{parts: parts, accesses: accesses}
+	marks, accesses := t.marks[:0], t.accesses[:0]
+	*t = live{marks: marks, accesses: accesses}
 	if len(c.free) < 1<<12 {
 		c.free = append(c.free, t)
 	}

@@ -112,6 +112,12 @@ func (c *Collector) Graph() *graph.Graph {
 	}
 	tasks := make([]*live, 0, len(order))
 	parents := make(map[uint64]uint64, len(order))
+	spawns := map[uint64][]int64{} // by parent
+	for _, t := range k.tasks {
+		if t.round == 0 { // else the loop has spawned it
+			spawns[t.parent] = append(spawns[t.parent], t.spawned)
+		}
+	}
 	for _, i := range order {
 		t, x := k.tasks[i], k.times[i]
 		x.Scale(rate)
@@ -122,10 +128,9 @@ func (c *Collector) Graph() *graph.Graph {
 			ID: t.id, Parent: t.parent, Label: label, Site: site,
 			Spawned: since(t.spawned), Started: since(t.started), Done: since(max(t.ended, t.released)), Run: x.Run, Bound: x.Comm,
 		}
-		for _, p := range t.parts {
-			n.Stops = append(n.Stops, graph.Stop{At: since(p.at), Run: min(x.Run, max(0, time.Duration(clock.Span(p.run))))})
+		for _, s := range t.waitsOver(spawns[t.id]) {
+			n.Stops = append(n.Stops, graph.Stop{At: since(s.at), Run: min(x.Run, max(0, time.Duration(clock.Span(s.run))))})
 		}
-		slices.SortFunc(n.Stops, func(a, b graph.Stop) int { return cmp.Compare(a.At, b.At) })
 		g.Nodes = append(g.Nodes, n)
 	}
 	for i := range g.Nodes {

@@ -13,7 +13,7 @@ import (
 //
 // Events of different sources come in any order, so nothing here depends on it: what is a time is the time of an event, and what is
 // a duration is a sum in which each event counts with its time, once with a plus and once with a minus. The sum means something
-// when there are as many of either sign; settled says when that is.
+// when there are as many of either sign, and none is missing: see settled.
 type live struct {
 	id, parent uint64
 	spec       uint32
@@ -35,11 +35,12 @@ type live struct {
 	reason   uint8  // of the last Blocked
 	failed   bool
 	skipped  bool
-	slot     int32 // that it ran on last
-	changed  int64 // time of the last event
-	parts    []part
-	lastTop  int64 // when a descendant on top of the body was over, last; zero if the body has done something since
-	topRun   int64 // what run was then
+	slot     int32  // that it ran on last
+	moved    bool   // its goroutine was without a slot, and may have another one since
+	first    *slot  // that it began on
+	last     *slot  // that it ended on
+	changed  int64  // time of the last event
+	marks    []mark // for the graph
 	accesses []access
 	loop     *recorded // that it is part of; nil: none
 	round    uint64    // of that loop
@@ -52,9 +53,6 @@ func (t *live) declared() []access {
 	}
 	return t.accesses
 }
-
-// part ends a part of a body: see graph.Stop.
-type part struct{ at, run int64 }
 
 // access is one that a task has declared.
 type access struct {
@@ -75,7 +73,10 @@ const (
 	sawOver
 )
 
-// settled reports whether all events of t have come.
+// settled reports whether all events of t have come, if those of each source that t's goroutine was on
+// have come up to t's end. They have, if it was on one slot only. Else there may be as many of
+// either sign by chance: t is blocked on slot 0, goes on on slot 1, is blocked there, goes on on slot 0
+// and ends, and what slot 1 says has not come.
 func (t *live) settled() bool {
 	const whole = sawSpawned | sawReady | sawStarted | sawEnded | sawReleased | sawOver
 	return t.seen == whole && t.running == 0 && t.inner == 0 && t.stops == t.returns && t.stops == t.goes

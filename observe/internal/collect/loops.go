@@ -38,9 +38,7 @@ func (c *Collector) repeats(t *live) {
 			return
 		}
 		c.learn(t, o)
-		if t.settled() {
-			defer c.done(t)
-		}
+		defer c.settle(t)
 	}
 }
 
