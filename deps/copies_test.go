@@ -177,3 +177,36 @@ func TestCopiesOfGroups(t *testing.T) {
 	}
 	require.EqualValues(t, 16, x)
 }
+
+// Goroutines that open and close groups of one reduction at one time, as two runtimes do: a group
+// is for one of them at a time, and none is lost, so that there are no more than goroutines.
+func TestGroupsOfOneReductionHammer(t *testing.T) {
+	const goroutines, rounds = 4, 3000
+	var x int64
+	r := deps.NewReduction(&x, deps.Sum[int64]())
+	var mu sync.Mutex
+	open, all := map[*deps.Group]bool{}, map[*deps.Group]bool{}
+	var twice atomic.Int32
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for range rounds {
+				g := r.Reduce().Reduced().Open(2)
+				mu.Lock()
+				if open[g] {
+					twice.Add(1)
+				}
+				open[g], all[g] = true, true
+				mu.Unlock()
+				runtime.Gosched()
+				mu.Lock()
+				delete(open, g)
+				mu.Unlock()
+				g.Close()
+			}
+		})
+	}
+	wg.Wait()
+	require.Zero(t, twice.Load(), "two owners")
+	require.LessOrEqual(t, len(all), goroutines)
+}
