@@ -159,78 +159,117 @@ func awaitStack(t *testing.T, words ...string) {
 	}, time.Minute, time.Millisecond)
 }
 
+// passing is a relay between a rank and the launcher of the job.
+type passing struct {
+	r      *Relay
+	rank   net.Conn
+	server net.Conn
+	heard  chan struct{}
+	passed chan struct{} // closed when it is over
+}
+
+// greeted returns one that the rank has greeted, and the launcher has heard that.
+func greeted(t *testing.T) *passing {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ul, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(shortDir(t), "s"), Net: "unix"})
+	require.NoError(t, err)
+	rank, err := net.DialUnix("unix", nil, ul.Addr().(*net.UnixAddr))
+	require.NoError(t, err)
+	c, err := ul.AcceptUnix()
+	require.NoError(t, err)
+	p := &passing{rank: rank, passed: make(chan struct{})}
+	p.r = &Relay{cfg: RelayConfig{Addr: l.Addr().String()}, pipes: map[net.Conn]bool{c: true}, ranks: map[int]chan struct{}{}}
+	go func() { p.r.pass(c); close(p.passed) }()
+	hello := makeHello(Initiator, []byte{0, 0, 1, 2})
+	_, err = rank.Write(hello)
+	require.NoError(t, err)
+	p.server, err = l.Accept()
+	require.NoError(t, err)
+	require.NoError(t, p.server.SetDeadline(time.Now().Add(time.Minute)))
+	got := make([]byte, 1+len(hello))
+	_, err = io.ReadFull(p.server, got)
+	require.NoError(t, err)
+	require.Equal(t, append([]byte{aRank}, hello...), got)
+	p.r.mu.Lock()
+	p.heard = p.r.ranks[0x102]
+	p.r.mu.Unlock()
+	require.NotNil(t, p.heard)
+	t.Cleanup(func() {
+		<-p.passed
+		<-p.heard
+		require.Empty(t, p.r.pipes)
+		_ = rank.Close()
+		require.NoError(t, ul.Close())
+		require.NoError(t, l.Close())
+	})
+	return p
+}
+
 // What is passed on between a rank and the launcher of the job arrives whole, also if one of them
 // does not read and the other ends; it is over when the launcher's side is.
 func TestPassedOnWhole(t *testing.T) {
-	dir := shortDir(t)
 	const most = 1 << 20
 	text := bytes.Repeat([]byte("0123456789abcdef"), most/16)
 	for _, leaves := range []bool{false, true} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		ul, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unix"})
-		require.NoError(t, err)
-		rank, err := net.DialUnix("unix", nil, ul.Addr().(*net.UnixAddr))
-		require.NoError(t, err)
-		c, err := ul.AcceptUnix()
-		require.NoError(t, err)
-		r := &Relay{cfg: RelayConfig{Addr: l.Addr().String()}, pipes: map[net.Conn]bool{c: true}, ranks: map[int]chan struct{}{}}
-		passed := make(chan struct{})
-		go func() { r.pass(c); close(passed) }()
-		hello := makeHello(Initiator, []byte{0, 0, 1, 2})
-		_, err = rank.Write(hello)
-		require.NoError(t, err)
-		server, err := l.Accept()
-		require.NoError(t, err)
-		require.NoError(t, server.SetDeadline(time.Now().Add(time.Minute)))
-		r.mu.Lock()
-		heard := r.ranks[0x102]
-		r.mu.Unlock()
-		require.NotNil(t, heard)
+		p := greeted(t)
 		wrote := make(chan struct{})
 		go func() {
-			_, _ = rank.Write(text)
+			_, _ = p.rank.Write(text)
 			if leaves {
-				_ = rank.Close()
+				_ = p.rank.Close()
 			}
 			close(wrote)
 		}()
-		// The launcher says much, and the rank reads none of it before it ends.
-		got := make([]byte, 1+len(hello))
-		_, err = io.ReadFull(server, got)
-		require.NoError(t, err)
-		require.Equal(t, append([]byte{aRank}, hello...), got)
-		if leaves {
-			_, err = server.Write(text[:most/8])
+		if leaves { // the launcher says much, and the rank reads none of it before it ends
+			_, err := p.server.Write(text[:most/8])
 			require.NoError(t, err)
 		}
-		got = make([]byte, most)
-		_, err = io.ReadFull(server, got)
+		got := make([]byte, most)
+		_, err := io.ReadFull(p.server, got)
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(text, got))
 		<-wrote
 		if leaves {
-			_, err = server.Read(got)
+			_, err = p.server.Read(got)
 			require.Equal(t, io.EOF, err, "the end of the rank's side arrives")
 			select {
-			case <-heard:
+			case <-p.heard:
 				require.Fail(t, "the launcher has not ended its side")
 			default:
 			}
-			require.NoError(t, server.Close())
+			require.NoError(t, p.server.Close())
 		} else {
-			go func() { _, _ = server.Write(text); _ = server.Close() }()
-			got, err = io.ReadAll(rank)
+			go func() { _, _ = p.server.Write(text); _ = p.server.Close() }()
+			got, err = io.ReadAll(p.rank)
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(text, got))
 		}
-		<-passed
-		<-heard
-		require.Empty(t, r.pipes)
-		_ = rank.Close()
-		require.NoError(t, ul.Close())
-		require.NoError(t, l.Close())
 	}
+}
+
+// What a rank has said before it ended arrives, though the launcher has not read it yet and says
+// something that the rank does not get any more.
+func TestPassedOnToASlowLauncher(t *testing.T) {
+	p := greeted(t)
+	said := 0
+	for text := make([]byte, 1<<16); ; {
+		require.NoError(t, p.rank.SetWriteDeadline(time.Now().Add(200*time.Millisecond)))
+		n, err := p.rank.Write(text)
+		if said += n; err != nil {
+			require.ErrorIs(t, err, os.ErrDeadlineExceeded, "everything on the way is full")
+			break
+		}
+	}
+	require.NoError(t, p.rank.Close())
+	_, err := p.server.Write([]byte("too late"))
+	require.NoError(t, err)
+	awaitStack(t, "(*Relay).pass.", "io.discard.")
+	got, err := io.ReadAll(p.server)
+	require.NoError(t, err)
+	require.Len(t, got, said)
+	require.NoError(t, p.server.Close())
 }
 
 // What does not begin as a rank does is not passed on, nor what nobody takes.

@@ -270,6 +270,20 @@ func TestLose(t *testing.T) {
 	}
 }
 
+// A peer whose ring is damaged ends, also if nothing else is there.
+func TestDamagedRingEndsThePeer(t *testing.T) {
+	s := onStage(t, 2, nil)
+	a := s[0]
+	meet(t, s)
+	in := a.peers[1].in
+	off := in.pos & (ringSize - 1)
+	in.word(off).Store(5)
+	require.True(t, a.looks(t))
+	require.Equal(t, []string{fmt.Sprintf("1 is lost: shm: rank 1: a frame that begins with 0x5 at %d", off)}, a.hears())
+	require.True(t, a.peers[1].gone.Load())
+	require.False(t, a.looks(t))
+}
+
 // A side that closes says so to each peer that it knows, or that knows it, when there is room;
 // others are left alone.
 func TestPeerCloses(t *testing.T) {
