@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -74,6 +75,38 @@ func TestWithdrawnRequests(t *testing.T) {
 			}))
 		})
 	}
+}
+
+// A request that is complete when its task goes on is not lost, though the task goes on since its
+// run has ended.
+func TestCompleteAfterTheEnd(t *testing.T) {
+	rt := task.New(task.Config{Workers: 1})
+	defer func() { require.NoError(t, rt.Close()) }()
+	mine := errors.New("mine")
+	require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: 1}, func(c *comm.Comm) error {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		defer cancel(nil)
+		mem := []int64{0}
+		var st comm.Status
+		var got error
+		err := rt.Run(ctx, func(t *task.Task) error {
+			t.Spawn(func(t *task.Task) error {
+				t.Spawn(func(t *task.Task) error { // on the one slot: when its parent waits
+					cancel(mine)
+					<-t.Context().Done()
+					time.Sleep(20 * time.Millisecond) // the parent has its turn next
+					return c.Send(comm.Of([]int64{5}), 0, 1)
+				})
+				st, got = tampi.Wait(t, c.Irecv(comm.Of(mem), 0, 1))
+				return nil
+			})
+			return nil
+		})
+		if !errors.Is(err, mine) || got != nil || st.Bytes != 8 || mem[0] != 5 {
+			return fmt.Errorf("the run returns %w, and the wait %+v, %w, and received is %d", err, st, got, mem[0])
+		}
+		return nil
+	}))
 }
 
 // Of requests of which some fail, each error is in what the call returns, or ends the run if it
