@@ -31,6 +31,36 @@ func (k *recorded) Events(s *event.Source, recs []event.Record) {
 	}
 }
 
+// The root of a collective is recorded by its rank in the run.
+func TestRecordedRoots(t *testing.T) {
+	sink := &recorded{}
+	rec, err := event.New(event.Options{Ring: 1 << 12, Patient: true, Sinks: []event.Sink{sink}})
+	require.NoError(t, err)
+	require.NoError(t, Run(t.Context(), Config{Ranks: 3, Trace: rec}, func(c *Comm) error {
+		d, err := c.Split(0, -c.Rank()) // turned round
+		if err != nil {
+			return err
+		}
+		for root := range 3 {
+			if err := d.Bcast(Of([]int{1}), root); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	require.NoError(t, rec.Close())
+	for place, records := range sink.places {
+		var roots []int32
+		for i := range records {
+			if r := &records[i]; r.Kind() == event.CollectiveBegun {
+				roots = append(roots, int32(r.B))
+			}
+		}
+		require.Equal(t, []int32{2, 1, 0}, roots[len(roots)-3:], "%+v", place)
+	}
+	require.Len(t, sink.places, 3)
+}
+
 // Each message is recorded as what it is: who sends it to whom, with which tag, of how many bytes,
 // in which communicator; which receive it has matched; and how the request has ended. Runs of one
 // process are told apart; the run that processes make together is number 0 in each.

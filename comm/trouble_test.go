@@ -372,3 +372,46 @@ func TestSendrecvWhoseSendFails(t *testing.T) {
 		})
 	}
 }
+
+// What is here is not received where nothing is to be received any more: in a communicator that is
+// revoked, or was made of one that is, or in a run that is over.
+func TestMessageBehindTheEnd(t *testing.T) {
+	for way, run := range runners {
+		for _, end := range []error{ErrRevoked, ErrAborted} {
+			err := run(t.Context(), Config{Ranks: 2}, func(c *Comm) error {
+				d, err := c.Dup()
+				if err != nil {
+					return err
+				}
+				e, err := d.Dup()
+				if err != nil {
+					return err
+				}
+				one := []int{7}
+				if c.Rank() == 1 {
+					return errors.Join(d.Send(Of(one), 0, 1), e.Send(Of(one), 0, 1), c.Barrier(), second(c.Recv(Of(one), 0, 9)))
+				}
+				if err := errors.Join(second(d.Probe(1, 1)), second(e.Probe(1, 1)), c.Barrier()); err != nil {
+					return err
+				}
+				if end == ErrRevoked {
+					d.Revoke()
+				} else {
+					c.Abort(errTest)
+				}
+				for _, err := range []error{second(d.Recv(Of(one), 1, 1)), second(e.Recv(Of(one), 1, 1)), wait(d.Irecv(Of(one), 1, 1)), wait(e.Irecv(Of(one), 1, 1))} {
+					if !errors.Is(err, end) {
+						return fmt.Errorf("%w where it is %w", err, end)
+					}
+				}
+				return c.Send(Of(one), 1, 9)
+			})
+			if end == ErrRevoked {
+				require.NoError(t, err, way)
+			} else {
+				require.ErrorIs(t, err, errTest, way)
+				require.NotContains(t, err.Error(), "where it is", way)
+			}
+		}
+	}
+}
