@@ -5,6 +5,7 @@ package nam_test
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -84,6 +85,82 @@ func TestAbortAtEachStep(t *testing.T) {
 		requireEmpty(t, s)
 		require.NoError(t, s.Close())
 	}
+}
+
+// The run is aborted at some moment of an allocation, or of an attach, or after: each rank has a
+// window or an error, and nothing is left when all have let go.
+func TestAbortAtAnyTime(t *testing.T) {
+	boom := errors.New("boom")
+	s := newTestStore(t, nam.Config{})
+	allocate := func(c *comm.Comm) (*nam.Win, error) { return s.Allocate(c, 64, 8, nam.Persistent, nam.Name("w")) }
+	attach := func(c *comm.Comm) (*nam.Win, error) { return s.Attach(c, "w") }
+	// once has a third rank abort the run after a time, never if that is negative, and returns how
+	// long the call takes.
+	once := func(call func(*comm.Comm) (*nam.Win, error), after time.Duration) (took time.Duration, made bool) {
+		var wins [2]*nam.Win
+		var errs [2]error
+		ready := make(chan struct{})
+		err := comm.Run(t.Context(), comm.Config{Ranks: 3}, func(c *comm.Comm) error {
+			two, err := c.Split(c.Rank()/2, 0)
+			if err != nil {
+				return err
+			}
+			if c.Rank() == 2 {
+				if <-ready; after < 0 {
+					return nil
+				}
+				for begun := time.Now(); time.Since(begun) < after; {
+					runtime.Gosched()
+				}
+				return boom
+			}
+			begun := time.Now()
+			if c.Rank() == 0 {
+				close(ready)
+			}
+			wins[c.Rank()], errs[c.Rank()] = call(two)
+			if c.Rank() == 0 {
+				took = time.Since(begun)
+			}
+			if after < 0 {
+				return errors.Join(errs[c.Rank()], wins[c.Rank()].Free())
+			}
+			return nil
+		})
+		if after < 0 {
+			require.NoError(t, err)
+			return took, true
+		}
+		require.ErrorIs(t, err, boom)
+		for r := range wins {
+			if wins[r] == nil {
+				require.ErrorIs(t, errs[r], comm.ErrAborted, "rank %d", r)
+			} else {
+				require.NoError(t, errs[r], "rank %d", r)
+			}
+		}
+		return took, wins[0] != nil
+	}
+	gone := func() bool {
+		all, err := s.List()
+		return err == nil && len(all) == 0
+	}
+	took, _ := once(allocate, -1)
+	require.NoError(t, s.Remove("w"))
+	for try := range 200 {
+		if _, made := once(allocate, took*time.Duration(try)/100); made {
+			require.NoError(t, s.Remove("w"))
+		}
+		require.Eventually(t, gone, time.Minute, time.Millisecond)
+	}
+	once(allocate, -1)
+	took, _ = once(attach, -1)
+	for try := range 200 {
+		once(attach, took*time.Duration(try)/100)
+	}
+	require.NoError(t, s.Remove("w"))
+	require.Eventually(t, gone, time.Minute, time.Millisecond, "somebody has kept it")
+	requireEmpty(t, s)
 }
 
 // A change that the run's end interrupts is an abort, and no disagreement of ranks, and changes

@@ -42,26 +42,29 @@ func (s *Store) Attach(c *comm.Comm, name string, opts ...Option) (*Win, error) 
 		}
 	}
 	if err := agree(c, "attach", name, err); err != nil {
-		return nil, err
+		return nil, letGo(h, err)
 	}
 	if err := c.Bcast(comm.Of(id[:]), 0); err != nil {
-		if h != nil {
-			h.Release()
-		}
-		return nil, fail("attach", name, err)
+		return nil, letGo(h, fail("attach", name, err))
 	}
 	if c.Rank() != 0 {
 		h, err = s.st.AttachID(id, bool(set.readOnly), bool(set.unsynced))
 	}
-	if aerr := agree(c, "attach", name, err); aerr != nil {
-		if h != nil {
-			h.Release()
-		}
-		return nil, aerr
+	if err := agree(c, "attach", name, err); err != nil {
+		return nil, letGo(h, err)
 	}
 	w, err := newWin(s, c, h, set, nil, false, 0)
 	if err != nil {
 		return nil, fail("attach", name, err)
 	}
 	return w, nil
+}
+
+// letGo returns why an attach has failed, after it has given back what this rank has of the window,
+// if anything.
+func letGo(h *store.Handle, err error) error {
+	if h != nil {
+		_ = h.Release() // err is the cause, and whoever has the window tells of its state
+	}
+	return err
 }
