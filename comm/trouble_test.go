@@ -415,3 +415,15 @@ func TestMessageBehindTheEnd(t *testing.T) {
 		}
 	}
 }
+
+// A rank that has come to its end says so, and not which collective it is in.
+func TestWhatTheEndWaitsFor(t *testing.T) {
+	w, all, _ := idle(t, 3, Config{})
+	end := w.comm(1)
+	end.ctx = leaving
+	for c, want := range map[*Comm]string{end: "the end of all ranks", all[1]: "rank 2 in barrier number 5, at rank 1 of communicator 0 (3 ranks)"} {
+		op := &recvOp{c: c, expect: uint64(barrier)}
+		op.entry.key.ctx, op.entry.key.src, op.entry.key.tag = c.ctx|1, 2, 5
+		require.Equal(t, want, op.describe())
+	}
+}

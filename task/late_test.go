@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -53,6 +54,23 @@ func TestHoldersWhileABodyComputes(t *testing.T) {
 			require.True(t, computes)
 			said = append(said, lines...)
 			runtime.Gosched()
+		}
+		if !blocking { // it is looked for again, later
+			l := &runs.Load().late
+			l.mu.Lock()
+			l.timer.Stop()
+			l.mu.Unlock()
+			for pause := 2 * lateHolders; pause <= 8*lateHolders; pause *= 2 {
+				rt.still.mu.Lock()
+				rt.still.held = time.Time{} // nobody has looked a short time ago
+				rt.still.mu.Unlock()
+				l.tellHolders(runs.Load(), bad)
+				l.mu.Lock()
+				again := l.timer.Stop()
+				l.mu.Unlock()
+				require.True(t, again)
+				require.Equal(t, pause, l.pause)
+			}
 		}
 		stop.Store(true)
 		close(gate)
