@@ -124,6 +124,34 @@ func requireSound(t *testing.T, s *Store) {
 	require.ElementsMatch(t, want, got)
 }
 
+// A store that is closed keeps its lock as long as a window is in use, since what is volatile is
+// removed under it: after the last user of each, and not before.
+func TestCloseWhileWindowsAreUsed(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, Config{})
+	require.NoError(t, err)
+	var used []*Handle
+	for _, name := range []string{"a", "b", "c"} {
+		req := oneRegion(name, 64)
+		req.Volatile = true
+		h, err := makeWindow(s, req)
+		require.NoError(t, err)
+		used = append(used, h)
+	}
+	require.NoError(t, s.Close())
+	for i, h := range used {
+		require.NotNil(t, s.lock, "%d of 3 have left", i)
+		require.NoError(t, h.Release())
+	}
+	require.Nil(t, s.lock)
+	again, err := Open(dir, Config{})
+	require.NoError(t, err)
+	all, err := again.List()
+	require.NoError(t, err)
+	require.Empty(t, all)
+	require.NoError(t, again.Close())
+}
+
 func TestPersistentSurvivesReleaseAndReopen(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, Config{})
