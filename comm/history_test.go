@@ -6,6 +6,7 @@ package comm
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -260,4 +261,22 @@ func TestRevocationOfDescendants(t *testing.T) {
 			return firstError(expect("revoked", false, s.Revoked()), expect("known", s, c.proc.comms.find(s.ctx, nil)), s.Barrier())
 		}))
 	}
+}
+
+// Goroutines that take on collectives of one communicator, and begin them, lose none.
+func TestLaterHammer(t *testing.T) {
+	const goroutines, rounds = 4, 10_000
+	_, all, _ := idle(t, 3, Config{})
+	h := all[0].hist
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for range rounds {
+				all[0].Later(2)
+				all[0].Later(-1)
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, goroutines*rounds, h.later.Load())
 }

@@ -304,3 +304,30 @@ func TestHubParts(t *testing.T) {
 	want := []int{1, 8, 64, 512, 4096, 8192, 12288}
 	require.Equal(t, want, tries)
 }
+
+// A rank that is about to end what waits at a place has it to itself. If all others come meanwhile,
+// none of them ends it, and that rank has to.
+func TestHubExamines(t *testing.T) {
+	for _, last := range []bool{false, true} {
+		_, all, _ := idle(t, 3, Config{})
+		h := all[0].hub
+		first := all[0].Ibarrier()
+		second := all[1].Ibarrier()
+		const seq = 1
+		p := h.place(0, seq)
+		was, ok := p.waits(seq)
+		require.True(t, ok)
+		p.state.Store(stateOf(seq, claimed))
+		reqs := []*Request{first, second}
+		if last {
+			reqs = append(reqs, all[2].Ibarrier())
+		}
+		require.False(t, first.Done())
+		p.state.Store(was)
+		h.look()
+		for i, r := range reqs {
+			require.Equal(t, last, r.Done(), "rank %d", i)
+		}
+		h.look()
+	}
+}

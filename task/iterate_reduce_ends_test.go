@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -260,4 +262,72 @@ func TestIterReleaseCombines(t *testing.T) {
 		n.require(t)
 		require.Equal(t, 60, x)
 	}
+}
+
+// What is combined after the last iteration is not where the run has failed.
+func TestIterReduceLastOfAFailedRun(t *testing.T) {
+	errStop := errors.New("stop")
+	rt := newTestRuntime(t, Config{Workers: 2})
+	for _, fails := range []bool{false, true} {
+		x := 0
+		sum := deps.NewReduction(&x, deps.Sum[int]())
+		err := rt.Run(bg, func(t *Task) error {
+			t.Iterate(20, func(it *Iteration) error {
+				it.Spawn(func(t *Task) error {
+					*Local(t, sum)++
+					if fails && t.Iteration() == 10 {
+						return errStop
+					}
+					return nil
+				}, sum.Reduce())
+				return nil
+			}, deps.InOut(&x))
+			return nil
+		})
+		if fails {
+			require.ErrorIs(t, err, errStop)
+			require.Zero(t, x)
+		} else {
+			require.NoError(t, err)
+			require.Equal(t, 20, x)
+		}
+	}
+}
+
+// A recorded loop opens a group of its reduction for each round, which may be another one than
+// before, since others open and close groups meanwhile.
+func TestIterReduceBesideOthersHammer(t *testing.T) {
+	const parts = 3
+	rounds := 100_000
+	if underRace {
+		rounds = 10_000
+	}
+	rt := newTestRuntime(t, Config{Workers: 2})
+	x := 0
+	sum := deps.NewReduction(&x, deps.Sum[int]())
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for !stop.Load() {
+				g := sum.Reduce().Reduced().Open(2)
+				runtime.Gosched()
+				g.Close()
+			}
+		})
+	}
+	err := rt.Run(bg, func(t *Task) error {
+		t.Iterate(rounds, func(it *Iteration) error {
+			for range parts {
+				it.Spawn(func(t *Task) error { *Local(t, sum)++; return nil }, sum.Reduce())
+			}
+			it.Spawn(func(*Task) error { return nil }, deps.In(&x))
+			return nil
+		}, deps.InOut(&x))
+		return nil
+	})
+	stop.Store(true)
+	wg.Wait()
+	require.NoError(t, err)
+	require.Equal(t, rounds*parts, x)
 }
