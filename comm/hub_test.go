@@ -331,3 +331,23 @@ func TestHubExamines(t *testing.T) {
 		h.look()
 	}
 }
+
+// A rank says of its collectives at a hub that they are over up to the first one that is not.
+func TestHubFloor(t *testing.T) {
+	const first = 4
+	_, all, _ := idle(t, 3, Config{})
+	r := &all[0].hub.ranks[0]
+	for range first {
+		all[0].Ibarrier()
+		require.Zero(t, r.floor)
+	}
+	for _, c := range all[1:] {
+		for range first - 1 {
+			c.Ibarrier()
+		}
+	}
+	for range 2 {
+		all[0].Ibarrier()
+		require.EqualValues(t, first-1, r.floor, "the last of them is not over")
+	}
+}
