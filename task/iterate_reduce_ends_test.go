@@ -297,6 +297,7 @@ func TestIterReduceLastOfAFailedRun(t *testing.T) {
 // A recorded loop opens a group of its reduction for each round, which may be another one than
 // before, since others open and close groups meanwhile.
 func TestIterReduceBesideOthersHammer(t *testing.T) {
+	skipInLintMode(t, "the others are goroutines of the test, and no bodies")
 	const parts = 3
 	rounds := 100_000
 	if underRace {
