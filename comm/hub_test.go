@@ -227,8 +227,13 @@ func TestHubEnds(t *testing.T) {
 				if !errors.Is(err, x.want) {
 					return fmt.Errorf("rank %d: %w", c.Rank(), err)
 				}
-				if c.Rank() == 0 {
-					require.NoError(t, firstError(expect("what is late", int32(0), d.hub.late.Load()), expect("queued", 0, len(d.hub.ranks[0].queue))))
+				if c.Rank() == 0 { // soon: another rank may be about to take the rest out
+					require.Eventually(t, func() bool {
+						r := &d.hub.ranks[0]
+						r.mu.Lock()
+						defer r.mu.Unlock()
+						return len(r.queue) == 0 && d.hub.late.Load() == 0
+					}, time.Minute, time.Millisecond)
 				}
 				if x.want == ErrAborted {
 					return err
