@@ -265,7 +265,7 @@ func TestRevocationOfDescendants(t *testing.T) {
 
 // Goroutines that take on collectives of one communicator, and begin them, lose none.
 func TestLaterHammer(t *testing.T) {
-	const goroutines, rounds = 4, 10_000
+	const goroutines, rounds = 4, 200_000
 	_, all, _ := idle(t, 3, Config{})
 	h := all[0].hist
 	var wg sync.WaitGroup
