@@ -64,7 +64,7 @@ func (s *Store) Attach(c *comm.Comm, name string, opts ...Option) (*Win, error) 
 // if anything.
 func letGo(h *store.Handle, err error) error {
 	if h != nil {
-		_ = h.Release() // err is the cause, and whoever has the window tells of its state
+		_ = h.Release() // err is the cause; the next user of the window is told its state
 	}
 	return err
 }

@@ -45,7 +45,7 @@ func newWin(s *Store, c *comm.Comm, h *store.Handle, set *settings, prefault *pr
 		w.named(maker)
 	}
 	if w.ctl, err = c.Dup(); err != nil {
-		return nil, errors.Join(err, w.Win.Free()) // once: the run's end may be freeing the window already
+		return nil, errors.Join(err, w.Win.Free()) // frees the backing once, though the run's end may free the window at the same time
 	}
 	return w, nil
 }

@@ -96,7 +96,7 @@ func (r *Shared) Put(k Kind, a, b, c uint64) {
 		return
 	}
 	size := uint64(len(r.cells))
-	when := Ticks() // before the claim: the cells before this one were claimed by then, or later
+	when := Ticks() // C0
 	for {
 		h := r.head.Load()
 		used := h - r.tail.Load()

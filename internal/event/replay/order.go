@@ -5,6 +5,7 @@ package replay
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -83,6 +84,8 @@ func (o *order) due(before int64) []Event {
 	}
 	slices.SortStableFunc(o.held, func(a, b Event) int { return cmp.Compare(a.Ticks(), b.Ticks()) })
 	n, _ := slices.BinarySearchFunc(o.held, before, func(e Event, t int64) int { return cmp.Compare(e.Ticks(), t) })
+	// What comes of a source after this comes out after it in any case.
+	maps.DeleteFunc(o.latest, func(_ int, ticks int64) bool { return ticks < before })
 	for i := range o.held[:n] {
 		e := &o.held[i]
 		e.Time = max(o.last, o.time(e.Ticks()))

@@ -50,4 +50,5 @@ func TestOrderWithinASourceOverMoments(t *testing.T) {
 	require.Equal(t, []uint64{1}, got, "3 comes after 2")
 	require.NoError(t, s.Close())
 	require.Equal(t, []uint64{1, 2, 3}, got)
+	require.Empty(t, s.latest, "sources that say no more are forgotten")
 }

@@ -39,9 +39,9 @@ func (c *Collector) mark(t *live, at int64, what uint8) {
 	}
 }
 
-// waitsOver are the ends of waits in a body that is over, in their order, given when it has spawned
-// tasks. A wait in which it ran others is over with the last of them, if it does something of its
-// own afterwards.
+// waitsOver are the ends of waits in a body that is over, in their order. spawns are the times at
+// which the body has spawned tasks. A wait in which it ran other bodies is over with the last of
+// them after which the body does something of its own.
 func (t *live) waitsOver(spawns []int64) (list []stop) {
 	marks := append(slices.Clone(t.marks), mark{t.ended, acts})
 	for _, at := range spawns {
