@@ -164,31 +164,38 @@ func meetingOf(client *launch.Client) *meeting {
 	}
 }
 
-// blame tells the launcher whose failure ends this rank, or may if that is another one's, and why.
+// blame tells the launcher what blameOf says.
 func blame(client *launch.Client, cause error, certain bool) {
+	if b := blameOf(cause, client.Rank(), certain); b != nil {
+		_ = client.Blame(*b) // if the launcher is gone, or ends the job, it does not matter any more
+	}
+}
+
+// blameOf is whose failure ends rank me, or may if that is another one's, and why. It is nil if the
+// launcher knows, or there is none.
+func blameOf(cause error, me int, certain bool) *launch.Blame {
 	if errors.Is(cause, ErrEnded) || errors.Is(cause, launch.ErrAborted) || errors.Is(cause, launch.ErrLauncherLost) || errors.Is(cause, ErrDeadlock) {
-		return // the launcher knows, or there is none
+		return nil
 	}
 	var of *RankError
 	var lost *LostError
 	var dead *launch.Death
-	whose := -1
+	b := &launch.Blame{Rank: -1, Certain: certain}
 	switch {
-	case errors.As(cause, &lost) && lost.Rank != client.Rank():
-		whose = lost.Rank
-	case errors.As(cause, &of) && of.Rank != client.Rank():
-		whose = of.Rank
-	case errors.As(cause, &dead) && dead.Rank != client.Rank():
-		whose = dead.Rank
+	case errors.As(cause, &lost) && lost.Rank != me:
+		b.Rank = lost.Rank
+	case errors.As(cause, &of) && of.Rank != me:
+		b.Rank = of.Rank
+	case errors.As(cause, &dead) && dead.Rank != me:
+		b.Rank = dead.Rank
 	case !errors.Is(cause, ErrPeerLost):
 		if !certain {
-			return
+			return nil
 		}
-		whose = client.Rank()
+		b.Rank = me
 	}
-	b := launch.Blame{Rank: whose, Certain: certain}
 	if certain {
-		_, b.Lost, b.Reason = rootOf(cause, client.Rank())
+		_, b.Lost, b.Reason = rootOf(cause, me)
 	}
-	_ = client.Blame(b) // if the launcher is gone, or ends the job, it does not matter any more
+	return b
 }
