@@ -7,6 +7,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -148,4 +151,39 @@ func FuzzCheckMeta(f *testing.F) {
 			checkMeta(b)
 		}
 	})
+}
+
+// Of two that raise the count of epochs at once, the one that raises it higher has its way.
+func TestRaisesAtOnceHammer(t *testing.T) {
+	rounds := uint64(500_000)
+	if testing.Short() {
+		rounds /= 5
+	}
+	s, err := Open(t.TempDir(), Config{})
+	require.NoError(t, err)
+	h, err := makeWindow(s, oneRegion("w", 64))
+	require.NoError(t, err)
+	var begun, done atomic.Uint64
+	var low uint64 // the first round whose count was too low, 0: none
+	var wg sync.WaitGroup
+	for u := range uint64(2) {
+		wg.Go(func() {
+			for i := uint64(1); i <= rounds; i++ {
+				for begun.Add(1); begun.Load() < 2*i; {
+					runtime.Gosched()
+				}
+				mustRaise(h, 2*i+u)
+				for done.Add(1); done.Load() < 2*i; {
+					runtime.Gosched()
+				}
+				if u == 0 && low == 0 && epochsOf(h) < 2*i+1 { // the other cannot have begun the next round
+					low = i
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Zero(t, low, "rounds in which the lower of two counts was left")
+	require.EqualValues(t, 2*rounds+1, epochsOf(h))
+	require.NoError(t, errors.Join(h.Release(), s.Close()))
 }
