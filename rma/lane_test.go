@@ -412,3 +412,29 @@ func TestClosedPort(t *testing.T) {
 		return errors.Join(errs...)
 	})
 }
+
+// A receive of a port says what the other rank is to do; a standing one says so only while a fence
+// waits for that rank, and one of a port that is closed says nothing.
+func TestReceivesOfAPortAreDescribed(t *testing.T) {
+	done := func(error) {}
+	for _, row := range []struct {
+		says   string
+		tag    int
+		done   func(error)
+		change func(p *port)
+	}{
+		{"rank 1 to answer a get", 7, nil, func(*port) {}},
+		{"rank 1 to send what it puts", 8, done, func(*port) {}},
+		{"", bundleTag, nil, func(*port) {}},
+		{"rank 1 in fence number 5", bundleTag, done, func(*port) {}},
+		{"rank 1 in free window number 5", bundleTag, done, func(p *port) { p.frees = true }},
+		{"", bundleTag, done, func(p *port) { p.lanes[1].marked = true }},
+		{"", bundleTag, done, func(p *port) { p.lanes[1].lost = true }},
+		{"", 7, done, func(p *port) { p.teller.of.Store(nil) }},
+	} {
+		p := &port{epoch: 4, done: row.done, lanes: []*lane{nil, {}}, teller: new(teller)}
+		p.teller.of.Store(p)
+		row.change(p)
+		require.Equal(t, row.says, p.teller.describe(1, row.tag), row.tag)
+	}
+}

@@ -160,8 +160,8 @@ const (
 	// at for each task. (task/forkjoin and its like find nearly all at the first.)
 	walkMax = 16
 
-	// nestMax is how many bodies are on one stack (guess: a megabyte or two with frames of
-	// common size, where Go ends a program at a gigabyte).
+	// nestMax is how many bodies are on top of a body, on one stack (guess: a megabyte or two
+	// with frames of common size, where Go ends a program at a gigabyte).
 	nestMax = 1000
 )
 

@@ -488,3 +488,40 @@ func TestSpawnWithIllegalAccess(t *testing.T) {
 	n := 0
 	require.NoError(t, rt.Run(context.Background(), func(t *Task) error { return countTo(t, 10, &n) }))
 }
+
+// So many bodies are on one stack, and no more: the next one, undeferred or awaited, has a
+// goroutine of its own.
+func TestBodiesOnOneStack(t *testing.T) {
+	skipInLintMode(t, "bodies have goroutines of their own there")
+	for name, down := range map[string]func(t *Task, next func(*Task) error) error{
+		"undeferred": func(t *Task, next func(*Task) error) error {
+			t.SpawnWith(Attrs{Undeferred: true}, next)
+			return nil
+		},
+		"awaited": func(t *Task, next func(*Task) error) error {
+			t.Spawn(next)
+			return t.Wait()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt := newTestRuntime(t, Config{Workers: 1})
+			var stacks []int // of each, in their order, how many bodies began on it
+			last := uintptr(0)
+			bodies := 0
+			var next func(t *Task) error
+			next = func(t *Task) error {
+				if g := getg(); g != last {
+					last = g
+					stacks = append(stacks, 0)
+				}
+				stacks[len(stacks)-1]++
+				if bodies++; bodies < 2*nestMax+5 {
+					return down(t, next)
+				}
+				return nil
+			}
+			require.NoError(t, rt.Run(bg, next))
+			require.Equal(t, []int{nestMax + 1, nestMax + 1, 3}, stacks)
+		})
+	}
+}
