@@ -163,11 +163,12 @@ func FuzzBundle(f *testing.F) {
 
 // What a rank sends that makes no sense ends the run, with an error that names the rank, and touches no memory.
 func TestHostileRankEndsTheRun(t *testing.T) {
+	put := record{what: wirePut, n: 8}
 	for what, spoil := range map[string]func(p *port) []byte{
 		"garbage": func(*port) []byte { return []byte(strings.Repeat("x", 100)) },
 		"range":   func(p *port) []byte { return hostile(p, 0, 1, record{what: wirePut, off: 60, n: 8}, 8) },
-		"future":  func(p *port) []byte { return hostile(p, 7, 1, record{what: wirePut, n: 8}, 8) },
-		"number":  func(p *port) []byte { return hostile(p, 0, 2, record{what: wirePut, n: 8}, 8) },
+		"future":  func(p *port) []byte { return hostile(p, 7, 1, put, 8) },
+		"number":  func(p *port) []byte { return hostile(p, 0, 2, put, 8) },
 		"odd elements": func(p *port) []byte {
 			return hostile(p, 0, 1, record{what: wireAccumulate, op: 1, kind: comm.Int64, n: 7}, 7)
 		},
@@ -201,6 +202,45 @@ func TestHostileRankEndsTheRun(t *testing.T) {
 		require.ErrorIs(t, err, ErrProtocol, what)
 		require.ErrorContains(t, err, "target 1", what)
 		require.Equal(t, make([]int64, 8), mem, what)
+	}
+}
+
+// A bundle belongs to the epoch at hand, or to the next one if the rank has ended this one: another
+// one is not kept for later, but ends the run before any fence.
+func TestBundlesOfOtherEpochs(t *testing.T) {
+	put := record{what: wirePut, n: 8}
+	for says, send := range map[string]func(p *port) [][]byte{
+		"a bundle of epoch 1 in epoch 0": func(p *port) [][]byte { return [][]byte{hostile(p, 1, 1, put, 8)} },
+		"a bundle of epoch 0 in epoch 0": func(p *port) [][]byte {
+			return [][]byte{hostile(p, 0, 1, record{what: wireMark}, 0), hostile(p, 0, 2, put, 8)}
+		},
+		"a bundle of epoch 2 in epoch 0": func(p *port) [][]byte {
+			return [][]byte{hostile(p, 0, 1, record{what: wireMark}, 0), hostile(p, 2, 2, put, 8)}
+		},
+	} {
+		err := comm.Run(inproc.Divide(t.Context()), comm.Config{Ranks: 2}, func(c *comm.Comm) error {
+			w, _, err := Allocate[byte](c, 8)
+			if err != nil {
+				return err
+			}
+			p := w.b.(*memory).p
+			if c.Rank() == 0 {
+				return await("the bundle is refused", func() bool {
+					p.mu.Lock()
+					defer p.mu.Unlock()
+					return p.err != nil
+				})
+			}
+			for _, b := range send(p) {
+				if err := p.c.Send(comm.Of(b), 0, bundleTag); err != nil {
+					return nil // the end was faster
+				}
+			}
+			<-c.Context().Done()
+			return nil
+		})
+		require.ErrorIs(t, err, ErrProtocol, says)
+		require.ErrorContains(t, err, says)
 	}
 }
 
