@@ -226,7 +226,7 @@ func (e *events) ended(t *Task, failed bool) {
 		t.id = 0 // deepDone has nothing to say
 	}
 	e.put(event.Ended, id, uint64(holds), flags)
-	e.fresh = true
+	e.fresh = e.ring.Wants.Has(event.Ended) // it has read the clock
 }
 
 // refused records that the engine has refused, by a panic, the accesses of the task that was spawned last.

@@ -6,6 +6,7 @@ package task
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -174,4 +175,40 @@ func TestEventsThatAreWanted(t *testing.T) {
 		require.Equal(t, map[event.Kind]int{k: all[k]}, record(event.Options{Wants: event.Of(k)}))
 	}
 	require.NotEmpty(t, record(event.Options{Sample: event.MaxSample}))
+}
+
+// A body begins when what comes before it on its slot is over, the body before it and its own
+// OnReady, whatever else is recorded.
+func TestBodiesBeginAfterWhatIsBefore(t *testing.T) {
+	for _, wants := range []event.Set{event.All, event.Of(event.Started), event.Of(event.Started, event.Ended, event.Prepared)} {
+		k := &kept{}
+		rec, err := event.New(event.Options{Sinks: []event.Sink{k}, Wants: wants})
+		require.NoError(t, err)
+		rt := New(Config{Workers: 1, Trace: rec})
+		var x int
+		var last int64
+		before := func(*Task) error {
+			time.Sleep(time.Millisecond)
+			last = event.Ticks()
+			return nil
+		}
+		over := map[uint64]int64{} // when what comes before it was over, by task
+		begins := func(t *Task) error { over[t.id] = last; return nil }
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			for range 2 {
+				t.SpawnWith(Attrs{OnReady: before}, begins, deps.InOut(&x))
+				t.Spawn(before, deps.InOut(&x))
+				t.Spawn(begins, deps.InOut(&x))
+			}
+			return nil
+		}))
+		require.NoError(t, rt.Close())
+		require.NoError(t, rec.Close())
+		require.Len(t, over, 4)
+		for _, r := range k.recs[event.Place{Kind: event.SlotPlace, Group: 1}] {
+			if r.Kind() == event.Started && over[r.A] != 0 {
+				require.GreaterOrEqual(t, r.Ticks(), over[r.A])
+			}
+		}
+	}
 }
