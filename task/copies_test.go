@@ -126,6 +126,24 @@ func TestDebugCopies(t *testing.T) {
 			t.Spawn(nothing, deps.In(&row[0]))
 			return nil
 		}},
+		{"variables as large as what is compared", []string{copies}, func(t *Task) error {
+			rows := [][maxCopyWords]*int{{new(int)}, {new(int)}}
+			for range 2 {
+				for _, row := range rows {
+					t.Spawn(func(*Task) error { _ = row[0]; return nil }, unvetted(deps.InOut, &row))
+				}
+			}
+			return nil
+		}},
+		{"variables of a word more", nil, func(t *Task) error {
+			rows := [][maxCopyWords + 1]*int{{new(int)}, {new(int)}}
+			for range 2 {
+				for _, row := range rows {
+					t.Spawn(func(*Task) error { _ = row[0]; return nil }, unvetted(deps.InOut, &row))
+				}
+			}
+			return nil
+		}},
 		{"the elements themselves", nil, func(t *Task) error {
 			rows := [][]float64{make([]float64, 8), make([]float64, 8)}
 			for range 3 {

@@ -225,6 +225,38 @@ func TestWindowNeverDeadlocks(t *testing.T) {
 	}
 }
 
+// All creators that wait go on, however many they are, when what their children wait for comes.
+func TestManyCreatorsWait(t *testing.T) {
+	for _, creators := range []int{1, 7, 8, 9, 16, 17, 30} {
+		rt := newTestRuntime(t, Config{Workers: 2, Window: 4})
+		var x int
+		var ran atomic.Int64
+		const each = 3 * windowLook
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			var end func(error)
+			begun := make(chan struct{})
+			t.Spawn(func(t *Task) error { end = t.Hold(); close(begun); return nil }, deps.Out(&x))
+			for range creators {
+				t.Spawn(func(t *Task) error {
+					for range each {
+						t.Spawn(func(*Task) error { ran.Add(1); return nil }, deps.In(&x))
+					}
+					return nil
+				}, deps.In(&x).Weak())
+			}
+			t.Blocking(func() {
+				<-begun
+				until(func() bool { return int(rt.window.n.Load()) == creators })
+			})
+			end(nil)
+			return t.Wait()
+		}))
+		require.EqualValues(t, creators*each, ran.Load())
+		require.Zero(t, rt.window.n.Load())
+		require.Empty(t, rt.window.list)
+	}
+}
+
 // A creator in its window goes on when the run ends early, and then skips the rest.
 func TestWindowAndFailure(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2, Window: 2})
