@@ -225,12 +225,13 @@ func TestWindowNeverDeadlocks(t *testing.T) {
 	}
 }
 
-// All creators that wait go on, however many they are, when what their children wait for comes.
+// All creators that wait go on, however many they are: when all slots have nothing to do, and when
+// what their children wait for comes.
 func TestManyCreatorsWait(t *testing.T) {
 	for _, creators := range []int{1, 7, 8, 9, 16, 17, 30} {
 		rt := newTestRuntime(t, Config{Workers: 2, Window: 4})
 		var x int
-		var ran atomic.Int64
+		var ran, first atomic.Int64
 		const each = 3 * windowLook
 		require.NoError(t, rt.Run(bg, func(t *Task) error {
 			var end func(error)
@@ -238,15 +239,18 @@ func TestManyCreatorsWait(t *testing.T) {
 			t.Spawn(func(t *Task) error { end = t.Hold(); close(begun); return nil }, deps.Out(&x))
 			for range creators {
 				t.Spawn(func(t *Task) error {
-					for range each {
+					for i := range each {
 						t.Spawn(func(*Task) error { ran.Add(1); return nil }, deps.In(&x))
+						if i == windowLook {
+							first.Add(1)
+						}
 					}
 					return nil
 				}, deps.In(&x).Weak())
 			}
 			t.Blocking(func() {
 				<-begun
-				until(func() bool { return int(rt.window.n.Load()) == creators })
+				until(func() bool { return int(first.Load()) == creators && int(rt.window.n.Load()) == creators })
 			})
 			end(nil)
 			return t.Wait()
