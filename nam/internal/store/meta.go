@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -328,8 +329,8 @@ func (t *txn) byID(id ID) (*Record, error) {
 }
 
 // records returns all records; damaged ones are an error that names them.
-func (t *txn) records() ([]*Record, error) {
-	all, damaged, err := t.load()
+func (t *txn) records() (all []*Record, err error) {
+	all, damaged := t.load()
 	for key, derr := range damaged {
 		err = errors.Join(err, fmt.Errorf("record %x: %w", key, derr))
 	}
@@ -337,9 +338,9 @@ func (t *txn) records() ([]*Record, error) {
 }
 
 // load returns all records, and by key what is wrong with those that are damaged.
-func (t *txn) load() (all []*Record, damaged map[string]error, err error) {
+func (t *txn) load() (all []*Record, damaged map[string]error) {
 	damaged = make(map[string]error)
-	err = t.tx.Bucket(bucketRecords).ForEach(func(k, v []byte) error {
+	for k, v := range each(t.tx.Bucket(bucketRecords)) {
 		rec, err := Decode(v)
 		if err == nil && string(k) != string(rec.ID[:]) {
 			err = fmt.Errorf("%w: record %v is filed under %x", ErrCorrupt, rec.ID, k)
@@ -349,9 +350,17 @@ func (t *txn) load() (all []*Record, damaged map[string]error, err error) {
 		} else {
 			all = append(all, rec)
 		}
-		return nil
-	})
-	return all, damaged, err
+	}
+	return all, damaged
+}
+
+// each yields the keys and values of a table, which must not change meanwhile.
+func each(b *bolt.Bucket) iter.Seq2[[]byte, []byte] {
+	return func(yield func(k, v []byte) bool) {
+		c := b.Cursor()
+		for k, v := c.First(); k != nil && yield(k, v); k, v = c.Next() {
+		}
+	}
 }
 
 func (t *txn) layout() string {

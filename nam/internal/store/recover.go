@@ -112,10 +112,7 @@ func (s *Store) recoverLocked(tx *txn, half bool) error {
 // damaged as well, nobody knows what it was, and the store is not opened. The table of names is
 // held against the records.
 func (s *Store) mendRecords(tx *txn) ([]*Record, error) {
-	all, damaged, err := tx.load()
-	if err != nil {
-		return nil, err
-	}
+	all, damaged := tx.load()
 	for key, why := range damaged {
 		var h *header
 		herr := fmt.Errorf("key of %d bytes", len(key))
@@ -169,15 +166,12 @@ func (s *Store) mendNames(tx *txn, all []*Record) error {
 		}
 	}
 	var wrong [][]byte
-	if err := names.ForEach(func(k, v []byte) error {
+	for k, v := range each(names) {
 		if id, ok := want[string(k)]; !ok || string(v) != string(id[:]) {
 			wrong = append(wrong, append([]byte{}, k...))
 		} else {
 			delete(want, string(k))
 		}
-		return nil
-	}); err != nil {
-		return err
 	}
 	if len(wrong)+len(want) == 0 {
 		return nil
