@@ -123,6 +123,17 @@ func TestSteps(t *testing.T) {
 			}
 			u.Spoken()
 		}, []string{"serve", "linger", "arm", "serve"}},
+		{"the sleeper, after he made way", false, func(u *Turn, s *script) {
+			s.serves = func() {
+				if len(s.log) == 1 {
+					require.True(t, u.Insist())
+				}
+			}
+			u.Spoken()
+			require.True(t, u.Wanted())
+			s.serves = func() { require.False(t, u.Wanted(), "nobody has insisted this time") }
+			u.Spoken()
+		}, []string{"serve", "linger", "arm", "serve", "serve", "linger", "arm", "serve"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			u := new(Turn)
