@@ -58,6 +58,7 @@ A run that is stopped goes on where it was when it is called again with the same
 type options struct {
 	seed    uint64
 	n       int
+	kinds   string
 	out     string
 	changed string
 	limit   time.Duration
@@ -85,6 +86,21 @@ func main() {
 	}
 }
 
+// kindsOf reads a list of operators; all of them if it is empty.
+func kindsOf(list string) ([]string, error) {
+	if list == "" {
+		return operators, nil
+	}
+	kinds := strings.Split(list, ",")
+	for i, k := range kinds {
+		kinds[i] = strings.TrimSpace(k)
+		if !slices.Contains(operators, kinds[i]) {
+			return nil, fmt.Errorf("-operators: %q is none; there are %s", kinds[i], strings.Join(operators, ", "))
+		}
+	}
+	return kinds, nil
+}
+
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var o options
 	f := flag.NewFlagSet("mutate", flag.ContinueOnError)
@@ -92,6 +108,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f.Usage = func() { fmt.Fprint(f.Output(), usage); f.PrintDefaults() }
 	f.Uint64Var(&o.seed, "seed", 0, "draw by the seed `N`; 0 draws a seed, and prints it")
 	f.IntVar(&o.n, "n", 300, "make about `N` mutants, spread over the packages: large ones have more, small ones an equal share of N, but no more than 24")
+	f.StringVar(&o.kinds, "operators", "", "only changes of the kinds in the `LIST`, with commas: "+strings.Join(operators, ", "))
 	f.StringVar(&o.out, "out", "", "keep results in the `DIRECTORY`, and go on with those that are there; without it they are printed only")
 	f.StringVar(&o.changed, "changed", "", "only of files that differ from the git `REVISION`; dependants are not run")
 	f.DurationVar(&o.limit, "limit", 0, "stop after the `DURATION`; 0 means no limit")
@@ -102,6 +119,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	if o.n < 1 || o.jobs < 1 || o.limit < 0 {
 		return errors.New("-n and -jobs are at least 1, and -limit is not negative")
+	}
+	kinds, err := kindsOf(o.kinds)
+	if err != nil {
+		return err
 	}
 	root, err := os.Getwd()
 	if err != nil {
@@ -136,7 +157,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			return nil
 		}
 	}
-	parts, err := load(root, patterns, only)
+	parts, err := load(root, patterns, only, kinds)
 	if err != nil {
 		return err
 	}
@@ -188,7 +209,7 @@ type results struct {
 	Seed uint64
 	Hash string
 	N    int
-	Of   string // the packages
+	Of   string // the packages, and the operators if there are not all
 }
 
 // resume reads the verdicts of an earlier call, and returns the file, at its end.
@@ -242,7 +263,7 @@ func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout 
 	if err != nil {
 		return err
 	}
-	file, old, err := resume(filepath.Join(o.out, "results.json"), results{o.seed, hash, o.n, strings.Join(paths, " ")})
+	file, old, err := resume(filepath.Join(o.out, "results.json"), results{o.seed, hash, o.n, strings.TrimSpace(strings.Join(paths, " ") + " " + o.kinds)})
 	if err != nil {
 		return err
 	}

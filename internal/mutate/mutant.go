@@ -49,8 +49,9 @@ type place struct {
 }
 
 // load reads the packages and finds their sites. Files for other machines, of tests and of
-// explorations are not among them. If only is not empty, these files are, and no others.
-func load(root string, patterns, only []string) ([]*part, error) {
+// explorations are not among them. If only is not empty, these files are, and no others. kinds are
+// the operators whose sites are looked for.
+func load(root string, patterns, only, kinds []string) ([]*part, error) {
 	list, err := packages.Load(&packages.Config{
 		Dir: root,
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedExportFile |
@@ -81,6 +82,9 @@ func load(root string, patterns, only []string) ([]*part, error) {
 			}
 			p.lines += bytes.Count(src, []byte{'\n'})
 			for _, s := range sitesOf(pkg, f, src) {
+				if !slices.Contains(kinds, s.operator) {
+					continue
+				}
 				p.sites[s.operator] = append(p.sites[s.operator], place{s, name, src, f})
 				p.left++
 			}

@@ -177,6 +177,11 @@ func TestMeasure(t *testing.T) {
 	var third bytes.Buffer
 	require.NoError(t, run(t.Context(), []string{"-jobs", "2", "-seed", "1", "-n", "100", "./deps"}, &third, &progress))
 	require.Equal(t, first.String(), third.String())
+	// Some operators only.
+	var listed bytes.Buffer
+	require.NoError(t, run(t.Context(), []string{"-list", "-operators", "boundary, drop", "./deps"}, &listed, &progress))
+	require.Equal(t, strings.Count(listed.String(), "deps/deps.go:"), strings.Count(listed.String(), " boundary\n"), &listed)
+	require.Contains(t, listed.String(), "deps/deps.go:4 boundary\n-\tif a > b {\n+\tif a >= b {\n")
 	args[1] = "2"
 	require.ErrorContains(t, run(t.Context(), args, &first, &progress), "another tree, seed (1)")
 }
@@ -195,6 +200,7 @@ func TestMistakes(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), []string{"-n", "0"}, &out, &progress), "-n and -jobs are at least 1")
 	require.ErrorContains(t, run(t.Context(), []string{"-jobs", "0"}, &out, &progress), "-n and -jobs are at least 1")
 	require.ErrorContains(t, run(t.Context(), nil, &out, &progress), "no go.mod of weft here")
+	require.ErrorContains(t, run(t.Context(), []string{"-operators", "drop,swop"}, &out, &progress), `"swop" is none; there are condition, boundary, `)
 	require.NotErrorIs(t, run(t.Context(), []string{"-n", "x"}, &out, &progress), nil)
 }
 
