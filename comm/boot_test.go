@@ -6,10 +6,13 @@ package comm
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"weft/internal/fabric/mpi"
+	"weft/internal/histogram"
 	"weft/internal/launch"
 )
 
@@ -131,4 +134,51 @@ func TestBlameComesFirst(t *testing.T) {
 	c.proc.gone(1, errTest)
 	require.ErrorIs(t, wait(r), ErrPeerLost)
 	require.Equal(t, []said{{&RankError{1, lost}, true}}, *list)
+}
+
+// Each variable of the environment that a run reads, or that only other programs and builds read,
+// is checked when the run begins; what is wrong is named with its value.
+func TestSettingsOfARun(t *testing.T) {
+	_, err := (&Config{Ranks: maxRanks}).validate()
+	require.NoError(t, err)
+	for name, values := range map[string][2][]string{ // legal, and not
+		EnvRanks:          {{"", "1", strconv.Itoa(maxRanks)}, {"0", "-1", strconv.Itoa(maxRanks + 1), "two"}},
+		EnvSurvive:        {{"", "0", "1"}, {"2", "-1", "yes"}},
+		EnvSpare:          {{"", "0", "1"}, {"2", "-1", "yes"}},
+		EnvDeadlock:       {{"", "-1", "0", "7"}, {"-2", "1.5", "never"}},
+		EnvCollectives:    {{""}, {"magic"}},
+		mpi.EnvUse:        {{"", "0", "1"}, {"2", "no"}},
+		mpi.EnvSleep:      {{"", "0s", "16ms"}, {"-1ns", "5h", "16"}},
+		launch.EnvBound:   {{"", "0-3"}, {"3-", "x"}},
+		histogram.EnvOn:   {{"", "0", "1"}, {"2", "yes"}},
+		"WEFT_TRACE_NONE": {{"", "x"}, nil}, // nobody's: a run says so, and begins
+	} {
+		for i, list := range values {
+			for _, v := range list {
+				t.Setenv(name, v)
+				cfg := Config{}
+				n, err := cfg.validate()
+				if i == 1 {
+					require.ErrorIs(t, err, ErrConfig, "%s=%s", name, v)
+					require.ErrorContains(t, err, fmt.Sprintf("%s=%q", name, v))
+					require.Zero(t, n)
+					continue
+				}
+				require.NoError(t, err, "%s=%s", name, v)
+				require.Equal(t, name == EnvSurvive && v == "1", cfg.Survive)
+				require.Equal(t, name == EnvSpare && v == "1", cfg.spare)
+				require.Equal(t, name == EnvDeadlock && v == "7", cfg.DeadlockWarnings == 7)
+			}
+		}
+		t.Setenv(name, "")
+	}
+	// What the program says counts.
+	t.Setenv(EnvSurvive, "0")
+	t.Setenv(EnvDeadlock, "7")
+	cfg := Config{Ranks: 3, Survive: true, DeadlockWarnings: 2}
+	n, err := cfg.validate()
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+	require.True(t, cfg.Survive)
+	require.Equal(t, 2, cfg.DeadlockWarnings)
 }
