@@ -4,10 +4,12 @@
 package rma_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 	"weak"
 
 	"weft/comm"
@@ -37,5 +39,52 @@ func TestMemoryOfFreedWindow(t *testing.T) {
 			return fmt.Errorf("rank %d: the memory of a freed window is kept", c.Rank())
 		}
 		return c.Barrier()
+	})
+}
+
+// An operation that waited behind a fence lets go of its memory when it is carried out, though
+// another fence waits behind it.
+func TestMemoryOfQueuedOperation(t *testing.T) {
+	run(t, 2, func(c *comm.Comm) error {
+		w, _, err := rma.Allocate[int64](c, 8)
+		if err := errors.Join(err, w.Fence(0)); err != nil {
+			return err
+		}
+		token := comm.Of([]byte{1})
+		if c.Rank() == 1 {
+			for range 2 {
+				if _, err := c.Recv(token, 0, 0); err != nil {
+					return err
+				}
+				if err := w.Fence(0); err != nil {
+					return err
+				}
+			}
+			return w.Free()
+		}
+		put := func() (weak.Pointer[int64], error) {
+			src := make([]int64, 8)
+			return weak.Make(&src[0]), w.Put(comm.Of(src), 1, 0)
+		}
+		first := w.Ifence(0)
+		mem, err := put()
+		second := w.Ifence(0)
+		if err := errors.Join(err, c.Send(token, 1, 0)); err != nil {
+			return err
+		}
+		if _, err := first.Wait(context.Background()); err != nil {
+			return err
+		}
+		for end := time.Now().Add(20 * time.Second); mem.Value() != nil; runtime.GC() {
+			if time.Now().After(end) {
+				return errors.New("the memory of a put is kept while the next fence waits")
+			}
+		}
+		if second.Done() {
+			return errors.New("the other rank is not in its fence")
+		}
+		err = c.Send(token, 1, 0)
+		_, ferr := second.Wait(context.Background())
+		return errors.Join(err, ferr, w.Free())
 	})
 }
