@@ -106,6 +106,7 @@ func TestBadBundlesAreRefused(t *testing.T) {
 		"elements of kind(77)":                           one(record{what: wireAccumulate, n: 8, op: 1, kind: 77}, 8),
 		"sum is not defined for bool":                    one(record{what: wireAccumulate, n: 8, op: 1, kind: comm.Bool}, 8),
 		"a fence with a field that is not zero":          one(record{what: wireMark, off: 1}, 0),
+		"a fence of the unknown kind 2":                  one(record{what: wireMark, op: uint8(len(fences))}, 0),
 		"8 bytes behind a fence":                         one(record{what: wireMark}, 8),
 	} {
 		_, err := records(make())
@@ -238,6 +239,61 @@ func TestBundlesOfOtherEpochs(t *testing.T) {
 			}
 			<-c.Context().Done()
 			return nil
+		})
+		require.ErrorIs(t, err, ErrProtocol, says)
+		require.ErrorContains(t, err, says)
+	}
+}
+
+// Memory that travels by itself is as long as was agreed, and another length ends the run.
+func TestAnswersOfAnotherLength(t *testing.T) {
+	const wish = 1<<1 | 1 // the tag of a lane's first
+	for says, row := range map[string]struct {
+		send func(p *port) error // by rank 1
+		call func(w *Win) error  // by rank 0
+	}{
+		"7 bytes in answer to a get of 8": {
+			func(p *port) error { return p.c.Send(comm.Of(make([]byte, 7)), 0, wish) },
+			func(w *Win) error { return w.Get(comm.Of(make([]byte, 8)), 1, 0) },
+		},
+		"0 bytes in answer to a get of 8": {
+			func(p *port) error { return p.c.Send(comm.Buffer{}, 0, wish) },
+			func(w *Win) error { return w.Get(comm.Of(make([]byte, 8)), 1, 0) },
+		},
+		"7 bytes for a put of 8": {
+			func(p *port) error {
+				if err := p.c.Send(comm.Of(make([]byte, 7)), 0, 2); err != nil {
+					return err
+				}
+				return p.c.Send(comm.Of(hostile(p, 1, 2, record{what: wireDirect, tag: 2, n: 8}, 0)), 0, bundleTag)
+			},
+			func(*Win) error { return nil },
+		},
+	} {
+		err := comm.Run(inproc.Divide(t.Context()), comm.Config{Ranks: 2}, func(c *comm.Comm) error {
+			w, _, err := Allocate[byte](c, 16)
+			if err != nil {
+				return err
+			}
+			if err := w.Fence(0); err != nil {
+				return err
+			}
+			p := w.b.(*memory).p
+			if c.Rank() == 1 {
+				if err := errors.Join(row.send(p), c.Barrier()); err != nil {
+					return nil // the end was faster
+				}
+				<-c.Context().Done()
+				return nil
+			}
+			if err := errors.Join(c.Barrier(), row.call(w)); err != nil {
+				return err
+			}
+			return await("the answer is refused", func() bool {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				return p.err != nil
+			})
 		})
 		require.ErrorIs(t, err, ErrProtocol, says)
 		require.ErrorContains(t, err, says)

@@ -177,10 +177,10 @@ func TestEventsThatAreWanted(t *testing.T) {
 	require.NotEmpty(t, record(event.Options{Sample: event.MaxSample}))
 }
 
-// A body begins when what comes before it on its slot is over, the body before it and its own
-// OnReady, whatever else is recorded.
+// A body begins when what comes before it on its slot is over, the body before it, its own OnReady,
+// and what the body beneath it has done, whatever else is recorded.
 func TestBodiesBeginAfterWhatIsBefore(t *testing.T) {
-	for _, wants := range []event.Set{event.All, event.Of(event.Started), event.Of(event.Started, event.Ended, event.Prepared)} {
+	for _, wants := range []event.Set{event.All, event.Of(event.Started), event.Of(event.Started, event.Ended), event.Of(event.Started, event.Ended, event.Prepared)} {
 		k := &kept{}
 		rec, err := event.New(event.Options{Sinks: []event.Sink{k}, Wants: wants})
 		require.NoError(t, err)
@@ -200,11 +200,20 @@ func TestBodiesBeginAfterWhatIsBefore(t *testing.T) {
 				t.Spawn(before, deps.InOut(&x))
 				t.Spawn(begins, deps.InOut(&x))
 			}
+			if err := t.Wait(); err != nil {
+				return err
+			}
+			for range 2 { // on top of this body, which goes on between
+				if err := before(t); err != nil {
+					return err
+				}
+				t.SpawnWith(Attrs{Undeferred: true}, begins)
+			}
 			return nil
 		}))
 		require.NoError(t, rt.Close())
 		require.NoError(t, rec.Close())
-		require.Len(t, over, 4)
+		require.Len(t, over, 6)
 		for _, r := range k.recs[event.Place{Kind: event.SlotPlace, Group: 1}] {
 			if r.Kind() == event.Started && over[r.A] != 0 {
 				require.GreaterOrEqual(t, r.Ticks(), over[r.A])
