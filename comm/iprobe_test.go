@@ -191,3 +191,25 @@ func TestHammerIprobe(t *testing.T) {
 		return err
 	}))
 }
+
+// An Iprobe that finds a message lets one receive, the next, do without a look for what comes.
+func TestProbeThatFinds(t *testing.T) {
+	require.NoError(t, Run(t.Context(), Config{Ranks: 1}, func(c *Comm) error {
+		probe := &c.proc.probe
+		require.False(t, probe.taken(), "none has been made")
+		here, _, err := c.Iprobe(0, 1)
+		require.NoError(t, err)
+		require.False(t, here)
+		require.False(t, probe.taken(), "nothing was here")
+		require.NoError(t, c.Send(Of([]int{7}), 0, 1))
+		for range 2 {
+			here, _, err = c.Iprobe(0, 1)
+			require.NoError(t, err)
+			require.True(t, here)
+		}
+		require.True(t, probe.taken())
+		require.False(t, probe.taken(), "once")
+		_, err = c.Recv(Of([]int{0}), 0, 1)
+		return err
+	}))
+}
