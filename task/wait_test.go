@@ -525,3 +525,38 @@ func TestBodiesOnOneStack(t *testing.T) {
 		})
 	}
 }
+
+// What becomes ready by the end of the last descendant is queued before Wait returns: another slot
+// runs it while the body goes on.
+func TestWaitQueuesWhatItMadeReady(t *testing.T) {
+	for _, waits := range []bool{false, true} { // whether the child waits for its own
+		rt := newTestRuntime(t, Config{Workers: 2})
+		var x int
+		var begun, waited, ran atomic.Bool
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			t.Spawn(func(*Task) error { // has the other slot meanwhile
+				begun.Store(true)
+				until(waited.Load)
+				return nil
+			})
+			t.Spawn(func(t *Task) error {
+				until(begun.Load)
+				t.SpawnWith(Attrs{Wait: true}, func(t *Task) error {
+					t.Spawn(func(*Task) error { return nil })
+					if waits {
+						return t.Wait()
+					}
+					return nil
+				}, deps.InOut(&x))
+				if err := errors.Join(t.Release(deps.InOut(&x).Weak()), t.Wait()); err != nil {
+					return err
+				}
+				waited.Store(true)
+				until(ran.Load)
+				return nil
+			}, deps.InOut(&x).Weak())
+			t.Spawn(func(*Task) error { ran.Store(true); return nil }, deps.InOut(&x))
+			return nil
+		}))
+	}
+}
