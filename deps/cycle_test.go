@@ -516,3 +516,29 @@ func TestPiecesOfCycle(t *testing.T) {
 	_, _, err = c.Find(0, Slice(x).In())
 	require.ErrorContains(t, err, "has not declared an access to this object")
 }
+
+// The accesses of a task with many are sorted, to be found; those of others stay as they were
+// declared, wherever the task is in the loop.
+func TestUsesOfManyAreSorted(t *testing.T) {
+	o := make([]int, scanMax+1)
+	down := func(n int) (list []Access) {
+		for i := range n {
+			list = append(list, In(&o[n-1-i]))
+		}
+		return list
+	}
+	for n, sorted := range map[int]bool{2: false, scanMax - 1: false, scanMax: false, scanMax + 1: true} {
+		c := newTestCycle([][]Access{down(n), down(n), down(n)}, false)
+		for k := range 3 {
+			uses := c.uses[c.first[k]:c.first[k+1]]
+			require.Len(t, uses, n)
+			for i := range uses {
+				at := n - 1 - i
+				if sorted {
+					at = i
+				}
+				require.Equal(t, In(&o[at]), uses[i], "task %d of three with %d accesses", k, n)
+			}
+		}
+	}
+}
