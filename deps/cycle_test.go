@@ -58,6 +58,8 @@ func TestCycleEdges(t *testing.T) {
 		{"a chain", [][]Access{{InOut(a)}, {InOut(a)}, {InOut(a)}}, false, "0: 1[0]\n1: 2[0]\n2: 0'[0]\n"},
 		{"implied by the next one", [][]Access{{Out(a)}, {In(a), InOut(b)}, {In(a), InOut(b)}}, false,
 			"0: 1[0]\n1: 0'[0] 2[1]\n2: 0'[0] 1'[1]\n"},
+		{"implied by one that leads into the next round", [][]Access{{In(a), InOut(b)}, {InOut(a)}, {In(a), InOut(b)}}, false,
+			"0: 1[0] 2[1]\n1: 2[0]\n2: 0'[1] 1'[0]\n"},
 		{"not implied: b may be given up early", [][]Access{{Out(a), Out(b)}, {InOut(b), Out(&o[2])}, {In(&o[2]), In(a)}}, false,
 			"0: 1[1] 2[0]\n1: 0'[0] 2[1]\n2: 0'[1] 1'[0]\n"},
 	} {
