@@ -110,3 +110,66 @@ func TestModesOfEvents(t *testing.T) {
 		require.Equal(t, name, deps.Mode(i).String())
 	}
 }
+
+// What runs at once where it is spawned has legal events, too: combinations in final tasks, and
+// undeferred tasks with an OnReady, that bind events or do not.
+func TestRecordedAtOnce(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		rt := newTestRuntime(t, recorded(t, Config{Workers: workers}))
+		for range 20 {
+			var sum, x, seen, order int
+			r := deps.NewReduction(&sum, deps.Sum[int]())
+			require.NoError(t, rt.Run(bg, func(t *Task) error {
+				t.SpawnWith(Attrs{Final: true}, func(t *Task) error {
+					for i := range 5 {
+						t.Spawn(func(t *Task) error { *Local(t, r) += i; return nil }, r.Reduce())
+					}
+					t.Spawn(func(*Task) error { seen = sum; return nil }, deps.In(&sum))
+					return nil
+				})
+				for i := range 4 {
+					var end func(error)
+					attrs := Attrs{Undeferred: true, OnReady: func(t *Task) error {
+						if i%2 == 0 {
+							end = t.Hold()
+							go end(nil)
+						}
+						return nil
+					}}
+					t.SpawnWith(attrs, func(*Task) error { x++; return nil }, deps.InOut(&x))
+					if x == i+1 {
+						order++
+					}
+				}
+				return t.Wait()
+			}))
+			require.Equal(t, 10, seen)
+			require.Equal(t, 4, order)
+		}
+	}
+}
+
+// A recorded loop that goes on by what ends elsewhere has legal events in each of its rounds.
+func TestRecordedLoopOffSlots(t *testing.T) {
+	const rounds = 50
+	for _, workers := range []int{1, 3} {
+		rt := newTestRuntime(t, recorded(t, Config{Workers: workers}))
+		var x, y, ran int
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			t.Iterate(rounds, func(it *Iteration) error {
+				it.Spawn(func(t *Task) error {
+					end := t.Hold()
+					x++
+					go end(nil)
+					return nil
+				}, deps.InOut(&x))
+				it.Spawn(func(*Task) error { y += x; return nil }, deps.In(&x), deps.InOut(&y))
+				it.Spawn(func(*Task) error { ran++; return nil }, deps.InOut(&y))
+				return nil
+			})
+			return t.Wait()
+		}))
+		require.Equal(t, rounds, ran)
+		require.Equal(t, rounds*(rounds+1)/2, y)
+	}
+}
