@@ -157,3 +157,10 @@ func TestObjectsThatAreRemembered(t *testing.T) {
 		require.Len(t, c.list, min(i+1, maxCopies))
 	}
 }
+
+// Reports count in English.
+func TestReportsCount(t *testing.T) {
+	for n, want := range map[int][2]string{0: {"0 are idle", "0 slots"}, 1: {"1 is idle", "1 slot"}, 2: {"2 are idle", "2 slots"}} {
+		require.Equal(t, want, [2]string{areIdle(n), plural(n, "slot")})
+	}
+}
