@@ -287,19 +287,23 @@ func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout 
 	var verdicts []*verdict
 	number := 0
 	turns := turnsOf(parts, o)
-	// The parts take turns, so that a run that is stopped has measured something of each. What is
-	// drawn does not depend on the number of jobs: none is drawn that might be one too many.
+	// A round is all that is left, and the next one what comes in place of those that do not count:
+	// so what is drawn does not depend on what becomes of others, nor on the number of jobs. The
+	// parts take turns, so that a run that is stopped has measured something of each.
 	for len(turns) > 0 && ctx.Err() == nil {
 		var round []*drawn
-		for _, t := range turns {
-			for range min(t.left, max(1, o.jobs/len(turns))) {
-				m := t.next()
-				if m == nil {
-					break
+		for k, more := 0, true; more; k++ {
+			more = false
+			for _, t := range turns {
+				if k >= t.left {
+					continue
 				}
-				number++
-				m.Number = number
-				round = append(round, &drawn{m: m, turn: t, v: known[number]})
+				if m := t.next(); m != nil {
+					more = true
+					number++
+					m.Number = number
+					round = append(round, &drawn{m: m, turn: t, v: known[number]})
+				}
 			}
 		}
 		if err := r.judgeAll(ctx, round, x, file); err != nil {
@@ -337,7 +341,7 @@ type drawn struct {
 // each verdict to the file when it is known. A run that is stopped leaves out verdicts, since
 // what they say would be due to that.
 func (r *runner) judgeAll(ctx context.Context, round []*drawn, x *reach, file io.Writer) error {
-	var g errgroup.Group
+	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(r.jobs)
 	var mu sync.Mutex // of the file
 	for _, d := range round {
