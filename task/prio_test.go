@@ -4,6 +4,8 @@
 package task
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,4 +43,29 @@ func TestPriorityOfASuccessor(t *testing.T) {
 		}))
 		require.Equal(t, row.want, log, "priority %d", row.priority)
 	}
+}
+
+// The oldest task is one from outside, else the slot's own, whose queue knows that no thief took it.
+func TestOldestOfASlot(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 1})
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		s := t.slot
+		tasks := []*Task{new(Task), new(Task), new(Task)}
+		before := s.deque.own
+		if s.oldest() != nil || s.deque.own != before {
+			return errors.New("nothing is there")
+		}
+		s.deque.push(tasks[0])
+		s.deque.push(tasks[1])
+		rt.inject.push(tasks[2])
+		for i, want := range []*Task{tasks[2], tasks[0], tasks[1], nil} {
+			if s.oldest() != want {
+				return fmt.Errorf("task %d is another one", i)
+			}
+		}
+		if n := s.deque.own - before; n != 2 || s.deque.top.Load() != s.deque.own {
+			return fmt.Errorf("the owner has taken %d of 2", n)
+		}
+		return nil
+	}))
 }
