@@ -560,3 +560,33 @@ func TestWaitQueuesWhatItMadeReady(t *testing.T) {
 		}))
 	}
 }
+
+// What becomes ready by the end of a child runs on top of the body that waits, as what was ready
+// before does: the body keeps its slot.
+func TestWaitRunsWhatItMadeReady(t *testing.T) {
+	skipInLintMode(t, "bodies have goroutines of their own there")
+	rt := newTestRuntime(t, Config{Workers: 1})
+	require.NoError(t, rt.Run(bg, func(t *Task) error {
+		var x int
+		g, ran := getg(), 0
+		t.SpawnWith(Attrs{Wait: true}, func(t *Task) error {
+			t.Spawn(nothing)
+			return nil
+		}, deps.InOut(&x))
+		for range 3 {
+			t.Spawn(func(*Task) error {
+				if getg() == g {
+					ran++
+				}
+				return nil
+			}, deps.InOut(&x))
+		}
+		if err := t.Wait(); err != nil {
+			return err
+		}
+		if ran != 3 {
+			return fmt.Errorf("%d of 3 successors have run on top of the body", ran)
+		}
+		return nil
+	}))
+}
