@@ -209,7 +209,9 @@ var endless = []struct {
 						t.Blocking(runtime.Gosched)
 					}
 				}
-				pair[1-i].Load().Unblock()
+				if o := pair[1-i].Load(); o != nil { // else it has not begun, and will not block
+					o.Unblock()
+				}
 				return nil
 			})
 		}
