@@ -18,11 +18,15 @@ import (
 )
 
 // Some code is there only in programs that are built for lint mode. Its tests are those of one
-// package, which "weft lint" builds and runs. Which lines they run is not measured.
-const (
-	lintTests = "weft/tampi/internal/linttest"
-	lintDir   = "tampi/internal/linttest"
-)
+// package and some of another, which "weft lint" builds and runs. Which lines they run is not
+// measured.
+var lintTests = []struct{ path, dir, prefix string }{
+	{"weft/tampi/internal/linttest", "tampi/internal/linttest", "Test"},
+	{"weft/task", "task", "TestLint"},
+}
+
+// linting stands for the tags of tests in lint mode.
+const linting = "weftlint"
 
 var asLint = []string{"lint", "--self"}
 
@@ -38,9 +42,9 @@ type lint struct {
 	err   error
 }
 
-// words are those that run the test binary of a package.
-func (r *runner) words(bin, path string) []string {
-	if path == lintTests {
+// words are those that run a test binary.
+func (r *runner) words(bin, tags string) []string {
+	if tags == linting {
 		return slices.Concat([]string{r.lint.weft}, asLint, []string{bin})
 	}
 	return []string{bin}
@@ -63,9 +67,8 @@ func (r *runner) lintList(ctx context.Context, m *mutant) ([]test, error) {
 }
 
 // findLint builds the program and the tests of lint mode, and looks how long these take.
-func (r *runner) findLint(ctx context.Context) ([]test, error) {
-	dir := filepath.Join(r.root, lintDir)
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) { // another module, of the tests
+func (r *runner) findLint(ctx context.Context) (list []test, err error) {
+	if _, err := os.Stat(filepath.Join(r.root, lintTests[0].dir)); errors.Is(err, fs.ErrNotExist) { // another module, of the tests
 		return nil, nil
 	}
 	r.lint.weft = filepath.Join(r.tmp, "weft.exe")
@@ -73,21 +76,24 @@ func (r *runner) findLint(ctx context.Context) ([]test, error) {
 		return nil, fmt.Errorf("go build ./cmd/weft: %w: %s", err, out)
 	}
 	bin := filepath.Join(r.tmp, "lint.exe")
-	if err := r.made(r.command(ctx, r.lint.weft, slices.Concat(asLint, []string{"go", "test", "-c"}, asMutants, []string{"-o", bin, lintTests})...), true); err != nil {
-		return nil, err
-	}
-	names, err := r.list(ctx, dir, r.words(bin, lintTests))
-	if err != nil {
-		return nil, err
-	}
-	began := time.Now()
-	if o := r.runTests(ctx, dir, r.words(bin, lintTests), lintTime, nil); o.failed {
-		r.say("the tests of lint mode kill nothing, since one %s by itself: %s", o.how, o.test)
-		return nil, nil
-	}
-	var list []test
-	for _, n := range names {
-		list = append(list, test{Package: lintTests, Name: n, Took: time.Since(began) / time.Duration(len(names))})
+	for _, p := range lintTests {
+		dir := filepath.Join(r.root, p.dir)
+		if err := r.made(r.command(ctx, r.lint.weft, slices.Concat(asLint, []string{"go", "test", "-c"}, asMutants, []string{"-o", bin, p.path})...), true); err != nil {
+			return nil, err
+		}
+		names, err := r.list(ctx, dir, r.words(bin, linting))
+		if err != nil {
+			return nil, err
+		}
+		names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, p.prefix) })
+		began := time.Now()
+		if o := r.runTests(ctx, dir, r.words(bin, linting), lintTime, []string{"-test.run", "^" + p.prefix}); o.failed {
+			r.say("the tests of lint mode in %s kill nothing, since one %s by itself: %s", p.path, o.how, o.test)
+			continue
+		}
+		for _, n := range names {
+			list = append(list, test{Package: p.path, Tags: linting, Name: n, Took: time.Since(began) / time.Duration(len(names))})
+		}
 	}
 	return list, nil
 }

@@ -191,7 +191,8 @@ func (r *runner) build(ctx context.Context, m *mutant, dir, path, bin string, fl
 		return err
 	}
 	args := slices.Concat([]string{"test", "-c", "-overlay", overlay}, asMutants, []string{"-o", bin}, flags, []string{path})
-	if path == lintTests {
+	if slices.Contains(flags, linting) {
+		args = slices.DeleteFunc(args, func(a string) bool { return a == linting })
 		return r.made(r.command(ctx, r.lint.weft, slices.Concat(asLint, []string{"go"}, args)...), true)
 	}
 	c := r.command(ctx, "go", args...)
@@ -344,13 +345,19 @@ func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verd
 	}
 	if list, err := r.lintList(ctx, m); err != nil {
 		return nil, err
-	} else if len(list) > 0 {
-		err := r.build(ctx, m, dir, lintTests, bin)
-		if err != nil && !errors.Is(err, errInvalid) {
-			return nil, err
-		}
-		if err == nil && kill("lint mode", r.runTwice(ctx, filepath.Join(r.root, lintDir), bin, list)) {
-			return v, nil
+	} else {
+		for _, l := range lintTests {
+			of := slices.DeleteFunc(slices.Clone(list), func(t test) bool { return t.Package != l.path })
+			if len(of) == 0 {
+				continue
+			}
+			err := r.build(ctx, m, dir, l.path, bin, linting)
+			if err != nil && !errors.Is(err, errInvalid) {
+				return nil, err
+			}
+			if err == nil && kill("lint mode", r.runTwice(ctx, filepath.Join(r.root, l.dir), bin, of)) {
+				return v, nil
+			}
 		}
 	}
 	if r.ownOnly {
@@ -447,7 +454,7 @@ func (r *runner) runList(ctx context.Context, dir, bin string, list []test) outc
 		names = append(names, regexp.QuoteMeta(t.Name))
 	}
 	args := append(argsOf(list[0].Package, list[0].Tags), "-test.run", "^("+strings.Join(names, "|")+")$")
-	return r.runTests(ctx, dir, r.words(bin, list[0].Package), 20*time.Second+4*sum, args)
+	return r.runTests(ctx, dir, r.words(bin, list[0].Tags), 20*time.Second+4*sum, args)
 }
 
 // hasInTests reports whether a test file of a directory has some text.
