@@ -196,8 +196,17 @@ var endless = []struct {
 	}},
 	{"two that unblock each other", func(t *Task, stop func() bool) error {
 		var pair [2]atomic.Pointer[Task]
+		var ends [2]func(error) // neither task is over before the other has unblocked it
+		var bodies atomic.Int32
 		for i := range pair {
 			t.Spawn(func(t *Task) error {
+				ends[i] = t.Hold()
+				defer func() {
+					if bodies.Add(1) == 2 {
+						ends[0](nil)
+						ends[1](nil)
+					}
+				}()
 				pair[i].Store(t)
 				for !stop() {
 					if o := pair[1-i].Load(); o != nil {

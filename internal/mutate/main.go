@@ -124,6 +124,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if o.kinds != "" {
+		o.kinds = strings.Join(kinds, ",") // as results are named by
+	}
 	root, err := os.Getwd()
 	if err != nil {
 		return err
@@ -224,7 +227,7 @@ func resume(file string, want results) (*os.File, []*verdict, error) {
 		return f, nil, json.NewEncoder(f).Encode(want)
 	} else if err != nil || is != want {
 		f.Close()
-		return nil, nil, fmt.Errorf("%s has the results of another tree, seed (%d), number (%d) or list of packages (%s); name another directory, or remove it", file, is.Seed, is.N, is.Of)
+		return nil, nil, fmt.Errorf("%s has the results of another tree, seed (%d), number (%d) or list of packages and operators (%s); name another directory, or remove it", file, is.Seed, is.N, is.Of)
 	}
 	var list []*verdict
 	for {

@@ -182,7 +182,8 @@ var errInvalid = errors.New("does not compile")
 // without one.
 var asMutants = []string{"-vet=off", "-ldflags=-s -w -buildid="}
 
-// build makes the test binary of a package with the mutant.
+// build makes the test binary of a package with the mutant. flags are the go command's, or linting,
+// for a build for lint mode.
 func (r *runner) build(ctx context.Context, m *mutant, dir, path, bin string, flags ...string) error {
 	overlay := filepath.Join(dir, "overlay.json")
 	file := filepath.Join(dir, "mutant.go")
