@@ -45,7 +45,8 @@ func TestPriorityOfASuccessor(t *testing.T) {
 	}
 }
 
-// The oldest task is one from outside, else the slot's own, whose queue knows that no thief took it.
+// The oldest task is one from outside, else the slot's own, whose queue knows that no thief took
+// that one.
 func TestOldestOfASlot(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
