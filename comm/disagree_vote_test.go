@@ -170,6 +170,38 @@ func TestAgreementAfterDisagreement(t *testing.T) {
 	}
 }
 
+// Whoever hears of a revocation has heard of the disagreement that it may be for.
+func TestRevocationAfterDisagreement(t *testing.T) {
+	for how, run := range runners {
+		t.Run(how, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			require.NoError(t, run(ctx, Config{Ranks: 2}, func(c *Comm) error {
+				d, err := c.Dup()
+				if err != nil {
+					return err
+				}
+				if c.Rank() == 1 {
+					c.proc.disagreed(d.ctx, &disagreement{err: ErrMismatch, from: 1}) // as another rank has said
+					if err := d.Barrier(); !errors.Is(err, ErrMismatch) {
+						return fmt.Errorf("a barrier after a disagreement ends with %v", err)
+					}
+					d.Revoke()
+					_, err := d.Agree(ctx, 1)
+					return err
+				}
+				for !d.Revoked() {
+					runtime.Gosched()
+				}
+				if _, err := d.Agree(ctx, 1); !errors.Is(err, ErrMismatch) {
+					return fmt.Errorf("an agreement after a disagreement ends with %v", err)
+				}
+				return nil
+			}))
+		})
+	}
+}
+
 // Agreements have their turn among collectives that wait for a place.
 func TestAgreementAmongManyCollectives(t *testing.T) {
 	const n = 3 * hubWidth

@@ -47,6 +47,9 @@ func (c *Comm) Revoke() {
 	for r := range ranks {
 		ranks[r] = c.worldRank(r)
 	}
+	if d := c.disagreement(c.proc.trouble.Load()); d != nil {
+		c.proc.spreadDisagreement(c.hist.c.ctx, d, ranks)
+	}
 	c.proc.spreadRevocation(c.ctx, ranks, packGroup(c.group))
 }
 
