@@ -49,8 +49,8 @@ func (r *rank) join() {
 
 // run is the body of the main task.
 func (r *rank) run(t *task.Task) error {
-	if ev := r.c.EventSource(); ev != nil && t.TraceID() != 0 {
-		ev.Put(event.RunOfRank, t.TraceID(), uint64(uint32(r.c.Rank())), 0)
+	if id := t.TraceID(); id != 0 {
+		r.c.EventSource().Put(event.RunOfRank, id, uint64(uint32(r.c.Rank())), 0)
 	}
 	ctx := t.Context()
 	r.begun = true

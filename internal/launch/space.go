@@ -223,7 +223,7 @@ func (s *space) exchange(rank int, f *frame) ([]post, error) {
 	if x.count < len(s.members) {
 		return nil, nil
 	}
-	out := make([]post, 0, len(s.members)*(len(s.members)+1))
+	var out []post
 	for to := range s.members {
 		for r, v := range x.values {
 			if len(v) > 0 {

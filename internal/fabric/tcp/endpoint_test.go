@@ -341,7 +341,7 @@ func TestLetRead(t *testing.T) {
 		lets := func() bool {
 			var ran atomic.Bool
 			go ran.Store(true)
-			letRead(tries)
+			new(Endpoint).Poll(tries)
 			did := ran.Load()
 			for !ran.Load() {
 				runtime.Gosched()

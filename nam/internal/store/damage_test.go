@@ -342,7 +342,7 @@ func TestDamagedRecordIsNamed(t *testing.T) {
 	} {
 		s := newTestStore(t, Config{})
 		ids := map[string]ID{}
-		for _, name := range []string{"bad", "good"} {
+		for _, name := range []string{"bad", "good", "aside"} {
 			h, err := makeWindow(s, oneRegion(name, 64))
 			require.NoError(t, err)
 			ids[name] = h.rec.ID
@@ -350,7 +350,9 @@ func TestDamagedRecordIsNamed(t *testing.T) {
 		}
 		require.NoError(t, s.update(func(tx *txn) error {
 			tx.dirty = true
-			return damage(tx, ids["bad"], ids["good"])
+			aside := ids["aside"] // its file is without a record
+			return errors.Join(damage(tx, ids["bad"], ids["good"]),
+				tx.tx.Bucket(bucketNames).Delete([]byte("aside")), tx.tx.Bucket(bucketRecords).Delete(aside[:]))
 		}))
 		_, err := s.Stat("bad")
 		require.ErrorIs(t, err, ErrCorrupt, name)
@@ -365,6 +367,10 @@ func TestDamagedRecordIsNamed(t *testing.T) {
 		_, err = s.Attach("bad", false, false)
 		require.ErrorIs(t, err, ErrCorrupt, name)
 		require.ErrorIs(t, s.Remove("bad"), ErrCorrupt, name)
+		_, err = s.Create(oneRegion("bad", 64))
+		require.ErrorIs(t, err, ErrCorrupt, name)
+		_, err = s.Restore("aside", "bad")
+		require.ErrorIs(t, err, ErrCorrupt, name)
 		h, err := s.Attach("good", false, false)
 		require.NoError(t, err, name)
 		require.NoError(t, h.Release())
