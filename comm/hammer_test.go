@@ -244,3 +244,31 @@ func TestHammerAbort(t *testing.T) {
 		requireNoRankGoroutines(t)
 	}
 }
+
+// Who sees that something has gone wrong, without a lock, sees all of it.
+func TestTroubleHammer(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(p *proc)
+		want   error
+	}{
+		"its end":        {func(p *proc) { p.kill(errTest) }, errTest},
+		"a loss":         {func(p *proc) { p.lose(1, errTest) }, errTest},
+		"a revocation":   {func(p *proc) { p.revoke(0) }, ErrRevoked},
+		"a disagreement": {func(p *proc) { p.disagreed(0, &disagreement{err: errTest}) }, errTest},
+	} {
+		for range 20 {
+			_, c := withNeighbours(t, true)
+			var wg sync.WaitGroup
+			var got error
+			wg.Go(func() {
+				for got == nil {
+					got = c.trouble(1, true)
+				}
+			})
+			runtime.Gosched()
+			row.change(c.proc)
+			wg.Wait()
+			require.Equal(t, row.want, got, name)
+		}
+	}
+}

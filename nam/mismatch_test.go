@@ -122,6 +122,10 @@ func TestRanksDisagree(t *testing.T) {
 		_, err := s.Attach(c, "x", nam.Unsynced(true))
 		return err
 	})
+	requireAllHear(t, ranks, 0, "attach", nam.ErrInfo, `weft_nam_read_only="x"; legal are`, func(c *comm.Comm) error {
+		_, err := s.Attach(c, "x", nam.Unsynced(true), info("weft_nam_read_only", "x"))
+		return err
+	})
 	requireEmpty(t, s)
 }
 

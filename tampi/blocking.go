@@ -34,9 +34,6 @@ func Wait(t *task.Task, r *comm.Request) (comm.Status, error) {
 func WaitAll(t *task.Task, rs ...*comm.Request) error {
 	var errs []error
 	for _, r := range rs {
-		if r == nil {
-			continue
-		}
 		if _, err := Wait(t, r); err != nil {
 			errs = append(errs, err)
 		}
