@@ -200,6 +200,29 @@ func TestMendedRecordOfWhatIsInUse(t *testing.T) {
 	}
 }
 
+// A damaged record of which there is no other copy is named, and why there is none.
+func TestRecordsWithoutACopy(t *testing.T) {
+	for why, key := range map[string]func(files []File) []byte{
+		"key of 3 bytes":            func(files []File) []byte { return files[0].ID[:3] },
+		"its file has no record":    func(files []File) []byte { return files[1].ID[:] }, // that of rank 0 has the window's
+		"no such file or directory": func([]File) []byte { return make([]byte, len(ID{})) },
+	} {
+		dir := makeWorld(t, nil)
+		s, err := Open(dir, Config{Boot: testBoot})
+		require.NoError(t, err)
+		key := key(mustStat(s, "distributed0").Files)
+		require.NoError(t, s.update(func(tx *txn) error {
+			tx.dirty = true
+			return tx.tx.Bucket(bucketRecords).Put(key, []byte("damaged"))
+		}))
+		require.NoError(t, s.Close())
+		_, err = Open(dir, Config{Boot: testBoot})
+		require.ErrorIs(t, err, ErrCorrupt)
+		require.ErrorContains(t, err, fmt.Sprintf("record %x: ", key))
+		require.ErrorContains(t, err, why)
+	}
+}
+
 // putNamed files a record under another name, without the table of names.
 func putNamed(tx *txn, id ID, name string) error {
 	rec, err := tx.byID(id)
