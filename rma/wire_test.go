@@ -103,6 +103,8 @@ func TestBadBundlesAreRefused(t *testing.T) {
 		"a get with the tag 4294967295":                  one(record{what: wireGet, n: 1, tag: math.MaxUint32}, 0),
 		"operator 0":                                     one(record{what: wireAccumulate, n: 8, kind: comm.Int64}, 8),
 		"operator 200":                                   one(record{what: wireAccumulate, n: 8, op: 200, kind: comm.Int64}, 8),
+		"operator 5 on elements of none":                 one(record{what: wireAccumulate, n: 8, op: 5, kind: comm.None}, 8),
+		"operator 5 on elements of opaque":               one(record{what: wireAccumulate, n: 8, op: 5, kind: comm.Opaque}, 8),
 		"elements of kind(77)":                           one(record{what: wireAccumulate, n: 8, op: 1, kind: 77}, 8),
 		"sum is not defined for bool":                    one(record{what: wireAccumulate, n: 8, op: 1, kind: comm.Bool}, 8),
 		"a fence with a field that is not zero":          one(record{what: wireMark, off: 1}, 0),
