@@ -123,3 +123,19 @@ func TestIndexIsSetAside(t *testing.T) {
 		require.Equal(t, large, takeAside(size) != nil, "%d accesses", n)
 	}
 }
+
+// A task with children has a table of its accesses in their domain, and makes no other.
+func TestReleaseByTheDomainOfChildren(t *testing.T) {
+	var x [scanMax + 5]int
+	var f Flow
+	var root, node, child Node
+	var list []Access
+	for i := range x {
+		list = append(list, InOut(&x[i]))
+	}
+	require.True(t, root.Register(&node, list, &f))
+	require.True(t, node.Register(&child, list[3:4], &f))
+	require.NoError(t, node.Release(list[len(list)/2], &f))
+	require.True(t, node.dom.own == nil)
+	require.ErrorContains(t, node.Release(list[len(list)/2], &f), "has given it up before")
+}
