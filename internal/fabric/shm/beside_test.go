@@ -7,6 +7,7 @@ package shm
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -38,4 +39,29 @@ func TestBeside(t *testing.T) {
 	require.True(t, eps[0].enter())
 	eps[0].look(nil, 0) // as the sleeper does
 	require.Equal(t, 5, n)
+}
+
+// The sleeper makes way for a goroutine that polls in a loop.
+func TestSleeperMakesWay(t *testing.T) {
+	eps := openAll(t, 2, nil)
+	for range 20 {
+		e := eps[0]
+		over := make(chan struct{})
+		require.True(t, e.enter())
+		e.wanted.Store(false)
+		e.up.Store(true)
+		go func() {
+			defer close(over)
+			e.look(nil, time.Hour)
+		}()
+		for open := true; open; {
+			e.Poll(1)
+			select {
+			case <-over:
+				open = false
+			default:
+			}
+		}
+		e.up.Store(false)
+	}
 }
