@@ -5,6 +5,7 @@ package comm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -271,4 +272,27 @@ func TestTroubleHammer(t *testing.T) {
 			require.Equal(t, row.want, got, name)
 		}
 	}
+}
+
+// Goroutines of one rank may hear of a disagreement at one time.
+func TestDisagreementHammer(t *testing.T) {
+	run(t, 2, func(c *Comm) error {
+		d, err := c.Dup()
+		if err != nil {
+			return err
+		}
+		c.proc.disagreed(d.ctx, &disagreement{err: ErrMismatch})
+		var wg sync.WaitGroup
+		errs := make([]error, 4)
+		for i := range errs {
+			wg.Go(func() { errs[i] = d.Barrier() })
+		}
+		wg.Wait()
+		for _, err := range errs {
+			if !errors.Is(err, ErrMismatch) {
+				return fmt.Errorf("a barrier after a disagreement ends with %v", err)
+			}
+		}
+		return nil // and the run ends well, since all have heard
+	})
 }
