@@ -213,3 +213,27 @@ func TestLintForgets(t *testing.T) {
 		require.ElementsMatch(t, []int{4, 8}, left)
 	}
 }
+
+// The chains are of all: who forgets some waits for whoever looks at them.
+func TestLintForgetsAlone(t *testing.T) {
+	var x int
+	l := new(lint)
+	r := &linted{l: l, parent: &linted{l: l}}
+	c := &linted{l: l, parent: r}
+	c.declare([]deps.Access{deps.InOut(&x)})
+	c.enter()
+	there := func() bool { return r.dom.tails.get(c.uses[0].lo) != nil }
+	l.lock()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		r.forgets()
+	}()
+	for range 1000 {
+		runtime.Gosched()
+		require.True(t, there())
+	}
+	l.unlock()
+	<-over
+	require.False(t, there())
+}
