@@ -125,7 +125,7 @@ func reserve(f *os.File, size uint64) error {
 		case err == nil:
 			return nil
 		case err == unix.EINTR:
-		case err == unix.EOPNOTSUPP || err == unix.ENOSYS:
+		case err == unix.EOPNOTSUPP:
 			return writeZeros(f, size)
 		default:
 			return spaceError(err, fmt.Sprintf("reserve %d bytes", size))
