@@ -139,3 +139,24 @@ func TestReleaseByTheDomainOfChildren(t *testing.T) {
 	require.True(t, node.dom.own == nil)
 	require.ErrorContains(t, node.Release(list[len(list)/2], &f), "has given it up before")
 }
+
+// An access that has sent its last token, behind one that may still be under way, keeps no other
+// task, though its own is not over.
+func TestLastTokenCutsTheLink(t *testing.T) {
+	var x, y int
+	var f Flow
+	var root, reader, writer, weak, next Node
+	root.Register(&reader, []Access{In(&x)}, &f)
+	root.Register(&writer, []Access{InOut(&y)}, &f)
+	root.Register(&weak, []Access{In(&x).Weak(), InOut(&y).Weak()}, &f)
+	require.False(t, root.Register(&next, []Access{InOut(&x)}, &f))
+	weak.Finish(&f) // it passes the read token on
+	require.True(t, weak.at(0).succLate() == next.at(0))
+	reader.Finish(&f)
+	require.True(t, f.NextReady() == &next)
+	require.Nil(t, weak.at(0).succLate())
+	for _, n := range []*Node{&next, &writer} {
+		n.Finish(&f)
+	}
+	require.Nil(t, f.NextReady())
+}
