@@ -182,6 +182,27 @@ func TestPiecesAreTakenOnce(t *testing.T) {
 	require.Equal(t, &hubError{next, ErrOperator}, s.err.Load())
 }
 
+// Who begins with several pieces wakes those that sleep, where they have a processor.
+func TestHubWakesHelpers(t *testing.T) {
+	for total, woken := range map[int]bool{1: false, 2: true, 3: true} {
+		const seq = 5
+		h := newHub(nil, 2)
+		h.procs = 2
+		h.slot(seq).fail(seq, errTest) // pieces are counted, and not done
+		for r := range h.ranks {
+			h.ranks[r].places.Store(new([hubWidth]place))
+		}
+		me, other := h.place(0, seq), h.place(1, seq)
+		other.waiter = &hubWaiter{ch: make(chan struct{}, 1)}
+		other.state.Store(stateOf(seq, asleep))
+		require.Zero(t, h.slot(seq).take(seq, total)) // by another, which is not through: so nobody ends it
+		me.total = total
+		h.work(me, 0, seq)
+		require.Equal(t, woken, len(other.waiter.ch) == 1, total)
+		require.Equal(t, woken, other.state.Load() == stateOf(seq, active), total)
+	}
+}
+
 // For how long a rank looks before it sleeps, by what it was like before.
 func TestHubWatches(t *testing.T) {
 	goes := &collCall{kind: bcast} // at its root
