@@ -4,6 +4,8 @@
 package task
 
 import (
+	"encoding/binary"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -140,6 +142,23 @@ func TestDebugCopies(t *testing.T) {
 			for range 2 {
 				for _, row := range rows {
 					t.Spawn(func(*Task) error { _ = row[0]; return nil }, unvetted(deps.InOut, &row))
+				}
+			}
+			return nil
+		}},
+		{"bytes between words that look like a pointer", nil, func(t *Task) error {
+			type packed struct {
+				_     byte
+				bytes [8]byte
+				_     [23]byte
+			}
+			rows := make([]packed, 2)
+			for i := range rows {
+				binary.NativeEndian.PutUint64(rows[i].bytes[:], uint64(reflect.ValueOf(new(int)).Pointer()))
+			}
+			for range 2 {
+				for _, row := range rows {
+					t.Spawn(func(*Task) error { _ = row.bytes[0]; return nil }, unvetted(deps.InOut, &row.bytes))
 				}
 			}
 			return nil
