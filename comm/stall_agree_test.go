@@ -60,6 +60,14 @@ func TestQuorum(t *testing.T) {
 			{0, 0, waits(1, 1), false, 0}, {1, 0, waits(1, 1), true, 0},
 			{0, 1, waits(2, 2), false, 0}, {1, 1, waits(1, 1), false, 0},
 		},
+		"one has sent since": {
+			{0, 0, waits(1, 1), false, 0}, {1, 0, waits(1, 1), true, 0},
+			{0, 1, waits(2, 1), false, 0}, {1, 1, waits(1, 1), false, 0},
+		},
+		"one has been sent to since": {
+			{0, 0, waits(1, 1), false, 0}, {1, 0, waits(1, 1), true, 0},
+			{0, 1, waits(1, 2), false, 0}, {1, 1, waits(1, 1), false, 0},
+		},
 		"an answer to an earlier question": {
 			{0, 0, waits(0, 0), false, 0}, {1, 0, waits(0, 0), true, 0},
 			{1, 0, waits(0, 0), true, 0}, // asked again
