@@ -150,6 +150,19 @@ func TestDebugRangeRelease(t *testing.T) {
 			}
 			return nil
 		}, deps.Slice(s[0:12]).InOut())
+		// What lies before and behind the released part stays as it was.
+		labelled(t, "S!", func(t *Task) error {
+			if err := t.Release(deps.Slice(s[6:7]).InOut()); err != nil {
+				return err
+			}
+			t.Uses(deps.Slice(s[0:2]).InOut(), deps.Slice(s[7:8]).InOut(), deps.InOut(&s[12]))
+			for _, a := range one(deps.Slice(s[2:6]).In(), deps.Slice(s[8:12]).In()) {
+				if text := panicOf(func() { t.Uses(a) }); !contains(text, "no access to this object") {
+					return errors.New(text)
+				}
+			}
+			return nil
+		}, deps.Slice(s[0:2]).InOut(), deps.Slice(s[6:8]).InOut(), deps.InOut(&s[12]))
 		// The released part is another's while the rest is kept; and a third, that nothing links, meets the rest.
 		labelled(t, "U!", func(t *Task) error { return t.Release(deps.Slice(s[4:6]).InOut()) }, deps.Slice(s[0:12]).InOut())
 		return nil
