@@ -14,8 +14,9 @@ import (
 // the program and takes the longer the more there are; so runs that one context ends, which all say
 // who waits for what, share one.
 type sharedDump struct {
-	mu  sync.Mutex
-	all map[uint64]*waits.Goroutine // guarded by mu: by number; nil: none that is fresh
+	mu   sync.Mutex
+	all  map[uint64]*waits.Goroutine // guarded by mu: by number; nil: none that is fresh
+	made int                         // guarded by mu: dumps so far
 }
 
 var dump sharedDump
@@ -29,15 +30,20 @@ func (d *sharedDump) get() map[uint64]*waits.Goroutine {
 	defer d.mu.Unlock()
 	if d.all == nil {
 		d.all = numbered()
-		time.AfterFunc(dumpFresh, d.forget)
+		d.made++
+		n := d.made
+		time.AfterFunc(dumpFresh, func() { d.forget(n) })
 	}
 	return d.all
 }
 
-func (d *sharedDump) forget() {
+// forget drops dump number n, unless there is a later one.
+func (d *sharedDump) forget(n int) {
 	d.mu.Lock()
-	d.all = nil
-	d.mu.Unlock()
+	defer d.mu.Unlock()
+	if d.made == n {
+		d.all = nil
+	}
 }
 
 // listGoroutines lists all of the process. Tests count the calls.

@@ -20,6 +20,13 @@ import (
 // where its ranks wait. Later runs have another dump.
 func TestRunsThatEndTogetherShareADump(t *testing.T) {
 	defer func(d time.Duration, f func() []waits.Goroutine) { dumpFresh, listGoroutines = d, f }(dumpFresh, listGoroutines)
+	last := func() (n int, fresh bool) {
+		dump.mu.Lock()
+		defer dump.mu.Unlock()
+		return dump.made, dump.all != nil
+	}
+	forget := func() { n, _ := last(); dump.forget(n) }
+	defer forget()
 	var dumps atomic.Int32
 	listGoroutines = func() []waits.Goroutine {
 		dumps.Add(1)
@@ -27,7 +34,7 @@ func TestRunsThatEndTogetherShareADump(t *testing.T) {
 	}
 	dumpFresh = time.Hour
 	for round := range int32(2) {
-		dump.forget()
+		forget()
 		const runs = 20
 		ctx, cancel := context.WithCancel(t.Context())
 		var errs [runs]error
@@ -61,16 +68,15 @@ func TestRunsThatEndTogetherShareADump(t *testing.T) {
 			require.ErrorContains(t, err, "for: Recv from rank 1, tag 7, at rank 0")
 		}
 	}
-	dump.forget()
+	n, fresh := last()
+	require.True(t, fresh)
+	dump.forget(n - 1) // its time is over, and another one has been made since
+	_, fresh = last()
+	require.True(t, fresh)
+	forget()
 	dumpFresh = time.Microsecond
 	require.NotEmpty(t, dump.get())
-	for {
-		dump.mu.Lock()
-		kept := dump.all
-		dump.mu.Unlock()
-		if kept == nil {
-			break
-		}
+	for fresh = true; fresh; _, fresh = last() {
 		runtime.Gosched()
 	}
 }
