@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package weft_test
+
+import (
+	"flag"
+	"fmt"
+	"go/types"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/go/packages"
+)
+
+var updateAPI = flag.Bool("update-api", false, "write docs/api anew, in place of comparing")
+
+// internalShown is how many lines of a list may have types of internal packages, until they are
+// rebuilt. A number here only falls.
+var internalShown = map[string]int{"comm": 4, "nam": 1, "observe": 1, "rma": 1, "task": 1, "trace": 1}
+
+// surface returns what a user of a package can name, a line for each.
+func surface(p *types.Package) (lines []string) {
+	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	name := func(q *types.Package) string {
+		if q == p {
+			return ""
+		}
+		return q.Path()
+	}
+	text := func(t types.Type) string { return types.TypeString(t, name) }
+	for _, n := range p.Scope().Names() {
+		obj := p.Scope().Lookup(n)
+		if !obj.Exported() {
+			continue
+		}
+		t, isType := obj.(*types.TypeName)
+		if !isType {
+			line := types.ObjectString(obj, name)
+			if c, ok := obj.(*types.Const); ok {
+				line = fmt.Sprintf("const %s %s", n, text(c.Type()))
+			}
+			say("%s", line)
+			continue
+		}
+		if t.IsAlias() {
+			say("type %s = %s", n, text(types.Unalias(t.Type())))
+			continue
+		}
+		named := t.Type().(*types.Named)
+		what := n + params(named, text)
+		switch u := named.Underlying().(type) {
+		case *types.Struct:
+			say("type %s struct", what)
+			for f := range u.Fields() {
+				if f.Exported() {
+					say("type %s struct, %s %s", n, f.Name(), text(f.Type()))
+				}
+			}
+		case *types.Interface:
+			say("type %s interface", what)
+			for e := range u.EmbeddedTypes() {
+				say("type %s interface, of %s", n, text(e))
+			}
+			for m := range u.ExplicitMethods() {
+				if m.Exported() {
+					say("type %s interface, %s%s", n, m.Name(), strings.TrimPrefix(text(m.Type()), "func"))
+				} else {
+					say("type %s interface, of this package only", n)
+				}
+			}
+			continue
+		default:
+			say("type %s %s", what, text(u))
+		}
+		for m := range types.NewMethodSet(types.NewPointer(named)).Methods() {
+			if m.Obj().Exported() {
+				say("method (%s) %s%s", n, m.Obj().Name(), strings.TrimPrefix(text(m.Type()), "func"))
+			}
+		}
+	}
+	slices.Sort(lines)
+	return slices.Compact(lines)
+}
+
+func params(t *types.Named, text func(types.Type) string) string {
+	var list []string
+	for p := range t.TypeParams().TypeParams() {
+		list = append(list, p.Obj().Name()+" "+text(p.Constraint()))
+	}
+	if list == nil {
+		return ""
+	}
+	return "[" + strings.Join(list, ", ") + "]"
+}
+
+// What users can name is a list of its own: who changes it sees so in the change, and whoever
+// reviews it.
+func TestAPI(t *testing.T) {
+	var paths []string
+	for _, p := range public {
+		paths = append(paths, "./"+p)
+	}
+	all, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedImports | packages.NeedExportFile | packages.NeedTypes}, paths...)
+	require.NoError(t, err)
+	require.Len(t, all, len(public))
+	for _, p := range all {
+		require.Empty(t, p.Errors, p.PkgPath)
+		lines := surface(p.Types)
+		file := filepath.Join("docs", "api", p.Name+".txt")
+		is := strings.Join(lines, "\n") + "\n"
+		if *updateAPI {
+			require.NoError(t, os.WriteFile(file, []byte(is), 0o644))
+			continue
+		}
+		assert.Equal(t, read(t, file), is, "%s: if the change is meant, go test . -run TestAPI -update-api", file)
+		shown := slices.DeleteFunc(lines, func(l string) bool { return !strings.Contains(l, modulePath+"/internal/") })
+		assert.LessOrEqual(t, len(shown), internalShown[p.Name], "%s shows users types that they cannot name: %q", p.PkgPath, shown)
+	}
+}

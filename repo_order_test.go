@@ -1,0 +1,236 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package weft_test
+
+import (
+	"go/types"
+	"math/rand/v2"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/go/packages"
+)
+
+// Bounds of a package, without its tests. Files of a package are read in an order: of the
+// references between them, at most one in maxBackward may point against the best one.
+const (
+	maxBackward = 8
+	maxFiles    = 40
+	maxLines    = 6000
+)
+
+// debt is what packages may have above the bounds until they are rebuilt. A number here only falls,
+// and a package that keeps the bounds has none.
+var debt = map[string]struct{ backward, files, lines int }{
+	"bench":                         {backward: 4},
+	"cmd/weft":                      {backward: 9},
+	"comm":                          {backward: 88, files: 71, lines: 13100},
+	"deps":                          {backward: 39, lines: 6200},
+	"examples/heat":                 {backward: 4},
+	"examples/heat/internal/conf":   {backward: 2},
+	"examples/heat/internal/kernel": {backward: 4},
+	"examples/heat/internal/solve":  {backward: 4},
+	"internal/event":                {backward: 4},
+	"internal/event/check":          {backward: 7},
+	"internal/event/replay":         {backward: 1},
+	"internal/event/timeline":       {backward: 6},
+	"internal/fabric/fabrictest":    {backward: 2},
+	"internal/fabric/tcp":           {backward: 12},
+	"internal/launch/bind":          {backward: 1},
+	"internal/launch/job":           {backward: 4},
+	"internal/vec":                  {backward: 1},
+	"observe":                       {backward: 2},
+	"observe/internal/collect":      {backward: 10},
+	"observe/internal/graph":        {backward: 2},
+	"rma":                           {backward: 10},
+	"tampi":                         {backward: 1},
+	"task":                          {backward: 96, files: 82, lines: 10900},
+}
+
+// references returns the files of a package, by name, and which of them refer to which: by a name
+// of the package, or a method of it, that the other declares.
+func references(p *packages.Package) (files []string, to [][]bool) {
+	at := map[string]int{}
+	for _, f := range p.CompiledGoFiles {
+		at[f] = len(files)
+		files = append(files, filepath.Base(f))
+	}
+	to = make([][]bool, len(files))
+	for i := range to {
+		to[i] = make([]bool, len(files))
+	}
+	for id, obj := range p.TypesInfo.Uses {
+		if obj.Pkg() != p.Types || obj.Parent() != p.Types.Scope() && !isMethod(obj) {
+			continue
+		}
+		from, known := at[p.Fset.Position(id.Pos()).Filename]
+		by, ours := at[p.Fset.Position(obj.Pos()).Filename]
+		if known && ours && from != by {
+			to[from][by] = true
+		}
+	}
+	return files, to
+}
+
+func isMethod(obj types.Object) bool {
+	f, ok := obj.(*types.Func)
+	return ok && f.Signature().Recv() != nil
+}
+
+// best returns an order in which few references point back, and how many of how many do: no single
+// move makes it better, nor do many random ones with what follows from them.
+func best(to [][]bool) (order []int, back, all int) {
+	n := len(to)
+	for i := range n {
+		order = append(order, i)
+		for j := range n {
+			if to[i][j] {
+				all++
+			}
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, 2)) // the same each time
+	settle(to, order)
+	back = backward(to, order)
+	for range 40 * n {
+		next := slices.Clone(order)
+		for range 1 + rng.IntN(4) {
+			move(next, rng.IntN(n), rng.IntN(n))
+		}
+		settle(to, next)
+		if b := backward(to, next); b <= back {
+			order, back = next, b
+		}
+	}
+	return order, back, all
+}
+
+// backward counts the references that point back: users come first.
+func backward(to [][]bool, order []int) (n int) {
+	for i, x := range order {
+		for _, y := range order[:i] {
+			if to[x][y] {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// settle moves one at a time to where it is best, until that is where each is.
+func settle(to [][]bool, order []int) {
+	for better := true; better; {
+		better = false
+		for at := range order {
+			x := order[at]
+			gain, where := 0, at
+			for _, step := range []int{-1, 1} {
+				sum := 0
+				for k := at + step; k >= 0 && k < len(order); k += step {
+					y := order[k]
+					fore, aft := to[y][x], to[x][y] // y before x likes fore
+					if step > 0 {
+						fore, aft = aft, fore
+					}
+					if aft {
+						sum++
+					}
+					if fore {
+						sum--
+					}
+					if sum > gain {
+						gain, where = sum, k
+					}
+				}
+			}
+			if gain > 0 {
+				move(order, at, where)
+				better = true
+			}
+		}
+	}
+}
+
+// move takes the element at from to the place where to is.
+func move(list []int, from, to int) {
+	x := list[from]
+	if from < to {
+		copy(list[from:to], list[from+1:])
+	} else {
+		copy(list[to+1:from+1], list[to:])
+	}
+	list[to] = x
+}
+
+func TestOrderWithinPackages(t *testing.T) {
+	all, err := packages.Load(&packages.Config{
+		Mode: packages.NeedName | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedExportFile |
+			packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo,
+	}, "./...")
+	require.NoError(t, err)
+	require.NotEmpty(t, all)
+	sources := slices.DeleteFunc(goFiles(t), func(f *goFile) bool { return f.test })
+	for _, p := range all {
+		require.Empty(t, p.Errors, p.PkgPath)
+		name := strings.TrimPrefix(p.PkgPath, modulePath+"/")
+		may := debt[name]
+		files, to := references(p)
+		order, back, refs := best(to)
+		every, lines := 0, 0 // of all kinds of builds
+		for _, f := range sources {
+			if path.Join(modulePath, path.Dir(f.path)) == p.PkgPath {
+				every++
+				lines += strings.Count(read(t, f.path), "\n")
+			}
+		}
+		var list []string
+		for _, i := range order {
+			list = append(list, files[i])
+		}
+		bound := func(what string, n, legal, owed int) {
+			if n <= legal {
+				assert.Zero(t, owed, "%s keeps the bound of %s: take its debt away", name, what)
+			}
+			assert.LessOrEqual(t, n, max(legal, owed), "%s: %d %s. The best order found is %v", name, n, what, list)
+		}
+		bound("references against the order", back, refs/maxBackward, may.backward)
+		bound("files", every, maxFiles, may.files)
+		bound("lines", lines, maxLines, may.lines)
+		t.Logf("%-40s %2d files %5d lines %3d references, %2d back", name, every, lines, refs, back)
+	}
+}
+
+// The counter counts: what is in order needs none, a circle of n needs one, and all of all need half.
+func TestBestOrder(t *testing.T) {
+	for name, row := range map[string]struct {
+		n          int
+		refers     func(i, j int) bool
+		back, refs int
+	}{
+		"one file":    {1, func(int, int) bool { return false }, 0, 0},
+		"in order":    {9, func(i, j int) bool { return i*5%9 > j*5%9 }, 0, 36},
+		"a circle":    {9, func(i, j int) bool { return j == (i+1)%9 }, 1, 9},
+		"all of all":  {9, func(i, j int) bool { return i != j }, 36, 72},
+		"two circles": {8, func(i, j int) bool { return j%4 == (i+1)%4 && i/4 == j/4 }, 2, 8},
+	} {
+		to := make([][]bool, row.n)
+		for i := range to {
+			for j := range row.n {
+				to[i] = append(to[i], row.refers(i, j))
+			}
+		}
+		order, back, refs := best(to)
+		require.Equal(t, []int{row.back, row.refs}, []int{back, refs}, name)
+		require.Equal(t, back, backward(to, order), name)
+		slices.Sort(order)
+		for i, x := range order {
+			require.Equal(t, i, x, name)
+		}
+	}
+}
