@@ -42,6 +42,7 @@ var law = map[string][]string{
 	"internal/vet":        {}, // it knows the packages by their names
 	"internal/leaktest":   {}, // only tests use it: those of all parts may
 	"internal/mutate":     {}, // a program for developers
+	"internal/order":      {"deps"},
 	"internal/waits":      {},
 	"deps":                {"internal/xatomic"},
 	"task":                {"internal/xatomic", "internal/env", "internal/event", "internal/processors", "internal/waits", "deps"},
@@ -50,7 +51,7 @@ var law = map[string][]string{
 	"nam":                 {"internal/xatomic", "internal/event", "internal/waits", "comm", "rma"},
 	"tampi":               {"internal/xatomic", "internal/event", "comm", "task"},
 	"trace":               {"internal/event"},
-	"observe":             {"internal/env", "internal/event"},
+	"observe":             {"internal/env", "internal/event", "internal/order"},
 	"examples/heat":       public,
 	"bench":               public,
 	"cmd/weft":            append([]string{"internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/vet", "internal/vigil"}, public...),
@@ -68,8 +69,8 @@ var testsMayAlsoImport = map[string][]string{
 	"rma":             {"internal/fabric", "internal/launch", "internal/soak", "internal/explore"},                // and to start ranks as processes
 	"nam":             {"internal/fabric", "internal/launch"},
 	"examples/heat":   {"internal/fabric", "internal/launch", "internal/event", "internal/soak"},
-	"deps":            {"internal/explore"},
-	"task":            {"internal/explore", "internal/soak"},
+	"deps":            {"internal/explore", "internal/order"}, // the oracle
+	"task":            {"internal/explore", "internal/order", "internal/soak"},
 	"internal/fabric": {"internal/explore"},
 	"comm":            {"internal/explore", "internal/soak"},
 	"observe":         {"deps", "task", "tampi", "comm"}, // what is observed

@@ -3,12 +3,13 @@
 
 package deps_test
 
-import "weft/deps"
+import (
+	"weft/deps"
+	"weft/internal/order"
+)
 
-// The model is the meaning of the package, said once more and as naively as
-// possible: a tree of tasks, each use of an object pointing at the one before
-// it in its domain, and questions that are answered by walking the tree. Nothing is
-// stored but what the program did.
+// The model is package order, of memory whose bytes are numbers: an object is one of them, in
+// programs without ranges.
 
 // decl is an access as it is written in a program.
 type decl struct {
@@ -17,24 +18,26 @@ type decl struct {
 	weak bool
 }
 
-// use is all that one task declares for one object.
+// use is all that one task declares for one object, or byte.
 type use struct {
 	decl
+	of    *order.Use
 	task  *mtask
-	prev  *use   // the use before it in its domain, nil for the first
-	given bool   // by Release or by the end of the task
-	said  bool   // declared weak, also if it is strong since the task has a strong Commutative use
-	whole []*use // the uses that pass tokens on together with this one; nil if it is alone
+	given bool // by Release or by the end of the task
+	said  bool // declared weak, also if it is strong since the task has a strong Commutative use
 }
 
 type mtask struct {
 	parent *mtask
+	order  *order.Task
 	uses   []*use
-	last   map[int]*use // the last use of each object by a child so far
+	all    map[*order.Task]*mtask // of the program
 }
 
 func newModelTask(parent *mtask) *mtask {
-	return &mtask{parent: parent, last: map[int]*use{}}
+	t := &mtask{parent: parent, order: new(order.Task), all: map[*order.Task]*mtask{}}
+	t.all[t.order] = t
+	return t
 }
 
 // find returns t's own use of the object, nil if t has not declared it.
@@ -81,13 +84,20 @@ func clashes(list []decl) bool {
 
 // spawn appends a child of p.
 func (p *mtask) spawn(list []decl) *mtask {
-	t := newModelTask(p)
-	list = combineDecls(list)
+	var accs []order.Access
 	for _, d := range list {
-		u := &use{decl: d, task: t, prev: p.last[d.obj], said: d.weak}
-		u.weak = d.weak && !takes(list)
-		p.last[d.obj] = u
-		t.uses = append(t.uses, u)
+		accs = append(accs, order.Access{Lo: uintptr(d.obj), Hi: uintptr(d.obj) + 1, Object: true, Mode: d.mode, Weak: d.weak})
+	}
+	return p.child(accs)
+}
+
+func (p *mtask) child(list []order.Access) *mtask {
+	t := &mtask{parent: p, order: p.order.Child(list), all: p.all}
+	t.all[t.order] = t
+	for _, u := range t.order.Uses {
+		for b := u.Lo; b < u.Hi; b++ {
+			t.uses = append(t.uses, &use{decl: decl{int(b), u.Mode, u.Weak}, of: u, task: t, said: u.Said})
+		}
 	}
 	return t
 }
@@ -122,125 +132,31 @@ func (t *mtask) end() {
 	}
 }
 
-// holds: while the task of u runs, and the children that use the object, no other holder of it does.
-func (u *use) holds() bool { return u.mode == deps.ModeCommutative && !u.weak && !u.held() }
-
-// held: an ancestor holds the object; Commutative is InOut then.
-func (u *use) held() bool {
-	up := u.up()
-	return up != nil && (up.holds() || up.held())
-}
+func (u *use) holds() bool { return u.of.Holds() }
+func (u *use) held() bool  { return u.of.Held }
 
 // gone: u's task and its children no longer use the object, whatever does before.
-func (u *use) gone() bool { return u.given && (u.below() == nil || u.below().over()) }
-
-// grouped: u and the use before it belong to one group.
-func (u *use) grouped(before *use) bool {
-	return before.mode == u.mode && (u.mode == deps.ModeConcurrent || u.mode == deps.ModeCommutative && !u.held())
-}
-
-// up is the parent's use of the object.
-func (u *use) up() *use {
-	if u.task.parent == nil {
-		return nil
-	}
-	return u.task.parent.find(u.obj)
-}
-
-// below is the last use of the object by a child of u's task.
-func (u *use) below() *use { return u.task.last[u.obj] }
-
-// mayRead: every earlier writer is over. The first in a domain may what its
-// parent's use may; without one nothing protects the object.
-func (u *use) mayRead() bool {
-	if u.prev != nil {
-		return u.prev.passesRead()
-	}
-	up := u.up()
-	return up == nil || up.holds() || up.mayRead()
-}
-
-// mayWrite: everything earlier is over.
-func (u *use) mayWrite() bool {
-	if u.prev != nil {
-		return u.prev.over()
-	}
-	up := u.up()
-	return up == nil || up.holds() || up.mayWrite()
-}
-
-// mayJoin: the group that u belongs to is open.
-func (u *use) mayJoin() bool {
-	if u.mayWrite() {
-		return true
-	}
-	before := u.prev
-	if before == nil {
-		before = u.up()
-	}
-	return before != nil && u.grouped(before) && before.mayJoin()
-}
-
-// passesRead: the use after u may read as far as u is concerned.
-func (u *use) passesRead() bool { return u.all((*use).passesReadAlone) }
-
-func (u *use) passesReadAlone() bool {
-	switch {
-	case u.mode == deps.ModeIn:
-		return u.mayRead()
-	case !u.given:
-		return false
-	case u.below() != nil && !u.below().passesRead():
-		return false
-	}
-	return u.mayRead()
-}
-
-// over: u's task and what it left to its children no longer use the object, nor
-// does anything earlier.
-func (u *use) over() bool { return u.all((*use).overAlone) }
-
-// all reports whether f holds for u and those that are one with it.
-func (u *use) all(f func(*use) bool) bool {
-	if !f(u) {
-		return false
-	}
-	for _, v := range u.whole {
-		if !f(v) {
-			return false
-		}
-	}
-	return true
-}
-
-func (u *use) overAlone() bool {
-	switch {
-	case !u.given:
-		return false
-	case u.below() != nil && !u.below().over():
-		return false
-	}
-	return u.mayWrite()
+func (u *use) gone() bool {
+	gone := u.given
+	u.of.Below(uintptr(u.obj), uintptr(u.obj)+1, u.task.given(&gone))
+	return gone
 }
 
 // mayStart: no strong use of t has to wait.
 func (t *mtask) mayStart() bool {
-	for _, u := range t.uses {
-		if !u.weak && !u.mayUse() {
-			return false
-		}
-	}
-	return true
+	may := true
+	t.order.Before(t.given(&may))
+	return may
 }
 
-func (u *use) mayUse() bool {
-	switch u.mode {
-	case deps.ModeIn:
-		return u.mayRead()
-	case deps.ModeConcurrent, deps.ModeCommutative:
-		return u.mayJoin()
-	case deps.ModeReduce:
-		return true
+// given returns what tells package order of uses that are given up. *all becomes false if one is not.
+func (t *mtask) given(all *bool) func(u *order.Use, lo, hi uintptr) bool {
+	return func(u *order.Use, lo, hi uintptr) bool {
+		given := true
+		for _, x := range t.all[u.Task].uses {
+			given = given && (x.given || uintptr(x.obj) < lo || uintptr(x.obj) >= hi)
+		}
+		*all = *all && given
+		return given
 	}
-	return u.mayWrite()
 }

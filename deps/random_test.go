@@ -218,7 +218,7 @@ func (p *profile) randomList(t *mtask, r *rand.Rand, strict bool) []decl {
 
 // covers: what a child does as m is within what its parent declared as up.
 func covers(up decl, m deps.Mode) bool {
-	return order(up.mode) == deps.ModeInOut || up.mode == m || up.mode == deps.ModeCommutative && !up.weak
+	return ordered(up.mode) == deps.ModeInOut || up.mode == m || up.mode == deps.ModeCommutative && !up.weak
 }
 
 // replay runs a recorded program; what is left ends in the order of creation.

@@ -9,11 +9,11 @@ import (
 	"strings"
 
 	"weft/deps"
+	"weft/internal/order"
 )
 
-// The oracle for ranges judges each byte of a small universe by the model of objects (model_test.go): a
-// declaration is one use for each byte that it covers. Objects are variables in the
-// universe that do not overlap, so that the same holds for them.
+// The oracle for ranges asks the model (model_test.go) about each byte of a small universe. Objects
+// are variables in it that do not overlap.
 
 // cells is the universe.
 const cells = 12
@@ -53,6 +53,15 @@ func allBytes(list []rdecl) (out []decl) {
 		out = append(out, d.bytes()...)
 	}
 	return out
+}
+
+// spawnRanges appends a child of p.
+func (p *mtask) spawnRanges(list []rdecl) *mtask {
+	var accs []order.Access
+	for _, d := range list {
+		accs = append(accs, order.Access{Lo: uintptr(d.lo), Hi: uintptr(d.hi), Object: d.object, Mode: d.mode, Weak: d.weak})
+	}
+	return p.child(accs)
 }
 
 // rangeTo makes the engine's access of d to the cells of s.
@@ -175,7 +184,10 @@ func (w *rworld) spawn(p *rtask, name string, list []rdecl) (t *rtask, refused a
 		w.fail("spawn %s: panic %v, but illegal is %v", name, refused, illegal)
 	}
 	if refused != nil {
-		p.spread = p.spread || deps.HasRanges(p.node)
+		if deps.HasRanges(p.node) {
+			p.spread = true
+			p.m.order.Ranges()
+		}
 		w.collect()
 		w.check()
 		return nil, refused
@@ -186,10 +198,7 @@ func (w *rworld) spawn(p *rtask, name string, list []rdecl) (t *rtask, refused a
 		w.fail("spawn %s: the domain of %s has ranges: %v", name, p.name, !p.spread)
 	}
 	w.of[t.node] = t
-	t.m = p.m.spawn(allBytes(list))
-	if !t.ranged {
-		t.m.makeWhole()
-	}
+	t.m = p.m.spawnRanges(list)
 	p.kids++
 	w.tasks = append(w.tasks, t)
 	if ready {
@@ -200,17 +209,6 @@ func (w *rworld) spawn(p *rtask, name string, list []rdecl) (t *rtask, refused a
 	return t, nil
 }
 
-// makeWhole: what is declared in a domain of objects passes its tokens on when all of its bytes do.
-func (t *mtask) makeWhole() {
-	for _, u := range t.uses {
-		for _, v := range rvars {
-			for b := v.lo; b < v.hi && v.lo <= u.obj && u.obj < v.hi; b++ {
-				u.whole = append(u.whole, t.find(b))
-			}
-		}
-	}
-}
-
 // legalRelease: each byte is declared so and not given up. In a domain of objects only objects are.
 func (t *rtask) legalRelease(d rdecl) bool {
 	if !t.ranged && !d.object && d.hi > d.lo {
@@ -218,7 +216,7 @@ func (t *rtask) legalRelease(d rdecl) bool {
 	}
 	for _, b := range d.bytes() {
 		u := t.m.find(b.obj)
-		if u == nil || order(u.mode) != order(d.mode) || u.said != d.weak || u.given {
+		if u == nil || ordered(u.mode) != ordered(d.mode) || u.said != d.weak || u.given {
 			return false
 		}
 	}

@@ -178,7 +178,7 @@ func (w *world) release(t *wtask, d decl) error {
 	w.started = w.started[:0]
 	err := t.node.Release(w.access(d), &w.flow)
 	u := t.m.find(d.obj)
-	legal := u != nil && order(u.mode) == order(d.mode) && u.said == d.weak && !u.given
+	legal := u != nil && ordered(u.mode) == ordered(d.mode) && u.said == d.weak && !u.given
 	if (err == nil) != legal {
 		w.fail("release %s: %v, but legal is %v", t.name, err, legal)
 	}
@@ -190,7 +190,7 @@ func (w *world) release(t *wtask, d decl) error {
 	return err
 }
 
-func order(m deps.Mode) deps.Mode {
+func ordered(m deps.Mode) deps.Mode {
 	if m == deps.ModeOut {
 		return deps.ModeInOut
 	}

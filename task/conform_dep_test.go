@@ -412,7 +412,7 @@ func TestDEP50_StartAddress(t *testing.T) {
 		{"an element of a slice and of its array", deps.InOut(&s[3]), deps.In(&arr[3]), true},
 		{"neighbours", deps.InOut(&arr[3]), deps.InOut(&arr[4]), false},
 	} {
-		early := order(t, new(int), []deps.Access{c.first}, []deps.Access{c.then})
+		early := startEarly(t, new(int), []deps.Access{c.first}, []deps.Access{c.then})
 		require.Equal(t, c.conflict, len(early) == 0, c.name)
 	}
 	play(t, `

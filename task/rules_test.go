@@ -18,9 +18,9 @@ import (
 // What OmpSs-2 and its runtimes leave undefined, and weft decides: a test for each decision. Those about the
 // order of accesses alone are in package deps.
 
-// order runs tasks with the given lists of accesses to x, the first of which holds its
+// startEarly runs tasks with the given lists of accesses to x, the first of which holds its
 // accesses until all others have had the chance to start, and returns which did before it ended.
-func order(t *testing.T, x *int, lists ...[]deps.Access) (early []int) {
+func startEarly(t *testing.T, x *int, lists ...[]deps.Access) (early []int) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
 		over := false
@@ -61,7 +61,7 @@ func TestRule_SameObjectTwice(t *testing.T) {
 		{one(in, out), one(in), false},
 		{one(con, out), one(con), false},
 	} {
-		got := order(t, &x, c.first, c.second)
+		got := startEarly(t, &x, c.first, c.second)
 		require.Equal(t, c.early, len(got) == 1, "%v then %v", c.first, c.second)
 	}
 }
@@ -70,10 +70,10 @@ func TestRule_SameObjectTwice(t *testing.T) {
 func TestRule_WeakAndStrong(t *testing.T) {
 	x := 0
 	w := deps.InOut(&x)
-	require.Equal(t, []int{1}, order(t, &x, []deps.Access{w}, []deps.Access{w.Weak()}))
-	require.Empty(t, order(t, &x, []deps.Access{w}, []deps.Access{w.Weak(), w}))
-	require.Empty(t, order(t, &x, []deps.Access{w}, []deps.Access{w, w.Weak()}))
-	require.Empty(t, order(t, &x, []deps.Access{w}, []deps.Access{deps.In(&x).Weak(), deps.In(&x)}))
+	require.Equal(t, []int{1}, startEarly(t, &x, []deps.Access{w}, []deps.Access{w.Weak()}))
+	require.Empty(t, startEarly(t, &x, []deps.Access{w}, []deps.Access{w.Weak(), w}))
+	require.Empty(t, startEarly(t, &x, []deps.Access{w}, []deps.Access{w, w.Weak()}))
+	require.Empty(t, startEarly(t, &x, []deps.Access{w}, []deps.Access{deps.In(&x).Weak(), deps.In(&x)}))
 }
 
 // A child names an object that its parent does not: it starts at once, whatever uses the object outside.

@@ -15,19 +15,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/internal/order"
 )
 
-// The meaning of tasks, said as naively as possible: a tree of tasks, and questions that are answered by walking it. Nothing is stored but
-// what the program did. A stage plays random programs, and after each step exactly those tasks run that the model
-// lets run.
+// The model is package order, with the ends of tasks. A stage plays random programs, and after each
+// step exactly those tasks run that the model lets run.
 
 // mtask is a task of the model.
 type mtask struct {
 	name   string
 	parent *mtask
 	kids   []*mtask
-	uses   []*muse
-	last   map[string]*muse // the last use of each object by a child
+	order  *order.Task
+
+	released map[*order.Use]bool
 
 	wait, final bool // attributes
 	waitOn      bool // not a task but a WaitOn: over as soon as it may start
@@ -37,41 +38,24 @@ type mtask struct {
 	until       func() bool // what the body waits for; nil if it does not
 }
 
-// muse is all that one task declares for one object.
-type muse struct {
-	task     *mtask
-	obj      string
-	mode     deps.Mode
-	weak     bool
-	prev     *muse
-	released bool
+// object is what package order has for an object by name.
+func object(name string, mode deps.Mode, weak bool) order.Access {
+	at := uintptr(name[0])
+	return order.Access{Lo: at, Hi: at + 1, Object: true, Mode: mode, Weak: weak}
 }
 
-func (t *mtask) find(obj string) *muse {
-	for _, u := range t.uses {
-		if u.obj == obj {
+func (t *mtask) find(obj string) *order.Use {
+	for _, u := range t.order.Uses {
+		if u.Lo == uintptr(obj[0]) {
 			return u
 		}
 	}
 	return nil
 }
 
-// spawn makes a child with the accesses, of which those to one object are combined.
-func (t *mtask) spawn(c *mtask, list []muse) {
-	c.parent, c.last = t, map[string]*muse{}
-	for _, d := range list {
-		if u := c.find(d.obj); u != nil {
-			if u.mode != d.mode {
-				u.mode = deps.ModeInOut
-			}
-			u.weak = u.weak && d.weak
-			continue
-		}
-		c.uses = append(c.uses, &muse{task: c, obj: d.obj, mode: d.mode, weak: d.weak, prev: t.last[d.obj]})
-	}
-	for _, u := range c.uses {
-		t.last[u.obj] = u
-	}
+// spawn makes a child with the accesses.
+func (t *mtask) spawn(c *mtask, list []order.Access) {
+	c.parent, c.order, c.released = t, t.order.Child(list), map[*order.Use]bool{}
 	t.kids = append(t.kids, c)
 }
 
@@ -81,78 +65,19 @@ func (t *mtask) deep() bool {
 }
 
 // given: the task itself has given the object up.
-func (u *muse) given() bool {
-	t := u.task
-	return u.released || t.bodyOver && t.events == 0 && (!t.wait || t.deep())
+func (t *mtask) given(u *order.Use) bool {
+	return t.released[u] || t.bodyOver && t.events == 0 && (!t.wait || t.deep())
 }
 
-func (u *muse) up() *muse    { return u.task.parent.find(u.obj) }
-func (u *muse) below() *muse { return u.task.last[u.obj] }
-
-func (u *muse) mayRead() bool {
-	if u.prev != nil {
-		return u.prev.passesRead()
-	}
-	return u.up() == nil || u.up().mayRead()
-}
-
-func (u *muse) mayWrite() bool {
-	if u.prev != nil {
-		return u.prev.over()
-	}
-	return u.up() == nil || u.up().mayWrite()
-}
-
-func (u *muse) mayJoin() bool {
-	if u.mayWrite() {
-		return true
-	}
-	before := u.prev
-	if before == nil {
-		before = u.up()
-	}
-	return before != nil && before.mode == deps.ModeConcurrent && before.mayJoin()
-}
-
-func (u *muse) passesRead() bool {
-	switch {
-	case u.mode == deps.ModeIn:
-		return u.mayRead()
-	case !u.given():
-		return false
-	case u.below() != nil:
-		return u.below().passesRead()
-	}
-	return u.mayRead()
-}
-
-func (u *muse) over() bool {
-	switch {
-	case !u.given():
-		return false
-	case u.below() != nil:
-		return u.below().over()
-	}
-	return u.mayWrite()
-}
-
-func (t *mtask) mayStart() bool {
-	for _, u := range t.uses {
-		may := u.weak
-		switch {
-		case may:
-		case u.mode == deps.ModeIn:
-			may = u.mayRead()
-		case u.mode == deps.ModeConcurrent:
-			may = u.mayJoin()
-		default:
-			may = u.mayWrite()
-		}
-		if !may {
-			return false
-		}
-	}
-	return true
+func (p *mplay) mayStart(t *mtask) bool {
+	may := true
+	t.order.Before(func(u *order.Use, _, _ uintptr) bool {
+		i := slices.IndexFunc(p.all, func(x *mtask) bool { return x.order == u.Task })
+		given := p.all[i].given(u)
+		may = may && given
+		return given
+	})
+	return may
 }
 
 func (t *mtask) running() bool { return t.started && !t.bodyOver && t.until == nil }
@@ -173,7 +98,7 @@ func (p *mplay) step(t *testing.T, what string, line string, do func()) {
 	for changed := true; changed; {
 		changed = false
 		for _, x := range p.all {
-			if !x.started && x.mayStart() {
+			if !x.started && p.mayStart(x) {
 				x.started, x.bodyOver = true, x.waitOn
 				changed = true
 			}
@@ -202,21 +127,21 @@ var stageModes = []struct {
 }{{"in", deps.ModeIn}, {"in", deps.ModeIn}, {"inout", deps.ModeInOut}, {"out", deps.ModeInOut}, {"concurrent", deps.ModeConcurrent}}
 
 // accesses makes a list for a child of t: mostly of what t declares, and nothing that it has released.
-func (p *mplay) accesses(t *mtask) (words string, list []muse) {
+func (p *mplay) accesses(t *mtask) (words string, list []order.Access) {
 	for range p.rng.IntN(4) {
 		obj := string(rune('a' + p.rng.IntN(4)))
 		own := t.find(obj)
-		if own != nil && own.released || own == nil && t != p.main && p.rng.IntN(8) > 0 {
+		if own != nil && t.released[own] || own == nil && t != p.main && p.rng.IntN(8) > 0 {
 			continue
 		}
 		m := stageModes[p.rng.IntN(len(stageModes))]
-		u := muse{obj: obj, mode: m.mode, weak: p.rng.IntN(3) == 0}
+		a := object(obj, m.mode, p.rng.IntN(3) == 0)
 		word := m.word + "(" + obj + ")"
-		if u.weak {
+		if a.Weak {
 			word = "weak" + word
 		}
 		words += " " + word
-		list = append(list, u)
+		list = append(list, a)
 	}
 	return words, list
 }
@@ -267,13 +192,13 @@ func (p *mplay) one(t *testing.T, what string, tasks int) bool {
 			}
 		})
 	case k < 11:
-		for _, u := range x.uses {
-			if !u.released && p.rng.IntN(2) == 0 {
-				word := map[deps.Mode]string{deps.ModeIn: "in", deps.ModeInOut: "inout", deps.ModeConcurrent: "concurrent"}[u.mode]
-				if u.weak {
+		for _, u := range x.order.Uses {
+			if !x.released[u] && p.rng.IntN(2) == 0 {
+				word := map[deps.Mode]string{deps.ModeIn: "in", deps.ModeInOut: "inout", deps.ModeConcurrent: "concurrent"}[u.Mode]
+				if u.Weak {
 					word = "weak" + word
 				}
-				p.step(t, what, "release "+x.name+" "+word+"("+u.obj+")", func() { u.released = true })
+				p.step(t, what, "release "+x.name+" "+word+"("+string(rune(u.Lo))+")", func() { x.released[u] = true })
 				break
 			}
 		}
@@ -323,7 +248,7 @@ func TestStageRandom(t *testing.T) {
 	for seed := first; seed < last; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		p := &mplay{rng: rng, s: newStage(t, rts[seed%4], gateKind(rng.IntN(int(gateKinds))))}
-		p.main = &mtask{name: "main", started: true, last: map[string]*muse{}}
+		p.main = &mtask{name: "main", started: true, order: new(order.Task)}
 		p.all = []*mtask{p.main}
 		what := fmt.Sprintf("-task.stage %d, %d workers, gate %v", seed, p.s.rt.Workers(), p.s.gate)
 		p.s.run(func() {

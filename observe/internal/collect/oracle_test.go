@@ -266,7 +266,6 @@ func (m *model) flatten(n *onode, round int, parent *oflat) *oflat {
 		parent.children = append(parent.children, f)
 	}
 	m.tasks = append(m.tasks, f)
-	takes := slices.ContainsFunc(n.uses, func(u ouse) bool { return u.mode == deps.ModeCommutative && !u.weak })
 	for _, u := range n.uses {
 		for c := u.lo; c < u.hi; c++ {
 			if x := f.uses[c]; x != nil {
@@ -279,6 +278,7 @@ func (m *model) flatten(n *onode, round int, parent *oflat) *oflat {
 			f.uses[c] = &omerged{mode: u.mode, weak: u.weak, read: m.event(), write: m.event(), passesRead: m.event(), over: m.event()}
 		}
 	}
+	takes := slices.ContainsFunc(f.uses[:], func(x *omerged) bool { return x != nil && x.mode == deps.ModeCommutative && !x.weak })
 	for c, x := range f.uses {
 		if x == nil {
 			continue

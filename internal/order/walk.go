@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package order
+
+import (
+	"slices"
+
+	"weft/deps"
+)
+
+// needs is what a strong use waits for, before its task starts.
+func (u *Use) needs() what {
+	switch {
+	case u.Mode == deps.ModeIn:
+		return mayRead
+	case u.groups():
+		return mayJoin
+	}
+	return mayWrite
+}
+
+// waits: u's task does not start before u has what it needs.
+func (u *Use) waits() bool { return !u.Weak && u.Mode != deps.ModeReduce }
+
+// implied: since u's task has started, u has what it may.
+func (u *Use) implied(w what) bool { return u.waits() && (w == u.needs() || u.needs() == mayWrite) }
+
+// walk is one way along the tree.
+type walk struct {
+	*walks
+	number uint64
+	given  func(u *Use, lo, hi uintptr) bool
+	todo   []step
+}
+
+func (t *Task) walk(given func(u *Use, lo, hi uintptr) bool) *walk {
+	w := &walk{walks: t.walks, given: given}
+	w.last++
+	w.number = w.last
+	w.todo, w.walks.todo = w.walks.todo[:0], nil
+	return w
+}
+
+// Before calls given for the uses that t waits for, or has waited for, with the bytes in question,
+// and where it returns true, for those that come before them. So given returns whether the task of
+// u has given these bytes up, or true to hear of all that t has to wait for whenever that is.
+func (t *Task) Before(given func(u *Use, lo, hi uintptr) bool) {
+	if len(t.Uses) == 0 {
+		return
+	}
+	w := t.walk(given)
+	for _, u := range t.Uses {
+		if u.waits() {
+			w.next(u, u.needs(), u.Lo, u.Hi)
+		}
+	}
+	w.all()
+}
+
+// Below calls given for the uses of the bytes by the children of u's task, and by theirs.
+func (u *Use) Below(lo, hi uintptr, given func(u *Use, lo, hi uintptr) bool) {
+	w := u.Task.walk(given)
+	w.children(u, isOver, lo, hi)
+	w.all()
+}
+
+// next adds a step to what is to be looked at, for those of the bytes that u has.
+func (w *walk) next(u *Use, what what, lo, hi uintptr) {
+	s := step{u, what, max(lo, u.Lo), min(hi, u.Hi)}
+	if u.whole {
+		s.lo, s.hi = u.Lo, u.Hi
+	}
+	if u.walk != w.number {
+		u.walk, u.was = w.number, u.was[:0]
+	}
+	if !slices.Contains(u.was, s) {
+		u.was = append(u.was, s)
+		w.todo = append(w.todo, s)
+	}
+}
+
+func (w *walk) all() {
+	for len(w.todo) > 0 {
+		s := w.todo[len(w.todo)-1]
+		w.todo = w.todo[:len(w.todo)-1]
+		w.take(s)
+	}
+	w.walks.todo = w.todo
+}
+
+// take follows the line of the package comment that s is about.
+func (w *walk) take(s step) {
+	u := s.use
+	switch s.what {
+	case mayRead:
+		w.before(s, passesRead)
+	case mayWrite, mayJoin:
+		w.before(s, isOver)
+	case passesRead:
+		if u.Mode == deps.ModeIn {
+			w.next(u, mayRead, s.lo, s.hi)
+			break
+		}
+		w.gives(s, mayRead)
+	case isOver:
+		w.gives(s, mayWrite)
+	}
+}
+
+// before asks what comes before, or else the parent.
+func (w *walk) before(s step, what what) {
+	u := s.use
+	for _, p := range u.prevs {
+		if s.what == mayJoin && u.joins(p) {
+			w.next(p, mayJoin, s.lo, s.hi)
+		} else {
+			w.next(p, what, s.lo, s.hi)
+		}
+	}
+	if u.prevs != nil {
+		return
+	}
+	u.up(s.lo, s.hi, func(up *Use, lo, hi uintptr) {
+		what := s.what
+		if what == mayJoin && !u.joins(up) {
+			what = mayWrite
+		}
+		if !up.Holds() && !up.implied(what) {
+			w.next(up, what, lo, hi)
+		}
+	})
+}
+
+// gives is what passesRead and isOver have in common: the task has given the bytes up, its children
+// have, and the tokens have come.
+func (w *walk) gives(s step, need what) {
+	u := s.use
+	if !w.given(u, s.lo, s.hi) {
+		return
+	}
+	covered := w.children(u, s.what, s.lo, s.hi)
+	if (!covered || u.Holds()) && !u.implied(need) {
+		w.next(u, need, s.lo, s.hi)
+	}
+}
+
+// children asks the last uses by the children of u's task, and reports whether they have all of the
+// bytes, so that they wait for what u needs.
+func (w *walk) children(u *Use, what what, lo, hi uintptr) (all bool) {
+	left := hi - lo
+	for _, c := range u.Task.dom.meets(u, lo, hi) {
+		for _, last := range c.last {
+			w.next(last, what, max(lo, c.lo), min(hi, c.hi))
+		}
+		left -= min(hi, c.hi) - max(lo, c.lo)
+	}
+	return left == 0
+}
