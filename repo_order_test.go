@@ -50,7 +50,7 @@ var debt = map[string]struct{ backward, files, lines int }{
 	"observe/internal/graph":        {backward: 2},
 	"rma":                           {backward: 10},
 	"tampi":                         {backward: 1},
-	"task":                          {backward: 96, files: 82, lines: 10900},
+	"task":                          {backward: 97, files: 82, lines: 10900},
 }
 
 // references returns the files of a package, by name, and which of them refer to which: by a name
@@ -83,8 +83,8 @@ func isMethod(obj types.Object) bool {
 	return ok && f.Signature().Recv() != nil
 }
 
-// best returns an order in which few references point back, and how many of how many do: no single
-// move makes it better, nor do many random ones with what follows from them.
+// best returns an order in which few references point back, and how many do: one of maxBackward is
+// few enough, else no single move makes it better, nor do many random ones with what follows.
 func best(to [][]bool) (order []int, back, all int) {
 	n := len(to)
 	for i := range n {
@@ -98,7 +98,7 @@ func best(to [][]bool) (order []int, back, all int) {
 	rng := rand.New(rand.NewPCG(1, 2)) // the same each time
 	settle(to, order)
 	back = backward(to, order)
-	for range 40 * n {
+	for i := 0; i < 10*n && back > all/maxBackward; i++ {
 		next := slices.Clone(order)
 		for range 1 + rng.IntN(4) {
 			move(next, rng.IntN(n), rng.IntN(n))
@@ -202,7 +202,9 @@ func TestOrderWithinPackages(t *testing.T) {
 		bound("references against the order", back, refs/maxBackward, may.backward)
 		bound("files", every, maxFiles, may.files)
 		bound("lines", lines, maxLines, may.lines)
-		t.Logf("%-40s %2d files %5d lines %3d references, %2d back", name, every, lines, refs, back)
+		if testing.Verbose() {
+			t.Logf("%-40s %2d files %5d lines %3d references, %2d back", name, every, lines, refs, back)
+		}
 	}
 }
 
@@ -216,6 +218,7 @@ func TestBestOrder(t *testing.T) {
 		"one file":    {1, func(int, int) bool { return false }, 0, 0},
 		"in order":    {9, func(i, j int) bool { return i*5%9 > j*5%9 }, 0, 36},
 		"a circle":    {9, func(i, j int) bool { return j == (i+1)%9 }, 1, 9},
+		"enough":      {16, func(i, j int) bool { return j == (i+1)%16 || i == 3 && j == 1 }, 2, 17},
 		"all of all":  {9, func(i, j int) bool { return i != j }, 36, 72},
 		"two circles": {8, func(i, j int) bool { return j%4 == (i+1)%4 && i/4 == j/4 }, 2, 8},
 	} {
