@@ -5,6 +5,9 @@ package observe
 
 import (
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"weft/observe/internal/graph"
@@ -85,4 +88,9 @@ func (g *Graph) WriteSVG(w io.Writer, o GraphOptions) error {
 // WriteDOT writes the graph in the language of Graphviz.
 func (g *Graph) WriteDOT(w io.Writer, o GraphOptions) error {
 	return g.graph.DOT(w, g.analysis, graph.Options(o))
+}
+
+// program is what the program is called.
+func program() string {
+	return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
 }

@@ -9,8 +9,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"weft/internal/event/output"
 	"weft/observe/internal/page"
@@ -78,11 +76,6 @@ func (o *Observer) state() *page.State {
 		s.Rank, _ = output.Place()
 	}
 	return s
-}
-
-// program is what the program is called.
-func program() string {
-	return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
 }
 
 // send answers with what write makes, or says that it failed.

@@ -17,19 +17,6 @@ import (
 // the request still says that name. So the live page is only for names that nobody else can have.
 // An address is no name, and cannot be pointed elsewhere.
 
-// anyHost in Config.Hosts means all names.
-const anyHost = "*"
-
-// checkHosts says what is wrong with Config.Hosts.
-func checkHosts(hosts []string) error {
-	for _, h := range hosts {
-		if h == "" || h != anyHost && strings.ContainsAny(h, ":/*@ ") {
-			return fmt.Errorf("observe: Config.Hosts has %q; legal are names without a port, such as node7.example.org, and %q for all", h, anyHost)
-		}
-	}
-	return nil
-}
-
 // serves reports whether the page is for requests to a host, which is what they say in the header
 // Host.
 func (o *Observer) serves(host string) bool {

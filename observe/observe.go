@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -131,4 +132,17 @@ func (o *Observer) flush() {
 	for range 2 {
 		_ = o.recorder.Flush() // the collector has no errors
 	}
+}
+
+// anyHost in Config.Hosts means all names.
+const anyHost = "*"
+
+// checkHosts says what is wrong with Config.Hosts.
+func checkHosts(hosts []string) error {
+	for _, h := range hosts {
+		if h == "" || h != anyHost && strings.ContainsAny(h, ":/*@ ") {
+			return fmt.Errorf("observe: Config.Hosts has %q; legal are names without a port, such as node7.example.org, and %q for all", h, anyHost)
+		}
+	}
+	return nil
 }

@@ -44,12 +44,12 @@ func join(t holder, c Completion) error {
 	b := &binding{}
 	c.OnDone(b.complete)
 	if b.state.Load() != 0 {
-		b.hear()
+		hear(&b.state)
 		return b.err
 	}
 	b.release = t.HoldFor(c)
 	if b.state.Add(bound)&complete != 0 {
-		b.hear()
+		hear(&b.state)
 		b.release(nil)
 		return b.err
 	}
@@ -92,7 +92,7 @@ const (
 
 func (b *binding) complete(err error) {
 	b.err = err
-	b.tell()
+	tell(&b.state)
 	if b.state.Add(complete)&bound != 0 {
 		b.release(err)
 	}

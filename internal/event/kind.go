@@ -3,8 +3,6 @@
 
 package event
 
-import "fmt"
-
 // Kind says what happened. The numbers are those of recorded traces: they are never used again for something
 // else, and new ones are added at the end.
 type Kind uint8
@@ -69,14 +67,6 @@ const (
 
 	kinds // how many there are, plus one
 )
-
-// String returns the name of the kind, as the table has it.
-func (k Kind) String() string {
-	if i := k.Info(); i != nil {
-		return i.Name
-	}
-	return fmt.Sprintf("kind %d", uint8(k))
-}
 
 // Set is a set of kinds.
 type Set uint64

@@ -3,6 +3,8 @@
 
 package event
 
+import "fmt"
+
 // Type says how a field is to be read.
 type Type uint8
 
@@ -189,4 +191,12 @@ var table = [kinds - 1]Info{
 		part(0, "window", Window, 0, 32)}},
 	{OperationDone, "operation-done", groupStore, "operation {operation} of window {window} is carried out at this rank: {flags}; what other processes have of it is in place when the epoch is closed", []Field{
 		part(1, "window", Window, 0, 32), part(1, "operation", Number, 32, 32), part(2, "flags", Flags, 0, 8, "completed", "failed")}},
+}
+
+// String returns the name of the kind, as the table has it.
+func (k Kind) String() string {
+	if i := k.Info(); i != nil {
+		return i.Name
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
 }

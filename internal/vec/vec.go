@@ -3,16 +3,6 @@
 
 package vec
 
-// Ordered is what can be compared.
-type Ordered interface {
-	~uint8 | ~int8 | ~int16 | ~int32 | ~int64 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64
-}
-
-// Number is what can be added and multiplied.
-type Number interface {
-	Ordered | ~complex64 | ~complex128
-}
-
 // Sum sets every dst[i] to a[i] + b[i].
 func Sum[T Number](dst, a, b []T) {
 	n := start(sum, dst, a, b)
@@ -52,13 +42,3 @@ func Max[T Ordered](dst, a, b []T) {
 		dst[i] = max(v, b[i])
 	}
 }
-
-type operation uint8
-
-const (
-	sum operation = iota
-	prod
-	least
-	greatest
-	numOperations
-)

@@ -20,15 +20,6 @@ import (
 // mostPairs is how many messages of one sort are looked at to compare clocks: the first ones.
 const mostPairs = 1 << 14
 
-// machine is processes with one clock.
-type machine struct {
-	host   string
-	traces []*trace
-	shift  int64 // to be added to its times
-	doubt  int64 // how far shift may be off; -1: not known
-	how    string
-}
-
 // survey is what a first reading of a file finds.
 type survey struct {
 	start, last event.Moment

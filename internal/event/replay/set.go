@@ -16,23 +16,6 @@ import (
 	"weft/internal/event/journal"
 )
 
-// Set is the files of one run.
-type Set struct {
-	traces   []*trace   // by rank
-	machines []*machine // of several traces
-}
-
-// trace is one file that is read.
-type trace struct {
-	*journal.Reader
-	name  string
-	file  *os.File
-	order order
-	ready []Event // the first of those that order has
-	at    int
-	err   error // io.EOF after a whole file
-}
-
 // Open opens the files of one run, a file for each process. The error names the file. Processes are numbered by rank.
 func Open(names ...string) (*Set, error) {
 	s := &Set{}
@@ -211,29 +194,6 @@ func (s *Set) Certain() int64 {
 		}
 	}
 	return until
-}
-
-// fill reads on until there is an event, or an error.
-func (t *trace) fill() {
-	if t.at < len(t.ready) {
-		return
-	}
-	t.order.drop(len(t.ready))
-	t.ready, t.at = nil, 0
-	for len(t.ready) == 0 && t.err == nil {
-		b, err := t.Next()
-		switch {
-		case err != nil:
-			t.err = err
-			if errors.Is(err, io.EOF) || errors.Is(err, journal.ErrCut) {
-				t.ready = t.order.due(1 << 62)
-			}
-		case b.Records != nil:
-			t.order.add(b.Source, b.Records)
-		default:
-			t.ready = t.order.moment(b.Moment)
-		}
-	}
 }
 
 // Describe writes an event as a sentence, with what is known of the numbers in it.

@@ -18,9 +18,6 @@ import (
 // ErrUnsupported: processes cannot be bound here.
 var ErrUnsupported = errors.New("this platform has no processes that are bound to processors")
 
-// maxProcessor bounds numbers of processors. It guards against misprints.
-const maxProcessor = 1<<16 - 1
-
 // Processor is one that the kernel runs threads on: a core, or a hardware thread of one.
 type Processor struct {
 	ID      int
@@ -136,4 +133,14 @@ func quota(root fs.FS) float64 {
 		return 0
 	}
 	return least
+}
+
+func setOf(ps ...[]Processor) (s Set) {
+	for _, list := range ps {
+		for _, p := range list {
+			s = append(s, p.ID)
+		}
+	}
+	slices.Sort(s)
+	return s
 }

@@ -10,6 +10,9 @@ import (
 	"strings"
 )
 
+// maxProcessor bounds numbers of processors. It guards against misprints.
+const maxProcessor = 1<<16 - 1
+
 // Set is numbers of processors, each once, in their order.
 type Set []int
 
@@ -54,14 +57,4 @@ func parseSet(text, separator string) (Set, error) {
 	}
 	slices.Sort(s)
 	return slices.Compact(s), nil
-}
-
-func setOf(ps ...[]Processor) (s Set) {
-	for _, list := range ps {
-		for _, p := range list {
-			s = append(s, p.ID)
-		}
-	}
-	slices.Sort(s)
-	return s
 }

@@ -3,11 +3,6 @@
 
 package kernel
 
-import (
-	"fmt"
-	"strings"
-)
-
 // Rect is a rectangle of cells of a matrix: the first row and column, and how many of each.
 type Rect struct {
 	Row, Col   int
@@ -17,32 +12,3 @@ type Rect struct {
 // Func updates the cells of r once, in row-major order of dependence, in the matrix m whose rows are stride
 // elements apart. The cells around r (one on each side) are read. It panics if they are not inside m.
 type Func func(m []float64, stride int, r Rect)
-
-// kernels are the legal names, the default first.
-var kernels = []struct {
-	name string
-	f    Func
-}{
-	{"rows8", Rows8},
-	{"row", Row},
-	{"naive", Naive},
-}
-
-// Names lists the kernels, the default first.
-func Names() []string {
-	names := make([]string, len(kernels))
-	for i, k := range kernels {
-		names[i] = k.name
-	}
-	return names
-}
-
-// ByName finds a kernel.
-func ByName(name string) (Func, error) {
-	for _, k := range kernels {
-		if k.name == name {
-			return k.f, nil
-		}
-	}
-	return nil, fmt.Errorf("unknown kernel %q: choose one of %s", name, strings.Join(Names(), ", "))
-}

@@ -3,18 +3,6 @@
 
 package kernel
 
-const (
-	// inFlight is the number of rows that Rows8 works on at once. Measured: from four rows (latency of the
-	// additions not hidden) to seven the speed grows; with eight it stands at the bound, which is two
-	// additions per cycle; more rows do not fit into the registers.
-	inFlight = 8
-	// lag is the number of columns that a row stays behind the row above. One would do for correctness; with
-	// two, the northern value was computed two steps ago, and the way through it is off the critical path.
-	lag = 2
-	// edge is the width of the triangles at both ends of a strip.
-	edge = lag * (inFlight - 1)
-)
-
 // Rows8 sweeps strips of eight rows. What does not fill a strip is swept by Row.
 func Rows8(m []float64, stride int, r Rect) {
 	row := r.Row
