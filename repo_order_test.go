@@ -6,6 +6,7 @@ package weft_test
 import (
 	"go/types"
 	"math/rand/v2"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -163,6 +164,7 @@ func TestOrderWithinPackages(t *testing.T) {
 	all, err := packages.Load(&packages.Config{
 		Mode: packages.NeedName | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedExportFile |
 			packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo,
+		Env: append(os.Environ(), "GOOS=linux", "GOARCH=amd64"), // the same files everywhere
 	}, "./...")
 	require.NoError(t, err)
 	require.NotEmpty(t, all)
