@@ -47,6 +47,8 @@ func (c *Comm) Revoke() {
 	for r := range ranks {
 		ranks[r] = c.worldRank(r)
 	}
+	// The others hear of a disagreement before the revocation that it leads to, or their programs
+	// would not be told.
 	if d := c.disagreement(c.proc.trouble.Load()); d != nil {
 		c.proc.spreadDisagreement(c.hist.c.ctx, d, ranks)
 	}

@@ -167,3 +167,21 @@ func TestOf(t *testing.T) {
 	require.Equal(t, Access{at, at + 32, true, deps.ModeOut, false}, Of(deps.Out(&x)))
 	require.Equal(t, Access{at + 8, at + 24, false, deps.ModeCommutative, true}, Of(deps.Slice(x[1:3]).Commutative().Weak()))
 }
+
+// What a child costs does not depend on how many pieces its siblings have.
+func TestCostOfAChild(t *testing.T) {
+	costs := func(pieces int) float64 {
+		parent := new(Task)
+		child := func(i int) *Task {
+			at := uintptr(8 * i)
+			return parent.Child([]Access{{at, at + 8, false, deps.ModeInOut, false}})
+		}
+		for i := range pieces {
+			child(i)
+		}
+		return testing.AllocsPerRun(10, func() {
+			child(pieces / 2).Before(func(*Use, uintptr, uintptr) bool { return true })
+		})
+	}
+	require.Equal(t, costs(3), costs(3000))
+}

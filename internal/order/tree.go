@@ -51,9 +51,9 @@ type Use struct {
 	was  []step // where it has been
 }
 
-// Child adds a child with accesses to the tree. Accesses to the same memory are one use. A task
-// that holds an object, by a strong Commutative access, is to wait with nothing: all its accesses
-// are strong.
+// Child adds a child with accesses to the tree. Accesses to the same memory are one use. All uses
+// of a task with a strong Commutative one are strong: while the task holds that object, its children
+// must not wait for memory that another holder may have.
 func (t *Task) Child(list []Access) *Task {
 	if t.walks == nil {
 		t.walks = new(walks)
@@ -65,9 +65,12 @@ func (t *Task) Child(list []Access) *Task {
 		}
 	}
 	for _, a := range list { // so that pieces are the same for all of them, and for the parent
-		for _, cell := range d.pick(a) {
+		if !d.ranges {
+			break
+		}
+		for _, cell := range slices.Clone(d.pick(a)) {
 			for _, p := range t.Uses {
-				if lo, hi := max(cell.lo, p.Lo), min(cell.hi, p.Hi); d.ranges && lo < hi {
+				if lo, hi := max(cell.lo, p.Lo), min(cell.hi, p.Hi); lo < hi {
 					d.cut(lo, hi)
 				}
 			}
@@ -178,8 +181,14 @@ func (d *domain) pick(a Access) []*cell {
 	return []*cell{o}
 }
 
-// cut returns the pieces that make up lo to hi, with new ones where there are none.
+// cut returns the pieces that make up lo to hi, with new ones where there are none. What lies
+// outside stays as it is.
 func (d *domain) cut(lo, hi uintptr) (list []*cell) {
+	i, j := d.find(lo, hi)
+	old := d.pieces[i:j]
+	if len(old) == 1 && old[0].lo == lo && old[0].hi == hi {
+		return old
+	}
 	var pieces []*cell
 	add := func(lo, hi uintptr, last []*Use, in bool) {
 		if lo < hi {
@@ -191,7 +200,7 @@ func (d *domain) cut(lo, hi uintptr) (list []*cell) {
 		}
 	}
 	at := lo // what lies before is done
-	for _, p := range d.pieces {
+	for _, p := range old {
 		add(at, min(p.lo, hi), nil, true)
 		add(p.lo, min(p.hi, lo), p.last, false)
 		add(max(p.lo, lo), min(p.hi, hi), p.last, true)
@@ -199,22 +208,31 @@ func (d *domain) cut(lo, hi uintptr) (list []*cell) {
 		at = max(at, p.hi)
 	}
 	add(at, hi, nil, true)
-	d.pieces = pieces
+	d.pieces = slices.Replace(d.pieces, i, j, pieces...)
 	return list
+}
+
+// find returns where the pieces are that have bytes of lo to hi.
+func (d *domain) find(lo, hi uintptr) (from, to int) {
+	from, _ = slices.BinarySearchFunc(d.pieces, lo, func(p *cell, lo uintptr) int {
+		if p.hi <= lo {
+			return -1
+		}
+		return 1
+	})
+	for to = from; to < len(d.pieces) && d.pieces[to].lo < hi; to++ {
+	}
+	return from, to
 }
 
 // meets returns what the children of u's task have of its bytes.
 func (d *domain) meets(u *Use, lo, hi uintptr) (list []*cell) {
-	if !d.ranges {
-		if o := d.objects[u.Lo]; o != nil {
-			list = append(list, o)
-		}
-		return list
+	if d.ranges {
+		from, to := d.find(lo, hi)
+		return d.pieces[from:to]
 	}
-	for _, p := range d.pieces {
-		if p.lo < hi && lo < p.hi {
-			list = append(list, p)
-		}
+	if o := d.objects[u.Lo]; o != nil {
+		list = append(list, o)
 	}
 	return list
 }
