@@ -14,7 +14,8 @@
 //	may read    that the use before passes read, else the parent's use may read
 //	may write   that the use before is over, else the parent's use may write
 //	may join    of a group: that the one before may join, if it is of the same group; else may write
-//	passes read for a reader: may read. Else it is given up, the last use of the task's children passes read, and may read
+//	passes read for a reader: may read. Else it is given up, the last use of the task's children
+//	            passes read, and may read
 //	is over     it is given up, the last use of the task's children is over, and may write
 //
 // A task starts when each of its strong uses may read, join or write, by its mode. The way needs

@@ -159,7 +159,8 @@ type Options struct {
 	// Title is written above the figures.
 	Title string
 
-	// Most is how many tasks are drawn one by one. A graph with more is folded: all tasks with one label are one box.
+	// Most is how many tasks are drawn one by one. A graph with more is folded: all tasks with one
+	// label are one box.
 	// Zero means 400; a negative number folds always.
 	Most int
 }
