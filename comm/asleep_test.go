@@ -7,6 +7,7 @@ import (
 	"errors"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -39,6 +40,9 @@ func TestWhoSleeps(t *testing.T) {
 		for count() != asleep {
 			runtime.Gosched()
 		}
+		// A send to another process is counted as asleep once it is registered, and its frame as sent
+		// after that.
+		require.Eventually(t, func() bool { return w.activity() != activity }, 10*time.Second, time.Microsecond)
 		changed("a call")
 	}
 	sleeps(func() error { return second(c.Recv(Buffer{}, 1, 3)) }, 1)
