@@ -20,7 +20,7 @@ const watchingName = "watching"
 const watchingUsage = `usage: go run ./bench watching [options]
 
 Measures what it costs to watch the tasks of task/blocks, which do no work: statistics, a sampled profile, a timeline, each against a
-program that watches nothing; and that one against one that is built without the code that records. Each is a process of its own; in a round
+program that watches nothing; and that one against one that is built without the probe of tasks. Each is a process of its own; in a round
 all run once, in an order by chance, and ratios are of two of one round. The interval has the true median in it in nineteen of twenty cases.
 It needs the go command and weft's source.
 

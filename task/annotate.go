@@ -55,20 +55,12 @@ func (a *annotator) call(t *Task) error {
 	if trace.IsEnabled() {
 		region = trace.StartRegion(t.run.ctx, x.name)
 	}
-	err := t.call()
+	err := t.callHere()
 	if region != nil {
 		region.End()
 	}
 	pprof.SetGoroutineLabels(outer)
 	return err
-}
-
-// call runs t's body.
-func (e *events) call(t *Task) error {
-	if e.annotator != nil {
-		return e.annotator.call(t)
-	}
-	return t.call()
 }
 
 // unlabel takes off the goroutine what it has inherited from the body that it was started by.

@@ -74,14 +74,12 @@ func (t *Task) blockOn(w *xatomic.Uint32, x waiting) error {
 		acquire(w)
 		return t.run.cause()
 	}
-	over := t.waitsFor(x)
 	t.prepare(x)
 	if t.run.addBlocked(t, w) {
 		t.park(t.slot, event.BlockedBlock)
 	} else {
 		t.unprepare()
 	}
-	over()
 	acquire(w)
 	return t.run.cause()
 }
@@ -112,9 +110,7 @@ func (t *Task) unblock(w *xatomic.Uint32) {
 func (t *Task) Blocking(f func()) {
 	s := t.enter("Blocking")
 	mustCall("Blocking", f != nil)
-	x := waiting{op: opBlocking}
-	over := t.waitsFor(x)
-	t.prepare(x)
+	t.prepare(waiting{op: opBlocking})
 	t.addIdle(1)
 	rt := t.run.rt
 	in := rt.guests.enter("Blocking", t)
@@ -126,7 +122,6 @@ func (t *Task) Blocking(f func()) {
 		rt.readyOff(t)
 		t.awaitSlot()
 		t.addIdle(-1)
-		over()
 	}()
 	f()
 }

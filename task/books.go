@@ -13,6 +13,7 @@ import (
 
 // books is what debug mode knows of a run.
 type books struct {
+	audit   *audit
 	mu      xatomic.Mutex
 	live    addrMap  // uses of objects that are not given up, by address. +checklocks:mu
 	objects useIndex // the same, for ranges to find. +checklocks:mu
@@ -267,5 +268,17 @@ func (b *books) release(r *record, a deps.Access) (undo func()) {
 			b.add(u)
 		}
 		r.uses = before
+	}
+}
+
+// addAll enters the uses that r's task, of a recorded loop, has declared, again. They were dropped at the end of the run before, with
+// what Release had left of them.
+func (b *books) addAll(r *record) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r.uses = r.uses[:r.loop]
+	for _, u := range r.uses {
+		u.open = false
+		b.add(u)
 	}
 }

@@ -67,8 +67,6 @@ func (rt *Runtime) unclean() string {
 			return fmt.Sprintf("slot %d keeps a creator", s.id)
 		case len(s.free) >= freeMax:
 			return fmt.Sprintf("slot %d has %d free tasks", s.id, len(s.free))
-		case s.ev != nil && (s.ev.linking != 0):
-			return fmt.Sprintf("slot %d links a task", s.id)
 		}
 		for _, t := range s.free {
 			if what := t.unclean(); what != "" {
@@ -115,7 +113,7 @@ func (t *Task) unclean() string {
 		return fmt.Sprintf("attributes: %q, %d, %d, %v", t.label, t.priority, t.cost, t.final)
 	case t.id != 0:
 		return "a number"
-	case t.more != nil && (t.more.onReady != nil || t.more.held != nil || t.more.record != nil || t.more.watched != nil || t.more.replay != nil ||
+	case t.more != nil && (t.more.onReady != nil || t.more.held != nil || t.more.noted != noted{} || t.more.replay != nil ||
 		sharesOf(t.more).Len()+groupsOf(t.more).Len() != 0):
 		return fmt.Sprintf("more: %+v", *t.more)
 	}

@@ -85,15 +85,6 @@ func (c *copies) settle() {
 	})
 }
 
-// settleCopies is settle for the main task of r, which has waited.
-func (r *run) settleCopies() {
-	if r.rt.cfg.Debug {
-		r.books.mu.Lock()
-		defer r.books.mu.Unlock()
-		r.books.copies.settle()
-	}
-}
-
 // over notes that u's task, which has used its object, is over. +checklocks:books.mu
 func (c *copies) over(u *use) {
 	x, _ := c.objects.get(u.lo).(*named)
@@ -178,14 +169,10 @@ func (x *named) without(y *named) bool { return x.first.object(y.lo) == nil || x
 // unwritten reports whether a task has declared to write x, and has not.
 func (x *named) unwritten() bool { return x.writes && !x.changed }
 
-// warnCopies warns, once for each line that spawns, of the copies that r's tasks have named. The run is over.
-func (r *run) warnCopies() {
-	if !r.rt.cfg.Debug {
-		return
-	}
-	b := &r.books
+// warnCopies warns, once for each line that spawns, of the copies that the run's tasks have named. The run is over.
+func (b *books) warnCopies(failed bool) {
 	b.mu.Lock()
-	if r.first.Load() != nil {
+	if failed {
 		b.copies = copies{}
 		b.mu.Unlock()
 		return
@@ -199,7 +186,7 @@ func (r *run) warnCopies() {
 	})
 	b.mu.Unlock()
 	for _, f := range list {
-		r.rt.cfg.Logger.Warn(f.text, "task", f.a.first.name(), "access", fmt.Sprint(f.a.access),
+		b.audit.log.Warn(f.text, "task", f.a.first.name(), "access", fmt.Sprint(f.a.access),
 			"other", f.b.first.name(), "otherAccess", fmt.Sprint(f.b.access))
 	}
 }

@@ -6,6 +6,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"weft/deps"
 )
@@ -31,14 +32,23 @@ import (
 // them writes it: an ancestor of one has not declared the object, or not strongly enough.
 var ErrConflict = errors.New("conflicting accesses that nothing orders")
 
+// audit is a runtime's debug mode.
+type audit struct {
+	log *slog.Logger
+}
+
 // record is what debug mode knows of a task. It stays as it is when the task's memory serves another one.
 type record struct {
+	books  *books  // of the run
 	parent *record // nil for the main task
 	depth  int32
 	label  string
 	pc     uintptr
 	says   bool   // the body calls Uses; guarded by books.mu
 	uses   []*use // one for each object or range; guarded by books.mu once others may see them
+	loop   int    // of a task of a recorded loop: how many uses it has declared; else -1
+
+	undo func() // takes back the last release
 }
 
 // name says which task r is of, in a message.
@@ -70,46 +80,29 @@ func (r *record) isUnder(top *record) bool {
 	return r == top
 }
 
-// record returns t's record. Precondition: debug mode; the caller is t's body, or spawns t.
-func (t *Task) record() *record {
-	m := t.rare()
-	if m.record == nil { // a main task's: others get theirs when they are spawned
-		m.record = &record{label: t.label, pc: t.pc}
+// note enters c, a new child of t, in the books, and warns of what it can. It returns nil for the task of
+// a WaitOn, which has no body. t is nil for a main task. The uses of a task of a recorded loop are in the books
+// while a run of it may use the objects.
+func (a *audit) note(t, c *Task, accs []deps.Access, loop, waitOn bool) *record {
+	switch {
+	case t == nil:
+		return &record{books: &books{audit: a}, label: c.label, pc: c.pc, loop: -1}
+	case waitOn:
+		return nil
 	}
-	return m.record
-}
-
-// spawnNoted is the end of spawnWith in debug mode.
-func (t *Task) spawnNoted(s *slot, c *Task, undeferred bool, accs []deps.Access) {
-	b, r := &t.run.books, t.note(c, accs)
-	spawned := false
-	defer func() {
-		if !spawned { // an access was refused
-			b.drop(r)
+	parent := t.more.audited
+	b := parent.books
+	r := &record{books: b, parent: parent, depth: parent.depth + 1, label: c.label, pc: c.pc, loop: -1}
+	if loop {
+		strong := make([]deps.Access, len(accs))
+		for i, x := range accs {
+			strong[i] = x.Strong()
 		}
-	}()
-	if undeferred {
-		t.runUndeferred(s, c, accs)
-		spawned = true
-		return
+		r.declare(strong)
+		r.loop = len(r.uses)
+		return r
 	}
-	run := t.run
-	isReady := t.start(s, c, accs) // c may be over by now
-	spawned = true
-	if isReady {
-		if err := b.openAll(r); err != nil {
-			run.fail(&Error{Label: r.label, Site: place(r.pc), Err: err})
-		}
-	}
-}
-
-// note enters c, a new child of t, in the books, warns of what it can, and lets c's body begin by saying that it runs.
-func (t *Task) note(c *Task, accs []deps.Access) *record {
-	parent := t.record()
-	r := &record{parent: parent, depth: parent.depth + 1, label: c.label, pc: c.pc}
-	c.rare().record = r
 	mixed := r.declare(accs)
-	b := &t.run.books
 	b.mu.Lock()
 	first := b.said.get(c.pc) == nil
 	var bare, other *use
@@ -129,7 +122,7 @@ func (t *Task) note(c *Task, accs []deps.Access) *record {
 	}
 	b.mu.Unlock()
 
-	log := t.run.rt.cfg.Logger
+	log := a.log
 	if first && len(mixed) > 0 {
 		log.Warn("a task names an object in different modes, which make a writer", "task", r.name(), "accesses", mixed)
 	}
@@ -137,16 +130,59 @@ func (t *Task) note(c *Task, accs []deps.Access) *record {
 		log.Warn("two tasks use an object, and their accesses are not linked: "+gap, "task", r.name(), "access", bare.access.String(),
 			"other", other.rec.name(), "otherAccess", other.access.String())
 	}
-	if fn := c.fn; len(r.uses) > 0 {
-		c.fn = func(t *Task) error {
-			if err := t.run.books.openAll(r); err != nil {
-				return err
-			}
-			return fn(t)
-		}
-	}
 	return r
 }
+
+// begins is called by the body before anything else. The error is the body's.
+func (r *record) begins() error {
+	switch {
+	case r == nil:
+		return nil
+	case r.loop >= 0:
+		r.books.addAll(r)
+	}
+	return r.openAll()
+}
+
+// openAll says that r's task may run.
+func (r *record) openAll() error {
+	if r == nil || len(r.uses) == 0 {
+		return nil
+	}
+	return r.books.openAll(r)
+}
+
+// over is called before r's task gives up its accesses. stopped: its body may not have run.
+func (r *record) over(stopped bool) {
+	if r == nil {
+		return
+	}
+	if !stopped {
+		r.warnIdle()
+	}
+	r.drop()
+}
+
+// drop takes r's uses out of the books.
+func (r *record) drop() {
+	if r != nil {
+		r.books.drop(r)
+	}
+}
+
+// release is called before r's task gives up a, and takeBack when the engine has refused that.
+func (r *record) release(a deps.Access) { r.undo = r.books.release(r, a) }
+func (r *record) takeBack()             { r.undo() }
+
+// settle is called when the main task, which is r's, has waited for all.
+func (r *record) settle() {
+	r.books.mu.Lock()
+	defer r.books.mu.Unlock()
+	r.books.copies.settle()
+}
+
+// runOver is called when the run is over of which r's task was the main task.
+func (r *record) runOver(failed bool) { r.books.warnCopies(failed) }
 
 // declare makes r's uses from a list, and returns the objects that are in it in different modes.
 func (r *record) declare(accs []deps.Access) (mixed []string) {
@@ -168,32 +204,26 @@ func (r *record) declare(accs []deps.Access) (mixed []string) {
 	return mixed
 }
 
-// forget is called before t gives up its accesses. Precondition: flagLongSpawn.
-func (t *Task) forget() {
-	if t.more != nil && t.more.record != nil {
-		t.warnIdle(t.more.record)
-		t.run.books.drop(t.more.record)
-	}
-}
-
 // Uses says that the body is about to use memory as accs say. In debug mode it panics if the task has not
 // declared that, has declared it weak, or has given it up; otherwise it does nothing. It is for the places where
 // a body gets at its data.
 func (t *Task) Uses(accs ...deps.Access) {
-	if t.Flags&flagLongSpawn == 0 || !t.run.rt.cfg.Debug {
+	if t.run == nil || t.run.rt.probe == nil || t.run.rt.probe.audit == nil {
 		return
 	}
 	t.enter("Uses")
+	r := t.more.audited
 	for _, a := range accs {
-		t.record().saysUse(&t.run.books, a)
-		if why := t.record().uncovered(&t.run.books, a); why != "" {
-			panic(fmt.Sprintf("task: %s uses %v, but %s", t.record().name(), a, why))
+		r.saysUse(a)
+		if why := r.uncovered(a); why != "" {
+			panic(fmt.Sprintf("task: %s uses %v, but %s", r.name(), a, why))
 		}
 	}
 }
 
 // uncovered says why r's body may not use a; "" if it may.
-func (r *record) uncovered(b *books, a deps.Access) string {
+func (r *record) uncovered(a deps.Access) string {
+	b := r.books
 	lo, hi, slice := a.Memory()
 	mode := a.Mode().Both(a.Mode())
 	if lo == hi || !known(mode) {

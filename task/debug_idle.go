@@ -19,7 +19,8 @@ func (r *record) namedBelow(u *use) {
 }
 
 // saysUse notes that r's body uses a.
-func (r *record) saysUse(b *books, a deps.Access) {
+func (r *record) saysUse(a deps.Access) {
+	b := r.books
 	lo, hi, _ := a.Memory()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -32,11 +33,8 @@ func (r *record) saysUse(b *books, a deps.Access) {
 }
 
 // warnIdle warns, once for each line that spawns, of what r's task, which is over but for its descendants, has declared for nothing.
-func (t *Task) warnIdle(r *record) {
-	if t.run.stopped.Load() {
-		return // the body may not have run
-	}
-	b := &t.run.books
+func (r *record) warnIdle() {
+	b := r.books
 	b.mu.Lock()
 	var idle *use
 	for _, u := range r.uses {
@@ -55,5 +53,5 @@ func (t *Task) warnIdle(r *record) {
 	if idle.weak {
 		why = "no child uses what it has declared"
 	}
-	t.run.rt.cfg.Logger.Warn(why+": "+idle.access.String(), "task", r.name())
+	b.audit.log.Warn(why+": "+idle.access.String(), "task", r.name())
 }

@@ -302,7 +302,7 @@ func TestDebugBooksEmpty(t *testing.T) {
 	var b *books
 	x, y := 0, 0
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
-		b = &t.run.books
+		b = t.more.audited.books
 		t.SpawnWith(Attrs{Wait: true}, func(t *Task) error {
 			t.Spawn(nothing, deps.In(&x))
 			err := t.Release(deps.InOut(&x), deps.Out(&y))
@@ -368,7 +368,7 @@ func TestDebugOff(t *testing.T) {
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
 		x := 0
 		t.SpawnWith(Attrs{Undeferred: true}, func(t *Task) error {
-			if t.more != nil && t.more.record != nil || t.run.books.live.tab != nil {
+			if t.run.rt.probe != nil {
 				return errors.New("there are books")
 			}
 			return nil
@@ -402,14 +402,14 @@ func TestDebugDropsFirst(t *testing.T) {
 			}, deps.InOut(&x).Weak())
 			t.Spawn(func(t *Task) error {
 				until(in.Load)
-				b := &t.run.books
+				b := t.more.audited.books
 				b.mu.Lock()
 				defer b.mu.Unlock()
 				end.Store(true)      // the other slot is about to end the writer
 				t.Flags &^= flagLeaf // as Spawn does
 				for range 3000 {
 					runtime.Gosched()
-					if t.start(t.slot, t.slot.newTask(t, nothing), []deps.Access{deps.In(&x)}) { // past the books
+					if startUnseen(t, deps.In(&x)) { // past the books
 						return errors.New("the engine knows before the books do")
 					}
 				}
@@ -418,4 +418,15 @@ func TestDebugDropsFirst(t *testing.T) {
 			return nil
 		}))
 	}
+}
+
+// startUnseen starts an empty child of t of which no observer is told, and reports whether it was ready.
+func startUnseen(t *Task, accs ...deps.Access) bool {
+	s := t.slot
+	p := s.probe
+	defer func() { s.probe = p }()
+	s.probe = nil
+	c := s.newTask(t, nothing)
+	c.rare()
+	return t.start(s, c, accs)
 }

@@ -189,7 +189,7 @@ func (p *snapshot) spawned(b *strings.Builder, indent string, x *seen) {
 }
 
 func (p *snapshot) waits(b *strings.Builder, x *seen, state time.Duration) {
-	fmt.Fprintf(b, "waits in %s at %s for %v", x.waits.op, place(x.waits.site-1), state)
+	fmt.Fprintf(b, "waits in %s at %s for %v", x.waits.op, userPlace(x.site), state)
 	if x.waits.what != nil {
 		fmt.Fprintf(b, ", for %v", x.waits.what)
 	}
@@ -222,7 +222,7 @@ func (p *snapshot) events(b *strings.Builder, indent string, x *seen) {
 		if e.what != nil {
 			what = fmt.Sprint(e.what)
 		}
-		fmt.Fprintf(b, "%s  %s, bound at %s, %v ago\n", indent, what, place(e.site-1), short(p.at.Sub(e.since)))
+		fmt.Fprintf(b, "%s  %s, bound at %s, %v ago\n", indent, what, userPlace(e.site), short(p.at.Sub(e.since)))
 	}
 }
 

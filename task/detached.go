@@ -15,8 +15,7 @@ import (
 type Detached struct {
 	rt   *Runtime
 	done chan struct{} // closed when it is over
-	main *watched      // nil without a watchdog
-	lint *linted       // nil without lint mode
+	main noted         // of the main task
 
 	mu    visibleMutex
 	over  bool          // +checklocks:mu
@@ -60,25 +59,21 @@ func (rt *Runtime) spawn(ctx context.Context, pc uintptr, a *Attrs, main func(*T
 		d.complete(waits.Cause(ctx))
 		return d
 	}
-	r := &run{rt: rt, handle: d, id: rt.newMain()}
-	r.follow(ctx)
-	t := r.main(pc, main)
-	t.dress(a)
-	rt.spawnedMain(t)
-	d.main, d.lint = t.looksAtMain(), t.linted()
-	rt.readyOff(t)
+	r := &run{rt: rt, handle: d}
+	r.begin(ctx, r.main(pc, main), a, &d.main)
 	return d
 }
 
 // end is called once, when the main task of r is over. The caller is in the middle of
 // its bookkeeping, as with the end of an event: what follows must not block.
 func (d *Detached) end(r *run) {
-	d.rt.lintStops() // the context is made by who has spawned the task
+	p := d.rt.probe
+	if p != nil {
+		p.sees(false) // the context is made by who has spawned the task
+	}
 	unhooked := r.unhook()
-	r.warnCopies()
-	if d.lint != nil {
-		release(&d.lint.done) // what was said comes before the end of a Wait
-		d.rt.lintShow()
+	if p != nil {
+		p.runOver(r, d.main)
 	}
 	err := r.first.Load()
 	r.cancel(nil)
@@ -131,19 +126,11 @@ func (d *Detached) OnDone(f func(error)) {
 
 // call calls f, which comes after all that the run has done.
 func (d *Detached) call(f func(error), err error) {
-	if d.lint == nil {
+	if d.rt.probe == nil {
 		f(err)
 		return
 	}
-	if d.lint.off() {
-		d.lint.over()
-		f(err)
-		return
-	}
-	d.lint.l.apart(func() {
-		d.lint.over()
-		f(err)
-	}, func(bool) {})
+	d.rt.probe.callJoined(d.main, func() { f(err) })
 }
 
 // Done returns a channel that is closed when the run is over.
@@ -151,7 +138,9 @@ func (d *Detached) Done() <-chan struct{} { return d.done }
 
 // Err returns the error of the run: nil while it is not over.
 func (d *Detached) Err() error {
-	defer d.lint.over()
+	if d.rt.probe != nil {
+		defer d.rt.probe.joined(d.main, true)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.err

@@ -63,6 +63,16 @@ func (t *Task) site() string {
 // place names a line of the program.
 func place(pc uintptr) string {
 	fr, _ := runtime.CallersFrames([]uintptr{pc}).Next()
+	return placeOf(fr)
+}
+
+// userPlace names the line at which a user's function has called one of ours.
+func userPlace(pc uintptr) string {
+	fr, _ := userFrame(pc)
+	return placeOf(fr)
+}
+
+func placeOf(fr runtime.Frame) string {
 	if fr.Function == "" {
 		return "an unknown place"
 	}

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"weft/deps"
-	"weft/internal/event"
 	"weft/internal/xatomic"
 )
 
@@ -22,10 +21,17 @@ import (
 // Besides the body, any goroutine may call Hold while an event of t is pending;
 // it panics when there is none, since the task may be over then.
 func (t *Task) Hold() func(error) {
-	if t.run != nil && t.run.rt.watch != nil {
-		return t.HoldFor(nil)
+	return t.HoldFor(nil)
+}
+
+// HoldFor is [Task.Hold] for an event that says what it is: what is printed, by its String method if it has one, where the watchdog
+// lists what a task waits for. It must be safe to print by any goroutine at any time.
+func (t *Task) HoldFor(what any) func(error) {
+	release := t.hold() // t is not over before release is called
+	if p := t.run.rt.probe; p != nil {
+		return p.names(t, what, release)
 	}
-	return t.hold()
+	return release
 }
 
 // errNoEvent is what Hold panics with where nothing keeps the task alive.
@@ -49,8 +55,8 @@ func (t *Task) hold() func(error) {
 			}
 		}
 	}
-	if rt := t.run.rt; rt.ev != nil {
-		rt.note(s, event.HoldUp, t.id, 0, 0)
+	if rt := t.run.rt; rt.probe != nil {
+		rt.probeOf(s).holds(t)
 	}
 	h := &hold{t: t}
 	return h.release
@@ -78,18 +84,13 @@ func (h *hold) release(err error) {
 	}
 	t := h.t
 	h.t = nil
-	t.lintEvent()
+	rt, id := t.run.rt, uint64(0)
+	if rt.probe != nil {
+		id = t.id
+		rt.probeOf(rt.here()).holdEnds(t, err)
+	}
 	if err != nil {
 		t.run.fail(t.wrap(err, nil, nil))
-	}
-	rt, id := t.run.rt, uint64(0)
-	if rt.ev != nil {
-		id = t.id
-		flags := uint64(0)
-		if err != nil {
-			flags = event.EndedFailed
-		}
-		rt.note(rt.here(), event.HoldDown, id, 0, flags)
 	}
 	if n := t.holds.Add(-1); n != bodyOver {
 		if n == startHeld {
@@ -100,23 +101,22 @@ func (h *hold) release(err error) {
 	// The body is over and this was the last event.
 	t.addIdle(-1)
 	if s := rt.here(); s != nil {
-		if s.ev != nil {
-			s.ev.put(event.Released, id, 0, 0)
-			s.ev.by = id
+		if s.probe != nil {
+			s.probe.released(t)
 		}
 		rt.giveUp(t, s, &s.flow)
 		s.tellFor(s.cur.load())
 		s.settle(false)
-		if s.ev != nil {
-			s.ev.by = 0
+		if s.probe != nil {
+			s.probe.gives(0)
 		}
 		return
 	}
 	hide()
 	f := flows.Get().(*deps.Flow)
 	show()
-	if rt.ev != nil {
-		rt.ev.Put(event.Released, id, 0, 0)
+	if rt.probe != nil {
+		rt.probe.released(t)
 	}
 	rt.giveUp(t, nil, f)
 	for n := f.NextReady(); n != nil; n = f.NextReady() {

@@ -22,7 +22,6 @@ type events struct {
 
 	annotator *annotator     // nil if Go's own tools are not to know tasks
 	sampler   *event.Sampler // nil if all tasks are recorded
-	linking   uint64         // task that is being registered
 	stacks    *spawnStacks   // nil if stacks of spawns are not recorded
 
 	id, idEnd uint64 // numbers for tasks: the next one, and where they end
@@ -31,33 +30,30 @@ type events struct {
 // idBatch is how many numbers for tasks a slot takes at once.
 const idBatch = 1 << 10
 
-// observe makes the slots of rt, which do not run yet, record their events.
-func (rt *Runtime) observe(rec *event.Recorder) {
+// recording is what records the events of a runtime.
+type recording struct {
+	out   *event.Shared
+	slots []*events
+}
+
+// newRecording returns the recording that the configuration of rt asks for; nil if none.
+func newRecording(rt *Runtime) *recording {
+	rec := rt.cfg.Trace
 	if rec == nil {
-		return
+		return nil
 	}
 	rec.Attach()
 	group := rec.Group()
-	rt.ev = rec.Shared(event.Place{Kind: event.OtherPlace, Group: group})
-	for _, s := range rt.slots.all {
-		s.ev = &events{rec: rec, ring: rec.Ring(event.Place{Kind: event.SlotPlace, Group: group, Index: s.id}), specs: event.NewSpecCache(rec.Names()), sampler: rec.Sampler()}
-		s.ev.stacks = newStacks(rec)
+	r := &recording{out: rec.Shared(event.Place{Kind: event.OtherPlace, Group: group})}
+	for id := range rt.cfg.Workers {
+		e := &events{rec: rec, ring: rec.Ring(event.Place{Kind: event.SlotPlace, Group: group, Index: id}), specs: event.NewSpecCache(rec.Names()), sampler: rec.Sampler()}
+		e.stacks = newStacks(rec)
 		if rec.Annotate() && !rt.cfg.Lint { // else bodies would meet in the contexts of Go's tools
-			s.ev.annotator = new(annotator)
+			e.annotator = new(annotator)
 		}
+		r.slots = append(r.slots, e)
 	}
-}
-
-// unobserve ends that. The slots have ended.
-func (rt *Runtime) unobserve() {
-	if rt.ev == nil {
-		return
-	}
-	for _, s := range rt.slots.all {
-		s.ev.ring.Retire()
-	}
-	rt.ev.Retire()
-	rt.cfg.Trace.Detach()
+	return r
 }
 
 // put records an event, now.
@@ -67,16 +63,6 @@ func (e *events) put(k event.Kind, a, b, c uint64) {
 	}
 	e.now = event.Ticks()
 	e.ring.Put(e.now, k, a, b, c)
-}
-
-// note records an event of a caller that has slot s, or none.
-func (rt *Runtime) note(s *slot, k event.Kind, a, b, c uint64) {
-	switch {
-	case s != nil && s.ev != nil:
-		s.ev.put(k, a, b, c)
-	case rt.ev != nil:
-		rt.ev.Put(k, a, b, c)
-	}
 }
 
 // newID returns a number for a task.
@@ -95,15 +81,11 @@ func (e *events) numbered(id uint64) bool { return id-(e.idEnd-idBatch) < idBatc
 // spawned gives c, which is complete but for its links, a number, and records it with its accesses. It comes before c is
 // registered: from then on others may make c ready.
 func (e *events) spawned(c *Task, accs []deps.Access, flags uint8) {
-	if e.linking != 0 {
-		e.refused()
-	}
 	e.by, e.ready = 0, 0
 	if e.sampler != nil && e.skips(c, flags) {
 		return
 	}
 	c.id = e.newID()
-	e.linking = c.id
 	if len(accs) == 0 && flags&event.SpawnedLoop == 0 {
 		flags |= event.SpawnedReady
 		e.ready = c.id
@@ -150,24 +132,6 @@ func (c *Task) describe(specs interface{ Spec(event.Origin) uint32 }, stack uint
 	return event.SpawnedC(c.spec, priority, flags)
 }
 
-// newMain returns a number for the main task of a run; zero if it is not recorded.
-func (rt *Runtime) newMain() uint64 {
-	if rt.ev == nil {
-		return 0
-	}
-	return rt.cfg.Trace.TaskIDs(1)
-}
-
-// spawnedMain is spawned for the main task of a run, which has no slot.
-func (rt *Runtime) spawnedMain(t *Task) {
-	if rt.ev == nil {
-		return
-	}
-	rec := rt.cfg.Trace
-	t.id = t.run.id
-	rt.ev.Put(event.Spawned, t.id, 0, t.describe(rec.Names(), rt.stackOfRun(), event.SpawnedMain))
-}
-
 // queued records that t may start, or be resumed. It comes before others can take t.
 func (e *events) queued(t *Task) {
 	switch {
@@ -211,9 +175,6 @@ func (e *events) ended(t *Task, failed bool) {
 	if failed {
 		flags = event.EndedFailed
 	}
-	if e.linking != 0 {
-		e.refused()
-	}
 	if t.Flags&flagUnseen != 0 {
 		e.by, e.fresh = 0, false
 		return
@@ -227,39 +188,6 @@ func (e *events) ended(t *Task, failed bool) {
 	}
 	e.put(event.Ended, id, uint64(holds), flags)
 	e.fresh = e.ring.Wants.Has(event.Ended) // it has read the clock
-}
-
-// refused records that the engine has refused, by a panic, the accesses of the task that was spawned last.
-func (e *events) refused() {
-	id := e.linking
-	e.linking = 0
-	e.put(event.Refused, id, 0, 0)
-}
-
-// completed records that t is over for good. s may be nil.
-func (rt *Runtime) completed(t *Task, s *slot) {
-	if t.Flags&flagUnseen != 0 || t.id == 0 {
-		return
-	}
-	if s != nil && t.Flags&flagWait != 0 {
-		s.settle(false) // what is there is due to others
-		s.ev.by = t.id  // its accesses are given up now
-	}
-	rt.note(s, event.Completed, t.id, 0, 0)
-	if t.Flags&flagRecorded == 0 {
-		t.id = 0 // whoever has the memory next may not be recorded
-	}
-}
-
-// again gives t, which is to be run once more as part of a recorded loop, another number.
-func (rt *Runtime) again(s *slot, t *Task, round int64) {
-	old := t.id
-	if s != nil {
-		t.id = s.ev.newID()
-	} else {
-		t.id = rt.cfg.Trace.TaskIDs(1)
-	}
-	rt.note(s, event.Again, t.id, old, uint64(round))
 }
 
 // TraceID returns the number of the task in a recording of package trace; zero if it is not recorded. Any goroutine may

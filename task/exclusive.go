@@ -23,11 +23,12 @@ func (t *Task) admitSlowly(f *deps.Flow, rt *Runtime) bool {
 	case t.Flags&flagOnReady != 0:
 		return true
 	case t.Exclusive():
-		r := t.watched()
-		r.wantsObjects(true) // before, since t may be somebody else's afterwards
-		ok := t.Acquire(f)
-		if ok {
-			r.wantsObjects(false)
+		if rt := t.run.rt; rt.probe != nil {
+			rt.probe.takes(t, true)
+		}
+		ok := t.Acquire(f) // else t may be somebody else's
+		if ok && t.run.rt.probe != nil {
+			t.run.rt.probe.takes(t, false)
 		}
 		return ok
 	case t.run.rt != rt: // who had the object is not of t's runtime

@@ -5,7 +5,6 @@ package task
 
 import (
 	"weft/deps"
-	"weft/internal/event"
 )
 
 // A task ends in three steps, which the numbers of its counters gate:
@@ -21,14 +20,13 @@ const bodyOver = 1 << 30
 
 // bodyOver does what the end of t's body allows.
 func (s *slot) bodyOver(t *Task) {
-	if t.Flags&(flagUndeferred|flagLongSpawn|flagHeld) == 0 || s.bodyOverRarely(t) {
+	if t.Flags&(flagUndeferred|flagHeld) == 0 || s.bodyOverRarely(t) {
 		s.rt.giveUp(t, s, &s.flow)
 	}
 }
 
 // bodyOverRarely is the part of bodyOver that few tasks need. It reports whether t has no events.
 func (s *slot) bodyOverRarely(t *Task) bool {
-	t.returned()
 	if t.Flags&flagUndeferred != 0 && t.und.state.done() {
 		s.rt.resume(t.und.creator)
 	}
@@ -43,9 +41,8 @@ func (s *slot) bodyOverRarely(t *Task) bool {
 			return false
 		}
 		t.addIdle(-1)
-		if s.ev != nil {
-			s.ev.put(event.Released, t.id, 0, 0)
-			s.ev.by = t.id
+		if s.probe != nil {
+			s.probe.released(t)
 		}
 	}
 	return true
@@ -54,6 +51,9 @@ func (s *slot) bodyOverRarely(t *Task) bool {
 // giveUp releases t's accesses and, if no descendant is left, ends t. s is the caller's
 // slot, nil if it has none; f is the caller's flow.
 func (rt *Runtime) giveUp(t *Task, s *slot, f *deps.Flow) {
+	if rt.probe != nil && t.Flags&flagWait == 0 {
+		rt.probe.finishes(t)
+	}
 	if t.Flags&(flagWait|flagLongSpawn) == 0 {
 		t.Finish(f)
 	} else {
@@ -83,13 +83,11 @@ func (rt *Runtime) giveUp(t *Task, s *slot, f *deps.Flow) {
 	}
 }
 
-// finishRarely is what giveUp does for tasks with the attribute Wait, which keep their accesses, those that debug mode
-// may know of, and those with reductions.
+// finishRarely is what giveUp does for tasks with the attribute Wait, which keep their accesses, and
+// those with reductions.
 func (t *Task) finishRarely(s *slot, f *deps.Flow) {
 	t.giveCopies(s)
 	if t.Flags&flagWait == 0 {
-		t.gives()
-		t.forget()
 		t.Finish(f)
 	}
 }
@@ -97,20 +95,14 @@ func (t *Task) finishRarely(s *slot, f *deps.Flow) {
 // deepDone ends t for good and returns the parent, which is to be told; nil if t was
 // the main task of a run. The memory of t may serve another task afterwards.
 func (rt *Runtime) deepDone(t *Task, s *slot, f *deps.Flow) *Task {
-	if rt.ev != nil {
-		rt.completed(t, s)
+	if rt.probe != nil {
+		rt.probeOf(s).over(t, s)
 	}
-	if t.Flags&(flagWait|flagLongSpawn) != 0 {
+	if t.Flags&flagWait != 0 {
 		if t.Flags&flagRecorded != 0 {
-			t.ends()
 			return s.runOver(t, f)
 		}
-		if t.Flags&flagWait != 0 {
-			t.forget()
-			t.Finish(f)
-		}
-		t.ends()
-		t.linted().forgets()
+		t.Finish(f)
 		rt.loopOver(t, s)
 	}
 	p := t.parent()

@@ -71,8 +71,8 @@ func (t *Task) giveEarly(s *slot, accs []deps.Access) error {
 			continue
 		}
 		g.give(lo, hi)
-		if s.rt.cfg.Debug {
-			t.run.books.release(t.record(), a)
+		if s.probe != nil {
+			s.probe.releases(t, a)
 		}
 	}
 	left := t.spawned + t.count.Load()
@@ -80,9 +80,6 @@ func (t *Task) giveEarly(s *slot, accs []deps.Access) error {
 		left -= s.overN
 	}
 	if left == 0 {
-		if s.ev != nil {
-			s.ev.by = t.id
-		}
 		r.passGiven(p, k, &s.flow)
 		s.settle(false)
 	}

@@ -131,9 +131,8 @@ func (s *slot) look() *Task {
 				t, lost := v.deque.steal()
 				if t != nil {
 					n := s.raid(&v.deque)
-					if s.ev != nil {
-						s.ev.fresh = false
-						s.ev.put(event.Stolen, t.id, uint64(v.id), uint64(n+1))
+					if s.probe != nil {
+						s.probe.stolen(t, v, n+1)
 					}
 					return t
 				}
@@ -210,14 +209,13 @@ func (s *slot) sleep() (t *Task, closed bool) {
 	if int(n) == len(rt.slots.all) {
 		rt.window.stalled()
 	}
-	if s.ev != nil {
-		s.ev.fresh = false
-		s.ev.put(event.Parked, 0, 0, 0)
-		s.sema.sleep() // S4
-		s.ev.put(event.Unparked, 0, 0, 0)
-		return nil, false
+	if s.probe != nil {
+		s.probe.slotEvent(event.Parked, nil)
 	}
 	s.sema.sleep() // S4
+	if s.probe != nil {
+		s.probe.slotEvent(event.Unparked, nil)
+	}
 	return nil, false
 }
 

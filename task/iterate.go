@@ -164,14 +164,9 @@ func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error,
 	if t.HoldsAny() {
 		c.Flags |= flagRare | flagLongSpawn // its children are to be told: heldByLoop
 	}
-	if s.rt.cfg.Debug {
-		t.noteRecorded(c, declared)
+	if s.probe != nil {
+		s.probe.spawned(t, c, declared, event.SpawnedLoop)
 	}
-	if s.ev != nil {
-		s.ev.spawned(c, declared, event.SpawnedLoop)
-		s.ev.linking = 0
-	}
-	t.watchPart(s, c, declared)
 	it.parts = append(it.parts, part{task: c, flags: c.Flags, copy: int32(it.number)})
 	it.accs = append(it.accs, accs...)
 	it.ends = append(it.ends, int32(len(it.accs)))

@@ -413,7 +413,7 @@ func TestLintKeepsNoChains(t *testing.T) {
 					return nil
 				}, deps.InOut(x.new()).Weak())
 			}
-			d := task.linted().dom
+			d := task.more.linted.dom
 			require.Equal(t, 100, d.tails.n)
 			require.GreaterOrEqual(t, x.left(), 100)
 			require.NoError(t, task.Wait())

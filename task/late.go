@@ -119,7 +119,7 @@ func (r *run) holders() (lines []string, computes bool) {
 	})
 	switch {
 	case computes:
-	case rt.watch != nil:
+	case rt.cfg.Watchdog > 0:
 		lines = rt.describeWaits()
 	case onSlots > 0:
 		lines = append(lines, rt.describeSlots()...)

@@ -95,20 +95,16 @@ type linted struct {
 	loop  bool
 }
 
-// lintNew makes a record of c, a new child of t; t is nil for a main task. The caller is t's body, or who calls Run.
-func (rt *Runtime) lintNew(t, c *Task, accs []deps.Access, loop bool) {
-	if r := rt.lint.off; r != nil {
-		c.rare().linted = r
-		c.Flags |= flagLongSpawn
-		release(&r.l.world)
-		return
+// note makes a record of c, a new child of t; t is nil for a main task. The caller is t's body, or who calls Run.
+func (l *lint) note(t, c *Task, accs []deps.Access, loop bool) *linted {
+	if l.off != nil {
+		release(&l.world)
+		return l.off
 	}
-	r := &linted{l: rt.lint, wait: c.Flags&flagWait != 0, loop: loop}
+	r := &linted{l: l, wait: c.Flags&flagWait != 0, loop: loop}
 	if t != nil {
-		r.parent = t.linted()
+		r.parent = t.more.linted
 	}
-	c.rare().linted = r
-	c.Flags |= flagLongSpawn
 	r.declare(accs)
 	if r.parent != nil && !loop && len(r.uses) > 0 {
 		r.l.lock()
@@ -120,26 +116,12 @@ func (rt *Runtime) lintNew(t, c *Task, accs []deps.Access, loop bool) {
 	}
 	release(&r.born)
 	release(&r.l.world)
+	return r
 }
 
-// linted returns t's record; nil if there is none. Precondition: t is alive.
-func (t *Task) linted() *linted {
-	if !lintBuild || t.more == nil {
-		return nil
-	}
-	return t.more.linted
-}
-
-// callApart is call in lint mode: the body runs on a goroutine of its own, which holds the slot meanwhile.
-func (t *Task) callApart() (err error) {
-	outer, l := t.slot.outer, t.run.rt.lint
-	if l.off != nil {
-		l.off.start()
-		err = t.callHere()
-		l.off.end(t)
-		l.sees(outer)
-		return err
-	}
+// callApart is callHere on a goroutine of the body's own, which holds the slot meanwhile.
+func (p *probe) callApart(t *Task) (err error) {
+	outer, l := t.slot.outer, p.lint
 	t.slot.g.Store(0)
 	l.apart(func() {
 		defer func() { // this goroutine's identity can be the next one's
@@ -150,11 +132,9 @@ func (t *Task) callApart() (err error) {
 			}
 		}()
 		t.slot.rt.holders.set(getg(), t.slot)
-		t.linted().start()
-		err = t.callHere()
-		t.linted().end(t)
+		err = p.callHere(t)
 	}, func(returned bool) {
-		l.sees(outer)
+		l.sees(outer != nil)
 		switch {
 		case returned:
 			t.slot.rt.holders.set(getg(), t.slot)
@@ -166,14 +146,15 @@ func (t *Task) callApart() (err error) {
 }
 
 // onReadyApart calls t's OnReady on s as a body is called. If it panics, that is what it returns second.
-func (t *Task) onReadyApart(s *slot) (err, panicked error) {
-	if r := s.rt.lint.off; r != nil {
+func (p *probe) onReadyApart(t *Task, s *slot) (err, panicked error) {
+	l, own := p.lint, t.more.linted
+	if r := l.off; r != nil {
 		r.start()
 		defer r.end(t)
 		return t.more.onReady(t), nil
 	}
 	s.g.Store(0)
-	s.rt.lint.apart(func() {
+	l.apart(func() {
 		defer s.g.Store(0)
 		s.rt.holders.set(getg(), s) // what a task may not call is refused here too
 		defer func() {
@@ -181,12 +162,12 @@ func (t *Task) onReadyApart(s *slot) (err, panicked error) {
 				panicked = t.wrap(panicError(r), r, debug.Stack())
 			}
 			if err != nil || panicked != nil { // there will be no body whose end comes before that of the run
-				t.linted().end(t)
+				own.end(t)
 			}
 		}()
-		t.linted().start()
+		own.start()
 		err = t.more.onReady(t)
-		release(&t.linted().born)
+		release(&own.born)
 	}, func(bool) { s.rt.holders.set(getg(), s) })
 	return err, panicked
 }
@@ -225,9 +206,22 @@ func (l *lint) apart(f func(), back func(returned bool)) {
 	}
 }
 
-// sees lets the caller, a slot's goroutine, see what has been done, if that is no body's, which outer would be.
-func (l *lint) sees(outer *Task) {
-	if outer == nil || l.off != nil {
+// callJoined calls f, which comes after all that the task of n and those below it have done.
+func (p *probe) callJoined(n noted, f func()) {
+	joined := func() {
+		p.joined(n, true)
+		f()
+	}
+	if n.linted == nil || n.linted.off() {
+		joined()
+		return
+	}
+	p.lint.apart(joined, func(bool) {})
+}
+
+// sees lets the caller see what has been done, if it is no body's goroutine.
+func (l *lint) sees(body bool) {
+	if !body || l.off != nil {
 		acquire(&l.world)
 	}
 }
@@ -279,49 +273,38 @@ func (r *linted) end(t *Task) {
 	}
 }
 
-// lintEvent notes that the caller ends an event of t.
-func (t *Task) lintEvent() {
-	if r := t.linted(); r != nil {
-		release(&r.born) // OnReady's events come before the body
-		r.end(t)
-	}
+// eventEnds notes that the caller ends an event of t, r's task.
+func (r *linted) eventEnds(t *Task) {
+	release(&r.born) // OnReady's events come before the body
+	r.end(t)
 }
 
-// lintWaited notes that the caller, t's body, has waited for all its children.
-func (t *Task) lintWaited() {
-	if r := t.linted(); r != nil {
-		r.follow(&r.kids)
-		r.forgets()
-	}
+// waited notes that the caller, the body of r's task, has waited for all its children.
+func (r *linted) waited() {
+	r.follow(&r.kids)
+	r.forgets()
 }
 
-// forgets is forget for a caller without the lock; r may be nil.
+// forgets is forget for a caller without the lock.
 func (r *linted) forgets() {
-	if r != nil && !r.off() {
+	if !r.off() {
 		r.l.lock()
 		r.forget()
 		r.l.unlock()
 	}
 }
 
-// bodyOver notes that the caller has waited for the body of r's task.
-func (r *linted) bodyOver() {
-	if r != nil {
-		r.follow(&r.done)
-	}
-}
-
-// over notes that the caller has waited for r's task and all below it.
-func (r *linted) over() {
-	if r != nil {
-		r.follow(&r.done)
+// joined notes that the caller has waited for the body of r's task; all: and for what is below it.
+func (r *linted) joined(all bool) {
+	r.follow(&r.done)
+	if all {
 		r.follow(&r.kids)
 	}
 }
 
 // lintLoop finds the order of the tasks of a recorded loop.
 func (r *replay) lintLoop(t *Task) {
-	if l := t.linted(); l == nil || l.off() {
+	if t.more.linted.off() {
 		return
 	}
 	before := make([][]int32, len(r.parts))
@@ -332,30 +315,16 @@ func (r *replay) lintLoop(t *Task) {
 		}
 	}
 	for i := range r.tasks {
-		x := r.parts[i].task.linted()
+		x := r.parts[i].task.more.linted
 		x.preds = append(x.preds, x) // itself, in the round before
 		for _, k := range before[i] {
 			if r.parts[k].task != nil {
-				x.preds = append(x.preds, r.parts[k].task.linted())
+				x.preds = append(x.preds, r.parts[k].task.more.linted)
 				continue
 			}
 			for _, j := range before[k] { // a joint
-				x.preds = append(x.preds, r.parts[j].task.linted())
+				x.preds = append(x.preds, r.parts[j].task.more.linted)
 			}
 		}
-	}
-}
-
-// lintShow lets the watchdog see what the caller has done: it prints what tasks wait for.
-func (rt *Runtime) lintShow() {
-	if rt.lint != nil {
-		release(&rt.lint.world)
-	}
-}
-
-// lintStops makes the caller, who has failed a run, come after all that was done for it: the run's context is made by who calls Run.
-func (rt *Runtime) lintStops() {
-	if rt.lint != nil {
-		acquire(&rt.lint.world)
 	}
 }

@@ -359,10 +359,10 @@ func (r *linted) after() (clocks []*clock) {
 	return clocks
 }
 
-// lintRelease notes that t's body gives an access up: what it does with the object later comes before nothing.
-func (t *Task) lintRelease(a deps.Access) {
-	r := t.linted()
-	if r == nil {
+// release notes that the body of r's task gives an access up: what it does with the object later comes before nothing.
+func (r *linted) release(a deps.Access) {
+	if r.off() {
+		release(&r.l.world)
 		return
 	}
 	r.l.lock()

@@ -156,31 +156,24 @@ func TestLintNew(t *testing.T) {
 	x, y := 0, make([]int, 4)
 	accs := []deps.Access{deps.In(&x), deps.InOut(&x), deps.Slice(y[1:3]).Out().Weak(), deps.Slice(y[:0]).In()}
 	for _, on := range []bool{true, false} {
-		rt, err := build(Config{Workers: 1}, tuning{})
-		require.NoError(t, err)
-		rt.lint = newLint(on)
+		l := newLint(on)
 		for _, wait := range []bool{true, false} {
 			c := &Task{}
 			c.dress(&Attrs{Wait: wait})
-			rt.lintNew(nil, c, accs, wait)
-			require.NotZero(t, c.Flags&flagLongSpawn)
-			r := c.more.linted
+			r := l.note(nil, c, accs, wait)
 			require.Equal(t, on, !r.off())
-			require.Equal(t, !on, r == rt.lint.off)
+			require.Equal(t, !on, r == l.off)
 			if !on {
 				require.Empty(t, r.uses)
 				continue
 			}
-			require.Same(t, rt.lint, r.l)
+			require.Same(t, l, r.l)
 			require.Equal(t, []bool{wait, wait}, []bool{r.wait, r.loop})
 			require.Len(t, r.uses, 2)
 			lo, hi, _ := accs[0].Memory()
 			require.Equal(t, lintUse{lo: lo, hi: hi, mode: deps.ModeInOut}, *r.uses[0])
 			lo, hi, _ = accs[2].Memory()
 			require.Equal(t, lintUse{lo: lo, hi: hi, mode: deps.ModeInOut, slice: true, weak: true}, *r.uses[1])
-		}
-		for _, s := range rt.slots.all {
-			s.sema.close()
 		}
 	}
 }

@@ -85,10 +85,7 @@ func (m *Mutex) Lock(t *Task) error {
 	}
 	w := &waiter{t: t}
 	m.queue.add(w)
-	x := waiting{op: opLock, lock: m}
-	if m.holder.run.rt.watch != nil {
-		x.on = m.holder.watched() // under mu the holder is alive
-	}
+	x := waiting{op: opLock, lock: m, on: m.holder.notes()} // under mu the holder is alive
 	m.mu.Unlock()
 
 	if err := t.blockOn(&w.word, x); err != nil {

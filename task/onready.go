@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 
 	"weft/deps"
-	"weft/internal/event"
 )
 
 // A task with an OnReady goes through two more states between ready and running:
@@ -37,9 +36,8 @@ func (t *Task) addMore(a *Attrs) {
 // event will queue t. The task beneath, if there is one, is hidden meanwhile, so
 // that what would wait or spawn is refused.
 func (s *slot) onReady(t *Task) bool {
-	if s.ev != nil {
-		s.ev.put(event.Prepared, t.id, 0, 0)
-		s.ev.fresh = false
+	if s.probe != nil {
+		s.probe.prepared(t)
 	}
 	if t.run.stopped.Load() {
 		t.Flags &^= flagOnReady
@@ -81,9 +79,9 @@ func (s *slot) callOnReady(t, outer *Task) (err error) {
 			s.handOver()
 		}
 	}()
-	if lintBuild && s.rt.lint != nil {
+	if s.probe != nil {
 		var panicked error
-		if err, panicked = t.onReadyApart(s); panicked != nil {
+		if err, panicked = s.probe.onReady(t, s); panicked != nil {
 			returned = true
 			return panicked
 		}

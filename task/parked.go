@@ -149,7 +149,7 @@ const (
 
 // describeWaits says which tasks wait, for what.
 func (rt *Runtime) describeWaits() []string {
-	if rt.watch != nil {
+	if rt.cfg.Watchdog > 0 {
 		var b strings.Builder
 		rt.dump(&b)
 		lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")

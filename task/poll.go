@@ -38,7 +38,9 @@ func (rt *Runtime) Poll(poll func() bool) (stop func()) {
 		}
 		p.all.Store(&now)
 	}
-	rt.lintShow()
+	if rt.probe != nil {
+		rt.probe.shows()
+	}
 	change(func(all []*func() bool) []*func() bool { return append(all, &poll) })
 	return func() {
 		change(func(all []*func() bool) []*func() bool {
@@ -59,7 +61,9 @@ func (p *polls) rounds(n int) int {
 func (s *slot) poll() {
 	rt := s.rt
 	if all := rt.polls.all.Load(); all != nil {
-		rt.lintStops() // what is called comes after who has registered it
+		if rt.probe != nil {
+			rt.probe.sees(false) // what is called comes after who has registered it
+		}
 		s.polling = true
 		for _, f := range *all {
 			(*f)()

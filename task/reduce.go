@@ -144,7 +144,7 @@ func (t *Task) combineAll() *slot {
 // closeGroup combines g, which has been taken off the list. With the last one, Spawn is quick again.
 func (t *Task) closeGroup(g *deps.Group) {
 	m := t.more
-	if groupsOf(m).Len()+sharesOf(m).Len() == 0 && !t.final && t.Flags&flagRecorded == 0 && !t.run.rt.cfg.TraceSpawns && t.run.rt.lint == nil {
+	if groupsOf(m).Len()+sharesOf(m).Len() == 0 && !t.final && t.Flags&flagRecorded == 0 && !t.run.rt.cfg.TraceSpawns {
 		t.Flags &^= flagLongSpawn
 	}
 	t.combine(g)
@@ -163,15 +163,6 @@ func (t *Task) combine(g *deps.Group) {
 	c.label, c.pc = "combine", r.Site()
 	c.Flags |= flagRare
 	accs := [1]deps.Access{r.InOut()}
-	if s.rt.watch != nil || s.rt.lint != nil {
-		t.looksAt(s, c, accs[:])
-	}
-	if t.run.rt.cfg.Debug {
-		c.final = t.final
-		c.Flags |= flagLongSpawn
-		t.spawnNoted(s, c, false, accs[:])
-		return
-	}
 	if !t.final {
 		t.start(s, c, accs[:])
 		return
@@ -179,18 +170,15 @@ func (t *Task) combine(g *deps.Group) {
 	// What follows has to run at once, if it can.
 	c.final = true
 	c.Flags |= flagLongSpawn
-	if s.ev != nil {
-		s.ev.spawned(c, accs[:], event.SpawnedUndeferred)
+	if s.probe != nil {
+		s.probe.spawned(t, c, accs[:], event.SpawnedUndeferred)
 	}
-	isReady := t.Node.Register(&c.Node, accs[:], &s.flow)
+	isReady := t.register(s, c, accs[:])
 	t.spawned++
 	s.recycle()
-	if s.ev != nil {
-		s.ev.linking = 0
-	}
 	if isReady {
-		if s.ev != nil {
-			s.ev.queued(c)
+		if s.probe != nil {
+			s.probe.queued(c)
 		}
 		s.execute(c).tellFor(t)
 	}

@@ -126,11 +126,9 @@ func (r *replay) addControl(loop *Task) {
 	c.pc = reflect.ValueOf(r.while).Pointer() + 1 // where an error comes from
 	c.Flags |= flagRare | flagWait | flagRecorded | loop.Flags&flagLongSpawn
 	c.final = loop.final
-	if s.ev != nil {
-		s.ev.spawned(c, nil, event.SpawnedLoop)
-		s.ev.linking = 0
+	if s.probe != nil {
+		s.probe.spawned(loop, c, nil, event.SpawnedLoop)
 	}
-	loop.watchPart(s, c, nil)
 	r.control = r.tasks
 	r.tasks++
 	r.parts = append(r.parts, part{task: c, flags: c.Flags})
@@ -211,7 +209,9 @@ func (r *replay) link(c *deps.Cycle) {
 func (r *replay) start(t *Task) {
 	t.Flags &^= flagLeaf
 	t.rare().replay = r
-	r.lintLoop(t)
+	if t.slot.probe != nil {
+		t.slot.probe.loopBegins(t, r)
+	}
 	if r.control >= 0 {
 		t.spawned++ // it is over after all others
 	} else {
@@ -240,9 +240,6 @@ func (s *slot) runOver(t *Task, f *deps.Flow) *Task {
 	loop := t.parent()
 	r, p := t.recorded()
 	k := t.part()
-	if t.Flags&flagLongSpawn != 0 {
-		t.forget()
-	}
 	t.Finish(f)
 	switch {
 	case k == r.control:
@@ -319,8 +316,8 @@ func (r *replay) again(p *part, t *Task, s *slot) {
 		t = p.renew(t)
 		old.clearForGood()
 	}
-	if rt := t.run.rt; rt.ev != nil {
-		rt.again(s, t, p.round)
+	if rt := t.run.rt; rt.probe != nil {
+		rt.probeOf(s).again(t, p.round)
 	}
 	if (p.flags|t.Flags)&flagRare != 0 && t.more != nil {
 		t.more.held = nil
@@ -352,7 +349,7 @@ func (p *part) renew(t *Task) *Task {
 	c.Parent = t.Parent
 	c.SetNumber(t.Number())
 	if t.more != nil {
-		c.more = &more{onReady: t.more.onReady, record: t.more.record, watched: t.more.watched, linted: t.more.linted, shares: t.more.shares}
+		c.more = &more{onReady: t.more.onReady, noted: t.more.noted, shares: t.more.shares}
 	}
 	p.task = c
 	return c

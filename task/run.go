@@ -8,7 +8,6 @@ import (
 
 	uatomic "go.uber.org/atomic"
 
-	"weft/internal/event"
 	"weft/internal/waits"
 	"weft/internal/xatomic"
 )
@@ -29,8 +28,6 @@ type run struct {
 
 	stopped xatomic.Bool  // bodies are skipped from now on
 	first   uatomic.Error // why; the first one stays
-
-	books books // in debug mode
 
 	mu      xatomic.Mutex
 	blocked []*Task // tasks in Block. +checklocks:mu
@@ -63,23 +60,35 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 	if ctx.Err() != nil {
 		return waits.Cause(ctx)
 	}
-	r := &run{rt: rt, done: make(chan struct{}), id: rt.newMain()}
-	r.follow(ctx)
+	r := &run{rt: rt, done: make(chan struct{})}
+	var n noted
+	r.begin(ctx, r.main(rt.traced(), main), &Attrs{}, &n)
 	defer r.cancel(nil)
 	defer r.unfollow()
-
-	t := r.main(rt.traced(), main)
-	rt.spawnedMain(t)
-	t.looksAtMain()
-	lint := t.linted()
-	rt.readyOff(t)
 	k := waits.In(ctx)
 	k.Sleep()
 	<-r.done
 	k.Wake()
-	lint.over()
-	r.warnCopies()
+	if rt.probe != nil {
+		rt.probe.joined(n, true)
+		rt.probe.runOver(r, n)
+	}
 	return r.first.Load()
+}
+
+// begin starts r, of which t is the main task. What the observers keep of t is in n before r can end.
+func (r *run) begin(ctx context.Context, t *Task, a *Attrs, n *noted) {
+	p := r.rt.probe
+	if p != nil {
+		p.runBegins(r)
+	}
+	r.follow(ctx)
+	t.dress(a)
+	if p != nil {
+		p.mainSpawned(t)
+		*n = t.notes()
+	}
+	r.rt.readyOff(t)
 }
 
 // follow makes r's context, and has r end when ctx does.
@@ -154,10 +163,15 @@ func (r *run) fail(err error) {
 	if !r.first.CompareAndSwap(nil, err) {
 		return
 	}
-	r.rt.lintStops()
+	p := r.rt.probe
+	if p != nil {
+		p.sees(false) // the context is made by who calls Run
+	}
 	r.late.begin(r, err)
 	r.cancel(plain(err))
-	r.rt.note(nil, event.RunFailed, r.id, 0, 0)
+	if p != nil {
+		p.runFails(r)
+	}
 	r.mu.Lock()
 	r.stopped.Store(true)
 	l := r.blocked

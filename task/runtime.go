@@ -11,7 +11,6 @@ import (
 
 	"github.com/panjf2000/ants/v2"
 
-	"weft/internal/event"
 	"weft/internal/waits"
 	"weft/internal/xatomic"
 )
@@ -37,12 +36,10 @@ type Runtime struct {
 	window  window
 	spares  spares
 	life    life
-	ev      *event.Shared // what goroutines without a slot record with; nil if the runtime is not recorded
-	watch   *watchList    // nil without a watchdog
+	probe   *probe // of goroutines without a slot; nil if nobody observes the runtime
 	still   standstill
 	party   *waits.Party
 	depart  func() // takes party back
-	lint    *lint  // nil without lint mode
 }
 
 // New starts a runtime. It panics if the configuration or the environment is not legal;
@@ -72,8 +69,8 @@ func open(cfg Config, tune tuning) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	if rt.watch != nil {
-		rt.watch.open(rt)
+	if rt.probe != nil {
+		rt.probe.open()
 	}
 	rt.enlist()
 	rt.still.dead.open(rt, tune.deadlock)
@@ -103,15 +100,9 @@ func build(cfg Config, tune tuning) (*Runtime, error) {
 		s.deque.init(ringMin)
 		rt.slots.all = append(rt.slots.all, s)
 	}
-	rt.observe(cfg.Trace)
+	rt.observe()
 	rt.slots.wg.Add(cfg.Workers)
 	rt.spares.rt = rt
-	if lintBuild {
-		rt.lint = newLint(cfg.Lint)
-	}
-	if cfg.Watchdog > 0 {
-		rt.watch = &watchList{shards: make([]watchShard, cfg.Workers+1)}
-	}
 	return rt, nil
 }
 
@@ -147,8 +138,8 @@ func (rt *Runtime) Close() error {
 	rt.delist()
 	rt.still.close()
 	rt.depart()
-	if rt.watch != nil {
-		rt.watch.close()
+	if rt.probe != nil {
+		rt.probe.stop()
 	}
 	rt.idle.close()
 	rt.slots.wg.Wait()
@@ -156,13 +147,11 @@ func (rt *Runtime) Close() error {
 		s.sema.close()
 	}
 	rt.window.close()
-	if rt.lint != nil {
-		rt.lint.close()
+	if rt.probe != nil {
+		rt.probe.close()
 	}
 	rt.pool.close()
-	err := rt.spares.close()
-	rt.unobserve()
-	return err
+	return rt.spares.close()
 }
 
 // life counts the runs, so that Close can wait for them:
@@ -250,7 +239,7 @@ const (
 
 // run runs s's loop on a spare goroutine.
 func (p *spares) run(s *slot) {
-	if xatomic.Driven() || p.rt.lint != nil { // the pool's own locks would be an order among bodies
+	if xatomic.Driven() || lintBuild { // the pool's own locks would be an order among bodies
 		hide()
 		xatomic.Go(s.loop)
 		show()

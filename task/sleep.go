@@ -38,11 +38,9 @@ func (t *Task) BlockFor(d time.Duration) (bool, error) {
 		return false, t.run.cause()
 	}
 	x := waiting{op: opBlockFor, due: time.Now().Add(d)}
-	awake := t.waitsFor(x)
 	t.prepare(x)
 	if !t.run.addBlocked(t, w) {
 		t.unprepare()
-		awake()
 		return true, t.run.cause() // unblocked meanwhile, or the run is over
 	}
 	l := &limit{t: t}
@@ -51,7 +49,6 @@ func (t *Task) BlockFor(d time.Duration) (bool, error) {
 	timer := time.AfterFunc(d, l.expire)
 	t.park(s, event.BlockedBlock)
 	timer.Stop()
-	awake()
 	acquire(w)
 	return !l.end(), t.run.cause()
 }

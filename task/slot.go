@@ -34,10 +34,10 @@ type slot struct {
 	ran     uint32
 	turn    uint32 // successors that ran next since the last look at what waits
 	rng     rand.PCG
-	hunting bool    // counted in rt.idle.hunting
-	polling bool    // the holder is in functions of Poll
-	looks   uint32  // rt.pool.looks when the slot was shrunk last
-	ev      *events // nil if the slot is not recorded
+	hunting bool   // counted in rt.idle.hunting
+	polling bool   // the holder is in functions of Poll
+	looks   uint32 // rt.pool.looks when the slot was shrunk last
+	probe   *probe // nil if nobody observes the runtime; constant
 
 	_     pad
 	g     atomic.Uintptr        // goroutine that holds the slot; written by it
@@ -80,8 +80,8 @@ const turnMax = 64
 // slot that the goroutine starts with; a body that blocks comes back with another one.
 func (s *slot) loop() {
 	s.take()
-	if s.ev != nil {
-		s.ev.unlabel()
+	if s.probe != nil {
+		s.probe.loops()
 	}
 	for {
 		t := s.nextTask()
@@ -98,8 +98,8 @@ func (s *slot) loop() {
 			if !s.onReady(t) || !t.admit(&s.flow, s.rt) {
 				continue
 			}
-			if s.ev != nil {
-				s.ev.queued(t)
+			if s.probe != nil {
+				s.probe.queued(t)
 			}
 		}
 		s = s.execute(t)
@@ -109,9 +109,8 @@ func (s *slot) loop() {
 // take makes the caller the holder of s.
 func (s *slot) take() {
 	s.rt.holders.set(getg(), s)
-	if s.ev != nil {
-		s.ev.fresh = false
-		s.ev.put(event.SlotTaken, 0, 0, 0)
+	if s.probe != nil {
+		s.probe.slotEvent(event.SlotTaken, nil)
 	}
 }
 
@@ -119,8 +118,8 @@ func (s *slot) take() {
 func (s *slot) pass(t *Task) {
 	s.tellFor(t.parent())
 	t.Flags &^= flagResuming
-	if s.ev != nil {
-		s.ev.put(event.SlotGiven, t.id, 0, 0)
+	if s.probe != nil {
+		s.probe.slotEvent(event.SlotGiven, t)
 	}
 	s.g.Store(0)
 	t.parker.wake.Send(s)
@@ -132,8 +131,8 @@ func (s *slot) execute(t *Task) *slot {
 	s.tellFor(t.parent())
 	outer := s.cur.load()
 	s.cur.store(t)
-	if lintBuild {
-		s.rt.lint.sees(outer)
+	if s.probe != nil {
+		s.probe.sees(outer != nil)
 	}
 	if t.slot = s; outer != nil {
 		// Here and not in t, of which this would be one cache line more. The two stores are one
@@ -143,25 +142,21 @@ func (s *slot) execute(t *Task) *slot {
 	}
 	if s.ran++; s.ran%yieldEvery == 0 {
 		runtime.Gosched()
-		if s.ev != nil {
-			s.ev.fresh = false
+		if s.probe != nil {
+			s.probe.late()
 		}
 	}
 	var err error
 	if !t.run.stopped.Load() {
-		if s.ev != nil {
-			s.ev.begins(t, outer, event.Started)
-			err = s.ev.call(t)
+		if s.probe != nil {
+			err = s.probe.call(t)
 		} else {
-			err = t.call()
+			err = t.callHere()
 		}
-	} else if s.ev != nil {
-		s.ev.begins(t, outer, event.Skipped)
+	} else if s.probe != nil {
+		s.probe.skipped(t)
 	}
 	s = t.leave(outer)
-	if s.ev != nil {
-		s.ev.ended(t, err != nil)
-	}
 	if err != nil {
 		t.run.fail(err)
 	}
@@ -231,8 +226,8 @@ func (s *slot) pick() *Task {
 
 // from returns t, which was found in a queue of others: time has passed since.
 func (s *slot) from(t *Task) *Task {
-	if s.ev != nil {
-		s.ev.fresh = false
+	if s.probe != nil {
+		s.probe.late()
 	}
 	return t
 }
@@ -258,8 +253,8 @@ func (s *slot) settleAll(next bool) {
 			continue
 		}
 		if next && s.runnext == nil && t.Flags&flagPriority == 0 {
-			if s.ev != nil {
-				s.ev.queued(t)
+			if s.probe != nil {
+				s.probe.queued(t)
 			}
 			s.runnext = t
 			continue
@@ -284,8 +279,8 @@ func (s *slot) oldest() *Task {
 // ready queues a task that may start or be resumed.
 func (s *slot) ready(t *Task) {
 	rt := s.rt
-	if s.ev != nil {
-		s.ev.queued(t)
+	if s.probe != nil {
+		s.probe.queued(t)
 	}
 	switch {
 	case t.Flags&flagPriority == 0:

@@ -29,6 +29,7 @@ type seen struct {
 	since   time.Time
 	version uint64
 	waits   waiting
+	site    uintptr
 	events  []watchEvent
 	given   []deps.Access
 	wants   bool
@@ -47,12 +48,10 @@ type behind struct {
 
 // snapshot looks at all live tasks.
 func (rt *Runtime) snapshot(limit time.Duration) *snapshot {
-	if rt.lint != nil {
-		acquire(&rt.lint.world) // what is printed
-	}
+	rt.probe.sees(false) // what is printed
 	p := &snapshot{limit: limit, kids: map[*watched][]int{}, place: map[*watched]int{}}
-	for i := range rt.watch.shards {
-		sh := &rt.watch.shards[i]
+	for i := range rt.probe.watch.shards {
+		sh := &rt.probe.watch.shards[i]
 		sh.mu.Lock()
 		for r := sh.first; r != nil; r = r.next {
 			p.seen = append(p.seen, seen{rec: r})
@@ -101,7 +100,7 @@ func (x *seen) look() bool {
 	if r.state == stateOver {
 		return false
 	}
-	x.state, x.since, x.version, x.waits = r.state, r.since, r.version, r.waits
+	x.state, x.since, x.version, x.waits, x.site = r.state, r.since, r.version, r.waits, r.site
 	x.events, x.given, x.wants = nil, slices.Clone(r.given), r.wants
 	for _, e := range r.events {
 		x.events = append(x.events, *e)
@@ -130,7 +129,7 @@ func (p *snapshot) findBehind(i int) {
 			}
 		}
 	case stateWaiting:
-		if on, ok := p.place[x.waits.on]; ok && x.waits.on != nil {
+		if on, ok := p.place[x.waits.on.watched]; ok && x.waits.on.watched != nil {
 			x.behind = append(x.behind, behind{on: on})
 		}
 		if x.waits.op == opWait {
@@ -282,7 +281,7 @@ func (p *snapshot) findStuck() {
 func (x *seen) waitsOutside(now time.Time) (since time.Time, ok bool) {
 	switch x.state {
 	case stateWaiting:
-		if w := x.waits; w.op == opWait || w.op == opWindow || w.on != nil || w.due.After(now) {
+		if w := x.waits; w.op == opWait || w.op == opWindow || w.on.watched != nil || w.due.After(now) {
 			return since, false
 		}
 		return x.since, true

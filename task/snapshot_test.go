@@ -30,12 +30,14 @@ type watchedRow struct {
 
 // shows makes a list of such tasks and takes a snapshot.
 func shows(rows []watchedRow) (p *snapshot, records map[string]*watched) {
-	rt := &Runtime{watch: &watchList{shards: make([]watchShard, 1)}}
+	w := &watchList{shards: make([]watchShard, 1)}
+	rt := &Runtime{probe: &probe{watch: w, lint: newLint(false)}}
 	tasks := map[string]*Task{}
 	records = map[string]*watched{}
 	for _, x := range rows {
 		t := &Task{label: x.name}
-		r := rt.watch.enter(tasks[x.parent], t, nil, x.accs)
+		r := w.enter(nil, tasks[x.parent], t, x.accs, false)
+		t.more = &more{noted: noted{watched: r}}
 		tasks[x.name], records[x.name] = t, r
 		r.set(x.state)
 		r.given, r.wants, r.loop = x.given, x.wants, x.loop
@@ -45,7 +47,7 @@ func shows(rows []watchedRow) (p *snapshot, records map[string]*watched) {
 	}
 	for _, x := range rows {
 		if x.op != "" {
-			records[x.name].waits = waiting{op: x.op, on: records[x.on]}
+			records[x.name].waits = waiting{op: x.op, on: noted{watched: records[x.on]}}
 		}
 	}
 	return rt.snapshot(time.Hour), records
@@ -229,7 +231,7 @@ func TestSnapshotStuck(t *testing.T) {
 		"Block":              {seen{state: stateWaiting, since: ago(9), waits: waiting{op: opBlock}}, 9, true},
 		"Wait":               {seen{state: stateWaiting, since: ago(9), waits: waiting{op: opWait}}, 0, false},
 		"the window":         {seen{state: stateWaiting, since: ago(9), waits: waiting{op: opWindow}}, 0, false},
-		"Join":               {seen{state: stateWaiting, since: ago(9), waits: waiting{op: opJoin, on: other}}, 0, false},
+		"Join":               {seen{state: stateWaiting, since: ago(9), waits: waiting{op: opJoin, on: noted{watched: other}}}, 0, false},
 		"Sleep":              {seen{state: stateWaiting, since: ago(9), waits: waiting{op: opSleep, due: now.Add(1)}}, 0, false},
 		"Sleep that is over": {seen{state: stateWaiting, since: ago(9), waits: waiting{op: opSleep, due: now}}, 9, true},
 		"events":             {seen{state: stateReturned, since: ago(1), events: []watchEvent{event(5), event(7), event(6)}}, 7, true},

@@ -54,15 +54,8 @@ func (t *Task) spawnWith(s *slot, pc uintptr, a Attrs, fn func(*Task) error, acc
 		c.Flags |= flagRare
 	}
 	c.dress(&a)
-	if s.rt.watch != nil || s.rt.lint != nil {
-		t.looksAt(s, c, accs)
-	}
-	if c.Flags&flagLongSpawn != 0 && s.rt.cfg.Debug {
-		t.spawnNoted(s, c, a.Undeferred || included, accs)
-		return
-	}
 	if a.Undeferred || included {
-		t.runUndeferred(s, c, accs)
+		t.runUndeferred(s, c, accs, event.SpawnedUndeferred)
 		return
 	}
 	t.start(s, c, accs)
@@ -93,15 +86,15 @@ func (c *Task) dress(a *Attrs) {
 // start registers c, queues it if it is ready, and reports whether it was. Precondition: t is no
 // leaf.
 func (t *Task) start(s *slot, c *Task, accs []deps.Access) (isReady bool) {
-	if s.ev != nil {
-		s.ev.spawned(c, accs, 0)
+	if s.probe != nil {
+		s.probe.spawned(t, c, accs, 0)
 	}
-	isReady = t.Node.Register(&c.Node, accs, &s.flow) && c.admit(&s.flow, s.rt)
-	if s.ev != nil {
-		s.ev.linking = 0
-	}
+	isReady = t.register(s, c, accs) && c.admit(&s.flow, s.rt)
 	t.spawned++
 	if isReady {
+		if s.probe != nil {
+			s.probe.mayRun(c)
+		}
 		s.ready(c)
 	}
 	s.recycle()
@@ -110,6 +103,14 @@ func (t *Task) start(s *slot, c *Task, accs []deps.Access) (isReady bool) {
 		t.throttle()
 	}
 	return isReady
+}
+
+// register registers c, of which the observers know, and reports whether it is ready.
+func (t *Task) register(s *slot, c *Task, accs []deps.Access) (isReady bool) {
+	if s.probe != nil {
+		return s.probe.register(t, c, accs, &s.flow)
+	}
+	return t.Node.Register(&c.Node, accs, &s.flow)
 }
 
 // traced returns the program counter of the caller of the method that calls traced; zero if
@@ -229,8 +230,8 @@ type undeferred struct {
 	state   waitWord
 }
 
-// runUndeferred runs c and returns when its body is over.
-func (t *Task) runUndeferred(s *slot, c *Task, accs []deps.Access) {
+// runUndeferred runs c and returns when its body is over. The observers are told of flags.
+func (t *Task) runUndeferred(s *slot, c *Task, accs []deps.Access, flags uint8) {
 	u := s.und
 	if s.und = nil; u == nil {
 		u = new(undeferred)
@@ -238,43 +239,43 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []deps.Access) {
 	u.creator = t
 	c.und = u
 	c.Flags |= flagUndeferred | flagRare
-	if s.ev != nil {
-		s.ev.spawned(c, accs, event.SpawnedUndeferred)
+	x := waiting{op: opChild}
+	if s.probe != nil {
+		s.probe.spawned(t, c, accs, flags)
+		x.on = c.notes() // once registered c may run elsewhere
 	}
-	wc, lc := c.watched(), c.linted() // once registered c may run elsewhere, and get its more there
-	isReady := t.Node.Register(&c.Node, accs, &s.flow)
-	if s.ev != nil {
-		s.ev.linking = 0
-		if isReady && c.Flags&flagOnReady != 0 {
-			s.ev.queued(c)
-		}
+	isReady := t.register(s, c, accs)
+	if s.probe != nil && isReady && c.Flags&flagOnReady != 0 {
+		s.probe.queued(c)
 	}
 	t.spawned++
 	s.recycle()
 	if isReady && (c.Flags&flagOnReady == 0 || s.onReady(c)) && c.admit(&s.flow, s.rt) {
 		if s.nested < nestMax {
-			if s.ev != nil {
-				s.ev.queued(c)
+			if s.probe != nil {
+				s.probe.queued(c)
 			}
 			c.Flags &^= flagUndeferred // nobody needs to be told
 			u.creator = nil
 			s.und = u
-			s.execute(c).tellFor(t)
-			lc.bodyOver()
+			s = s.execute(c)
+			s.tellFor(t)
+			if s.probe != nil {
+				s.probe.joined(x.on, false)
+			}
 			return
 		}
 		s.ready(c)
 	}
 	// Descendants do not run here, on top of t, as in Wait: t need not outlast
 	// them, and one of them may be blocked until t does something afterwards.
-	x := waiting{op: opChild, on: wc}
-	over := t.waitsFor(x)
 	t.prepare(x)
 	if u.state.wait() {
 		t.park(s, event.BlockedUndeferred)
 	} else {
 		t.unprepare()
 	}
-	over()
-	lc.bodyOver()
+	if s = t.slot; s.probe != nil {
+		s.probe.joined(x.on, false)
+	}
 }

@@ -143,11 +143,11 @@ func (w *standstill) sample(now time.Time) string {
 	w.used = used
 	ready := rt.anyWork()
 	still := w.view() && !w.since.IsZero()
-	if !still || !ready && rt.watch == nil || known && spent > max(w.period/standShare, standNoise) { // bodies compute
+	if !still || !ready && rt.cfg.Watchdog == 0 || known && spent > max(w.period/standShare, standNoise) { // bodies compute
 		w.moved(now)
 		return ""
 	}
-	if w.said || w.once && rt.watch == nil || now.Sub(w.since) < w.limit {
+	if w.said || w.once && rt.cfg.Watchdog == 0 || now.Sub(w.since) < w.limit {
 		return ""
 	}
 	if !w.bodiesBlocked() { // they compute, and get little of the processor

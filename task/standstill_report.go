@@ -122,7 +122,7 @@ func (t *Task) bodyName() string {
 
 // report writes what a person must hear, to where that is wanted.
 func (rt *Runtime) report(text string) {
-	if rt.watch == nil && rt.cfg.logs {
+	if rt.cfg.Watchdog == 0 && rt.cfg.logs {
 		rt.cfg.Logger.Warn(strings.TrimPrefix(strings.TrimSuffix(text, "\n"), "weft: "))
 		return
 	}

@@ -76,7 +76,7 @@ const (
 	flagUndeferred             // und is set
 	flagResuming               // in a queue to get a slot, not to start
 	flagOnReady                // more.onReady is to be called before the body
-	flagLongSpawn              // to spawn is more than Spawn: the task is final, has reductions, or spawns are traced or noted
+	flagLongSpawn              // to spawn is more than Spawn: the task is final, has reductions, or spawns are traced
 	flagRecorded               // a part of a recorded loop
 	flagUnseen                 // tasks are sampled, and this one is not recorded: id is zero
 )
@@ -126,11 +126,9 @@ type Attrs struct {
 // more is what few tasks have. A task keeps it when its memory is used again.
 type more struct {
 	onReady func(*Task) error
-	held    *Mutex   // the newest one that the body has locked and not unlocked
-	record  *record  // in debug mode
-	watched *watched // if there is a watchdog
-	linted  *linted  // in lint mode
-	replay  *replay  // the loop that the body has recorded
+	held    *Mutex  // the newest one that the body has locked and not unlocked
+	noted           // by the observers
+	replay  *replay // the loop that the body has recorded
 
 	shares hidden // the reductions that the task takes part in
 	groups hidden // those of its children that are open
@@ -178,21 +176,17 @@ func (t *Task) Release(accs ...deps.Access) error {
 		if t.Flags&flagLongSpawn != 0 {
 			s = t.beforeRelease(a)
 		}
-		undo := func() {}
-		if t.Flags&flagLongSpawn != 0 && s.rt.cfg.Debug {
-			undo = t.run.books.release(t.record(), a)
+		if s.probe != nil {
+			s.probe.releases(t, a)
 		}
-		t.gaveEarly(a)
-		t.lintRelease(a)
 		if err := t.Node.Release(a, &s.flow); err != nil {
-			undo()
+			if s.probe != nil {
+				s.probe.keeps(t)
+			}
 			if first == nil {
 				first = err
 			}
 		}
-	}
-	if s.ev != nil {
-		s.ev.by = t.id
 	}
 	s.settle(false)
 	return first

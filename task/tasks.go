@@ -44,7 +44,7 @@ const (
 // Tasks returns what the tasks of the runtime are doing, parents before their children; false if no list is kept
 // ([Config.Watchdog]). Each is described as it was at some moment of the call; tasks go on meanwhile. Any goroutine may call it.
 func (rt *Runtime) Tasks() ([]TaskInfo, bool) {
-	if rt.watch == nil {
+	if rt.cfg.Watchdog == 0 {
 		return nil, false
 	}
 	p := rt.snapshot(rt.cfg.Watchdog)

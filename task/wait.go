@@ -6,20 +6,14 @@ package task
 import (
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"weft/deps"
 	"weft/internal/event"
 	"weft/internal/xatomic"
 )
 
-// call runs t's body and turns its panic into an error.
-func (t *Task) call() error {
-	if lintBuild && t.run.rt.lint != nil {
-		return t.callApart()
-	}
-	return t.callHere()
-}
-
+// callHere runs t's body and turns its panic into an error.
 func (t *Task) callHere() (err error) {
 	returned := false
 	defer func() {
@@ -32,9 +26,6 @@ func (t *Task) callHere() (err error) {
 		}
 		t.goexit()
 	}()
-	if t.Flags&flagLongSpawn != 0 {
-		t.begins()
-	}
 	err = t.fn(t)
 	if err == nil && t.Flags&flagLongSpawn != 0 {
 		t.combineAll()
@@ -49,13 +40,10 @@ func (t *Task) callHere() (err error) {
 // goexit ends t when its body has ended the goroutine. The bodies beneath it on
 // the stack end in the same way, one after the other; the last one hands the slot on.
 func (t *Task) goexit() {
-	if r := t.linted(); r != nil {
-		r.end(t)
+	if t.slot.probe != nil {
+		t.slot.probe.ended(t, true)
 	}
 	s := t.leave(t.slot.outer)
-	if s.ev != nil {
-		s.ev.ended(t, true)
-	}
 	t.run.fail(t.wrap(errGoexit, nil, nil))
 	last := s.cur.load() == nil
 	s.bodyOver(t)
@@ -71,10 +59,11 @@ func (t *Task) goexit() {
 // cancelled, else nil.
 func (t *Task) Wait() error {
 	s := t.enter("Wait")
-	var over func()
 	if t.Flags&flagLongSpawn != 0 {
 		s = t.combineAll()
-		over = t.waitsFor(waiting{op: opWait}) // also while descendants run on top of t, which may be stuck there
+	}
+	if s.probe != nil {
+		s.probe.waits(t, &waiting{op: opWait}) // also while descendants run on top of t, which may be stuck there
 	}
 	for {
 		left := t.spawned + t.count.Load()
@@ -109,16 +98,12 @@ func (t *Task) Wait() error {
 		t.spawned = 0
 		break
 	}
-	if over != nil {
-		over()
-	}
 	if t.MaySweep() {
 		t.Sweep(&t.slot.flow)
 		t.slot.recycle()
 	}
-	t.lintWaited()
-	if t.Flags&flagLongSpawn != 0 && t.Parent == nil {
-		t.run.settleCopies()
+	if t.slot.probe != nil {
+		t.slot.probe.waited(t)
 	}
 	return t.run.cause()
 }
@@ -143,12 +128,11 @@ func (t *Task) WaitOn(accs ...deps.Access) error {
 		}
 	}
 	c := s.newTask(t, func(*Task) error { return nil })
-	if s.rt.watch != nil || s.rt.lint != nil {
+	if s.rt.cfg.TraceSpawns {
 		c.label, c.pc = opWaitOn, s.rt.traced()
 		c.Flags |= flagRare
-		t.looksAt(s, c, accs)
 	}
-	t.runUndeferred(s, c, accs)
+	t.runUndeferred(s, c, accs, event.SpawnedUndeferred|spawnedWaitOn)
 	return t.run.cause()
 }
 
@@ -216,6 +200,15 @@ var parkers = sync.Pool{New: func() any {
 	return p
 }}
 
+// waiting is what a body waits for.
+type waiting struct {
+	op   string    // the method
+	what any       // that the caller has named, or what the method is about
+	on   noted     // of a task that it waits for, if that is known
+	lock *Mutex    // that it waits for
+	due  time.Time // when it ends by itself; zero: never
+}
+
 // prepare makes t ready to be resumed. It comes before the announcement that t waits, for x.
 func (t *Task) prepare(x waiting) {
 	hide()
@@ -223,10 +216,16 @@ func (t *Task) prepare(x waiting) {
 	show()
 	p.what = x
 	t.parker = p
+	if rt := t.run.rt; rt.probe != nil && x.op != opWait {
+		rt.probe.waits(t, &p.what)
+	}
 }
 
 // unprepare takes prepare back, when there is nothing to wait for.
 func (t *Task) unprepare() {
+	if rt := t.run.rt; rt.probe != nil && t.parker.what.op != opWait {
+		rt.probe.goesOn(t)
+	}
 	t.parker.what = waiting{}
 	if !xatomic.Driven() { // else what a task waits on is new in each order, as in the last one
 		hide()
@@ -248,8 +247,8 @@ func (t *Task) park(s *slot, reason uint64) {
 
 // giveSlot hands s to a spare goroutine; t's body runs without a slot from here on.
 func (t *Task) giveSlot(s *slot, reason uint64) {
-	if s.ev != nil {
-		s.ev.put(event.Blocked, t.id, reason, 0)
+	if s.probe != nil {
+		s.probe.gaveSlot(t, reason)
 	}
 	s.tell()
 	s.settle(false)
@@ -270,15 +269,15 @@ func (t *Task) awaitSlot() {
 	s.cur.store(t)
 	s.outer, s.nested = t.outer, t.nested
 	t.slot, t.outer, t.nested = s, nil, 0
-	if s.ev != nil {
-		s.ev.put(event.Resumed, t.id, 0, 0)
+	if s.probe != nil {
+		s.probe.gotSlot(t)
 	}
 }
 
 // handOver starts a spare goroutine on s.
 func (s *slot) handOver() {
-	if s.ev != nil {
-		s.ev.put(event.SlotGiven, 0, 0, 0)
+	if s.probe != nil {
+		s.probe.slotEvent(event.SlotGiven, nil)
 	}
 	s.g.Store(0)
 	s.rt.spares.run(s)
@@ -299,12 +298,8 @@ func (rt *Runtime) readyOff(t *Task) { rt.readyBy(t, 0) }
 
 // readyBy is readyOff for what the end of a task, which had a number, has made ready.
 func (rt *Runtime) readyBy(t *Task, by uint64) {
-	if rt.ev != nil {
-		if t.Flags&flagResuming != 0 {
-			rt.ev.Put(event.Unblocked, t.id, 0, 0)
-		} else {
-			rt.ev.Put(event.Ready, t.id, by, 0)
-		}
+	if rt.probe != nil {
+		rt.probe.queuedBy(t, by)
 	}
 	switch {
 	case t.Flags&flagPriority == 0:

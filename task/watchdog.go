@@ -103,7 +103,7 @@ func (rt *Runtime) Dump(w io.Writer) error {
 func (rt *Runtime) dump(b *strings.Builder) {
 	idle := int(rt.idle.parked.Load())
 	fmt.Fprintf(b, "weft: a task runtime with %s, of which %s\n", plural(rt.Workers(), "slot"), areIdle(idle))
-	if rt.watch == nil {
+	if rt.cfg.Watchdog == 0 {
 		fmt.Fprintf(b, "  its tasks are not listed: set Config.Watchdog, or %s=10s in the environment\n", EnvWatchdog)
 		return
 	}

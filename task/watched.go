@@ -39,6 +39,7 @@ type watched struct {
 	since   time.Time     // of state. +checklocks:mu
 	version uint64        // changes with all that mu guards. +checklocks:mu
 	waits   waiting       // of stateWaiting. +checklocks:mu
+	site    uintptr       // of the call that waits. +checklocks:mu
 	events  []*watchEvent // pending. +checklocks:mu
 	given   []deps.Access // by Release. +checklocks:mu
 	wants   bool          // of stateSpawned: its objects are being taken, or it waits for them. +checklocks:mu
@@ -59,16 +60,6 @@ const (
 	stateGiven                      // its accesses are given up; its descendants are alive
 	stateOver
 )
-
-// waiting is what a body waits for.
-type waiting struct {
-	op   string   // the method
-	what any      // that the caller has named, or what the method is about
-	on   *watched // a task that it waits for, if that is known
-	lock *Mutex   // that it waits for
-	site uintptr
-	due  time.Time // when it ends by itself; zero: never
-}
 
 // watchEvent is a pending event of a task.
 type watchEvent struct {
@@ -92,8 +83,9 @@ type watchList struct {
 	dog    watchdog
 }
 
-// enter makes a record of c, a new child of t, or a main task if t is nil.
-func (w *watchList) enter(t, c *Task, s *slot, accs []deps.Access) *watched {
+// enter makes a record of c, a new child of t that t's body spawns on slot s, or a main task if t
+// is nil. loop: it is a task of the recorded loop that t is.
+func (w *watchList) enter(s *slot, t, c *Task, accs []deps.Access, loop bool) *watched {
 	now := time.Now()
 	r := &watched{label: c.label, pc: c.pc, run: c.run, born: now, since: now, accs: slices.Clone(accs)}
 	n := len(w.shards) - 1
@@ -101,13 +93,17 @@ func (w *watchList) enter(t, c *Task, s *slot, accs []deps.Access) *watched {
 		n = s.id
 	}
 	if t != nil {
-		if p := t.watched(); p != nil {
-			r.parent, r.depth = p, p.depth+1
-			r.seq, p.children = p.children, p.children+1
+		p := t.more.watched
+		r.parent, r.depth = p, p.depth+1
+		r.seq, p.children = p.children, p.children+1
+		if loop {
+			r.loop, r.state = true, stateResting
+			for i, a := range r.accs {
+				r.accs[i] = a.Strong()
+			}
+			p.parts = append(p.parts, r)
 		}
 	}
-	c.rare().watched = r
-	c.Flags |= flagLongSpawn
 	sh := &w.shards[n]
 	r.home = sh
 	sh.mu.Lock()
@@ -141,14 +137,6 @@ func (r *watched) leave() {
 	r.prev, r.next = nil, nil
 }
 
-// watched returns t's record; nil if none is kept. Precondition: t is alive.
-func (t *Task) watched() *watched {
-	if t.more == nil {
-		return nil
-	}
-	return t.more.watched
-}
-
 func (r *watched) set(s watchState) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -164,150 +152,52 @@ func (r *watched) setLocked(s watchState) {
 
 // wantsObjects notes that r's task is about to take the objects of its Commutative accesses, or has taken them.
 func (r *watched) wantsObjects(yes bool) {
-	if r == nil {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wants = yes
 	r.version++
 }
 
-// looksAt tells the tools that keep records of tasks about c, a new child of t on slot s. Precondition: c has its attributes, and
-// nobody else knows it.
-func (t *Task) looksAt(s *slot, c *Task, accs []deps.Access) {
-	if w := s.rt.watch; w != nil {
-		w.enter(t, c, s, accs)
-	}
-	if s.rt.lint != nil {
-		s.rt.lintNew(t, c, accs, false)
-	}
-}
-
-// looksAtMain is looksAt for a main task. It returns the record, if there is one.
-func (t *Task) looksAtMain() *watched {
-	if rt := t.run.rt; rt.lint != nil {
-		rt.lintNew(nil, t, nil, false)
-	}
-	if w := t.run.rt.watch; w != nil {
-		return w.enter(nil, t, nil, nil)
-	}
-	return nil
-}
-
-// watchPart is looksAt for c, a task of the recorded loop that t is.
-func (t *Task) watchPart(s *slot, c *Task, accs []deps.Access) {
-	if s.rt.lint != nil {
-		s.rt.lintNew(t, c, accs, true)
-	}
-	w := s.rt.watch
-	if w == nil {
-		return
-	}
-	strong := slices.Clone(accs)
-	for i, a := range strong {
-		strong[i] = a.Strong()
-	}
-	r := w.enter(t, c, s, strong)
-	r.loop = true
-	r.set(stateResting)
-	if p := t.watched(); p != nil {
-		p.parts = append(p.parts, r)
-	}
-}
-
-// begins notes that t's body starts, and returned that it is over.
-func (t *Task) begins() {
-	if r := t.watched(); r != nil {
-		r.set(stateRunning)
-	}
-}
-
-func (t *Task) returned() {
-	if r := t.watched(); r != nil {
-		r.set(stateReturned)
-	}
-}
-
-// gives notes that t's accesses are given up. It comes before the engine hears of it.
-func (t *Task) gives() {
-	if r := t.watched(); r != nil {
-		r.set(stateGiven)
-	}
-}
-
-// ends notes that t is over, with its descendants, or, in a recorded loop, over for this turn.
-func (t *Task) ends() {
-	r := t.watched()
-	switch {
-	case r == nil:
-	case r.loop:
+// over notes that r's task is over, with its descendants, or, in a recorded loop, over for this turn.
+func (r *watched) over() {
+	if r.loop {
 		r.mu.Lock()
 		r.setLocked(stateResting)
 		r.given = nil
 		r.mu.Unlock()
-	default:
-		for _, p := range r.parts {
-			p.leave()
-		}
-		r.leave()
+		return
 	}
+	for _, p := range r.parts {
+		p.leave()
+	}
+	r.leave()
 }
 
-// waitsFor notes what t's body is about to wait for, and returns what takes that back. It costs nothing without a watchdog.
-func (t *Task) waitsFor(x waiting) (over func()) {
-	if t.run.rt.watch == nil {
-		return func() {}
-	}
-	return t.noteWait(x)
-}
-
-func (t *Task) noteWait(x waiting) func() {
-	r := t.watched()
-	if r == nil {
-		return func() {}
-	}
-	x.site = userCaller()
+// waitsFor notes what the body is about to wait for.
+func (r *watched) waitsFor(x *waiting) {
+	site := userCaller()
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.setLocked(stateWaiting)
-	r.waits = x
-	r.mu.Unlock()
-	t.run.rt.lintShow()
-	return func() { r.set(stateRunning) }
+	r.waits, r.site = *x, site
 }
 
 // gaveEarly notes a Release.
-func (t *Task) gaveEarly(a deps.Access) {
-	if r := t.watched(); r != nil {
-		r.mu.Lock()
-		r.given = append(r.given, a)
-		r.version++
-		r.mu.Unlock()
-	}
+func (r *watched) gaveEarly(a deps.Access) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.given = append(r.given, a)
+	r.version++
 }
 
-// HoldFor is [Task.Hold] for an event that says what it is: what is printed, by its String method if it has one, where the watchdog
-// lists what a task waits for. It must be safe to print by any goroutine at any time.
-func (t *Task) HoldFor(what any) func(error) {
-	release := t.hold() // t is not over before release is called
-	if t.run.rt.watch == nil {
-		return release
-	}
-	return t.noteEvent(what, release)
-}
-
-// noteEvent notes an event that release ends. t is alive, since the event is pending.
-func (t *Task) noteEvent(what any, release func(error)) func(error) {
-	r := t.watched()
-	if r == nil {
-		return release
-	}
+// addEvent notes an event that release ends. The task is alive, since the event is pending.
+func (r *watched) addEvent(p *probe, what any, release func(error)) func(error) {
 	e := &watchEvent{what: what, site: userCaller(), since: time.Now()}
 	r.mu.Lock()
 	r.events = append(r.events, e)
 	r.version++
 	r.mu.Unlock()
-	t.run.rt.lintShow()
+	p.shows()
 	var once atomic.Bool
 	return func(err error) {
 		if once.CompareAndSwap(false, true) {
@@ -326,19 +216,26 @@ func (t *Task) noteEvent(what any, release func(error)) func(error) {
 // ours are the packages whose functions are not where the user has called.
 var ours = []string{"weft/task.", "weft/tampi."}
 
-// userCaller returns the innermost program counter outside of ours.
+// userCaller returns the innermost return address outside of ours.
 func userCaller() uintptr {
 	var pcs [16]uintptr
 	n := runtime.Callers(3, pcs[:])
-	frames := runtime.CallersFrames(pcs[:n])
-	for n > 0 {
-		f, more := frames.Next()
-		if !isOurs(f.Function) {
-			return f.PC + 1 // as a return address
-		}
-		if !more {
-			break
+	for _, pc := range pcs[:n] {
+		if _, ok := userFrame(pc); ok {
+			return pc
 		}
 	}
 	return pcs[0]
+}
+
+// userFrame returns the innermost frame outside of ours at a return address, where several functions may be: those that the
+// compiler has put into their callers.
+func userFrame(pc uintptr) (f runtime.Frame, ok bool) {
+	frames := runtime.CallersFrames([]uintptr{pc})
+	for more := true; more; {
+		if f, more = frames.Next(); !isOurs(f.Function) {
+			return f, true
+		}
+	}
+	return f, false
 }

@@ -40,10 +40,7 @@ func (t *Task) throttle() {
 	if t.live() <= most {
 		return
 	}
-	x := waiting{op: opWindow}
-	over := t.waitsFor(x)
-	defer over()
-	t.prepare(x)
+	t.prepare(waiting{op: opWindow})
 	w.add(t)
 	// A child that ended just now may have looked before t was in the list.
 	if t.live() <= most/2 && w.remove(t) {

@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// looks are the looks whether anything is recorded.
-var looks = regexp.MustCompile(`\b\w+(?:\.\w+)*\.ev (==|!=) nil\b`)
+// looks are the looks whether there is a probe.
+var looks = regexp.MustCompile(`\b\w+(?:\.\w+)*\.probe (==|!=) nil\b`)
 
-// withoutEvents returns a source with its looks decided, so that the compiler leaves out what depends on them, and how many there were.
-func withoutEvents(source string) (string, int) {
+// withoutProbe returns a source with its looks decided, so that the compiler leaves out what depends on them, and how many there were.
+func withoutProbe(source string) (string, int) {
 	n := 0
 	return looks.ReplaceAllStringFunc(source, func(s string) string {
 		n++
@@ -27,7 +27,7 @@ func withoutEvents(source string) (string, int) {
 	}), n
 }
 
-// overlay writes what go build -overlay takes to build the package task in root without the code that records, and returns the file.
+// overlay writes what go build -overlay takes to build the package task in root without the probe, and returns the file.
 func overlay(root, dir string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(root, "task", "*.go"))
 	if err != nil {
@@ -43,7 +43,7 @@ func overlay(root, dir string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		s, n := withoutEvents(string(b))
+		s, n := withoutProbe(string(b))
 		if n == 0 {
 			continue
 		}
@@ -54,7 +54,7 @@ func overlay(root, dir string) (string, error) {
 		o.Replace[f] = to
 	}
 	if len(o.Replace) == 0 {
-		return "", errors.New("the package task has no looks at what is recorded: a program without them would be the same")
+		return "", errors.New("the package task has no looks at its probe: a program without them would be the same")
 	}
 	b, err := json.Marshal(o)
 	if err != nil {

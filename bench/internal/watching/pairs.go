@@ -31,7 +31,7 @@ type Options struct {
 type Programs struct {
 	dir  string
 	with string // this program's source, as it is
-	bare string // without the code that records
+	bare string // without the probe
 }
 
 // Build makes the programs. It needs the go command and the source of this module.

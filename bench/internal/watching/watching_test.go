@@ -25,11 +25,11 @@ func TestWaysMeasure(t *testing.T) {
 	}
 }
 
-// The program without the code that records is built from this source, with no look left.
-func TestWithoutEvents(t *testing.T) {
-	s, n := withoutEvents("if s.ev != nil {\ncase s != nil && s.ev != nil:\nif t.run.rt.ev == nil {\nx.events != nil; s.evil != nil")
+// The program without the probe is built from this source, with no look at it left.
+func TestWithoutProbe(t *testing.T) {
+	s, n := withoutProbe("if s.probe != nil {\ncase s != nil && s.probe != nil:\nif t.run.rt.probe == nil {\nx.events != nil; s.evil != nil")
 	require.Equal(t, 3, n)
-	require.Equal(t, "if (s.ev != nil && false) {\ncase s != nil && (s.ev != nil && false):\nif (t.run.rt.ev == nil || true) {\nx.events != nil; s.evil != nil", s)
+	require.Equal(t, "if (s.probe != nil && false) {\ncase s != nil && (s.probe != nil && false):\nif (t.run.rt.probe == nil || true) {\nx.events != nil; s.evil != nil", s)
 	file, err := overlay("../../..", t.TempDir())
 	require.NoError(t, err)
 	require.True(t, strings.HasSuffix(file, "overlay.json"))

@@ -29,7 +29,7 @@ type Way struct {
 	watch func(dir string) (*trace.Recorder, error) // nil: does not
 }
 
-// Without is the way of a program that is built without the code that records.
+// Without is the way of a program that is built without the probe.
 const Without = "without"
 
 // Off is the way of a program that does not record.
@@ -47,7 +47,7 @@ func Ways() []Way {
 		}
 	}
 	return []Way{
-		{Name: Without, About: "built without the code that records"},
+		{Name: Without, About: "built without the probe"},
 		{Name: Off, About: "nothing is watched", Base: Without, Goal: 1},
 		{Name: "statistics", About: "observe.Config{}", Base: Off, Goal: 1.1, watch: observer(observe.Config{})},
 		{Name: "profile", About: "observe.Config{Sample: 64, Stacks: true}", Base: Off, Goal: 1.15, watch: observer(observe.Config{Sample: 64, Stacks: true})},
