@@ -26,37 +26,41 @@ const modulePath = "weft"
 // law is the import law: for each part of the repository, the other parts that it may import. A part owns the packages
 // below its path. An arrow never points up or sideways: docs/architecture.md draws it.
 var law = map[string][]string{
-	"internal/xatomic":    {},
-	"internal/explore":    {"internal/xatomic"}, // only tests use it
-	"internal/soak":       {},                   // the same
-	"internal/env":        {},
-	"internal/event":      {"internal/waits"},
-	"internal/fabric":     {"internal/lobby", "internal/vigil", "internal/waits", "internal/xatomic"}, // the latter in builds for exploration
-	"internal/launch":     {"internal/lobby", "internal/vigil", "internal/waits"},
-	"internal/lobby":      {},
-	"internal/vigil":      {},
-	"internal/histogram":  {},
-	"internal/vec":        {},
-	"internal/processors": {},
-	"internal/stream":     {},
-	"internal/vet":        {}, // it knows the packages by their names
-	"internal/leaktest":   {}, // only tests use it: those of all parts may
-	"internal/mutate":     {}, // a program for developers
-	"internal/order":      {"deps"},
-	"internal/waits":      {},
-	"deps":                {"internal/xatomic"},
-	"task":                {"internal/xatomic", "internal/env", "internal/event", "internal/processors", "internal/waits", "deps"},
-	"comm":                {"internal/xatomic", "internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/processors", "internal/vec", "internal/stream", "internal/vigil", "internal/waits"},
-	"rma":                 {"internal/xatomic", "internal/event", "comm"},
-	"nam":                 {"internal/xatomic", "internal/event", "internal/waits", "comm", "rma"},
-	"tampi":               {"internal/xatomic", "internal/event", "comm", "task"},
-	"trace":               {"internal/event"},
-	"observe":             {"internal/env", "internal/event", "internal/order"},
-	"examples/heat":       public,
-	"bench":               public,
-	"cmd/weft":            append([]string{"internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/vet", "internal/vigil"}, public...),
-	"docs":                public, // the programs of the guide, all of them tests
-	".":                   {},     // the package comment, and these tests
+	"internal/xatomic":       {},
+	"internal/explore":       {"internal/xatomic"}, // only tests use it
+	"internal/soak":          {},                   // the same
+	"internal/env":           {},
+	"internal/event":         {"internal/waits"},
+	"internal/fabric":        {"internal/lobby", "internal/vigil", "internal/waits", "internal/xatomic"}, // the latter in builds for exploration
+	"internal/launch":        {"internal/lobby", "internal/vigil", "internal/waits"},
+	"internal/lobby":         {},
+	"internal/vigil":         {},
+	"internal/histogram":     {},
+	"internal/vec":           {},
+	"internal/processors":    {},
+	"internal/race":          {},
+	"internal/stream":        {},
+	"internal/vet":           {}, // it knows the packages by their names
+	"internal/leaktest":      {}, // only tests use it: those of all parts may
+	"internal/mutate":        {}, // a program for developers
+	"internal/order":         {"deps"},
+	"internal/waits":         {},
+	"deps":                   {"internal/xatomic"},
+	"task":                   {"internal/xatomic", "internal/env", "internal/event", "internal/processors", "internal/race", "internal/waits", "deps", "task/internal/say", "task/internal/addrmap", "task/internal/watchdog"},
+	"task/internal/say":      {},
+	"task/internal/addrmap":  {},
+	"task/internal/watchdog": {"internal/xatomic", "internal/waits", "deps", "task/internal/say"},
+	"comm":                   {"internal/xatomic", "internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/processors", "internal/vec", "internal/stream", "internal/vigil", "internal/waits"},
+	"rma":                    {"internal/xatomic", "internal/event", "comm"},
+	"nam":                    {"internal/xatomic", "internal/event", "internal/waits", "comm", "rma"},
+	"tampi":                  {"internal/xatomic", "internal/event", "internal/race", "comm", "task"},
+	"trace":                  {"internal/event"},
+	"observe":                {"internal/env", "internal/event", "internal/order"},
+	"examples/heat":          public,
+	"bench":                  public,
+	"cmd/weft":               append([]string{"internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/vet", "internal/vigil"}, public...),
+	"docs":                   public, // the programs of the guide, all of them tests
+	".":                      {},     // the package comment, and these tests
 }
 
 // public is what users import.

@@ -19,7 +19,7 @@ var plantedBugs = []explore.Bug{
 		Name: "the event after the bit", File: "iwait.go", Test: "TestExploreIwait",
 		Old: joins,
 		New: `	if b.state.Add(bound)&complete != 0 {
-		hear(&b.state)
+		race.Acquire(&b.state)
 		return b.err
 	}
 	b.release = t.HoldFor(c)
@@ -82,14 +82,14 @@ var plantedBugs = []explore.Bug{
 // joins and completes are the places of several bugs.
 const joins = `	b.release = t.HoldFor(c)
 	if b.state.Add(bound)&complete != 0 {
-		hear(&b.state)
+		race.Acquire(&b.state)
 		b.release(nil)
 		return b.err
 	}
 `
 
 const completes = `	b.err = err
-	tell(&b.state)
+	race.Release(&b.state)
 	if b.state.Add(complete)&bound != 0 {
 		b.release(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"weft/comm"
 	"weft/internal/event"
+	"weft/internal/race"
 	"weft/internal/xatomic"
 	"weft/task"
 )
@@ -44,12 +45,12 @@ func join(t holder, c Completion) error {
 	b := &binding{}
 	c.OnDone(b.complete)
 	if b.state.Load() != 0 {
-		hear(&b.state)
+		race.Acquire(&b.state)
 		return b.err
 	}
 	b.release = t.HoldFor(c)
 	if b.state.Add(bound)&complete != 0 {
-		hear(&b.state)
+		race.Acquire(&b.state)
 		b.release(nil)
 		return b.err
 	}
@@ -92,7 +93,7 @@ const (
 
 func (b *binding) complete(err error) {
 	b.err = err
-	tell(&b.state)
+	race.Release(&b.state)
 	if b.state.Add(complete)&bound != 0 {
 		b.release(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"weft/internal/event"
+	"weft/internal/race"
 	"weft/internal/xatomic"
 )
 
@@ -71,7 +72,7 @@ func (t *Task) await(x waiting, start func(done func())) error {
 // blockOn waits for unblock of the same word.
 func (t *Task) blockOn(w *xatomic.Uint32, x waiting) error {
 	if w.CompareAndSwap(blockToken, blockNone) {
-		acquire(w)
+		race.Acquire(w)
 		return t.run.cause()
 	}
 	t.prepare(x)
@@ -80,12 +81,12 @@ func (t *Task) blockOn(w *xatomic.Uint32, x waiting) error {
 	} else {
 		t.unprepare()
 	}
-	acquire(w)
+	race.Acquire(w)
 	return t.run.cause()
 }
 
 func (t *Task) unblock(w *xatomic.Uint32) {
-	release(w)
+	race.Release(w)
 	for {
 		switch w.Load() {
 		case blockNone:

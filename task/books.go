@@ -9,18 +9,19 @@ import (
 
 	"weft/deps"
 	"weft/internal/xatomic"
+	"weft/task/internal/addrmap"
 )
 
 // books is what debug mode knows of a run.
 type books struct {
 	audit   *audit
 	mu      xatomic.Mutex
-	live    addrMap  // uses of objects that are not given up, by address. +checklocks:mu
-	objects useIndex // the same, for ranges to find. +checklocks:mu
-	ranges  useIndex // uses of ranges that are not given up. +checklocks:mu
-	said    addrMap  // program counters that were warned of. +checklocks:mu
-	idle    addrMap  // the same, of accesses that serve nothing. +checklocks:mu
-	copies  copies   // what was named so far. +checklocks:mu
+	live    addrmap.Map // uses of objects that are not given up, by address. +checklocks:mu
+	objects useIndex    // the same, for ranges to find. +checklocks:mu
+	ranges  useIndex    // uses of ranges that are not given up. +checklocks:mu
+	said    addrmap.Map // program counters that were warned of. +checklocks:mu
+	idle    addrmap.Map // the same, of accesses that serve nothing. +checklocks:mu
+	copies  copies      // what was named so far. +checklocks:mu
 }
 
 // group is the uses of one object, or in one bucket of an index, by the children of one task. The
@@ -49,7 +50,7 @@ type use struct {
 
 // at returns the uses of the object at an address. +checklocks:b.mu
 func (b *books) at(lo uintptr) []*group {
-	l, _ := b.live.get(lo).([]*group)
+	l, _ := b.live.Get(lo).([]*group)
 	return l
 }
 
@@ -69,7 +70,7 @@ func (b *books) add(u *use) {
 		return
 	}
 	if longer := put(b.at(u.lo), u, &u.object); longer != nil {
-		b.live.set(u.lo, longer)
+		b.live.Set(u.lo, longer)
 	}
 }
 
@@ -86,7 +87,7 @@ func (b *books) dropUse(u *use) {
 	moved, last := u.object.take()
 	moved.object.at = u.object.at
 	if last {
-		b.live.without(u.lo, b.at(u.lo), u.object.group)
+		without(&b.live, u.lo, b.at(u.lo), u.object.group)
 	}
 }
 

@@ -6,6 +6,8 @@ package task
 import (
 	"math/bits"
 	"slices"
+
+	"weft/task/internal/addrmap"
 )
 
 // useIndex finds uses by the bytes that they are of. It divides them by length, into classes of up
@@ -17,7 +19,7 @@ type useIndex struct {
 }
 
 type useClass struct {
-	buckets addrMap // []*group, by the number of the bucket plus one
+	buckets addrmap.Map // []*group, by the number of the bucket plus one
 	uses    int
 }
 
@@ -59,9 +61,9 @@ func (x *useIndex) bucket(u *use) (c *useClass, key uintptr) {
 
 func (x *useIndex) add(u *use) {
 	c, key := x.bucket(u)
-	list, _ := c.buckets.get(key).([]*group)
+	list, _ := c.buckets.Get(key).([]*group)
 	if longer := put(list, u, &u.bytes); longer != nil {
-		c.buckets.set(key, longer)
+		c.buckets.Set(key, longer)
 	}
 	c.uses++
 }
@@ -71,18 +73,18 @@ func (x *useIndex) remove(u *use) {
 	moved, last := u.bytes.take()
 	moved.bytes.at = u.bytes.at
 	if last {
-		list := c.buckets.get(key).([]*group)
-		c.buckets.without(key, list, u.bytes.group)
+		list := c.buckets.Get(key).([]*group)
+		without(&c.buckets, key, list, u.bytes.group)
 	}
 	c.uses--
 }
 
-// without takes g out of list, which is the value of key.
-func (m *addrMap) without(key uintptr, list []*group, g *group) {
+// without takes g out of list, which is the value of key in m.
+func without(m *addrmap.Map, key uintptr, list []*group, g *group) {
 	if list = slices.DeleteFunc(list, func(o *group) bool { return o == g }); len(list) > 0 {
-		m.set(key, list)
+		m.Set(key, list)
 	} else {
-		m.remove(key)
+		m.Remove(key)
 	}
 }
 
@@ -101,9 +103,9 @@ func (x *useIndex) each(u *use, f func(o *use) bool) bool {
 			})
 		}
 		first, last := max(u.lo>>width, 1)-1, (u.hi-1)>>width
-		if last-first >= uintptr(c.buckets.n) { // there are fewer buckets than places for them
+		if last-first >= uintptr(c.buckets.Len()) { // there are fewer buckets than places for them
 			found := false
-			c.buckets.all(func(v any) bool {
+			c.buckets.All(func(v any) bool {
 				found = bucket(v)
 				return !found
 			})
@@ -113,7 +115,7 @@ func (x *useIndex) each(u *use, f func(o *use) bool) bool {
 			continue
 		}
 		for b := first; b <= last; b++ {
-			if bucket(c.buckets.get(b + 1)) {
+			if bucket(c.buckets.Get(b + 1)) {
 				return true
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/task/internal/say"
 )
 
 // Each setting of a runtime is legal up to its bounds, and no further, in a Config and in the
@@ -153,7 +154,7 @@ func TestObjectsThatAreRemembered(t *testing.T) {
 	for i := range objects {
 		lo, hi, _ := deps.In(&objects[i]).Memory()
 		c.name(&use{rec: rec, lo: lo, hi: hi, access: deps.In(&objects[i])})
-		require.Equal(t, min(i+1, maxCopies), c.objects.n)
+		require.Equal(t, min(i+1, maxCopies), c.objects.Len())
 		require.Len(t, c.list, min(i+1, maxCopies))
 	}
 }
@@ -161,6 +162,6 @@ func TestObjectsThatAreRemembered(t *testing.T) {
 // Reports count in English.
 func TestReportsCount(t *testing.T) {
 	for n, want := range map[int][2]string{0: {"0 are idle", "0 slots"}, 1: {"1 is idle", "1 slot"}, 2: {"2 are idle", "2 slots"}} {
-		require.Equal(t, want, [2]string{areIdle(n), plural(n, "slot")})
+		require.Equal(t, want, [2]string{areIdle(n), say.Plural(n, "slot")})
 	}
 }

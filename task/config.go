@@ -16,6 +16,7 @@ import (
 	"weft/internal/event"
 	"weft/internal/event/output"
 	"weft/internal/processors"
+	"weft/internal/race"
 )
 
 // Config sets up a [Runtime]. The zero value is good for most programs. It is
@@ -77,6 +78,9 @@ type Config struct {
 }
 
 const (
+	watchLeast = time.Millisecond // legal values of Config.Watchdog
+	watchMost  = 24 * time.Hour
+
 	defaultWindow = 4096    // live children; their memory is about 2 MiB (measured in bench task/blocks)
 	maxWorkers    = 1 << 12 // more is surely a mistake
 	maxWindow     = 1 << 30
@@ -109,7 +113,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("task: Config.Window is %d; legal are 2 to %d, 0 for the default and a negative value for none", c.Window, maxWindow)
 	}
 	if !c.Lint {
-		n, err := envInt(EnvLint, oneIf(lintBuild), 0, 1)
+		n, err := envInt(EnvLint, oneIf(race.Lint), 0, 1)
 		if err != nil {
 			return c, err
 		}
@@ -122,7 +126,7 @@ func (c Config) withDefaults() (Config, error) {
 		}
 		c.Debug = n == 1
 	}
-	if c.Lint && !lintBuild {
+	if c.Lint && !race.Lint {
 		return c, errLint
 	}
 	if c.Watchdog == 0 {

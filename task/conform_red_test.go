@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/internal/race"
 )
 
 // Rows RED of docs/conformance.md: reductions.
@@ -519,7 +520,7 @@ func TestRED20_NineQueens(t *testing.T) {
 // RED-30: 500 groups of 500 participants, one after the other.
 func TestRED30_Stress(t *testing.T) {
 	groups, members := 500, 500
-	if lintBuild { // where each body has a goroutine of its own
+	if race.Lint { // where each body has a goroutine of its own
 		groups, members = 50, 50
 	}
 	for _, workers := range []int{1, 3} {

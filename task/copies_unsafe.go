@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"weft/deps"
+	"weft/task/internal/addrmap"
 )
 
 // Debug mode finds accesses that name a copy in place of what was meant. A copy cannot be told from
@@ -37,8 +38,8 @@ const (
 
 // copies is what debug mode remembers of the objects that were named. All is guarded by books.mu.
 type copies struct {
-	objects addrMap  // *named by address
-	list    []*named // the same, and ranges
+	objects addrmap.Map // *named by address
+	list    []*named    // the same, and ranges
 }
 
 // named is an object, or a range, that tasks have named.
@@ -55,9 +56,9 @@ type named struct {
 
 // name notes that u's task names an object, which no other task uses at the moment. +checklocks:books.mu
 func (c *copies) name(u *use) {
-	x, _ := c.objects.get(u.lo).(*named)
+	x, _ := c.objects.Get(u.lo).(*named)
 	if x == nil || x.slice != u.slice {
-		if c.objects.n >= maxCopies {
+		if c.objects.Len() >= maxCopies {
 			return
 		}
 		x = &named{lo: u.lo, hi: u.hi, slice: u.slice, access: u.access, first: u.rec}
@@ -66,7 +67,7 @@ func (c *copies) name(u *use) {
 			peek(x.words, u.lo)
 		}
 		c.list = append(c.list, x)
-		c.objects.set(u.lo, x)
+		c.objects.Set(u.lo, x)
 	}
 	x.tasks++
 	x.writes = x.writes || u.mode != deps.ModeIn && !u.weak
@@ -87,7 +88,7 @@ func (c *copies) settle() {
 
 // over notes that u's task, which has used its object, is over. +checklocks:books.mu
 func (c *copies) over(u *use) {
-	x, _ := c.objects.get(u.lo).(*named)
+	x, _ := c.objects.Get(u.lo).(*named)
 	if x == nil || x.changed || u.mode == deps.ModeIn || u.weak || len(x.words) == 0 {
 		return
 	}
@@ -180,8 +181,8 @@ func (b *books) warnCopies(failed bool) {
 	list := b.copies.find()
 	b.copies = copies{}
 	list = slices.DeleteFunc(list, func(f finding) bool {
-		known := b.said.get(f.a.first.pc) != nil
-		b.said.set(f.a.first.pc, true)
+		known := b.said.Get(f.a.first.pc) != nil
+		b.said.Set(f.a.first.pc, true)
 		return known
 	})
 	b.mu.Unlock()

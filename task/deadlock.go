@@ -10,7 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"weft/internal/race"
 	"weft/internal/waits"
+	"weft/task/internal/say"
 )
 
 // ErrDeadlock is why a run ends whose tasks all wait while no goroutine of the program is left that could
@@ -105,7 +107,7 @@ func (d *deadlock) watch() {
 				then = fmt.Sprintf("After %v the run fails. Events that nobody ends (Hold) keep it open even then.", d.limit)
 			}
 			d.rt.report(fmt.Sprintf("weft: for %v all tasks have waited, and no goroutine is left that could wake one: a deadlock, unless a timer's function or C code does. "+
-				"%s\n%s\n", short(lasts), then, strings.Join(d.waits(), "\n")))
+				"%s\n%s\n", say.Short(lasts), then, strings.Join(d.waits(), "\n")))
 		}
 		if lasts >= d.limit {
 			err := &waits.Ended{Cause: ErrDeadlock, Waits: d.waits()}
@@ -131,7 +133,7 @@ func (d *deadlock) doubt() {
 	}
 	d.doubted = true
 	d.rt.report(fmt.Sprintf("weft: for %v tasks have waited for a Mutex, and no slot has had anything to do: a deadlock, unless a goroutine of the program acts:\n%s\nthat may act: %s\n",
-		short(lasts), strings.Join(d.waits(), "\n"), strings.Join(waits.Acting(), "\n")))
+		say.Short(lasts), strings.Join(d.waits(), "\n"), strings.Join(waits.Acting(), "\n")))
 }
 
 // locksInVain reports whether tasks of this runtime wait for a Mutex that, as far as can be seen,
@@ -145,7 +147,7 @@ func (rt *Runtime) locksInVain() bool {
 		if k.t == nil {
 			return
 		}
-		acquire(&k.told)
+		race.Acquire(&k.told)
 		for t := k.t; t != nil; t = t.outer { // those beneath it on the stack cannot go on before it
 			all[t] = k.what
 		}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 
 	"weft/deps"
+	"weft/task/internal/say"
 )
 
 // Debug mode (Config.Debug) keeps books on who may use what: at each spawn, at each start of a body, and at each giving
@@ -54,12 +55,12 @@ type record struct {
 // name says which task r is of, in a message.
 func (r *record) name() string {
 	if r.parent == nil {
-		return "the main task (of the run at " + place(r.pc) + ")"
+		return "the main task (of the run at " + say.Place(r.pc) + ")"
 	}
 	if r.label != "" {
-		return "task " + r.label + " (spawned at " + place(r.pc) + ")"
+		return "task " + r.label + " (spawned at " + say.Place(r.pc) + ")"
 	}
-	return "the task spawned at " + place(r.pc)
+	return "the task spawned at " + say.Place(r.pc)
 }
 
 // object returns r's use of the object at an address; nil if it has declared none.
@@ -104,7 +105,7 @@ func (a *audit) note(t, c *Task, accs []deps.Access, loop, waitOn bool) *record 
 	}
 	mixed := r.declare(accs)
 	b.mu.Lock()
-	first := b.said.get(c.pc) == nil
+	first := b.said.Get(c.pc) == nil
 	var bare, other *use
 	var gap string
 	for _, u := range r.uses {
@@ -118,7 +119,7 @@ func (a *audit) note(t, c *Task, accs []deps.Access, loop, waitOn bool) *record 
 		parent.namedBelow(u)
 	}
 	if first && len(mixed) > 0 || bare != nil {
-		b.said.set(c.pc, true)
+		b.said.Set(c.pc, true)
 	}
 	b.mu.Unlock()
 

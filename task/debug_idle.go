@@ -43,11 +43,11 @@ func (r *record) warnIdle() {
 			break
 		}
 	}
-	if idle == nil || b.idle.get(r.pc) != nil {
+	if idle == nil || b.idle.Get(r.pc) != nil {
 		b.mu.Unlock()
 		return
 	}
-	b.idle.set(r.pc, true)
+	b.idle.Set(r.pc, true)
 	b.mu.Unlock()
 	why := "a task never uses what it has declared"
 	if idle.weak {

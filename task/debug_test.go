@@ -315,12 +315,11 @@ func TestDebugBooksEmpty(t *testing.T) {
 		}, deps.InOut(&x), deps.InOut(&y))
 		return nil
 	}))
-	require.NotEmpty(t, b.live.tab)
-	require.Zero(t, b.live.n)
+	require.Zero(t, b.live.Len())
 	for _, x := range []*useIndex{&b.objects, &b.ranges} {
 		for i := range x.classes {
 			require.Zero(t, x.classes[i].uses)
-			require.Zero(t, x.classes[i].buckets.n)
+			require.Zero(t, x.classes[i].buckets.Len())
 		}
 	}
 }

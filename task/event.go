@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"weft/deps"
+	"weft/internal/race"
 	"weft/internal/xatomic"
 )
 
@@ -112,9 +113,9 @@ func (h *hold) release(err error) {
 		}
 		return
 	}
-	hide()
+	race.Hide()
 	f := flows.Get().(*deps.Flow)
-	show()
+	race.Show()
 	if rt.probe != nil {
 		rt.probe.released(t)
 	}
@@ -125,9 +126,9 @@ func (h *hold) release(err error) {
 		}
 	}
 	rt.recycle(f)
-	hide()
+	race.Hide()
 	flows.Put(f)
-	show()
+	race.Show()
 }
 
 // flows are for goroutines without a slot.

@@ -3,7 +3,11 @@
 
 package task
 
-import "sync"
+import (
+	"sync"
+
+	"weft/internal/race"
+)
 
 // guests are the goroutines that run a function of the user's for a run without holding a slot: in Blocking, and in
 // the callbacks of detached tasks. The run is not over before that function returns. A goroutine enters
@@ -33,8 +37,8 @@ func (x *guests) shard(g uintptr) *guestShard { return &x.shards[home(g)%uintptr
 
 // enter notes that the caller is in a function of t's from now on, which was given to op.
 func (x *guests) enter(op string, t *Task) *guest {
-	hide()
-	defer show()
+	race.Hide()
+	defer race.Show()
 	e := &guest{g: getg(), op: op, t: t}
 	s := x.shard(e.g)
 	s.mu.Lock()
@@ -48,8 +52,8 @@ func (x *guests) enter(op string, t *Task) *guest {
 
 // leave takes enter back.
 func (x *guests) leave(e *guest) {
-	hide()
-	defer show()
+	race.Hide()
+	defer race.Show()
 	s := x.shard(e.g)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,8 +84,8 @@ func (x *guests) find(g uintptr) string {
 
 // of returns what goroutine g, the caller, has entered last; nil if nothing.
 func (x *guests) of(g uintptr) *guest {
-	hide()
-	defer show()
+	race.Hide()
+	defer race.Show()
 	s := x.shard(g)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"weft/internal/race"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -171,4 +173,4 @@ func skipInLintMode(t testing.TB, why string) {
 
 // inLintMode also holds where a build for lint mode is told to do without: the order of bodies is
 // shown by hand there, too.
-func inLintMode() bool { return lintBuild }
+func inLintMode() bool { return race.Lint }

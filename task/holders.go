@@ -6,6 +6,8 @@ package task
 import (
 	"sync"
 	"sync/atomic"
+
+	"weft/internal/race"
 )
 
 // holders finds the slot that a goroutine holds: a table with one cell for each slot,
@@ -35,8 +37,8 @@ func (h *holders) set(g uintptr, s *slot) {
 	if h.find(g) == s || g == 0 {
 		return
 	}
-	hide()
-	defer show()
+	race.Hide()
+	defer race.Show()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s.cell != nil {

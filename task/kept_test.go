@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/internal/race"
 )
 
 // What a task had is the collector's when the task is over, whatever the task was like: keepers has one program for each feature, and the tests
@@ -397,7 +398,7 @@ func TestNothingIsKept(t *testing.T) {
 // Lint mode knows chains by address. Until the creator has waited, it keeps the objects, so that no address serves another one whose
 // first task would seem to come after the old one's last; then it forgets the chains, since the Wait has ordered all.
 func TestLintKeepsNoChains(t *testing.T) {
-	if !lintBuild {
+	if !race.Lint {
 		t.Skip("needs a build for lint mode")
 	}
 	rt := New(Config{Workers: 2, Lint: true})
@@ -414,10 +415,10 @@ func TestLintKeepsNoChains(t *testing.T) {
 				}, deps.InOut(x.new()).Weak())
 			}
 			d := task.more.linted.dom
-			require.Equal(t, 100, d.tails.n)
+			require.Equal(t, 100, d.tails.Len())
 			require.GreaterOrEqual(t, x.left(), 100)
 			require.NoError(t, task.Wait())
-			require.Zero(t, d.tails.n)
+			require.Zero(t, d.tails.Len())
 			require.Zero(t, x.left())
 		}
 		return nil

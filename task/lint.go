@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"weft/deps"
+	"weft/internal/race"
 	"weft/internal/waits"
 )
 
@@ -26,7 +27,7 @@ var errLint = errors.New("task: lint mode needs a build with the race detector f
 const LintTag = "weftlint"
 
 // LintPackages are the packages that a build for lint mode leaves out of the race detector.
-var LintPackages = []string{"weft/deps", "weft/task", "weft/tampi", "weft/internal/xatomic", "weft/internal/event"}
+var LintPackages = []string{"weft/deps", "weft/task", "weft/task/internal/addrmap", "weft/task/internal/say", "weft/task/internal/watchdog", "weft/tampi", "weft/internal/race", "weft/internal/xatomic", "weft/internal/event"}
 
 // clock is what the race detector keeps an order for: the value is not used. A goroutine that acquires it comes after all that
 // those have done who released it before.
@@ -66,17 +67,17 @@ func (r *linted) follow(c *clock) {
 	if r.off() {
 		c = &r.l.world
 	}
-	acquire(c)
+	race.Acquire(c)
 }
 
 func (l *lint) lock() {
-	hide()
+	race.Hide()
 	l.mu.Lock()
 }
 
 func (l *lint) unlock() {
 	l.mu.Unlock()
-	show()
+	race.Show()
 }
 
 // linted is what lint mode knows of a task.
@@ -98,7 +99,7 @@ type linted struct {
 // note makes a record of c, a new child of t; t is nil for a main task. The caller is t's body, or who calls Run.
 func (l *lint) note(t, c *Task, accs []deps.Access, loop bool) *linted {
 	if l.off != nil {
-		release(&l.world)
+		race.Release(&l.world)
 		return l.off
 	}
 	r := &linted{l: l, wait: c.Flags&flagWait != 0, loop: loop}
@@ -114,8 +115,8 @@ func (l *lint) note(t, c *Task, accs []deps.Access, loop bool) *linted {
 	for _, u := range r.uses {
 		u.access = deps.Access{}
 	}
-	release(&r.born)
-	release(&r.l.world)
+	race.Release(&r.born)
+	race.Release(&r.l.world)
 	return r
 }
 
@@ -167,7 +168,7 @@ func (p *probe) onReadyApart(t *Task, s *slot) (err, panicked error) {
 		}()
 		own.start()
 		err = t.more.onReady(t)
-		release(&own.born)
+		race.Release(&own.born)
 	}, func(bool) { s.rt.holders.set(getg(), s) })
 	return err, panicked
 }
@@ -177,18 +178,18 @@ func (l *lint) apart(f func(), back func(returned bool)) {
 	var value any
 	returned, panicked := false, false
 	done := make(chan struct{}, 1)
-	hide()
+	race.Hide()
 	go func() {
 		defer func() {
 			if !returned {
 				value = recover()
 				panicked = value != nil
 			}
-			hide()
+			race.Hide()
 			f = nil // what it uses can be collected
 			done <- struct{}{}
 			l.keep()
-			show()
+			race.Show()
 		}()
 		f()
 		returned = true
@@ -196,7 +197,7 @@ func (l *lint) apart(f func(), back func(returned bool)) {
 	l.asleep.Sleep()
 	<-done
 	l.asleep.Wake()
-	show()
+	race.Show()
 	back(returned)
 	switch {
 	case panicked:
@@ -222,7 +223,7 @@ func (p *probe) callJoined(n noted, f func()) {
 // sees lets the caller see what has been done, if it is no body's goroutine.
 func (l *lint) sees(body bool) {
 	if !body || l.off != nil {
-		acquire(&l.world)
+		race.Acquire(&l.world)
 	}
 }
 
@@ -230,8 +231,8 @@ func (l *lint) sees(body bool) {
 func (r *linted) start() {
 	r.follow(&r.born)
 	for _, p := range r.preds {
-		acquire(&p.done)
-		acquire(&p.kids)
+		race.Acquire(&p.done)
+		race.Acquire(&p.kids)
 	}
 	if r.loop || len(r.uses) == 0 {
 		return
@@ -240,42 +241,42 @@ func (r *linted) start() {
 	clocks := r.before()
 	r.l.unlock()
 	for _, c := range clocks {
-		acquire(c)
+		race.Acquire(c)
 	}
 	r.l.lock()
 	cut := r.cut()
 	r.l.unlock()
 	for _, c := range cut {
-		release(c)
+		race.Release(c)
 	}
 }
 
 // end makes what the caller, r's body or the end of one of its events, has done come before what waits for it.
 func (r *linted) end(t *Task) {
-	release(&r.done)
-	release(&r.l.world)
+	race.Release(&r.done)
+	race.Release(&r.l.world)
 	for p := range sharesOf(t.more).All() {
 		if p.c != nil {
-			release(p.c)
+			race.Release(p.c)
 		}
 	}
 	if r.off() {
 		return
 	}
 	for p := r.parent; p != nil; p = p.parent {
-		release(&p.kids)
+		race.Release(&p.kids)
 	}
 	r.l.lock()
 	clocks := r.after()
 	r.l.unlock()
 	for _, c := range clocks {
-		release(c)
+		race.Release(c)
 	}
 }
 
 // eventEnds notes that the caller ends an event of t, r's task.
 func (r *linted) eventEnds(t *Task) {
-	release(&r.born) // OnReady's events come before the body
+	race.Release(&r.born) // OnReady's events come before the body
 	r.end(t)
 }
 

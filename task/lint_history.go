@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"weft/internal/env"
+	"weft/internal/race"
 )
 
 // EnvRace is the race detector's own variable, and lintHistory is how much of the past it is told
@@ -45,7 +46,7 @@ func LintRace(value string) string {
 // program goes on, and says how far it sees.
 func init() {
 	value := os.Getenv(EnvRace)
-	if !lintBuild || os.Getenv(EnvLint) == "0" || LintRace(value) == value {
+	if !race.Lint || os.Getenv(EnvLint) == "0" || LintRace(value) == value {
 		return
 	}
 	program, err := os.Executable()

@@ -3,7 +3,11 @@
 
 package task
 
-import "sync"
+import (
+	"sync"
+
+	"weft/internal/race"
+)
 
 // The race detector reports a race only if it still knows where the first of the two accesses was
 // made. It forgets that of a goroutine soon after its end: some 64 later ends suffice, whatever
@@ -52,7 +56,7 @@ func (l *lint) keep() {
 
 // close ends the goroutines that stay of l's runtime.
 func (l *lint) close() {
-	hide()
+	race.Hide()
 	stayed.mu.Lock()
 	l.closed = true
 	for i, b := range stayed.ring {
@@ -62,5 +66,5 @@ func (l *lint) close() {
 		}
 	}
 	stayed.mu.Unlock()
-	show()
+	race.Show()
 }

@@ -3,7 +3,11 @@
 
 package task
 
-import "weft/deps"
+import (
+	"weft/deps"
+	"weft/internal/race"
+	"weft/task/internal/addrmap"
+)
 
 // lintUse is what a task declares of an object, or of a range.
 type lintUse struct {
@@ -43,8 +47,8 @@ type lintPart struct {
 // lintDomain is the chains of the children of one task. It has the rules of package deps: by addresses, until there is a range.
 type lintDomain struct {
 	ranges bool
-	tails  addrMap    // by the objects' addresses
-	spans  []lintSpan // in their order, apart
+	tails  addrmap.Map // by the objects' addresses
+	spans  []lintSpan  // in their order, apart
 }
 
 // lintSpan is the end of the chain of some bytes.
@@ -104,9 +108,9 @@ func (r *linted) enter() {
 		if d.ranges {
 			d.addRange(u)
 		} else {
-			tail, _ := d.tails.get(u.lo).(*lintRun)
+			tail, _ := d.tails.Get(u.lo).(*lintRun)
 			x := joinObject(tail, u)
-			d.tails.set(u.lo, x)
+			d.tails.Set(u.lo, x)
 			u.runs = append(u.runs, x)
 		}
 		if r.wait {
@@ -134,10 +138,10 @@ func (r *linted) forget() {
 		return false
 	}
 	old, spans := d.tails, d.spans
-	d.tails, d.spans = addrMap{}, nil
-	old.all(func(v any) bool {
+	d.tails, d.spans = addrmap.Map{}, nil
+	old.All(func(v any) bool {
 		if x := v.(*lintRun); declared(x.lo, x.hi) {
-			d.tails.set(x.lo, x)
+			d.tails.Set(x.lo, x)
 		}
 		return true
 	})
@@ -263,7 +267,7 @@ func (s *search) done(x *lintRun, lo, hi uintptr, reader bool) {
 // ends calls f for the ends of the chains that meet these bytes.
 func (d *lintDomain) ends(lo, hi uintptr, f func(*lintRun)) {
 	if !d.ranges {
-		d.tails.all(func(v any) bool {
+		d.tails.All(func(v any) bool {
 			if x := v.(*lintRun); x.lo < hi && lo < x.hi {
 				f(x)
 			}
@@ -362,15 +366,15 @@ func (r *linted) after() (clocks []*clock) {
 // release notes that the body of r's task gives an access up: what it does with the object later comes before nothing.
 func (r *linted) release(a deps.Access) {
 	if r.off() {
-		release(&r.l.world)
+		race.Release(&r.l.world)
 		return
 	}
 	r.l.lock()
 	clocks := r.give(a)
 	r.l.unlock()
-	release(&r.l.world)
+	race.Release(&r.l.world)
 	for _, c := range clocks {
-		release(c)
+		race.Release(c)
 	}
 }
 

@@ -215,7 +215,7 @@ func TestLintForgetsAlone(t *testing.T) {
 	c := &linted{l: l, parent: r}
 	c.declare([]deps.Access{deps.InOut(&x)})
 	c.enter()
-	there := func() bool { return r.dom.tails.get(c.uses[0].lo) != nil }
+	there := func() bool { return r.dom.tails.Get(c.uses[0].lo) != nil }
 	l.lock()
 	over := make(chan struct{})
 	go func() {

@@ -3,7 +3,10 @@
 
 package task
 
-import "weft/deps"
+import (
+	"weft/deps"
+	"weft/task/internal/addrmap"
+)
 
 // Where a range is named, chains are of bytes: a list of spans, each of which ends in one run for all its bytes. A run is never about more
 // bytes than each of its tasks has, so that who comes behind it is ordered only by what it overlaps: who joins a group with a part of its bytes
@@ -140,7 +143,7 @@ func joinRange(tail *lintRun, u *lintUse, lo, hi uintptr) *lintRun {
 // makeRanges makes the chains of objects those of their bytes. Where objects overlap, their chains are joined.
 func (d *lintDomain) makeRanges() {
 	d.ranges = true
-	d.tails.all(func(v any) bool {
+	d.tails.All(func(v any) bool {
 		tail := v.(*lintRun)
 		u := &lintUse{lo: tail.lo, hi: tail.hi, slice: true, mode: deps.ModeInOut, access: tail.access}
 		d.addRange(u)
@@ -149,5 +152,5 @@ func (d *lintDomain) makeRanges() {
 		}
 		return true
 	})
-	d.tails = addrMap{}
+	d.tails = addrmap.Map{}
 }

@@ -3,7 +3,10 @@
 
 package task
 
-import "weft/internal/xatomic"
+import (
+	"weft/internal/race"
+	"weft/internal/xatomic"
+)
 
 // A Mutex makes a critical section of tasks (OmpSs-2's critical). A task that waits
 // for it gives up its slot and uses no CPU. Tasks get it in the order in which they
@@ -162,7 +165,7 @@ func (t *Task) Critical(m *Mutex, f func() error) error {
 // taken notes that t has m. A Mutex counts as an event of t while its body runs, so
 // that a body that ends with one is found where events are looked for.
 func (m *Mutex) taken(t *Task) {
-	acquire(&m.queue)
+	race.Acquire(&m.queue)
 	r := t.rare()
 	m.next, r.held = r.held, m
 	t.held()
@@ -173,7 +176,7 @@ func (m *Mutex) taken(t *Task) {
 //
 // +checklocksrelease:m.mu
 func (m *Mutex) passAndUnlock() {
-	release(&m.queue)
+	race.Release(&m.queue)
 	w := m.queue.first
 	if w == nil {
 		m.holder = nil

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"weft/deps"
+	"weft/internal/race"
 )
 
 // A task with an OnReady goes through two more states between ready and running:
@@ -122,13 +123,13 @@ func (t *Task) startHeld() {
 		}
 		return
 	}
-	hide()
+	race.Hide()
 	f := flows.Get().(*deps.Flow)
-	show()
+	race.Show()
 	if t.admit(f, rt) {
 		rt.readyOff(t)
 	}
-	hide()
+	race.Hide()
 	flows.Put(f)
-	show()
+	race.Show()
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"weak"
 
+	"weft/internal/race"
 	"weft/internal/waits"
 )
 
@@ -78,10 +79,10 @@ func (p *parker) wakes() { p.show(nil, parkAsleep) }
 func (p *parker) show(t *Task, state parkState) {
 	k := &p.parked
 	if t != nil {
-		release(&k.told)
+		race.Release(&k.told)
 	}
-	hide()
-	defer show()
+	race.Hide()
+	defer race.Show()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.t, k.state, k.what = t, state, waiting{}
@@ -94,20 +95,20 @@ func (p *parker) show(t *Task, state parkState) {
 // eachParked calls f for each parker, while it stays as it is.
 func eachParked(f func(k *parked)) {
 	a := &allParkers
-	hide()
+	race.Hide()
 	a.mu.Lock()
 	list := a.list[:len(a.list):len(a.list)]
 	a.mu.Unlock()
-	show()
+	race.Show()
 	for _, w := range list {
 		if p := w.Value(); p != nil {
-			hide()
+			race.Hide()
 			p.parked.mu.Lock()
-			show()
+			race.Show()
 			f(&p.parked)
-			hide()
+			race.Hide()
 			p.parked.mu.Unlock()
-			show()
+			race.Show()
 		}
 	}
 }
@@ -168,7 +169,7 @@ func describeParked(of func(*parked) bool) (lines []string) {
 		if k.t == nil || !of(k) {
 			return
 		}
-		acquire(&k.told) // in lint mode, the body's writes to what is printed here
+		race.Acquire(&k.told) // in lint mode, the body's writes to what is printed here
 		if n++; n > maxWaits {
 			return
 		}

@@ -6,6 +6,8 @@ package task
 import (
 	"weft/deps"
 	"weft/internal/event"
+	"weft/internal/race"
+	"weft/task/internal/watchdog"
 )
 
 // A probe is the one seam between the runtime and those that observe its tasks: the recording, the
@@ -17,17 +19,17 @@ import (
 // slot share the runtime's. The probe that a method is called of is the caller's.
 type probe struct {
 	rt    *Runtime
-	ev    *events       // the slot's; nil if there is no recording, or no slot
-	out   *event.Shared // what goroutines without a slot record with; nil if there is no recording
-	watch *watchList    // nil without a watchdog
-	audit *audit        // nil without debug mode
-	lint  *lint         // nil in a build that is not for lint mode
+	ev    *events            // the slot's; nil if there is no recording, or no slot
+	out   *event.Shared      // what goroutines without a slot record with; nil if there is no recording
+	watch *watchdog.Watchdog // nil without a watchdog
+	audit *audit             // nil without debug mode
+	lint  *lint              // nil in a build that is not for lint mode
 }
 
 // noted is what the observers keep of a task. It stays valid when the task's memory serves another.
 type noted struct {
 	audited *record
-	watched *watched
+	watched *watchdog.Record
 	linted  *linted
 }
 
@@ -40,7 +42,7 @@ func (t *Task) notes() (n noted) {
 	return n
 }
 
-func (p *probe) keepsNotes() bool { return p.watch != nil || p.audit != nil || lintBuild }
+func (p *probe) keepsNotes() bool { return p.watch != nil || p.audit != nil || race.Lint }
 
 // probeOf returns the probe of a caller that has slot s, or none.
 func (rt *Runtime) probeOf(s *slot) *probe {
@@ -53,14 +55,14 @@ func (rt *Runtime) probeOf(s *slot) *probe {
 // observe gives rt, which does not run yet, the observers that its configuration asks for.
 func (rt *Runtime) observe() {
 	p := probe{rt: rt}
-	if lintBuild {
+	if race.Lint {
 		p.lint = newLint(rt.cfg.Lint)
 	}
 	if rt.cfg.Debug {
 		p.audit = &audit{log: rt.cfg.Logger}
 	}
 	if rt.cfg.Watchdog > 0 {
-		p.watch = &watchList{shards: make([]watchShard, rt.cfg.Workers+1)}
+		p.watch = watchdog.New(watchdog.Config{Limit: rt.cfg.Watchdog, Out: rt.cfg.Reports, Slots: rt.cfg.Workers, Sees: func() { rt.probe.sees(false) }})
 	}
 	rec := newRecording(rt)
 	if p.lint == nil && p.audit == nil && p.watch == nil && rec == nil {
@@ -82,13 +84,13 @@ func (rt *Runtime) observe() {
 // open starts what the observers do by themselves, and stop ends it: before the slots end.
 func (p *probe) open() {
 	if p.watch != nil {
-		p.watch.open(p.rt)
+		p.watch.Open()
 	}
 }
 
 func (p *probe) stop() {
 	if p.watch != nil {
-		p.watch.close()
+		p.watch.Close()
 	}
 }
 
@@ -143,7 +145,11 @@ func (p *probe) keep(s *slot, t, c *Task, accs []deps.Access, flags uint8) {
 	n := &c.rare().noted
 	c.Flags |= flagLongSpawn
 	if p.watch != nil {
-		n.watched = p.watch.enter(s, t, c, accs, loop)
+		at, parent := -1, (*watchdog.Record)(nil)
+		if t != nil {
+			at, parent = s.id, t.more.watched
+		}
+		n.watched = p.watch.Enter(at, parent, c.label, c.pc, accs, loop)
 	}
 	if p.audit != nil {
 		n.audited = p.audit.note(t, c, accs, loop, flags&spawnedWaitOn != 0)
@@ -251,21 +257,21 @@ func (p *probe) stolen(t *Task, from *slot, tasks int) {
 // sees makes the caller, a goroutine of the runtime's, come after what bodies have done, in lint mode. body:
 // it may be the goroutine of one as well.
 func (p *probe) sees(body bool) {
-	if lintBuild {
+	if race.Lint {
 		p.lint.sees(body)
 	}
 }
 
 // shows makes what the caller has done come before what the runtime's goroutines do, in lint mode.
 func (p *probe) shows() {
-	if lintBuild {
-		release(&p.lint.world)
+	if race.Lint {
+		race.Release(&p.lint.world)
 	}
 }
 
 // call runs t's body, with what goes before and after it.
 func (p *probe) call(t *Task) error {
-	if lintBuild && p.lint.off == nil {
+	if race.Lint && p.lint.off == nil {
 		return p.callApart(t)
 	}
 	err := p.callHere(t)
@@ -275,14 +281,14 @@ func (p *probe) call(t *Task) error {
 
 // callHere is call on this goroutine. The body may come back with another slot.
 func (p *probe) callHere(t *Task) (err error) {
-	if lintBuild {
+	if race.Lint {
 		t.more.linted.start() // first: what the others do, the body's goroutine does
 	}
 	if p.ev != nil {
 		p.ev.begins(t, t.slot.outer, event.Started)
 	}
 	if p.watch != nil {
-		t.more.watched.set(stateRunning)
+		t.more.watched.Begins()
 	}
 	if p.audit != nil {
 		if err = t.more.audited.begins(); err != nil {
@@ -306,9 +312,9 @@ func (p *probe) ended(t *Task, failed bool) {
 		p.ev.ended(t, failed)
 	}
 	if p.watch != nil {
-		t.more.watched.set(stateReturned)
+		t.more.watched.Returns()
 	}
-	if lintBuild {
+	if race.Lint {
 		t.more.linted.end(t)
 	}
 }
@@ -320,13 +326,13 @@ func (p *probe) skipped(t *Task) {
 		p.ev.ended(t, false)
 	}
 	if p.watch != nil {
-		t.more.watched.set(stateReturned)
+		t.more.watched.Returns()
 	}
 }
 
 // onReady calls t's OnReady. A panic passes on, or is what it returns second.
 func (p *probe) onReady(t *Task, s *slot) (err, panicked error) {
-	if lintBuild {
+	if race.Lint {
 		return p.onReadyApart(t, s)
 	}
 	return t.more.onReady(t), nil
@@ -344,7 +350,7 @@ func (p *probe) prepared(t *Task) {
 func (p *probe) holds(t *Task) { p.put(event.HoldUp, t.id, 0, 0) }
 
 func (p *probe) holdEnds(t *Task, err error) {
-	if lintBuild {
+	if race.Lint {
 		t.more.linted.eventEnds(t)
 	}
 	flags := uint64(0)
@@ -359,7 +365,9 @@ func (p *probe) names(t *Task, what any, release func(error)) func(error) {
 	if p.watch == nil {
 		return release
 	}
-	return t.more.watched.addEvent(p, what, release)
+	end := t.more.watched.AddEvent(what, release)
+	p.shows()
+	return end
 }
 
 // released tells that t's last event has ended, with the body over: its accesses are about to be given up.
@@ -382,9 +390,9 @@ func (p *probe) releases(t *Task, a deps.Access) {
 		t.more.audited.release(a)
 	}
 	if p.watch != nil {
-		t.more.watched.gaveEarly(a)
+		t.more.watched.GaveEarly(a)
 	}
-	if lintBuild {
+	if race.Lint {
 		t.more.linted.release(a)
 	}
 }
@@ -398,7 +406,7 @@ func (p *probe) keeps(t *Task) {
 // finishes tells that t's accesses are about to be given up, while descendants of t may be alive.
 func (p *probe) finishes(t *Task) {
 	if p.watch != nil {
-		t.more.watched.set(stateGiven)
+		t.more.watched.Gives()
 	}
 	if p.audit != nil {
 		t.more.audited.over(t.run.stopped.Load())
@@ -419,9 +427,9 @@ func (p *probe) over(t *Task, s *slot) {
 		n.audited.over(t.run.stopped.Load())
 	}
 	if p.watch != nil {
-		n.watched.over()
+		n.watched.Over()
 	}
-	if lintBuild && t.Flags&flagRecorded == 0 {
+	if race.Lint && t.Flags&flagRecorded == 0 {
 		n.linted.forgets()
 	}
 }
@@ -457,7 +465,7 @@ func (p *probe) again(t *Task, round int64) {
 
 // loopBegins tells that the tasks of a recorded loop, t, are about to start.
 func (p *probe) loopBegins(t *Task, r *replay) {
-	if lintBuild {
+	if race.Lint {
 		r.lintLoop(t)
 	}
 }
@@ -466,28 +474,28 @@ func (p *probe) loopBegins(t *Task, r *replay) {
 // Commutative accesses, or that it has them.
 func (p *probe) takes(t *Task, about bool) {
 	if p.watch != nil {
-		t.more.watched.wantsObjects(about)
+		t.more.watched.Takes(about)
 	}
 }
 
 // waits tells what t's body is about to wait for, and goesOn that it does not wait any more.
 func (p *probe) waits(t *Task, x *waiting) {
 	if p.watch != nil {
-		t.more.watched.waitsFor(x)
+		t.more.watched.Waits(watchdog.Wait{Op: x.op, What: x.what, On: x.on.watched, Due: x.due, Children: x.op == opWait, Passes: x.op == opWindow})
 		p.shows()
 	}
 }
 
 func (p *probe) goesOn(t *Task) {
 	if p.watch != nil {
-		t.more.watched.set(stateRunning)
+		t.more.watched.Begins()
 	}
 }
 
 // waited tells that t's body, the caller, has waited for all its children.
 func (p *probe) waited(t *Task) {
 	p.goesOn(t)
-	if lintBuild {
+	if race.Lint {
 		t.more.linted.waited()
 	}
 	if p.audit != nil && t.Parent == nil {
@@ -497,7 +505,7 @@ func (p *probe) waited(t *Task) {
 
 // joined tells that the caller has waited for the body of the task that n is of; all: for what descends from it, too.
 func (p *probe) joined(n noted, all bool) {
-	if lintBuild && n.linted != nil {
+	if race.Lint && n.linted != nil {
 		n.linted.joined(all)
 	}
 }
@@ -514,8 +522,8 @@ func (p *probe) runOver(r *run, n noted) {
 	if p.audit != nil {
 		n.audited.runOver(r.first.Load() != nil)
 	}
-	if lintBuild && n.linted != nil {
-		release(&n.linted.done) // what was said comes before the end of a Wait
+	if race.Lint && n.linted != nil {
+		race.Release(&n.linted.done) // what was said comes before the end of a Wait
 		p.shows()
 	}
 }

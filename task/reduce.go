@@ -6,6 +6,7 @@ package task
 import (
 	"weft/deps"
 	"weft/internal/event"
+	"weft/internal/race"
 )
 
 // share is a task's part in a reduction. It is owned by the body, and then by who gives the accesses up.
@@ -43,8 +44,8 @@ func (t *Task) local(s *slot, r *deps.Reduced) *deps.Copy {
 		panic("task: Local on " + t.name() + ", which has released the reduction")
 	}
 	if p.c == nil {
-		acquire(r)
-		p.c = p.g.Take(s.id, acquire)
+		race.Acquire(r)
+		p.c = p.g.Take(s.id, race.Acquire)
 	}
 	return p.c
 }
@@ -197,14 +198,14 @@ func combine(t *Task, g *deps.Group) error {
 		}
 	}
 	g.Close()
-	release(g.Reduced())
+	race.Release(g.Reduced())
 	return nil
 }
 
 // release gives the copy back for the task's body, which gives the access up.
 func (p *share) release(s *slot) {
 	if p.c != nil {
-		release(p.c)
+		race.Release(p.c)
 	}
 	p.give(s)
 	p.given = true

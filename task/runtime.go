@@ -11,6 +11,7 @@ import (
 
 	"github.com/panjf2000/ants/v2"
 
+	"weft/internal/race"
 	"weft/internal/waits"
 	"weft/internal/xatomic"
 )
@@ -239,10 +240,10 @@ const (
 
 // run runs s's loop on a spare goroutine.
 func (p *spares) run(s *slot) {
-	if xatomic.Driven() || lintBuild { // the pool's own locks would be an order among bodies
-		hide()
+	if xatomic.Driven() || race.Lint { // the pool's own locks would be an order among bodies
+		race.Hide()
 		xatomic.Go(s.loop)
-		show()
+		race.Show()
 		return
 	}
 	p.once.Do(func() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weft/internal/event"
+	"weft/internal/race"
 	"weft/internal/xatomic"
 )
 
@@ -49,7 +50,7 @@ func (t *Task) BlockFor(d time.Duration) (bool, error) {
 	timer := time.AfterFunc(d, l.expire)
 	t.park(s, event.BlockedBlock)
 	timer.Stop()
-	acquire(w)
+	race.Acquire(w)
 	return !l.end(), t.run.cause()
 }
 

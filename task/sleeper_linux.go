@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weft/internal/race"
 	"weft/internal/xatomic"
 )
 
@@ -27,7 +28,7 @@ type sleeper struct {
 }
 
 func newSleeper() sleeper {
-	if runtime.GOMAXPROCS(0) > 1 && !lintBuild { // what a file does, the race detector sees
+	if runtime.GOMAXPROCS(0) > 1 && !race.Lint { // what a file does, the race detector sees
 		if fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err == nil {
 			return sleeper{f: os.NewFile(uintptr(fd), "weft slot")}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/internal/race"
 	"weft/internal/soak"
 )
 
@@ -109,7 +110,7 @@ func TestSoakSpawns(t *testing.T) {
 
 // watchLong is watch for a test that may run for minutes.
 func watchLong(t *testing.T) {
-	if lintBuild {
+	if race.Lint {
 		t.Skip("a goroutine for each body takes too long for so many; what lint mode keeps is in TestNothingIsKept and TestLintKeepsNoChains")
 	}
 	if soak.Long(0, 1) == 0 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weft/internal/xatomic"
+	"weft/task/internal/watchdog"
 )
 
 // standstill notices that the bodies on all slots block outside of this package, in a channel, say,
@@ -57,7 +58,7 @@ const (
 func (w *standstill) open(rt *Runtime) {
 	w.period, w.limit = min(standPeriod, w.dead.period), standLimit
 	if d := rt.cfg.Watchdog; d > 0 {
-		w.period, w.limit = min(w.period, max(d/watchLooks, time.Millisecond)), d
+		w.period, w.limit = min(w.period, max(d/watchdog.Looks, time.Millisecond)), d
 	}
 	w.rt, w.code = rt, callsBody()
 	rt.idle.still = w

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weft/internal/waits"
+	"weft/task/internal/say"
 )
 
 const (
@@ -56,7 +57,7 @@ func (w *standstill) describe(now time.Time, ready bool) string {
 	if ready {
 		what = "tasks are ready, and no slot takes them"
 	}
-	fmt.Fprintf(&b, "weft: %s: for %v the body on %s has been blocked:\n", what, short(now.Sub(w.since)), eachOf(len(list)))
+	fmt.Fprintf(&b, "weft: %s: for %v the body on %s has been blocked:\n", what, say.Short(now.Sub(w.since)), eachOf(len(list)))
 	for i, x := range list {
 		if i == maxBlockedSlots {
 			fmt.Fprintf(&b, "  and %d more\n", len(list)-i)

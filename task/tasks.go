@@ -4,10 +4,10 @@
 package task
 
 import (
-	"strings"
 	"time"
 
 	"weft/deps"
+	"weft/task/internal/watchdog"
 )
 
 // TaskInfo is what the watchdog knows of one live task.
@@ -31,14 +31,14 @@ type TaskState string
 
 // The states of a task.
 const (
-	TaskWaiting TaskState = "waiting" // for accesses
-	TaskReady   TaskState = "ready"   // waits for a slot
-	TaskHeld    TaskState = "held"    // OnReady has bound events
-	TaskResting TaskState = "resting" // of a recorded loop, until its next turn
-	TaskRunning TaskState = "running"
-	TaskBlocked TaskState = "blocked" // the body waits
-	TaskBound   TaskState = "bound"   // the body is over, but its events are not
-	TaskParent  TaskState = "parent"  // only its descendants are left
+	TaskWaiting TaskState = TaskState(watchdog.Waiting) // for accesses
+	TaskReady   TaskState = TaskState(watchdog.Ready)   // waits for a slot
+	TaskHeld    TaskState = TaskState(watchdog.Held)    // OnReady has bound events
+	TaskResting TaskState = TaskState(watchdog.Resting) // of a recorded loop, until its next turn
+	TaskRunning TaskState = TaskState(watchdog.Running)
+	TaskBlocked TaskState = TaskState(watchdog.Blocked) // the body waits
+	TaskBound   TaskState = TaskState(watchdog.Bound)   // the body is over, but its events are not
+	TaskParent  TaskState = TaskState(watchdog.Parent)  // only its descendants are left
 )
 
 // Tasks returns what the tasks of the runtime are doing, parents before their children; false if no list is kept
@@ -47,45 +47,10 @@ func (rt *Runtime) Tasks() ([]TaskInfo, bool) {
 	if rt.cfg.Watchdog == 0 {
 		return nil, false
 	}
-	p := rt.snapshot(rt.cfg.Watchdog)
-	list := make([]TaskInfo, len(p.seen))
-	for i := range p.seen {
-		x := &p.seen[i]
-		var b strings.Builder
-		p.task(&b, "", i)
-		list[i] = TaskInfo{ID: x.rec.id, Label: x.rec.label, Site: place(x.rec.pc), Age: p.at.Sub(x.rec.born), State: x.public(),
-			For: p.at.Sub(x.since), Accesses: x.rec.accs, Text: b.String(), Stuck: !x.stuckSince.IsZero(), Cycle: x.inCycle}
-		if x.parent >= 0 {
-			list[i].Parent = x.rec.parent.id
-		}
-		for _, b := range x.behind {
-			list[i].Behind = append(list[i].Behind, p.seen[b.on].rec.id)
-		}
+	tasks := rt.probe.watch.Tasks()
+	list := make([]TaskInfo, len(tasks))
+	for i, x := range tasks {
+		list[i] = TaskInfo{x.ID, x.Parent, x.Label, x.Site, x.Age, TaskState(x.State), x.For, x.Accesses, x.Behind, x.Text, x.Stuck, x.Cycle}
 	}
 	return list, true
-}
-
-func (x *seen) public() TaskState {
-	switch x.state {
-	case stateResting:
-		return TaskResting
-	case stateRunning:
-		return TaskRunning
-	case stateWaiting:
-		return TaskBlocked
-	case stateReturned:
-		if len(x.events) > 0 {
-			return TaskBound
-		}
-		return TaskParent
-	case stateGiven:
-		return TaskParent
-	}
-	switch {
-	case len(x.events) > 0:
-		return TaskHeld
-	case len(x.behind) > 0:
-		return TaskWaiting
-	}
-	return TaskReady
 }

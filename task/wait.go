@@ -10,6 +10,7 @@ import (
 
 	"weft/deps"
 	"weft/internal/event"
+	"weft/internal/race"
 	"weft/internal/xatomic"
 )
 
@@ -200,6 +201,21 @@ var parkers = sync.Pool{New: func() any {
 	return p
 }}
 
+// The methods in which a body waits, as a report names them.
+const (
+	opWait     = "Wait"
+	opWaitOn   = "WaitOn"
+	opChild    = "an undeferred Spawn"
+	opWindow   = "Spawn, since the window is full"
+	opBlock    = "Block"
+	opBlockFor = "BlockFor"
+	opSleep    = "Sleep"
+	opAwait    = "Await"
+	opBlocking = "Blocking"
+	opLock     = "Mutex.Lock"
+	opJoin     = "Detached.Join"
+)
+
 // waiting is what a body waits for.
 type waiting struct {
 	op   string    // the method
@@ -211,9 +227,9 @@ type waiting struct {
 
 // prepare makes t ready to be resumed. It comes before the announcement that t waits, for x.
 func (t *Task) prepare(x waiting) {
-	hide()
+	race.Hide()
 	p := parkers.Get().(*parker)
-	show()
+	race.Show()
 	p.what = x
 	t.parker = p
 	if rt := t.run.rt; rt.probe != nil && x.op != opWait {
@@ -228,10 +244,10 @@ func (t *Task) unprepare() {
 	}
 	t.parker.what = waiting{}
 	if !xatomic.Driven() { // else what a task waits on is new in each order, as in the last one
-		hide()
+		race.Hide()
 		t.parker.word = nil
 		parkers.Put(t.parker)
-		show()
+		race.Show()
 	}
 	t.parker = nil
 }

@@ -1,27 +1,14 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package task
+package watchdog
 
 import (
 	"fmt"
 	"strings"
 	"time"
-)
 
-// The methods in which a body waits, as a report names them.
-const (
-	opWait     = "Wait"
-	opWaitOn   = "WaitOn"
-	opChild    = "an undeferred Spawn"
-	opWindow   = "Spawn, since the window is full"
-	opBlock    = "Block"
-	opBlockFor = "BlockFor"
-	opSleep    = "Sleep"
-	opAwait    = "Await"
-	opBlocking = "Blocking"
-	opLock     = "Mutex.Lock"
-	opJoin     = "Detached.Join"
+	"weft/task/internal/say"
 )
 
 // maxListed bounds the tasks that a report lists one by one.
@@ -29,7 +16,7 @@ const maxListed = 1000
 
 // describe writes all tasks, and then what is stuck.
 func (p *snapshot) describe(b *strings.Builder) {
-	fmt.Fprintf(b, "  %s\n", plural(len(p.seen), "live task"))
+	fmt.Fprintf(b, "  %s\n", say.Plural(len(p.seen), "live task"))
 	for i := range p.seen {
 		if i == maxListed {
 			fmt.Fprintf(b, "  and %d more\n", len(p.seen)-i)
@@ -53,7 +40,7 @@ func (p *snapshot) describeStuck(b *strings.Builder) {
 		}
 	}
 	if cycles > 0 {
-		fmt.Fprintf(b, "%s wait for each other and can never go on:\n", plural(cycles, "task"))
+		fmt.Fprintf(b, "%s wait for each other and can never go on:\n", say.Plural(cycles, "task"))
 		for _, i := range p.stuck {
 			if p.seen[i].inCycle {
 				p.task(b, "  ", i)
@@ -143,8 +130,8 @@ func waitN(n int) string {
 // task writes task i: what it is, how far it is, and what it waits for.
 func (p *snapshot) task(b *strings.Builder, indent string, i int) {
 	x := &p.seen[i]
-	fmt.Fprintf(b, "%s%s, %v old: ", indent, x.rec.name(), short(p.at.Sub(x.rec.born)))
-	state := short(p.at.Sub(x.since))
+	fmt.Fprintf(b, "%s%s, %v old: ", indent, x.rec.name(), say.Short(p.at.Sub(x.rec.born)))
+	state := say.Short(p.at.Sub(x.since))
 	switch x.state {
 	case stateSpawned:
 		p.spawned(b, indent, x)
@@ -159,7 +146,7 @@ func (p *snapshot) task(b *strings.Builder, indent string, i int) {
 			fmt.Fprintf(b, "its body is over; it keeps its accesses until its descendants are over (%s), for %v\n", childN(len(x.behind)), state)
 			return
 		}
-		fmt.Fprintf(b, "its body is over, and it waits for %s:\n", plural(len(x.events), "event"))
+		fmt.Fprintf(b, "its body is over, and it waits for %s:\n", say.Plural(len(x.events), "event"))
 		p.events(b, indent, x)
 	case stateGiven:
 		fmt.Fprintf(b, "over, but for its descendants (%s)\n", childN(len(x.behind)))
@@ -169,7 +156,7 @@ func (p *snapshot) task(b *strings.Builder, indent string, i int) {
 func (p *snapshot) spawned(b *strings.Builder, indent string, x *seen) {
 	switch {
 	case len(x.events) > 0:
-		fmt.Fprintf(b, "has its accesses; OnReady has bound %s:\n", plural(len(x.events), "event"))
+		fmt.Fprintf(b, "has its accesses; OnReady has bound %s:\n", say.Plural(len(x.events), "event"))
 		p.events(b, indent, x)
 	case len(x.behind) == 0:
 		b.WriteString("is ready, and waits for a slot\n")
@@ -189,12 +176,12 @@ func (p *snapshot) spawned(b *strings.Builder, indent string, x *seen) {
 }
 
 func (p *snapshot) waits(b *strings.Builder, x *seen, state time.Duration) {
-	fmt.Fprintf(b, "waits in %s at %s for %v", x.waits.op, userPlace(x.site), state)
-	if x.waits.what != nil {
-		fmt.Fprintf(b, ", for %v", x.waits.what)
+	fmt.Fprintf(b, "waits in %s at %s for %v", x.waits.Op, say.CallerPlace(x.site), state)
+	if x.waits.What != nil {
+		fmt.Fprintf(b, ", for %v", x.waits.What)
 	}
-	if !x.waits.due.IsZero() {
-		fmt.Fprintf(b, ", until %v", x.waits.due.Format("15:04:05.000"))
+	if !x.waits.Due.IsZero() {
+		fmt.Fprintf(b, ", until %v", x.waits.Due.Format("15:04:05.000"))
 	}
 	for k, w := range x.behind {
 		switch k {
@@ -222,28 +209,17 @@ func (p *snapshot) events(b *strings.Builder, indent string, x *seen) {
 		if e.what != nil {
 			what = fmt.Sprint(e.what)
 		}
-		fmt.Fprintf(b, "%s  %s, bound at %s, %v ago\n", indent, what, userPlace(e.site), short(p.at.Sub(e.since)))
+		fmt.Fprintf(b, "%s  %s, bound at %s, %v ago\n", indent, what, say.CallerPlace(e.site), say.Short(p.at.Sub(e.since)))
 	}
 }
 
 // name says which task r is of.
-func (r *watched) name() string {
+func (r *Record) name() string {
 	switch {
 	case r.parent == nil && r.label == "":
-		return "the main task (of the run at " + place(r.pc) + ")"
+		return "the main task (of the run at " + say.Place(r.pc) + ")"
 	case r.label != "":
-		return fmt.Sprintf("task %q (spawned at %s)", r.label, place(r.pc))
+		return fmt.Sprintf("task %q (spawned at %s)", r.label, say.Place(r.pc))
 	}
-	return "the task spawned at " + place(r.pc)
-}
-
-// short rounds a time to what a person wants to read.
-func short(d time.Duration) time.Duration {
-	switch {
-	case d > 10*time.Second:
-		return d.Round(time.Second)
-	case d > time.Second:
-		return d.Round(100 * time.Millisecond)
-	}
-	return d.Round(100 * time.Microsecond)
+	return "the task spawned at " + say.Place(r.pc)
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package task
+package watchdog
 
 import (
 	"fmt"
@@ -12,6 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/task/internal/say"
+)
+
+// The methods in which the scripts' bodies wait.
+const (
+	opWait   = "Wait"
+	opWindow = "Spawn, since the window is full"
+	opBlock  = "Block"
+	opSleep  = "Sleep"
+	opJoin   = "Detached.Join"
 )
 
 // watchedRow is a task of a script: what is known of it, and which tasks it shall be behind.
@@ -29,16 +39,12 @@ type watchedRow struct {
 }
 
 // shows makes a list of such tasks and takes a snapshot.
-func shows(rows []watchedRow) (p *snapshot, records map[string]*watched) {
-	w := &watchList{shards: make([]watchShard, 1)}
-	rt := &Runtime{probe: &probe{watch: w, lint: newLint(false)}}
-	tasks := map[string]*Task{}
-	records = map[string]*watched{}
+func shows(rows []watchedRow) (p *snapshot, records map[string]*Record) {
+	w := New(Config{Sees: func() {}})
+	records = map[string]*Record{}
 	for _, x := range rows {
-		t := &Task{label: x.name}
-		r := w.enter(nil, tasks[x.parent], t, x.accs, false)
-		t.more = &more{noted: noted{watched: r}}
-		tasks[x.name], records[x.name] = t, r
+		r := w.Enter(-1, records[x.parent], x.name, 0, x.accs, false)
+		records[x.name] = r
 		r.set(x.state)
 		r.given, r.wants, r.loop = x.given, x.wants, x.loop
 		for range x.events {
@@ -47,10 +53,10 @@ func shows(rows []watchedRow) (p *snapshot, records map[string]*watched) {
 	}
 	for _, x := range rows {
 		if x.op != "" {
-			records[x.name].waits = waiting{op: x.op, on: noted{watched: records[x.on]}}
+			records[x.name].waits = Wait{Op: x.op, On: records[x.on], Children: x.op == opWait, Passes: x.op == opWindow}
 		}
 	}
-	return rt.snapshot(time.Hour), records
+	return take(w.shards, time.Hour), records
 }
 
 // Which tasks one is behind follows from accesses, in the order of their creation, and from states.
@@ -221,19 +227,19 @@ func TestSnapshotStuck(t *testing.T) {
 	now := time.Now()
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	event := func(d time.Duration) watchEvent { return watchEvent{since: ago(d)} }
-	other := &watched{}
+	other := &Record{}
 	for name, c := range map[string]struct {
 		x     seen
 		since time.Duration
 		ok    bool
 	}{
 		"runs":               {seen{state: stateRunning, since: ago(9)}, 0, false},
-		"Block":              {seen{state: stateWaiting, since: ago(9), waits: waiting{op: opBlock}}, 9, true},
-		"Wait":               {seen{state: stateWaiting, since: ago(9), waits: waiting{op: opWait}}, 0, false},
-		"the window":         {seen{state: stateWaiting, since: ago(9), waits: waiting{op: opWindow}}, 0, false},
-		"Join":               {seen{state: stateWaiting, since: ago(9), waits: waiting{op: opJoin, on: noted{watched: other}}}, 0, false},
-		"Sleep":              {seen{state: stateWaiting, since: ago(9), waits: waiting{op: opSleep, due: now.Add(1)}}, 0, false},
-		"Sleep that is over": {seen{state: stateWaiting, since: ago(9), waits: waiting{op: opSleep, due: now}}, 9, true},
+		"Block":              {seen{state: stateWaiting, since: ago(9), waits: Wait{Op: opBlock}}, 9, true},
+		"Wait":               {seen{state: stateWaiting, since: ago(9), waits: Wait{Op: opWait, Children: true}}, 0, false},
+		"the window":         {seen{state: stateWaiting, since: ago(9), waits: Wait{Op: opWindow, Passes: true}}, 0, false},
+		"Join":               {seen{state: stateWaiting, since: ago(9), waits: Wait{Op: opJoin, On: other}}, 0, false},
+		"Sleep":              {seen{state: stateWaiting, since: ago(9), waits: Wait{Op: opSleep, Due: now.Add(1)}}, 0, false},
+		"Sleep that is over": {seen{state: stateWaiting, since: ago(9), waits: Wait{Op: opSleep, Due: now}}, 9, true},
 		"events":             {seen{state: stateReturned, since: ago(1), events: []watchEvent{event(5), event(7), event(6)}}, 7, true},
 		"OnReady's events":   {seen{state: stateSpawned, since: ago(1), events: []watchEvent{event(8), event(7)}}, 8, true},
 		"no events":          {seen{state: stateSpawned, since: ago(9)}, 0, false},
@@ -246,7 +252,7 @@ func TestSnapshotStuck(t *testing.T) {
 		}
 	}
 	for age := time.Duration(99); age <= 101; age++ {
-		x := seen{rec: &watched{}, state: stateWaiting, since: ago(age), waits: waiting{op: opBlock}}
+		x := seen{rec: &Record{}, state: stateWaiting, since: ago(age), waits: Wait{Op: opBlock}}
 		p := &snapshot{at: now, limit: 100, seen: []seen{x}}
 		p.findStuck()
 		require.Equal(t, age >= 100, len(p.stuck) == 1, "after %d of 100", age)
@@ -293,8 +299,8 @@ func TestSnapshotRings(t *testing.T) {
 // A report says of each task how far it is, and lists no more than a person reads.
 func TestSnapshotText(t *testing.T) {
 	now := time.Now()
-	record := func(label string) *watched {
-		return &watched{label: label, born: now.Add(-5 * time.Second), parent: &watched{}}
+	record := func(label string) *Record {
+		return &Record{label: label, born: now.Add(-5 * time.Second), parent: &Record{}}
 	}
 	lines := func(f func(b *strings.Builder)) []string {
 		var b strings.Builder
@@ -332,7 +338,7 @@ func TestSnapshotText(t *testing.T) {
 		require.Equal(t, max(min(n, maxVictims)-1, 0), count(l[0], ", and waits for In("))
 		require.Equal(t, n > 8, strings.HasSuffix(l[0], ", and for"+more(8)), l[0])
 
-		l = text(seen{state: stateWaiting, behind: on, waits: waiting{op: opWait}})
+		l = text(seen{state: stateWaiting, behind: on, waits: Wait{Op: opWait, Children: true}})
 		require.Len(t, l, 1)
 		require.Contains(t, l[0], "waits in Wait at an unknown place for 2s")
 		require.Equal(t, min(n, 8), count(l[0], `task "on `))
@@ -343,7 +349,7 @@ func TestSnapshotText(t *testing.T) {
 		if n == 0 {
 			require.Contains(t, l[0], "it keeps its accesses until its descendants are over (0 children), for 2s")
 		} else {
-			require.True(t, strings.HasSuffix(l[0], "its body is over, and it waits for "+plural(n, "event")+":"), l[0])
+			require.True(t, strings.HasSuffix(l[0], "its body is over, and it waits for "+say.Plural(n, "event")+":"), l[0])
 			require.Len(t, l, 1+min(n, 8)+min(max(n-8, 0), 1))
 			require.Equal(t, "    a Hold, bound at an unknown place, 1s ago", l[1])
 		}
@@ -352,7 +358,7 @@ func TestSnapshotText(t *testing.T) {
 		}
 		require.Equal(t, n > 8, l[len(l)-1] == "    and"+more(8))
 		if l = text(seen{state: stateSpawned, events: events}); n > 0 {
-			require.True(t, strings.HasSuffix(l[0], "has its accesses; OnReady has bound "+plural(n, "event")+":"), l[0])
+			require.True(t, strings.HasSuffix(l[0], "has its accesses; OnReady has bound "+say.Plural(n, "event")+":"), l[0])
 		}
 
 		children := fmt.Sprintf("(%d children)", n)
@@ -363,12 +369,12 @@ func TestSnapshotText(t *testing.T) {
 		require.Contains(t, text(seen{state: stateRunning})[0], "runs, for 2s")
 		require.Contains(t, text(seen{state: stateResting})[0], "of a recorded loop, waits for its next turn")
 		due := now.Add(time.Hour)
-		l = text(seen{state: stateWaiting, waits: waiting{op: opSleep, what: "me", due: due}})
+		l = text(seen{state: stateWaiting, waits: Wait{Op: opSleep, What: "me", Due: due}})
 		require.Contains(t, l[0], ", for me, until "+due.Format("15:04:05.000"))
 
 		// n tasks wait for one that is stuck, each for the one before.
 		p.seen = p.seen[:at]
-		p.seen = append(p.seen, seen{rec: record("x"), state: stateWaiting, since: now, waits: waiting{op: opBlock}})
+		p.seen = append(p.seen, seen{rec: record("x"), state: stateWaiting, since: now, waits: Wait{Op: opBlock}})
 		for i := range n {
 			p.seen[i].behind = []behind{{on: at}}
 			if i > 0 {
@@ -389,7 +395,7 @@ func TestSnapshotText(t *testing.T) {
 	for n := maxListed - 1; n <= maxListed+1; n++ {
 		p.seen, p.stuck = nil, nil
 		for i := range n {
-			p.seen, p.stuck = append(p.seen, seen{rec: record("s"), state: stateWaiting, since: now, waits: waiting{op: opBlock}}), append(p.stuck, i)
+			p.seen, p.stuck = append(p.seen, seen{rec: record("s"), state: stateWaiting, since: now, waits: Wait{Op: opBlock}}), append(p.stuck, i)
 		}
 		last := "  and 1 more"
 		l := lines(func(b *strings.Builder) { p.describeStuck(b) })
@@ -423,6 +429,6 @@ func TestShortTimes(t *testing.T) {
 		12_600_000_000:              13 * time.Second,
 		999_949_999:                 999_900_000,
 	} {
-		require.Equal(t, want, short(d), "%v", d)
+		require.Equal(t, want, say.Short(d), "%v", d)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package task
+package watchdog
 
 import (
 	"cmp"
@@ -17,18 +17,18 @@ type snapshot struct {
 	at    time.Time
 	limit time.Duration
 	seen  []seen // in the order of creation of their parents' lists: parents before children
-	kids  map[*watched][]int
-	place map[*watched]int
+	kids  map[*Record][]int
+	place map[*Record]int
 	stuck []int // indices in seen: what waits for too long, and the cycles, each in its order
 }
 
 // seen is a task in a snapshot.
 type seen struct {
-	rec     *watched
+	rec     *Record
 	state   watchState
 	since   time.Time
 	version uint64
-	waits   waiting
+	waits   Wait
 	site    uintptr
 	events  []watchEvent
 	given   []deps.Access
@@ -46,12 +46,11 @@ type behind struct {
 	access deps.Access // of the task that waits; zero if it waits for the task itself
 }
 
-// snapshot looks at all live tasks.
-func (rt *Runtime) snapshot(limit time.Duration) *snapshot {
-	rt.probe.sees(false) // what is printed
-	p := &snapshot{limit: limit, kids: map[*watched][]int{}, place: map[*watched]int{}}
-	for i := range rt.probe.watch.shards {
-		sh := &rt.probe.watch.shards[i]
+// take looks at all live tasks, which are in shards.
+func take(shards []watchShard, limit time.Duration) *snapshot {
+	p := &snapshot{limit: limit, kids: map[*Record][]int{}, place: map[*Record]int{}}
+	for i := range shards {
+		sh := &shards[i]
 		sh.mu.Lock()
 		for r := sh.first; r != nil; r = r.next {
 			p.seen = append(p.seen, seen{rec: r})
@@ -129,10 +128,10 @@ func (p *snapshot) findBehind(i int) {
 			}
 		}
 	case stateWaiting:
-		if on, ok := p.place[x.waits.on.watched]; ok && x.waits.on.watched != nil {
+		if on, ok := p.place[x.waits.On]; ok && x.waits.On != nil {
 			x.behind = append(x.behind, behind{on: on})
 		}
-		if x.waits.op == opWait {
+		if x.waits.Children {
 			p.behindChildren(x)
 		}
 	case stateReturned: // with Attrs.Wait
@@ -240,7 +239,7 @@ func (p *snapshot) isUnder(i, k int) bool {
 }
 
 // declares returns r's access to what a names, as one; false if there is none.
-func (r *watched) declares(a deps.Access) (own deps.Access, ok bool) {
+func (r *Record) declares(a deps.Access) (own deps.Access, ok bool) {
 	for _, x := range r.accs {
 		if !x.Meets(a) {
 			continue
@@ -281,7 +280,7 @@ func (p *snapshot) findStuck() {
 func (x *seen) waitsOutside(now time.Time) (since time.Time, ok bool) {
 	switch x.state {
 	case stateWaiting:
-		if w := x.waits; w.op == opWait || w.op == opWindow || w.on.watched != nil || w.due.After(now) {
+		if w := x.waits; w.Children || w.Passes || w.On != nil || w.Due.After(now) {
 			return since, false
 		}
 		return x.since, true

@@ -1,29 +1,30 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package task
+// Package addrmap maps addresses.
+package addrmap
 
 import "math/bits"
 
-// addrMap maps addresses that are not zero to values. It is for the books of debug mode and of lint mode, where it stands for Go's map: what that reads
+// A Map maps addresses that are not zero to values. It is for the books of debug mode and of lint mode, where it stands for Go's map: what that reads
 // and writes, the race detector sees wherever it is called, and the locks of lint mode are hidden from it. It is not generic,
 // since the linker takes the code of an instance from any package that has one, among them those that the race detector sees. The zero value is empty.
-type addrMap struct {
-	tab []addrEntry // open addressing, linear probing; a power of two long
+type Map struct {
+	tab []entry // open addressing, linear probing; a power of two long
 	n   int
 }
 
-type addrEntry struct {
+type entry struct {
 	key   uintptr
 	value any
 }
 
-func (m *addrMap) home(key uintptr) int {
+func (m *Map) home(key uintptr) int {
 	return int(uint64(key) * 0x9E3779B97F4A7C15 >> (64 - bits.TrailingZeros(uint(len(m.tab)))))
 }
 
 // find returns the place of key, or of the empty entry where it would be.
-func (m *addrMap) find(key uintptr) int {
+func (m *Map) find(key uintptr) int {
 	i := m.home(key)
 	for m.tab[i].key != key && m.tab[i].key != 0 {
 		i = (i + 1) & (len(m.tab) - 1)
@@ -31,18 +32,22 @@ func (m *addrMap) find(key uintptr) int {
 	return i
 }
 
-// get returns the value of key; the zero value if there is none.
-func (m *addrMap) get(key uintptr) (v any) {
+// Get returns the value of key; the zero value if there is none.
+func (m *Map) Get(key uintptr) (v any) {
 	if m.n > 0 {
 		v = m.tab[m.find(key)].value
 	}
 	return v
 }
 
-func (m *addrMap) set(key uintptr, v any) {
+// Len returns how many addresses have a value.
+func (m *Map) Len() int { return m.n }
+
+// Set gives key a value.
+func (m *Map) Set(key uintptr, v any) {
 	if 4*(m.n+1) > 3*len(m.tab) {
 		old := m.tab
-		m.tab = make([]addrEntry, max(8, 2*len(old)))
+		m.tab = make([]entry, max(8, 2*len(old)))
 		for _, e := range old {
 			if e.key != 0 {
 				m.tab[m.find(e.key)] = e
@@ -57,8 +62,8 @@ func (m *addrMap) set(key uintptr, v any) {
 	e.value = v
 }
 
-// remove takes key out, and moves back those that were put behind its place.
-func (m *addrMap) remove(key uintptr) {
+// Remove takes key out, and moves back those that were put behind its place.
+func (m *Map) Remove(key uintptr) {
 	if m.n == 0 {
 		return
 	}
@@ -74,11 +79,11 @@ func (m *addrMap) remove(key uintptr) {
 			gap = i
 		}
 	}
-	m.tab[gap] = addrEntry{}
+	m.tab[gap] = entry{}
 }
 
-// all calls f for each value, until it returns false.
-func (m *addrMap) all(f func(any) bool) {
+// All calls f for each value, until it returns false.
+func (m *Map) All(f func(any) bool) {
 	for i := range m.tab {
 		if e := &m.tab[i]; e.key != 0 && !f(e.value) {
 			return

@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package watchdog keeps a list of the live tasks of a runtime, and reports those that are stuck.
+package watchdog
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"weft/deps"
+	"weft/internal/waits"
+	"weft/task/internal/say"
+)
+
+// Config is what a watchdog needs.
+type Config struct {
+	Limit time.Duration // what waits for so long, for what no task gives, is stuck
+	Out   io.Writer     // of the reports
+	Slots int           // of the runtime
+	Sees  func()        // makes the caller come after what bodies have given to be printed
+}
+
+// A Watchdog looks at the tasks of a runtime from time to time, and reports those that are stuck.
+type Watchdog struct {
+	cfg    Config
+	shards []watchShard  // one for each slot, and one for goroutines without
+	stop   chan struct{} // closed by Close
+	done   chan struct{} // closed when the goroutine has ended
+
+	// Owned by the goroutine.
+	said map[report]bool
+}
+
+// New makes a watchdog, which does not look yet.
+func New(cfg Config) *Watchdog { return &Watchdog{cfg: cfg, shards: make([]watchShard, cfg.Slots+1)} }
+
+// report is what is said once: that a task has waited for one thing for too long, or that a task is in a cycle.
+type report struct {
+	task  *Record
+	since time.Time
+	cycle bool
+}
+
+// Looks is how many looks there are within the limit: a task that is stuck is reported at most so much later.
+const Looks = 4
+
+// Enter makes a record of a task, of which parent is the parent's; nil for the main task of a run. The caller is the body of
+// the parent, on the slot with number at, or has no slot if that is negative. loop: the task is one of the recorded loop
+// that parent is of.
+func (w *Watchdog) Enter(at int, parent *Record, label string, pc uintptr, accs []deps.Access, loop bool) *Record {
+	now := time.Now()
+	r := &Record{label: label, pc: pc, born: now, since: now, accs: slices.Clone(accs)}
+	if p := parent; p != nil {
+		r.parent, r.depth = p, p.depth+1
+		r.seq, p.children = p.children, p.children+1
+		if loop {
+			r.loop, r.state = true, stateResting
+			for i, a := range r.accs {
+				r.accs[i] = a.Strong()
+			}
+			p.parts = append(p.parts, r)
+		}
+	}
+	n := len(w.shards) - 1
+	if at >= 0 {
+		n = at
+	}
+	sh := &w.shards[n]
+	r.home = sh
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	r.id = sh.made*uint64(len(w.shards)) + uint64(n) + 1
+	sh.made++
+	if r.next = sh.first; r.next != nil {
+		r.next.prev = r
+	}
+	sh.first = r
+	return r
+}
+
+// Open starts the looks, and Close ends them.
+func (w *Watchdog) Open() {
+	w.said = map[report]bool{}
+	w.stop, w.done = make(chan struct{}), make(chan struct{})
+	go waits.Service(w.loop)()
+}
+
+// Close ends the looks.
+func (w *Watchdog) Close() {
+	close(w.stop)
+	<-w.done
+}
+
+func (w *Watchdog) loop() {
+	defer close(w.done)
+	tick := time.NewTicker(max(w.cfg.Limit/Looks, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.stop:
+			return
+		case <-tick.C:
+			w.look()
+		}
+	}
+}
+
+// look reports what is stuck and has not been reported. What was reported and goes on is forgotten, so a task that is stuck in
+// something else later is reported again.
+func (w *Watchdog) look() {
+	snap := w.snapshot()
+	fresh := false
+	now := map[report]bool{}
+	for _, i := range snap.stuck {
+		x := snap.seen[i]
+		key := report{task: x.rec, since: x.stuckSince, cycle: x.inCycle}
+		fresh = fresh || !w.said[key]
+		now[key] = true
+	}
+	w.said = now
+	if fresh {
+		var b strings.Builder
+		b.WriteString("weft: watchdog: ")
+		snap.describeStuck(&b)
+		_, _ = w.cfg.Out.Write([]byte(b.String()))
+	}
+}
+
+// A State is how far a task is.
+type State string
+
+// The states of a task.
+const (
+	Waiting State = "waiting"
+	Ready   State = "ready"
+	Held    State = "held"
+	Resting State = "resting"
+	Running State = "running"
+	Blocked State = "blocked"
+	Bound   State = "bound"
+	Parent  State = "parent"
+)
+
+// Info is what the watchdog knows of one live task. Package task says what the fields mean.
+type Info struct {
+	ID, Parent   uint64
+	Label        string
+	Site         string
+	Age          time.Duration
+	State        State
+	For          time.Duration
+	Accesses     []deps.Access
+	Behind       []uint64
+	Text         string
+	Stuck, Cycle bool
+}
+
+// Tasks returns what the tasks are doing, parents before their children.
+func (w *Watchdog) Tasks() []Info {
+	p := w.snapshot()
+	list := make([]Info, len(p.seen))
+	for i := range p.seen {
+		x := &p.seen[i]
+		var b strings.Builder
+		p.task(&b, "", i)
+		list[i] = Info{ID: x.rec.id, Label: x.rec.label, Site: say.Place(x.rec.pc), Age: p.at.Sub(x.rec.born), State: x.public(),
+			For: p.at.Sub(x.since), Accesses: x.rec.accs, Text: b.String(), Stuck: !x.stuckSince.IsZero(), Cycle: x.inCycle}
+		if x.parent >= 0 {
+			list[i].Parent = x.rec.parent.id
+		}
+		for _, b := range x.behind {
+			list[i].Behind = append(list[i].Behind, p.seen[b.on].rec.id)
+		}
+	}
+	return list
+}
+
+// public is the state, as a user sees it.
+func (x *seen) public() State {
+	switch x.state {
+	case stateResting:
+		return Resting
+	case stateRunning:
+		return Running
+	case stateWaiting:
+		return Blocked
+	case stateReturned:
+		if len(x.events) > 0 {
+			return Bound
+		}
+		return Parent
+	case stateGiven:
+		return Parent
+	}
+	switch {
+	case len(x.events) > 0:
+		return Held
+	case len(x.behind) > 0:
+		return Waiting
+	}
+	return Ready
+}
+
+// Describe writes what the tasks do, and what is stuck.
+func (w *Watchdog) Describe(b *strings.Builder) { w.snapshot().describe(b) }
+
+// snapshot looks at all live tasks.
+func (w *Watchdog) snapshot() *snapshot {
+	w.cfg.Sees() // what is printed
+	return take(w.shards, w.cfg.Limit)
+}
