@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weft/deps"
 	"weft/task/internal/say"
 )
 
@@ -144,19 +143,6 @@ func waitsOf(t *testing.T, rt *Runtime, n int) (lines []string) {
 		return t.Wait()
 	}))
 	return lines
-}
-
-// Debug mode remembers so many objects of a run, and no more.
-func TestObjectsThatAreRemembered(t *testing.T) {
-	var c copies
-	objects := make([]int, maxCopies+2)
-	rec := &record{label: "task"}
-	for i := range objects {
-		lo, hi, _ := deps.In(&objects[i]).Memory()
-		c.name(&use{rec: rec, lo: lo, hi: hi, access: deps.In(&objects[i])})
-		require.Equal(t, min(i+1, maxCopies), c.objects.Len())
-		require.Len(t, c.list, min(i+1, maxCopies))
-	}
 }
 
 // Reports count in English.

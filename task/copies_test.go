@@ -129,7 +129,7 @@ func TestDebugCopies(t *testing.T) {
 			return nil
 		}},
 		{"variables as large as what is compared", []string{copies}, func(t *Task) error {
-			rows := [][maxCopyWords]*int{{new(int)}, {new(int)}}
+			rows := [][64]*int{{new(int)}, {new(int)}}
 			for range 2 {
 				for _, row := range rows {
 					t.Spawn(func(*Task) error { _ = row[0]; return nil }, unvetted(deps.InOut, &row))
@@ -138,7 +138,7 @@ func TestDebugCopies(t *testing.T) {
 			return nil
 		}},
 		{"variables of a word more", nil, func(t *Task) error {
-			rows := [][maxCopyWords + 1]*int{{new(int)}, {new(int)}}
+			rows := [][64 + 1]*int{{new(int)}, {new(int)}}
 			for range 2 {
 				for _, row := range rows {
 					t.Spawn(func(*Task) error { _ = row[0]; return nil }, unvetted(deps.InOut, &row))

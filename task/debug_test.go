@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/task/internal/audit"
 )
 
 // warnings is a log that keeps its lines.
@@ -299,10 +300,10 @@ func TestDebugRightPrograms(t *testing.T) {
 // The books are empty when all is over, and when a spawn was refused.
 func TestDebugBooksEmpty(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2, Debug: true})
-	var b *books
+	var r *audit.Record
 	x, y := 0, 0
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
-		b = t.more.audited.books
+		r = t.more.audited
 		t.SpawnWith(Attrs{Wait: true}, func(t *Task) error {
 			t.Spawn(nothing, deps.In(&x))
 			err := t.Release(deps.InOut(&x), deps.Out(&y))
@@ -315,13 +316,7 @@ func TestDebugBooksEmpty(t *testing.T) {
 		}, deps.InOut(&x), deps.InOut(&y))
 		return nil
 	}))
-	require.Zero(t, b.live.Len())
-	for _, x := range []*useIndex{&b.objects, &b.ranges} {
-		for i := range x.classes {
-			require.Zero(t, x.classes[i].uses)
-			require.Zero(t, x.classes[i].buckets.Len())
-		}
-	}
+	r.Inspect(func(live int) { require.Zero(t, live) })
 }
 
 // Uses says what a body may not do with an object.
@@ -401,16 +396,17 @@ func TestDebugDropsFirst(t *testing.T) {
 			}, deps.InOut(&x).Weak())
 			t.Spawn(func(t *Task) error {
 				until(in.Load)
-				b := t.more.audited.books
-				b.mu.Lock()
-				defer b.mu.Unlock()
-				end.Store(true)      // the other slot is about to end the writer
-				t.Flags &^= flagLeaf // as Spawn does
-				for range 3000 {
-					runtime.Gosched()
-					if startUnseen(t, deps.In(&x)) { // past the books
-						return errors.New("the engine knows before the books do")
+				early := false
+				t.more.audited.Inspect(func(int) {
+					end.Store(true)      // the other slot is about to end the writer
+					t.Flags &^= flagLeaf // as Spawn does
+					for range 3000 {
+						runtime.Gosched()
+						early = early || startUnseen(t, deps.In(&x)) // past the books
 					}
+				})
+				if early {
+					return errors.New("the engine knows before the books do")
 				}
 				return nil
 			}, deps.InOut(&x).Weak())

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"weft/task/internal/audit"
 	"weft/task/internal/say"
 )
 
@@ -16,6 +17,10 @@ var ErrClosed = errors.New("task: the runtime is closed")
 
 // ErrLocked is the cause when a body ends without unlocking a [Mutex].
 var ErrLocked = errors.New("the body ended with a Mutex locked")
+
+// ErrConflict is the cause when debug mode finds two tasks that may use one object at the same time although one of
+// them writes it: an ancestor of one has not declared the object, or not strongly enough.
+var ErrConflict = audit.ErrConflict
 
 // An Error says which task ended a run, and why. Err is what the body or an
 // event returned, or what it panicked with.

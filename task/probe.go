@@ -7,6 +7,7 @@ import (
 	"weft/deps"
 	"weft/internal/event"
 	"weft/internal/race"
+	"weft/task/internal/audit"
 	"weft/task/internal/watchdog"
 )
 
@@ -22,13 +23,13 @@ type probe struct {
 	ev    *events            // the slot's; nil if there is no recording, or no slot
 	out   *event.Shared      // what goroutines without a slot record with; nil if there is no recording
 	watch *watchdog.Watchdog // nil without a watchdog
-	audit *audit             // nil without debug mode
+	audit *audit.Audit       // nil without debug mode
 	lint  *lint              // nil in a build that is not for lint mode
 }
 
 // noted is what the observers keep of a task. It stays valid when the task's memory serves another.
 type noted struct {
-	audited *record
+	audited *audit.Record
 	watched *watchdog.Record
 	linted  *linted
 }
@@ -59,7 +60,7 @@ func (rt *Runtime) observe() {
 		p.lint = newLint(rt.cfg.Lint)
 	}
 	if rt.cfg.Debug {
-		p.audit = &audit{log: rt.cfg.Logger}
+		p.audit = audit.New(rt.cfg.Logger)
 	}
 	if rt.cfg.Watchdog > 0 {
 		p.watch = watchdog.New(watchdog.Config{Limit: rt.cfg.Watchdog, Out: rt.cfg.Reports, Slots: rt.cfg.Workers, Sees: func() { rt.probe.sees(false) }})
@@ -151,8 +152,12 @@ func (p *probe) keep(s *slot, t, c *Task, accs []deps.Access, flags uint8) {
 		}
 		n.watched = p.watch.Enter(at, parent, c.label, c.pc, accs, loop)
 	}
-	if p.audit != nil {
-		n.audited = p.audit.note(t, c, accs, loop, flags&spawnedWaitOn != 0)
+	if p.audit != nil && flags&spawnedWaitOn == 0 { // such a task has no body
+		var parent *audit.Record
+		if t != nil {
+			parent = t.more.audited
+		}
+		n.audited = p.audit.Enter(parent, c.label, c.pc, accs, loop)
 	}
 	if p.lint != nil {
 		n.linted = p.lint.note(t, c, accs, loop)
@@ -179,7 +184,7 @@ func (p *probe) register(t, c *Task, accs []deps.Access, f *deps.Flow) bool {
 				p.put(event.Refused, c.id, 0, 0)
 			}
 			if p.audit != nil {
-				c.more.audited.drop()
+				c.more.audited.Drop()
 			}
 		}
 	}()
@@ -193,7 +198,7 @@ func (p *probe) mayRun(c *Task) {
 	if p.audit == nil {
 		return
 	}
-	if err := c.more.audited.openAll(); err != nil {
+	if err := c.more.audited.OpenAll(); err != nil {
 		c.run.fail(c.wrap(err, nil, nil))
 	}
 }
@@ -291,7 +296,7 @@ func (p *probe) callHere(t *Task) (err error) {
 		t.more.watched.Begins()
 	}
 	if p.audit != nil {
-		if err = t.more.audited.begins(); err != nil {
+		if err = t.more.audited.Begins(); err != nil {
 			err = t.wrap(err, nil, nil)
 		}
 	}
@@ -387,7 +392,7 @@ func (p *probe) gives(id uint64) {
 func (p *probe) releases(t *Task, a deps.Access) {
 	p.gives(t.id)
 	if p.audit != nil {
-		t.more.audited.release(a)
+		t.more.audited.Release(a)
 	}
 	if p.watch != nil {
 		t.more.watched.GaveEarly(a)
@@ -399,7 +404,7 @@ func (p *probe) releases(t *Task, a deps.Access) {
 
 func (p *probe) keeps(t *Task) {
 	if p.audit != nil {
-		t.more.audited.takeBack()
+		t.more.audited.TakeBack()
 	}
 }
 
@@ -409,7 +414,7 @@ func (p *probe) finishes(t *Task) {
 		t.more.watched.Gives()
 	}
 	if p.audit != nil {
-		t.more.audited.over(t.run.stopped.Load())
+		t.more.audited.Over(t.run.stopped.Load())
 	}
 }
 
@@ -424,7 +429,7 @@ func (p *probe) over(t *Task, s *slot) {
 	}
 	n := &t.more.noted
 	if p.audit != nil && t.Flags&(flagWait|flagRecorded) != 0 {
-		n.audited.over(t.run.stopped.Load())
+		n.audited.Over(t.run.stopped.Load())
 	}
 	if p.watch != nil {
 		n.watched.Over()
@@ -499,7 +504,7 @@ func (p *probe) waited(t *Task) {
 		t.more.linted.waited()
 	}
 	if p.audit != nil && t.Parent == nil {
-		t.more.audited.settle()
+		t.more.audited.Settle()
 	}
 }
 
@@ -520,7 +525,7 @@ func (p *probe) runFails(r *run) { p.put(event.RunFailed, r.id, 0, 0) }
 // runOver tells that r, whose main task had n, is over.
 func (p *probe) runOver(r *run, n noted) {
 	if p.audit != nil {
-		n.audited.runOver(r.first.Load() != nil)
+		n.audited.RunOver(r.first.Load() != nil)
 	}
 	if race.Lint && n.linted != nil {
 		race.Release(&n.linted.done) // what was said comes before the end of a Wait

@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package task
+package audit
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"unsafe"
 
@@ -47,7 +46,7 @@ type named struct {
 	lo, hi  uintptr
 	slice   bool
 	access  deps.Access // of the first task; it keeps the object
-	first   *record
+	first   *Record
 	tasks   int
 	writes  bool // a task has declared to write it
 	words   []uintptr
@@ -153,7 +152,7 @@ func (c *copies) find() (list []finding) {
 	}
 	once := slices.DeleteFunc(slices.Clone(c.list), func(x *named) bool { return x.tasks != 1 || !x.refers() })
 	slices.SortStableFunc(once, func(a, b *named) int {
-		return cmp.Or(slices.Compare(a.words, b.words), cmp.Compare(oneIf(b.unwritten()), oneIf(a.unwritten())))
+		return cmp.Or(slices.Compare(a.words, b.words), cmp.Compare(one(b.unwritten()), one(a.unwritten())))
 	})
 	for i := 1; i < len(once); i++ {
 		if a, b := once[i-1], once[i]; a.unwritten() && slices.Equal(a.words, b.words) {
@@ -170,24 +169,9 @@ func (x *named) without(y *named) bool { return x.first.object(y.lo) == nil || x
 // unwritten reports whether a task has declared to write x, and has not.
 func (x *named) unwritten() bool { return x.writes && !x.changed }
 
-// warnCopies warns, once for each line that spawns, of the copies that the run's tasks have named. The run is over.
-func (b *books) warnCopies(failed bool) {
-	b.mu.Lock()
-	if failed {
-		b.copies = copies{}
-		b.mu.Unlock()
-		return
+func one(yes bool) int {
+	if yes {
+		return 1
 	}
-	list := b.copies.find()
-	b.copies = copies{}
-	list = slices.DeleteFunc(list, func(f finding) bool {
-		known := b.said.Get(f.a.first.pc) != nil
-		b.said.Set(f.a.first.pc, true)
-		return known
-	})
-	b.mu.Unlock()
-	for _, f := range list {
-		b.audit.log.Warn(f.text, "task", f.a.first.name(), "access", fmt.Sprint(f.a.access),
-			"other", f.b.first.name(), "otherAccess", fmt.Sprint(f.b.access))
-	}
+	return 0
 }

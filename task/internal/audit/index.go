@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package task
+package audit
 
 import (
 	"math/bits"
@@ -21,12 +21,6 @@ type useIndex struct {
 type useClass struct {
 	buckets addrmap.Map // []*group, by the number of the bucket plus one
 	uses    int
-}
-
-// spot is where a list has a use.
-type spot struct {
-	group *group
-	at    int
 }
 
 // put adds u to the group of its parent in list, which it returns if it has grown by that group.

@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package task
+package audit
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"weft/deps"
@@ -12,9 +14,13 @@ import (
 	"weft/task/internal/addrmap"
 )
 
+// ErrConflict is the cause when debug mode finds two tasks that may use one object at the same time although one of
+// them writes it: an ancestor of one has not declared the object, or not strongly enough.
+var ErrConflict = errors.New("conflicting accesses that nothing orders")
+
 // books is what debug mode knows of a run.
 type books struct {
-	audit   *audit
+	log     *slog.Logger
 	mu      xatomic.Mutex
 	live    addrmap.Map // uses of objects that are not given up, by address. +checklocks:mu
 	objects useIndex    // the same, for ranges to find. +checklocks:mu
@@ -22,30 +28,6 @@ type books struct {
 	said    addrmap.Map // program counters that were warned of. +checklocks:mu
 	idle    addrmap.Map // the same, of accesses that serve nothing. +checklocks:mu
 	copies  copies      // what was named so far. +checklocks:mu
-}
-
-// group is the uses of one object, or in one bucket of an index, by the children of one task. The
-// engine orders them.
-type group struct {
-	parent *record
-	uses   []*use
-}
-
-// use is what a task declares for one object, or for a range of memory.
-type use struct {
-	rec    *record
-	lo, hi uintptr
-	slice  bool
-	mode   deps.Mode
-	weak   bool
-	access deps.Access // for messages; one of those that make up the use
-
-	live   bool // not given up. +checklocks:books.mu
-	open   bool // the task may run. +checklocks:books.mu
-	used   bool // the body has said so, by Uses. +checklocks:books.mu
-	below  bool // a child names a part of it. +checklocks:books.mu
-	object spot // in books.live, if it is of an object. +checklocks:books.mu
-	bytes  spot // in books.objects or books.ranges. +checklocks:books.mu
 }
 
 // at returns the uses of the object at an address. +checklocks:b.mu
@@ -105,8 +87,6 @@ func (b *books) others(u *use, f func(o *use) bool) {
 	}
 }
 
-func (u *use) meets(o *use) bool { return u.lo < o.hi && o.lo < u.hi }
-
 // gap returns a live use that clashes with u and is not linked with it, and says why not. +checklocks:b.mu
 func (b *books) gap(u *use) (other *use, why string) {
 	if u.weak {
@@ -123,83 +103,8 @@ func (b *books) gap(u *use) (other *use, why string) {
 	return other, why
 }
 
-// unlinked says which ancestor of u's task or of o's keeps the two from being linked; "" if they are.
-func unlinked(u, o *use) string {
-	for _, x := range [2][2]*use{{u, o}, {o, u}} {
-		mine, others := x[0], x[1]
-		for p := mine.rec.parent; p != nil && !others.rec.isUnder(p); p = p.parent {
-			declared, ok := p.covers(mine, others)
-			switch {
-			case ok:
-			case declared == nil:
-				return p.name() + " has not declared it, and its descendants use it (a weak access is enough)"
-			default:
-				return p.name() + " has declared " + declared.access.String() + ", and its descendants do more"
-			}
-		}
-	}
-	return ""
-}
-
-// covers reports whether r's task, an ancestor of u's, has declared enough for u, as far as o uses the same memory; and if not, what it
-// has declared there instead, if anything.
-func (r *record) covers(u, o *use) (declared *use, ok bool) {
-	if !u.slice {
-		if own := r.object(u.lo); own != nil {
-			return own, grants(own.mode, own.weak, u.mode)
-		}
-	}
-	return r.coversBytes(max(u.lo, o.lo), min(u.hi, o.hi), u.mode)
-}
-
-// coversBytes is covers for the bytes from lo up to hi. Where r's task has declared several modes it is a writer.
-func (r *record) coversBytes(lo, hi uintptr, m deps.Mode) (declared *use, ok bool) {
-	for lo < hi {
-		next := hi
-		var here *use
-		var mode deps.Mode
-		for _, own := range r.uses {
-			switch {
-			case own.lo > lo:
-				next = min(next, own.lo)
-			case own.hi > lo:
-				next = min(next, own.hi)
-				if mode = own.mode; here != nil {
-					mode = here.mode.Both(mode)
-				}
-				here = own
-			}
-		}
-		if here == nil || !grants(mode, here.weak, m) {
-			return here, false
-		}
-		lo = next
-	}
-	return nil, true
-}
-
-// grants reports whether a task that declares own may have descendants that declare m. Who has an object as Commutative
-// has it for its descendants, unless it is weak.
-func grants(own deps.Mode, weak bool, m deps.Mode) bool {
-	return !known(own) || !known(m) || own == deps.ModeInOut || own == m || own == deps.ModeCommutative && !weak
-}
-
-// clash reports whether two tasks with these uses of one object must not run at the same time. What debug mode does not know
-// the rules of, it says nothing about.
-func clash(a, b *use) bool {
-	return known(a.mode) && known(b.mode) && (a.mode != b.mode || a.mode == deps.ModeInOut)
-}
-
-func known(m deps.Mode) bool {
-	switch m {
-	case deps.ModeIn, deps.ModeOut, deps.ModeInOut, deps.ModeConcurrent, deps.ModeCommutative:
-		return true
-	}
-	return false
-}
-
 // openAll says that r's task may run from now on. The error names a task that may as well, and should not.
-func (b *books) openAll(r *record) (err error) {
+func (b *books) openAll(r *Record) (err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, u := range r.uses {
@@ -222,7 +127,7 @@ func (b *books) openAll(r *record) (err error) {
 	return err
 }
 
-func (b *books) drop(r *record) {
+func (b *books) drop(r *Record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, u := range r.uses {
@@ -232,7 +137,7 @@ func (b *books) drop(r *record) {
 }
 
 // release takes a part of what r's task uses out, and returns what brings it back.
-func (b *books) release(r *record, a deps.Access) (undo func()) {
+func (b *books) release(r *Record, a deps.Access) (undo func()) {
 	lo, hi, slice := a.Memory()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -274,12 +179,34 @@ func (b *books) release(r *record, a deps.Access) (undo func()) {
 
 // addAll enters the uses that r's task, of a recorded loop, has declared, again. They were dropped at the end of the run before, with
 // what Release had left of them.
-func (b *books) addAll(r *record) {
+func (b *books) addAll(r *Record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r.uses = r.uses[:r.loop]
 	for _, u := range r.uses {
 		u.open = false
 		b.add(u)
+	}
+}
+
+// warnCopies warns, once for each line that spawns, of the copies that the run's tasks have named. The run is over.
+func (b *books) warnCopies(failed bool) {
+	b.mu.Lock()
+	if failed {
+		b.copies = copies{}
+		b.mu.Unlock()
+		return
+	}
+	list := b.copies.find()
+	b.copies = copies{}
+	list = slices.DeleteFunc(list, func(f finding) bool {
+		known := b.said.Get(f.a.first.pc) != nil
+		b.said.Set(f.a.first.pc, true)
+		return known
+	})
+	b.mu.Unlock()
+	for _, f := range list {
+		b.log.Warn(f.text, "task", f.a.first.name(), "access", fmt.Sprint(f.a.access),
+			"other", f.b.first.name(), "otherAccess", fmt.Sprint(f.b.access))
 	}
 }
