@@ -67,30 +67,6 @@ func TestEventsOfASmallRun(t *testing.T) {
 		"ended"}, k.of(event.Place{Kind: event.SlotPlace, Group: 1}))
 }
 
-// A task that another slot spawns between the end of a body and what follows from it begins after it was spawned.
-func TestEventsOfASuccessorFromElsewhere(t *testing.T) {
-	k := &kept{}
-	rec, err := event.New(event.Options{Sinks: []event.Sink{k}})
-	require.NoError(t, err)
-	slotOf := func(i int) *events {
-		return &events{rec: rec, ring: rec.Ring(event.Place{Kind: event.SlotPlace, Index: i}), specs: event.NewSpecCache(rec.Names())}
-	}
-	one, other := slotOf(0), slotOf(1)
-	main := &Task{}
-	before, after := new(Task), new(Task)
-	before.Parent, after.Parent = &main.Node, &main.Node
-	one.spawned(before, nil, 0)
-	one.begins(before, nil, event.Started)
-	one.ended(before, false)
-	other.spawned(after, nil, 0)
-	one.begins(after, nil, event.Started)
-	require.NoError(t, rec.Close())
-	mine := k.recs[event.Place{Kind: event.SlotPlace, Index: 0}]
-	began, spawned := mine[len(mine)-1], k.recs[event.Place{Kind: event.SlotPlace, Index: 1}][0]
-	require.Equal(t, []event.Kind{event.Started, event.Spawned}, []event.Kind{began.Kind(), spawned.Kind()})
-	require.GreaterOrEqual(t, began.Ticks(), spawned.Ticks())
-}
-
 func BenchmarkTraced(b *testing.B) {
 	for _, on := range []bool{false, true} {
 		b.Run(map[bool]string{false: "off", true: "on"}[on], func(b *testing.B) {
@@ -116,29 +92,10 @@ func BenchmarkTraced(b *testing.B) {
 	}
 }
 
-// A slot takes numbers for tasks in batches, and knows those of its last one.
-func TestNumbersOfASlot(t *testing.T) {
-	rec, err := event.New(event.Options{})
-	require.NoError(t, err)
-	e := &events{rec: rec}
-	first := e.newID()
-	for id, want := range map[uint64]bool{first - 1: false, first: true, first + idBatch - 1: true, first + idBatch: false} {
-		require.Equal(t, want, e.numbered(id), id-first)
-	}
-	for i := range uint64(idBatch - 1) {
-		require.Equal(t, first+1+i, e.newID())
-	}
-	rec.TaskIDs(5) // another's
-	next := e.newID()
-	require.Equal(t, first+idBatch+5, next)
-	require.False(t, e.numbered(next-1))
-	require.True(t, e.numbered(next))
-	require.NoError(t, rec.Close())
-}
-
 // A recording has the kinds of events that it wants, and no others. Where tasks are sampled, it has
 // no event of a task that is not recorded.
 func TestEventsThatAreWanted(t *testing.T) {
+	ofSlots := event.Of(event.Parked, event.Unparked, event.SlotTaken, event.SlotGiven)
 	record := func(opt event.Options) (seen map[event.Kind]int) {
 		k := &kept{}
 		opt.Sinks = []event.Sink{k}
@@ -164,7 +121,7 @@ func TestEventsThatAreWanted(t *testing.T) {
 		for _, recs := range k.recs {
 			for _, r := range recs {
 				seen[r.Kind()]++
-				require.False(t, opt.Sample > 1 && ofTasks.Has(r.Kind()) && r.A == 0, "%v of no task", r.Kind())
+				require.False(t, opt.Sample > 1 && !ofSlots.Has(r.Kind()) && r.A == 0, "%v of no task", r.Kind())
 			}
 		}
 		return seen

@@ -27,7 +27,7 @@ var errLint = errors.New("task: lint mode needs a build with the race detector f
 const LintTag = "weftlint"
 
 // LintPackages are the packages that a build for lint mode leaves out of the race detector.
-var LintPackages = []string{"weft/deps", "weft/task", "weft/task/internal/addrmap", "weft/task/internal/audit", "weft/task/internal/say", "weft/task/internal/watchdog", "weft/tampi", "weft/internal/race", "weft/internal/xatomic", "weft/internal/event"}
+var LintPackages = []string{"weft/deps", "weft/task", "weft/task/internal/addrmap", "weft/task/internal/audit", "weft/task/internal/record", "weft/task/internal/say", "weft/task/internal/watchdog", "weft/tampi", "weft/internal/race", "weft/internal/xatomic", "weft/internal/event"}
 
 // clock is what the race detector keeps an order for: the value is not used. A goroutine that acquires it comes after all that
 // those have done who released it before.

@@ -4,6 +4,7 @@
 package task
 
 import (
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -39,6 +40,19 @@ type standstill struct {
 	once      bool          // one is, by a runtime without a watchdog. +checklocks:mu
 	held      time.Time     // when somebody has last looked what a run waits for. +checklocks:mu
 }
+
+// codeRange are the program counters of a function.
+type codeRange struct{ lo, hi uintptr }
+
+// callsBody is the code of the only function that calls bodies. Compilers do not put it into others, since it recovers.
+var callsBody = sync.OnceValue(func() codeRange {
+	f := runtime.FuncForPC(reflect.ValueOf((*Task).callHere).Pointer())
+	r := codeRange{f.Entry(), f.Entry() + 1}
+	for g := f; g != nil && g.Entry() == f.Entry(); r.hi++ {
+		g = runtime.FuncForPC(r.hi)
+	}
+	return r
+})
 
 // slotView is what a look sees of a slot. It changes when the slot takes another task.
 type slotView struct {

@@ -78,7 +78,6 @@ const (
 	flagOnReady                // more.onReady is to be called before the body
 	flagLongSpawn              // to spawn is more than Spawn: the task is final, has reductions, or spawns are traced
 	flagRecorded               // a part of a recorded loop
-	flagUnseen                 // tasks are sampled, and this one is not recorded: id is zero
 )
 
 // Values of Task.phase.
@@ -162,6 +161,10 @@ func (t *Task) running(op string) *run {
 // Label returns the label of the task. Any goroutine may call it while the task
 // is not over.
 func (t *Task) Label() string { return t.label }
+
+// TraceID returns the number of the task in a recording of package trace; zero if it is not recorded. Any goroutine may
+// call it while the task is not over.
+func (t *Task) TraceID() uint64 { return t.id }
 
 // Release gives up an access before the body ends; the body must not touch the
 // object any more. Each must be declared in just that mode; an error names the first

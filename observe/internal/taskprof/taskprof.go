@@ -258,5 +258,5 @@ func Frames(stack []uintptr) []runtime.Frame {
 
 // ours reports whether a function is of the packages that make tasks. Tests of these are programs like others.
 func ours(name string) bool {
-	return strings.HasPrefix(name, "weft/task.") && !strings.Contains(name, ".Test") && !strings.Contains(name, ".Benchmark") && !strings.Contains(name, ".Example")
+	return (strings.HasPrefix(name, "weft/task.") || strings.HasPrefix(name, "weft/task/internal/")) && !strings.Contains(name, ".Test") && !strings.Contains(name, ".Benchmark") && !strings.Contains(name, ".Example")
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package task
+package record
 
 // frames puts the return addresses of the stack into pcs, of which there are n, innermost first, up to the one that is above lo and not above hi, which it leaves
 // out. It returns how many; -1 if the stack is not to be walked that way, as when there are frames of C on it.

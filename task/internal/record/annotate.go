@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package task
+package record
 
 import (
 	"context"
@@ -25,9 +25,8 @@ type annotation struct {
 	ctx  context.Context // with the name as a label of profiles
 }
 
-// of returns what t is called: its label, or the name of its body.
-func (a *annotator) of(t *Task) *annotation {
-	o := t.origin()
+// of returns what a task is called: its label, or the name of its body.
+func (a *annotator) of(o event.Origin) *annotation {
 	x := a.kinds[o]
 	if x == nil {
 		x = &annotation{name: o.Label}
@@ -43,29 +42,33 @@ func (a *annotator) of(t *Task) *annotation {
 	return x
 }
 
-// call is Task.call with annotations. A body may come back with another slot, but on the same goroutine, which is what labels and
+// Annotation is what a body runs under. A body may come back with another slot, but on the same goroutine, which is what labels and
 // regions belong to. If it ends the goroutine there is nothing to take back.
-func (a *annotator) call(t *Task) error {
-	x, outer := a.of(t), context.Background()
-	if o := t.slot.outer; o != nil {
-		outer = a.of(o).ctx
-	}
-	pprof.SetGoroutineLabels(x.ctx)
-	var region *trace.Region
-	if trace.IsEnabled() {
-		region = trace.StartRegion(t.run.ctx, x.name)
-	}
-	err := t.callHere()
-	if region != nil {
-		region.End()
-	}
-	pprof.SetGoroutineLabels(outer)
-	return err
+type Annotation struct {
+	outer  context.Context
+	region *trace.Region // nil if there is no runtime trace
 }
 
-// unlabel takes off the goroutine what it has inherited from the body that it was started by.
-func (e *events) unlabel() {
-	if e.annotator != nil {
-		pprof.SetGoroutineLabels(context.Background())
+// begin begins an annotation for a body of a task with origin o, on top of one with origin outer, if that is not nil.
+func (a *annotator) begin(ctx context.Context, o event.Origin, outer *event.Origin) Annotation {
+	x, now := a.of(o), Annotation{outer: context.Background()}
+	if outer != nil {
+		now.outer = a.of(*outer).ctx
 	}
+	pprof.SetGoroutineLabels(x.ctx)
+	if trace.IsEnabled() {
+		now.region = trace.StartRegion(ctx, x.name)
+	}
+	return now
 }
+
+// End ends the annotation.
+func (a Annotation) End() {
+	if a.region != nil {
+		a.region.End()
+	}
+	pprof.SetGoroutineLabels(a.outer)
+}
+
+// unlabel takes off the goroutine what it runs under.
+func unlabel() { pprof.SetGoroutineLabels(context.Background()) }

@@ -1,0 +1,231 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package record records the events of a runtime of tasks. README.md of package task, "Events", says which.
+package record
+
+import (
+	"context"
+
+	"weft/deps"
+	"weft/internal/event"
+)
+
+// A Recorder records the events of a runtime.
+type Recorder struct {
+	Off   *event.Shared // of goroutines without a slot
+	Slots []*Slot
+
+	rec *event.Recorder
+}
+
+// New makes a recorder for a number of slots, which do not run yet. annotate: Go's own tools are to know
+// the tasks. The function that calls bodies has its code above lo and not above hi.
+func New(rec *event.Recorder, slots int, annotate bool, lo, hi uintptr) *Recorder {
+	rec.Attach()
+	group := rec.Group()
+	r := &Recorder{rec: rec, Off: rec.Shared(event.Place{Kind: event.OtherPlace, Group: group})}
+	for id := range slots {
+		s := &Slot{rec: rec, ring: rec.Ring(event.Place{Kind: event.SlotPlace, Group: group, Index: id}), specs: event.NewSpecCache(rec.Names()), sampler: rec.Sampler()}
+		s.stacks = newStacks(rec, lo, hi)
+		if annotate && rec.Annotate() {
+			s.annotator = new(annotator)
+		}
+		r.Slots = append(r.Slots, s)
+	}
+	return r
+}
+
+// Close ends the recording. The slots have ended.
+func (r *Recorder) Close() {
+	for _, s := range r.Slots {
+		s.ring.Retire()
+	}
+	r.Off.Retire()
+	r.rec.Detach()
+}
+
+// NewID returns a number for a task, to a caller without a slot.
+func (r *Recorder) NewID() uint64 { return r.rec.TaskIDs(1) }
+
+// MainSpawned records the main task of a run, which has a number, and returns the number of its origin.
+func (r *Recorder) MainSpawned(id uint64, x *Spawn) (spec uint32) {
+	x.Origin.Stack = stackOfRun(r.rec)
+	spec = r.rec.Names().Spec(x.Origin)
+	r.Off.Put(event.Spawned, id, 0, event.SpawnedC(spec, x.Priority, x.Flags|event.SpawnedMain))
+	return spec
+}
+
+// A Slot is what a slot records with. It belongs to the holder of the slot. A task that is not
+// recorded, where tasks are sampled, has the number 0.
+type Slot struct {
+	rec   *event.Recorder
+	ring  *event.Ring
+	specs *event.SpecCache
+	now   int64 // the clock, when it was read last
+	fresh bool  // nothing has run since but the slot's own bookkeeping, and no task has come from elsewhere
+
+	by    uint64 // task whose end makes ready what comes out of the flow
+	ready uint64 // task that was said to be ready when it was spawned
+
+	annotator *annotator     // nil if Go's own tools are not to know tasks
+	sampler   *event.Sampler // nil if all tasks are recorded
+	stacks    *spawnStacks   // nil if stacks of spawns are not recorded
+
+	id, idEnd uint64 // numbers for tasks: the next one, and where they end
+}
+
+// idBatch is how many numbers for tasks a slot takes at once.
+const idBatch = 1 << 10
+
+// Put records an event, now.
+func (s *Slot) Put(k event.Kind, a, b, c uint64) {
+	if !s.ring.Wants.Has(k) || a == 0 && s.sampler != nil && ofTasks.Has(k) {
+		return
+	}
+	s.now = event.Ticks()
+	s.ring.Put(s.now, k, a, b, c)
+}
+
+// Late notes that time has passed since the last event.
+func (s *Slot) Late() { s.fresh = false }
+
+// By notes which task's end makes ready what comes out of the flow from now on; zero: none's.
+func (s *Slot) By(id uint64) { s.by = id }
+
+// NewID returns a number for a task.
+func (s *Slot) NewID() uint64 {
+	if s.id == s.idEnd {
+		s.id = s.rec.TaskIDs(idBatch)
+		s.idEnd = s.id + idBatch
+	}
+	s.id++
+	return s.id - 1
+}
+
+// numbered reports whether the slot has given a task its number, lately.
+func (s *Slot) numbered(id uint64) bool { return id-(s.idEnd-idBatch) < idBatch }
+
+// A Spawn is what is recorded of a new task.
+type Spawn struct {
+	Origin       event.Origin // but for the stack
+	Parent       uint64       // number of the parent
+	ParentSpec   uint32       // number of the parent's origin; zero: it has none
+	ParentOrigin event.Origin // but for the stack
+	Priority     int32
+	Flags        uint8 // of event.Spawned
+}
+
+// Spawned records a new task, and returns its number and that of its origin. It comes before the task is registered: from
+// then on others may make the task ready. (accs is not in x, whose parts the compiler takes to be kept: it would put each caller's list on the heap.)
+func (s *Slot) Spawned(x *Spawn, accs []deps.Access) (id uint64, spec uint32) {
+	s.by, s.ready = 0, 0
+	if s.sampler != nil && s.skips(x.Flags) {
+		return 0, 0
+	}
+	id = s.NewID()
+	if len(accs) == 0 && x.Flags&event.SpawnedLoop == 0 {
+		x.Flags |= event.SpawnedReady
+		s.ready = id
+	}
+	if s.stacks != nil {
+		by := x.ParentSpec
+		if by == 0 { // most parents are not recorded, where tasks are sampled; the origin has no stack then
+			by = s.specs.Spec(x.ParentOrigin)
+		}
+		x.Origin.Stack = s.stacks.stack(by)
+	}
+	spec = s.specs.Spec(x.Origin)
+	what := event.SpawnedC(spec, x.Priority, x.Flags)
+	if s.sampler != nil && x.Flags&event.SpawnedLoop == 0 {
+		what |= uint64(s.sampler.Stands()) << event.SpawnedSampled
+	}
+	s.Put(event.Spawned, id, x.Parent, what)
+	if len(accs) == 0 || !s.ring.Wants.Has(event.Access) {
+		return id, spec
+	}
+	for _, a := range accs {
+		if lo, hi, slice := a.Memory(); lo != hi {
+			s.ring.Put(s.now, event.Access, id, event.AccessB(lo, uint8(a.Mode()), a.IsWeak(), slice), uint64(hi-lo))
+		}
+	}
+	return id, spec
+}
+
+// Queued records that a task may start, or be resumed. It comes before others can take the task.
+func (s *Slot) Queued(id uint64, resumes bool) {
+	switch {
+	case resumes:
+		s.Put(event.Unblocked, id, 0, 0)
+	case id == s.ready:
+		s.ready = 0
+	default:
+		s.Put(event.Ready, id, s.by, 0)
+	}
+}
+
+// Begins records that a body begins on top of the task with number outer, or is skipped: k says so.
+func (s *Slot) Begins(id, outer uint64, k event.Kind) {
+	// What has failed the run may be later than the last look; and so may be what another slot has spawned behind the task
+	// that has just ended, before its accesses were given up.
+	if !s.fresh || k == event.Skipped || !s.numbered(id) {
+		s.now = event.Ticks()
+	}
+	if s.ring.Wants.Has(k) {
+		s.ring.Put(s.now, k, id, outer, 0)
+	}
+	s.fresh = false
+	s.by = 0
+}
+
+// Ended records that a body is over, with as many events bound.
+func (s *Slot) Ended(id uint64, events int32, flags uint64) {
+	if id == 0 {
+		s.by, s.fresh = 0, false
+		return
+	}
+	s.by = id
+	s.Put(event.Ended, id, uint64(events), flags)
+	s.fresh = s.ring.Wants.Has(event.Ended) // it has read the clock
+}
+
+// ofTasks are the kinds of events whose first word is the number of a task.
+var ofTasks = event.Of(event.Ready, event.Prepared, event.Started, event.Skipped, event.Ended, event.Released, event.Completed,
+	event.Blocked, event.Unblocked, event.Resumed, event.HoldUp, event.HoldDown)
+
+// skips reports whether a task that is being spawned is not to be recorded. Tasks of recorded loops always are, since a round says which task of
+// the first round each of its tasks was.
+func (s *Slot) skips(flags uint8) bool {
+	if flags&event.SpawnedLoop != 0 || s.sampler.Take() {
+		return false
+	}
+	s.fresh = false
+	return true
+}
+
+// BeginsUnseen is the start of a body whose task was not recorded when it was spawned. On top of one that is recorded it has to be from here on: what
+// it runs is not that one's. So it gets a number then; else zero. It is counted here and not when it is spawned, since its closure is about
+// to be used. Precondition: tasks are sampled. Those who consume see a task without a spawn.
+func (s *Slot) BeginsUnseen(o event.Origin, outer uint64) (id uint64) {
+	s.sampler.Skip(o)
+	if outer != 0 {
+		return s.NewID()
+	}
+	s.fresh, s.by = false, 0
+	return 0
+}
+
+// Annotates reports whether bodies are to run under annotations.
+func (s *Slot) Annotates() bool { return s.annotator != nil }
+
+// Annotate begins an annotation for a body of a task with origin o, on top of one with origin outer, if that is not nil. Precondition: Annotates.
+func (s *Slot) Annotate(ctx context.Context, o event.Origin, outer *event.Origin) Annotation {
+	return s.annotator.begin(ctx, o, outer)
+}
+
+// Unlabel takes off the goroutine what it has inherited from the body that it was started by.
+func (s *Slot) Unlabel() {
+	if s.annotator != nil {
+		unlabel()
+	}
+}
