@@ -74,14 +74,25 @@ const spawnedWaitOn = 1 << 7
 // spawned tells of c, a new child of t, which is complete but not registered: nobody else knows it.
 func (p *probe) spawned(t, c *Task, accs []deps.Access, flags uint8) {
 	if p.ev != nil {
-		x := c.spawn(flags &^ spawnedWaitOn)
-		x.Parent, x.ParentSpec = t.id, t.spec
-		if t.spec == 0 { // tasks are sampled
-			x.ParentOrigin = t.origin()
-		}
-		c.id, c.spec = p.ev.Spawned(&x, accs)
+		p.record(t, c, accs, flags&^spawnedWaitOn)
 	}
 	p.keep(t.slot, t, c, accs, flags)
+}
+
+// record records c, or notes that it is not recorded.
+func (p *probe) record(t, c *Task, accs []deps.Access, flags uint8) {
+	if p.ev.Skips(flags) {
+		c.Flags |= flagUnseen
+		return
+	}
+	x := c.spawn(flags)
+	if t.Flags&flagUnseen == 0 {
+		x.Parent, x.ParentSpec = t.id, t.spec
+	}
+	if x.ParentSpec == 0 {
+		x.ParentOrigin = t.origin()
+	}
+	c.id, c.spec = p.ev.Spawned(&x, accs)
 }
 
 // spawn returns what a recording says of c but for its parent and its accesses.
@@ -144,7 +155,7 @@ func (p *probe) mayRun(c *Task) {
 
 // queued tells that t may start, or be resumed. It comes before others can take t.
 func (p *probe) queued(t *Task) {
-	if p.ev != nil {
+	if p.ev != nil && t.Flags&flagUnseen == 0 {
 		p.ev.Queued(t.id, t.Flags&flagResuming != 0)
 	}
 }
@@ -261,19 +272,28 @@ func (p *probe) callHere(t *Task) (err error) {
 func (p *probe) begins(t *Task, k event.Kind) {
 	outer := uint64(0)
 	if o := t.slot.outer; o != nil {
-		outer = o.id
+		if o.Flags&flagUnseen == 0 {
+			outer = o.id
+		}
 		p.ev.Late()
 	}
-	if t.id == 0 { // tasks are sampled
-		if t.id = p.ev.BeginsUnseen(t.origin(), outer); t.id == 0 {
+	if t.Flags&flagUnseen != 0 {
+		id := p.ev.BeginsUnseen(t.origin(), outer)
+		if id == 0 {
 			return
 		}
+		t.id, t.spec = id, 0
+		t.Flags &^= flagUnseen
 	}
 	p.ev.Begins(t.id, outer, k)
 }
 
 // ends records that it is over.
 func (p *probe) ends(t *Task, failed bool) {
+	if t.Flags&flagUnseen != 0 {
+		p.ev.EndedUnseen()
+		return
+	}
 	id, flags, events := t.id, uint64(0), t.holds.Load()
 	if failed {
 		flags = event.EndedFailed
@@ -415,7 +435,7 @@ func (p *probe) over(t *Task, s *slot) {
 
 // completed records that t is over for good.
 func (p *probe) completed(t *Task, s *slot) {
-	if t.id == 0 {
+	if t.Flags&flagUnseen != 0 || t.id == 0 {
 		return
 	}
 	if s != nil && t.Flags&flagWait != 0 {

@@ -77,6 +77,7 @@ const (
 	flagResuming               // in a queue to get a slot, not to start
 	flagOnReady                // more.onReady is to be called before the body
 	flagLongSpawn              // to spawn is more than Spawn: the task is final, has reductions, or spawns are traced
+	flagUnseen                 // tasks are sampled, and this one is not recorded: its last line is not touched, and id is zero
 	flagRecorded               // a part of a recorded loop
 )
 

@@ -120,9 +120,6 @@ type Spawn struct {
 // then on others may make the task ready. (accs is not in x, whose parts the compiler takes to be kept: it would put each caller's list on the heap.)
 func (s *Slot) Spawned(x *Spawn, accs []deps.Access) (id uint64, spec uint32) {
 	s.by, s.ready = 0, 0
-	if s.sampler != nil && s.skips(x.Flags) {
-		return 0, 0
-	}
 	id = s.NewID()
 	if len(accs) == 0 && x.Flags&event.SpawnedLoop == 0 {
 		x.Flags |= event.SpawnedReady
@@ -180,10 +177,6 @@ func (s *Slot) Begins(id, outer uint64, k event.Kind) {
 
 // Ended records that a body is over, with as many events bound.
 func (s *Slot) Ended(id uint64, events int32, flags uint64) {
-	if id == 0 {
-		s.by, s.fresh = 0, false
-		return
-	}
 	s.by = id
 	s.Put(event.Ended, id, uint64(events), flags)
 	s.fresh = s.ring.Wants.Has(event.Ended) // it has read the clock
@@ -193,13 +186,16 @@ func (s *Slot) Ended(id uint64, events int32, flags uint64) {
 var ofTasks = event.Of(event.Ready, event.Prepared, event.Started, event.Skipped, event.Ended, event.Released, event.Completed,
 	event.Blocked, event.Unblocked, event.Resumed, event.HoldUp, event.HoldDown)
 
-// skips reports whether a task that is being spawned is not to be recorded. Tasks of recorded loops always are, since a round says which task of
+// EndedUnseen is Ended for a task that is not recorded.
+func (s *Slot) EndedUnseen() { s.by, s.fresh = 0, false }
+
+// Skips reports whether a task that is being spawned is not to be recorded. Tasks of recorded loops always are, since a round says which task of
 // the first round each of its tasks was.
-func (s *Slot) skips(flags uint8) bool {
-	if flags&event.SpawnedLoop != 0 || s.sampler.Take() {
+func (s *Slot) Skips(flags uint8) bool {
+	if s.sampler == nil || flags&event.SpawnedLoop != 0 || s.sampler.Take() {
 		return false
 	}
-	s.fresh = false
+	s.by, s.ready, s.fresh = 0, 0, false
 	return true
 }
 
