@@ -43,6 +43,7 @@ var debt = map[string]struct{ backward, files, lines int }{
 	"observe/internal/collect":     {backward: 10},
 	"rma":                          {backward: 10},
 	"task":                         {backward: 97, files: 82, lines: 10900},
+	"task/internal/lint":           {backward: 2}, // came with task's; internal/order takes the place of its chains
 }
 
 // references returns the files of a package, by name, and which of them refer to which: by a name

@@ -46,7 +46,8 @@ var law = map[string][]string{
 	"internal/order":         {"deps"},
 	"internal/waits":         {},
 	"deps":                   {"internal/xatomic"},
-	"task":                   {"internal/xatomic", "internal/env", "internal/event", "internal/processors", "internal/race", "internal/waits", "deps", "task/internal/say", "task/internal/addrmap", "task/internal/audit", "task/internal/record", "task/internal/watchdog"},
+	"task":                   {"internal/xatomic", "internal/env", "internal/event", "internal/processors", "internal/race", "internal/waits", "deps", "task/internal/say", "task/internal/addrmap", "task/internal/audit", "task/internal/lint", "task/internal/record", "task/internal/watchdog"},
+	"task/internal/lint":     {"internal/env", "internal/race", "internal/waits", "deps", "task/internal/addrmap"},
 	"task/internal/record":   {"internal/event", "deps"},
 	"task/internal/say":      {},
 	"task/internal/addrmap":  {},
@@ -60,7 +61,7 @@ var law = map[string][]string{
 	"observe":                {"internal/env", "internal/event", "internal/order"},
 	"examples/heat":          public,
 	"bench":                  public,
-	"cmd/weft":               append([]string{"internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/vet", "internal/vigil"}, public...),
+	"cmd/weft":               append([]string{"internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/race", "internal/vet", "internal/vigil"}, public...),
 	"docs":                   public, // the programs of the guide, all of them tests
 	".":                      {},     // the package comment, and these tests
 }

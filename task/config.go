@@ -4,6 +4,7 @@
 package task
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"weft/internal/event/output"
 	"weft/internal/processors"
 	"weft/internal/race"
+	"weft/task/internal/lint"
 )
 
 // Config sets up a [Runtime]. The zero value is good for most programs. It is
@@ -90,6 +92,10 @@ const (
 // that a rank of a job has to spare for what comes from others (docs/guide/processes.md).
 func DefaultWorkers() int { return processors.Count() }
 
+// errLint says what lint mode needs.
+var errLint = errors.New("task: lint mode needs a build with the race detector from which weft's own runtime is left out; " +
+	"start the program by weft lint, as in: go run weft/cmd/weft lint go run PROGRAM; a list of -tags of the go command's own has to have " + race.Tag)
+
 // withDefaults returns c with every zero field decided.
 func (c Config) withDefaults() (Config, error) {
 	if c.Workers == 0 {
@@ -159,7 +165,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.TraceSpawns = c.TraceSpawns || c.Debug || c.Lint || c.Watchdog > 0
 	env.Warn(c.Logger, c.Reports)
 	if c.Lint {
-		c.sayLint()
+		lint.Say(c.Logger, c.Reports)
 	}
 	if c.Logger == nil && c.Debug {
 		c.Logger = slog.New(slog.NewTextHandler(c.Reports, nil))

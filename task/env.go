@@ -3,6 +3,8 @@
 
 package task
 
+import "weft/internal/race"
+
 // envDeadlock is of package comm's ranks, too.
 const envDeadlock = "PSP_DEADLOCK_WARNINGS"
 
@@ -10,7 +12,7 @@ const envDeadlock = "PSP_DEADLOCK_WARNINGS"
 const (
 	EnvWorkers  = "WEFT_WORKERS"  // Config.Workers
 	EnvWindow   = "WEFT_WINDOW"   // Config.Window
-	EnvLint     = "WEFT_LINT"     // Config.Lint
+	EnvLint     = race.EnvLint    // Config.Lint
 	EnvDebug    = "WEFT_DEBUG"    // Config.Debug
 	EnvWatchdog = "WEFT_WATCHDOG" // Config.Watchdog
 )

@@ -8,6 +8,7 @@ import (
 	"weft/internal/event"
 	"weft/internal/race"
 	"weft/task/internal/audit"
+	"weft/task/internal/lint"
 	"weft/task/internal/record"
 	"weft/task/internal/watchdog"
 )
@@ -64,7 +65,11 @@ func (p *probe) keep(s *slot, t, c *Task, accs []deps.Access, flags uint8) {
 		n.audited = p.audit.Enter(parent, c.label, c.pc, accs, loop)
 	}
 	if p.lint != nil {
-		n.linted = p.lint.note(t, c, accs, loop)
+		var parent *lint.Record
+		if t != nil {
+			parent = t.more.linted
+		}
+		n.linted = p.lint.Enter(parent, accs, c.Flags&flagWait != 0, loop)
 	}
 }
 
@@ -213,20 +218,20 @@ func (p *probe) stolen(t *Task, from *slot, tasks int) {
 // it may be the goroutine of one as well.
 func (p *probe) sees(body bool) {
 	if race.Lint {
-		p.lint.sees(body)
+		p.lint.Sees(body)
 	}
 }
 
 // shows makes what the caller has done come before what the runtime's goroutines do, in lint mode.
 func (p *probe) shows() {
 	if race.Lint {
-		race.Release(&p.lint.world)
+		p.lint.Shows()
 	}
 }
 
 // call runs t's body, with what goes before and after it.
 func (p *probe) call(t *Task) error {
-	if race.Lint && p.lint.off == nil {
+	if race.Lint && !p.lint.Off() {
 		return p.callApart(t)
 	}
 	err := p.callHere(t)
@@ -237,7 +242,7 @@ func (p *probe) call(t *Task) error {
 // callHere is call on this goroutine. The body may come back with another slot.
 func (p *probe) callHere(t *Task) (err error) {
 	if race.Lint {
-		t.more.linted.start() // first: what the others do, the body's goroutine does
+		t.more.linted.Start() // first: what the others do, the body's goroutine does
 	}
 	if p.ev != nil {
 		p.begins(t, event.Started)
@@ -314,7 +319,7 @@ func (p *probe) ended(t *Task, failed bool) {
 		t.more.watched.Returns()
 	}
 	if race.Lint {
-		t.more.linted.end(t)
+		p.lintEnds(t)
 	}
 }
 
@@ -350,7 +355,8 @@ func (p *probe) holds(t *Task) { p.put(event.HoldUp, t.id, 0, 0) }
 
 func (p *probe) holdEnds(t *Task, err error) {
 	if race.Lint {
-		t.more.linted.eventEnds(t)
+		t.more.linted.Prepared() // it may be one of OnReady's
+		p.lintEnds(t)
 	}
 	flags := uint64(0)
 	if err != nil {
@@ -392,7 +398,7 @@ func (p *probe) releases(t *Task, a deps.Access) {
 		t.more.watched.GaveEarly(a)
 	}
 	if race.Lint {
-		t.more.linted.release(a)
+		t.more.linted.Release(a)
 	}
 }
 
@@ -429,7 +435,7 @@ func (p *probe) over(t *Task, s *slot) {
 		n.watched.Over()
 	}
 	if race.Lint && t.Flags&flagRecorded == 0 {
-		n.linted.forgets()
+		n.linted.Forgets()
 	}
 }
 
@@ -462,13 +468,6 @@ func (p *probe) again(t *Task, round int64) {
 	p.put(event.Again, t.id, old, uint64(round))
 }
 
-// loopBegins tells that the tasks of a recorded loop, t, are about to start.
-func (p *probe) loopBegins(t *Task, r *replay) {
-	if race.Lint {
-		r.lintLoop(t)
-	}
-}
-
 // takes tells that t, which has nothing else to wait for, is about to take the objects of its
 // Commutative accesses, or that it has them.
 func (p *probe) takes(t *Task, about bool) {
@@ -495,7 +494,7 @@ func (p *probe) goesOn(t *Task) {
 func (p *probe) waited(t *Task) {
 	p.goesOn(t)
 	if race.Lint {
-		t.more.linted.waited()
+		t.more.linted.Waited()
 	}
 	if p.audit != nil && t.Parent == nil {
 		t.more.audited.Settle()
@@ -505,7 +504,7 @@ func (p *probe) waited(t *Task) {
 // joined tells that the caller has waited for the body of the task that n is of; all: for what descends from it, too.
 func (p *probe) joined(n noted, all bool) {
 	if race.Lint && n.linted != nil {
-		n.linted.joined(all)
+		n.linted.Joined(all)
 	}
 }
 
@@ -522,7 +521,6 @@ func (p *probe) runOver(r *run, n noted) {
 		n.audited.RunOver(r.first.Load() != nil)
 	}
 	if race.Lint && n.linted != nil {
-		race.Release(&n.linted.done) // what was said comes before the end of a Wait
-		p.shows()
+		n.linted.Said()
 	}
 }

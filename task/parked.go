@@ -24,7 +24,7 @@ type parked struct {
 	turns uint64    // changes with state. +checklocks:mu
 	_     pad
 
-	told clock // released by the bodies that show themselves, acquired by a goroutine that says what they wait for
+	told race.Clock // released by the bodies that show themselves, acquired by a goroutine that says what they wait for
 }
 
 // parkState is what wakes the goroutine of a task that waits.

@@ -7,6 +7,7 @@ import (
 	"weft/internal/event"
 	"weft/internal/race"
 	"weft/task/internal/audit"
+	"weft/task/internal/lint"
 	"weft/task/internal/record"
 	"weft/task/internal/watchdog"
 )
@@ -25,14 +26,14 @@ type probe struct {
 	out   *event.Shared      // what goroutines without a slot record with; nil if there is no recording
 	watch *watchdog.Watchdog // nil without a watchdog
 	audit *audit.Audit       // nil without debug mode
-	lint  *lint              // nil in a build that is not for lint mode
+	lint  *lint.Lint         // nil in a build that is not for lint mode
 }
 
 // noted is what the observers keep of a task. It stays valid when the task's memory serves another.
 type noted struct {
 	audited *audit.Record
 	watched *watchdog.Record
-	linted  *linted
+	linted  *lint.Record
 }
 
 // notes returns what the observers keep of t; nothing if none of them keeps notes. Precondition: t
@@ -58,7 +59,7 @@ func (rt *Runtime) probeOf(s *slot) *probe {
 func (rt *Runtime) observe() {
 	p := probe{rt: rt}
 	if race.Lint {
-		p.lint = newLint(rt.cfg.Lint)
+		p.lint = lint.New(rt.cfg.Lint)
 	}
 	if rt.cfg.Debug {
 		p.audit = audit.New(rt.cfg.Logger)
@@ -103,7 +104,7 @@ func (p *probe) stop() {
 // close ends what the observers keep. The slots have ended.
 func (p *probe) close() {
 	if p.lint != nil {
-		p.lint.close()
+		p.lint.Close()
 	}
 	if p.rec != nil {
 		p.rec.Close()

@@ -210,7 +210,7 @@ func (r *replay) start(t *Task) {
 	t.Flags &^= flagLeaf
 	t.rare().replay = r
 	if t.slot.probe != nil {
-		t.slot.probe.loopBegins(t, r)
+		t.slot.probe.loopBegins(r)
 	}
 	if r.control >= 0 {
 		t.spawned++ // it is over after all others

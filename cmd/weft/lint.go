@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weft/internal/race"
 	"weft/task"
 )
 
@@ -32,7 +33,7 @@ race, at the two lines, whatever the schedule was. Debug mode is on as well.
 What go build makes under it is in lint mode whenever it runs, unless ` + task.EnvLint + `=0 is set. Another command, such as make or a script, is
 run as it is, and what it builds by the go command is in lint mode.
 
-It sets GOFLAGS, so that the race detector sees all but weft's own runtime, ` + task.EnvLint + ` and ` + task.EnvDebug + `, and, in ` + task.EnvRace + `, a
+It sets GOFLAGS, so that the race detector sees all but weft's own runtime, ` + task.EnvLint + ` and ` + task.EnvDebug + `, and, in ` + race.EnvRace + `, a
 history that is as long as can be. A program says at its start how far apart two accesses may be: use small data. The
 race detector needs a C compiler. The exit status is that of the command: go test fails, and a program ends with 66, if there was a race.`,
 		Example: `  weft lint go test ./...
@@ -115,7 +116,7 @@ func madeFor(info *buildinfo.BuildInfo) (lint, uses bool) {
 	for _, s := range info.Settings {
 		set[s.Key] = s.Value
 	}
-	lint = set["-race"] == "true" && slices.Contains(strings.Split(set["-tags"], ","), task.LintTag)
+	lint = set["-race"] == "true" && slices.Contains(strings.Split(set["-tags"], ","), race.Tag)
 	uses = info.Main.Path == "weft" || slices.ContainsFunc(info.Deps, func(m *debug.Module) bool { return m.Path == "weft" })
 	return lint, uses
 }
@@ -138,16 +139,16 @@ var goTags = regexp.MustCompile(`(?:^|\s)['"]?--?tags=([^\s'"]+)`)
 
 // lintEnviron returns the environment of a command that builds and runs programs in lint mode.
 func lintEnviron(env []string, self bool) ([]string, error) {
-	flags, race := "", ""
+	flags, options := "", ""
 	for _, v := range env {
 		if old, ok := strings.CutPrefix(v, "GOFLAGS="); ok {
 			flags = old + " "
 		}
-		if old, ok := strings.CutPrefix(v, task.EnvRace+"="); ok {
-			race = old
+		if old, ok := strings.CutPrefix(v, race.EnvRace+"="); ok {
+			options = old
 		}
 	}
-	tags := task.LintTag
+	tags := race.Tag
 	for _, old := range goTags.FindAllStringSubmatch(flags, -1) { // the last list counts
 		tags += "," + old[1]
 	}
@@ -161,8 +162,8 @@ func lintEnviron(env []string, self bool) ([]string, error) {
 		}
 		flags += fmt.Sprintf(` "-toolexec='%s' %s"`, path, compileCommand)
 	}
-	for _, p := range task.LintPackages {
+	for _, p := range race.Packages {
 		flags += " -gcflags=" + p + "=" + without
 	}
-	return append(env, "GOFLAGS="+flags, "CGO_ENABLED=1", task.EnvLint+"=1", task.EnvDebug+"=1", task.EnvRace+"="+task.LintRace(race)), nil
+	return append(env, "GOFLAGS="+flags, "CGO_ENABLED=1", task.EnvLint+"=1", task.EnvDebug+"=1", race.EnvRace+"="+race.History(options)), nil
 }

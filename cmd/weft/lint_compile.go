@@ -8,9 +8,9 @@ import (
 	"os/exec"
 	"slices"
 
-	"github.com/spf13/cobra"
+	"weft/internal/race"
 
-	"weft/task"
+	"github.com/spf13/cobra"
 )
 
 // The go command gives the external tests of a package the flags that are meant for the package. What is compiled without the race detector cannot
@@ -48,7 +48,7 @@ func compileArguments(args []string) []string {
 			out = append(out, a)
 			continue
 		}
-		if p := slices.Index(args, "-p"); p >= 0 && p+1 < len(args) && slices.Contains(task.LintPackages, args[p+1]) {
+		if p := slices.Index(args, "-p"); p >= 0 && p+1 < len(args) && slices.Contains(race.Packages, args[p+1]) {
 			out = append(out, "-race=false")
 		}
 	}

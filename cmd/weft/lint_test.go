@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"weft/internal/race"
 
-	"weft/task"
+	"github.com/stretchr/testify/require"
 )
 
 func TestLintEnviron(t *testing.T) {
@@ -26,7 +26,7 @@ func TestLintEnviron(t *testing.T) {
 		require.Contains(t, env, "WEFT_LINT=1")
 		require.Contains(t, env, "GORACE=history_size=7")
 		require.Contains(t, env, "HOME=/h")
-		for _, p := range task.LintPackages {
+		for _, p := range race.Packages {
 			require.Equal(t, !self, strings.Contains(flags, "-gcflags="+p+"=-race=false"), flags)
 		}
 		require.Equal(t, self, strings.Contains(flags, "-toolexec="), flags)

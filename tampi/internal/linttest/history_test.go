@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/internal/race"
 	"weft/task"
 )
 
@@ -68,7 +69,7 @@ func farApart(t *task.Task, right bool, n, others int) error {
 // A build for lint mode is in lint mode without being told, with a history that is as long as can be, and says so.
 func TestLintBuildRunsByItself(t *testing.T) {
 	environ := slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, task.EnvLint+"=") || strings.HasPrefix(v, task.EnvDebug+"=") || strings.HasPrefix(v, task.EnvRace+"=")
+		return strings.HasPrefix(v, task.EnvLint+"=") || strings.HasPrefix(v, task.EnvDebug+"=") || strings.HasPrefix(v, race.EnvRace+"=")
 	})
 	start := func(env ...string) string {
 		cmd := exec.CommandContext(t.Context(), os.Args[0])

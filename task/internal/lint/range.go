@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package task
+package lint
 
 import (
 	"weft/deps"
@@ -13,10 +13,10 @@ import (
 // makes a run of its own, with the group as its same.
 
 // apiece returns uses that are apart and about ranges: what is declared of a byte twice is combined, by the rules of package deps.
-func apiece(uses []*lintUse) []*lintUse {
-	out := make([]*lintUse, 0, len(uses))
+func apiece(uses []*use) []*use {
+	out := make([]*use, 0, len(uses))
 	for _, u := range uses {
-		rest := []*lintUse{{lo: u.lo, hi: u.hi, slice: true, mode: u.mode, weak: u.weak, access: u.access}}
+		rest := []*use{{lo: u.lo, hi: u.hi, slice: true, mode: u.mode, weak: u.weak, access: u.access}}
 		for i := 0; i < len(out); i++ {
 			own := out[i]
 			for k := 0; k < len(rest); k++ {
@@ -56,7 +56,7 @@ func apiece(uses []*lintUse) []*lintUse {
 }
 
 // seek returns the first span that ends after lo.
-func (d *lintDomain) seek(lo uintptr) int {
+func (d *domain) seek(lo uintptr) int {
 	i, j := 0, len(d.spans)
 	for i < j {
 		if k := int(uint(i+j) >> 1); d.spans[k].hi > lo {
@@ -69,20 +69,20 @@ func (d *lintDomain) seek(lo uintptr) int {
 }
 
 // addRange puts u at the end of the chains of all its bytes.
-func (d *lintDomain) addRange(u *lintUse) {
+func (d *domain) addRange(u *use) {
 	from := d.seek(u.lo)
 	to := from
-	var list []lintSpan // in place of those from from to to
+	var list []span // in place of those from from to to
 	at := u.lo
-	add := func(lo, hi uintptr, tail *lintRun) {
+	add := func(lo, hi uintptr, tail *run) {
 		x := joinRange(tail, u, lo, hi)
 		u.runs = append(u.runs, x)
-		list = append(list, lintSpan{lo, hi, x})
+		list = append(list, span{lo, hi, x})
 	}
 	for ; to < len(d.spans) && d.spans[to].lo < u.hi; to++ {
 		s := d.spans[to]
 		if s.lo < u.lo {
-			list = append(list, lintSpan{s.lo, u.lo, s.tail})
+			list = append(list, span{s.lo, u.lo, s.tail})
 		}
 		if at < s.lo {
 			add(at, s.lo, nil)
@@ -90,7 +90,7 @@ func (d *lintDomain) addRange(u *lintUse) {
 		add(max(s.lo, u.lo), min(s.hi, u.hi), s.tail)
 		at = min(s.hi, u.hi)
 		if u.hi < s.hi {
-			list = append(list, lintSpan{u.hi, s.hi, s.tail})
+			list = append(list, span{u.hi, s.hi, s.tail})
 		}
 	}
 	if at < u.hi {
@@ -100,11 +100,11 @@ func (d *lintDomain) addRange(u *lintUse) {
 }
 
 // replace puts a list in the place of the spans from from to to.
-func (d *lintDomain) replace(from, to int, list []lintSpan) {
+func (d *domain) replace(from, to int, list []span) {
 	more := len(list) - (to - from)
 	n := len(d.spans)
 	for range more {
-		d.spans = append(d.spans, lintSpan{})
+		d.spans = append(d.spans, span{})
 	}
 	switch {
 	case more > 0:
@@ -124,13 +124,13 @@ func (d *lintDomain) replace(from, to int, list []lintSpan) {
 }
 
 // joinRange returns the run that u is in with these bytes, behind tail: that itself, or a new one.
-func joinRange(tail *lintRun, u *lintUse, lo, hi uintptr) *lintRun {
+func joinRange(tail *run, u *use, lo, hi uintptr) *run {
 	m := u.mode
-	x := &lintRun{lo: lo, hi: hi, mode: m, access: u.access}
+	x := &run{lo: lo, hi: hi, mode: m, access: u.access}
 	switch {
 	case tail == nil:
 	case tail.mode != m || m == deps.ModeInOut:
-		x.prevs = []*lintRun{tail}
+		x.prevs = []*run{tail}
 	case tail.lo == lo && tail.hi == hi:
 		return tail
 	default:
@@ -141,11 +141,11 @@ func joinRange(tail *lintRun, u *lintUse, lo, hi uintptr) *lintRun {
 }
 
 // makeRanges makes the chains of objects those of their bytes. Where objects overlap, their chains are joined.
-func (d *lintDomain) makeRanges() {
+func (d *domain) makeRanges() {
 	d.ranges = true
 	d.tails.All(func(v any) bool {
-		tail := v.(*lintRun)
-		u := &lintUse{lo: tail.lo, hi: tail.hi, slice: true, mode: deps.ModeInOut, access: tail.access}
+		tail := v.(*run)
+		u := &use{lo: tail.lo, hi: tail.hi, slice: true, mode: deps.ModeInOut, access: tail.access}
 		d.addRange(u)
 		for _, x := range u.runs {
 			x.prevs = append(x.prevs, tail)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package task
+package lint
 
 import (
 	"weft/deps"
@@ -9,56 +9,56 @@ import (
 	"weft/task/internal/addrmap"
 )
 
-// lintUse is what a task declares of an object, or of a range.
-type lintUse struct {
+// use is what a task declares of an object, or of a range.
+type use struct {
 	lo, hi uintptr
 	slice  bool
 	mode   deps.Mode // In, InOut, Concurrent, Commutative or Reduce
 	weak   bool
 	access deps.Access // until the use is in its chains
-	runs   []*lintRun
-	left   []*lintPart // of ranges: of runs of which a part is given up, what is not
+	runs   []*run
+	left   []*part // of ranges: of runs of which a part is given up, what is not
 }
 
-// lintRun is a run of neighbours in a chain that go together: one writer, or readers, or a group. All its tasks have all its bytes.
-type lintRun struct {
+// run is a run of neighbours in a chain that go together: one writer, or readers, or a group. All its tasks have all its bytes.
+type run struct {
 	lo, hi uintptr
 	access deps.Access // one of its tasks': keeps the memory, so that a chain's addresses serve nothing else
 	mode   deps.Mode
-	prevs  []*lintRun  // the runs before it; none if all that they know is in enter
-	same   *lintRun    // of ranges: the earlier neighbours that go together with it, and have more bytes
-	enter  clock       // what has come before it, of which the runs were cut off
-	out    clock       // released by its tasks
-	heirs  []*lintRun  // whose same it is
-	parts  []*lintPart // of its tasks that have given up a part of its bytes
-	object bool        // it is about one object, as a whole
-	subs   []*linted   // its tasks with children that have accesses
-	waits  []*linted   // its tasks with Attrs.Wait
-	knows  bool        // of a group: some task of it has come after all that is before it, so what comes after them all needs no more
+	prevs  []*run     // the runs before it; none if all that they know is in enter
+	same   *run       // of ranges: the earlier neighbours that go together with it, and have more bytes
+	enter  race.Clock // what has come before it, of which the runs were cut off
+	out    race.Clock // released by its tasks
+	heirs  []*run     // whose same it is
+	parts  []*part    // of its tasks that have given up a part of its bytes
+	object bool       // it is about one object, as a whole
+	subs   []*Record  // its tasks with children that have accesses
+	waits  []*Record  // its tasks with Attrs.Wait
+	knows  bool       // of a group: some task of it has come after all that is before it, so what comes after them all needs no more
 }
 
-// lintPart is a part of a run that one of its tasks releases by itself.
-type lintPart struct {
-	run    *lintRun
+// part is a part of a run that one of its tasks releases by itself.
+type part struct {
+	run    *run
 	lo, hi uintptr
-	out    *clock
+	out    *race.Clock
 }
 
-// lintDomain is the chains of the children of one task. It has the rules of package deps: by addresses, until there is a range.
-type lintDomain struct {
+// domain is the chains of the children of one task. It has the rules of package deps: by addresses, until there is a range.
+type domain struct {
 	ranges bool
 	tails  addrmap.Map // by the objects' addresses
-	spans  []lintSpan  // in their order, apart
+	spans  []span      // in their order, apart
 }
 
-// lintSpan is the end of the chain of some bytes.
-type lintSpan struct {
+// span is the end of the chain of some bytes.
+type span struct {
 	lo, hi uintptr
-	tail   *lintRun
+	tail   *run
 }
 
 // declare makes r's uses from a list: one for each object and each range.
-func (r *linted) declare(accs []deps.Access) {
+func (r *Record) declare(accs []deps.Access) {
 list:
 	for _, a := range accs {
 		lo, hi, slice := a.Memory()
@@ -72,11 +72,11 @@ list:
 				continue list
 			}
 		}
-		r.uses = append(r.uses, &lintUse{lo: lo, hi: hi, slice: slice, mode: mode, weak: a.IsWeak(), access: a})
+		r.uses = append(r.uses, &use{lo: lo, hi: hi, slice: slice, mode: mode, weak: a.IsWeak(), access: a})
 	}
 }
 
-func (u *lintUse) meets(lo, hi uintptr, ranges bool) bool {
+func (u *use) meets(lo, hi uintptr, ranges bool) bool {
 	if ranges || u.slice {
 		return u.lo < hi && lo < u.hi
 	}
@@ -84,10 +84,10 @@ func (u *lintUse) meets(lo, hi uintptr, ranges bool) bool {
 }
 
 // enter puts r's uses at the ends of the chains of its parent's children. +checklocks:r.l.mu
-func (r *linted) enter() {
+func (r *Record) enter() {
 	p := r.parent
 	if p.dom == nil {
-		p.dom = new(lintDomain)
+		p.dom = new(domain)
 		for _, u := range p.uses {
 			p.dom.ranges = p.dom.ranges || u.slice
 			for _, x := range u.runs {
@@ -108,7 +108,7 @@ func (r *linted) enter() {
 		if d.ranges {
 			d.addRange(u)
 		} else {
-			tail, _ := d.tails.Get(u.lo).(*lintRun)
+			tail, _ := d.tails.Get(u.lo).(*run)
 			x := joinObject(tail, u)
 			d.tails.Set(u.lo, x)
 			u.runs = append(u.runs, x)
@@ -124,7 +124,7 @@ func (r *linted) enter() {
 // forget drops the chains of r's children that nobody comes behind any more: these children are over, and r's body has
 // waited for them, or is over itself. What it spawns from now on comes after them by the spawn. Others look only at
 // memory that r has declared. +checklocks:r.l.mu
-func (r *linted) forget() {
+func (r *Record) forget() {
 	d := r.dom
 	if d == nil {
 		return
@@ -140,7 +140,7 @@ func (r *linted) forget() {
 	old, spans := d.tails, d.spans
 	d.tails, d.spans = addrmap.Map{}, nil
 	old.All(func(v any) bool {
-		if x := v.(*lintRun); declared(x.lo, x.hi) {
+		if x := v.(*run); declared(x.lo, x.hi) {
 			d.tails.Set(x.lo, x)
 		}
 		return true
@@ -153,32 +153,32 @@ func (r *linted) forget() {
 }
 
 // joinObject returns the run that u is in, behind tail: that itself, or a new one.
-func joinObject(tail *lintRun, u *lintUse) *lintRun {
+func joinObject(tail *run, u *use) *run {
 	if tail != nil && tail.mode == u.mode && u.mode != deps.ModeInOut {
 		tail.hi = max(tail.hi, u.hi)
 		return tail
 	}
-	x := &lintRun{lo: u.lo, hi: u.hi, mode: u.mode, object: true, access: u.access}
+	x := &run{lo: u.lo, hi: u.hi, mode: u.mode, object: true, access: u.access}
 	if tail != nil {
-		x.prevs = []*lintRun{tail}
+		x.prevs = []*run{tail}
 	}
 	return x
 }
 
 // search collects the clocks that somebody has to acquire.
 type search struct {
-	clocks []*clock
+	clocks []*race.Clock
 	met    map[searched]bool
 }
 
 type searched struct {
-	x      *lintRun
+	x      *run
 	lo, hi uintptr
 	reader bool
 }
 
 // before returns the clocks of all that r's strong accesses wait for. +checklocks:r.l.mu
-func (r *linted) before() []*clock {
+func (r *Record) before() []*race.Clock {
 	s := search{met: map[searched]bool{}}
 	for _, u := range r.uses {
 		if u.weak || u.mode == deps.ModeReduce { // who takes part in a reduction does not wait
@@ -192,7 +192,7 @@ func (r *linted) before() []*clock {
 }
 
 // behind collects what comes before u, as far as that is about the bytes from lo to hi.
-func (s *search) behind(u *lintUse, reader bool, lo, hi uintptr) {
+func (s *search) behind(u *use, reader bool, lo, hi uintptr) {
 	for _, x := range u.runs {
 		switch {
 		case u.slice && (x.hi <= lo || hi <= x.lo):
@@ -210,7 +210,7 @@ func (s *search) behind(u *lintUse, reader bool, lo, hi uintptr) {
 }
 
 // heirs collects what the runs have done that go together with x and come after it.
-func (s *search) heirs(x *lintRun, lo, hi uintptr) {
+func (s *search) heirs(x *run, lo, hi uintptr) {
 	for _, y := range x.heirs {
 		if y.lo < hi && lo < y.hi {
 			s.done(y, max(lo, y.lo), min(hi, y.hi), false)
@@ -220,7 +220,7 @@ func (s *search) heirs(x *lintRun, lo, hi uintptr) {
 }
 
 // over collects what comes before run x, for some of its bytes.
-func (s *search) over(x *lintRun, lo, hi uintptr, reader bool) {
+func (s *search) over(x *run, lo, hi uintptr, reader bool) {
 	for y := x; y != nil; y = y.same {
 		s.clocks = append(s.clocks, &y.enter)
 	}
@@ -230,7 +230,7 @@ func (s *search) over(x *lintRun, lo, hi uintptr, reader bool) {
 }
 
 // back collects what run x and those before it have done with these bytes: for a reader, what has written.
-func (s *search) back(x *lintRun, lo, hi uintptr, reader bool) {
+func (s *search) back(x *run, lo, hi uintptr, reader bool) {
 	if lo, hi = max(lo, x.lo), min(hi, x.hi); x.object {
 		lo, hi = x.lo, x.hi
 	}
@@ -249,7 +249,7 @@ func (s *search) back(x *lintRun, lo, hi uintptr, reader bool) {
 }
 
 // done collects what the tasks of run x have done, and the children of these.
-func (s *search) done(x *lintRun, lo, hi uintptr, reader bool) {
+func (s *search) done(x *run, lo, hi uintptr, reader bool) {
 	s.clocks = append(s.clocks, &x.out)
 	for _, p := range x.parts {
 		if p.lo < hi && lo < p.hi {
@@ -260,15 +260,15 @@ func (s *search) done(x *lintRun, lo, hi uintptr, reader bool) {
 		s.clocks = append(s.clocks, &w.kids)
 	}
 	for _, p := range x.subs {
-		p.dom.ends(lo, hi, func(tail *lintRun) { s.back(tail, lo, hi, reader) })
+		p.dom.ends(lo, hi, func(tail *run) { s.back(tail, lo, hi, reader) })
 	}
 }
 
 // ends calls f for the ends of the chains that meet these bytes.
-func (d *lintDomain) ends(lo, hi uintptr, f func(*lintRun)) {
+func (d *domain) ends(lo, hi uintptr, f func(*run)) {
 	if !d.ranges {
 		d.tails.All(func(v any) bool {
-			if x := v.(*lintRun); x.lo < hi && lo < x.hi {
+			if x := v.(*run); x.lo < hi && lo < x.hi {
 				f(x)
 			}
 			return true
@@ -281,7 +281,7 @@ func (d *lintDomain) ends(lo, hi uintptr, f func(*lintRun)) {
 }
 
 // above collects what the weak accesses of p, and of those above it, wait for: a child waits in their place.
-func (s *search) above(p *linted, lo, hi uintptr, slice, reader bool) {
+func (s *search) above(p *Record, lo, hi uintptr, slice, reader bool) {
 	if p == nil {
 		return
 	}
@@ -303,7 +303,7 @@ func (s *search) above(p *linted, lo, hi uintptr, slice, reader bool) {
 
 // cut drops the runs before those that r alone is in as a writer, and before the weak ones above that it has to itself: r, whose body is the
 // caller, has acquired all that they know. It returns the clocks that are to know it in their place. +checklocks:r.l.mu
-func (r *linted) cut() (know []*clock) {
+func (r *Record) cut() (know []*race.Clock) {
 	for _, u := range r.uses {
 		if u.weak || u.mode == deps.ModeReduce {
 			continue
@@ -339,7 +339,7 @@ func (r *linted) cut() (know []*clock) {
 }
 
 // toItself returns the weak access by which p has what u is about to itself; nil if there is none.
-func (p *linted) toItself(u *lintUse) *lintUse {
+func (p *Record) toItself(u *use) *use {
 	for _, own := range p.uses {
 		if own.weak && own.mode == deps.ModeInOut && own.lo == u.lo && own.hi == u.hi && own.slice == u.slice {
 			return own
@@ -349,7 +349,7 @@ func (p *linted) toItself(u *lintUse) *lintUse {
 }
 
 // after returns the clocks of all that r's strong accesses hold, and have not given up. +checklocks:r.l.mu
-func (r *linted) after() (clocks []*clock) {
+func (r *Record) after() (clocks []*race.Clock) {
 	for _, u := range r.uses {
 		if !u.weak || u.mode == deps.ModeReduce {
 			for _, x := range u.runs {
@@ -363,8 +363,8 @@ func (r *linted) after() (clocks []*clock) {
 	return clocks
 }
 
-// release notes that the body of r's task gives an access up: what it does with the object later comes before nothing.
-func (r *linted) release(a deps.Access) {
+// Release notes that the body of r's task gives an access up: what it does with the object later comes before nothing.
+func (r *Record) Release(a deps.Access) {
 	if r.off() {
 		race.Release(&r.l.world)
 		return
@@ -380,19 +380,19 @@ func (r *linted) release(a deps.Access) {
 
 // give takes what a names out of what r holds, and returns the clocks that r's body is to release
 // for it. +checklocks:r.l.mu
-func (r *linted) give(a deps.Access) (clocks []*clock) {
+func (r *Record) give(a deps.Access) (clocks []*race.Clock) {
 	lo, hi, slice := a.Memory()
 	for _, u := range r.uses {
 		if u.weak || lo == hi || !u.meets(lo, hi, slice) {
 			continue
 		}
-		kept := make([]*lintRun, 0, len(u.runs))
+		kept := make([]*run, 0, len(u.runs))
 		for _, x := range u.runs {
 			switch {
 			case !u.slice || lo <= x.lo && x.hi <= hi:
 				clocks = append(clocks, &x.out)
 			case x.lo < hi && lo < x.hi:
-				p := &lintPart{x, x.lo, x.hi, new(clock)}
+				p := &part{x, x.lo, x.hi, new(race.Clock)}
 				x.parts = append(x.parts, p)
 				u.left = append(u.left, p)
 			default:
@@ -411,11 +411,11 @@ func (r *linted) give(a deps.Access) (clocks []*clock) {
 
 // part takes the bytes from lo to hi out of p, and returns the clock that is to be released for them: what u's task does later with the
 // rest comes before who uses the rest only. +checklocks:r.l.mu
-func (u *lintUse) part(p *lintPart, lo, hi uintptr) *clock {
-	given := &lintPart{p.run, lo, hi, new(clock)}
+func (u *use) part(p *part, lo, hi uintptr) *race.Clock {
+	given := &part{p.run, lo, hi, new(race.Clock)}
 	p.run.parts = append(p.run.parts, given)
 	if hi < p.hi {
-		right := &lintPart{p.run, hi, p.hi, p.out}
+		right := &part{p.run, hi, p.hi, p.out}
 		p.run.parts = append(p.run.parts, right)
 		u.left = append(u.left, right)
 	}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package task
+package lint
 
 import (
 	"fmt"
@@ -13,18 +13,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/internal/race"
 )
 
 // The order of lint mode is asked whom each task of a random program comes after, and compared with what follows from the bytes, one by one.
 
-const lintBytes = 24
+const memory = 24
 
-// lintProgram is the accesses of the children of one task, in order.
-type lintProgram [][]deps.Access
+// program is the accesses of the children of one task, in order.
+type program [][]deps.Access
 
-// randomLintProgram makes a program that accesses mem. From its first range on all is about bytes; the groups of before end there, so there are none then.
-func randomLintProgram(r *rand.Rand, mem *[lintBytes]byte, groups bool) lintProgram {
-	p := make(lintProgram, 2+r.IntN(10))
+// randomProgram makes a program that accesses mem. From its first range on all is about bytes; the groups of before end there, so there are none then.
+func randomProgram(r *rand.Rand, mem *[memory]byte, groups bool) program {
+	p := make(program, 2+r.IntN(10))
 	for i := range p {
 		if i == 0 && groups {
 			p[i] = []deps.Access{deps.Slice(mem[:1]).In()}
@@ -35,9 +36,9 @@ func randomLintProgram(r *rand.Rand, mem *[lintBytes]byte, groups bool) lintProg
 			if groups {
 				k = r.IntN(5)
 			}
-			lo := r.IntN(lintBytes - 4)
+			lo := r.IntN(memory - 4)
 			if r.IntN(3) > 0 {
-				x := deps.Slice(mem[lo : lo+r.IntN(lintBytes-lo+1)])
+				x := deps.Slice(mem[lo : lo+r.IntN(memory-lo+1)])
 				p[i] = append(p[i], []func() deps.Access{x.In, x.InOut, x.Out, x.Concurrent, x.Commutative}[k]())
 				continue
 			}
@@ -48,20 +49,20 @@ func randomLintProgram(r *rand.Rand, mem *[lintBytes]byte, groups bool) lintProg
 	return p
 }
 
-// lintOracle says who comes after whom in a program.
-type lintOracle struct {
-	first   int                    // task with a range
-	objects []map[uintptr]lintMode // of the tasks before first: by address
-	bytes   []map[uintptr]lintMode // of all
+// oracle says who comes after whom in a program.
+type oracle struct {
+	first   int                // task with a range
+	objects []map[uintptr]mode // of the tasks before first: by address
+	bytes   []map[uintptr]mode // of all
 }
 
-type lintMode = deps.Mode
+type mode = deps.Mode
 
-func newLintOracle(p lintProgram) *lintOracle {
-	o := &lintOracle{first: len(p)}
+func newOracle(p program) *oracle {
+	o := &oracle{first: len(p)}
 	for i, accs := range p {
-		objects, bytes := map[uintptr]lintMode{}, map[uintptr]lintMode{}
-		both := func(m map[uintptr]lintMode, at uintptr, mode lintMode) {
+		objects, bytes := map[uintptr]mode{}, map[uintptr]mode{}
+		both := func(m map[uintptr]mode, at uintptr, mode mode) {
 			if old, ok := m[at]; ok {
 				mode = old.Both(mode)
 			}
@@ -86,13 +87,13 @@ func newLintOracle(p lintProgram) *lintOracle {
 }
 
 // after reports whether task j comes after task i, directly, or is kept apart from it.
-func (o *lintOracle) after(i, j int) bool {
+func (o *oracle) after(i, j int) bool {
 	if i > j {
-		return o.meets(j, i, func(at uintptr, a, b lintMode) bool {
+		return o.meets(j, i, func(at uintptr, a, b mode) bool {
 			return a == deps.ModeCommutative && o.together(at, j, i)
 		})
 	}
-	return i < j && o.meets(i, j, func(at uintptr, a, b lintMode) bool {
+	return i < j && o.meets(i, j, func(at uintptr, a, b mode) bool {
 		switch {
 		case b == deps.ModeIn:
 			return a != deps.ModeIn
@@ -103,7 +104,7 @@ func (o *lintOracle) after(i, j int) bool {
 	})
 }
 
-func (o *lintOracle) meets(i, j int, f func(at uintptr, a, b lintMode) bool) bool {
+func (o *oracle) meets(i, j int, f func(at uintptr, a, b mode) bool) bool {
 	in := o.bytes
 	if i < o.first && j < o.first {
 		in = o.objects
@@ -117,7 +118,7 @@ func (o *lintOracle) meets(i, j int, f func(at uintptr, a, b lintMode) bool) boo
 }
 
 // together reports whether all accesses to a byte from task i to task j have one mode.
-func (o *lintOracle) together(at uintptr, i, j int) bool {
+func (o *oracle) together(at uintptr, i, j int) bool {
 	for k := i; k <= j; k++ {
 		if m, ok := o.bytes[k][at]; ok && m != o.bytes[i][at] {
 			return false
@@ -126,17 +127,17 @@ func (o *lintOracle) together(at uintptr, i, j int) bool {
 	return true
 }
 
-func TestLintOrderOfRanges(t *testing.T) {
+func TestOrderOfRanges(t *testing.T) {
 	for seed := range uint64(4000) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		mem := new([lintBytes]byte)
-		p := randomLintProgram(r, mem, seed%2 == 0)
-		l := new(lint)
-		root := &linted{l: l}
-		tasks := make([]*linted, len(p))
-		owners := map[*clock][]int{}
+		mem := new([memory]byte)
+		p := randomProgram(r, mem, seed%2 == 0)
+		l := new(Lint)
+		root := &Record{l: l}
+		tasks := make([]*Record, len(p))
+		owners := map[*race.Clock][]int{}
 		for i, accs := range p {
-			x := &linted{l: l, parent: root}
+			x := &Record{l: l, parent: root}
 			x.declare(accs)
 			if len(x.uses) > 0 {
 				x.enter()
@@ -148,7 +149,7 @@ func TestLintOrderOfRanges(t *testing.T) {
 				owners[c] = append(owners[c], i)
 			}
 		}
-		o := newLintOracle(p)
+		o := newOracle(p)
 		for j, x := range tasks {
 			got := make([]bool, len(p))
 			for _, c := range x.before() {
@@ -158,30 +159,30 @@ func TestLintOrderOfRanges(t *testing.T) {
 			}
 			for i := range tasks {
 				if want := o.after(i, j); got[i] != want {
-					require.Equal(t, want, got[i], "seed %d: task %d after task %d, of\n%v", seed, j, i, lintText(p))
+					require.Equal(t, want, got[i], "seed %d: task %d after task %d, of\n%v", seed, j, i, text(p))
 				}
 			}
 		}
-		requireKnown(t, len(p), func(i int) *linted { return tasks[i] }, o, fmt.Sprintf("seed %d:\n%v", seed, lintText(p)))
-		l = new(lint)
-		root = &linted{l: l}
-		requireKnown(t, len(p), func(i int) *linted {
-			x := &linted{l: l, parent: root}
+		requireKnown(t, len(p), func(i int) *Record { return tasks[i] }, o, fmt.Sprintf("seed %d:\n%v", seed, text(p)))
+		l = new(Lint)
+		root = &Record{l: l}
+		requireKnown(t, len(p), func(i int) *Record {
+			x := &Record{l: l, parent: root}
 			if x.declare(p[i]); len(x.uses) > 0 {
 				x.enter()
 			}
 			tasks[i] = x
 			return x
-		}, o, fmt.Sprintf("spawned late, seed %d:\n%v", seed, lintText(p)))
+		}, o, fmt.Sprintf("spawned late, seed %d:\n%v", seed, text(p)))
 	}
 }
 
 // requireKnown runs n tasks, of which spawn makes the next one, in their order, with clocks as the
 // race detector has them: each comes after those that it must come after, and whom these come
 // after, and no others, though chains are cut.
-func requireKnown(t *testing.T, n int, spawn func(int) *linted, o *lintOracle, text string) {
-	know := map[*clock]*big.Int{}
-	var tasks []*linted
+func requireKnown(t *testing.T, n int, spawn func(int) *Record, o *oracle, text string) {
+	know := map[*race.Clock]*big.Int{}
+	var tasks []*Record
 	for j := range n {
 		x := spawn(j)
 		tasks = append(tasks, x)
@@ -197,7 +198,7 @@ func requireKnown(t *testing.T, n int, spawn func(int) *linted, o *lintOracle, t
 			}
 		}
 		require.Zero(t, want.Cmp(got), "task %d comes after those in %b, and shall come after those in %b; %s", j, got, want, text)
-		release := func(c *clock) {
+		release := func(c *race.Clock) {
 			k := new(big.Int).Set(got)
 			if old := know[c]; old != nil {
 				k.Or(k, old)
@@ -217,7 +218,7 @@ func requireKnown(t *testing.T, n int, spawn func(int) *linted, o *lintOracle, t
 
 // What a task comes after is found in a few steps, however many have been before it in any chain;
 // and those before it on an object are not kept.
-func TestLintChainsStayShort(t *testing.T) {
+func TestChainsStayShort(t *testing.T) {
 	const tasks = 3000
 	var x [4]int
 	all, part := deps.Slice(x[:]), deps.Slice(x[1:3])
@@ -233,11 +234,11 @@ func TestLintChainsStayShort(t *testing.T) {
 		"ranges: parts, Commutative": {all.Commutative(), part.In()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := new(lint)
-			root := &linted{l: l}
-			list := make([]*linted, tasks)
+			l := new(Lint)
+			root := &Record{l: l}
+			list := make([]*Record, tasks)
 			for i := range list {
-				list[i] = &linted{l: l, parent: root}
+				list[i] = &Record{l: l, parent: root}
 				list[i].declare(accs[i%len(accs):][:1])
 				list[i].enter()
 			}
@@ -258,7 +259,7 @@ func TestLintChainsStayShort(t *testing.T) {
 
 // A writer that has all of what its parent has named weakly cuts the parent's chain too, to where
 // it knows all; one that reads it, or has a part of it, or has it of a strong parent, does not.
-func TestLintCutsAbove(t *testing.T) {
+func TestCutsAbove(t *testing.T) {
 	x := make([]int, 4)
 	all, part, object := deps.Slice(x).InOut(), deps.Slice(x[:2]).InOut(), deps.InOut(&x[0])
 	for name, c := range map[string]struct {
@@ -274,10 +275,10 @@ func TestLintCutsAbove(t *testing.T) {
 		"the last part":    {all.Weak(), deps.Slice(x[2:]).InOut(), false},
 		"another kind":     {object.Weak(), deps.Slice(x[:1]).InOut(), false},
 	} {
-		l := new(lint)
-		root := &linted{l: l}
-		spawn := func(p *linted, a deps.Access) *linted {
-			c := &linted{l: l, parent: p}
+		l := new(Lint)
+		root := &Record{l: l}
+		spawn := func(p *Record, a deps.Access) *Record {
+			c := &Record{l: l, parent: p}
 			c.declare([]deps.Access{a})
 			c.enter()
 			return c
@@ -296,7 +297,7 @@ func TestLintCutsAbove(t *testing.T) {
 	}
 }
 
-func lintText(p lintProgram) (s string) {
+func text(p program) (s string) {
 	for i, accs := range p {
 		s += fmt.Sprintf("%d: %v\n", i, accs)
 	}

@@ -1,25 +1,28 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package task
+package lint
 
 import (
 	"bytes"
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/internal/race"
 )
 
 // Parts of lint mode that do what they do in any build.
 
-func TestLintRace(t *testing.T) {
+func TestRace(t *testing.T) {
 	for value, want := range map[string]string{
 		"":                             "history_size=7",
 		"halt_on_error=1":              "halt_on_error=1 history_size=7",
@@ -29,23 +32,23 @@ func TestLintRace(t *testing.T) {
 		"history_size=x":               "history_size=x history_size=7",
 		"history_size= halt_on_error=": "history_size= halt_on_error= history_size=7",
 	} {
-		require.Equal(t, want, LintRace(value))
+		require.Equal(t, want, race.History(value))
 	}
 }
 
 // Lint mode says once how far it sees, to the logger if there is one.
-func TestLintSaysHowFarItSees(t *testing.T) {
-	defer func() { lintSays = sync.Once{} }()
-	for race, accesses := range map[string]int{"": 30_000, "history_size=0": 30_000, "history_size=3": 90_000, "exitcode=2 history_size=7": 160_000} {
-		t.Setenv(EnvRace, race)
+func TestSaysHowFarItSees(t *testing.T) {
+	defer func() { says = sync.Once{} }()
+	for value, accesses := range map[string]int{"": 30_000, "history_size=0": 30_000, "history_size=3": 90_000, "exitcode=2 history_size=7": 160_000} {
+		t.Setenv(race.EnvRace, value)
 		for _, logs := range []bool{false, true} {
 			var reports, log bytes.Buffer
-			c := Config{Reports: &reports}
+			var logger *slog.Logger
 			if logs {
-				c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+				logger = slog.New(slog.NewTextHandler(&log, nil))
 			}
-			lintSays = sync.Once{}
-			c.sayLint()
+			says = sync.Once{}
+			Say(logger, &reports)
 			said, other := reports.String(), log.String()
 			if logs {
 				said, other = other, said
@@ -53,7 +56,7 @@ func TestLintSaysHowFarItSees(t *testing.T) {
 			require.Contains(t, said, fmt.Sprintf("more than some %d others, or more than some 250 bodies", accesses))
 			require.Contains(t, said, "lint mode")
 			require.Empty(t, other)
-			c.sayLint()
+			Say(logger, &reports)
 			require.Equal(t, logs, reports.Len() == 0)
 			require.Equal(t, len(said), reports.Len()+log.Len(), "said twice")
 		}
@@ -61,14 +64,15 @@ func TestLintSaysHowFarItSees(t *testing.T) {
 }
 
 // The goroutines of the last bodies stay, and no others; Close ends those of its own runtime.
-func TestLintKeepsTheLastBodies(t *testing.T) {
-	skipInLintMode(t, "goroutines of other tests stay")
-	watch(t)
+func TestKeepsTheLastBodies(t *testing.T) {
+	if race.Lint {
+		t.Skip("not in lint mode: goroutines of other tests stay")
+	}
 	base := runtime.NumGoroutine()
-	mine, other := newLint(true), newLint(true)
+	mine, other := New(true), New(true)
 	var ended [2]atomic.Int32
 	var last atomic.Int32 // the newest of mine that has ended
-	stays := func(k int, l *lint, number int32) {
+	stays := func(k int, l *Lint, number int32) {
 		stayed.mu.Lock()
 		was := stayed.next
 		stayed.mu.Unlock()
@@ -85,7 +89,7 @@ func TestLintKeepsTheLastBodies(t *testing.T) {
 			return stayed.next != was
 		})
 	}
-	for i := range lintKept {
+	for i := range kept {
 		stays(0, mine, int32(i+1))
 	}
 	require.Zero(t, ended[0].Load())
@@ -94,14 +98,14 @@ func TestLintKeepsTheLastBodies(t *testing.T) {
 		until(func() bool { return int(ended[0].Load()) == i+1 }) // the oldest makes room
 	}
 	require.Zero(t, ended[1].Load())
-	other.close()
+	other.Close()
 	until(func() bool { return ended[1].Load() == 10 })
 	require.EqualValues(t, 10, ended[0].Load())
 	other.keep() // returns at once
 	require.EqualValues(t, 10, ended[0].Load())
-	mine.close()
-	until(func() bool { return ended[0].Load() == lintKept })
-	mine.close()
+	mine.Close()
+	until(func() bool { return ended[0].Load() == kept })
+	mine.Close()
 	for _, b := range stayed.ring {
 		require.Nil(t, b.l)
 	}
@@ -109,13 +113,14 @@ func TestLintKeepsTheLastBodies(t *testing.T) {
 }
 
 // What runs apart does so on a goroutine of its own, and the caller goes on as if it had called it.
-func TestLintApart(t *testing.T) {
-	skipInLintMode(t, "goroutines of other tests stay")
-	watch(t)
+func TestApart(t *testing.T) {
+	if race.Lint {
+		t.Skip("not in lint mode: goroutines of other tests stay")
+	}
 	base := runtime.NumGoroutine()
 	for _, how := range []string{"returns", "panics", "Goexit"} {
-		l := newLint(true)
-		var apart, caller uintptr
+		l := New(true)
+		var apart, caller string
 		var backs []bool
 		var value any
 		went := false
@@ -123,9 +128,9 @@ func TestLintApart(t *testing.T) {
 		go func() {
 			defer close(done)
 			defer func() { value = recover() }()
-			caller = getg()
-			l.apart(func() {
-				apart = getg()
+			caller = goroutine()
+			l.Apart(func() {
+				apart = goroutine()
 				switch how {
 				case "panics":
 					panic("apart")
@@ -134,14 +139,14 @@ func TestLintApart(t *testing.T) {
 				}
 			}, func(returned bool) {
 				backs = append(backs, returned)
-				if getg() != caller {
+				if goroutine() != caller {
 					backs = nil
 				}
 			})
 			went = true
 		}()
 		<-done
-		l.close()
+		l.Close()
 		require.Equal(t, []bool{how == "returns"}, backs, how)
 		require.Equal(t, how == "returns", went, how)
 		require.Equal(t, how == "panics", value == "apart", how)
@@ -152,15 +157,13 @@ func TestLintApart(t *testing.T) {
 
 // Where lint mode is off in a build for it, all tasks have one record; else each has its own, of
 // what it declares.
-func TestLintNew(t *testing.T) {
+func TestNew(t *testing.T) {
 	x, y := 0, make([]int, 4)
 	accs := []deps.Access{deps.In(&x), deps.InOut(&x), deps.Slice(y[1:3]).Out().Weak(), deps.Slice(y[:0]).In()}
 	for _, on := range []bool{true, false} {
-		l := newLint(on)
+		l := New(on)
 		for _, wait := range []bool{true, false} {
-			c := &Task{}
-			c.dress(&Attrs{Wait: wait})
-			r := l.note(nil, c, accs, wait)
+			r := l.Enter(nil, accs, wait, wait)
 			require.Equal(t, on, !r.off())
 			require.Equal(t, !on, r == l.off)
 			if !on {
@@ -171,20 +174,20 @@ func TestLintNew(t *testing.T) {
 			require.Equal(t, []bool{wait, wait}, []bool{r.wait, r.loop})
 			require.Len(t, r.uses, 2)
 			lo, hi, _ := accs[0].Memory()
-			require.Equal(t, lintUse{lo: lo, hi: hi, mode: deps.ModeInOut}, *r.uses[0])
+			require.Equal(t, use{lo: lo, hi: hi, mode: deps.ModeInOut}, *r.uses[0])
 			lo, hi, _ = accs[2].Memory()
-			require.Equal(t, lintUse{lo: lo, hi: hi, mode: deps.ModeInOut, slice: true, weak: true}, *r.uses[1])
+			require.Equal(t, use{lo: lo, hi: hi, mode: deps.ModeInOut, slice: true, weak: true}, *r.uses[1])
 		}
 	}
 }
 
 // When a task has waited for its children, their chains are forgotten but where it has declared the
 // memory.
-func TestLintForgets(t *testing.T) {
+func TestForgets(t *testing.T) {
 	var mem [16]byte
 	for _, ranges := range []bool{false, true} {
-		l := new(lint)
-		r := &linted{l: l, parent: &linted{l: l}}
+		l := new(Lint)
+		r := &Record{l: l, parent: &Record{l: l}}
 		r.declare([]deps.Access{deps.InOut((*[4]byte)(mem[4:8])), deps.In((*[4]byte)(mem[8:12]))})
 		r.enter()
 		r.forget() // there is nothing yet
@@ -195,24 +198,24 @@ func TestLintForgets(t *testing.T) {
 			return deps.InOut((*[4]byte)(mem[lo:hi]))
 		}
 		for lo := 0; lo < 16; lo += 4 {
-			c := &linted{l: l, parent: r}
+			c := &Record{l: l, parent: r}
 			c.declare([]deps.Access{names(lo, lo+4)})
 			c.enter()
 		}
 		r.forget()
 		var left []int
 		first, _, _ := deps.In(&mem[0]).Memory()
-		r.dom.ends(first, first+16, func(x *lintRun) { left = append(left, int(x.lo-first)) })
+		r.dom.ends(first, first+16, func(x *run) { left = append(left, int(x.lo-first)) })
 		require.ElementsMatch(t, []int{4, 8}, left)
 	}
 }
 
 // The chains are of all: who forgets some waits for whoever looks at them.
-func TestLintForgetsAlone(t *testing.T) {
+func TestForgetsAlone(t *testing.T) {
 	var x int
-	l := new(lint)
-	r := &linted{l: l, parent: &linted{l: l}}
-	c := &linted{l: l, parent: r}
+	l := new(Lint)
+	r := &Record{l: l, parent: &Record{l: l}}
+	c := &Record{l: l, parent: r}
 	c.declare([]deps.Access{deps.InOut(&x)})
 	c.enter()
 	there := func() bool { return r.dom.tails.Get(c.uses[0].lo) != nil }
@@ -220,7 +223,7 @@ func TestLintForgetsAlone(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		r.forgets()
+		r.Forgets()
 	}()
 	for range 1000 {
 		runtime.Gosched()
@@ -229,4 +232,24 @@ func TestLintForgetsAlone(t *testing.T) {
 	l.unlock()
 	<-over
 	require.False(t, there())
+}
+
+// goroutine says which goroutine the caller is.
+func goroutine() string {
+	var b [64]byte
+	name, _, _ := strings.Cut(string(b[:runtime.Stack(b[:], false)]), " [")
+	return name
+}
+
+// until returns when cond holds.
+func until(cond func() bool) {
+	for !cond() {
+		time.Sleep(10 * time.Microsecond)
+	}
+}
+
+// settled returns when there are no more goroutines than before.
+func settled(t *testing.T, before int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 20*time.Second, time.Millisecond) // the condition has a goroutine
 }

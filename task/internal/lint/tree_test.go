@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package task
+package lint
 
 import (
 	"fmt"
@@ -13,33 +13,34 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/internal/race"
 )
 
 // The order of lint mode is followed through random trees of tasks, each of which names parts of
 // what its parent does, and compared with what follows from the bytes, one by one. Clocks are as
 // the race detector has them.
 
-// A lintNode is a task of such a tree. Its body is one step, or two where it gives up a part of its
+// A node is a task of such a tree. Its body is one step, or two where it gives up a part of its
 // first access between them.
-type lintNode struct {
-	parent *lintNode
-	kids   []*lintNode
+type node struct {
+	parent *node
+	kids   []*node
 	accs   []deps.Access
 	wait   bool
 	gives  []deps.Access // one at most
-	linted *linted
+	linted *Record
 
 	first, second int // numbers of the steps; equal if there is one
-	uses          map[uintptr]lintMode
+	uses          map[uintptr]mode
 	strong        map[uintptr]bool
 	given         map[uintptr]bool
 	want          [2]*big.Int // what the steps know before they begin
 }
 
-// randomLintTree makes the children of p, which has mem. Names are whole objects, or ranges too.
-func randomLintTree(r *rand.Rand, p *lintNode, mem []byte, ranges, writes, weak bool, depth int) {
+// randomTree makes the children of p, which has mem. Names are whole objects, or ranges too.
+func randomTree(r *rand.Rand, p *node, mem []byte, ranges, writes, weak bool, depth int) {
 	for range 1 + r.IntN(4) {
-		x := &lintNode{parent: p, wait: r.IntN(4) == 0}
+		x := &node{parent: p, wait: r.IntN(4) == 0}
 		p.kids = append(p.kids, x)
 		isWeak, reads := depth > 0 && r.IntN(2) == 0, !writes || r.IntN(3) == 0
 		var part []byte
@@ -67,7 +68,7 @@ func randomLintTree(r *rand.Rand, p *lintNode, mem []byte, ranges, writes, weak 
 			x.accs = append(x.accs, a)
 		}
 		if depth > 0 && r.IntN(3) > 0 && len(x.accs) == 1 {
-			randomLintTree(r, x, part, ranges, !reads, isWeak, depth-1)
+			randomTree(r, x, part, ranges, !reads, isWeak, depth-1)
 		}
 		if ranges && !isWeak && len(x.kids) == 0 && len(x.accs) == 1 && r.IntN(3) == 0 {
 			lo := r.IntN(len(part))
@@ -88,13 +89,13 @@ func eachByte(a deps.Access, f func(at uintptr)) {
 }
 
 // number gives the steps their numbers, in the order in which they run, and finds what is used.
-func (x *lintNode) number(all []*lintNode) []*lintNode {
+func (x *node) number(all []*node) []*node {
 	steps := 0
 	if len(all) > 0 {
 		steps = all[len(all)-1].second + 1
 	}
 	x.first, x.second = steps, steps+len(x.gives)
-	x.uses, x.strong, x.given = map[uintptr]lintMode{}, map[uintptr]bool{}, map[uintptr]bool{}
+	x.uses, x.strong, x.given = map[uintptr]mode{}, map[uintptr]bool{}, map[uintptr]bool{}
 	for _, a := range x.accs {
 		eachByte(a, func(at uintptr) {
 			mode := a.Mode()
@@ -115,7 +116,7 @@ func (x *lintNode) number(all []*lintNode) []*lintNode {
 	return all
 }
 
-func (x *lintNode) isUnder(y *lintNode) bool {
+func (x *node) isUnder(y *node) bool {
 	for ; x != nil; x = x.parent {
 		if x == y {
 			return true
@@ -126,9 +127,9 @@ func (x *lintNode) isUnder(y *lintNode) bool {
 
 // expects finds what x's first step is to know: what its creator knew, and those before it that use
 // a byte of its own, one of the two writing. It waits for all below a task with Wait that does.
-func (x *lintNode) expects(all []*lintNode) {
+func (x *node) expects(all []*node) {
 	know := new(big.Int)
-	learn := func(y *lintNode, step int) {
+	learn := func(y *node, step int) {
 		know.Or(know, y.want[step-y.first])
 		know.SetBit(know, step, 1)
 	}
@@ -166,29 +167,29 @@ func (x *lintNode) expects(all []*lintNode) {
 	x.want[1] = new(big.Int).SetBit(know, x.first, 1)
 }
 
-func TestLintOrderOfTrees(t *testing.T) {
+func TestOrderOfTrees(t *testing.T) {
 	mem := new([16]byte)
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		root := &lintNode{}
-		randomLintTree(r, root, mem[:], seed%2 == 0, true, true, 3)
-		l := new(lint)
+		root := &node{}
+		randomTree(r, root, mem[:], seed%2 == 0, true, true, 3)
+		l := new(Lint)
 		all := root.number(nil)
-		know := map[*clock]*big.Int{}
-		release := func(c *clock, k *big.Int) {
+		know := map[*race.Clock]*big.Int{}
+		release := func(c *race.Clock, k *big.Int) {
 			if old := know[c]; old != nil {
 				k = new(big.Int).Or(old, k)
 			}
 			know[c] = new(big.Int).Set(k)
 		}
-		acquire := func(k *big.Int, c *clock) {
+		acquire := func(k *big.Int, c *race.Clock) {
 			if old := know[c]; old != nil {
 				k.Or(k, old)
 			}
 		}
 		for _, x := range all {
 			if x.linted == nil {
-				x.linted = &linted{l: l}
+				x.linted = &Record{l: l}
 			}
 			x.expects(all)
 			got := new(big.Int)
@@ -210,7 +211,7 @@ func TestLintOrderOfTrees(t *testing.T) {
 				got.SetBit(got, x.second, 1)
 			}
 			for _, k := range x.kids {
-				k.linted = &linted{l: l, parent: x.linted, wait: k.wait}
+				k.linted = &Record{l: l, parent: x.linted, wait: k.wait}
 				k.linted.declare(k.accs)
 				k.linted.enter()
 				release(&k.linted.born, got)
@@ -226,7 +227,7 @@ func TestLintOrderOfTrees(t *testing.T) {
 	}
 }
 
-func (x *lintNode) text(indent string) string {
+func (x *node) text(indent string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s%d-%d: %v, gives %v, wait %v\n", indent, x.first, x.second, x.accs, x.gives, x.wait)
 	for _, k := range x.kids {

@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package race
+
+import "regexp"
+
+// A Clock is what the race detector keeps an order for: the value is not used. A goroutine that acquires it comes after all that
+// those have done who released it before.
+type Clock uint64
+
+// Tag is the build tag of a build for lint mode. Such a build leaves Packages out of the race detector, by the flag -race=false of the
+// compiler for each; the command "weft lint" sees to both.
+const Tag = "weftlint"
+
+// Packages are the packages that a build for lint mode leaves out of the race detector.
+var Packages = []string{"weft/deps", "weft/task", "weft/task/internal/addrmap", "weft/task/internal/audit", "weft/task/internal/lint", "weft/task/internal/record", "weft/task/internal/say", "weft/task/internal/watchdog", "weft/tampi", "weft/internal/race", "weft/internal/xatomic", "weft/internal/event"}
+
+// EnvRace is the race detector's own variable, and longest is how much of the past it is told
+// to remember in lint mode: the most that is legal. EnvLint turns lint mode on, or off in a build for it.
+const (
+	EnvRace = "GORACE"
+	EnvLint = "WEFT_LINT"
+	longest = "history_size=7"
+)
+
+// HistorySize is how value of EnvRace says how much is remembered.
+var HistorySize = regexp.MustCompile(`\bhistory_size=(\d+)`)
+
+// History returns the value of EnvRace for lint mode: value, and in it a history that is as long
+// as can be if it does not say how long.
+func History(value string) string {
+	switch {
+	case HistorySize.MatchString(value):
+		return value
+	case value == "":
+		return longest
+	}
+	return value + " " + longest
+}

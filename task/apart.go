@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"runtime/debug"
+
+	"weft/internal/race"
+)
+
+// In lint mode bodies, and what else of the user's is called, run on goroutines of their own.
+
+// callApart is callHere on a goroutine of the body's own, which holds the slot meanwhile.
+func (p *probe) callApart(t *Task) (err error) {
+	outer, l := t.slot.outer, p.lint
+	t.slot.g.Store(0)
+	l.Apart(func() {
+		defer func() { // this goroutine's identity can be the next one's
+			if s := t.slot; s != nil {
+				s.g.Store(0)
+			} else if outer != nil {
+				outer.slot.g.Store(0)
+			}
+		}()
+		t.slot.rt.holders.set(getg(), t.slot)
+		err = p.callHere(t)
+	}, func(returned bool) {
+		l.Sees(outer != nil)
+		switch {
+		case returned:
+			t.slot.rt.holders.set(getg(), t.slot)
+		case outer != nil: // the body has ended its goroutine: so does this one, and with it the bodies beneath
+			outer.slot.rt.holders.set(getg(), outer.slot)
+		}
+	})
+	return err
+}
+
+// onReadyApart calls t's OnReady on s as a body is called. If it panics, that is what it returns second.
+func (p *probe) onReadyApart(t *Task, s *slot) (err, panicked error) {
+	l, own := p.lint, t.more.linted
+	if l.Off() {
+		own.Start()
+		defer p.lintEnds(t)
+		return t.more.onReady(t), nil
+	}
+	s.g.Store(0)
+	l.Apart(func() {
+		defer s.g.Store(0)
+		s.rt.holders.set(getg(), s) // what a task may not call is refused here too
+		defer func() {
+			if r := recover(); r != nil { // here, where its stack is
+				panicked = t.wrap(panicError(r), r, debug.Stack())
+			}
+			if err != nil || panicked != nil { // there will be no body whose end comes before that of the run
+				p.lintEnds(t)
+			}
+		}()
+		own.Start()
+		err = t.more.onReady(t)
+		own.Prepared()
+	}, func(bool) { s.rt.holders.set(getg(), s) })
+	return err, panicked
+}
+
+// callJoined calls f, which comes after all that the task of n and those below it have done.
+func (p *probe) callJoined(n noted, f func()) {
+	joined := func() {
+		p.joined(n, true)
+		f()
+	}
+	if n.linted == nil || p.lint.Off() {
+		joined()
+		return
+	}
+	p.lint.Apart(joined, func(bool) {})
+}
+
+// lintEnds makes what t's body or one of its events has done come before what waits for t.
+func (p *probe) lintEnds(t *Task) {
+	for s := range sharesOf(t.more).All() {
+		if s.c != nil {
+			race.Release(s.c)
+		}
+	}
+	t.more.linted.End()
+}
+
+// loopBegins tells that the tasks of r, the recorded loop that is about to start, come in the order of its graph.
+func (p *probe) loopBegins(r *replay) {
+	if !race.Lint || p.lint.Off() {
+		return
+	}
+	before := make([][]int32, len(r.parts))
+	for i := range r.parts {
+		p := &r.parts[i]
+		for _, to := range r.next[p.from:p.to] {
+			before[to] = append(before[to], int32(i))
+		}
+	}
+	for i := range r.tasks {
+		x := r.parts[i].task.more.linted
+		x.Follows(x) // itself, in the round before
+		for _, k := range before[i] {
+			if r.parts[k].task != nil {
+				x.Follows(r.parts[k].task.more.linted)
+				continue
+			}
+			for _, j := range before[k] { // a joint
+				x.Follows(r.parts[j].task.more.linted)
+			}
+		}
+	}
+}

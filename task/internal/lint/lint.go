@@ -1,0 +1,224 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lint is lint mode: it shows the race detector the order that a program declares, in place of the order in which it happens to run. Each body runs on a
+// goroutine of its own that has seen nothing, and is told by hand what it may rely on: the spawn, the accesses, the waits. README.md of package task, "Lint
+// mode", has the rules and why they are enough.
+package lint
+
+import (
+	"runtime"
+	"sync"
+
+	"weft/deps"
+	"weft/internal/race"
+	"weft/internal/waits"
+)
+
+// Lint is a runtime's lint mode.
+type Lint struct {
+	mu sync.Mutex // of all chains; not seen by the race detector
+
+	// world is released by all who spawn and all who end, and acquired by the goroutines that run slots: what
+	// these do for the runtime comes after everything. It is never acquired by a body.
+	world race.Clock
+
+	// off is the one record of all tasks where lint mode is off; nil where it is on.
+	off *Record
+
+	asleep *waits.Counter // the goroutines that wait for those of bodies, or stay
+	closed bool           // no goroutine stays any more. +checklocks:stayed.mu
+}
+
+// New returns the lint mode of a runtime in a build for it. Lint mode can be off there, but the race detector
+// sees the runtime no more for that. So it is told by hand the order in which things happen: who acquires world
+// comes after all that bodies have done until then, so that two race only while both run.
+func New(on bool) *Lint {
+	l := &Lint{asleep: waits.NewCounter()}
+	if !on {
+		l.off = &Record{l: l}
+	}
+	return l
+}
+
+// Off reports whether lint mode is off.
+func (l *Lint) Off() bool { return l.off != nil }
+
+func (r *Record) off() bool { return r == r.l.off }
+
+// follow makes the caller come after all who have released c, or, where lint mode is off, world.
+func (r *Record) follow(c *race.Clock) {
+	if r.off() {
+		c = &r.l.world
+	}
+	race.Acquire(c)
+}
+
+func (l *Lint) lock() {
+	race.Hide()
+	l.mu.Lock()
+}
+
+func (l *Lint) unlock() {
+	l.mu.Unlock()
+	race.Show()
+}
+
+// A Record is what lint mode knows of a task.
+type Record struct {
+	l      *Lint
+	parent *Record // nil for a main task
+	wait   bool    // Attrs.Wait
+
+	born race.Clock // released by the creator
+	done race.Clock // by the body at its end, and by its events
+	kids race.Clock // by all descendants at their ends
+
+	uses  []*use
+	dom   *domain   // the children's chains. +checklocks:l.mu
+	preds []*Record // of a task of a recorded loop: the tasks that its graph puts before it
+	loop  bool
+}
+
+// Enter makes a record of a task, of which parent is the parent's; nil for the main task of a run. The caller is the body of the parent, or
+// calls Run. wait: the task has Attrs.Wait. loop: it is one of a recorded loop.
+func (l *Lint) Enter(parent *Record, accs []deps.Access, wait, loop bool) *Record {
+	if l.off != nil {
+		race.Release(&l.world)
+		return l.off
+	}
+	r := &Record{l: l, parent: parent, wait: wait, loop: loop}
+	r.declare(accs)
+	if r.parent != nil && !loop && len(r.uses) > 0 {
+		r.l.lock()
+		r.enter()
+		r.l.unlock()
+	}
+	for _, u := range r.uses {
+		u.access = deps.Access{}
+	}
+	race.Release(&r.born)
+	race.Release(&r.l.world)
+	return r
+}
+
+// Apart runs f on a goroutine whose clock has seen nothing, and then back on the caller's. A panic passes on, and so does Goexit.
+func (l *Lint) Apart(f func(), back func(returned bool)) {
+	var value any
+	returned, panicked := false, false
+	done := make(chan struct{}, 1)
+	race.Hide()
+	go func() {
+		defer func() {
+			if !returned {
+				value = recover()
+				panicked = value != nil
+			}
+			race.Hide()
+			f = nil // what it uses can be collected
+			done <- struct{}{}
+			l.keep()
+			race.Show()
+		}()
+		f()
+		returned = true
+	}()
+	l.asleep.Sleep()
+	<-done
+	l.asleep.Wake()
+	race.Show()
+	back(returned)
+	switch {
+	case panicked:
+		panic(value)
+	case !returned:
+		runtime.Goexit()
+	}
+}
+
+// Shows makes what the caller has done come before what those do who call Sees.
+func (l *Lint) Shows() { race.Release(&l.world) }
+
+// Sees lets the caller see what has been done, if it is no body's goroutine.
+func (l *Lint) Sees(body bool) {
+	if !body || l.off != nil {
+		race.Acquire(&l.world)
+	}
+}
+
+// Start makes the caller, r's body, come after what r has declared to come after.
+func (r *Record) Start() {
+	r.follow(&r.born)
+	for _, p := range r.preds {
+		race.Acquire(&p.done)
+		race.Acquire(&p.kids)
+	}
+	if r.loop || len(r.uses) == 0 {
+		return
+	}
+	r.l.lock()
+	clocks := r.before()
+	r.l.unlock()
+	for _, c := range clocks {
+		race.Acquire(c)
+	}
+	r.l.lock()
+	cut := r.cut()
+	r.l.unlock()
+	for _, c := range cut {
+		race.Release(c)
+	}
+}
+
+// End makes what the caller, r's body or the end of one of its events, has done come before what waits for it.
+func (r *Record) End() {
+	race.Release(&r.done)
+	race.Release(&r.l.world)
+	if r.off() {
+		return
+	}
+	for p := r.parent; p != nil; p = p.parent {
+		race.Release(&p.kids)
+	}
+	r.l.lock()
+	clocks := r.after()
+	r.l.unlock()
+	for _, c := range clocks {
+		race.Release(c)
+	}
+}
+
+// Prepared notes that the caller, OnReady or the end of an event of r's task, comes before the body.
+func (r *Record) Prepared() { race.Release(&r.born) }
+
+// Said notes that what the caller has done comes before the end of a Wait for r's run.
+func (r *Record) Said() {
+	race.Release(&r.done)
+	r.l.Shows()
+}
+
+// Follows notes that a recorded loop's graph puts tasks before r's.
+func (r *Record) Follows(tasks ...*Record) { r.preds = append(r.preds, tasks...) }
+
+// Waited notes that the caller, the body of r's task, has waited for all its children.
+func (r *Record) Waited() {
+	r.follow(&r.kids)
+	r.Forgets()
+}
+
+// Forgets is forget for a caller without the lock.
+func (r *Record) Forgets() {
+	if !r.off() {
+		r.l.lock()
+		r.forget()
+		r.l.unlock()
+	}
+}
+
+// Joined notes that the caller has waited for the body of r's task; all: and for what is below it.
+func (r *Record) Joined(all bool) {
+	r.follow(&r.done)
+	if all {
+		r.follow(&r.kids)
+	}
+}
