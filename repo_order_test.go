@@ -42,8 +42,8 @@ var debt = map[string]struct{ backward, files, lines int }{
 	"internal/launch/job":          {backward: 4},
 	"observe/internal/collect":     {backward: 10},
 	"rma":                          {backward: 10},
-	"task":                         {backward: 97, files: 82, lines: 10900},
-	"task/internal/lint":           {backward: 2}, // came with task's; internal/order takes the place of its chains
+	"task":                         {backward: 76, files: 63, lines: 7900},
+	"task/internal/lint":           {backward: 3}, // came with task's; internal/order takes the place of its chains
 }
 
 // references returns the files of a package, by name, and which of them refer to which: by a name
