@@ -214,8 +214,8 @@ func (p *probe) stolen(t *Task, from *slot, tasks int) {
 	}
 }
 
-// sees makes the caller, a goroutine of the runtime's, come after what bodies have done, in lint mode. body:
-// it may be the goroutine of one as well.
+// sees makes the caller, a goroutine of the runtime's, come after what bodies have done, in lint
+// mode. body: the goroutine may be that of a body as well.
 func (p *probe) sees(body bool) {
 	if race.Lint {
 		p.lint.Sees(body)
@@ -293,7 +293,7 @@ func (p *probe) begins(t *Task, k event.Kind) {
 	p.ev.Begins(t.id, outer, k)
 }
 
-// ends records that it is over.
+// ends records that the body of t is over.
 func (p *probe) ends(t *Task, failed bool) {
 	if t.Flags&flagUnseen != 0 {
 		p.ev.EndedUnseen()

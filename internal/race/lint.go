@@ -5,8 +5,8 @@ package race
 
 import "regexp"
 
-// A Clock is what the race detector keeps an order for: the value is not used. A goroutine that acquires it comes after all that
-// those have done who released it before.
+// A Clock is what the race detector keeps an order for: the value is not used. A goroutine that
+// acquires a clock comes after all that other goroutines have done before they released the clock.
 type Clock uint64
 
 // Tag is the build tag of a build for lint mode. Such a build leaves Packages out of the race detector, by the flag -race=false of the
@@ -24,7 +24,7 @@ const (
 	longest = "history_size=7"
 )
 
-// HistorySize is how value of EnvRace says how much is remembered.
+// HistorySize finds in a value of EnvRace how much the detector remembers.
 var HistorySize = regexp.MustCompile(`\bhistory_size=(\d+)`)
 
 // History returns the value of EnvRace for lint mode: value, and in it a history that is as long
