@@ -43,16 +43,17 @@ var law = map[string][]string{
 	"internal/vet":           {}, // it knows the packages by their names
 	"internal/leaktest":      {}, // only tests use it: those of all parts may
 	"internal/mutate":        {}, // a program for developers
-	"internal/order":         {"deps"},
+	"internal/chain":         {"internal/xatomic"},
+	"internal/order":         {"internal/chain"},
 	"internal/waits":         {},
-	"deps":                   {"internal/xatomic"},
-	"task":                   {"internal/xatomic", "internal/env", "internal/event", "internal/processors", "internal/race", "internal/waits", "deps", "task/internal/say", "task/internal/addrmap", "task/internal/audit", "task/internal/lint", "task/internal/record", "task/internal/watchdog"},
-	"task/internal/lint":     {"internal/env", "internal/race", "internal/waits", "deps", "task/internal/addrmap"},
-	"task/internal/record":   {"internal/event", "deps"},
+	"deps":                   {"internal/chain"},
+	"task":                   {"internal/xatomic", "internal/env", "internal/event", "internal/processors", "internal/race", "internal/waits", "internal/chain", "deps", "task/internal/say", "task/internal/addrmap", "task/internal/audit", "task/internal/lint", "task/internal/record", "task/internal/watchdog"},
+	"task/internal/lint":     {"internal/env", "internal/race", "internal/waits", "internal/chain", "task/internal/addrmap"},
+	"task/internal/record":   {"internal/event", "internal/chain"},
 	"task/internal/say":      {},
 	"task/internal/addrmap":  {},
-	"task/internal/audit":    {"internal/xatomic", "deps", "task/internal/addrmap", "task/internal/say"},
-	"task/internal/watchdog": {"internal/xatomic", "internal/waits", "deps", "task/internal/say"},
+	"task/internal/audit":    {"internal/xatomic", "internal/chain", "task/internal/addrmap", "task/internal/say"},
+	"task/internal/watchdog": {"internal/xatomic", "internal/waits", "internal/chain", "task/internal/say"},
 	"comm":                   {"internal/xatomic", "internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/processors", "internal/vec", "internal/stream", "internal/vigil", "internal/waits"},
 	"rma":                    {"internal/xatomic", "internal/event", "comm"},
 	"nam":                    {"internal/xatomic", "internal/event", "internal/waits", "comm", "rma"},
@@ -76,7 +77,7 @@ var testsMayAlsoImport = map[string][]string{
 	"rma":             {"internal/fabric", "internal/launch", "internal/soak", "internal/explore"},                // and to start ranks as processes
 	"nam":             {"internal/fabric", "internal/launch"},
 	"examples/heat":   {"internal/fabric", "internal/launch", "internal/event", "internal/soak"},
-	"deps":            {"internal/explore", "internal/order"}, // the oracle
+	"internal/chain":  {"internal/explore", "internal/order"}, // the oracle
 	"task":            {"internal/explore", "internal/order", "internal/soak"},
 	"internal/fabric": {"internal/explore"},
 	"comm":            {"internal/explore", "internal/soak"},

@@ -5,11 +5,13 @@ package deps_test
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/internal/chain"
 )
 
 // TestRefused: every constructor refuses a nil pointer and a zero-size object, with a
@@ -64,33 +66,26 @@ func TestAccess(t *testing.T) {
 		require.Equal(t, fmt.Sprintf("%s(%p).Weak()", c.name, &x), w.String())
 	}
 	require.Equal(t, "Mode(9)", deps.Mode(9).String())
+
+	s := make([]int32, 10)
+	for a, mode := range map[deps.Access]deps.Mode{
+		deps.Commutative(&x):             deps.ModeCommutative,
+		deps.Slice(s[2:5]).In():          deps.ModeIn,
+		deps.Slice(s[2:5]).Out():         deps.ModeOut,
+		deps.Slice(s[2:5]).InOut():       deps.ModeInOut,
+		deps.Slice(s[2:5]).Concurrent():  deps.ModeConcurrent,
+		deps.Slice(s[2:5]).Commutative(): deps.ModeCommutative,
+	} {
+		require.Equal(t, mode, a.Mode())
+		if mode != deps.ModeCommutative {
+			require.Equal(t, fmt.Sprintf("Slice(%p, 12 bytes).%v()", &s[2], mode), a.String())
+		}
+	}
 }
 
-// TestObjectsByAddress: the address is the name, whatever the type.
-func TestObjectsByAddress(t *testing.T) {
-	var s struct{ first, second int }
-	var root, a, b, c deps.Node
-	var f deps.Flow
-	require.True(t, root.Register(&a, []deps.Access{deps.InOut(&s)}, &f))
-	require.False(t, root.Register(&b, []deps.Access{deps.In(&s.first)}, &f))
-	require.True(t, root.Register(&c, []deps.Access{deps.InOut(&s.second)}, &f))
-	require.Equal(t, 1, b.Accesses())
-}
-
-// TestNextReadyOrder: nodes come out in the order in which they became ready.
-func TestNextReadyOrder(t *testing.T) {
-	var x int
-	var root deps.Node
-	var f deps.Flow
-	nodes := make([]deps.Node, 100)
-	root.Register(&nodes[0], []deps.Access{deps.InOut(&x)}, &f)
-	for i := 1; i < len(nodes); i++ {
-		require.False(t, root.Register(&nodes[i], []deps.Access{deps.In(&x)}, &f))
-	}
-	nodes[0].Finish(&f)
-	for i := 1; i < len(nodes); i++ {
-		require.True(t, f.NextReady() == &nodes[i])
-	}
-	require.Nil(t, f.NextReady())
-	require.Nil(t, f.NextFree())
+// TestAccessIsOneField: package task casts lists of accesses.
+func TestAccessIsOneField(t *testing.T) {
+	typ := reflect.TypeFor[deps.Access]()
+	require.Equal(t, 1, typ.NumField())
+	require.Equal(t, reflect.TypeFor[chain.Access](), typ.Field(0).Type)
 }

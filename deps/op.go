@@ -23,6 +23,14 @@ func (op *Op[T]) check() {
 	}
 }
 
+func (op *Op[T]) init(copy *T) {
+	if op.Init == nil {
+		*copy = *new(T)
+		return
+	}
+	op.Init(copy)
+}
+
 func (op *Op[T]) fill(s []T) {
 	switch {
 	case op.fillAll != nil:

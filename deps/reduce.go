@@ -3,7 +3,7 @@
 
 package deps
 
-import "fmt"
+import "weft/internal/chain"
 
 // A Reduction lets tasks contribute to an object at the same time, each to a private copy, by
 // an operator like [Sum]:
@@ -33,17 +33,20 @@ import "fmt"
 // A Reduction may be used any number of times, by several runs too, and keeps its private copies for the
 // next time. It must not be copied.
 type Reduction[T any] struct {
-	reduced Reduced
+	reduced chain.Reduced
 	x       *T
-	op      Op[T]
 }
 
 // NewReduction returns a reduction of the object at x by op. It panics if x is nil or points to a
 // zero-size object, as [In] does, and if op has no Combine.
 func NewReduction[T any](x *T, op Op[T]) *Reduction[T] {
 	op.check()
-	r := &Reduction[T]{x: x, op: op}
-	r.reduced.setUp(object(x, ModeReduce).ptr, 1, size[T](), r)
+	r := &Reduction[T]{x: x}
+	r.reduced.Init(chain.Object(x, chain.ModeReduce), 1, chain.Ops{
+		Fresh:   func() any { return &chain.Apart[T](1)[0] },
+		Init:    func(c any) { op.init(c.(*T)) },
+		Combine: func(c any, _, _ int) { op.Combine(x, c.(*T)) },
+	})
 	return r
 }
 
@@ -51,14 +54,13 @@ func NewReduction[T any](x *T, op Op[T]) *Reduction[T] {
 // body must not touch: package task has Local for its private copy. A task has no other access to the object.
 //
 // Weak: the task does not contribute itself, but its descendants may.
-func (r *Reduction[T]) Reduce() Access { return r.reduced.access() }
+func (r *Reduction[T]) Reduce() Access { return Access{r.reduced.Access()} }
 
 // A SliceReduction is a [Reduction] of the elements of a slice, each by the same operator. The
 // private copy is a slice of the same length.
 type SliceReduction[T any] struct {
-	reduced Reduced
+	reduced chain.Reduced
 	s       []T
-	op      Op[T]
 }
 
 // NewSliceReduction returns a reduction of the elements of s by op. As an object, s is named by its first element: reductions of
@@ -67,60 +69,30 @@ type SliceReduction[T any] struct {
 // Combine, or if T has size zero.
 func NewSliceReduction[T any](s []T, op Op[T]) *SliceReduction[T] {
 	op.check()
-	if size[T]() == 0 {
-		badElement(fmt.Sprintf("%T", s))
-	}
+	chain.Slice(s) // refuses elements of size zero
 	s = s[:len(s):len(s)]
-	r := &SliceReduction[T]{s: s, op: op}
-	key := object(&r.reduced, ModeReduce).ptr
+	r := &SliceReduction[T]{s: s}
+	object := chain.Object(&r.reduced, chain.ModeReduce)
 	if len(s) > 0 {
-		key = object(&s[0], ModeReduce).ptr
+		object = chain.Object(&s[0], chain.ModeReduce)
 	}
-	r.reduced.setUp(key, len(s), uintptr(len(s))*size[T](), r)
+	r.reduced.Init(object, len(s), chain.Ops{
+		Fresh:   func() any { return chain.Apart[T](len(s)) },
+		Init:    func(c any) { op.fill(c.([]T)) },
+		Combine: func(c any, lo, hi int) { op.merge(s[lo:hi], c.([]T)[lo:hi]) },
+	})
 	return r
 }
 
 // Reduce declares that the task contributes to the reduction: see [Reduction.Reduce].
-func (r *SliceReduction[T]) Reduce() Access { return r.reduced.access() }
+func (r *SliceReduction[T]) Reduce() Access { return Access{r.reduced.Access()} }
 
 // A Reducer is a *[Reduction] or a *[SliceReduction]. P is what its participants get: a *T
 // or a []T.
 type Reducer[P any] interface {
 	Reduce() Access
-	private(c *Copy) P
+	result() P
 }
 
-// Private returns what is in c, a copy that was made for r.
-func Private[P any](r Reducer[P], c *Copy) P { return r.private(c) }
-
-func (r *Reduction[T]) private(c *Copy) *T       { return c.v.(*T) }
-func (r *SliceReduction[T]) private(c *Copy) []T { return *c.v.(*[]T) }
-
-// cacheLine is what copies are kept apart by, so that two participants do not write the same line (some
-// processors fetch two at a time).
-const cacheLine = 128
-
-type padded[T any] struct {
-	_ [cacheLine]byte
-	v T
-	_ [cacheLine]byte
-}
-
-func (r *Reduction[T]) fresh() any { return &new(padded[T]).v }
-
-func (r *Reduction[T]) init(v any) { r.op.fill(one(v.(*T))) }
-
-func (r *Reduction[T]) combine(v any, _, _ int) { r.op.merge(one(r.x), one(v.(*T))) }
-
-func (r *SliceReduction[T]) fresh() any {
-	gap := int((cacheLine-1)/size[T]()) + 1
-	mem := make([]T, gap+len(r.s)+gap)
-	s := mem[gap : gap+len(r.s) : gap+len(r.s)]
-	return &s
-}
-
-func (r *SliceReduction[T]) init(v any) { r.op.fill(*v.(*[]T)) }
-
-func (r *SliceReduction[T]) combine(v any, lo, hi int) {
-	r.op.merge(r.s[lo:hi], (*v.(*[]T))[lo:hi])
-}
+func (r *Reduction[T]) result() *T       { return r.x }
+func (r *SliceReduction[T]) result() []T { return r.s }

@@ -23,7 +23,7 @@ const (
 // error of the run, without waiting any longer, when that fails or is cancelled.
 func (t *Task) Block() error {
 	t.enter("Block")
-	t.Flags |= flagBlocks
+	t.node.Flags |= flagBlocks
 	return t.blockOn(&t.block, waiting{op: opBlock})
 }
 
@@ -119,7 +119,7 @@ func (t *Task) Blocking(f func()) {
 	t.parker.leaves(t)
 	defer func() {
 		rt.guests.leave(in)
-		t.Flags |= flagResuming
+		t.node.Flags |= flagResuming
 		rt.readyOff(t)
 		t.awaitSlot()
 		t.addIdle(-1)

@@ -97,10 +97,10 @@ func (rt *Runtime) unclean() string {
 // unclean says what is left of its last life in t, which is free; "" if nothing is.
 func (t *Task) unclean() string {
 	switch {
-	case t.fn != nil || t.run != nil || t.Parent != nil:
+	case t.fn != nil || t.run != nil || t.node.Parent != nil:
 		return "what it was"
-	case t.Flags != flagLeaf:
-		return fmt.Sprintf("flags %#x", t.Flags)
+	case t.node.Flags != flagLeaf:
+		return fmt.Sprintf("flags %#x", t.node.Flags)
 	case t.slot != nil || t.outer != nil || t.nested != 0 || t.parker != nil || t.next != nil:
 		return "where it ran"
 	case t.spawned != 0 || t.count.Load() != 0 || t.idle.Load() != 0:

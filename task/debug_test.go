@@ -398,8 +398,8 @@ func TestDebugDropsFirst(t *testing.T) {
 				until(in.Load)
 				early := false
 				t.more.audited.Inspect(func(int) {
-					end.Store(true)      // the other slot is about to end the writer
-					t.Flags &^= flagLeaf // as Spawn does
+					end.Store(true)           // the other slot is about to end the writer
+					t.node.Flags &^= flagLeaf // as Spawn does
 					for range 3000 {
 						runtime.Gosched()
 						early = early || startUnseen(t, deps.In(&x)) // past the books
@@ -423,5 +423,5 @@ func startUnseen(t *Task, accs ...deps.Access) bool {
 	s.probe = nil
 	c := s.newTask(t, nothing)
 	c.rare()
-	return t.start(s, c, accs)
+	return t.start(s, c, accesses(accs))
 }

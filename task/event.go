@@ -6,7 +6,7 @@ package task
 import (
 	"sync"
 
-	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/race"
 	"weft/internal/xatomic"
 )
@@ -66,8 +66,8 @@ func (t *Task) hold() func(error) {
 // held counts one more event. The caller is t's body, or the slot that calls OnReady, or there is an
 // event already: then the flag is only read.
 func (t *Task) held() {
-	if t.Flags&flagHeld == 0 {
-		t.Flags |= flagHeld
+	if t.node.Flags&flagHeld == 0 {
+		t.node.Flags |= flagHeld
 	}
 	t.holds.Add(1)
 }
@@ -114,7 +114,7 @@ func (h *hold) release(err error) {
 		return
 	}
 	race.Hide()
-	f := flows.Get().(*deps.Flow)
+	f := flows.Get().(*chain.Flow)
 	race.Show()
 	if rt.probe != nil {
 		rt.probe.released(t)
@@ -132,4 +132,4 @@ func (h *hold) release(err error) {
 }
 
 // flows are for goroutines without a slot.
-var flows = sync.Pool{New: func() any { return new(deps.Flow) }}
+var flows = sync.Pool{New: func() any { return new(chain.Flow) }}

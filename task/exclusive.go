@@ -6,7 +6,7 @@ package task
 import (
 	"slices"
 
-	"weft/deps"
+	"weft/internal/chain"
 )
 
 // A task with Commutative accesses has one more thing to wait for when nothing else holds it back: it takes all its objects
@@ -16,17 +16,19 @@ import (
 // admit reports whether t, which has become ready, may be queued or run by rt. If not, t waits for its objects, and
 // comes out of the Flow of whoever gives back the last of them; or it is of another runtime, which has it now. It is
 // not the caller's any more then. A task whose OnReady is still to be called is queued for that.
-func (t *Task) admit(f *deps.Flow, rt *Runtime) bool { return !t.Commutes() || t.admitSlowly(f, rt) }
+func (t *Task) admit(f *chain.Flow, rt *Runtime) bool {
+	return !t.node.Commutes() || t.admitSlowly(f, rt)
+}
 
-func (t *Task) admitSlowly(f *deps.Flow, rt *Runtime) bool {
+func (t *Task) admitSlowly(f *chain.Flow, rt *Runtime) bool {
 	switch {
-	case t.Flags&flagOnReady != 0:
+	case t.node.Flags&flagOnReady != 0:
 		return true
-	case t.Exclusive():
+	case t.node.Exclusive():
 		if rt := t.run.rt; rt.probe != nil {
 			rt.probe.takes(t, true)
 		}
-		ok := t.Acquire(f) // else t may be somebody else's
+		ok := t.node.Acquire(f) // else t may be somebody else's
 		if ok && t.run.rt.probe != nil {
 			t.run.rt.probe.takes(t, false)
 		}
@@ -40,10 +42,10 @@ func (t *Task) admitSlowly(f *deps.Flow, rt *Runtime) bool {
 
 // heldByLoop returns accs for a child of t, a recorded task: t itself has no accesses that would say what the loop's
 // task holds.
-func (t *Task) heldByLoop(accs []deps.Access) []deps.Access {
+func (t *Task) heldByLoop(accs []chain.Access) []chain.Access {
 	copied := false
 	for i, a := range accs {
-		if a.Reduced() == nil && t.parent().Holds(a) {
+		if a.Reduced() == nil && t.parent().node.Holds(a) {
 			if !copied {
 				accs, copied = slices.Clone(accs), true
 			}

@@ -118,7 +118,7 @@ var plantedBugs = []explore.Bug{
 		New: "\t\t\tt.count.Add(t.spawned)\n\t\t\treturn\n",
 	}, {
 		Name: "OnReady is called again", File: "onready.go", Test: "TestExploreEvents",
-		Old: "\tt.Flags &^= flagOnReady // before somebody else may queue t\n",
+		Old: "\tt.node.Flags &^= flagOnReady // before somebody else may queue t\n",
 		New: "",
 	}, {
 		Name: "a window that never stalls", File: "window.go", Test: "TestExploreEvents",
@@ -153,8 +153,8 @@ var plantedBugs = []explore.Bug{
 		New: "\tif !last {\n\t\tdefer func() {\n\t\t\tt.holds.Add(0) // a step that the next run sees\n\t\t\tp.round++\n\t\t\tr.again(p, t, s)\n\t\t}()\n\t}\n",
 	}, {
 		Name: "E4 does not see the cut", File: "replay.go", Test: "TestExploreReplay",
-		Old: "\tswitch v := p.state.Add(p.own); {\n\tcase v == 0:\n\t\tf.MakeReady(&p.task.Node)\n\tcase v&cutOff != 0:\n\t\treturn loop\n\t}\n",
-		New: "\tif p.state.Add(p.own) == 0 {\n\t\tf.MakeReady(&p.task.Node)\n\t}\n",
+		Old: "\tswitch v := p.state.Add(p.own); {\n\tcase v == 0:\n\t\tf.MakeReady(&p.task.node)\n\tcase v&cutOff != 0:\n\t\treturn loop\n\t}\n",
+		New: "\tif p.state.Add(p.own) == 0 {\n\t\tf.MakeReady(&p.task.node)\n\t}\n",
 	}, {
 		Name: "C1 lets everybody through", File: "replay.go", Test: "TestExploreReplay",
 		Old: "\tif !r.cut.CompareAndSwap(false, true) {\n\t\treturn\n\t}\n",
@@ -177,8 +177,8 @@ var plantedBugs = []explore.Bug{
 		New: "\t\tr.arrive(to, f)\n",
 	}, {
 		Name: "E3 before E4 in the control task", File: "replay.go", Test: "TestExploreReplay",
-		Old: "\tif p.state.Add(p.own) == 0 {\n\t\tf.MakeReady(&p.task.Node) // there are no tasks\n\t\treturn\n\t}\n",
-		New: "\tdefer func() { if p.state.Add(p.own) == 0 { f.MakeReady(&p.task.Node) } }()\n",
+		Old: "\tif p.state.Add(p.own) == 0 {\n\t\tf.MakeReady(&p.task.node) // there are no tasks\n\t\treturn\n\t}\n",
+		New: "\tdefer func() { if p.state.Add(p.own) == 0 { f.MakeReady(&p.task.node) } }()\n",
 	}, {
 		Name: "the control task overtakes", File: "given.go", Test: "TestExploreReplay",
 		Old: "\t\tg.late = true\n\t\tr.parts[r.control].state.Add(^uint32(arrival - 1))\n",

@@ -130,7 +130,7 @@ func prioritized(slots string, first, second int32) func(*explore.Run) {
 		for i, prio := range []int32{first, second} {
 			t := st.task(noWork)
 			t.priority = prio
-			t.Flags |= flagPriority
+			t.node.Flags |= flagPriority
 			r.Go(fmt.Sprint("pusher ", i), func() { st.rt.readyOff(t) })
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/explore"
 	"weft/internal/xatomic"
 )
@@ -94,7 +95,7 @@ func (p *replayProgram) setup(run *explore.Run) {
 		ends = append(ends, int32(len(accs)))
 		r.parts = append(r.parts, w.part(i))
 	}
-	c := deps.NewCycle(accs, ends, p.while)
+	c := chain.NewCycle(accesses(accs), ends, p.while)
 	if p.while {
 		r.tellAt = -1
 		r.control = r.tasks
@@ -119,14 +120,14 @@ func (w *replayWorld) newRun() *run { return &run{rt: new(Runtime), ctx: context
 
 func (w *replayWorld) part(k int) part {
 	t := &Task{run: w.loop.run, fn: func(*Task) error { return nil }}
-	t.Parent, t.Flags = &w.loop.Node, flagWait|flagRecorded
-	t.SetNumber(int32(k))
-	return part{task: t, flags: t.Flags}
+	t.node.Parent, t.node.Flags = &w.loop.node, flagWait|flagRecorded
+	t.node.SetNumber(int32(k))
+	return part{task: t, flags: t.node.Flags}
 }
 
 // drive runs t and what that makes ready: one after the other what comes first, the rest by goroutines of their own.
 func (w *replayWorld) drive(t *Task) {
-	var f deps.Flow
+	var f chain.Flow
 	for t != nil {
 		if !t.run.stopped.Load() {
 			w.body(t, &f)
@@ -145,11 +146,11 @@ func (w *replayWorld) drive(t *Task) {
 	}
 }
 
-func (w *replayWorld) body(t *Task, f *deps.Flow) {
+func (w *replayWorld) body(t *Task, f *chain.Flow) {
 	r, k := w.replay, t.part()
 	p := &r.parts[k]
 	w.r.Check(p.task == t, "task %d is not its part's", k)
-	t.Flags &^= flagLeaf
+	t.node.Flags &^= flagLeaf
 	t.spawned = -1 // a mark that only the next run's reset takes away
 	defer func() {
 		w.r.Check(t.spawned == -1, "task %d was reset while it ran", k)

@@ -221,7 +221,7 @@ func TestRareAttributesAreNotInherited(t *testing.T) {
 		}
 		for range 4 * batch {
 			t.Spawn(func(c *Task) error {
-				if c.Cost() != 0 || c.InFinal() || c.Flags != flagLeaf || c.und != nil || c.more != nil && (c.more.onReady != nil || c.more.held != nil) {
+				if c.Cost() != 0 || c.InFinal() || c.node.Flags != flagLeaf || c.und != nil || c.more != nil && (c.more.onReady != nil || c.more.held != nil) {
 					return errors.New("inherited with the memory")
 				}
 				return nil

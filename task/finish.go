@@ -4,7 +4,7 @@
 package task
 
 import (
-	"weft/deps"
+	"weft/internal/chain"
 )
 
 // A task ends in three steps, which the numbers of its counters gate:
@@ -20,19 +20,19 @@ const bodyOver = 1 << 30
 
 // bodyOver does what the end of t's body allows.
 func (s *slot) bodyOver(t *Task) {
-	if t.Flags&(flagUndeferred|flagHeld) == 0 || s.bodyOverRarely(t) {
+	if t.node.Flags&(flagUndeferred|flagHeld) == 0 || s.bodyOverRarely(t) {
 		s.rt.giveUp(t, s, &s.flow)
 	}
 }
 
 // bodyOverRarely is the part of bodyOver that few tasks need. It reports whether t has no events.
 func (s *slot) bodyOverRarely(t *Task) bool {
-	if t.Flags&flagUndeferred != 0 && t.und.state.done() {
+	if t.node.Flags&flagUndeferred != 0 && t.und.state.done() {
 		s.rt.resume(t.und.creator)
 	}
 	// Only the body can take holds from zero to one, so zero is final here.
-	if t.Flags&flagHeld != 0 && t.holds.Load() != 0 {
-		if t.Flags&flagRare != 0 {
+	if t.node.Flags&flagHeld != 0 && t.holds.Load() != 0 {
+		if t.node.Flags&flagRare != 0 {
 			t.dropLocks()
 		}
 		t.addIdle(1)
@@ -50,16 +50,16 @@ func (s *slot) bodyOverRarely(t *Task) bool {
 
 // giveUp releases t's accesses and, if no descendant is left, ends t. s is the caller's
 // slot, nil if it has none; f is the caller's flow.
-func (rt *Runtime) giveUp(t *Task, s *slot, f *deps.Flow) {
-	if rt.probe != nil && t.Flags&flagWait == 0 {
+func (rt *Runtime) giveUp(t *Task, s *slot, f *chain.Flow) {
+	if rt.probe != nil && t.node.Flags&flagWait == 0 {
 		rt.probe.finishes(t)
 	}
-	if t.Flags&(flagWait|flagLongSpawn) == 0 {
-		t.Finish(f)
+	if t.node.Flags&(flagWait|flagLongSpawn) == 0 {
+		t.node.Finish(f)
 	} else {
 		t.finishRarely(s, f)
 	}
-	if t.Flags&flagLeaf == 0 && t.spawned != 0 {
+	if t.node.Flags&flagLeaf == 0 && t.spawned != 0 {
 		left := t.spawned + t.count.Load()
 		if s != nil && s.overOf == t {
 			if left -= s.overN; left == 0 {
@@ -85,30 +85,30 @@ func (rt *Runtime) giveUp(t *Task, s *slot, f *deps.Flow) {
 
 // finishRarely is what giveUp does for tasks with the attribute Wait, which keep their accesses, and
 // those with reductions.
-func (t *Task) finishRarely(s *slot, f *deps.Flow) {
+func (t *Task) finishRarely(s *slot, f *chain.Flow) {
 	t.giveCopies(s)
-	if t.Flags&flagWait == 0 {
-		t.Finish(f)
+	if t.node.Flags&flagWait == 0 {
+		t.node.Finish(f)
 	}
 }
 
 // deepDone ends t for good and returns the parent, which is to be told; nil if t was
 // the main task of a run. The memory of t may serve another task afterwards.
-func (rt *Runtime) deepDone(t *Task, s *slot, f *deps.Flow) *Task {
+func (rt *Runtime) deepDone(t *Task, s *slot, f *chain.Flow) *Task {
 	if rt.probe != nil {
 		rt.probeOf(s).over(t, s)
 	}
-	if t.Flags&flagWait != 0 {
-		if t.Flags&flagRecorded != 0 {
+	if t.node.Flags&flagWait != 0 {
+		if t.node.Flags&flagRecorded != 0 {
 			return s.runOver(t, f)
 		}
-		t.Finish(f)
+		t.node.Finish(f)
 		rt.loopOver(t, s)
 	}
 	p := t.parent()
-	if t.Flags&(flagMain|flagBlocks) == 0 {
+	if t.node.Flags&(flagMain|flagBlocks) == 0 {
 		t.clear()
-		if !t.Retire() {
+		if !t.node.Retire() {
 			// It comes out of a Flow.
 		} else if s != nil {
 			s.keep(t)
@@ -119,7 +119,7 @@ func (rt *Runtime) deepDone(t *Task, s *slot, f *deps.Flow) *Task {
 	}
 	r := t.run
 	t.clearForGood()
-	t.RetireForGood()
+	t.node.RetireForGood()
 	if p == nil { // only a main task, which has flagMain
 		r.end()
 	}
@@ -169,7 +169,7 @@ func (s *slot) tellNow() {
 }
 
 // overOff is over and tell for a caller without a slot.
-func (rt *Runtime) overOff(p *Task, f *deps.Flow) {
+func (rt *Runtime) overOff(p *Task, f *chain.Flow) {
 	for p != nil && p.count.Add(-1) == 0 {
 		if p.phase == phaseWait {
 			rt.resume(p)

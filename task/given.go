@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"slices"
 
-	"weft/deps"
+	"weft/internal/chain"
 )
 
 // given is what a recorded task has given up by Release in the run under way. It belongs to the run, and
 // stays with the part.
 type given struct {
-	uses   []bool // by the numbers of deps.Cycle.Find
+	uses   []bool // by the numbers of chain.Cycle.Find
 	n      int    // how many are true
 	passed []bool // by successor: it has been told
 	late   bool   // the control task waits for this run
@@ -27,7 +27,7 @@ type given struct {
 }
 
 // arm has the edges of a run wait for their first objects.
-func (g *given) arm(c *deps.Cycle, k int) {
+func (g *given) arm(c *chain.Cycle, k int) {
 	edges := c.Edges(k)
 	if g.next == nil {
 		g.wait, g.next = make([]int32, len(g.uses)), make([]int32, len(edges))
@@ -43,22 +43,22 @@ func (g *given) arm(c *deps.Cycle, k int) {
 
 // giveEarly is Release for a recorded task. An edge stands for some of the task's objects, and is followed
 // when all of them are given up and no child is left that may use them.
-func (t *Task) giveEarly(s *slot, accs []deps.Access) error {
+func (t *Task) giveEarly(s *slot, accs []chain.Access) error {
 	r, p := t.recorded()
 	k := t.part()
 	if k == r.control {
 		return fmt.Errorf("task: Release in the condition of a loop, which has no accesses")
 	}
 	g := r.begin(p, k)
-	t.Flags |= flagLongSpawn // children may not name what is given up
+	t.node.Flags |= flagLongSpawn // children may not name what is given up
 	var first error
 	for _, a := range accs {
-		if a.Mode() != deps.ModeReduce {
+		if a.Mode() != chain.ModeReduce {
 			s = t.beforeRelease(a) // what children have contributed is combined first: by a child, so that the edge waits
 		}
 		a, err := t.giveShare(s, a)
 		lo, hi := 0, 0
-		if err == nil && a.Mode() != deps.ModeReduce {
+		if err == nil && a.Mode() != chain.ModeReduce {
 			lo, hi, err = r.cycle.Find(k, a)
 		}
 		if err == nil && slices.Contains(g.uses[lo:hi], true) {
@@ -96,7 +96,7 @@ func (g *given) give(lo, hi int) {
 }
 
 // giveShare gives t's copy back if a is a Reduce access, and returns the access of the graph in its place; a itself if there is none.
-func (t *Task) giveShare(s *slot, a deps.Access) (deps.Access, error) {
+func (t *Task) giveShare(s *slot, a chain.Access) (chain.Access, error) {
 	r := a.Reduced()
 	if r == nil {
 		if t.reduces(a) {
@@ -137,7 +137,7 @@ func (r *replay) begin(p *part, k int) *given {
 }
 
 // passGiven tells the successors of p, the part at k, that wait for nothing but what is given up.
-func (r *replay) passGiven(p *part, k int, f *deps.Flow) {
+func (r *replay) passGiven(p *part, k int, f *chain.Flow) {
 	g, edges := p.given, r.cycle.Edges(k)
 	if !g.armed {
 		g.arm(r.cycle, k)
@@ -170,7 +170,7 @@ func (g *given) open(set []int32, u int32) int32 {
 }
 
 // passRest tells the successors of p that have not been told, and makes p.given ready for the next run.
-func (r *replay) passRest(p *part, f *deps.Flow) {
+func (r *replay) passRest(p *part, f *chain.Flow) {
 	g := p.given
 	g.n, g.armed, g.fresh = 0, false, g.fresh[:0]
 	clear(g.uses)
@@ -187,7 +187,7 @@ func (r *replay) passRest(p *part, f *deps.Flow) {
 }
 
 // refuseGiven panics if a child of t, a recorded task, is to access an object that t has given up.
-func (t *Task) refuseGiven(accs []deps.Access) {
+func (t *Task) refuseGiven(accs []chain.Access) {
 	r, p := t.recorded()
 	if p.given == nil || p.given.n == 0 {
 		return

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/internal/chain"
 )
 
 var growthLength = flag.Int("growth", 24_000, "length and depth of the programs of TestGrowth")
@@ -200,7 +201,7 @@ var growths = []struct {
 				t.Spawn(nothing, a)
 			}
 			for _, a := range list {
-				if err := t.Release(a.Reduced().InOut()); err != nil {
+				if err := t.Release(objectOf(a)); err != nil {
 					return err
 				}
 			}
@@ -461,11 +462,16 @@ func reductions(n int) ([]*deps.Reduction[int], []deps.Access) {
 	return all, list
 }
 
+// objectOf returns the access of the task that combines a reduction.
+func objectOf(reduction deps.Access) deps.Access {
+	return declared([]chain.Access{accessOf(reduction).Reduced().InOut()})[0]
+}
+
 // objectsOf returns accesses to the objects of reductions.
 func objectsOf(reductions []deps.Access) []deps.Access {
 	list := make([]deps.Access, len(reductions))
 	for i, a := range reductions {
-		list[i] = a.Reduced().InOut()
+		list[i] = objectOf(a)
 	}
 	return list
 }

@@ -6,12 +6,12 @@ package task
 import (
 	"unsafe"
 
-	"weft/deps"
+	"weft/internal/chain"
 )
 
 // Tasks and Iterations are types of the program's packages too. If they named instances of generic types, or had methods that
 // do, the compiler would put the code of these into each such package, and with it back into the race detector in lint mode:
-// see deps/hidden_unsafe.go.
+// see internal/chain/hidden_unsafe.go.
 
 // hidden is a *deps.Reductions, or nil while that would be empty.
 type hidden struct{ p unsafe.Pointer }
@@ -21,26 +21,26 @@ func (h hidden) none() bool { return h.p == nil }
 
 // What is read where there is no list. Nobody adds to these.
 var (
-	noShares deps.Reductions[share]
-	noGroups deps.Reductions[*deps.Group]
-	noneOpen deps.Reductions[*recordedGroup]
+	noShares chain.Reductions[share]
+	noGroups chain.Reductions[*chain.Group]
+	noneOpen chain.Reductions[*recordedGroup]
 )
 
-func sharesOf(m *more) *deps.Reductions[share]              { return reductionsOf(m.shares, &noShares) }
-func groupsOf(m *more) *deps.Reductions[*deps.Group]        { return reductionsOf(m.groups, &noGroups) }
-func openOf(it *Iteration) *deps.Reductions[*recordedGroup] { return reductionsOf(it.open, &noneOpen) }
+func sharesOf(m *more) *chain.Reductions[share]              { return reductionsOf(m.shares, &noShares) }
+func groupsOf(m *more) *chain.Reductions[*chain.Group]       { return reductionsOf(m.groups, &noGroups) }
+func openOf(it *Iteration) *chain.Reductions[*recordedGroup] { return reductionsOf(it.open, &noneOpen) }
 
-func reductionsOf[V any](h hidden, none *deps.Reductions[V]) *deps.Reductions[V] {
+func reductionsOf[V any](h hidden, none *chain.Reductions[V]) *chain.Reductions[V] {
 	if h.p == nil {
 		return none
 	}
-	return (*deps.Reductions[V])(h.p)
+	return (*chain.Reductions[V])(h.p)
 }
 
 // addReduction adds v for r to the list of h.
-func addReduction[V any](h *hidden, r *deps.Reduced, v V) {
+func addReduction[V any](h *hidden, r *chain.Reduced, v V) {
 	if h.p == nil {
-		h.p = unsafe.Pointer(new(deps.Reductions[V]))
+		h.p = unsafe.Pointer(new(chain.Reductions[V]))
 	}
-	(*deps.Reductions[V])(h.p).Add(r, v)
+	(*chain.Reductions[V])(h.p).Add(r, v)
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/event"
 )
 
@@ -48,16 +49,16 @@ type IterAttrs struct {
 // the task has no live children then. Attrs.Undeferred is refused: in a recorded loop there is no creator to wait.
 func (t *Task) Iterate(n int, record func(it *Iteration) error, accs ...deps.Access) {
 	s := t.enter("Iterate")
-	t.iterate(s, s.rt.traced(), IterAttrs{Iterations: n}, record, accs)
+	t.iterate(s, s.rt.traced(), IterAttrs{Iterations: n}, record, accesses(accs))
 }
 
 // IterateWith is Iterate with attributes. It panics if Unroll is negative.
 func (t *Task) IterateWith(a IterAttrs, record func(it *Iteration) error, accs ...deps.Access) {
 	s := t.enter("IterateWith")
-	t.iterate(s, s.rt.traced(), a, record, accs)
+	t.iterate(s, s.rt.traced(), a, record, accesses(accs))
 }
 
-func (t *Task) iterate(s *slot, pc uintptr, a IterAttrs, record func(it *Iteration) error, accs []deps.Access) {
+func (t *Task) iterate(s *slot, pc uintptr, a IterAttrs, record func(it *Iteration) error, accs []chain.Access) {
 	if record == nil {
 		panic("task: the function that records the loop is nil")
 	}
@@ -86,8 +87,8 @@ func (t *Task) iterate(s *slot, pc uintptr, a IterAttrs, record func(it *Iterati
 }
 
 // strong returns accs with all accesses strong.
-func strong(accs []deps.Access) []deps.Access {
-	l := make([]deps.Access, len(accs))
+func strong(accs []chain.Access) []chain.Access {
+	l := make([]chain.Access, len(accs))
 	for i, x := range accs {
 		l[i] = x.Strong()
 	}
@@ -97,8 +98,8 @@ func strong(accs []deps.Access) []deps.Access {
 // scratch is what is recorded. Its memory is used again.
 type scratch struct {
 	parts []part
-	accs  []deps.Access // of all parts
-	ends  []int32       // of the accesses of each part
+	accs  []chain.Access // of all parts
+	ends  []int32        // of the accesses of each part
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -123,7 +124,7 @@ type Iteration struct {
 // Spawn records a task that runs fn in each iteration. It is [Task.Spawn] otherwise.
 func (it *Iteration) Spawn(fn func(*Task) error, accs ...deps.Access) {
 	s := it.enter("Spawn")
-	it.record(s, s.rt.traced(), &Attrs{}, fn, accs)
+	it.record(s, s.rt.traced(), &Attrs{}, fn, accesses(accs))
 }
 
 // SpawnWith is Spawn with attributes. It panics if Undeferred is among them.
@@ -132,7 +133,7 @@ func (it *Iteration) SpawnWith(a Attrs, fn func(*Task) error, accs ...deps.Acces
 	if a.Undeferred {
 		panic("task: a recorded task cannot be Undeferred: nothing waits for it where the loop is recorded; order it by its accesses")
 	}
-	it.record(s, s.rt.traced(), &a, fn, accs)
+	it.record(s, s.rt.traced(), &a, fn, accesses(accs))
 }
 
 // Number returns which iteration is recorded: zero, or more with IterAttrs.Unroll.
@@ -145,29 +146,29 @@ func (it *Iteration) enter(op string) *slot {
 	return it.loop.enter(op + " of an Iteration")
 }
 
-func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error, accs []deps.Access) {
+func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error, accs []chain.Access) {
 	t := it.loop
 	c := s.newTask(t, fn)
-	t.Node.Register(&c.Node, nil, &s.flow) // the graph has its accesses
+	t.node.Register(&c.node, nil, &s.flow) // the graph has its accesses
 	declared := accs
 	accs = it.recordReductions(c, accs)
 	if t.final {
 		c.final = true
-		c.Flags |= flagRare | flagLongSpawn
+		c.node.Flags |= flagRare | flagLongSpawn
 	}
 	if pc != 0 {
 		c.pc = pc
-		c.Flags |= flagRare | flagLongSpawn
+		c.node.Flags |= flagRare | flagLongSpawn
 	}
 	c.dress(a)
-	c.Flags |= flagWait | flagRecorded
-	if t.HoldsAny() {
-		c.Flags |= flagRare | flagLongSpawn // its children are to be told: heldByLoop
+	c.node.Flags |= flagWait | flagRecorded
+	if t.node.HoldsAny() {
+		c.node.Flags |= flagRare | flagLongSpawn // its children are to be told: heldByLoop
 	}
 	if s.probe != nil {
 		s.probe.spawned(t, c, declared, event.SpawnedLoop)
 	}
-	it.parts = append(it.parts, part{task: c, flags: c.Flags, copy: int32(it.number)})
+	it.parts = append(it.parts, part{task: c, flags: c.node.Flags, copy: int32(it.number)})
 	it.accs = append(it.accs, accs...)
 	it.ends = append(it.ends, int32(len(it.accs)))
 }
@@ -176,7 +177,7 @@ func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error,
 // t, or a task above it, was recorded in; -1 if there is none. The body of t may call it.
 func (t *Task) Iteration() int {
 	for ; t != nil; t = t.parent() {
-		if t.Flags&flagRecorded != 0 {
+		if t.node.Flags&flagRecorded != 0 {
 			r, c := t.recorded()
 			return int(c.round)*r.unroll + int(c.copy)
 		}

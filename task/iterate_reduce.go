@@ -4,21 +4,21 @@
 package task
 
 import (
-	"weft/deps"
+	"weft/internal/chain"
 )
 
 // recordedGroup is a reduction in a recorded loop: parts that contribute to the same copies. To the graph they are a group of
 // Concurrent accesses, and what combines the copies is a part of its own, which writes the object.
 type recordedGroup struct {
-	r     *deps.Reduced
-	g     *deps.Group // for the participants' next runs; changed by the part that combines
-	parts []int32     // participants
-	uses  int         // accesses to the object in the loop; counted when the recording ends
+	r     *chain.Reduced
+	g     *chain.Group // for the participants' next runs; changed by the part that combines
+	parts []int32      // participants
+	uses  int          // accesses to the object in the loop; counted when the recording ends
 }
 
 // recordReductions replaces the Reduce accesses of a task, which is about to be recorded, by those of the graph, and records what
 // combines groups that end here. The task's shares are added to c.
-func (it *Iteration) recordReductions(c *Task, accs []deps.Access) []deps.Access {
+func (it *Iteration) recordReductions(c *Task, accs []chain.Access) []chain.Access {
 	t := it.loop
 	t.beforeSpawn(accs) // panics if the loop itself reduces an object that the task accesses otherwise
 	plain := true
@@ -32,13 +32,13 @@ func (it *Iteration) recordReductions(c *Task, accs []deps.Access) []deps.Access
 	if plain {
 		return accs
 	}
-	if why := deps.VetReductions(accs); why != "" {
+	if why := chain.VetReductions(accs); why != "" {
 		panic("task: " + why)
 	}
 	k := int32(len(it.parts))
-	out := make([]deps.Access, 0, len(accs))
+	out := make([]chain.Access, 0, len(accs))
 	m := c.rare()
-	c.Flags |= flagLongSpawn
+	c.node.Flags |= flagLongSpawn
 	for _, a := range accs {
 		r := a.Reduced()
 		if r == nil {
@@ -62,7 +62,7 @@ func (it *Iteration) recordReductions(c *Task, accs []deps.Access) []deps.Access
 }
 
 // group returns the open group of r.
-func (it *Iteration) group(r *deps.Reduced) *recordedGroup {
+func (it *Iteration) group(r *chain.Reduced) *recordedGroup {
 	if x := openOf(it).Find(r); x != nil {
 		return *x
 	}
@@ -78,7 +78,7 @@ func (it *Iteration) combine(x *recordedGroup) {
 	}
 	n := it.number
 	it.number = 0
-	it.record(it.loop.slot, x.r.Site(), &Attrs{Label: "combine"}, x.run, []deps.Access{x.r.InOut()})
+	it.record(it.loop.slot, x.r.Site(), &Attrs{Label: "combine"}, x.run, []chain.Access{x.r.InOut()})
 	it.number = n
 }
 

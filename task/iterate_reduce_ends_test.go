@@ -311,7 +311,7 @@ func TestIterReduceBesideOthersHammer(t *testing.T) {
 	for range 2 {
 		wg.Go(func() {
 			for !stop.Load() {
-				g := sum.Reduce().Reduced().Open(2)
+				g := accessOf(sum.Reduce()).Reduced().Open(2)
 				runtime.Gosched()
 				g.Close()
 			}

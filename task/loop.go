@@ -78,7 +78,7 @@ func (t *Task) loop(pc uintptr, a LoopAttrs, lo, hi int, body func(t *Task, lo, 
 	if pc == 0 {
 		l.pc = reflect.ValueOf(body).Pointer() + 1 // the chunks' own function is not the user's
 	}
-	if onlyReduce(accs) && a.Accesses == nil && a.Priority == 0 && !a.Undeferred && !t.final && l.chunks > loopLeaf {
+	if onlyReduce(accesses(accs)) && a.Accesses == nil && a.Priority == 0 && !a.Undeferred && !t.final && l.chunks > loopLeaf {
 		for _, a := range accs {
 			l.accs, l.weak = append(l.accs, a), append(l.weak, a.Weak())
 		}
@@ -110,7 +110,7 @@ func (l *loop) bounds(k uint) (lo, hi int) {
 
 // spawn spawns a chunk as a child of t, whose slot may be another one afterwards.
 func (l *loop) spawn(t *Task, lo, hi int, accs []deps.Access) {
-	t.spawnWith(t.slot, l.pc, l.attrs, func(t *Task) error { return l.body(t, lo, hi) }, accs)
+	t.spawnWith(t.slot, l.pc, l.attrs, func(t *Task) error { return l.body(t, lo, hi) }, accesses(accs))
 }
 
 // split is the body of a task that spawns the chunks from..to-1. The larger parts come first: a

@@ -4,7 +4,7 @@
 package task
 
 import (
-	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/event"
 	"weft/internal/race"
 	"weft/task/internal/audit"
@@ -43,13 +43,13 @@ func (p *probe) mainSpawned(t *Task) {
 }
 
 // keep has the observers that keep notes make some of c, a new child of t; nil if c is a main task.
-func (p *probe) keep(s *slot, t, c *Task, accs []deps.Access, flags uint8) {
+func (p *probe) keep(s *slot, t, c *Task, accs []chain.Access, flags uint8) {
 	if !p.keepsNotes() {
 		return
 	}
 	loop := flags&event.SpawnedLoop != 0
 	n := &c.rare().noted
-	c.Flags |= flagLongSpawn
+	c.node.Flags |= flagLongSpawn
 	if p.watch != nil {
 		at, parent := -1, (*watchdog.Record)(nil)
 		if t != nil {
@@ -69,7 +69,7 @@ func (p *probe) keep(s *slot, t, c *Task, accs []deps.Access, flags uint8) {
 		if t != nil {
 			parent = t.more.linted
 		}
-		n.linted = p.lint.Enter(parent, accs, c.Flags&flagWait != 0, loop)
+		n.linted = p.lint.Enter(parent, accs, c.node.Flags&flagWait != 0, loop)
 	}
 }
 
@@ -77,7 +77,7 @@ func (p *probe) keep(s *slot, t, c *Task, accs []deps.Access, flags uint8) {
 const spawnedWaitOn = 1 << 7
 
 // spawned tells of c, a new child of t, which is complete but not registered: nobody else knows it.
-func (p *probe) spawned(t, c *Task, accs []deps.Access, flags uint8) {
+func (p *probe) spawned(t, c *Task, accs []chain.Access, flags uint8) {
 	if p.ev != nil {
 		p.record(t, c, accs, flags&^spawnedWaitOn)
 	}
@@ -85,13 +85,13 @@ func (p *probe) spawned(t, c *Task, accs []deps.Access, flags uint8) {
 }
 
 // record records c, or notes that it is not recorded.
-func (p *probe) record(t, c *Task, accs []deps.Access, flags uint8) {
+func (p *probe) record(t, c *Task, accs []chain.Access, flags uint8) {
 	if p.ev.Skips(flags) {
-		c.Flags |= flagUnseen
+		c.node.Flags |= flagUnseen
 		return
 	}
 	x := c.spawn(flags)
-	if t.Flags&flagUnseen == 0 {
+	if t.node.Flags&flagUnseen == 0 {
 		x.Parent, x.ParentSpec = t.id, t.spec
 	}
 	if x.ParentSpec == 0 {
@@ -103,17 +103,17 @@ func (p *probe) record(t, c *Task, accs []deps.Access, flags uint8) {
 // spawn returns what a recording says of c but for its parent and its accesses.
 func (c *Task) spawn(flags uint8) record.Spawn {
 	x := record.Spawn{Origin: c.origin()}
-	if c.Flags&^flagLeaf != 0 {
-		if c.Flags&flagRare != 0 {
+	if c.node.Flags&^flagLeaf != 0 {
+		if c.node.Flags&flagRare != 0 {
 			x.Priority = c.priority
 			if c.final {
 				flags |= event.SpawnedFinal
 			}
 		}
-		if c.Flags&flagWait != 0 {
+		if c.node.Flags&flagWait != 0 {
 			flags |= event.SpawnedWait
 		}
-		if c.Flags&flagOnReady != 0 {
+		if c.node.Flags&flagOnReady != 0 {
 			flags |= event.SpawnedOnReady
 		}
 	}
@@ -124,14 +124,14 @@ func (c *Task) spawn(flags uint8) record.Spawn {
 // origin is where t comes from.
 func (t *Task) origin() event.Origin {
 	o := event.Origin{Body: codeOf(t.fn)}
-	if t.Flags&flagRare != 0 {
+	if t.node.Flags&flagRare != 0 {
 		o.Label, o.Site = t.label, t.pc
 	}
 	return o
 }
 
 // register registers c as a child of t, and tells if the engine refuses its accesses.
-func (p *probe) register(t, c *Task, accs []deps.Access, f *deps.Flow) bool {
+func (p *probe) register(t, c *Task, accs []chain.Access, f *chain.Flow) bool {
 	registered := false
 	defer func() {
 		if !registered {
@@ -143,7 +143,7 @@ func (p *probe) register(t, c *Task, accs []deps.Access, f *deps.Flow) bool {
 			}
 		}
 	}()
-	isReady := t.Node.Register(&c.Node, accs, f)
+	isReady := t.node.Register(&c.node, accs, f)
 	registered = true
 	return isReady
 }
@@ -160,8 +160,8 @@ func (p *probe) mayRun(c *Task) {
 
 // queued tells that t may start, or be resumed. It comes before others can take t.
 func (p *probe) queued(t *Task) {
-	if p.ev != nil && t.Flags&flagUnseen == 0 {
-		p.ev.Queued(t.id, t.Flags&flagResuming != 0)
+	if p.ev != nil && t.node.Flags&flagUnseen == 0 {
+		p.ev.Queued(t.id, t.node.Flags&flagResuming != 0)
 	}
 }
 
@@ -170,7 +170,7 @@ func (p *probe) queued(t *Task) {
 func (p *probe) queuedBy(t *Task, by uint64) {
 	switch {
 	case p.out == nil:
-	case t.Flags&flagResuming != 0:
+	case t.node.Flags&flagResuming != 0:
 		p.out.Put(event.Unblocked, t.id, 0, 0)
 	default:
 		p.out.Put(event.Ready, t.id, by, 0)
@@ -277,25 +277,25 @@ func (p *probe) callHere(t *Task) (err error) {
 func (p *probe) begins(t *Task, k event.Kind) {
 	outer := uint64(0)
 	if o := t.slot.outer; o != nil {
-		if o.Flags&flagUnseen == 0 {
+		if o.node.Flags&flagUnseen == 0 {
 			outer = o.id
 		}
 		p.ev.Late()
 	}
-	if t.Flags&flagUnseen != 0 {
+	if t.node.Flags&flagUnseen != 0 {
 		id := p.ev.BeginsUnseen(t.origin(), outer)
 		if id == 0 {
 			return
 		}
 		t.id, t.spec = id, 0
-		t.Flags &^= flagUnseen
+		t.node.Flags &^= flagUnseen
 	}
 	p.ev.Begins(t.id, outer, k)
 }
 
 // ends records that the body of t is over.
 func (p *probe) ends(t *Task, failed bool) {
-	if t.Flags&flagUnseen != 0 {
+	if t.node.Flags&flagUnseen != 0 {
 		p.ev.EndedUnseen()
 		return
 	}
@@ -303,7 +303,7 @@ func (p *probe) ends(t *Task, failed bool) {
 	if failed {
 		flags = event.EndedFailed
 	}
-	if events == 0 && t.spawned == 0 && t.Flags&flagRecorded == 0 {
+	if events == 0 && t.spawned == 0 && t.node.Flags&flagRecorded == 0 {
 		flags |= event.EndedCompleted
 		t.id = 0 // over has nothing to record
 	}
@@ -389,7 +389,7 @@ func (p *probe) gives(id uint64) {
 }
 
 // releases tells that t's body is about to give up a, and keeps that the engine has refused that.
-func (p *probe) releases(t *Task, a deps.Access) {
+func (p *probe) releases(t *Task, a chain.Access) {
 	p.gives(t.id)
 	if p.audit != nil {
 		t.more.audited.Release(a)
@@ -428,28 +428,28 @@ func (p *probe) over(t *Task, s *slot) {
 		return
 	}
 	n := &t.more.noted
-	if p.audit != nil && t.Flags&(flagWait|flagRecorded) != 0 {
+	if p.audit != nil && t.node.Flags&(flagWait|flagRecorded) != 0 {
 		n.audited.Over(t.run.stopped.Load())
 	}
 	if p.watch != nil {
 		n.watched.Over()
 	}
-	if race.Lint && t.Flags&flagRecorded == 0 {
+	if race.Lint && t.node.Flags&flagRecorded == 0 {
 		n.linted.Forgets()
 	}
 }
 
 // completed records that t is over for good.
 func (p *probe) completed(t *Task, s *slot) {
-	if t.Flags&flagUnseen != 0 || t.id == 0 {
+	if t.node.Flags&flagUnseen != 0 || t.id == 0 {
 		return
 	}
-	if s != nil && t.Flags&flagWait != 0 {
+	if s != nil && t.node.Flags&flagWait != 0 {
 		s.settle(false) // what is there is due to others
 		s.probe.gives(t.id)
 	}
 	p.put(event.Completed, t.id, 0, 0)
-	if t.Flags&flagRecorded == 0 {
+	if t.node.Flags&flagRecorded == 0 {
 		t.id = 0 // whoever has the memory next may not be recorded
 	}
 }
@@ -496,7 +496,7 @@ func (p *probe) waited(t *Task) {
 	if race.Lint {
 		t.more.linted.Waited()
 	}
-	if p.audit != nil && t.Parent == nil {
+	if p.audit != nil && t.node.Parent == nil {
 		t.more.audited.Settle()
 	}
 }

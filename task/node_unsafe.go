@@ -7,12 +7,13 @@ import (
 	"unsafe"
 
 	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/xatomic"
 )
 
 // fromNode returns the task whose dependency node n is. Every node that weft's
 // runtime registers is the first field of a Task.
-func fromNode(n *deps.Node) *Task { return (*Task)(unsafe.Pointer(n)) }
+func fromNode(n *chain.Node) *Task { return (*Task)(unsafe.Pointer(n)) }
 
 // prefetch asks for the lines of t that its creator writes.
 func prefetch(t *Task) { xatomic.PrefetchW3(unsafe.Pointer(t)) }
@@ -28,3 +29,18 @@ func codeOf(fn func(*Task) error) uintptr {
 	}
 	return **(**uintptr)(unsafe.Pointer(&fn))
 }
+
+// A deps.Access is a struct of one chain.Access, which users cannot name (TestAccessIsOneField).
+
+// accesses returns list as the engine takes it: the same memory.
+func accesses(list []deps.Access) []chain.Access {
+	return unsafe.Slice((*chain.Access)(unsafe.Pointer(unsafe.SliceData(list))), len(list))
+}
+
+// declared returns list as users see it: the same memory.
+func declared(list []chain.Access) []deps.Access {
+	return unsafe.Slice((*deps.Access)(unsafe.Pointer(unsafe.SliceData(list))), len(list))
+}
+
+// accessOf returns a as the engine takes it.
+func accessOf(a deps.Access) chain.Access { return *(*chain.Access)(unsafe.Pointer(&a)) }

@@ -6,7 +6,7 @@ package task
 import (
 	"runtime/debug"
 
-	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/race"
 )
 
@@ -26,10 +26,10 @@ const startHeld = 1 << 29
 // addMore keeps the attributes that few tasks have.
 func (t *Task) addMore(a *Attrs) {
 	t.cost = a.Cost
-	t.Flags |= flagRare
+	t.node.Flags |= flagRare
 	if a.OnReady != nil {
 		t.rare().onReady = a.OnReady
-		t.Flags |= flagOnReady
+		t.node.Flags |= flagOnReady
 	}
 }
 
@@ -41,7 +41,7 @@ func (s *slot) onReady(t *Task) bool {
 		s.probe.prepared(t)
 	}
 	if t.run.stopped.Load() {
-		t.Flags &^= flagOnReady
+		t.node.Flags &^= flagOnReady
 		return true // to be skipped
 	}
 	s.tellFor(t.parent())
@@ -98,7 +98,7 @@ func (s *slot) callOnReady(t, outer *Task) (err error) {
 
 // mayStart ends the call of OnReady and reports whether there are no events.
 func (t *Task) mayStart() bool {
-	t.Flags &^= flagOnReady // before somebody else may queue t
+	t.node.Flags &^= flagOnReady // before somebody else may queue t
 	if t.holds.CompareAndSwap(1, 0) {
 		return true
 	}
@@ -124,7 +124,7 @@ func (t *Task) startHeld() {
 		return
 	}
 	race.Hide()
-	f := flows.Get().(*deps.Flow)
+	f := flows.Get().(*chain.Flow)
 	race.Show()
 	if t.admit(f, rt) {
 		rt.readyOff(t)

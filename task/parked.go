@@ -174,7 +174,7 @@ func describeParked(of func(*parked) bool) (lines []string) {
 			return
 		}
 		line := "the main task (" + k.t.site() + ")"
-		if k.t.Parent != nil || k.t.label != "" {
+		if k.t.node.Parent != nil || k.t.label != "" {
 			line = "task at " + k.t.site()
 			if k.t.label != "" {
 				line = fmt.Sprintf("task %q (spawned at %s)", k.t.label, k.t.site())

@@ -84,10 +84,10 @@ func (p *pool) look() {
 		kept := make([]*Task, 0, len(p.list)-n)
 		for i, t := range p.list { // the coldest are first
 			if i < n {
-				t.Drop()
+				t.node.Drop()
 				continue
 			}
-			t.Unlink() // it may have been a neighbour of one that goes
+			t.node.Unlink() // it may have been a neighbour of one that goes
 			kept = append(kept, t)
 		}
 		p.list = kept

@@ -5,16 +5,17 @@ package task
 
 import (
 	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/event"
 	"weft/internal/race"
 )
 
 // share is a task's part in a reduction. It is owned by the body, and then by who gives the accesses up.
 type share struct {
-	g     *deps.Group
-	c     *deps.Copy // the private copy; nil until the body asks for it
-	weak  bool       // only descendants contribute
-	given bool       // by Release
+	g     *chain.Group
+	c     *chain.Copy // the private copy; nil until the body asks for it
+	weak  bool        // only descendants contribute
+	given bool        // by Release
 }
 
 // combineGrain is how many elements one task combines; from twice that on it shares the work (guess: some ten microseconds).
@@ -26,14 +27,14 @@ const combineGrain = 1 << 14
 // Children have copies of their own.
 func Local[P any](t *Task, r deps.Reducer[P]) P {
 	s := t.enter("Local")
-	return deps.Private(r, t.local(s, r.Reduce().Reduced()))
+	return t.local(s, accessOf(r.Reduce()).Reduced()).(P)
 }
 
 // local is not put inline into Local, of which the program makes instances: with it would go those of Reductions, which a
 // build for lint mode leaves out of the race detector.
 //
 //go:noinline
-func (t *Task) local(s *slot, r *deps.Reduced) *deps.Copy {
+func (t *Task) local(s *slot, r *chain.Reduced) any {
 	p := t.share(r)
 	switch {
 	case p == nil:
@@ -47,11 +48,11 @@ func (t *Task) local(s *slot, r *deps.Reduced) *deps.Copy {
 		race.Acquire(r)
 		p.c = p.g.Take(s.id, race.Acquire)
 	}
-	return p.c
+	return p.c.Value()
 }
 
 // share returns t's part in r; nil if it has none.
-func (t *Task) share(r *deps.Reduced) *share {
+func (t *Task) share(r *chain.Reduced) *share {
 	if m := t.more; m != nil {
 		return sharesOf(m).Find(r)
 	}
@@ -60,7 +61,7 @@ func (t *Task) share(r *deps.Reduced) *share {
 
 // join makes the task of c, which is being registered as a child of that of p, take part in the reduction of a. It
 // is the Join of the slots' flows.
-func join(p, c *deps.Node, a deps.Access) (why string) {
+func join(p, c *chain.Node, a chain.Access) (why string) {
 	t, r := fromNode(c), a.Reduced()
 	if own := t.share(r); own != nil { // it is in the list twice
 		own.weak = own.weak && a.IsWeak()
@@ -71,13 +72,13 @@ func join(p, c *deps.Node, a deps.Access) (why string) {
 		return r.Overlap(own.g.Reduced())
 	}
 	addReduction(&m.shares, r, share{g: fromNode(p).group(r), weak: a.IsWeak()})
-	t.Flags |= flagLongSpawn
+	t.node.Flags |= flagLongSpawn
 	return ""
 }
 
 // group returns the group that a child of t joins by r: t's own, or that of t's children, which it
 // opens if there is none. Another group of the same object has been closed by beforeSpawn.
-func (t *Task) group(r *deps.Reduced) *deps.Group {
+func (t *Task) group(r *chain.Reduced) *chain.Group {
 	if p := t.share(r); p != nil {
 		return p.g
 	}
@@ -87,15 +88,15 @@ func (t *Task) group(r *deps.Reduced) *deps.Group {
 	}
 	g := r.Open(t.run.rt.Workers())
 	addReduction(&m.groups, r, g)
-	t.Flags |= flagLongSpawn
+	t.node.Flags |= flagLongSpawn
 	return g
 }
 
 // beforeSpawn closes the groups that a child of t with these accesses ends, and returns t's slot. It panics
 // if t takes part in a reduction of an object that the child accesses otherwise: the child's
 // siblings and cousins write to copies of it, and nothing says when those are combined.
-func (t *Task) beforeSpawn(accs []deps.Access) *slot {
-	if t.Flags&flagRecorded != 0 {
+func (t *Task) beforeSpawn(accs []chain.Access) *slot {
+	if t.node.Flags&flagRecorded != 0 {
 		t.refuseGiven(accs)
 	}
 	m := t.more
@@ -116,7 +117,7 @@ func (t *Task) beforeSpawn(accs []deps.Access) *slot {
 }
 
 // beforeRelease closes the group of an object that t gives up, or gives t's copy back, and returns t's slot.
-func (t *Task) beforeRelease(a deps.Access) *slot {
+func (t *Task) beforeRelease(a chain.Access) *slot {
 	m := t.more
 	if m == nil {
 		return t.slot
@@ -143,34 +144,34 @@ func (t *Task) combineAll() *slot {
 }
 
 // closeGroup combines g, which has been taken off the list. With the last one, Spawn is quick again.
-func (t *Task) closeGroup(g *deps.Group) {
+func (t *Task) closeGroup(g *chain.Group) {
 	m := t.more
-	if groupsOf(m).Len()+sharesOf(m).Len() == 0 && !t.final && t.Flags&flagRecorded == 0 && !t.run.rt.cfg.TraceSpawns {
-		t.Flags &^= flagLongSpawn
+	if groupsOf(m).Len()+sharesOf(m).Len() == 0 && !t.final && t.node.Flags&flagRecorded == 0 && !t.run.rt.cfg.TraceSpawns {
+		t.node.Flags &^= flagLongSpawn
 	}
 	t.combine(g)
 }
 
 // combine spawns the task that combines the copies of g, which was a group of t's children. Its write access to the object makes
 // it wait for the participants and for what came before them. In a run that has failed nothing is combined.
-func (t *Task) combine(g *deps.Group) {
+func (t *Task) combine(g *chain.Group) {
 	r := g.Reduced()
 	if r.Len() == 0 || t.run.stopped.Load() {
 		return
 	}
-	t.Flags &^= flagLeaf
+	t.node.Flags &^= flagLeaf
 	s := t.slot
 	c := s.newTask(t, func(t *Task) error { return combine(t, g) })
 	c.label, c.pc = "combine", r.Site()
-	c.Flags |= flagRare
-	accs := [1]deps.Access{r.InOut()}
+	c.node.Flags |= flagRare
+	accs := [1]chain.Access{r.InOut()}
 	if !t.final {
 		t.start(s, c, accs[:])
 		return
 	}
 	// What follows has to run at once, if it can.
 	c.final = true
-	c.Flags |= flagLongSpawn
+	c.node.Flags |= flagLongSpawn
 	if s.probe != nil {
 		s.probe.spawned(t, c, accs[:], event.SpawnedUndeferred)
 	}
@@ -186,7 +187,7 @@ func (t *Task) combine(g *deps.Group) {
 }
 
 // combine is the body of such a task.
-func combine(t *Task, g *deps.Group) error {
+func combine(t *Task, g *chain.Group) error {
 	n, copies := g.Reduced().Len(), g.Used()
 	if n*copies < 2*combineGrain {
 		g.Combine(0, n)
@@ -250,9 +251,9 @@ func (m *more) reset() {
 }
 
 // onlyReduce reports whether all of accs are reductions. Chunks of a loop with such are in no order.
-func onlyReduce(accs []deps.Access) bool {
+func onlyReduce(accs []chain.Access) bool {
 	for _, a := range accs {
-		if a.Mode() != deps.ModeReduce {
+		if a.Mode() != chain.ModeReduce {
 			return false
 		}
 	}
@@ -260,6 +261,6 @@ func onlyReduce(accs []deps.Access) bool {
 }
 
 // reduces reports whether t takes part in a reduction of what a names.
-func (t *Task) reduces(a deps.Access) bool {
+func (t *Task) reduces(a chain.Access) bool {
 	return t.more != nil && sharesOf(t.more).Meeting(a, nil) != nil
 }

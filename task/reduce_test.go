@@ -454,17 +454,17 @@ func TestReduceLeavesNothing(t *testing.T) {
 	x, y := 0, 0
 	sx, sy := deps.NewReduction(&x, deps.Sum[int]()), deps.NewReduction(&y, deps.Sum[int]())
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
-		before := t.Flags
+		before := t.node.Flags
 		for range 3 {
 			t.Spawn(func(t *Task) error { *Local(t, sx)++; *Local(t, sy)++; return nil }, sx.Reduce(), sy.Reduce())
 			t.Spawn(func(t *Task) error { return nil }, deps.In(&x))
-			if groupsOf(t.more).Len() != 1 || t.Flags&flagLongSpawn == 0 {
+			if groupsOf(t.more).Len() != 1 || t.node.Flags&flagLongSpawn == 0 {
 				return errors.New("y's group is not open")
 			}
 			if err := t.WaitOn(deps.In(&y)); err != nil {
 				return err
 			}
-			if groupsOf(t.more).Len() != 0 || t.Flags&flagLongSpawn != before&flagLongSpawn {
+			if groupsOf(t.more).Len() != 0 || t.node.Flags&flagLongSpawn != before&flagLongSpawn {
 				return errors.New("something is left")
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"math"
 	"reflect"
 
-	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/event"
 	"weft/internal/xatomic"
 )
@@ -18,14 +18,14 @@ type replay struct {
 	// Constant while parts run.
 	parts   []part // tasks, then the control task, if there is one, then joints
 	next    []int32
-	roots   []int32     // parts that wait for nothing in the first round
-	cycle   *deps.Cycle // what Release needs
-	tasks   int         // tasks that are children of the loop: all but joints
-	control int         // its index; -1 if there is none
-	rounds  int64       // rounds that there are, or the most
-	tellAt  int64       // rounds after which a task is over for good; -1 with a control task
-	partial int64       // the last round, if not all unrolled iterations are in it; else -1
-	rest    int32       // the iterations in that round
+	roots   []int32      // parts that wait for nothing in the first round
+	cycle   *chain.Cycle // what Release needs
+	tasks   int          // tasks that are children of the loop: all but joints
+	control int          // its index; -1 if there is none
+	rounds  int64        // rounds that there are, or the most
+	tellAt  int64        // rounds after which a task is over for good; -1 with a control task
+	partial int64        // the last round, if not all unrolled iterations are in it; else -1
+	rest    int32        // the iterations in that round
 	unroll  int
 	while   func(*Task) (bool, error)
 
@@ -80,11 +80,11 @@ func (t *Task) replay(a IterAttrs, record func(*Iteration) error) error {
 		tellAt: -1, partial: -1, unroll: a.Unroll, while: a.While,
 	}
 	r.limit(a.Iterations)
-	var c *deps.Cycle
+	var c *chain.Cycle
 	if t.final {
-		c = deps.NewChain(it.accs, it.ends, a.While != nil)
+		c = chain.NewChain(it.accs, it.ends, a.While != nil)
 	} else {
-		c = deps.NewCycle(it.accs, it.ends, a.While != nil)
+		c = chain.NewCycle(it.accs, it.ends, a.While != nil)
 	}
 	r.parts = make([]part, len(it.parts), c.Nodes()+1)
 	copy(r.parts, it.parts)
@@ -121,17 +121,17 @@ func (r *replay) limit(n int) {
 func (r *replay) addControl(loop *Task) {
 	s := loop.slot
 	c := s.newTask(loop, r.decide)
-	loop.Node.Register(&c.Node, nil, &s.flow)
+	loop.node.Register(&c.node, nil, &s.flow)
 	c.dress(&Attrs{Label: loop.label})
 	c.pc = reflect.ValueOf(r.while).Pointer() + 1 // where an error comes from
-	c.Flags |= flagRare | flagWait | flagRecorded | loop.Flags&flagLongSpawn
+	c.node.Flags |= flagRare | flagWait | flagRecorded | loop.node.Flags&flagLongSpawn
 	c.final = loop.final
 	if s.probe != nil {
 		s.probe.spawned(loop, c, nil, event.SpawnedLoop)
 	}
 	r.control = r.tasks
 	r.tasks++
-	r.parts = append(r.parts, part{task: c, flags: c.Flags})
+	r.parts = append(r.parts, part{task: c, flags: c.node.Flags})
 }
 
 // decide is the body of the control task.
@@ -146,7 +146,7 @@ func (r *replay) decide(t *Task) error {
 }
 
 // link makes the graph.
-func (r *replay) link(c *deps.Cycle) {
+func (r *replay) link(c *chain.Cycle) {
 	own := c.Tasks()
 	for i := own; i < c.Nodes(); i++ {
 		r.parts = append(r.parts, part{})
@@ -207,7 +207,7 @@ func (r *replay) link(c *deps.Cycle) {
 
 // start makes the parts children of the loop's task t, and queues those that wait for nothing.
 func (r *replay) start(t *Task) {
-	t.Flags &^= flagLeaf
+	t.node.Flags &^= flagLeaf
 	t.rare().replay = r
 	if t.slot.probe != nil {
 		t.slot.probe.loopBegins(r)
@@ -218,7 +218,7 @@ func (r *replay) start(t *Task) {
 		t.spawned += int64(r.tasks)
 	}
 	for i := range r.tasks {
-		r.parts[i].task.SetNumber(int32(i))
+		r.parts[i].task.node.SetNumber(int32(i))
 	}
 	for _, k := range r.roots {
 		t.slot.ready(r.parts[k].task)
@@ -226,7 +226,7 @@ func (r *replay) start(t *Task) {
 }
 
 // part returns which part of its loop t is. Precondition: flagRecorded.
-func (t *Task) part() int { return int(t.Number()) }
+func (t *Task) part() int { return int(t.node.Number()) }
 
 // recorded returns where t, which has flagRecorded, was recorded.
 func (t *Task) recorded() (*replay, *part) {
@@ -236,11 +236,11 @@ func (t *Task) recorded() (*replay, *part) {
 
 // runOver is deepDone for a recorded task: one run of it is over, with its descendants. It returns the loop's
 // task if there will be no other run. s may be nil, as for deepDone.
-func (s *slot) runOver(t *Task, f *deps.Flow) *Task {
+func (s *slot) runOver(t *Task, f *chain.Flow) *Task {
 	loop := t.parent()
 	r, p := t.recorded()
 	k := t.part()
-	t.Finish(f)
+	t.node.Finish(f)
 	switch {
 	case k == r.control:
 		if r.ended || t.run.stopped.Load() {
@@ -272,7 +272,7 @@ func (s *slot) runOver(t *Task, f *deps.Flow) *Task {
 	// From here on p's task is not ours, unless this makes it so.
 	switch v := p.state.Add(p.own); {
 	case v == 0:
-		f.MakeReady(&p.task.Node)
+		f.MakeReady(&p.task.node)
 	case v&cutOff != 0:
 		return loop
 	}
@@ -281,11 +281,11 @@ func (s *slot) runOver(t *Task, f *deps.Flow) *Task {
 
 // nextRound is the end of a run of the control task, p, after which there is a round. Its own arrival comes first: from the
 // first arrival of the round on, Release may take one away, and what is left must not look as if all had come.
-func (r *replay) nextRound(p *part, t *Task, s *slot, f *deps.Flow) {
+func (r *replay) nextRound(p *part, t *Task, s *slot, f *chain.Flow) {
 	p.round++
 	r.again(p, t, s)
 	if p.state.Add(p.own) == 0 {
-		f.MakeReady(&p.task.Node) // there are no tasks
+		f.MakeReady(&p.task.node) // there are no tasks
 		return
 	}
 	for _, to := range r.next[p.from:p.to] {
@@ -294,13 +294,13 @@ func (r *replay) nextRound(p *part, t *Task, s *slot, f *deps.Flow) {
 }
 
 // arrive tells the part at k that one of its predecessors is over.
-func (r *replay) arrive(k int32, f *deps.Flow) {
+func (r *replay) arrive(k int32, f *chain.Flow) {
 	p := &r.parts[k]
 	if p.state.Add(arrival) != 0 {
 		return
 	}
 	if p.task != nil {
-		f.MakeReady(&p.task.Node)
+		f.MakeReady(&p.task.node)
 		return
 	}
 	p.state.Add(p.own)
@@ -311,7 +311,7 @@ func (r *replay) arrive(k int32, f *deps.Flow) {
 
 // again makes t what it was before p's run, for the next one.
 func (r *replay) again(p *part, t *Task, s *slot) {
-	if t.Flags&flagBlocks != 0 {
+	if t.node.Flags&flagBlocks != 0 {
 		old := t
 		t = p.renew(t)
 		old.clearForGood()
@@ -319,7 +319,7 @@ func (r *replay) again(p *part, t *Task, s *slot) {
 	if rt := t.run.rt; rt.probe != nil {
 		rt.probeOf(s).again(t, p.round)
 	}
-	if (p.flags|t.Flags)&flagRare != 0 && t.more != nil {
+	if (p.flags|t.node.Flags)&flagRare != 0 && t.more != nil {
 		t.more.held = nil
 		if !t.more.shares.none() {
 			for p := range sharesOf(t.more).All() {
@@ -327,16 +327,16 @@ func (r *replay) again(p *part, t *Task, s *slot) {
 			}
 		}
 	}
-	if t.Flags != p.flags {
+	if t.node.Flags != p.flags {
 		t.clearUsed()
-		t.Flags = p.flags
+		t.node.Flags = p.flags
 	}
 	if earlyUnblocks.Load() {
 		t.block.Init(blockNone)
 	}
 	if p.round == r.partial && p.copy >= r.rest {
 		t.fn = skip
-		t.Flags &^= flagOnReady
+		t.node.Flags &^= flagOnReady
 	}
 }
 
@@ -346,8 +346,8 @@ func skip(*Task) error { return nil }
 // renew gives p another task in the place of t, which somebody may still unblock.
 func (p *part) renew(t *Task) *Task {
 	c := &Task{id: t.id, fn: t.fn, run: t.run, priority: t.priority, pc: t.pc, label: t.label, cost: t.cost, final: t.final}
-	c.Parent = t.Parent
-	c.SetNumber(t.Number())
+	c.node.Parent = t.node.Parent
+	c.node.SetNumber(t.node.Number())
 	if t.more != nil {
 		c.more = &more{onReady: t.more.onReady, noted: t.more.noted, shares: t.more.shares}
 	}
@@ -372,7 +372,7 @@ func (rt *Runtime) loopOver(t *Task, s *slot) {
 // partOver takes back t, a recorded task that is over for good.
 func (rt *Runtime) partOver(t *Task, s *slot) {
 	t.id = 0
-	if t.Flags&flagBlocks != 0 {
+	if t.node.Flags&flagBlocks != 0 {
 		t.clearForGood()
 		return
 	}

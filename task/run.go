@@ -120,12 +120,12 @@ func (r *run) unfollow() {
 // main returns the main task, which runs fn and is spawned at pc, if that is not zero.
 func (r *run) main(pc uintptr, fn func(*Task) error) *Task {
 	t := &Task{fn: fn, run: r}
-	t.Flags = flagMain
+	t.node.Flags = flagMain
 	if pc != 0 {
 		t.pc = pc
-		t.Flags |= flagRare | flagLongSpawn
+		t.node.Flags |= flagRare | flagLongSpawn
 	}
-	t.Node.Register(&t.Node, nil, nil)
+	t.node.Register(&t.node, nil, nil)
 	return t
 }
 

@@ -30,7 +30,7 @@ func (t *Task) Sleep(d time.Duration) error {
 // the run, the first result says nothing.
 func (t *Task) BlockFor(d time.Duration) (bool, error) {
 	s := t.enter("BlockFor")
-	t.Flags |= flagBlocks
+	t.node.Flags |= flagBlocks
 	w := &t.block
 	if w.CompareAndSwap(blockToken, blockNone) {
 		return true, t.run.cause()

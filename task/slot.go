@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"sync/atomic"
 
-	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/event"
 )
 
@@ -21,13 +21,13 @@ type slot struct {
 	id int
 
 	// Owned by the holder.
-	cur     current   // task whose body runs; the innermost one, if several are nested
-	outer   *Task     // task whose Wait cur runs under, on the same stack; nil where cur is
-	nested  int32     // bodies beneath cur on its stack
-	runnext *Task     // successor of the task that just ended: runs next, past the queue
-	flow    deps.Flow // work list for tokens; not in use while a body runs
-	free    []*Task   // tasks to be used again, the warmest last
-	overOf  *Task     // parent of overN children that are over and not counted yet
+	cur     current    // task whose body runs; the innermost one, if several are nested
+	outer   *Task      // task whose Wait cur runs under, on the same stack; nil where cur is
+	nested  int32      // bodies beneath cur on its stack
+	runnext *Task      // successor of the task that just ended: runs next, past the queue
+	flow    chain.Flow // work list for tokens; not in use while a body runs
+	free    []*Task    // tasks to be used again, the warmest last
+	overOf  *Task      // parent of overN children that are over and not counted yet
 	overN   int64
 	und     *undeferred // for the next undeferred task, or nil
 	tick    uint32
@@ -90,8 +90,8 @@ func (s *slot) loop() {
 			s.rt.slots.wg.Done()
 			return
 		}
-		if t.Flags&(flagResuming|flagOnReady) != 0 {
-			if t.Flags&flagResuming != 0 {
+		if t.node.Flags&(flagResuming|flagOnReady) != 0 {
+			if t.node.Flags&flagResuming != 0 {
 				s.pass(t)
 				return
 			}
@@ -117,7 +117,7 @@ func (s *slot) take() {
 // pass gives s to the goroutine of t, which waits for one.
 func (s *slot) pass(t *Task) {
 	s.tellFor(t.parent())
-	t.Flags &^= flagResuming
+	t.node.Flags &^= flagResuming
 	if s.probe != nil {
 		s.probe.slotEvent(event.SlotGiven, t)
 	}
@@ -252,7 +252,7 @@ func (s *slot) settleAll(next bool) {
 		if !t.admit(&s.flow, s.rt) {
 			continue
 		}
-		if next && s.runnext == nil && t.Flags&flagPriority == 0 {
+		if next && s.runnext == nil && t.node.Flags&flagPriority == 0 {
 			if s.probe != nil {
 				s.probe.queued(t)
 			}
@@ -283,7 +283,7 @@ func (s *slot) ready(t *Task) {
 		s.probe.queued(t)
 	}
 	switch {
-	case t.Flags&flagPriority == 0:
+	case t.node.Flags&flagPriority == 0:
 		s.deque.push(t)
 	case t.priority > 0:
 		rt.high.push(t)
@@ -303,7 +303,7 @@ func (s *slot) refill() {
 	}
 	for range fresh {
 		t := new(Task)
-		t.Flags = flagLeaf
+		t.node.Flags = flagLeaf
 		s.free = append(s.free, t)
 	}
 }

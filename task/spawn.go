@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/event"
 )
 
@@ -17,41 +18,41 @@ import (
 // order in which they are spawned. Cost: fn's closure is the only allocation.
 func (t *Task) Spawn(fn func(*Task) error, accs ...deps.Access) {
 	s := t.enter("Spawn")
-	if t.Flags&(flagLongSpawn|flagLeaf) != 0 {
-		if t.Flags&flagLongSpawn != 0 {
-			t.spawnWith(s, s.rt.traced(), Attrs{}, fn, accs)
+	if t.node.Flags&(flagLongSpawn|flagLeaf) != 0 {
+		if t.node.Flags&flagLongSpawn != 0 {
+			t.spawnWith(s, s.rt.traced(), Attrs{}, fn, accesses(accs))
 			return
 		}
-		t.Flags &^= flagLeaf
+		t.node.Flags &^= flagLeaf
 	}
-	t.start(s, s.newTask(t, fn), accs)
+	t.start(s, s.newTask(t, fn), accesses(accs))
 }
 
 // SpawnWith is Spawn with attributes.
 func (t *Task) SpawnWith(a Attrs, fn func(*Task) error, accs ...deps.Access) {
 	s := t.enter("SpawnWith")
-	t.spawnWith(s, s.rt.traced(), a, fn, accs)
+	t.spawnWith(s, s.rt.traced(), a, fn, accesses(accs))
 }
 
 // spawnWith spawns a task. pc is where, or zero.
-func (t *Task) spawnWith(s *slot, pc uintptr, a Attrs, fn func(*Task) error, accs []deps.Access) {
-	if t.Flags&flagLongSpawn != 0 {
+func (t *Task) spawnWith(s *slot, pc uintptr, a Attrs, fn func(*Task) error, accs []chain.Access) {
+	if t.node.Flags&flagLongSpawn != 0 {
 		s = t.beforeSpawn(accs)
-		if t.Flags&flagRecorded != 0 {
+		if t.node.Flags&flagRecorded != 0 {
 			accs = t.heldByLoop(accs)
 		}
 	}
-	t.Flags &^= flagLeaf
+	t.node.Flags &^= flagLeaf
 	c := s.newTask(t, fn)
 	included := false
-	if t.Flags&flagLongSpawn != 0 && (t.final || s.rt.cfg.TraceSpawns) {
+	if t.node.Flags&flagLongSpawn != 0 && (t.final || s.rt.cfg.TraceSpawns) {
 		included = t.final
 		c.final = included
-		c.Flags |= flagRare | flagLongSpawn
+		c.node.Flags |= flagRare | flagLongSpawn
 	}
 	if pc != 0 {
 		c.pc = pc
-		c.Flags |= flagRare
+		c.node.Flags |= flagRare
 	}
 	c.dress(&a)
 	if a.Undeferred || included {
@@ -65,18 +66,18 @@ func (t *Task) spawnWith(s *slot, pc uintptr, a Attrs, fn func(*Task) error, acc
 func (c *Task) dress(a *Attrs) {
 	if a.Label != "" || a.Priority != 0 {
 		c.label = a.Label
-		c.Flags |= flagRare
+		c.node.Flags |= flagRare
 	}
 	if a.Priority != 0 {
 		c.priority = int32(max(min(a.Priority, 1<<31-1), -1<<31))
-		c.Flags |= flagPriority
+		c.node.Flags |= flagPriority
 	}
 	if a.Wait {
-		c.Flags |= flagWait
+		c.node.Flags |= flagWait
 	}
 	if a.Final {
 		c.final = true
-		c.Flags |= flagRare | flagLongSpawn
+		c.node.Flags |= flagRare | flagLongSpawn
 	}
 	if a.Cost != 0 || a.OnReady != nil {
 		c.addMore(a)
@@ -85,7 +86,7 @@ func (c *Task) dress(a *Attrs) {
 
 // start registers c, queues it if it is ready, and reports whether it was. Precondition: t is no
 // leaf.
-func (t *Task) start(s *slot, c *Task, accs []deps.Access) (isReady bool) {
+func (t *Task) start(s *slot, c *Task, accs []chain.Access) (isReady bool) {
 	if s.probe != nil {
 		s.probe.spawned(t, c, accs, 0)
 	}
@@ -106,11 +107,11 @@ func (t *Task) start(s *slot, c *Task, accs []deps.Access) (isReady bool) {
 }
 
 // register registers c, of which the observers know, and reports whether it is ready.
-func (t *Task) register(s *slot, c *Task, accs []deps.Access) (isReady bool) {
+func (t *Task) register(s *slot, c *Task, accs []chain.Access) (isReady bool) {
 	if s.probe != nil {
 		return s.probe.register(t, c, accs, &s.flow)
 	}
-	return t.Node.Register(&c.Node, accs, &s.flow)
+	return t.node.Register(&c.node, accs, &s.flow)
 }
 
 // traced returns the program counter of the caller of the method that calls traced; zero if
@@ -147,7 +148,7 @@ func (s *slot) newTask(t *Task, fn func(*Task) error) *Task {
 		prefetch(s.free[n-1])
 	}
 	r := t.run // before the stores, which are one batch of the write barrier then
-	c.fn, c.run, c.Parent = fn, r, &t.Node
+	c.fn, c.run, c.node.Parent = fn, r, &t.node
 	return c
 }
 
@@ -169,7 +170,7 @@ func (s *slot) keep(c *Task) {
 func (rt *Runtime) keepOff(c *Task) { rt.pool.put([]*Task{c}) }
 
 // recycle is slot.recycle for a caller without a slot.
-func (rt *Runtime) recycle(f *deps.Flow) {
+func (rt *Runtime) recycle(f *chain.Flow) {
 	for n := f.NextFree(); n != nil; n = f.NextFree() {
 		rt.keepOff(fromNode(n))
 	}
@@ -187,8 +188,8 @@ func (s *slot) takeBack(c *Task) {
 // clear makes c, which is over, what newTask expects. Nothing of the user's is left in it, nor a way to
 // other tasks: what still points to c, such as a deque in which it has been, keeps c's memory and no more.
 func (c *Task) clear() {
-	c.fn, c.run, c.Parent = nil, nil, nil
-	if c.Flags != flagLeaf {
+	c.fn, c.run, c.node.Parent = nil, nil, nil
+	if c.node.Flags != flagLeaf {
 		c.clearRest()
 	}
 	if earlyUnblocks.Load() {
@@ -198,30 +199,30 @@ func (c *Task) clear() {
 
 // clearRest clears what Flags says may be set.
 func (c *Task) clearRest() {
-	if c.Flags&flagRare != 0 {
+	if c.node.Flags&flagRare != 0 {
 		c.label, c.pc, c.priority, c.cost, c.final, c.und = "", 0, 0, 0, false, nil
 		if c.more != nil {
 			c.more.reset()
 		}
 	}
 	c.clearUsed()
-	c.Flags = flagLeaf
+	c.node.Flags = flagLeaf
 }
 
 // clearUsed clears what the body of c has used, except Flags.
 func (c *Task) clearUsed() {
-	if c.Flags&flagLeaf == 0 && c.spawned != 0 { // phase is not phaseWait: no body leaves Wait so
+	if c.node.Flags&flagLeaf == 0 && c.spawned != 0 { // phase is not phaseWait: no body leaves Wait so
 		c.spawned = 0
 		c.count.Init(0) // it is zero where spawned is
 	}
-	if c.Flags&flagHeld != 0 {
+	if c.node.Flags&flagHeld != 0 {
 		c.holds.Init(0)
 	}
 }
 
 // clearForGood is clear for a task whose memory is not used again: somebody may call Unblock at this moment.
 func (c *Task) clearForGood() {
-	c.fn, c.run, c.Parent, c.label, c.und, c.more = nil, nil, nil, "", nil, nil
+	c.fn, c.run, c.node.Parent, c.label, c.und, c.more = nil, nil, nil, "", nil, nil
 }
 
 // undeferred is how the creator of an undeferred task learns that its body is over.
@@ -231,31 +232,31 @@ type undeferred struct {
 }
 
 // runUndeferred runs c and returns when its body is over. The observers are told of flags.
-func (t *Task) runUndeferred(s *slot, c *Task, accs []deps.Access, flags uint8) {
+func (t *Task) runUndeferred(s *slot, c *Task, accs []chain.Access, flags uint8) {
 	u := s.und
 	if s.und = nil; u == nil {
 		u = new(undeferred)
 	}
 	u.creator = t
 	c.und = u
-	c.Flags |= flagUndeferred | flagRare
+	c.node.Flags |= flagUndeferred | flagRare
 	x := waiting{op: opChild}
 	if s.probe != nil {
 		s.probe.spawned(t, c, accs, flags)
 		x.on = c.notes() // once registered c may run elsewhere
 	}
 	isReady := t.register(s, c, accs)
-	if s.probe != nil && isReady && c.Flags&flagOnReady != 0 {
+	if s.probe != nil && isReady && c.node.Flags&flagOnReady != 0 {
 		s.probe.queued(c)
 	}
 	t.spawned++
 	s.recycle()
-	if isReady && (c.Flags&flagOnReady == 0 || s.onReady(c)) && c.admit(&s.flow, s.rt) {
+	if isReady && (c.node.Flags&flagOnReady == 0 || s.onReady(c)) && c.admit(&s.flow, s.rt) {
 		if s.nested < nestMax {
 			if s.probe != nil {
 				s.probe.queued(c)
 			}
-			c.Flags &^= flagUndeferred // nobody needs to be told
+			c.node.Flags &^= flagUndeferred // nobody needs to be told
 			u.creator = nil
 			s.und = u
 			s = s.execute(c)

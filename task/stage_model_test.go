@@ -41,7 +41,7 @@ type mtask struct {
 // object is what package order has for an object by name.
 func object(name string, mode deps.Mode, weak bool) order.Access {
 	at := uintptr(name[0])
-	return order.Access{Lo: at, Hi: at + 1, Object: true, Mode: mode, Weak: weak}
+	return order.Access{Lo: at, Hi: at + 1, Object: true, Mode: order.Mode(mode), Weak: weak}
 }
 
 func (t *mtask) find(obj string) *order.Use {
@@ -194,7 +194,7 @@ func (p *mplay) one(t *testing.T, what string, tasks int) bool {
 	case k < 11:
 		for _, u := range x.order.Uses {
 			if !x.released[u] && p.rng.IntN(2) == 0 {
-				word := map[deps.Mode]string{deps.ModeIn: "in", deps.ModeInOut: "inout", deps.ModeConcurrent: "concurrent"}[u.Mode]
+				word := map[deps.Mode]string{deps.ModeIn: "in", deps.ModeInOut: "inout", deps.ModeConcurrent: "concurrent"}[deps.Mode(u.Mode)]
 				if u.Weak {
 					word = "weak" + word
 				}

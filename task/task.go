@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/xatomic"
 )
 
@@ -21,7 +22,7 @@ type Task struct {
 	// children and events touches; with accesses, the node's second line too. Flags says which of
 	// the other fields are to be looked at. They and Parent, which is nil for the main task of a
 	// run, are constant once the task is spawned, as run is.
-	deps.Node // must be the first field: see fromNode
+	node chain.Node // must be the first field: see fromNode
 
 	fn   func(*Task) error
 	run  *run
@@ -62,7 +63,7 @@ type Task struct {
 }
 
 // parent returns the task that has spawned t; nil if t is the main task of a run.
-func (t *Task) parent() *Task { return fromNode(t.Parent) }
+func (t *Task) parent() *Task { return fromNode(t.node.Parent) }
 
 // Values of Node.Flags.
 const (
@@ -136,7 +137,7 @@ type more struct {
 
 // rare returns t's more. Precondition: the caller spawns t, or is its body.
 func (t *Task) rare() *more {
-	t.Flags |= flagRare
+	t.node.Flags |= flagRare
 	if t.more == nil {
 		t.more = new(more)
 	}
@@ -172,18 +173,18 @@ func (t *Task) TraceID() uint64 { return t.id }
 // that is not, and the rest is given up all the same.
 func (t *Task) Release(accs ...deps.Access) error {
 	s := t.enter("Release")
-	if t.Flags&flagRecorded != 0 {
-		return t.giveEarly(s, accs)
+	if t.node.Flags&flagRecorded != 0 {
+		return t.giveEarly(s, accesses(accs))
 	}
 	var first error
-	for _, a := range accs {
-		if t.Flags&flagLongSpawn != 0 {
+	for _, a := range accesses(accs) {
+		if t.node.Flags&flagLongSpawn != 0 {
 			s = t.beforeRelease(a)
 		}
 		if s.probe != nil {
 			s.probe.releases(t, a)
 		}
-		if err := t.Node.Release(a, &s.flow); err != nil {
+		if err := t.node.Release(a, &s.flow); err != nil {
 			if s.probe != nil {
 				s.probe.keeps(t)
 			}

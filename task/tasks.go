@@ -50,7 +50,7 @@ func (rt *Runtime) Tasks() ([]TaskInfo, bool) {
 	tasks := rt.probe.watch.Tasks()
 	list := make([]TaskInfo, len(tasks))
 	for i, x := range tasks {
-		list[i] = TaskInfo{x.ID, x.Parent, x.Label, x.Site, x.Age, TaskState(x.State), x.For, x.Accesses, x.Behind, x.Text, x.Stuck, x.Cycle}
+		list[i] = TaskInfo{x.ID, x.Parent, x.Label, x.Site, x.Age, TaskState(x.State), x.For, declared(x.Accesses), x.Behind, x.Text, x.Stuck, x.Cycle}
 	}
 	return list, true
 }

@@ -13,7 +13,7 @@ func (t *Task) Uses(accs ...deps.Access) {
 		return
 	}
 	t.enter("Uses")
-	if why := t.more.audited.Uses(accs); why != "" {
+	if why := t.more.audited.Uses(accesses(accs)); why != "" {
 		panic("task: " + why)
 	}
 }

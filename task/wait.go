@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/event"
 	"weft/internal/race"
 	"weft/internal/xatomic"
@@ -28,7 +29,7 @@ func (t *Task) callHere() (err error) {
 		t.goexit()
 	}()
 	err = t.fn(t)
-	if err == nil && t.Flags&flagLongSpawn != 0 {
+	if err == nil && t.node.Flags&flagLongSpawn != 0 {
 		t.combineAll()
 	}
 	returned = true
@@ -60,7 +61,7 @@ func (t *Task) goexit() {
 // cancelled, else nil.
 func (t *Task) Wait() error {
 	s := t.enter("Wait")
-	if t.Flags&flagLongSpawn != 0 {
+	if t.node.Flags&flagLongSpawn != 0 {
 		s = t.combineAll()
 	}
 	if s.probe != nil {
@@ -99,8 +100,8 @@ func (t *Task) Wait() error {
 		t.spawned = 0
 		break
 	}
-	if t.MaySweep() {
-		t.Sweep(&t.slot.flow)
+	if t.node.MaySweep() {
+		t.node.Sweep(&t.slot.flow)
 		t.slot.recycle()
 	}
 	if t.slot.probe != nil {
@@ -117,23 +118,24 @@ func (t *Task) Wait() error {
 // A weak access waits for nothing, as ever; a Reduce access, which would not either, is refused by a panic.
 func (t *Task) WaitOn(accs ...deps.Access) error {
 	s := t.enter("WaitOn")
-	for _, a := range accs {
-		if a.Mode() == deps.ModeReduce {
+	list := accesses(accs)
+	for _, a := range list {
+		if a.Mode() == chain.ModeReduce {
 			panic("task: WaitOn a Reduce access, which waits for nothing; name the object by deps.In")
 		}
 	}
-	if t.Flags&flagLongSpawn != 0 {
-		s = t.beforeSpawn(accs)
-		if t.Flags&flagRecorded != 0 {
-			accs = t.heldByLoop(accs)
+	if t.node.Flags&flagLongSpawn != 0 {
+		s = t.beforeSpawn(list)
+		if t.node.Flags&flagRecorded != 0 {
+			list = t.heldByLoop(list)
 		}
 	}
 	c := s.newTask(t, func(*Task) error { return nil })
 	if s.rt.cfg.TraceSpawns {
 		c.label, c.pc = opWaitOn, s.rt.traced()
-		c.Flags |= flagRare
+		c.node.Flags |= flagRare
 	}
-	t.runUndeferred(s, c, accs, event.SpawnedUndeferred|spawnedWaitOn)
+	t.runUndeferred(s, c, list, event.SpawnedUndeferred|spawnedWaitOn)
 	return t.run.cause()
 }
 
@@ -172,7 +174,7 @@ func (s *slot) descendant(t *Task) *Task {
 // startsUnder reports whether x, which is ready, has not started and is found to descend from t. A task with
 // an OnReady is left to slot.loop.
 func (x *Task) startsUnder(t *Task) bool {
-	if x.Flags&(flagResuming|flagOnReady) != 0 {
+	if x.node.Flags&(flagResuming|flagOnReady) != 0 {
 		return false
 	}
 	a := x.parent()
@@ -301,7 +303,7 @@ func (s *slot) handOver() {
 
 // resume queues t, whose goroutine waits for a slot.
 func (rt *Runtime) resume(t *Task) {
-	t.Flags |= flagResuming
+	t.node.Flags |= flagResuming
 	if s := rt.here(); s != nil {
 		s.ready(t)
 		return
@@ -318,7 +320,7 @@ func (rt *Runtime) readyBy(t *Task, by uint64) {
 		rt.probe.queuedBy(t, by)
 	}
 	switch {
-	case t.Flags&flagPriority == 0:
+	case t.node.Flags&flagPriority == 0:
 		rt.inject.push(t)
 	case t.priority > 0:
 		rt.high.push(t)

@@ -313,7 +313,7 @@ func TestAttributesAreNotInherited(t *testing.T) {
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
 		t.SpawnWith(Attrs{Priority: 3, Label: "a", Wait: true}, func(t *Task) error {
 			t.Spawn(func(c *Task) error {
-				if t.Label() != "a" || c.Label() != "" || c.priority != 0 || c.Flags != flagLeaf {
+				if t.Label() != "a" || c.Label() != "" || c.priority != 0 || c.node.Flags != flagLeaf {
 					return errors.New("inherited")
 				}
 				return nil
@@ -325,7 +325,7 @@ func TestAttributesAreNotInherited(t *testing.T) {
 		}
 		for range 3 * batch { // nor with the memory
 			t.Spawn(func(c *Task) error {
-				if c.Label() != "" || c.priority != 0 || c.Flags != flagLeaf {
+				if c.Label() != "" || c.priority != 0 || c.node.Flags != flagLeaf {
 					return errors.New("inherited with the memory")
 				}
 				return nil

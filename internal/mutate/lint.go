@@ -52,7 +52,7 @@ func (r *runner) words(bin, tags string) []string {
 // lintList returns the tests of lint mode that may kill m: all, if m is of code that lint mode is
 // made of; and if dependants are not asked, only if it is in a file of lint mode.
 func (r *runner) lintList(ctx context.Context, m *mutant) ([]test, error) {
-	isPart := slices.Contains([]string{"weft/task", "weft/task/internal/lint", "weft/deps", "weft/tampi"}, m.Package)
+	isPart := slices.Contains([]string{"weft/task", "weft/task/internal/lint", "weft/internal/chain", "weft/tampi"}, m.Package)
 	if !r.hasRace || !isPart || r.ownOnly && m.Package != "weft/task/internal/lint" {
 		return nil, nil
 	}

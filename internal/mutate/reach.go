@@ -313,7 +313,7 @@ func readProfile(file string) (map[string]map[int]bool, error) {
 
 // argsOf returns what the tests of a package are told besides their names.
 func argsOf(path, tags string) []string {
-	if tags == exploring && path == "weft/deps" { // without it, they take many minutes
+	if tags == exploring && path == "weft/internal/chain" { // without it, they take many minutes
 		return []string{"-test.short"}
 	}
 	return nil

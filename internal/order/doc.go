@@ -9,7 +9,7 @@
 // in the end, and whether an engine that has started it was right.
 //
 // An access has a read and a write token, which come to it by the chain of its memory; see
-// deps/README.md, "The picture". Each of them waits for this:
+// internal/chain/README.md, "The picture". Each of them waits for this:
 //
 //	may read    that the use before passes read, else the parent's use may read
 //	may write   that the use before is over, else the parent's use may write

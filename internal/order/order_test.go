@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weft/deps"
+	"weft/internal/chain"
 )
 
 var modes = map[string]Mode{
-	"in": deps.ModeIn, "out": deps.ModeOut, "inout": deps.ModeInOut, "concurrent": deps.ModeConcurrent,
-	"reduce": deps.ModeReduce, "commutative": deps.ModeCommutative,
+	"in": chain.ModeIn, "out": chain.ModeOut, "inout": chain.ModeInOut, "concurrent": chain.ModeConcurrent,
+	"reduce": chain.ModeReduce, "commutative": chain.ModeCommutative,
 }
 
 // program makes the tasks of a text: a line for each, "name access ...", with the parent's name
@@ -163,9 +163,9 @@ func TestBelow(t *testing.T) {
 // An access says here what it says in package deps.
 func TestOf(t *testing.T) {
 	var x [4]int64
-	at, _, _ := deps.In(&x).Memory()
-	require.Equal(t, Access{at, at + 32, true, deps.ModeOut, false}, Of(deps.Out(&x)))
-	require.Equal(t, Access{at + 8, at + 24, false, deps.ModeCommutative, true}, Of(deps.Slice(x[1:3]).Commutative().Weak()))
+	at, _, _ := chain.Object(&x, chain.ModeIn).Memory()
+	require.Equal(t, Access{at, at + 32, true, chain.ModeOut, false}, Of(chain.Object(&x, chain.ModeOut)))
+	require.Equal(t, Access{at + 8, at + 24, false, chain.ModeCommutative, true}, Of(chain.Slice(x[1:3]).Access(chain.ModeCommutative).Weak()))
 }
 
 // What a child costs does not depend on how many pieces its siblings have.
@@ -174,7 +174,7 @@ func TestCostOfAChild(t *testing.T) {
 		parent := new(Task)
 		child := func(i int) *Task {
 			at := uintptr(8 * i)
-			return parent.Child([]Access{{at, at + 8, false, deps.ModeInOut, false}})
+			return parent.Child([]Access{{at, at + 8, false, chain.ModeInOut, false}})
 		}
 		for i := range pieces {
 			child(i)

@@ -7,11 +7,11 @@ import (
 	"cmp"
 	"slices"
 
-	"weft/deps"
+	"weft/internal/chain"
 )
 
 // Mode is how memory is used, as package deps has it.
-type Mode = deps.Mode
+type Mode = chain.Mode
 
 // Access is what a task declares of some memory: an object, which is known by its address Lo, or a
 // range of bytes.
@@ -23,7 +23,7 @@ type Access struct {
 }
 
 // Of returns what an access of package deps says.
-func Of(a deps.Access) Access {
+func Of(a chain.Access) Access {
 	lo, hi, slice := a.Memory()
 	return Access{lo, hi, !slice, a.Mode(), a.IsWeak()}
 }
@@ -89,7 +89,7 @@ func (t *Task) Child(list []Access) *Task {
 			}
 		}
 	}
-	takes := slices.ContainsFunc(c.Uses, func(u *Use) bool { return u.Mode == deps.ModeCommutative && !u.Said })
+	takes := slices.ContainsFunc(c.Uses, func(u *Use) bool { return u.Mode == chain.ModeCommutative && !u.Said })
 	for _, u := range c.Uses {
 		u.Weak = u.Said && !takes
 		u.up(u.Lo, u.Hi, func(up *Use, _, _ uintptr) { u.Held = u.Held || up.Held || up.Holds() })
@@ -107,11 +107,11 @@ func (t *Task) Ranges() {
 }
 
 // Holds: while the task of u runs, and its children that use the object, no other holder of it does.
-func (u *Use) Holds() bool { return u.Mode == deps.ModeCommutative && !u.Weak && !u.Held }
+func (u *Use) Holds() bool { return u.Mode == chain.ModeCommutative && !u.Weak && !u.Held }
 
 // groups: u goes together with its neighbours of the same mode.
 func (u *Use) groups() bool {
-	return u.Mode == deps.ModeConcurrent || u.Mode == deps.ModeCommutative && !u.Held
+	return u.Mode == chain.ModeConcurrent || u.Mode == chain.ModeCommutative && !u.Held
 }
 
 // joins: u and the one before it belong to one group.

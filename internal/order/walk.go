@@ -6,13 +6,13 @@ package order
 import (
 	"slices"
 
-	"weft/deps"
+	"weft/internal/chain"
 )
 
 // needs is what a strong use waits for, before its task starts.
 func (u *Use) needs() what {
 	switch {
-	case u.Mode == deps.ModeIn:
+	case u.Mode == chain.ModeIn:
 		return mayRead
 	case u.groups():
 		return mayJoin
@@ -21,7 +21,7 @@ func (u *Use) needs() what {
 }
 
 // waits: u's task does not start before u has what it needs.
-func (u *Use) waits() bool { return !u.Weak && u.Mode != deps.ModeReduce }
+func (u *Use) waits() bool { return !u.Weak && u.Mode != chain.ModeReduce }
 
 // implied: since u's task has started, u has what it may.
 func (u *Use) implied(w what) bool { return u.waits() && (w == u.needs() || u.needs() == mayWrite) }
@@ -98,7 +98,7 @@ func (w *walk) take(s step) {
 	case mayWrite, mayJoin:
 		w.before(s, isOver)
 	case passesRead:
-		if u.Mode == deps.ModeIn {
+		if u.Mode == chain.ModeIn {
 			w.next(u, mayRead, s.lo, s.hi)
 			break
 		}

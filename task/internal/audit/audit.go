@@ -27,7 +27,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"weft/deps"
+	"weft/internal/chain"
 )
 
 // An Audit is a runtime's debug mode.
@@ -40,14 +40,14 @@ func New(log *slog.Logger) *Audit { return &Audit{log} }
 
 // Enter enters a task in the books, and warns of what it can. parent is the parent's record; nil for the main task
 // of a run. loop: it is a task of a recorded loop, whose uses are in the books while a run of it may use the objects.
-func (a *Audit) Enter(parent *Record, label string, pc uintptr, accs []deps.Access, loop bool) *Record {
+func (a *Audit) Enter(parent *Record, label string, pc uintptr, accs []chain.Access, loop bool) *Record {
 	if parent == nil {
 		return &Record{books: &books{log: a.log}, label: label, pc: pc, loop: -1}
 	}
 	b := parent.books
 	r := &Record{books: b, parent: parent, depth: parent.depth + 1, label: label, pc: pc, loop: -1}
 	if loop {
-		strong := make([]deps.Access, len(accs))
+		strong := make([]chain.Access, len(accs))
 		for i, x := range accs {
 			strong[i] = x.Strong()
 		}
@@ -124,8 +124,8 @@ func (r *Record) Drop() {
 }
 
 // Release is called before r's task gives up a, and TakeBack when the engine has refused that.
-func (r *Record) Release(a deps.Access) { r.undo = r.books.release(r, a) }
-func (r *Record) TakeBack()             { r.undo() }
+func (r *Record) Release(a chain.Access) { r.undo = r.books.release(r, a) }
+func (r *Record) TakeBack()              { r.undo() }
 
 // Settle is called when the main task, which is r's, has waited for all.
 func (r *Record) Settle() {
@@ -138,7 +138,7 @@ func (r *Record) Settle() {
 func (r *Record) RunOver(failed bool) { r.books.warnCopies(failed) }
 
 // Uses notes that r's body uses memory as accs say. It returns what is wrong with that; "" if nothing is.
-func (r *Record) Uses(accs []deps.Access) string {
+func (r *Record) Uses(accs []chain.Access) string {
 	for _, a := range accs {
 		r.saysUse(a)
 		if why := r.uncovered(a); why != "" {
@@ -163,7 +163,7 @@ func (r *Record) Inspect(f func(live int)) {
 }
 
 // uncovered says why r's body may not use a; "" if it may.
-func (r *Record) uncovered(a deps.Access) string {
+func (r *Record) uncovered(a chain.Access) string {
 	b := r.books
 	lo, hi, slice := a.Memory()
 	mode := a.Mode().Both(a.Mode())
@@ -210,7 +210,7 @@ func (r *Record) namedBelow(u *use) {
 }
 
 // saysUse notes that r's body uses a.
-func (r *Record) saysUse(a deps.Access) {
+func (r *Record) saysUse(a chain.Access) {
 	b := r.books
 	lo, hi, _ := a.Memory()
 	b.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"log/slog"
 	"slices"
 
-	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/xatomic"
 	"weft/task/internal/addrmap"
 )
@@ -137,7 +137,7 @@ func (b *books) drop(r *Record) {
 }
 
 // release takes a part of what r's task uses out, and returns what brings it back.
-func (b *books) release(r *Record, a deps.Access) (undo func()) {
+func (b *books) release(r *Record, a chain.Access) (undo func()) {
 	lo, hi, slice := a.Memory()
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"unsafe"
 
-	"weft/deps"
+	"weft/internal/chain"
 	"weft/task/internal/addrmap"
 )
 
@@ -45,7 +45,7 @@ type copies struct {
 type named struct {
 	lo, hi  uintptr
 	slice   bool
-	access  deps.Access // of the first task; it keeps the object
+	access  chain.Access // of the first task; it keeps the object
 	first   *Record
 	tasks   int
 	writes  bool // a task has declared to write it
@@ -69,7 +69,7 @@ func (c *copies) name(u *use) {
 		c.objects.Set(u.lo, x)
 	}
 	x.tasks++
-	x.writes = x.writes || u.mode != deps.ModeIn && !u.weak
+	x.writes = x.writes || u.mode != chain.ModeIn && !u.weak
 }
 
 // settle gives up the objects that cannot be copies, or slices beside their elements. All tasks but the main one are over,
@@ -88,7 +88,7 @@ func (c *copies) settle() {
 // over notes that u's task, which has used its object, is over. +checklocks:books.mu
 func (c *copies) over(u *use) {
 	x, _ := c.objects.Get(u.lo).(*named)
-	if x == nil || x.changed || u.mode == deps.ModeIn || u.weak || len(x.words) == 0 {
+	if x == nil || x.changed || u.mode == chain.ModeIn || u.weak || len(x.words) == 0 {
 		return
 	}
 	now := make([]uintptr, len(x.words))
@@ -145,7 +145,7 @@ func (c *copies) find() (list []finding) {
 		}
 		for _, y := range c.list {
 			if y != x && y.isElement(lo, count) && (x.writes || y.writes) && y.without(x) {
-				list = append(list, finding{"a task names a slice, and another one its elements: these are two objects, and nothing orders the two; name the elements in both, by deps.Slice", x, y})
+				list = append(list, finding{"a task names a slice, and another one its elements: these are two objects, and nothing orders the two; name the elements in both, by chain.Slice", x, y})
 				break
 			}
 		}

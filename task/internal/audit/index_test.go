@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"weft/deps"
+	"weft/internal/chain"
 
 	"github.com/stretchr/testify/require"
 )
@@ -55,8 +55,8 @@ func TestObjectsThatAreRemembered(t *testing.T) {
 	objects := make([]int, maxCopies+2)
 	rec := &Record{label: "task"}
 	for i := range objects {
-		lo, hi, _ := deps.In(&objects[i]).Memory()
-		c.name(&use{rec: rec, lo: lo, hi: hi, access: deps.In(&objects[i])})
+		lo, hi, _ := chain.Object(&objects[i], chain.ModeIn).Memory()
+		c.name(&use{rec: rec, lo: lo, hi: hi, access: chain.Object(&objects[i], chain.ModeIn)})
 		require.Equal(t, min(i+1, maxCopies), c.objects.Len())
 		require.Len(t, c.list, min(i+1, maxCopies))
 	}

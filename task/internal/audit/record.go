@@ -6,7 +6,7 @@ package audit
 import (
 	"fmt"
 
-	"weft/deps"
+	"weft/internal/chain"
 	"weft/task/internal/say"
 )
 
@@ -58,9 +58,9 @@ type use struct {
 	rec    *Record
 	lo, hi uintptr
 	slice  bool
-	mode   deps.Mode
+	mode   chain.Mode
 	weak   bool
-	access deps.Access // for messages; one of those that make up the use
+	access chain.Access // for messages; one of those that make up the use
 
 	live   bool // not given up. +checklocks:books.mu
 	open   bool // the task may run. +checklocks:books.mu
@@ -73,7 +73,7 @@ type use struct {
 func (u *use) meets(o *use) bool { return u.lo < o.hi && o.lo < u.hi }
 
 // declare makes r's uses from a list, and returns the objects that are in it in different modes.
-func (r *Record) declare(accs []deps.Access) (mixed []string) {
+func (r *Record) declare(accs []chain.Access) (mixed []string) {
 	for _, a := range accs {
 		lo, hi, slice := a.Memory()
 		if lo == hi {
@@ -122,11 +122,11 @@ func (r *Record) covers(u, o *use) (declared *use, ok bool) {
 }
 
 // coversBytes is covers for the bytes from lo up to hi. Where r's task has declared several modes it is a writer.
-func (r *Record) coversBytes(lo, hi uintptr, m deps.Mode) (declared *use, ok bool) {
+func (r *Record) coversBytes(lo, hi uintptr, m chain.Mode) (declared *use, ok bool) {
 	for lo < hi {
 		next := hi
 		var here *use
-		var mode deps.Mode
+		var mode chain.Mode
 		for _, own := range r.uses {
 			switch {
 			case own.lo > lo:
@@ -149,19 +149,19 @@ func (r *Record) coversBytes(lo, hi uintptr, m deps.Mode) (declared *use, ok boo
 
 // grants reports whether a task that declares own may have descendants that declare m. Who has an object as Commutative
 // has it for its descendants, unless it is weak.
-func grants(own deps.Mode, weak bool, m deps.Mode) bool {
-	return !known(own) || !known(m) || own == deps.ModeInOut || own == m || own == deps.ModeCommutative && !weak
+func grants(own chain.Mode, weak bool, m chain.Mode) bool {
+	return !known(own) || !known(m) || own == chain.ModeInOut || own == m || own == chain.ModeCommutative && !weak
 }
 
 // clash reports whether two tasks with these uses of one object must not run at the same time. What debug mode does not know
 // the rules of, it says nothing about.
 func clash(a, b *use) bool {
-	return known(a.mode) && known(b.mode) && (a.mode != b.mode || a.mode == deps.ModeInOut)
+	return known(a.mode) && known(b.mode) && (a.mode != b.mode || a.mode == chain.ModeInOut)
 }
 
-func known(m deps.Mode) bool {
+func known(m chain.Mode) bool {
 	switch m {
-	case deps.ModeIn, deps.ModeOut, deps.ModeInOut, deps.ModeConcurrent, deps.ModeCommutative:
+	case chain.ModeIn, chain.ModeOut, chain.ModeInOut, chain.ModeConcurrent, chain.ModeCommutative:
 		return true
 	}
 	return false

@@ -10,7 +10,7 @@ import (
 	"runtime"
 	"sync"
 
-	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/race"
 	"weft/internal/waits"
 )
@@ -82,7 +82,7 @@ type Record struct {
 
 // Enter makes a record of a task, of which parent is the parent's; nil for the main task of a run. The caller is the body of the parent, or
 // calls Run. wait: the task has Attrs.Wait. loop: it is one of a recorded loop.
-func (l *Lint) Enter(parent *Record, accs []deps.Access, wait, loop bool) *Record {
+func (l *Lint) Enter(parent *Record, accs []chain.Access, wait, loop bool) *Record {
 	if l.off != nil {
 		race.Release(&l.world)
 		return l.off
@@ -95,7 +95,7 @@ func (l *Lint) Enter(parent *Record, accs []deps.Access, wait, loop bool) *Recor
 		r.l.unlock()
 	}
 	for _, u := range r.uses {
-		u.access = deps.Access{}
+		u.access = chain.Access{}
 	}
 	race.Release(&r.born)
 	race.Release(&r.l.world)

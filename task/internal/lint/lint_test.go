@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/race"
 )
 
@@ -159,7 +159,7 @@ func TestApart(t *testing.T) {
 // what it declares.
 func TestNew(t *testing.T) {
 	x, y := 0, make([]int, 4)
-	accs := []deps.Access{deps.In(&x), deps.InOut(&x), deps.Slice(y[1:3]).Out().Weak(), deps.Slice(y[:0]).In()}
+	accs := []chain.Access{chain.Object(&x, chain.ModeIn), chain.Object(&x, chain.ModeInOut), chain.Slice(y[1:3]).Access(chain.ModeOut).Weak(), chain.Slice(y[:0]).Access(chain.ModeIn)}
 	for _, on := range []bool{true, false} {
 		l := New(on)
 		for _, wait := range []bool{true, false} {
@@ -174,9 +174,9 @@ func TestNew(t *testing.T) {
 			require.Equal(t, []bool{wait, wait}, []bool{r.wait, r.loop})
 			require.Len(t, r.uses, 2)
 			lo, hi, _ := accs[0].Memory()
-			require.Equal(t, use{lo: lo, hi: hi, mode: deps.ModeInOut}, *r.uses[0])
+			require.Equal(t, use{lo: lo, hi: hi, mode: chain.ModeInOut}, *r.uses[0])
 			lo, hi, _ = accs[2].Memory()
-			require.Equal(t, use{lo: lo, hi: hi, mode: deps.ModeInOut, slice: true, weak: true}, *r.uses[1])
+			require.Equal(t, use{lo: lo, hi: hi, mode: chain.ModeInOut, slice: true, weak: true}, *r.uses[1])
 		}
 	}
 }
@@ -188,23 +188,23 @@ func TestForgets(t *testing.T) {
 	for _, ranges := range []bool{false, true} {
 		l := new(Lint)
 		r := &Record{l: l, parent: &Record{l: l}}
-		r.declare([]deps.Access{deps.InOut((*[4]byte)(mem[4:8])), deps.In((*[4]byte)(mem[8:12]))})
+		r.declare([]chain.Access{chain.Object((*[4]byte)(mem[4:8]), chain.ModeInOut), chain.Object((*[4]byte)(mem[8:12]), chain.ModeIn)})
 		r.enter()
 		r.forget() // there is nothing yet
-		names := func(lo, hi int) deps.Access {
+		names := func(lo, hi int) chain.Access {
 			if ranges {
-				return deps.Slice(mem[lo:hi]).InOut()
+				return chain.Slice(mem[lo:hi]).Access(chain.ModeInOut)
 			}
-			return deps.InOut((*[4]byte)(mem[lo:hi]))
+			return chain.Object((*[4]byte)(mem[lo:hi]), chain.ModeInOut)
 		}
 		for lo := 0; lo < 16; lo += 4 {
 			c := &Record{l: l, parent: r}
-			c.declare([]deps.Access{names(lo, lo+4)})
+			c.declare([]chain.Access{names(lo, lo+4)})
 			c.enter()
 		}
 		r.forget()
 		var left []int
-		first, _, _ := deps.In(&mem[0]).Memory()
+		first, _, _ := chain.Object(&mem[0], chain.ModeIn).Memory()
 		r.dom.ends(first, first+16, func(x *run) { left = append(left, int(x.lo-first)) })
 		require.ElementsMatch(t, []int{4, 8}, left)
 	}
@@ -216,7 +216,7 @@ func TestForgetsAlone(t *testing.T) {
 	l := new(Lint)
 	r := &Record{l: l, parent: &Record{l: l}}
 	c := &Record{l: l, parent: r}
-	c.declare([]deps.Access{deps.InOut(&x)})
+	c.declare([]chain.Access{chain.Object(&x, chain.ModeInOut)})
 	c.enter()
 	there := func() bool { return r.dom.tails.Get(c.uses[0].lo) != nil }
 	l.lock()

@@ -4,7 +4,7 @@
 package lint
 
 import (
-	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/race"
 	"weft/task/internal/addrmap"
 )
@@ -13,9 +13,9 @@ import (
 type use struct {
 	lo, hi uintptr
 	slice  bool
-	mode   deps.Mode // In, InOut, Concurrent, Commutative or Reduce
+	mode   chain.Mode // In, InOut, Concurrent, Commutative or Reduce
 	weak   bool
-	access deps.Access // until the use is in its chains
+	access chain.Access // until the use is in its chains
 	runs   []*run
 	left   []*part // of ranges: of runs of which a part is given up, what is not
 }
@@ -23,8 +23,8 @@ type use struct {
 // run is a run of neighbours in a chain that go together: one writer, or readers, or a group. All its tasks have all its bytes.
 type run struct {
 	lo, hi uintptr
-	access deps.Access // one of its tasks': keeps the memory, so that a chain's addresses serve nothing else
-	mode   deps.Mode
+	access chain.Access // one of its tasks': keeps the memory, so that a chain's addresses serve nothing else
+	mode   chain.Mode
 	prevs  []*run     // the runs before it; none if all that they know is in enter
 	same   *run       // of ranges: the earlier neighbours that go together with it, and have more bytes
 	enter  race.Clock // what has come before it, of which the runs were cut off
@@ -58,7 +58,7 @@ type span struct {
 }
 
 // declare makes r's uses from a list: one for each object and each range.
-func (r *Record) declare(accs []deps.Access) {
+func (r *Record) declare(accs []chain.Access) {
 list:
 	for _, a := range accs {
 		lo, hi, slice := a.Memory()
@@ -154,7 +154,7 @@ func (r *Record) forget() {
 
 // joinObject returns the run that u is in, behind tail: that itself, or a new one.
 func joinObject(tail *run, u *use) *run {
-	if tail != nil && tail.mode == u.mode && u.mode != deps.ModeInOut {
+	if tail != nil && tail.mode == u.mode && u.mode != chain.ModeInOut {
 		tail.hi = max(tail.hi, u.hi)
 		return tail
 	}
@@ -181,10 +181,10 @@ type searched struct {
 func (r *Record) before() []*race.Clock {
 	s := search{met: map[searched]bool{}}
 	for _, u := range r.uses {
-		if u.weak || u.mode == deps.ModeReduce { // who takes part in a reduction does not wait
+		if u.weak || u.mode == chain.ModeReduce { // who takes part in a reduction does not wait
 			continue
 		}
-		reader := u.mode == deps.ModeIn
+		reader := u.mode == chain.ModeIn
 		s.behind(u, reader, u.lo, u.hi)
 		s.above(r.parent, u.lo, u.hi, u.slice, reader)
 	}
@@ -196,7 +196,7 @@ func (s *search) behind(u *use, reader bool, lo, hi uintptr) {
 	for _, x := range u.runs {
 		switch {
 		case u.slice && (x.hi <= lo || hi <= x.lo):
-		case u.mode == deps.ModeCommutative: // those of the group come in any order
+		case u.mode == chain.ModeCommutative: // those of the group come in any order
 			s.back(x, lo, hi, reader)
 			s.over(x, lo, hi, reader)
 			for x.same != nil {
@@ -238,7 +238,7 @@ func (s *search) back(x *run, lo, hi uintptr, reader bool) {
 		return
 	}
 	s.met[searched{x, lo, hi, reader}] = true
-	if !reader || x.mode != deps.ModeIn {
+	if !reader || x.mode != chain.ModeIn {
 		for y := x; y != nil; y = y.same {
 			s.done(y, lo, hi, reader)
 		}
@@ -289,7 +289,7 @@ func (s *search) above(p *Record, lo, hi uintptr, slice, reader bool) {
 		if !u.meets(lo, hi, slice) {
 			continue
 		}
-		reader := reader || u.mode == deps.ModeIn
+		reader := reader || u.mode == chain.ModeIn
 		lo, hi := lo, hi
 		if u.slice {
 			lo, hi = max(lo, u.lo), min(hi, u.hi)
@@ -305,7 +305,7 @@ func (s *search) above(p *Record, lo, hi uintptr, slice, reader bool) {
 // caller, has acquired all that they know. It returns the clocks that are to know it in their place. +checklocks:r.l.mu
 func (r *Record) cut() (know []*race.Clock) {
 	for _, u := range r.uses {
-		if u.weak || u.mode == deps.ModeReduce {
+		if u.weak || u.mode == chain.ModeReduce {
 			continue
 		}
 		for _, x := range u.runs {
@@ -314,9 +314,9 @@ func (r *Record) cut() (know []*race.Clock) {
 					p.prevs = nil
 				}
 			}
-			x.knows = u.mode == deps.ModeConcurrent || u.mode == deps.ModeCommutative
+			x.knows = u.mode == chain.ModeConcurrent || u.mode == chain.ModeCommutative
 		}
-		if u.mode != deps.ModeInOut {
+		if u.mode != chain.ModeInOut {
 			continue
 		}
 		for _, x := range u.runs {
@@ -341,7 +341,7 @@ func (r *Record) cut() (know []*race.Clock) {
 // toItself returns the weak access by which p has what u is about to itself; nil if there is none.
 func (p *Record) toItself(u *use) *use {
 	for _, own := range p.uses {
-		if own.weak && own.mode == deps.ModeInOut && own.lo == u.lo && own.hi == u.hi && own.slice == u.slice {
+		if own.weak && own.mode == chain.ModeInOut && own.lo == u.lo && own.hi == u.hi && own.slice == u.slice {
 			return own
 		}
 	}
@@ -351,7 +351,7 @@ func (p *Record) toItself(u *use) *use {
 // after returns the clocks of all that r's strong accesses hold, and have not given up. +checklocks:r.l.mu
 func (r *Record) after() (clocks []*race.Clock) {
 	for _, u := range r.uses {
-		if !u.weak || u.mode == deps.ModeReduce {
+		if !u.weak || u.mode == chain.ModeReduce {
 			for _, x := range u.runs {
 				clocks = append(clocks, &x.out)
 			}
@@ -364,7 +364,7 @@ func (r *Record) after() (clocks []*race.Clock) {
 }
 
 // Release notes that the body of r's task gives an access up: what it does with the object later comes before nothing.
-func (r *Record) Release(a deps.Access) {
+func (r *Record) Release(a chain.Access) {
 	if r.off() {
 		race.Release(&r.l.world)
 		return
@@ -380,7 +380,7 @@ func (r *Record) Release(a deps.Access) {
 
 // give takes what a names out of what r holds, and returns the clocks that r's body is to release
 // for it. +checklocks:r.l.mu
-func (r *Record) give(a deps.Access) (clocks []*race.Clock) {
+func (r *Record) give(a chain.Access) (clocks []*race.Clock) {
 	lo, hi, slice := a.Memory()
 	for _, u := range r.uses {
 		if u.weak || lo == hi || !u.meets(lo, hi, slice) {

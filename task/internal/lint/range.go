@@ -4,7 +4,7 @@
 package lint
 
 import (
-	"weft/deps"
+	"weft/internal/chain"
 	"weft/task/internal/addrmap"
 )
 
@@ -129,7 +129,7 @@ func joinRange(tail *run, u *use, lo, hi uintptr) *run {
 	x := &run{lo: lo, hi: hi, mode: m, access: u.access}
 	switch {
 	case tail == nil:
-	case tail.mode != m || m == deps.ModeInOut:
+	case tail.mode != m || m == chain.ModeInOut:
 		x.prevs = []*run{tail}
 	case tail.lo == lo && tail.hi == hi:
 		return tail
@@ -145,7 +145,7 @@ func (d *domain) makeRanges() {
 	d.ranges = true
 	d.tails.All(func(v any) bool {
 		tail := v.(*run)
-		u := &use{lo: tail.lo, hi: tail.hi, slice: true, mode: deps.ModeInOut, access: tail.access}
+		u := &use{lo: tail.lo, hi: tail.hi, slice: true, mode: chain.ModeInOut, access: tail.access}
 		d.addRange(u)
 		for _, x := range u.runs {
 			x.prevs = append(x.prevs, tail)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/race"
 )
 
@@ -21,14 +21,15 @@ import (
 const memory = 24
 
 // program is the accesses of the children of one task, in order.
-type program [][]deps.Access
+type program [][]chain.Access
 
 // randomProgram makes a program that accesses mem. From its first range on all is about bytes; the groups of before end there, so there are none then.
 func randomProgram(r *rand.Rand, mem *[memory]byte, groups bool) program {
+	modes := [...]chain.Mode{chain.ModeIn, chain.ModeInOut, chain.ModeOut, chain.ModeConcurrent, chain.ModeCommutative}
 	p := make(program, 2+r.IntN(10))
 	for i := range p {
 		if i == 0 && groups {
-			p[i] = []deps.Access{deps.Slice(mem[:1]).In()}
+			p[i] = []chain.Access{chain.Slice(mem[:1]).Access(chain.ModeIn)}
 			continue
 		}
 		for range 1 + r.IntN(3) {
@@ -38,12 +39,12 @@ func randomProgram(r *rand.Rand, mem *[memory]byte, groups bool) program {
 			}
 			lo := r.IntN(memory - 4)
 			if r.IntN(3) > 0 {
-				x := deps.Slice(mem[lo : lo+r.IntN(memory-lo+1)])
-				p[i] = append(p[i], []func() deps.Access{x.In, x.InOut, x.Out, x.Concurrent, x.Commutative}[k]())
+				x := chain.Slice(mem[lo : lo+r.IntN(memory-lo+1)])
+				p[i] = append(p[i], x.Access(modes[k]))
 				continue
 			}
 			x := (*[4]byte)(mem[lo&^1:]) // objects overlap, but have one size
-			p[i] = append(p[i], []func(*[4]byte) deps.Access{deps.In[[4]byte], deps.InOut[[4]byte], deps.Out[[4]byte], deps.Concurrent[[4]byte], deps.Commutative[[4]byte]}[k](x))
+			p[i] = append(p[i], chain.Object(x, modes[k]))
 		}
 	}
 	return p
@@ -56,7 +57,7 @@ type oracle struct {
 	bytes   []map[uintptr]mode // of all
 }
 
-type mode = deps.Mode
+type mode = chain.Mode
 
 func newOracle(p program) *oracle {
 	o := &oracle{first: len(p)}
@@ -90,14 +91,14 @@ func newOracle(p program) *oracle {
 func (o *oracle) after(i, j int) bool {
 	if i > j {
 		return o.meets(j, i, func(at uintptr, a, b mode) bool {
-			return a == deps.ModeCommutative && o.together(at, j, i)
+			return a == chain.ModeCommutative && o.together(at, j, i)
 		})
 	}
 	return i < j && o.meets(i, j, func(at uintptr, a, b mode) bool {
 		switch {
-		case b == deps.ModeIn:
-			return a != deps.ModeIn
-		case b == deps.ModeConcurrent:
+		case b == chain.ModeIn:
+			return a != chain.ModeIn
+		case b == chain.ModeConcurrent:
 			return !o.together(at, i, j)
 		}
 		return true
@@ -221,17 +222,17 @@ func requireKnown(t *testing.T, n int, spawn func(int) *Record, o *oracle, text 
 func TestChainsStayShort(t *testing.T) {
 	const tasks = 3000
 	var x [4]int
-	all, part := deps.Slice(x[:]), deps.Slice(x[1:3])
-	for name, accs := range map[string][]deps.Access{
-		"InOut":                      {deps.InOut(&x)},
-		"In, Concurrent":             {deps.In(&x), deps.Concurrent(&x)},
-		"In, Commutative":            {deps.In(&x), deps.Commutative(&x)},
-		"Concurrent, Commutative":    {deps.Concurrent(&x), deps.Commutative(&x)},
-		"three of each":              {deps.In(&x), deps.In(&x), deps.In(&x), deps.Concurrent(&x), deps.Concurrent(&x), deps.Concurrent(&x)},
-		"ranges: InOut":              {all.InOut(), part.InOut()},
-		"ranges: In, Concurrent":     {all.In(), all.Concurrent()},
-		"ranges: parts":              {all.In(), part.Concurrent()},
-		"ranges: parts, Commutative": {all.Commutative(), part.In()},
+	all, part := chain.Slice(x[:]), chain.Slice(x[1:3])
+	for name, accs := range map[string][]chain.Access{
+		"InOut":                      {chain.Object(&x, chain.ModeInOut)},
+		"In, Concurrent":             {chain.Object(&x, chain.ModeIn), chain.Object(&x, chain.ModeConcurrent)},
+		"In, Commutative":            {chain.Object(&x, chain.ModeIn), chain.Object(&x, chain.ModeCommutative)},
+		"Concurrent, Commutative":    {chain.Object(&x, chain.ModeConcurrent), chain.Object(&x, chain.ModeCommutative)},
+		"three of each":              {chain.Object(&x, chain.ModeIn), chain.Object(&x, chain.ModeIn), chain.Object(&x, chain.ModeIn), chain.Object(&x, chain.ModeConcurrent), chain.Object(&x, chain.ModeConcurrent), chain.Object(&x, chain.ModeConcurrent)},
+		"ranges: InOut":              {all.Access(chain.ModeInOut), part.Access(chain.ModeInOut)},
+		"ranges: In, Concurrent":     {all.Access(chain.ModeIn), all.Access(chain.ModeConcurrent)},
+		"ranges: parts":              {all.Access(chain.ModeIn), part.Access(chain.ModeConcurrent)},
+		"ranges: parts, Commutative": {all.Access(chain.ModeCommutative), part.Access(chain.ModeIn)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := new(Lint)
@@ -261,25 +262,25 @@ func TestChainsStayShort(t *testing.T) {
 // it knows all; one that reads it, or has a part of it, or has it of a strong parent, does not.
 func TestCutsAbove(t *testing.T) {
 	x := make([]int, 4)
-	all, part, object := deps.Slice(x).InOut(), deps.Slice(x[:2]).InOut(), deps.InOut(&x[0])
+	all, part, object := chain.Slice(x).Access(chain.ModeInOut), chain.Slice(x[:2]).Access(chain.ModeInOut), chain.Object(&x[0], chain.ModeInOut)
 	for name, c := range map[string]struct {
-		parent, child deps.Access
+		parent, child chain.Access
 		cuts          bool
 	}{
 		"object":           {object.Weak(), object, true},
 		"range":            {all.Weak(), all, true},
 		"of a strong one":  {all, all, false},
-		"the child reads":  {all.Weak(), deps.Slice(x).In(), false},
-		"the parent reads": {deps.Slice(x).In().Weak(), all, false},
+		"the child reads":  {all.Weak(), chain.Slice(x).Access(chain.ModeIn), false},
+		"the parent reads": {chain.Slice(x).Access(chain.ModeIn).Weak(), all, false},
 		"the first part":   {all.Weak(), part, false},
-		"the last part":    {all.Weak(), deps.Slice(x[2:]).InOut(), false},
-		"another kind":     {object.Weak(), deps.Slice(x[:1]).InOut(), false},
+		"the last part":    {all.Weak(), chain.Slice(x[2:]).Access(chain.ModeInOut), false},
+		"another kind":     {object.Weak(), chain.Slice(x[:1]).Access(chain.ModeInOut), false},
 	} {
 		l := new(Lint)
 		root := &Record{l: l}
-		spawn := func(p *Record, a deps.Access) *Record {
+		spawn := func(p *Record, a chain.Access) *Record {
 			c := &Record{l: l, parent: p}
-			c.declare([]deps.Access{a})
+			c.declare([]chain.Access{a})
 			c.enter()
 			return c
 		}

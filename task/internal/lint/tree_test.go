@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/race"
 )
 
@@ -25,9 +25,9 @@ import (
 type node struct {
 	parent *node
 	kids   []*node
-	accs   []deps.Access
+	accs   []chain.Access
 	wait   bool
-	gives  []deps.Access // one at most
+	gives  []chain.Access // one at most
 	linted *Record
 
 	first, second int // numbers of the steps; equal if there is one
@@ -52,15 +52,15 @@ func randomTree(r *rand.Rand, p *node, mem []byte, ranges, writes, weak bool, de
 				hi = lo + 4
 			}
 			part = mem[lo:hi]
-			a := deps.Slice(part).InOut()
+			a := chain.Slice(part).Access(chain.ModeInOut)
 			switch {
 			case ranges && reads:
-				a = deps.Slice(part).In()
+				a = chain.Slice(part).Access(chain.ModeIn)
 			case ranges:
 			case reads:
-				a = deps.In((*[4]byte)(part))
+				a = chain.Object((*[4]byte)(part), chain.ModeIn)
 			default:
-				a = deps.InOut((*[4]byte)(part))
+				a = chain.Object((*[4]byte)(part), chain.ModeInOut)
 			}
 			if isWeak {
 				a = a.Weak()
@@ -73,15 +73,15 @@ func randomTree(r *rand.Rand, p *node, mem []byte, ranges, writes, weak bool, de
 		if ranges && !isWeak && len(x.kids) == 0 && len(x.accs) == 1 && r.IntN(3) == 0 {
 			lo := r.IntN(len(part))
 			cut := part[lo : lo+1+r.IntN(len(part)-lo)]
-			if x.gives = []deps.Access{deps.Slice(cut).InOut()}; reads {
-				x.gives[0] = deps.Slice(cut).In()
+			if x.gives = []chain.Access{chain.Slice(cut).Access(chain.ModeInOut)}; reads {
+				x.gives[0] = chain.Slice(cut).Access(chain.ModeIn)
 			}
 		}
 	}
 }
 
 // eachByte calls f for each byte of what a names.
-func eachByte(a deps.Access, f func(at uintptr)) {
+func eachByte(a chain.Access, f func(at uintptr)) {
 	lo, hi, _ := a.Memory()
 	for b := lo; b < hi; b++ {
 		f(b)
@@ -145,7 +145,7 @@ func (x *node) expects(all []*node) {
 		}
 		for at, m := range x.uses {
 			other, ok := y.uses[at]
-			if !ok || !x.strong[at] || m == deps.ModeIn && other == deps.ModeIn {
+			if !ok || !x.strong[at] || m == chain.ModeIn && other == chain.ModeIn {
 				continue
 			}
 			if y.strong[at] {

@@ -7,7 +7,7 @@ package record
 import (
 	"context"
 
-	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/event"
 )
 
@@ -118,7 +118,7 @@ type Spawn struct {
 
 // Spawned records a new task, and returns its number and that of its origin. It comes before the task is registered: from
 // then on others may make the task ready. (accs is not in x, whose parts the compiler takes to be kept: it would put each caller's list on the heap.)
-func (s *Slot) Spawned(x *Spawn, accs []deps.Access) (id uint64, spec uint32) {
+func (s *Slot) Spawned(x *Spawn, accs []chain.Access) (id uint64, spec uint32) {
 	s.by, s.ready = 0, 0
 	id = s.NewID()
 	if len(accs) == 0 && x.Flags&event.SpawnedLoop == 0 {

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/xatomic"
 	"weft/task/internal/say"
 )
@@ -25,7 +25,7 @@ type Record struct {
 	label  string
 	pc     uintptr
 	born   time.Time
-	accs   []deps.Access // all strong, of a task of a recorded loop
+	accs   []chain.Access // all strong, of a task of a recorded loop
 	home   *watchShard
 	loop   bool // a task of a recorded loop, which runs again and again
 
@@ -34,14 +34,14 @@ type Record struct {
 	parts    []*Record // the tasks of the recorded loop that this task is
 
 	mu      xatomic.Mutex
-	state   watchState    // +checklocks:mu
-	since   time.Time     // of state. +checklocks:mu
-	version uint64        // changes with all that mu guards. +checklocks:mu
-	waits   Wait          // of stateWaiting. +checklocks:mu
-	site    uintptr       // of the call that waits. +checklocks:mu
-	events  []*watchEvent // pending. +checklocks:mu
-	given   []deps.Access // by Release. +checklocks:mu
-	wants   bool          // of stateSpawned: its objects are being taken, or it waits for them. +checklocks:mu
+	state   watchState     // +checklocks:mu
+	since   time.Time      // of state. +checklocks:mu
+	version uint64         // changes with all that mu guards. +checklocks:mu
+	waits   Wait           // of stateWaiting. +checklocks:mu
+	site    uintptr        // of the call that waits. +checklocks:mu
+	events  []*watchEvent  // pending. +checklocks:mu
+	given   []chain.Access // by Release. +checklocks:mu
+	wants   bool           // of stateSpawned: its objects are being taken, or it waits for them. +checklocks:mu
 
 	// Guarded by home.mu.
 	prev, next *Record
@@ -158,7 +158,7 @@ func (r *Record) Waits(x Wait) {
 }
 
 // GaveEarly notes a Release.
-func (r *Record) GaveEarly(a deps.Access) {
+func (r *Record) GaveEarly(a chain.Access) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.given = append(r.given, a)

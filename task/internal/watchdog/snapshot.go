@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"weft/deps"
+	"weft/internal/chain"
 )
 
 // snapshot is what the watchdog saw at one moment. Each task is seen as it was at some time while the snapshot was made, not all at the
@@ -31,7 +31,7 @@ type seen struct {
 	waits   Wait
 	site    uintptr
 	events  []watchEvent
-	given   []deps.Access
+	given   []chain.Access
 	wants   bool
 	parent  int // index; -1 if there is none
 	behind  []behind
@@ -42,8 +42,8 @@ type seen struct {
 
 // behind is a task that another one waits for.
 type behind struct {
-	on     int         // index of the task
-	access deps.Access // of the task that waits; zero if it waits for the task itself
+	on     int          // index of the task
+	access chain.Access // of the task that waits; zero if it waits for the task itself
 }
 
 // take looks at all live tasks, which are in shards.
@@ -120,7 +120,7 @@ func (p *snapshot) findBehind(i int) {
 				continue
 			}
 			on := p.blocker(i, a)
-			if on < 0 && a.Mode() == deps.ModeCommutative {
+			if on < 0 && a.Mode() == chain.ModeCommutative {
 				on = p.holder(i, a)
 			}
 			if on >= 0 {
@@ -152,7 +152,7 @@ func (p *snapshot) behindChildren(x *seen) {
 
 // blocker returns the task that keeps task i from access a: the nearest one before it whose use of the object is not over
 // and does not go together with a; -1 if there is none.
-func (p *snapshot) blocker(i int, a deps.Access) int {
+func (p *snapshot) blocker(i int, a chain.Access) int {
 	x := &p.seen[i]
 	for {
 		if x.rec.loop {
@@ -173,7 +173,7 @@ func (p *snapshot) blocker(i int, a deps.Access) int {
 		if !ok || !own.IsWeak() {
 			return -1
 		}
-		if together(own.Mode(), deps.ModeIn) {
+		if together(own.Mode(), chain.ModeIn) {
 			a = own // a reader waits for writers only
 		}
 		x = &p.seen[x.parent]
@@ -181,7 +181,7 @@ func (p *snapshot) blocker(i int, a deps.Access) int {
 }
 
 // user returns the task, k or one below it, that uses the object of a in a way that a has to wait for; -1 if there is none.
-func (p *snapshot) user(k int, a deps.Access) int {
+func (p *snapshot) user(k int, a chain.Access) int {
 	x := &p.seen[k]
 	own, ok := x.rec.declares(a)
 	if !ok || together(own.Mode(), a.Mode()) && x.state != stateGiven {
@@ -204,15 +204,15 @@ func (p *snapshot) user(k int, a deps.Access) int {
 }
 
 // holder returns a task that has the object of a as Commutative, while task i wants it; -1 if there is none.
-func (p *snapshot) holder(i int, a deps.Access) int {
+func (p *snapshot) holder(i int, a chain.Access) int {
 	for k := range p.seen {
 		x := &p.seen[k]
 		if x.state == stateSpawned || x.state == stateResting || x.state == stateGiven {
 			continue
 		}
-		if own, ok := x.rec.declares(a); ok && own.Mode() == deps.ModeCommutative && !own.IsWeak() &&
+		if own, ok := x.rec.declares(a); ok && own.Mode() == chain.ModeCommutative && !own.IsWeak() &&
 			(!p.isUnder(i, k) || p.wantsJust(i, a) && own == a) &&
-			!slices.ContainsFunc(x.given, func(g deps.Access) bool { return g.Meets(a) }) {
+			!slices.ContainsFunc(x.given, func(g chain.Access) bool { return g.Meets(a) }) {
 			return k
 		}
 	}
@@ -221,9 +221,9 @@ func (p *snapshot) holder(i int, a deps.Access) int {
 
 // wantsJust reports whether a is the object that task i waits for, of those that it takes. Who has an object has it for its descendants, but
 // not for one whose parent does not declare it: that one waits for its own ancestor.
-func (p *snapshot) wantsJust(i int, a deps.Access) bool {
+func (p *snapshot) wantsJust(i int, a chain.Access) bool {
 	for _, x := range p.seen[i].rec.accs {
-		if x != a && x.Mode() == deps.ModeCommutative && !x.IsWeak() {
+		if x != a && x.Mode() == chain.ModeCommutative && !x.IsWeak() {
 			return false
 		}
 	}
@@ -239,7 +239,7 @@ func (p *snapshot) isUnder(i, k int) bool {
 }
 
 // declares returns r's access to what a names, as one; false if there is none.
-func (r *Record) declares(a deps.Access) (own deps.Access, ok bool) {
+func (r *Record) declares(a chain.Access) (own chain.Access, ok bool) {
 	for _, x := range r.accs {
 		if !x.Meets(a) {
 			continue
@@ -257,8 +257,8 @@ func (r *Record) declares(a deps.Access) (own deps.Access, ok bool) {
 }
 
 // together reports whether neighbours of these modes run without waiting for each other, as far as the chain is concerned.
-func together(a, b deps.Mode) bool {
-	return a == b && a != deps.ModeInOut && a != deps.ModeOut
+func together(a, b chain.Mode) bool {
+	return a == b && a != chain.ModeInOut && a != chain.ModeOut
 }
 
 // findStuck finds the tasks that have waited for too long for something that no task gives, and the cycles.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weft/deps"
+	"weft/internal/chain"
 	"weft/task/internal/say"
 )
 
@@ -28,11 +28,11 @@ const (
 type watchedRow struct {
 	name, parent string
 	state        watchState
-	accs         []deps.Access
+	accs         []chain.Access
 	want         string
 
 	events int
-	given  []deps.Access
+	given  []chain.Access
 	wants  bool
 	loop   bool
 	op, on string // what it waits for
@@ -63,10 +63,10 @@ func shows(rows []watchedRow) (p *snapshot, records map[string]*Record) {
 func TestSnapshotScripts(t *testing.T) {
 	var x, y int
 	row := make([]int, 8)
-	ax := func(accs ...deps.Access) []deps.Access { return accs }
-	in, out, inout, conc, comm := ax(deps.In(&x)), ax(deps.Out(&x)), ax(deps.InOut(&x)), ax(deps.Concurrent(&x)), ax(deps.Commutative(&x))
-	weak := func(a []deps.Access) []deps.Access { return ax(a[0].Weak()) }
-	part := func(lo, hi int) deps.Range { return deps.Slice(row[lo:hi]) }
+	ax := func(accs ...chain.Access) []chain.Access { return accs }
+	in, out, inout, conc, comm := ax(chain.Object(&x, chain.ModeIn)), ax(chain.Object(&x, chain.ModeOut)), ax(chain.Object(&x, chain.ModeInOut)), ax(chain.Object(&x, chain.ModeConcurrent)), ax(chain.Object(&x, chain.ModeCommutative))
+	weak := func(a []chain.Access) []chain.Access { return ax(a[0].Weak()) }
+	part := func(lo, hi int) chain.Range { return chain.Slice(row[lo:hi]) }
 	main := watchedRow{name: "main", state: stateRunning}
 	for name, rows := range map[string][]watchedRow{
 		"neighbours": {
@@ -81,16 +81,16 @@ func TestSnapshotScripts(t *testing.T) {
 			{name: "m2", parent: "main", accs: comm, want: "c2"},
 			{name: "w4", parent: "main", accs: inout, want: "m2"},
 			{name: "w5", parent: "main", accs: inout, want: "w4"},
-			{name: "other", parent: "main", accs: ax(deps.InOut(&y))},
+			{name: "other", parent: "main", accs: ax(chain.Object(&y, chain.ModeInOut))},
 			{name: "none", parent: "main"},
-			{name: "both", parent: "main", accs: ax(deps.In(&y), deps.In(&x)), want: "other,w5"},
+			{name: "both", parent: "main", accs: ax(chain.Object(&y, chain.ModeIn), chain.Object(&x, chain.ModeIn)), want: "other,w5"},
 		},
 		"ranges": {
-			{name: "a", parent: "main", state: stateRunning, accs: ax(part(0, 4).InOut())},
-			{name: "b", parent: "main", state: stateRunning, accs: ax(part(4, 8).InOut())},
-			{name: "c", parent: "main", accs: ax(part(3, 4).In()), want: "a"},
-			{name: "d", parent: "main", accs: ax(part(4, 5).In()), want: "b"},
-			{name: "e", parent: "main", accs: ax(part(3, 5).In()), want: "b"},
+			{name: "a", parent: "main", state: stateRunning, accs: ax(part(0, 4).Access(chain.ModeInOut))},
+			{name: "b", parent: "main", state: stateRunning, accs: ax(part(4, 8).Access(chain.ModeInOut))},
+			{name: "c", parent: "main", accs: ax(part(3, 4).Access(chain.ModeIn)), want: "a"},
+			{name: "d", parent: "main", accs: ax(part(4, 5).Access(chain.ModeIn)), want: "b"},
+			{name: "e", parent: "main", accs: ax(part(3, 5).Access(chain.ModeIn)), want: "b"},
 		},
 		"nobody waits by a weak access": {
 			{name: "w", parent: "main", state: stateRunning, accs: inout},
@@ -125,10 +125,10 @@ func TestSnapshotScripts(t *testing.T) {
 		"children of one that is over keep an object": {
 			{name: "weak", parent: "main", state: stateGiven, accs: weak(inout), want: "user,later"},
 			{name: "user", parent: "weak", state: stateRunning, accs: inout},
-			{name: "later", parent: "weak", state: stateRunning, accs: ax(deps.InOut(&y))},
+			{name: "later", parent: "weak", state: stateRunning, accs: ax(chain.Object(&y, chain.ModeInOut))},
 			{name: "next", parent: "main", accs: in, want: "user"},
-			{name: "gone", parent: "main", state: stateGiven, accs: ax(deps.InOut(&y))},
-			{name: "free", parent: "main", accs: ax(deps.In(&y))},
+			{name: "gone", parent: "main", state: stateGiven, accs: ax(chain.Object(&y, chain.ModeInOut))},
+			{name: "free", parent: "main", accs: ax(chain.Object(&y, chain.ModeIn))},
 		},
 		"readers of one that is over are no reader's business": {
 			{name: "over", parent: "main", state: stateGiven, accs: in, want: "writes,reads"},
@@ -138,10 +138,10 @@ func TestSnapshotScripts(t *testing.T) {
 		},
 		"what is given up": {
 			{name: "a", parent: "main", state: stateRunning, accs: inout, given: inout},
-			{name: "child", parent: "a", state: stateRunning, accs: ax(deps.InOut(&y))},
+			{name: "child", parent: "a", state: stateRunning, accs: ax(chain.Object(&y, chain.ModeInOut))},
 			{name: "b", parent: "main", accs: in},
-			{name: "c", parent: "main", state: stateRunning, accs: ax(deps.InOut(&y)), given: inout},
-			{name: "d", parent: "main", accs: ax(deps.In(&y)), want: "c"},
+			{name: "c", parent: "main", state: stateRunning, accs: ax(chain.Object(&y, chain.ModeInOut)), given: inout},
+			{name: "d", parent: "main", accs: ax(chain.Object(&y, chain.ModeIn)), want: "c"},
 		},
 		"what is given up, but for a child": {
 			{name: "a", parent: "main", state: stateRunning, accs: inout, given: inout},
@@ -168,12 +168,12 @@ func TestSnapshotScripts(t *testing.T) {
 			{name: "child", parent: "has", accs: comm},
 			{name: "bare", parent: "has", state: stateRunning},
 			{name: "wants", parent: "bare", accs: comm, wants: true, want: "has"},
-			{name: "two", parent: "bare", accs: ax(comm[0], deps.Commutative(&y)), wants: true},
+			{name: "two", parent: "bare", accs: ax(comm[0], chain.Object(&y, chain.ModeCommutative)), wants: true},
 		},
 		"declared twice": {
-			{name: "a", parent: "main", state: stateRunning, accs: ax(deps.In(&x).Weak(), deps.InOut(&x))},
+			{name: "a", parent: "main", state: stateRunning, accs: ax(chain.Object(&x, chain.ModeIn).Weak(), chain.Object(&x, chain.ModeInOut))},
 			{name: "b", parent: "main", accs: in, want: "a"},
-			{name: "c", parent: "main", state: stateRunning, accs: ax(deps.Concurrent(&x), deps.In(&x).Weak())},
+			{name: "c", parent: "main", state: stateRunning, accs: ax(chain.Object(&x, chain.ModeConcurrent), chain.Object(&x, chain.ModeIn).Weak())},
 			{name: "d", parent: "main", accs: conc, want: "b"},
 			{name: "e", parent: "c", accs: inout},
 		},
@@ -317,7 +317,7 @@ func TestSnapshotText(t *testing.T) {
 		var on []behind
 		var events []watchEvent
 		for i := range n {
-			on = append(on, behind{on: i, access: deps.In(&x)})
+			on = append(on, behind{on: i, access: chain.Object(&x, chain.ModeIn)})
 			events = append(events, watchEvent{since: now.Add(-time.Second), what: []any{nil, "a message"}[i%2]})
 		}
 		at := len(p.seen)

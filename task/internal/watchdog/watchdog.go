@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/waits"
 	"weft/task/internal/say"
 )
@@ -50,7 +50,7 @@ const Looks = 4
 // Enter makes a record of a task, of which parent is the parent's; nil for the main task of a run. The caller is the body of
 // the parent, on the slot with number at, or has no slot if that is negative. loop: the task is one of the recorded loop
 // that parent is of.
-func (w *Watchdog) Enter(at int, parent *Record, label string, pc uintptr, accs []deps.Access, loop bool) *Record {
+func (w *Watchdog) Enter(at int, parent *Record, label string, pc uintptr, accs []chain.Access, loop bool) *Record {
 	now := time.Now()
 	r := &Record{label: label, pc: pc, born: now, since: now, accs: slices.Clone(accs)}
 	if p := parent; p != nil {
@@ -152,7 +152,7 @@ type Info struct {
 	Age          time.Duration
 	State        State
 	For          time.Duration
-	Accesses     []deps.Access
+	Accesses     []chain.Access
 	Behind       []uint64
 	Text         string
 	Stuck, Cycle bool

@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package chain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"unsafe"
+)
+
+// cut replaces the accesses of a cycle, among which there are ranges, by accesses to pieces of memory, so that two
+// pieces are the same or do not overlap: then each piece is an object. The memory is cut wherever an access begins or
+// ends. The pieces of each task come out in the order of their addresses.
+func cut(list []Access, ends []int32) (out []Access, outEnds []int32) {
+	bounds := make([]uintptr, 0, 2*len(list))
+	for _, x := range list {
+		if x.ptr == nil && !x.isRange() {
+			panicZero()
+		}
+		lo, hi := x.extent()
+		bounds = append(bounds, lo, hi)
+	}
+	slices.Sort(bounds)
+	bounds = slices.Compact(bounds)
+
+	out, outEnds = make([]Access, 0, 2*len(list)), make([]int32, 0, len(ends))
+	at := int32(0)
+	for _, end := range ends {
+		begin := len(out)
+		for ; at < end; at++ {
+			x := list[at]
+			lo, hi := x.extent()
+			k, _ := slices.BinarySearch(bounds, lo)
+			for ; bounds[k] < hi; k++ {
+				r := Range{unsafe.Add(x.ptr, bounds[k]-lo), bounds[k+1] - bounds[k]}
+				y := r.Access(x.mode)
+				y.weak = x.weak
+				out = append(out, y)
+			}
+		}
+		slices.SortStableFunc(out[begin:], func(x, y Access) int { return cmp.Compare(uintptr(x.ptr), uintptr(y.ptr)) })
+		outEnds = append(outEnds, int32(len(out)))
+	}
+	return out, outEnds
+}
+
+// pieces is Find for a task that uses pieces of memory.
+func pieces(uses []Access, x Access) (from, to int, err error) {
+	lo, hi := x.extent()
+	if lo == hi {
+		return 0, 0, nil
+	}
+	first, _ := slices.BinarySearchFunc(uses, lo, func(u Access, lo uintptr) int {
+		if _, end := u.extent(); end <= lo {
+			return -1
+		}
+		return 1
+	})
+	from, to = first, first
+	at := lo
+	for i := first; i < len(uses) && at < hi; i++ {
+		u := uses[i]
+		begin, end := u.extent()
+		if begin > at {
+			break
+		}
+		if u.mode.order() != x.mode.order() || u.weak != x.weak {
+			return 0, 0, fmt.Errorf("deps: Release of %v: the task has declared %s for bytes %d to %d of it", x, u.how, at-lo, min(end, hi)-lo)
+		}
+		if begin < lo {
+			from = i + 1
+		}
+		if end <= hi {
+			to = i + 1
+		}
+		at = end
+	}
+	if at < hi {
+		return 0, 0, fmt.Errorf("deps: Release of %v: the task has not declared bytes %d to %d of it", x, at-lo, hi-lo)
+	}
+	return from, max(from, to), nil
+}
+
+// Meets reports whether the two accesses are to one object, or to ranges, or a range and an object, that overlap. An empty
+// range meets nothing.
+func (a Access) Meets(b Access) bool {
+	if !a.isRange() && !b.isRange() {
+		return a.object() == b.object()
+	}
+	alo, ahi := a.extent()
+	blo, bhi := b.extent()
+	return max(alo, blo) < min(ahi, bhi)
+}

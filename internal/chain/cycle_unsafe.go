@@ -1,0 +1,495 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package chain
+
+import (
+	"math/bits"
+	"slices"
+	"sync"
+	"unsafe"
+)
+
+// A Cycle is the order of tasks that are made in rounds, the same tasks with the same
+// accesses in each round: what the chains of an endless sequence of rounds would say, as a
+// graph that a runtime can go round. It is constant once made. README.md, "Cycles", has the rules.
+type Cycle struct {
+	uses  []Access // the tasks' combined accesses, task after task
+	first []int32  // where the uses of each task begin, and the end of the last
+	edges []Edge   // node after node
+	out   []int32  // where the edges of each node begin, and the end of the last
+	sets  []int32  // uses that edges stand for; numbered within their task
+
+	ranged bool // the uses are pieces of memory, of each task in the order of their addresses
+}
+
+// An Edge says that a node starts after another one: in the same round, or in the next
+// one.
+type Edge struct {
+	To     int32
+	Next   bool
+	lo, hi int32 // in Cycle.sets
+}
+
+// NewCycle returns the order of tasks with the given accesses: those of task i are list[ends[i-1]:ends[i]].
+// With apart, whoever calls keeps the rounds apart, and there are no edges from one to the next.
+//
+// A weak access orders as a strong one does.
+func NewCycle(list []Access, ends []int32, apart bool) *Cycle {
+	b := newBuilder(apart)
+	defer b.free()
+	b.combine(list, ends)
+	b.chains()
+	b.collect()
+	b.reduce()
+	return b.c
+}
+
+// NewChain is NewCycle for tasks that are to run in their order, one at a time.
+func NewChain(list []Access, ends []int32, apart bool) *Cycle {
+	b := newBuilder(apart)
+	defer b.free()
+	b.combine(list, ends)
+	c, n := b.c, len(ends)
+	c.out = make([]int32, n+1)
+	for i := range n {
+		if next := i+1 == n; !next || !apart && n > 1 {
+			c.edges = append(c.edges, Edge{To: int32((i + 1) % n), Next: next})
+		}
+		c.out[i+1] = int32(len(c.edges))
+	}
+	return c
+}
+
+// Tasks returns the number of tasks.
+func (c *Cycle) Tasks() int { return len(c.first) - 1 }
+
+// Nodes returns the number of nodes: the tasks come first, in their order, and then joints. A
+// joint is no task: it comes after all that have an edge to it, and before all to which
+// it has one.
+func (c *Cycle) Nodes() int { return len(c.out) - 1 }
+
+// Edges returns the edges that leave a node. No edge leads from a node to itself: that a task
+// does not run beside itself is for the caller to see to. No edge leads from joint to joint.
+func (c *Cycle) Edges(node int) []Edge { return c.edges[c.out[node]:c.out[node+1]] }
+
+// Len returns the number of edges.
+func (c *Cycle) Len() int { return len(c.edges) }
+
+// Objects returns which of its node's accesses the edge stands for, by the numbers of Find, in ascending
+// order. If the node gives them all up early, the edge may be followed then. An edge
+// with none is for the end of the node.
+func (c *Cycle) Objects(e Edge) []int32 { return c.sets[e.lo:e.hi] }
+
+// Accesses returns the combined accesses of a task.
+func (c *Cycle) Accesses(task int) []Access { return c.uses[c.first[task]:c.first[task+1]] }
+
+// Strong returns the strong form of the access.
+func (a Access) Strong() Access {
+	a.weak = false
+	return a
+}
+
+// joinAt decides between edges from each of k nodes to each of l, and a joint: edges are cheaper to
+// follow, but k·l of them must not be many more than k+l.
+func joinAt(k, l int) bool { return k > 1 && l > 1 && k*l > 4*(k+l) }
+
+// reduceMax is the largest number of edges of a node among which redundant ones are looked for.
+const reduceMax = 32
+
+// builder makes a Cycle. Its memory is used again: a loop that is recorded often should cost the collector no more than its graph.
+type builder struct {
+	c     *Cycle
+	apart bool
+	nodes int // tasks and joints
+
+	tab    []named // open addressing; a power of two long
+	shift  uint8   // 64 - log2(len(tab))
+	count  []int32 // uses of each object
+	object []int32 // of each use
+	owner  []int32 // task of each use
+	users  []int32 // the uses, chain after chain; each in the order of the tasks
+	chain  []int32 // where the chain of each object begins in users, and the end of the last
+
+	runs   []segment // of the object at hand
+	from   []int32   // origin of each raw edge
+	keys   []uint64  // target<<33 | next<<32 | use + 1 of each raw edge; no use: 0
+	sorted []uint64  // keys, by origin
+	begin  []int32   // where those of each origin begin, later where they end
+	gone   []bool    // edges that others imply
+}
+
+var builders = sync.Pool{New: func() any { return new(builder) }}
+
+func newBuilder(apart bool) *builder {
+	b := builders.Get().(*builder)
+	b.c, b.apart = &Cycle{}, apart
+	return b
+}
+
+func (b *builder) free() {
+	b.c = nil
+	clear(b.tab) // the objects
+	builders.Put(b)
+}
+
+// zeroed returns a slice of n zeros, in the memory of s if it has room.
+func zeroed[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	s = s[:n]
+	clear(s)
+	return s
+}
+
+// segment is a run of uses, in builder.users, that do not order each other.
+type segment struct {
+	lo, hi int32
+	next   bool // those of the next round
+	kind   Mode
+}
+
+// named is an object while the uses are combined.
+type named struct {
+	key    unsafe.Pointer
+	object int32
+	last   int32 // its latest use
+}
+
+// combine makes the uses: one for each task and object.
+func (b *builder) combine(list []Access, ends []int32) {
+	c := b.c
+	b.nodes = len(ends)
+	if slices.ContainsFunc(list, Access.isRange) {
+		c.ranged = true
+		list, ends = cut(list, ends)
+	}
+	c.uses = make([]Access, 0, len(list))
+	c.first = make([]int32, len(ends)+1)
+	b.count, b.object, b.owner = b.count[:0], b.object[:0], b.owner[:0]
+	if len(b.tab) == 0 {
+		b.alloc(64)
+	}
+	at := int32(0)
+	for t, end := range ends {
+		begin := int32(len(c.uses))
+		for ; at < end; at++ {
+			x := list[at]
+			if x.ptr == nil {
+				panicZero()
+			}
+			if len(b.count)*4 >= len(b.tab)*3 {
+				old := b.tab
+				b.alloc(4 * len(old))
+				for _, p := range old {
+					if p.key != nil {
+						*b.find(p.key) = p
+					}
+				}
+			}
+			p := b.find(x.ptr)
+			switch {
+			case p.key == nil:
+				*p = named{x.ptr, int32(len(b.count)), 0}
+				b.count = append(b.count, 0)
+			case p.last >= begin:
+				u := &c.uses[p.last]
+				u.mode = combine(u.mode.order(), x.mode.order())
+				u.weak = u.weak && x.weak
+				continue
+			}
+			p.last = int32(len(c.uses))
+			c.uses = append(c.uses, x)
+			b.owner = append(b.owner, int32(t))
+			b.object = append(b.object, p.object)
+			b.count[p.object]++
+		}
+		if n := int32(len(c.uses)); n-begin > scanMax && !c.ranged {
+			sortUses(c.uses[begin:], b.object[begin:])
+		}
+		c.first[t+1] = int32(len(c.uses))
+	}
+
+	// The uses of each object, in order: a counting sort.
+	b.chain = zeroed(b.chain, len(b.count)+1)
+	for i, n := range b.count {
+		b.chain[i+1] = b.chain[i] + n
+		b.count[i] = b.chain[i]
+	}
+	b.users = zeroed(b.users, len(c.uses))
+	for u, o := range b.object {
+		b.users[b.count[o]] = int32(u)
+		b.count[o]++
+	}
+}
+
+func (b *builder) alloc(size int) {
+	b.tab = make([]named, size)
+	b.shift = uint8(64 - bits.TrailingZeros(uint(size)))
+}
+
+// find returns the entry of key, or the empty one where it would be.
+func (b *builder) find(key unsafe.Pointer) *named {
+	mask := uint(len(b.tab) - 1)
+	i := uint(uint64(uintptr(key)) * 0x9E3779B97F4A7C15 >> (b.shift & 63))
+	for b.tab[i&mask].key != nil && b.tab[i&mask].key != key {
+		i++
+	}
+	return &b.tab[i&mask]
+}
+
+// chains makes the raw edges of each object's chain: from each segment to the one after it, and from the last
+// to the first one of the next round.
+func (b *builder) chains() {
+	b.from, b.keys = b.from[:0], b.keys[:0]
+	for o := range len(b.chain) - 1 {
+		b.split(b.chain[o], b.chain[o+1])
+		g := b.runs
+		n := len(g)
+		if n == 1 {
+			continue // does not order itself; or one task, which follows itself
+		}
+		if b.apart {
+			for i := range n - 1 {
+				b.connect(g[i:i+1], g[i+1:i+2])
+			}
+			continue
+		}
+		lo, hi := 0, n-1
+		var seam [2]segment
+		if g[0].kind == g[n-1].kind && g[0].kind != ModeInOut {
+			// The last segment goes on in the next round.
+			seam = [2]segment{g[n-1], g[0].later()}
+			lo, hi = 1, n-2
+		}
+		for i := lo; i < hi; i++ {
+			b.connect(g[i:i+1], g[i+1:i+2])
+		}
+		start := []segment{g[lo].later()}
+		if lo == 0 {
+			b.connect(g[n-1:], start)
+			continue
+		}
+		b.connect(g[hi:hi+1], seam[:])
+		b.connect(seam[:], start)
+	}
+}
+
+// split cuts users[lo:hi], a chain, into segments.
+func (b *builder) split(lo, hi int32) {
+	b.runs = b.runs[:0]
+	for i := lo; i < hi; i++ {
+		kind := b.c.uses[b.users[i]].mode.order()
+		if kind == ModeCommutative {
+			kind = ModeInOut // one of the legal orders
+		}
+		if n := len(b.runs); n > 0 && kind != ModeInOut && b.runs[n-1].kind == kind {
+			b.runs[n-1].hi++
+			continue
+		}
+		b.runs = append(b.runs, segment{lo: i, hi: i + 1, kind: kind})
+	}
+}
+
+// later is s in the next round.
+func (s segment) later() segment {
+	s.next = true
+	return s
+}
+
+// connect makes edges from all of x to all of y. Only the last of x and the first of y may differ in
+// round from the rest, as at a seam, so that a joint can be in a round between.
+func (b *builder) connect(x, y []segment) {
+	k, l := 0, 0
+	for _, s := range x {
+		k += int(s.hi - s.lo)
+	}
+	for _, s := range y {
+		l += int(s.hi - s.lo)
+	}
+	if !joinAt(k, l) {
+		for _, s := range x {
+			for _, d := range y {
+				for i := s.lo; i < s.hi; i++ {
+					for j := d.lo; j < d.hi; j++ {
+						b.edge(b.users[i], b.owner[b.users[j]], d.next && !s.next)
+					}
+				}
+			}
+		}
+		return
+	}
+	joint := int32(b.nodes)
+	b.nodes++
+	mid := x[len(x)-1].next
+	for _, s := range x {
+		for i := s.lo; i < s.hi; i++ {
+			b.edge(b.users[i], joint, mid && !s.next)
+		}
+	}
+	for _, d := range y {
+		for j := d.lo; j < d.hi; j++ {
+			b.raw(joint, b.owner[b.users[j]], d.next && !mid, 0)
+		}
+	}
+}
+
+// edge makes a raw edge because of a use.
+func (b *builder) edge(use, to int32, next bool) {
+	t := b.owner[use]
+	b.raw(t, to, next, uint64(use-b.c.first[t])+1)
+}
+
+func (b *builder) raw(from, to int32, next bool, use uint64) {
+	k := uint64(to)<<33 | use
+	if next {
+		k |= 1 << 32
+	}
+	b.from = append(b.from, from)
+	b.keys = append(b.keys, k)
+}
+
+// collect makes edges of the raw ones: those of one origin together, in the order of their targets, those of
+// one origin, target and distance as one.
+func (b *builder) collect() {
+	c := b.c
+	b.begin = zeroed(b.begin, b.nodes+1)
+	begin := b.begin
+	for _, f := range b.from {
+		begin[f+1]++
+	}
+	for i := range b.nodes {
+		begin[i+1] += begin[i]
+	}
+	b.sorted = zeroed(b.sorted, len(b.keys))
+	sorted := b.sorted
+	for i, f := range b.from {
+		sorted[begin[f]] = b.keys[i]
+		begin[f]++ // ends as the begin of the next
+	}
+	distinct, lo := 0, int32(0)
+	for _, hi := range begin[:b.nodes] {
+		keys := sorted[lo:hi]
+		lo = hi
+		sortKeys(keys)
+		for i, k := range keys {
+			if i == 0 || keys[i-1]>>32 != k>>32 {
+				distinct++
+			}
+		}
+	}
+	c.edges = make([]Edge, 0, distinct)
+	c.sets = make([]int32, 0, len(sorted))
+	c.out = make([]int32, b.nodes+1)
+	lo = 0
+	for n, hi := range begin[:b.nodes] {
+		keys := sorted[lo:hi]
+		lo = hi
+		for i, k := range keys {
+			if i == 0 || keys[i-1]>>32 != k>>32 {
+				at := int32(len(c.sets))
+				c.edges = append(c.edges, Edge{To: int32(k >> 33), Next: k>>32&1 != 0, lo: at, hi: at})
+			}
+			if use := int32(uint32(k)) - 1; use >= 0 {
+				c.sets = append(c.sets, use)
+				c.edges[len(c.edges)-1].hi++
+			}
+		}
+		c.out[n+1] = int32(len(c.edges))
+	}
+}
+
+// sortKeys sorts; most nodes have a few edges.
+func sortKeys(k []uint64) {
+	if len(k) > 16 {
+		slices.Sort(k)
+		return
+	}
+	for i := 1; i < len(k); i++ {
+		for j := i; j > 0 && k[j] < k[j-1]; j-- {
+			k[j], k[j-1] = k[j-1], k[j]
+		}
+	}
+}
+
+// reduce drops the edges that two others imply: u → w and w → v for u → v, in as many rounds or
+// fewer, if u → w waits for all that u → v waits for. Then nothing changes if u gives
+// some of its objects up early, since w, and v behind it, starts no earlier than u → w allows. With w = v: the
+// same edge within the round, since v follows itself.
+func (b *builder) reduce() {
+	c := b.c
+	b.gone = zeroed(b.gone, len(c.edges))
+	gone := b.gone
+	left := len(gone)
+	for u := range c.Tasks() {
+		lo, hi := c.out[u], c.out[u+1]
+		if hi-lo > reduceMax {
+			continue
+		}
+		for i := lo; i < hi; i++ {
+			if e := c.edges[i]; int(e.To) < c.Tasks() && b.implied(e, i, lo, hi, gone) {
+				gone[i] = true
+				left--
+			}
+		}
+	}
+	if left == len(gone) {
+		return
+	}
+	kept := c.edges[:0]
+	lo := int32(0)
+	for n := range b.nodes {
+		hi := c.out[n+1]
+		for i := lo; i < hi; i++ {
+			if !gone[i] {
+				kept = append(kept, c.edges[i])
+			}
+		}
+		c.out[n+1], lo = int32(len(kept)), hi
+	}
+	c.edges = kept
+}
+
+// implied reports whether e, the edge at i of the node with the edges lo to hi, follows from others.
+func (b *builder) implied(e Edge, i, lo, hi int32, gone []bool) bool {
+	c := b.c
+	for j := lo; j < hi; j++ {
+		a := c.edges[j]
+		if j == i || gone[j] || a.Next && !e.Next || !covers(c.Objects(a), c.Objects(e)) {
+			continue
+		}
+		if a.To == e.To || b.leads(a.To, e.To, e.Next && !a.Next, gone) {
+			return true
+		}
+	}
+	return false
+}
+
+// leads reports whether there is an edge from node w to v that stays in the round or, with next, leads to
+// the next one at most.
+func (b *builder) leads(w, v int32, next bool, gone []bool) bool {
+	c := b.c
+	lo, hi := c.out[w], c.out[w+1]
+	es := c.edges[lo:hi]
+	k, _ := slices.BinarySearchFunc(es, v, func(e Edge, v int32) int { return int(e.To - v) })
+	for ; k < len(es) && es[k].To == v; k++ {
+		if !gone[int(lo)+k] && (next || !es[k].Next) {
+			return true
+		}
+	}
+	return false
+}
+
+// covers reports whether all of x, which is sorted as all is, is in all.
+func covers(all, x []int32) bool {
+	for _, v := range x {
+		for len(all) > 0 && all[0] < v {
+			all = all[1:]
+		}
+		if len(all) == 0 || all[0] != v {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,312 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package chain
+
+import (
+	"math/bits"
+	"unsafe"
+
+	"weft/internal/xatomic"
+)
+
+// A domain is the table of the objects that the children of one task have
+// named so far: for each the last access of its chain. It is owned by the body of
+// the parent and needs no lock: only that body adds children, and the end of the
+// body closes it.
+//
+// An access that is in a table never comes to rest, because rest needs a
+// successor or the closed bit, and both are the owner's to give.
+type domain struct {
+	tab   []entry // open addressing, linear probing, a power of two long
+	ups   []upper // by index in tab: the parent's own access to the object, if it has one; nil if it has none to any
+	mul   uint64  // see home
+	shift uint8   // 64 - log2(len(tab))
+	n     int     // keys in use
+
+	dropped     memory // what sweeps have dropped
+	added, back int    // keys since the table had its size, and how many of them had been dropped
+
+	// For Release, while the table is empty.
+	released int32   // where it has found the parent's access last; a hint
+	own      *domain // table of the parent's accesses; nil if it is not needed
+
+	ranges rangesRef           // none until a range is named; then the table is empty
+	big    map[uintptr]uintptr // sizes of large objects (extent.go); nil if there are none
+}
+
+// An entry is a quarter of a cache line, and never in two. Large tables are mostly not in the first cache.
+//
+// The key is a number: the table keeps no object alive. The accesses of a chain do, until their tasks
+// are over, so an address that serves a new object finds a chain that is over, and orders nothing.
+type entry struct {
+	key  uintptr
+	last *access // end of the chain: a child's access, or the parent's own
+}
+
+// upper is the parent's own access to an object. It keeps the object alive: the access itself
+// cannot, once it has a child.
+type upper struct {
+	a   *access
+	obj unsafe.Pointer
+}
+
+const (
+	domainMin = 8    // entries of a new table (guess: a stencil task names five)
+	domainMax = 1024 // largest table that a node keeps for its next task (guess)
+	keepMost  = 8    // entries for each object in use, where objects come back (guess)
+	sweepLook = 16   // chains that are looked at before a sweep (guess)
+
+	sweepAhead = 8 // entries between a look at a chain and the prefetch of its end (guess)
+)
+
+// slot returns the entry of key, adding it if it is absent.
+func (d *domain) slot(key uintptr, f *Flow) *entry {
+	e := d.probe(key)
+	if e.key == key {
+		return e
+	}
+	return d.add(e, key, f)
+}
+
+// add makes e, an empty entry where key would be, that of key; or another one, if the table had to grow.
+func (d *domain) add(e *entry, key uintptr, f *Flow) *entry {
+	if d.n*4 >= len(d.tab)*3 {
+		d.grow(f)
+		e = d.probe(key)
+	}
+	e.key = key
+	d.n++
+	d.added++
+	if d.dropped.has(key) {
+		d.back++
+	}
+	return e
+}
+
+// probe returns the entry of key, or the empty one where it would be.
+// Precondition: the table has an empty entry.
+func (d *domain) probe(key uintptr) *entry {
+	mask := uint(len(d.tab) - 1)
+	i := home(key, d.mul, d.shift)
+	for {
+		e := &d.tab[i&mask]
+		if e.key == key || e.key == 0 {
+			return e
+		}
+		i++
+	}
+}
+
+// up returns the parent's own access to the object of e, an entry of the table; nil if it has none.
+func (d *domain) up(e *entry) *access {
+	if d.ups == nil {
+		return nil
+	}
+	return d.ups[d.index(e)].a
+}
+
+// setUp makes up the parent's access of e.
+func (d *domain) setUp(e *entry, up upper) {
+	if d.ups == nil {
+		d.ups = make([]upper, len(d.tab))
+	}
+	d.ups[d.index(e)] = up
+}
+
+func (d *domain) index(e *entry) uintptr {
+	return (uintptr(unsafe.Pointer(e)) - uintptr(unsafe.Pointer(unsafe.SliceData(d.tab)))) / unsafe.Sizeof(entry{})
+}
+
+// golden is 2^64 divided by the golden ratio. The fractions of its multiples are spread more evenly than those of any other number: the least
+// distance of the first n is a good part of the mean.
+const golden = 0x9E3779B97F4A7C15
+
+// home returns where key is in a table with mul and shift, or would be if nothing else were there.
+func home(key uintptr, mul uint64, shift uint8) uint {
+	return uint(uint64(key) * mul >> (shift & 63))
+}
+
+// multiplier returns the mul for a table of keys that differ from each other in bits of diff, and not in those below. If they are an array
+// of objects 2^g bytes apart, two neighbours have homes a golden ratio of the table apart, since 2^g times the result is golden but for the last bits. So hardly two
+// have the same. (With golden itself it is 2^g golden ratios: of 4356 objects of 64 bytes in a table of 8192, every second one was elsewhere than at home.) Objects
+// that are a multiple of 2^g apart fare no worse than with another number. The result is odd, so that keys that come later and differ in
+// other bits are told apart as well.
+func multiplier(diff uintptr) uint64 {
+	return bits.RotateLeft64(golden, -bits.TrailingZeros64(uint64(diff))) | 1
+}
+
+// grow makes room. Chains that are over are dropped first, so that a domain which
+// names ever new objects stays as large as the number of objects in use. Only if these come back, the domain gets room for more of them.
+func (d *domain) grow(f *Flow) { d.rebuild(f, d.worthSweep() && !d.comeBack()) }
+
+// rebuild makes a new table for the keys that are in use; without sweep, for all.
+func (d *domain) rebuild(f *Flow, sweep bool) {
+	old, ups := d.tab, d.ups
+	live := 0
+	var first, diff uintptr
+	for i := range old {
+		// A sweep looks at the end of each chain, which is in no cache where there are many.
+		if k := i + sweepAhead; sweep && k < len(old) && old[k].key != 0 {
+			xatomic.PrefetchW(unsafe.Pointer(old[k].last))
+		}
+		e := &old[i]
+		if e.key == 0 {
+			continue
+		}
+		if sweep && d.up(e) == nil && finished(e.last.state.Load()) {
+			f.set(e.last, closed)
+			d.dropped.put(e.key)
+			e.key, e.last = 0, nil
+			continue
+		}
+		if live++; live == 1 {
+			first = e.key
+		}
+		diff |= e.key ^ first
+	}
+	d.alloc(sizeFor(live))
+	d.mul = multiplier(diff)
+	for i := range old {
+		if old[i].key == 0 {
+			continue
+		}
+		e := d.probe(old[i].key)
+		*e = old[i]
+		if ups != nil {
+			d.setUp(e, ups[i])
+		}
+	}
+	setAside(old)
+	d.n = live
+	d.added, d.back = 0, 0
+}
+
+// sizeFor returns how long a table for n keys is made.
+func sizeFor(n int) int {
+	size := n * 4 // small tables grow fast: each time, chains are looked at
+	if n > domainMax {
+		size = n * 3 / 2
+	}
+	return max(domainMin, 1<<bits.Len(uint(size)))
+}
+
+// roomFor gives d, whose table is empty, room for n's accesses.
+func (d *domain) roomFor(n *Node) {
+	if int(n.count)*4 <= len(d.tab)*3 {
+		return
+	}
+	first := uintptr(n.at(0).ref())
+	var diff uintptr
+	for i := range n.count {
+		diff |= uintptr(n.at(i).ref()) ^ first
+	}
+	d.alloc(sizeFor(int(n.count)))
+	d.mul = multiplier(diff)
+}
+
+// worthSweep looks at a few chains and reports whether a good part of them is over. A sweep looks at the
+// last access of each, which is likely to be in another processor's cache.
+func (d *domain) worthSweep() bool {
+	looked, over := 0, 0
+	for i := 0; i < len(d.tab) && looked < sweepLook; i++ {
+		if e := &d.tab[i]; e.key != 0 && d.up(e) == nil {
+			looked++
+			if finished(e.last.state.Load()) {
+				over++
+			}
+		}
+	}
+	return over*4 > looked
+}
+
+// comeBack reports whether chains that are over had better stay in the table, since most objects that come have been dropped before: a program that goes over more
+// objects than it has live tasks would have each dropped, and entered again, again and again. But new objects can look like old ones, where memory is used
+// again that has become free because they were dropped. So the table keeps no more than so many times the objects in use.
+func (d *domain) comeBack() bool {
+	if d.back*2 <= d.added {
+		return false
+	}
+	inUse := 0
+	for i := range d.tab {
+		if e := &d.tab[i]; e.key != 0 && (d.up(e) != nil || !finished(e.last.state.Load())) {
+			inUse++
+		}
+	}
+	return 2*len(d.tab) <= keepMost*inUse
+}
+
+// Sweep drops the chains that are over from the table of n's children, if that is large. The caller is
+// n's body, which has waited for all of them: the tasks that came last are free by that. A small table is
+// left alone, for a body that waits after each few children.
+func (n *Node) Sweep(f *Flow) {
+	switch d := n.dom; {
+	case inRanges(d) != nil:
+		inRanges(d).tidy()
+	case len(d.tab) <= domainMax:
+	case d.ups != nil:
+		d.rebuild(f, true)
+	default:
+		d.sweep(f)
+	}
+}
+
+// MaySweep reports whether Sweep may find something: there is a table.
+func (n *Node) MaySweep() bool { return n.hasDom }
+
+// sweep empties the table. It stays as large, for the next round of as many objects, unless few have used it.
+func (d *domain) sweep(f *Flow) {
+	for i := range d.tab {
+		if k := i + sweepAhead; k < len(d.tab) && d.tab[k].key != 0 {
+			xatomic.PrefetchW(unsafe.Pointer(d.tab[k].last))
+		}
+		e := &d.tab[i]
+		if e.key == 0 {
+			continue
+		}
+		switch s := e.last.state.Load(); {
+		case !finished(s):
+			f.set(e.last, closed) // its last token is under way
+		case s&lingers == 0:
+			f.atRest(e.last.owner()) // as in linkNext
+		default:
+			f.leave(e.last.owner())
+		}
+	}
+	if d.n < len(d.tab)/8 {
+		setAside(d.tab)
+		d.tab, d.n = nil, 0
+	} else {
+		d.empty()
+	}
+	d.big = nil
+	d.dropped.clear()
+	d.added, d.back = 0, 0
+}
+
+func (d *domain) alloc(size int) {
+	if d.tab, d.ups = takeAside(size), nil; d.tab == nil {
+		d.tab = make([]entry, size)
+	}
+	d.mul, d.shift = golden, uint8(64-bits.TrailingZeros(uint(size)))
+}
+
+// clear empties the table for the next task.
+func (d *domain) clear() {
+	if len(d.tab) > domainMax {
+		setAside(d.tab)
+		d.tab, d.ups, d.n = nil, nil, 0
+	} else {
+		d.empty()
+	}
+	d.big = nil
+	d.dropped.clear()
+	d.added, d.back = 0, 0
+}
+
+// empty takes everything out of the table.
+func (d *domain) empty() {
+	clear(d.tab)
+	clear(d.ups)
+	d.n = 0
+}

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package chain
+
+import "fmt"
+
+// Ranges are excluded byte by byte. The bytes that are held or waited for are cut into pieces wherever one of the ranges begins or ends, and each
+// piece is a claim, as an object is: so a range is a number of objects, and all that holds for these holds for it. A piece
+// that is cut becomes two with the same holder and the same waiters. All pieces are in one shard; its lock guards what is here.
+
+// cutOut cuts the pieces that are there at both ends of x.
+func (e *exclusion) cutOut(x extent) {
+	e.cutAt(x.lo)
+	e.cutAt(x.hi)
+}
+
+func (e *exclusion) cutAt(at uintptr) {
+	m := &e.bytes
+	p := m.seek(at)
+	if !m.has(p) || m.at(p).lo >= at {
+		return
+	}
+	p = m.cut(p, at)
+	c := m.at(p).v
+	second := &claim{holder: c.holder}
+	m.at(m.next(p)).v = second
+	for y := c.first; y != nil; y = y.next {
+		z := new(want)
+		z.join(y.w, second)
+		if y.w.more == nil {
+			y.w.more = new(manyWants)
+		}
+		y.w.more.cuts = append(y.w.more.cuts, z)
+	}
+}
+
+// refusing returns a piece of x that somebody else has, or that is kept for a waiter; nil if there is none.
+func (e *exclusion) refusing(x extent) (c *claim) {
+	e.bytes.walk(x.lo, x.hi, func(_, _ uintptr, v **claim) {
+		if c == nil && v != nil && (*v).refuses() {
+			c = *v
+		}
+	})
+	return c
+}
+
+// each calls f for the pieces of x, and makes those that are missing. Precondition: cutOut.
+func (e *exclusion) each(x extent, f func(c *claim)) {
+	e.bytes.fill(x.lo, x.hi, func(s *span[*claim], isNew bool) {
+		if isNew {
+			s.v = new(claim)
+		}
+		f(s.v)
+	})
+}
+
+// piece returns the piece that at is in; nil if nobody has it or waits for it.
+func (e *exclusion) piece(at uintptr) *claim {
+	if p := e.bytes.seek(at); e.bytes.has(p) && e.bytes.at(p).lo <= at {
+		return e.bytes.at(p).v
+	}
+	return nil
+}
+
+// byteDrop is drop for bytes.
+type byteDrop struct {
+	owner *Node
+	extent
+}
+
+// dropBytes notes that the hold on the bytes of [lo, hi) has ended.
+func (l *locks) dropBytes(lo, hi uintptr, owner *Node) {
+	if k := len(l.bytes) - 1; k >= 0 && l.bytes[k].owner == owner && l.bytes[k].hi == lo {
+		l.bytes[k].hi = hi
+		return
+	}
+	l.bytes = append(l.bytes, byteDrop{owner, extent{lo, hi}})
+}
+
+// endBytes makes the pieces free whose holds have ended, and puts those on l.free that somebody waits for. Precondition:
+// the locks of set.
+func (e *exclusion) endBytes(l *locks, set uint64) {
+	for _, d := range l.bytes {
+		e.cutOut(d.extent)
+		e.bytes.walk(d.lo, d.hi, func(lo, hi uintptr, v **claim) {
+			if v == nil || (*v).holder != d.owner {
+				e.unlock(set)
+				panic(fmt.Sprintf("deps: memory from %#x to %#x is given back by a node that does not hold it: it was started without Acquire", lo, hi))
+			}
+			if (*v).holder = nil; (*v).first != nil {
+				l.free = append(l.free, lo)
+			}
+		})
+		e.forget(d.extent)
+	}
+	clear(l.bytes)
+	l.bytes = l.bytes[:0]
+}
+
+// forget takes the pieces of x out that nobody has or waits for.
+func (e *exclusion) forget(x extent) {
+	m := &e.bytes
+	dead := func(p place) bool {
+		return m.has(p) && m.at(p).lo < x.hi && m.at(p).v.holder == nil && m.at(p).v.first == nil
+	}
+	for p := m.seek(x.lo); m.has(p) && m.at(p).lo < x.hi; {
+		if !dead(p) {
+			p = m.next(p)
+			continue
+		}
+		q := p
+		end := uintptr(0)
+		for dead(q) {
+			end = m.at(q).hi
+			q = m.next(q)
+		}
+		m.erase(p, q)
+		p = m.seek(end)
+	}
+}

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package chain
+
+import "math/bits"
+
+// A memory knows which keys were put into it lately, and takes few others for one of these. It does not keep their objects alive. It is two Bloom
+// filters with one hash function: when the newer one is full, the older one is given up for a new one, twice as large up to a limit.
+type memory struct {
+	now, before []uint64
+	n           int // keys in now
+}
+
+const (
+	memoryMin  = 64      // keys of the first filter (guess)
+	memoryMax  = 1 << 14 // of the largest (guess: 32 KiB)
+	memoryBits = 16      // bits for each key: of the others, one of sixteen passes for one that was put, or fewer
+)
+
+func (m *memory) capacity() int { return len(m.now) * 64 / memoryBits }
+
+func (m *memory) put(key uintptr) {
+	if m.n == m.capacity() {
+		size := min(max(memoryMin, 2*m.n), memoryMax)
+		m.now, m.before = m.before, m.now
+		if clear(m.now); m.capacity() != size {
+			m.now = make([]uint64, size*memoryBits/64)
+		}
+		m.n = 0
+	}
+	m.n++
+	i := bitOf(m.now, key)
+	m.now[i/64] |= 1 << (i % 64)
+}
+
+func (m *memory) has(key uintptr) bool { return holds(m.now, key) || holds(m.before, key) }
+
+// clear makes m forget, and keeps little memory.
+func (m *memory) clear() {
+	if m.n != 0 {
+		*m = memory{}
+	}
+}
+
+func holds(b []uint64, key uintptr) bool {
+	if len(b) == 0 {
+		return false
+	}
+	i := bitOf(b, key)
+	return b[i/64]>>(i%64)&1 != 0
+}
+
+// bitOf returns the bit of key in b, which is a power of two long.
+func bitOf(b []uint64, key uintptr) uint64 {
+	h := uint64(key) * golden
+	h = (h ^ h>>32) * golden
+	return h >> (58 - bits.TrailingZeros(uint(len(b))))
+}

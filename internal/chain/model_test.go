@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package chain_test
+
+import (
+	"weft/internal/chain"
+	"weft/internal/order"
+)
+
+// The model is package order, of memory whose bytes are numbers: an object is one of them, in
+// programs without ranges.
+
+// decl is an access as it is written in a program.
+type decl struct {
+	obj  int
+	mode chain.Mode
+	weak bool
+}
+
+// use is all that one task declares for one object, or byte.
+type use struct {
+	decl
+	of    *order.Use
+	task  *mtask
+	given bool // by Release or by the end of the task
+	said  bool // declared weak, also if it is strong since the task has a strong Commutative use
+}
+
+type mtask struct {
+	parent *mtask
+	order  *order.Task
+	uses   []*use
+	all    map[*order.Task]*mtask // of the program
+}
+
+func newModelTask(parent *mtask) *mtask {
+	t := &mtask{parent: parent, order: new(order.Task), all: map[*order.Task]*mtask{}}
+	t.all[t.order] = t
+	return t
+}
+
+// find returns t's own use of the object, nil if t has not declared it.
+func (t *mtask) find(obj int) *use {
+	for _, u := range t.uses {
+		if u.obj == obj {
+			return u
+		}
+	}
+	return nil
+}
+
+// combineDecls makes one declaration for each object of the list (reference §1.1).
+func combineDecls(list []decl) []decl {
+	var out []decl
+next:
+	for _, d := range list {
+		for i := range out {
+			o := &out[i]
+			if o.obj == d.obj {
+				if o.mode != d.mode {
+					o.mode = chain.ModeInOut
+				}
+				o.weak = o.weak && d.weak
+				continue next
+			}
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// clashes reports whether a list has an object both in Reduce and otherwise.
+func clashes(list []decl) bool {
+	for _, a := range list {
+		for _, b := range list {
+			if a.obj == b.obj && (a.mode == chain.ModeReduce) != (b.mode == chain.ModeReduce) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// spawn appends a child of p.
+func (p *mtask) spawn(list []decl) *mtask {
+	var accs []order.Access
+	for _, d := range list {
+		accs = append(accs, order.Access{Lo: uintptr(d.obj), Hi: uintptr(d.obj) + 1, Object: true, Mode: d.mode, Weak: d.weak})
+	}
+	return p.child(accs)
+}
+
+func (p *mtask) child(list []order.Access) *mtask {
+	t := &mtask{parent: p, order: p.order.Child(list), all: p.all}
+	t.all[t.order] = t
+	for _, u := range t.order.Uses {
+		for b := u.Lo; b < u.Hi; b++ {
+			t.uses = append(t.uses, &use{decl: decl{int(b), u.Mode, u.Weak}, of: u, task: t, said: u.Said})
+		}
+	}
+	return t
+}
+
+// takes: one of the list is a strong Commutative.
+func takes(list []decl) bool {
+	for _, d := range list {
+		if d.mode == chain.ModeCommutative && !d.weak {
+			return true
+		}
+	}
+	return false
+}
+
+// strict: t or one above it takes objects, so that its children must keep to what it declares; else they could
+// wait for somebody who waits for those objects.
+func (t *mtask) strict() bool {
+	for ; t != nil; t = t.parent {
+		for _, u := range t.uses {
+			if u.mode == chain.ModeCommutative && !u.weak {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// end gives up all of t's uses.
+func (t *mtask) end() {
+	for _, u := range t.uses {
+		u.given = true
+	}
+}
+
+func (u *use) holds() bool { return u.of.Holds() }
+func (u *use) held() bool  { return u.of.Held }
+
+// gone: u's task and its children no longer use the object, whatever does before.
+func (u *use) gone() bool {
+	gone := u.given
+	u.of.Below(uintptr(u.obj), uintptr(u.obj)+1, u.task.given(&gone))
+	return gone
+}
+
+// mayStart: no strong use of t has to wait.
+func (t *mtask) mayStart() bool {
+	may := true
+	t.order.Before(t.given(&may))
+	return may
+}
+
+// given returns what tells package order of uses that are given up. *all becomes false if one is not.
+func (t *mtask) given(all *bool) func(u *order.Use, lo, hi uintptr) bool {
+	return func(u *order.Use, lo, hi uintptr) bool {
+		given := true
+		for _, x := range t.all[u.Task].uses {
+			given = given && (x.given || uintptr(x.obj) < lo || uintptr(x.obj) >= hi)
+		}
+		*all = *all && given
+		return given
+	}
+}

@@ -1,0 +1,583 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package chain
+
+import (
+	"fmt"
+	"unsafe"
+
+	"weft/internal/xatomic"
+)
+
+// A Node is one task as the dependency engine sees it. A runtime embeds it in its
+// own task and calls, in this order:
+//
+//	parent.Register(n, accesses, flow)   by the parent's body, when it makes the task
+//	n.Release(access, flow)              by the body, as often as it likes
+//	n.Finish(flow)                       once: the accesses are given up
+//	n.Retire()                           once: the task and all its descendants are over
+//
+// and takes what became ready or free from the Flow after each call. A node that
+// comes out of NextFree may be registered again, for another task.
+type Node struct {
+	// The cache line that others write in passing; and what the runtime looks at, whatever the
+	// task.
+	accs [groupLen]access // the first accesses (group_unsafe.go)
+
+	// pending is the number of strong accesses that may not start yet, plus
+	// one while the node is being registered. It becomes zero once.
+	pending xatomic.Int32
+
+	// refs is the number of accesses that are not over, plus one until
+	// Retire. It becomes zero once; or isLeft, if an access lingers.
+	refs xatomic.Int32
+
+	count int32 // accesses, one for each object; constant once registered
+
+	// rested accesses were counted by Finish, which counts up to maxRested, and are subtracted by
+	// Retire. Before that, it says whether the node needs exclusion: exclWants, exclHolds, or zero.
+	rested int8
+
+	hasDom bool   // dom is not nil: who does not need dom itself need not touch its line
+	Flags  uint16 // the runtime's own, as the next
+	Parent *Node
+
+	// The next line, which a task without accesses does not touch, has where the tokens go.
+	succs [groupLen]*access
+	more  *[]group // the accesses that the node itself has no room for; nil if there never were any
+	dom   *domain  // the children's objects; nil until a child names one; owned by the body
+	_     [8]byte  // to the end of the line
+
+	// Then come the objects. The rest of their line is for what the runtime writes for each task.
+	objs [groupLen]unsafe.Pointer
+}
+
+// maxKept is the largest number of accesses for which a node keeps memory for its next task (guess).
+const maxKept = 64
+
+// Register appends n, a new child of p, to the chains of the objects in list
+// and reports whether n may start at once. If not, it comes out of the Flow of
+// whoever grants its last token.
+//
+// Several accesses to one object become one: of the same mode if the modes are equal,
+// else InOut; strong if one is strong. Register panics if p has given the object up
+// by Release: nothing protects it any more; and if the list has an object both in Reduce and
+// otherwise, or in two reductions. After a panic n must not be used again.
+//
+// Only the body of p may call it; it may run concurrently with everything
+// else in the domain.
+func (p *Node) Register(n *Node, list []Access, f *Flow) bool {
+	n.rested = 0
+	if len(list) == 0 {
+		n.count = 0
+		return true
+	}
+	return p.register(n, list, f)
+}
+
+func (p *Node) register(n *Node, list []Access, f *Flow) bool {
+	d := p.domain(f)
+	if inRanges(d) != nil {
+		return p.registerRanges(n, list, f)
+	}
+	strong := n.enter(p, d, list, f)
+	if strong < 0 { // the list has the first range of the domain
+		p.makeRanges(d, f)
+		return p.registerRanges(n, list, f)
+	}
+	k := n.count
+	n.refs.Init(k + 1)
+	n.pending.Init(strong + 1)
+
+	if k == 1 && strong == 1 && n.rested == 0 {
+		return f.linkSolo(p, &n.accs[0])
+	}
+
+	granted := int32(0) // strong accesses that may start, counted here and not in pending
+	for i := range n.count {
+		a := n.at(i)
+		prev := a.succ()
+		a.setSucc(nil)
+		weak := a.state.Load()&isWeak != 0
+		open := true
+		switch {
+		case prev == nil:
+			a.state.Init(a.state.Load() | hasW)
+		case prev.owner() == p:
+			open = f.linkChild(prev, a)
+		default:
+			open = f.linkNext(prev, a, prev.state.Load())
+		}
+		if open && !weak {
+			granted++
+		}
+	}
+	if n.rested != 0 {
+		n.rested = n.exclusion() // the links have said which accesses are under a holder
+	}
+	if granted == strong {
+		return true // nobody else has touched pending
+	}
+	return n.pending.Add(-granted-1) == 0
+}
+
+// enter fills n.accs from list, combines accesses to one object, and puts each
+// at the end of its chain in the table. The access before it is kept in succ for the
+// moment. It returns the number of strong accesses, or, if there is a range in the list, -1 and
+// leaves the table as it was but for keys without accesses.
+func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int32) {
+	n.reserve(len(list))
+	n.count = int32(len(list))
+	k := n.enterPlain(d, list, f)
+	strong = k
+	modes := uint32(0)
+	for _, x := range list[k:] {
+		key, size := x.ptr, x.sizeLo
+		if x.sizeHi != 0 || !fits(size) {
+			if x.isRange() {
+				if x.size() == 0 {
+					continue
+				}
+				n.leave(d, k)
+				return -1
+			}
+			d.remember(x)
+			size = bigSize
+		}
+		if x.ptr == nil {
+			n.undo(d, k)
+			panicZero()
+		}
+		if x.mode == ModeReduce {
+			key = x.object()
+			if f.Join != nil {
+				if why := f.Join(p, n, x); why != "" {
+					n.undo(d, k)
+					panic("deps: " + why)
+				}
+			}
+		}
+		e := d.slot(uintptr(key), f)
+		last := e.last
+		if last != nil {
+			if n.has(last) {
+				if why := clash(last, x, list); why != "" {
+					n.undo(d, k)
+					panic(why)
+				}
+				merge(last, x)
+				last.cover(x)
+				continue
+			}
+			if d.ups != nil && last == d.up(e) && last.given {
+				n.undo(d, k)
+				panic(fmt.Sprintf("deps: a child accesses object %p, which its parent has given up by Release", key))
+			}
+		}
+		a := n.at(k)
+		s := x.bits()
+		modes |= s
+		if s&isWeak == 0 {
+			strong++
+		}
+		a.state.Init(s)
+		a.given = false
+		a.put(k, size)
+		a.setRef(key)
+		if a.setSucc(last); last != nil {
+			xatomic.PrefetchW(unsafe.Pointer(last)) // the links will write them
+		}
+		e.last = a
+		k++
+	}
+	n.count = k
+	if modes&isCommut != 0 {
+		n.commute()
+	}
+	if modes&(isCommut|isWeak) != 0 { // the accesses may be others than those of the list
+		strong = 0
+		for i := range n.count {
+			if n.at(i).state.Load()&isWeak == 0 {
+				strong++
+			}
+		}
+	}
+	return strong
+}
+
+// undo takes the first k accesses of n out of the table again.
+func (n *Node) undo(d *domain, k int32) {
+	for i := range k {
+		a := n.at(i)
+		if prev := a.succ(); prev != nil {
+			d.probe(uintptr(a.ref())).last = prev
+			continue
+		}
+		// A chain of its own: an access that is over, for grow to drop.
+		a.state.Init(hasW | through | linger)
+	}
+}
+
+// merge adds x to a, an access of the same task to the same object that nobody else
+// can reach yet.
+func merge(a *access, x Access) {
+	a.state.Init(union(a.state.Load(), x))
+}
+
+// linkChild makes a the first access in the domain of prev's task to prev's object and
+// reports whether a may start.
+func (f *Flow) linkChild(prev, a *access) bool {
+	ps, as := prev.state.Load(), a.state.Load()
+	if ps&(isHeld|isCommut) != 0 {
+		as = below(ps, as)
+	}
+	if ps&hasW != 0 || isHolder(ps) {
+		// Nothing more can arrive at prev's in-port that the child would wait for: no link is needed.
+		a.state.Init(as | hasW)
+		return true
+	}
+	prev.setRef(unsafe.Pointer(a))
+	a.inherit(prev)
+	b := hasChild
+	given := ps & hasR
+	if sameGroup(ps, as) {
+		b |= childGrp
+		given |= ps & hasG
+	}
+	a.state.Init(as | given)
+	open := startable(as | given)
+	s := prev.state.Add(b)
+	t := s & (hasW | hasR)
+	switch {
+	case t&hasW != 0:
+		t = hasW
+	case s&childGrp != 0:
+		t |= s & hasG
+	}
+	return a.deliver(t&^given) || open
+}
+
+// linkSolo links the only access of a task, a strong one, and reports whether the task may start.
+//
+// Behind a writer no count is needed: the link is the last thing that the creator does
+// with the task, and whoever grants the write token starts it. Behind a reader that has no
+// read token yet, and behind a group, the creator may have a token to deliver after the link,
+// so that it must hold the task back until it has (README.md, "Late messages").
+func (f *Flow) linkSolo(p *Node, a *access) bool {
+	prev := a.succ()
+	a.setSucc(nil)
+	if prev == nil {
+		a.state.Init(a.state.Load() | hasW)
+		return true
+	}
+	if prev.owner() != p {
+		ps := prev.state.Load()
+		if ps&isGroup == 0 && (ps&isReader == 0 || ps&(hasR|hasW) != 0) {
+			a.state.Init(a.state.Load() | isSolo)
+			return f.linkNext(prev, a, ps)
+		}
+		if f.linkNext(prev, a, ps) {
+			return true
+		}
+	} else if f.linkChild(prev, a) {
+		return true
+	}
+	return a.owner().pending.Add(-1) == 0
+}
+
+// linkNext makes a the successor of prev, the last access of a sibling, whose state was ps a
+// moment ago. It reports whether a may start.
+func (f *Flow) linkNext(prev, a *access, ps uint32) bool {
+	as := a.state.Load()
+	if ps&isHeld != 0 {
+		as = underHolder(as)
+	}
+	if finished(ps) {
+		// Nobody but this body would touch prev again: it is at rest.
+		if ps&lingers == 0 {
+			f.atRest(prev.owner())
+		} else {
+			f.leave(prev.owner())
+		}
+		a.state.Init(as | hasW)
+		return true
+	}
+	prev.setSucc(a)
+	a.inherit(prev)
+	b := hasNext
+	if sameGroup(ps, as) {
+		b |= nextGroup
+	}
+	given := atOnce(ps, as)
+	a.state.Init(as | given)
+	open := startable(as | given)
+	s := prev.state.Add(b)
+	if s == ps|b && ps&(isGroup|through|outR|outW) == 0 {
+		return open // nothing has come since the look: what it passes on is given
+	}
+	t := passes(s)
+	switch {
+	case t != hasW:
+	case s&lingers == 0:
+		// prev finished between the look and the link. An earlier read token went
+		// nowhere, since there was no successor: nothing is under way.
+		f.atRest(prev.owner())
+	default:
+		f.leave(prev.owner())
+	}
+	return a.deliver(t&^given) || open
+}
+
+// atOnce returns the tokens that an access in state ps passes to a successor in state as the
+// moment that it is linked. To put them there before costs nothing; to deliver them
+// afterwards, an atomic operation.
+func atOnce(ps, as uint32) uint32 {
+	switch {
+	case ps&isReader != 0:
+		return (ps | ps>>posW) & hasR
+	case ps&(hasG|hasW) != 0 && sameGroup(ps, as):
+		return hasG
+	}
+	return 0
+}
+
+// deliver adds tokens t to a, which is being linked and has no successor or child, and
+// reports whether that lets the task start: nothing else can follow.
+func (a *access) deliver(t uint32) bool {
+	if t == 0 {
+		return false
+	}
+	s := a.state.Add(t)
+	return startable(s) && !startable(s-t)
+}
+
+// domain returns the table of p's children. The first call enters p's own
+// accesses: the first child to name such an object continues p's access.
+func (p *Node) domain(f *Flow) *domain {
+	d := p.dom
+	if d == nil {
+		d = p.makeDomain()
+	}
+	if d.tab == nil {
+		d.alloc(domainMin)
+	}
+	if d.n == 0 && inRanges(d) == nil {
+		d.roomFor(p)
+		for i := range p.count {
+			a := p.at(i)
+			e := d.slot(uintptr(a.ref()), f)
+			e.last = a
+			d.setUp(e, upper{a, a.ref()})
+		}
+	}
+	return d
+}
+
+func (n *Node) makeDomain() *domain {
+	n.dom, n.hasDom = new(domain), true
+	return n.dom
+}
+
+// Finish gives up n's accesses: the body is over, and so is everything that
+// was bound to it. Tokens flow from then on through n's accesses, by way of the
+// children's where there are any, to the accesses that follow. A task with the
+// wait attribute calls it when all descendants are over; nothing is different then.
+//
+// It is called once, by one goroutine, when no Register or Release for n's domain can
+// follow or is running.
+func (n *Node) Finish(f *Flow) {
+	if n.count > 0 || n.hasDom {
+		n.finish(f)
+	}
+}
+
+func (n *Node) finish(f *Flow) {
+	f.cur, f.curRest = n, 0
+	d := n.dom
+	if d != nil && d.own != nil {
+		d.dropIndex()
+	}
+	if d != nil && (d.n > 0 || inRanges(d) != nil) {
+		n.closeDomain(d, f)
+	} else {
+		n.giveAll(f)
+	}
+	if f.curRest > maxRested {
+		n.refs.Add(maxRested - f.curRest) // is not zero yet: Retire subtracts one more
+		f.curRest = maxRested
+	}
+	n.rested = int8(f.curRest)
+	f.cur = nil
+	f.giveBack()
+}
+
+// giveAll gives up n's accesses. If n is a star, which writes what it names first and reads the rest, as a stencil does, the first goes last: to give
+// up what was only read is quick, and meanwhile the lines come that are wanted for the other.
+func (n *Node) giveAll(f *Flow) {
+	if n.count > 1 && n.ahead() {
+		for i := n.count - 1; i > 0; i-- {
+			if a := n.at(i); !a.given {
+				f.giveUp(a)
+			}
+		}
+		if a := n.at(0); !a.given {
+			a.further()
+			f.giveUp(a)
+		}
+		return
+	}
+	for i := range n.count {
+		if a := n.at(i); !a.given {
+			f.giveUp(a)
+		}
+	}
+}
+
+// giveUp joins a's in-port to its out-port. It is set(a, through) with the common
+// cases done at once: a strong access that holds the write token, and a strong
+// reader that does not.
+func (f *Flow) giveUp(a *access) {
+	const noMatter = isReader | isGroup | isSolo | isHeld | hasR | hasG | nextGroup
+	s := a.state.Look()
+	if s&^noMatter == hasW|hasNext {
+		a.state.Keep(s)
+		f.passW(a) // everybody else has spoken: the bit would be for nobody
+		return
+	}
+	s = a.state.Add(through)
+	switch s &^ noMatter {
+	case through | hasW:
+		// Nobody follows yet; whoever links a successor sees that a is over.
+		return
+	case through | hasW | hasNext:
+		f.passW(a)
+		return
+	case through, through | hasNext:
+		if s&isReader != 0 {
+			return // the read token went on when it came
+		}
+	}
+	if e := effects(s) &^ effects(s-through); e != 0 {
+		f.carry(step{a, s, s - through, e})
+		f.drain()
+	}
+}
+
+// closeDomain is Finish for a task whose children named objects.
+func (n *Node) closeDomain(d *domain, f *Flow) {
+	if inRanges(d) != nil {
+		n.closeRanges(d, f)
+		return
+	}
+	for i := range d.tab {
+		e := &d.tab[i]
+		up := d.up(e)
+		switch {
+		case e.key == 0:
+		case up == nil:
+			f.set(e.last, closed)
+		case up.given:
+		case e.last == up:
+			f.giveUp(up)
+		default:
+			f.linkUp(e.last, up)
+		}
+	}
+	d.clear()
+}
+
+// linkUp makes up, an access of the parent, the successor of last, the
+// last access of its children. After the link last belongs to the flow of tokens: unless
+// the link brought it to rest, its task may be over and its memory reused at once.
+func (f *Flow) linkUp(last, up *access) {
+	last.setSucc(up)
+	s := last.state.Add(hasNext | nextUp)
+	switch e := effects(s); {
+	case e&sendW != 0:
+		f.push(up, outW)
+		if s&lingers == 0 {
+			f.atRest(last.owner())
+		} else {
+			f.leave(last.owner())
+		}
+	case e&sendR != 0:
+		f.push(up, outR)
+	}
+	f.drain()
+}
+
+// Retire says that n's task and all its descendants are over. It reports whether nothing
+// refers to n any more, so that its memory may serve another task; if not, the
+// node comes out of NextFree some time later.
+func (n *Node) Retire() bool {
+	if n.count == 0 {
+		return true
+	}
+	return n.retire()
+}
+
+func (n *Node) retire() bool {
+	if !n.simple() {
+		return n.retireSlowly()
+	}
+	n.objs = [groupLen]unsafe.Pointer{}
+	d := int32(n.rested) + 1
+	return d == n.count+1 || n.isFree(n.refs.Add(-d)) // there is nothing to trim
+}
+
+func (n *Node) retireSlowly() bool {
+	n.forget()
+	d := int32(n.rested) + 1
+	if d == n.count+1 || n.isFree(n.refs.Add(-d)) {
+		n.trim()
+		return true
+	}
+	return false
+}
+
+// isFree reports whether nothing refers to n, of which r is what Retire has left of refs.
+func (n *Node) isFree(r int32) bool {
+	if r == isLeft {
+		n.cut()
+	}
+	return r == 0
+}
+
+// RetireForGood is Retire for a node that is not to be used again: it comes out of no NextFree. When nothing refers to it
+// any more, its links are cut.
+func (n *Node) RetireForGood() {
+	if n.count == 0 {
+		n.Drop()
+		return
+	}
+	n.forget()
+	d := int32(n.rested) + 1
+	n.rested = restsForGood
+	switch n.refs.Add(-d) {
+	case 0:
+		n.Drop()
+	case isLeft:
+		n.cut()
+	}
+}
+
+// restsForGood is the Node.rested of a node that is retired for good. It is written before the last of refs that are
+// the caller's are given up, and read by who gives up the last of all.
+const restsForGood = -3
+
+// maxRested is how many accesses Finish counts apart: more have been subtracted already.
+const maxRested = 100
+
+// Accesses returns how many objects n accesses; in a domain of ranges, how many pieces of memory that
+// it uses in different ways or that have others between them. It is for the creator, before the task can start.
+func (n *Node) Accesses() int {
+	if n.dom != nil && inRanges(n.dom) != nil {
+		return inRanges(n.dom).own.count()
+	}
+	return int(n.count)
+}
+
+func panicZero() {
+	panic("deps: the zero Access names no object; use In, Out, InOut, Concurrent or Commutative")
+}

@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package chain
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+)
+
+// Reduced is a reduction as a runtime sees it, without its type: package deps has what users see of it. To the engine a Reduce
+// access is a weak InOut: its task does not wait, and what follows waits for it. The rest is the runtime's: it hands out
+// private copies, and spawns a task that combines them (package task, README.md, "Reductions").
+type Reduced struct {
+	// Constant after Init.
+	key  unsafe.Pointer // names the object
+	n    int            // elements of a copy
+	size uintptr        // of the object, in bytes
+	ops  Ops
+	site uintptr // where the program made it
+
+	kept kept // copies of groups that are over
+}
+
+// Ops is what a reduction does with its private copies.
+type Ops struct {
+	Fresh   func() any                 // returns memory for a copy
+	Init    func(copy any)             // gives it the neutral value
+	Combine func(copy any, lo, hi int) // merges it into the elements lo to hi of the object
+}
+
+// Init makes r the reduction of n elements, the first of which is object, for the caller of its own caller.
+func (r *Reduced) Init(object Access, n int, ops Ops) {
+	var pc [1]uintptr
+	runtime.Callers(3, pc[:])
+	r.key, r.n, r.size, r.ops, r.site = object.ptr, n, uintptr(n)*object.size(), ops, pc[0]
+}
+
+// Access returns the Reduce access of r.
+func (r *Reduced) Access() Access {
+	if r.key == nil {
+		panic("deps: the zero Reduction reduces nothing; use NewReduction or NewSliceReduction")
+	}
+	a := r.InOut()
+	a.ptr, a.mode = unsafe.Pointer(r), ModeReduce
+	return a
+}
+
+// InOut returns the access of the task that combines: all of the object.
+func (r *Reduced) InOut() Access {
+	return Access{ptr: r.key, how: how{mode: ModeInOut}, sizeHi: uint16(r.size >> 32), sizeLo: uint32(r.size)}
+}
+
+// Concurrent returns an access by which tasks that contribute to copies can be ordered with those that access the object.
+func (r *Reduced) Concurrent() Access {
+	a := r.InOut()
+	a.mode = ModeConcurrent
+	return a
+}
+
+// Len returns the number of elements of the object.
+func (r *Reduced) Len() int { return r.n }
+
+// Site returns the program counter of the call that made the reduction.
+func (r *Reduced) Site() uintptr { return r.site }
+
+// Meets reports whether a names the object of r, or some of its memory.
+func (r *Reduced) Meets(a Access) bool {
+	if a.object() == r.key && !a.isRange() {
+		return true
+	}
+	lo, hi := a.extent()
+	at := uintptr(r.key)
+	return max(lo, at) < min(hi, at+r.size)
+}
+
+// Reduced returns the reduction of a Reduce access; nil for another one.
+func (a Access) Reduced() *Reduced {
+	if a.mode != ModeReduce {
+		return nil
+	}
+	return (*Reduced)(a.ptr)
+}
+
+// object returns the address that names the object of a.
+func (a Access) object() unsafe.Pointer {
+	if a.mode == ModeReduce {
+		return (*Reduced)(a.ptr).key
+	}
+	return a.ptr
+}
+
+func (a Access) reduceBits() uint32 {
+	s := isReduce | isWeak
+	if !a.weak {
+		s |= isPart
+	}
+	return s
+}
+
+// isWeakly reports whether an access in state s was declared weak.
+func isWeakly(s uint32) bool { return s&isWeak != 0 && s&isPart == 0 || s&saidWeak != 0 }
+
+// clash says why x, one of list, cannot be combined with an earlier access of the same task to the same object.
+func clash(a *access, x Access, list []Access) string {
+	got := modeOf(a.state.Load())
+	if got != ModeReduce && x.mode != ModeReduce {
+		return ""
+	}
+	if got != x.mode {
+		return fmt.Sprintf("deps: a task accesses object %p as %v and as %v; a reduction is the only access of its task to the object", x.object(), got, x.mode)
+	}
+	for _, y := range list {
+		if y.mode == ModeReduce && y.ptr != x.ptr && y.object() == x.object() {
+			return "deps: " + x.Reduced().Overlap(y.Reduced())
+		}
+	}
+	return ""
+}

@@ -1,0 +1,228 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package chain
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+)
+
+// Reductions is a list of reductions, each with a V, in the order in which they were added. It finds a reduction by the memory
+// that is reduced, in logarithmic time. The zero value is empty.
+//
+// Invariant: no two of the reductions have memory in common. The caller sees to it, by Meeting.
+type Reductions[V any] struct {
+	all   []reduction[V] // with an index, those that were taken out are zero
+	holes int            // how many these are
+	first int            // all before it are zero
+
+	// index has the places in all by memory; nil while there are few.
+	index *spans[int32]
+}
+
+type reduction[V any] struct {
+	r *Reduced
+	v V
+}
+
+const (
+	fewReductions  = 16 // that are searched one by one (guess: the time of a search in the index)
+	keptReductions = 64 // for which an empty list keeps memory (guess)
+)
+
+// Len returns the number of reductions.
+func (l *Reductions[V]) Len() int { return len(l.all) - l.holes }
+
+// All goes through the list.
+func (l *Reductions[V]) All() iter.Seq[*V] {
+	return func(yield func(*V) bool) {
+		for i := range l.all {
+			if l.all[i].r != nil && !yield(&l.all[i].v) {
+				return
+			}
+		}
+	}
+}
+
+// Find returns the V of r, until the list changes; nil if r is not in the list.
+func (l *Reductions[V]) Find(r *Reduced) *V {
+	if l.index != nil {
+		lo, _ := r.extent()
+		if p := l.index.seek(lo); l.index.has(p) {
+			if x := &l.all[l.index.at(p).v]; x.r == r {
+				return &x.v
+			}
+		}
+		return nil
+	}
+	for i := range l.all {
+		if l.all[i].r == r {
+			return &l.all[i].v
+		}
+	}
+	return nil
+}
+
+// Meeting returns the V of a reduction other than but whose memory a names, until the list changes; nil if there is none.
+func (l *Reductions[V]) Meeting(a Access, but *Reduced) *V {
+	if i := l.meeting(a, but); i >= 0 {
+		return &l.all[i].v
+	}
+	return nil
+}
+
+// AllMeeting goes through the reductions whose memory a names.
+func (l *Reductions[V]) AllMeeting(a Access) iter.Seq[*V] {
+	return func(yield func(*V) bool) {
+		l.eachMeeting(a, func(i int) bool { return yield(&l.all[i].v) })
+	}
+}
+
+// TakeMeeting is Meeting that takes the reduction out of the list.
+func (l *Reductions[V]) TakeMeeting(a Access, but *Reduced) (v V, ok bool) {
+	if i := l.meeting(a, but); i >= 0 {
+		return l.take(i), true
+	}
+	return v, false
+}
+
+// TakeFirst takes out the reduction that was added first.
+func (l *Reductions[V]) TakeFirst() (v V, ok bool) {
+	if l.Len() == 0 {
+		return v, false
+	}
+	for l.all[l.first].r == nil {
+		l.first++
+	}
+	return l.take(l.first), true
+}
+
+func (l *Reductions[V]) meeting(a Access, but *Reduced) (at int) {
+	at = -1
+	l.eachMeeting(a, func(i int) bool {
+		if l.all[i].r != but {
+			at = i
+		}
+		return at < 0
+	})
+	return at
+}
+
+// eachMeeting calls f for the places in all of the reductions whose memory a names, until f returns false.
+func (l *Reductions[V]) eachMeeting(a Access, f func(i int) bool) {
+	if l.index == nil {
+		for i := range l.all {
+			if l.all[i].r.Meets(a) && !f(i) {
+				return
+			}
+		}
+		return
+	}
+	lo, hi := a.extent()
+	if !a.isRange() {
+		hi = max(hi, lo+1)
+	}
+	for p := l.index.seek(lo); l.index.has(p) && l.index.at(p).lo < hi; p = l.index.next(p) {
+		if i := int(l.index.at(p).v); l.all[i].r.Meets(a) && !f(i) {
+			return
+		}
+	}
+}
+
+// Add puts r at the end. Precondition: the list has no reduction of its memory.
+func (l *Reductions[V]) Add(r *Reduced, v V) {
+	l.all = append(l.all, reduction[V]{r, v})
+	switch {
+	case l.index != nil:
+		l.enter(len(l.all) - 1)
+	case len(l.all) > fewReductions:
+		l.enterAll()
+	}
+}
+
+func (l *Reductions[V]) enterAll() {
+	l.index = new(spans[int32])
+	for i := range l.all {
+		l.enter(i)
+	}
+}
+
+func (l *Reductions[V]) enter(i int) {
+	lo, hi := l.all[i].r.extent()
+	l.index.replace(lo, hi, int32(i))
+}
+
+// take takes out what is at i. With an index it leaves a hole. When most are holes, it closes them.
+func (l *Reductions[V]) take(i int) V {
+	x := l.all[i]
+	if l.index == nil {
+		l.all = removeAt(l.all, i, i+1)
+		return x.v
+	}
+	lo, _ := x.r.extent()
+	p := l.index.seek(lo)
+	l.index.erase(p, l.index.next(p))
+	l.all[i] = reduction[V]{}
+	if l.holes++; l.holes > len(l.all)/2 {
+		l.all = copyOf(slices.DeleteFunc(l.all, func(x reduction[V]) bool { return x.r == nil }), len(l.all)-l.holes) // gives memory back
+		l.holes, l.first, l.index = 0, 0, nil
+		if len(l.all) > fewReductions {
+			l.enterAll()
+		}
+	}
+	return x.v
+}
+
+// Clear empties the list. It keeps some memory for the next reductions.
+func (l *Reductions[V]) Clear() {
+	clear(l.all)
+	if l.all = l.all[:0]; cap(l.all) > keptReductions {
+		l.all = nil
+	}
+	l.holes, l.first, l.index = 0, 0, nil
+}
+
+// extent returns the bytes that r is found by. The reduction of an empty slice has one, which is its own.
+func (r *Reduced) extent() (lo, hi uintptr) {
+	lo = uintptr(r.key)
+	return lo, lo + max(r.size, 1)
+}
+
+// VetReductions says why the accesses of list cannot be of one task: one of them names memory that
+// another one reduces. It returns "" if none does.
+func VetReductions(list []Access) string {
+	var l Reductions[Access]
+	for _, x := range list {
+		r := x.Reduced()
+		if r == nil || l.Find(r) != nil {
+			continue
+		}
+		if y := l.Meeting(x, r); y != nil {
+			return twoReductions(*y, x)
+		}
+		l.Add(r, x)
+	}
+	if l.Len() == 0 {
+		return ""
+	}
+	for _, x := range list {
+		if y := l.Meeting(x, x.Reduced()); y != nil {
+			return twoReductions(*y, x)
+		}
+	}
+	return ""
+}
+
+// Overlap says that r and other, in which one task would take part, have memory in common.
+func (r *Reduced) Overlap(other *Reduced) string {
+	if r.key == other.key {
+		return fmt.Sprintf("a task takes part in two reductions of object %p; a reduction is the only access of its task to the object", r.key)
+	}
+	return fmt.Sprintf("a task takes part in reductions of objects %p and %p, which have memory in common; a reduction is the only access of its task to the object", other.key, r.key)
+}
+
+func twoReductions(x, y Access) string {
+	return fmt.Sprintf("a task accesses object %p by %v and by %v; a reduction is the only access of its task to the object", x.object(), x, y)
+}

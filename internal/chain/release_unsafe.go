@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package chain
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Release gives up n's access x before the body ends. The access must be declared in
+// just this mode (Out is InOut by another name) and strength, and must not be
+// given up yet; else an error says what was declared. The children's accesses to the object so far are waited for by
+// what follows; children made later may not name it.
+//
+// Only the body of n may call it.
+func (n *Node) Release(x Access, f *Flow) error {
+	err := n.release(x, f)
+	f.giveBack()
+	return err
+}
+
+func (n *Node) release(x Access, f *Flow) error {
+	if n.dom != nil && inRanges(n.dom) != nil && inRanges(n.dom).own.owner != nil {
+		return inRanges(n.dom).release(x, f)
+	}
+	a := n.near(x.object(), f)
+	if x.isRange() {
+		if x.size() == 0 {
+			return nil
+		}
+		return fmt.Errorf("deps: Release of %v: the task has declared no range, and neither has a sibling before it; give up the object that it has declared", x)
+	}
+	if a == nil {
+		return fmt.Errorf("deps: Release of %v: the task has not declared an access to this object", x)
+	}
+	s := a.state.Load()
+	if got := modeOf(s); got != x.mode.order() || isWeakly(s) != x.weak {
+		return fmt.Errorf("deps: Release of %v: the task has declared %s", x, written(got, x.object(), isWeakly(s)))
+	}
+	if a.given {
+		return fmt.Errorf("deps: Release of %v: the task has given it up before", x)
+	}
+	if n.dom != nil && inRanges(n.dom) != nil {
+		inRanges(n.dom).releaseObject(x.object(), f)
+		return nil
+	}
+	if n.dom != nil && n.dom.n > 0 {
+		e := n.dom.probe(uintptr(x.object()))
+		last := e.last
+		a.given, e.last = true, a
+		if last != a {
+			f.linkUp(last, a)
+			return nil
+		}
+	}
+	a.given = true
+	f.set(a, through)
+	return nil
+}
+
+// scanMax is the largest number of accesses that Release goes through one by one (guess: the time of two
+// entries of a table for each look).
+const scanMax = 64
+
+// near is find for Release, in constant time. It looks beside the access of the last call and at both ends, since lists are
+// mostly gone through in order. Where that does not find it, it makes an index.
+func (n *Node) near(key unsafe.Pointer, f *Flow) *access {
+	if n.count <= scanMax || n.dom != nil && (n.dom.n > 0 || inRanges(n.dom) != nil) {
+		return n.find(key)
+	}
+	if n.dom == nil {
+		n.makeDomain()
+	}
+	end := n.count - 1
+	last := min(n.dom.released, end) // perhaps of an earlier task
+	for _, i := range [...]int32{min(last+1, end), max(last-1, 0), last, 0, end} {
+		if a := n.at(i); a.ref() == key {
+			n.dom.released = i
+			return a
+		}
+	}
+	if n.dom.own == nil {
+		n.makeIndex(f)
+	}
+	return n.dom.own.probe(uintptr(key)).last
+}
+
+// makeIndex makes a table of n's accesses for Release. That of the children's domain, which is empty, would do as well, but to give
+// an access up by it costs one more line, and to end the task a walk through it.
+func (n *Node) makeIndex(f *Flow) {
+	x := new(domain)
+	x.roomFor(n)
+	for i := range n.count {
+		a := n.at(i)
+		x.slot(uintptr(a.ref()), f).last = a
+	}
+	n.dom.own = x
+}
+
+// dropIndex gives the index up: n's task is over.
+func (d *domain) dropIndex() {
+	if len(d.own.tab) > domainMax {
+		setAside(d.own.tab)
+	}
+	d.own = nil
+}
+
+// find returns n's access to the object at key; nil if it has none.
+func (n *Node) find(key unsafe.Pointer) *access {
+	if n.dom != nil && n.dom.n > 0 {
+		e := n.dom.probe(uintptr(key))
+		if n.has(e.last) {
+			return e.last
+		}
+		return n.dom.up(e)
+	}
+	if n.dom != nil && inRanges(n.dom) != nil {
+		return inRanges(n.dom).find(key)
+	}
+	for i := range n.count {
+		if n.at(i).ref() == key {
+			return n.at(i)
+		}
+	}
+	return nil
+}
