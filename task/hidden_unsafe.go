@@ -13,7 +13,7 @@ import (
 // do, the compiler would put the code of these into each such package, and with it back into the race detector in lint mode:
 // see internal/chain/hidden_unsafe.go.
 
-// hidden is a *deps.Reductions, or nil while that would be empty.
+// hidden is a *chain.Reductions, or nil while that would be empty.
 type hidden struct{ p unsafe.Pointer }
 
 // none reports whether there has never been a list. It spares most tasks the way through one.
