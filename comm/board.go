@@ -156,7 +156,7 @@ func (b *board) begin(d *collCall, meets bool) (seq uint64, shown bool) {
 	connected := b.connected()
 	if meets && connected && !b.busy.Load() && b.room() && (!d.large || b.c.proc.boards.lend(b)) {
 		shown = true
-		b.busy.Store(true)
+		b.busy.Store(true) //bug:one-of-a-rank
 		b.seq, b.next, b.mixed, b.barred = seq, 0, false, nil
 		p := &b.mine.places[b.turn]
 		b.shown[b.turn] = seq
@@ -169,9 +169,9 @@ func (b *board) begin(d *collCall, meets bool) (seq uint64, shown bool) {
 				d.in.CopyToBytes(p.data[:n], 0)
 			}
 		}
-		p.state.Store(seq)
+		p.state.Store(seq) //bug:show
 	} else {
-		if !b.busy.Load() {
+		if !b.busy.Load() { //bug:floor
 			b.mine.floor.Store(seq)
 		}
 		b.mine.past[seq%boardPast].Store(seq)
@@ -179,8 +179,8 @@ func (b *board) begin(d *collCall, meets bool) (seq uint64, shown bool) {
 	asleep := b.sleepers(connected)
 	b.mu.Unlock()
 	b.c.hist.recorded()
-	b.nudgeAll(asleep)
-	return seq, shown
+	b.nudgeAll(asleep) //bug:nudge-by-messages
+	return seq, shown  //bug:nudge-by-messages
 }
 
 // sleepers returns the ranks whose callers sleep, as a set. flatRanks bounds it.
@@ -234,7 +234,7 @@ func (b *board) room() bool {
 		}
 	}
 	b.safe = max(b.safe, least)
-	return old <= b.safe
+	return old <= b.safe //bug:free
 }
 
 // nudge has a rank's sleeping caller look.
@@ -282,7 +282,7 @@ func (s *boards) close() {
 
 // place returns what a rank has shown for the collective under way, nil if it has not. mixed: it makes it of messages.
 func (b *board) place(q *boardPart) (p *boardPlace, mixed bool) {
-	for range 2 {
+	for range 2 { //bug:second-look
 		for i := range q.places {
 			if p := &q.places[i]; p.state.Load() == b.seq {
 				return p, false
@@ -389,8 +389,8 @@ func (b *board) await(d *collCall, ready func() bool) {
 		if aboutToSleep != nil {
 			aboutToSleep(b)
 		}
-		b.mine.sleeps.Store(1)
-		if !ready() { // who came before would not have known
+		b.mine.sleeps.Store(1) //bug:sleep
+		if !ready() {          // who came before would not have known //bug:sleep
 			b.token.take()
 		}
 		b.mine.sleeps.Store(0)

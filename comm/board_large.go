@@ -116,7 +116,7 @@ func (b *board) show(d *collCall, k int) {
 // done says how far this rank has come, and wakes those that sleep.
 func (b *board) done(step uint64) {
 	b.mine.step.Store(b.seq<<stepBits | step)
-	b.nudgeAll(b.sleepers(true))
+	b.nudgeAll(b.sleepers(true)) //bug:nudge
 }
 
 // come reports whether all ranks have come as far as is wanted, or there is a reason to give up. The caller is at the board.
@@ -213,7 +213,7 @@ func (b *board) combineLarge(d *collCall) (err error) {
 			b.show(d, k)
 		}
 		b.done(uint64(2*k + 1))
-		if err := b.until(d, uint64(2*k+1)); err != nil {
+		if err := b.until(d, uint64(2*k+1)); err != nil { //bug:all-have-shown
 			return err
 		}
 		combines = true
@@ -222,7 +222,7 @@ func (b *board) combineLarge(d *collCall) (err error) {
 		}
 		combines = false
 		b.done(uint64(2*k + 2))
-		if err := b.until(d, uint64(2*k+2)); err != nil {
+		if err := b.until(d, uint64(2*k+2)); err != nil { //bug:all-have-combined
 			return err
 		}
 		n := b.c.size

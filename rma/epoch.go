@@ -123,7 +123,7 @@ func (w *Win) enqueueFence(opens, final bool, ev *event.Shared) *comm.Request {
 		set |= stFreed
 	}
 	w.state.And(^clear)
-	w.state.Or(set) // from here on, operations queue behind this fence
+	w.state.Or(set) // from here on, operations queue behind this fence //bug:busy
 	w.asked++
 	w.note(final)
 	if !w.apart {
@@ -143,8 +143,8 @@ func (w *Win) enqueueFence(opens, final bool, ev *event.Shared) *comm.Request {
 // enter begins a direct operation, or says that the operation has to take the slow path. The count is raised before
 // the bits are looked at: a fence that sets busy either sees this operation in the count, or this operation sees busy.
 func (w *Win) enter() bool {
-	s := w.state.Add(1)
-	if s&(stFreed|stOpen|stBusy) == stOpen {
+	s := w.state.Add(1)                      //bug:announce
+	if s&(stFreed|stOpen|stBusy) == stOpen { //bug:announce
 		return true
 	}
 	w.leave()
@@ -159,7 +159,7 @@ func (w *Win) leave() {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.phase == waitingOps && w.state.Load()&stCount == 0 {
+	if w.phase == waitingOps && w.state.Load()&stCount == 0 { //bug:phase
 		w.sync()
 	}
 }
@@ -171,7 +171,7 @@ func (w *Win) issue(e entry) error {
 			return w.direct(&e)
 		}
 		w.mu.Lock()
-		s := w.state.Load()
+		s := w.state.Load() //bug:queue
 		switch {
 		case s&stFreed != 0:
 			w.mu.Unlock()
@@ -215,11 +215,11 @@ func (w *Win) move() {
 		w.queue = w.queue[1:]
 		if e.kind == kindFence {
 			w.fence = e
-			w.phase = waitingOps
+			w.phase = waitingOps //bug:fence
 			if w.state.Load()&stCount == 0 {
 				w.sync()
 			}
-			return
+			return //bug:fence
 		}
 		w.mu.Unlock()
 		err := w.perform(&e)
@@ -229,8 +229,8 @@ func (w *Win) move() {
 		w.mu.Lock()
 		w.opErr = errors.Join(w.opErr, err)
 	}
-	w.queue = nil
-	w.state.And(^stBusy)
+	w.queue = nil        //bug:not-busy
+	w.state.And(^stBusy) //bug:not-busy
 	w.phase = idle
 }
 
@@ -279,7 +279,7 @@ func (w *Win) closed(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := w.fence
-	err = errors.Join(w.syncErr, err, w.opErr)
+	err = errors.Join(w.syncErr, err, w.opErr) //bug:error
 	if err != nil {
 		op := "fence"
 		if f.final {
@@ -293,8 +293,8 @@ func (w *Win) closed(err error) {
 	if f.seen != nil {
 		w.ev.Put(event.EpochClosed, f.seen.TraceID(), uint64(w.number), w.over)
 	}
-	w.phase = moving
-	if len(w.queue) == 0 {
+	w.phase = moving       //bug:drain
+	if len(w.queue) == 0 { //bug:drain
 		// Who is told of the completion may put at once, and should not be queued behind this
 		// goroutine.
 		w.state.And(^stBusy)

@@ -19,11 +19,7 @@ var plantedBugs = []explore.Bug{
 	{
 		Name: "looks before it announces", File: "epoch.go", Test: "TestExploreEpochs",
 		Decl: "var s uint64",
-		Old: `	s := w.state.Add(1)
-	if s&(stFreed|stOpen|stBusy) == stOpen {
-		return true
-	}
-`,
+		At:   "announce",
 		New: `	s = w.state.Load()
 	w.state.Add(1)
 	if s&(stFreed|stOpen|stBusy) == stOpen {
@@ -33,7 +29,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "leaves without a look for the phase", File: "epoch.go", Test: "TestExploreEpochs",
-		Old: lastLeaves,
+		At: "phase",
 		New: `	if w.state.Load()&stCount == 0 {
 		w.sync()
 	}
@@ -41,7 +37,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "leaves without a look for others", File: "epoch.go", Test: "TestExploreEpochs",
-		Old: lastLeaves,
+		At: "phase",
 		New: `	if w.phase == waitingOps {
 		w.sync()
 	}
@@ -49,17 +45,12 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "leaves and starts nothing", File: "epoch.go", Test: "TestExploreEpochs",
-		Old: lastLeaves,
+		At:  "phase",
 		New: ``,
 	},
 	{
 		Name: "the phase after the look at the count", File: "epoch.go", Test: "TestExploreEpochs",
-		Old: `			w.phase = waitingOps
-			if w.state.Load()&stCount == 0 {
-				w.sync()
-			}
-			return
-`,
+		At: "fence",
 		New: `			if w.state.Load()&stCount == 0 {
 				w.phase = waitingOps
 				w.sync()
@@ -73,51 +64,33 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "busy after the fence has begun", File: "epoch.go", Test: "TestExploreEpochs",
-		Old: `	w.state.Or(set) // from here on, operations queue behind this fence
-`,
+		At: "busy",
 		New: `	defer w.state.Or(set)
 `,
 	},
 	{
 		Name: "queues without a second look", File: "epoch.go", Test: "TestExploreEpochs",
 		Decl: "var s uint64",
-		Old:  "\t\ts := w.state.Load()\n",
+		At:   "queue",
 		New:  "\t\ts = w.state.Load() | stBusy\n",
 	},
 	{
 		Name: "busy is cleared before what is queued is done", File: "epoch.go", Test: "TestExploreEpochs",
-		Old: closes,
+		At: "drain",
 		New: `	w.phase = moving
 	w.state.And(^stBusy)
 `,
 	},
 	{
 		Name: "busy for ever", File: "epoch.go", Test: "TestExploreEpochs",
-		Old: `	w.queue = nil
-	w.state.And(^stBusy)
-`,
+		At: "not-busy",
 		New: `	w.queue = nil
 `,
 	},
 	{
 		Name: "the error of the flush gets lost", File: "epoch.go", Test: "TestExploreEpochs",
-		Old: `	err = errors.Join(w.syncErr, err, w.opErr)
-`,
+		At: "error",
 		New: `	err = w.opErr
 `,
 	},
 }
-
-// closes and lastLeaves are the places of several bugs.
-const closes = `	w.phase = moving
-	if len(w.queue) == 0 {
-		// Who is told of the completion may put at once, and should not be queued behind this
-		// goroutine.
-		w.state.And(^stBusy)
-	}
-`
-
-const lastLeaves = `	if w.phase == waitingOps && w.state.Load()&stCount == 0 {
-		w.sync()
-	}
-`

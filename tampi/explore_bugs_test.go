@@ -17,7 +17,7 @@ func TestPlantedBugs(t *testing.T) { explore.FindBugs(t, "tampi", plantedBugs) }
 var plantedBugs = []explore.Bug{
 	{
 		Name: "the event after the bit", File: "iwait.go", Test: "TestExploreIwait",
-		Old: joins,
+		At: "start",
 		New: `	if b.state.Add(bound)&complete != 0 {
 		race.Acquire(&b.state)
 		return b.err
@@ -27,14 +27,14 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "the task does not look for the completion", File: "iwait.go", Test: "TestExploreIwait",
-		Old: joins,
+		At: "start",
 		New: `	b.release = t.HoldFor(c)
 	b.state.Add(bound)
 `,
 	},
 	{
 		Name: "the error twice", File: "iwait.go", Test: "TestExploreIwait",
-		Old: joins,
+		At: "start",
 		New: `	b.release = t.HoldFor(c)
 	if b.state.Add(bound)&complete != 0 {
 		b.release(b.err)
@@ -44,7 +44,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "the event stays", File: "iwait.go", Test: "TestExploreIwait",
-		Old: joins,
+		At: "start",
 		New: `	b.release = t.HoldFor(c)
 	if b.state.Add(bound)&complete != 0 {
 		return b.err
@@ -53,7 +53,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "the completion ends the event always", File: "iwait.go", Test: "TestExploreIwait",
-		Old: completes,
+		At: "complete",
 		New: `	b.err = err
 	b.state.Add(complete)
 	if b.release != nil {
@@ -63,14 +63,14 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "the completion does not end the event", File: "iwait.go", Test: "TestExploreIwait",
-		Old: completes,
+		At: "complete",
 		New: `	b.err = err
 	b.state.Add(complete)
 `,
 	},
 	{
 		Name: "the error after the bit", File: "iwait.go", Test: "TestExploreIwait",
-		Old: completes,
+		At: "complete",
 		New: `	if b.state.Add(complete)&bound != 0 {
 		b.release(b.err)
 	}
@@ -78,19 +78,3 @@ var plantedBugs = []explore.Bug{
 `,
 	},
 }
-
-// joins and completes are the places of several bugs.
-const joins = `	b.release = t.HoldFor(c)
-	if b.state.Add(bound)&complete != 0 {
-		race.Acquire(&b.state)
-		b.release(nil)
-		return b.err
-	}
-`
-
-const completes = `	b.err = err
-	race.Release(&b.state)
-	if b.state.Add(complete)&bound != 0 {
-		b.release(err)
-	}
-`

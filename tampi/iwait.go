@@ -48,8 +48,8 @@ func join(t holder, c Completion) error {
 		race.Acquire(&b.state)
 		return b.err
 	}
-	b.release = t.HoldFor(c)
-	if b.state.Add(bound)&complete != 0 {
+	b.release = t.HoldFor(c)              //bug:start
+	if b.state.Add(bound)&complete != 0 { //bug:start
 		race.Acquire(&b.state)
 		b.release(nil)
 		return b.err
@@ -92,9 +92,9 @@ const (
 )
 
 func (b *binding) complete(err error) {
-	b.err = err
+	b.err = err //bug:complete
 	race.Release(&b.state)
-	if b.state.Add(complete)&bound != 0 {
+	if b.state.Add(complete)&bound != 0 { //bug:complete
 		b.release(err)
 	}
 }

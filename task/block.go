@@ -96,7 +96,7 @@ func (t *Task) unblock(w *xatomic.Uint32) {
 		case blockToken:
 			return
 		case blocked:
-			if w.CompareAndSwap(blocked, blockNone) {
+			if w.CompareAndSwap(blocked, blockNone) { //bug:end-once
 				t.run.dropBlocked(t)
 				t.run.rt.resume(t)
 				return

@@ -47,15 +47,15 @@ func (d *deque) push(t *Task) {
 			r = d.grow(r, b)
 		}
 	}
-	r.cells[b&r.mask].store(t)
-	d.bottom.Store(b + 1)
+	r.cells[b&r.mask].store(t) //bug:D1
+	d.bottom.Store(b + 1)      //bug:D1
 }
 
 // grow doubles the ring. Thieves that still hold the old one find the same
 // tasks there: no cell of it is written again.
 func (d *deque) grow(r *ring, b int64) *ring {
 	n := newRing(2 * (r.mask + 1))
-	for i := d.top.Load(); i < b; i++ {
+	for i := d.top.Load(); i < b; i++ { //bug:grow
 		n.cells[i&n.mask].store(r.cells[i&r.mask].load())
 	}
 	d.buf.Store(n)
@@ -76,9 +76,9 @@ func (d *deque) pop() *Task {
 	if d.top.Load() > b {
 		return nil // empty, and only the owner could change that
 	}
-	d.bottom.Store(b) // announce: thieves must not take b without a contest
-	t := d.top.Load()
-	if t > b {
+	d.bottom.Store(b) // announce: thieves must not take b without a contest //bug:D3
+	t := d.top.Load() //bug:D3
+	if t > b {        //bug:empty
 		d.bottom.Store(b + 1)
 		return nil
 	}
@@ -87,7 +87,7 @@ func (d *deque) pop() *Task {
 	switch {
 	case t == b:
 		// The last one: a thief may be after it too.
-		if d.top.CompareAndSwap(t, t+1) {
+		if d.top.CompareAndSwap(t, t+1) { //bug:last
 			d.own++
 		} else {
 			x = nil
@@ -104,14 +104,14 @@ func (d *deque) pop() *Task {
 // steal takes the oldest task. It returns nil and false when there is none, nil and
 // true when another thief or the owner was faster.
 func (d *deque) steal() (x *Task, lost bool) {
-	t := d.top.Load()
-	b := d.bottom.Load()
+	t := d.top.Load()    //bug:D5
+	b := d.bottom.Load() //bug:D5
 	if t >= b {
 		return nil, false
 	}
 	r := d.buf.Load()
 	x = r.cells[t&r.mask].load()
-	if !d.top.CompareAndSwap(t, t+1) {
+	if !d.top.CompareAndSwap(t, t+1) { //bug:D7
 		return nil, true
 	}
 	return x, false

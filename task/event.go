@@ -80,7 +80,7 @@ type hold struct {
 }
 
 func (h *hold) release(err error) {
-	if !h.done.CompareAndSwap(false, true) {
+	if !h.done.CompareAndSwap(false, true) { //bug:end-once
 		return
 	}
 	t := h.t

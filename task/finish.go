@@ -37,7 +37,7 @@ func (s *slot) bodyOverRarely(t *Task) bool {
 		}
 		t.addIdle(1)
 		s.rt.window.look()
-		if t.holds.Add(bodyOver) != bodyOver {
+		if t.holds.Add(bodyOver) != bodyOver { //bug:body-over
 			return false
 		}
 		t.addIdle(-1)
@@ -68,7 +68,7 @@ func (rt *Runtime) giveUp(t *Task, s *slot, f *chain.Flow) {
 		}
 		if left != 0 {
 			t.phase = phaseEnded
-			if t.count.Add(t.spawned) != 0 {
+			if t.count.Add(t.spawned) != 0 { //bug:arm-count
 				return
 			}
 		}

@@ -130,8 +130,8 @@ func (r *replay) begin(p *part, k int) *given {
 	if !g.late && r.control >= 0 {
 		// The control task waits for the last tasks of the round only, which need not be over after p
 		// now: it is to wait for p as well. It has not started, since nothing of p has been passed on.
-		g.late = true
-		r.parts[r.control].state.Add(^uint32(arrival - 1))
+		g.late = true                                      //bug:control
+		r.parts[r.control].state.Add(^uint32(arrival - 1)) //bug:control
 	}
 	return g
 }
@@ -162,7 +162,7 @@ func (r *replay) passGiven(p *part, k int, f *chain.Flow) {
 func (g *given) open(set []int32, u int32) int32 {
 	at, _ := slices.BinarySearch(set, u)
 	for _, i := range set[at:] {
-		if !g.uses[i] {
+		if !g.uses[i] { //bug:object
 			return i
 		}
 	}
@@ -175,7 +175,7 @@ func (r *replay) passRest(p *part, f *chain.Flow) {
 	g.n, g.armed, g.fresh = 0, false, g.fresh[:0]
 	clear(g.uses)
 	for i, to := range r.next[p.from:p.to] {
-		if !g.passed[i] {
+		if !g.passed[i] { //bug:once
 			r.arrive(to, f)
 		}
 		g.passed[i] = false

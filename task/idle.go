@@ -52,7 +52,7 @@ func (i *idle) wake() {
 		i.mu.Unlock()
 		// Whoever queued work meanwhile took this goroutine for a hunter. If a slot
 		// has parked since, it may not have seen that work: wake it.
-		if i.hunting.Add(-1) != 0 || i.parked.Load() == 0 {
+		if i.hunting.Add(-1) != 0 || i.parked.Load() == 0 { //bug:P3
 			return
 		}
 	}
@@ -60,8 +60,8 @@ func (i *idle) wake() {
 	i.list = i.list[:n-1]
 	i.parked.Add(-1)
 	i.mu.Unlock()
-	s.hunting = true
-	s.sema.wake() // P4; the slot is hunting from here on
+	s.hunting = true //bug:P4
+	s.sema.wake()    // P4; the slot is hunting from here on //bug:P4
 	i.still.wakes()
 }
 
@@ -105,7 +105,7 @@ func (s *slot) found() {
 		return
 	}
 	s.hunting = false
-	if s.rt.idle.hunting.Add(-1) == 0 {
+	if s.rt.idle.hunting.Add(-1) == 0 { //bug:P2
 		s.rt.idle.notify()
 	}
 }
@@ -165,7 +165,7 @@ func (s *slot) raid(d *deque) (taken int) {
 
 // anyWork reports whether there is something that look would find.
 func (rt *Runtime) anyWork() bool {
-	if rt.inject.n.Load() > 0 || rt.high.n.Load() > 0 || rt.low.n.Load() > 0 {
+	if rt.inject.n.Load() > 0 || rt.high.n.Load() > 0 || rt.low.n.Load() > 0 { //bug:high
 		return true
 	}
 	for _, s := range rt.slots.all {
@@ -190,7 +190,7 @@ func (s *slot) sleep() (t *Task, closed bool) {
 		return nil, true
 	}
 	i.parks++
-	wasHunting := s.hunting
+	wasHunting := s.hunting //bug:S1
 	s.hunting = false
 	i.list = append(i.list, s)
 	n := i.parked.Add(1) // S1
@@ -198,7 +198,7 @@ func (s *slot) sleep() (t *Task, closed bool) {
 	if wasHunting {
 		i.hunting.Add(-1) // S2
 	}
-	if rt.anyWork() { // S3
+	if rt.anyWork() { // S3 //bug:S1
 		if i.unpark(s) {
 			s.hunting = true
 			i.hunting.Add(1)

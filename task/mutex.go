@@ -97,7 +97,7 @@ func (m *Mutex) Lock(t *Task) error {
 			m.queue.remove(w)
 			m.mu.Unlock()
 		} else { // it came at the same time
-			m.passAndUnlock()
+			m.passAndUnlock() //bug:late
 		}
 		return err
 	}
@@ -184,7 +184,7 @@ func (m *Mutex) passAndUnlock() {
 		return
 	}
 	m.queue.remove(w)
-	m.holder = w.t
+	m.holder = w.t //bug:holder
 	m.mu.Unlock()
 	w.t.unblock(&w.word) // touches w.t only if that is blocked on this word
 }

@@ -98,7 +98,7 @@ func (s *slot) callOnReady(t, outer *Task) (err error) {
 
 // mayStart ends the call of OnReady and reports whether there are no events.
 func (t *Task) mayStart() bool {
-	t.node.Flags &^= flagOnReady // before somebody else may queue t
+	t.node.Flags &^= flagOnReady // before somebody else may queue t //bug:once
 	if t.holds.CompareAndSwap(1, 0) {
 		return true
 	}

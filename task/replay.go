@@ -253,7 +253,7 @@ func (s *slot) runOver(t *Task, f *chain.Flow) *Task {
 		return loop
 	}
 	last := p.round+1 == r.tellAt
-	if !last {
+	if !last { //bug:E2
 		p.round++
 		r.again(p, t, s)
 	}
@@ -270,7 +270,7 @@ func (s *slot) runOver(t *Task, f *chain.Flow) *Task {
 		return loop
 	}
 	// From here on p's task is not ours, unless this makes it so.
-	switch v := p.state.Add(p.own); {
+	switch v := p.state.Add(p.own); { //bug:E4
 	case v == 0:
 		f.MakeReady(&p.task.node)
 	case v&cutOff != 0:
@@ -284,7 +284,7 @@ func (s *slot) runOver(t *Task, f *chain.Flow) *Task {
 func (r *replay) nextRound(p *part, t *Task, s *slot, f *chain.Flow) {
 	p.round++
 	r.again(p, t, s)
-	if p.state.Add(p.own) == 0 {
+	if p.state.Add(p.own) == 0 { //bug:E3
 		f.MakeReady(&p.task.node) // there are no tasks
 		return
 	}
@@ -296,7 +296,7 @@ func (r *replay) nextRound(p *part, t *Task, s *slot, f *chain.Flow) {
 // arrive tells the part at k that one of its predecessors is over.
 func (r *replay) arrive(k int32, f *chain.Flow) {
 	p := &r.parts[k]
-	if p.state.Add(arrival) != 0 {
+	if p.state.Add(arrival) != 0 { //bug:cut-off
 		return
 	}
 	if p.task != nil {
@@ -387,14 +387,14 @@ func (rt *Runtime) partOver(t *Task, s *slot) {
 // cutShort sees to it, when the run has failed, that parts do not run any more: those that wait are over for
 // good, and those that run are when they end. The caller ends one that the loop has not been told of.
 func (r *replay) cutShort(loop *Task) {
-	if !r.cut.CompareAndSwap(false, true) {
+	if !r.cut.CompareAndSwap(false, true) { //bug:C1
 		return
 	}
 	waiting := 0
 	for i := range r.tasks {
-		if (r.parts[i].state.Add(cutOff)-cutOff)&ownHere != 0 {
+		if (r.parts[i].state.Add(cutOff)-cutOff)&ownHere != 0 { //bug:C2-waits
 			waiting++
 		}
 	}
-	loop.count.Add(int64(-waiting)) // does not make it zero: the caller's is left
+	loop.count.Add(int64(-waiting)) // does not make it zero: the caller's is left //bug:C2-counts
 }

@@ -205,7 +205,7 @@ func (r *run) cause() error {
 func (r *run) addBlocked(t *Task, w *xatomic.Uint32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stopped.Load() {
+	if r.stopped.Load() { //bug:failed
 		return false
 	}
 	// The place is taken before the announcement: who unblocks t finds it there.
@@ -214,8 +214,8 @@ func (r *run) addBlocked(t *Task, w *xatomic.Uint32) bool {
 	if w.CompareAndSwap(blockNone, blocked) {
 		return true
 	}
-	w.CompareAndSwap(blockToken, blockNone)
-	r.removeLocked(t.parker)
+	w.CompareAndSwap(blockToken, blockNone) //bug:token
+	r.removeLocked(t.parker)                //bug:token
 	return false
 }
 

@@ -212,7 +212,7 @@ func (s *slot) pick() *Task {
 		if t := s.deque.pop(); t != nil {
 			return t
 		}
-		if s.overOf != nil {
+		if s.overOf != nil { //bug:kept-back
 			s.tell() // may make a parent ready
 			s.settle(true)
 			continue

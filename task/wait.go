@@ -90,7 +90,7 @@ func (t *Task) Wait() error {
 			continue
 		}
 		t.prepare(waiting{op: opWait})
-		t.phase = phaseWait
+		t.phase = phaseWait //bug:phase
 		if t.count.Add(t.spawned) != 0 {
 			t.park(s, event.BlockedWait)
 		} else {
@@ -321,7 +321,7 @@ func (rt *Runtime) readyBy(t *Task, by uint64) {
 	}
 	switch {
 	case t.node.Flags&flagPriority == 0:
-		rt.inject.push(t)
+		rt.inject.push(t) //bug:P1
 	case t.priority > 0:
 		rt.high.push(t)
 	default:

@@ -15,7 +15,7 @@ const (
 
 // wait announces the waiter. If it returns true, done will return true as
 // well and the waiter is to be woken; else it is done already.
-func (w *waitWord) wait() bool { return w.v.Add(wordWaiting)&wordDone == 0 }
+func (w *waitWord) wait() bool { return w.v.Add(wordWaiting)&wordDone == 0 } //bug:look
 
 // done reports whether there is a waiter to wake.
 func (w *waitWord) done() bool { return w.v.Add(wordDone)&wordWaiting != 0 }

@@ -95,7 +95,7 @@ func (w *window) look() {
 // program that waits for messages, now and then, would make ever more tasks.
 func (w *window) stalled() {
 	if w.n.Load() > 0 {
-		w.postpone()
+		w.postpone() //bug:stall
 	}
 }
 

@@ -141,13 +141,13 @@ func (t *top) take(n uintptr, e uint32, f *Flow) {
 	switch {
 	case e&childW != 0 && t.w == 0:
 		b = outW
-		if t.sentR {
+		if t.sentR { //bug:read-before-write
 			// The read token may still be under way to the access (README.md, "Late messages").
 			b |= lingerUp
 		}
 	case e&childR != 0 && t.r == 0:
 		b = outR
-		t.sentR = true
+		t.sentR = true //bug:has-sent
 	default:
 		return
 	}

@@ -150,7 +150,7 @@ func (n *Node) Acquire(f *Flow) bool {
 func (e *exclusion) acquire(n *Node, keys []unsafe.Pointer, bytes []extent, set uint64) bool {
 	e.lock(set)
 	defer e.unlock(set)
-	for _, x := range bytes {
+	for _, x := range bytes { //bug:P1
 		e.cutOut(x)
 	}
 	for _, key := range keys {

@@ -23,9 +23,9 @@ func (e *exclusion) cutAt(at uintptr) {
 	}
 	p = m.cut(p, at)
 	c := m.at(p).v
-	second := &claim{holder: c.holder}
+	second := &claim{holder: c.holder} //bug:P2-holder
 	m.at(m.next(p)).v = second
-	for y := c.first; y != nil; y = y.next {
+	for y := c.first; y != nil; y = y.next { //bug:P2-waiters
 		z := new(want)
 		z.join(y.w, second)
 		if y.w.more == nil {
@@ -47,7 +47,7 @@ func (e *exclusion) refusing(x extent) (c *claim) {
 
 // each calls f for the pieces of x, and makes those that are missing. Precondition: cutOut.
 func (e *exclusion) each(x extent, f func(c *claim)) {
-	e.bytes.fill(x.lo, x.hi, func(s *span[*claim], isNew bool) {
+	e.bytes.fill(x.lo, x.hi, func(s *span[*claim], isNew bool) { //bug:P1
 		if isNew {
 			s.v = new(claim)
 		}
@@ -82,17 +82,17 @@ func (l *locks) dropBytes(lo, hi uintptr, owner *Node) {
 // the locks of set.
 func (e *exclusion) endBytes(l *locks, set uint64) {
 	for _, d := range l.bytes {
-		e.cutOut(d.extent)
+		e.cutOut(d.extent) //bug:P3-cut
 		e.bytes.walk(d.lo, d.hi, func(lo, hi uintptr, v **claim) {
 			if v == nil || (*v).holder != d.owner {
 				e.unlock(set)
 				panic(fmt.Sprintf("deps: memory from %#x to %#x is given back by a node that does not hold it: it was started without Acquire", lo, hi))
 			}
-			if (*v).holder = nil; (*v).first != nil {
+			if (*v).holder = nil; (*v).first != nil { //bug:G1
 				l.free = append(l.free, lo)
 			}
 		})
-		e.forget(d.extent)
+		e.forget(d.extent) //bug:P3-free
 	}
 	clear(l.bytes)
 	l.bytes = l.bytes[:0]
@@ -102,7 +102,7 @@ func (e *exclusion) endBytes(l *locks, set uint64) {
 func (e *exclusion) forget(x extent) {
 	m := &e.bytes
 	dead := func(p place) bool {
-		return m.has(p) && m.at(p).lo < x.hi && m.at(p).v.holder == nil && m.at(p).v.first == nil
+		return m.has(p) && m.at(p).lo < x.hi && m.at(p).v.holder == nil && m.at(p).v.first == nil //bug:P3-waiters
 	}
 	for p := m.seek(x.lo); m.has(p) && m.at(p).lo < x.hi; {
 		if !dead(p) {

@@ -203,7 +203,7 @@ func (c *claim) keptSlowly(x *want) bool {
 		y = c.clean.next
 	}
 	for ; y != x; y = y.next {
-		if y.w.reserved() {
+		if y.w.reserved() { //bug:keep
 			return true
 		}
 		c.clean = y
@@ -218,7 +218,7 @@ func (w *waiter) reserved() bool { return w.passed.Load() >= overtakeMax }
 func (w *want) pass() {
 	for ; w != nil; w = w.prev {
 		if w.w.passed.Add(1) == overtakeMax {
-			exclusions.reserves.Add(1)
+			exclusions.reserves.Add(1) //bug:reserved
 		}
 	}
 }
@@ -267,7 +267,7 @@ func (x *want) join(w *waiter, c *claim) {
 // leave takes x out of its queue.
 func (x *want) leave() {
 	c := x.on
-	if c.clean == x {
+	if c.clean == x { //bug:last-clean
 		c.clean = x.prev
 	}
 	if x.prev == nil {
@@ -384,7 +384,7 @@ again:
 				e.unlock(locked)
 				locked = need
 				e.lock(locked)
-				goto again // w may have its objects by now, and its memory may be another's
+				goto again // w may have its objects by now, and its memory may be another's //bug:G2-look
 			}
 			on := w.refused()
 			if on == nil {
@@ -393,7 +393,7 @@ again:
 				f.ready.push(n)
 				return locked
 			}
-			w.watches(on)
+			w.watches(on) //bug:G2-unwatch
 			tried = w.age
 		}
 		if w.reserved() {

@@ -83,7 +83,7 @@ func (f *Flow) push(a *access, bits uint32) {
 		return
 	}
 	s := a.state.Add(bits)
-	if bits == hasR && s&(through|hasChild|isReader|outR|outW) == 0 {
+	if bits == hasR && s&(through|hasChild|isReader|outR|outW) == 0 { //bug:pass-read
 		return // a writer keeps the read token until it is over
 	}
 	if e := effects(s) &^ effects(s-bits); e != 0 {
@@ -122,7 +122,7 @@ func (f *Flow) drain() {
 // while a delivery on its behalf is still under way (README.md, "Late messages").
 func (f *Flow) carry(st step) {
 	a, s, e := st.a, st.s, st.eff
-	late := s&lingers != 0
+	late := s&lingers != 0 //bug:rule1
 
 	if e&unlock != 0 {
 		f.locks.drop(a.ref(), a.owner()) // given back at the end of the call
@@ -135,7 +135,7 @@ func (f *Flow) carry(st step) {
 			b = hasW
 			if st.mayBeLate(childR, childG) {
 				b |= linger
-				if s&linger == 0 {
+				if s&linger == 0 { //bug:rule2-sender
 					a.state.Add(linger)
 				}
 				late = true
@@ -185,7 +185,7 @@ func (st step) mayBeLate(r, g uint32) bool {
 		return false // it has sent nothing yet that counts
 	}
 	was := effects(st.old)
-	return was&r != 0 && st.s&(isReader|isWeak) != isReader ||
+	return was&r != 0 && st.s&(isReader|isWeak) != isReader || //bug:rule2-linger
 		was&g != 0 && st.s&isWeak != 0
 }
 
@@ -212,12 +212,12 @@ func (f *Flow) send(st step, late *bool) {
 		return
 	}
 	st.a.touch()
-	next := st.a.succLate()
-	if next == nil {
+	next := st.a.succLate() //bug:rule2-late
+	if next == nil {        //bug:rule2-late
 		return
 	}
 	f.push(next, b)
-	if e&sendW != 0 && *late {
+	if e&sendW != 0 && *late { //bug:rule2-first
 		st.a.cutSucc()
 	}
 }
@@ -246,7 +246,7 @@ func (f *Flow) leave(n *Node) {
 	for r := n.refs.Load(); r&isLeft == 0 && !n.refs.CompareAndSwap(r, r|isLeft); {
 		r = n.refs.Load()
 	}
-	if n.refs.Add(-1) == isLeft {
+	if n.refs.Add(-1) == isLeft { //bug:rule2-cut
 		n.cut()
 	}
 }

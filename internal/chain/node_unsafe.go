@@ -272,7 +272,7 @@ func (f *Flow) linkSolo(p *Node, a *access) bool {
 		return true
 	}
 	if prev.owner() != p {
-		ps := prev.state.Load()
+		ps := prev.state.Load() //bug:rule4
 		if ps&isGroup == 0 && (ps&isReader == 0 || ps&(hasR|hasW) != 0) {
 			a.state.Init(a.state.Load() | isSolo)
 			return f.linkNext(prev, a, ps)
@@ -295,7 +295,7 @@ func (f *Flow) linkNext(prev, a *access, ps uint32) bool {
 	}
 	if finished(ps) {
 		// Nobody but this body would touch prev again: it is at rest.
-		if ps&lingers == 0 {
+		if ps&lingers == 0 { //bug:rule2-rest
 			f.atRest(prev.owner())
 		} else {
 			f.leave(prev.owner())
@@ -316,7 +316,7 @@ func (f *Flow) linkNext(prev, a *access, ps uint32) bool {
 	if s == ps|b && ps&(isGroup|through|outR|outW) == 0 {
 		return open // nothing has come since the look: what it passes on is given
 	}
-	t := passes(s)
+	t := passes(s) //bug:link
 	switch {
 	case t != hasW:
 	case s&lingers == 0:
@@ -445,7 +445,7 @@ func (f *Flow) giveUp(a *access) {
 		f.passW(a) // everybody else has spoken: the bit would be for nobody
 		return
 	}
-	s = a.state.Add(through)
+	s = a.state.Add(through) //bug:give-up
 	switch s &^ noMatter {
 	case through | hasW:
 		// Nobody follows yet; whoever links a successor sees that a is over.
@@ -492,7 +492,7 @@ func (n *Node) closeDomain(d *domain, f *Flow) {
 // the link brought it to rest, its task may be over and its memory reused at once.
 func (f *Flow) linkUp(last, up *access) {
 	last.setSucc(up)
-	s := last.state.Add(hasNext | nextUp)
+	s := last.state.Add(hasNext | nextUp) //bug:rule3
 	switch e := effects(s); {
 	case e&sendW != 0:
 		f.push(up, outW)

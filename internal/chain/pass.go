@@ -33,11 +33,11 @@ func (f *Flow) grant(a *access) {
 			}
 		case s&over == over && readerOver(s) == hasNext:
 			a.state.Keep(s)
-			a.touch()
+			a.touch() //bug:reader-over
 			next := a.succ()
 			f.atRest(a.owner())
 			a = next
-			continue
+			continue //bug:reader-over
 		default:
 			s = a.state.Add(hasW) - hasW
 		}
@@ -66,7 +66,7 @@ func (f *Flow) passR(a *access, s uint32) {
 	for {
 		a.touch()
 		next, owner := a.succ(), a.owner()
-		n := next.state.Look()
+		n := next.state.Look() //bug:rule1
 		if lastWord(n) {
 			next.state.Settle(n, n|hasR)
 			n |= hasR

@@ -268,12 +268,12 @@ func (p *Node) makeRanges(d *domain, f *Flow) {
 	slices.SortFunc(r.tops, func(s, t *top) int { return s.compare(t.lo) })
 	// The gate must count on all its bridges before the first brings something.
 	for i, b := range bridges {
-		if last := ends[i]; last.owner() == p {
+		if last := ends[i]; last.owner() == p { //bug:bridge
 			f.linkChild(last, b.access())
 		} else {
 			f.linkNext(last, b.access(), last.state.Load())
 		}
-		f.set(b.access(), hasChild|childGrp)
+		f.set(b.access(), hasChild|childGrp) //bug:bridge
 	}
 	d.empty()
 	d.big = nil

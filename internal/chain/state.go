@@ -183,7 +183,7 @@ func onlyReady(s uint32) bool {
 // has children, and there is a successor, so that the creator is done with it (README.md, "The last to speak").
 func lastWord(s uint32) bool {
 	const others = hasW | through | outR | outW | hasChild | closed | lingers | isGroup | isWeak | isBridge | isReduce
-	return s&(hasNext|others|s>>posReader&1*hasR) == hasNext
+	return s&(hasNext|others|s>>posReader&1*hasR) == hasNext //bug:last-word
 }
 
 // readerOver is what s is for a strong reader that is given up and has no children, without

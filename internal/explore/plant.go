@@ -8,6 +8,9 @@ package explore
 import (
 	"encoding/json"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,13 +21,16 @@ import (
 )
 
 // A Bug is a mistake that is planted in the code of a package, to see that an exploration finds
-// it. The package itself has no trace of it: the test builds a copy.
+// it. The test builds a copy; the package itself has a mark where the mistake is made: a comment //bug:NAME
+// at the end of the line on which a statement begins. If there are two of one NAME, the place is
+// from the first statement to the second, of one block. Places do not overlap; several bugs may have
+// the same one.
 type Bug struct {
 	Name string
 	File string // of the package
-	Old  string // statements in it, once; two Bugs may have the same ones, but they must not overlap otherwise
-	New  string // what stands there instead
-	Decl string // declares what Old declares by :=, if that is used after it
+	At   string // the NAME of a mark in it
+	New  string // statements that stand there instead
+	Decl string // declares what the place declares by :=, if that is used after it
 	Test string // the test that is to fail, or TEST/SUBTEST; a subtest may be one with larger bounds
 }
 
@@ -106,46 +112,116 @@ func buildBugs(t *testing.T, pkg string, bugs []Bug) string {
 // plant returns the files with the bugs in them.
 func plant(t *testing.T, bugs []Bug) map[string]string {
 	t.Helper()
-	type place struct{ file, old string }
-	at := map[place][]Bug{}
-	files := map[string]string{}
+	at := map[string]map[string][]Bug{} // by file and mark
 	for _, b := range bugs {
-		at[place{b.File, b.Old}] = append(at[place{b.File, b.Old}], b)
-		if _, ok := files[b.File]; !ok {
-			text, err := os.ReadFile(b.File)
-			if err != nil {
-				t.Fatal(err)
-			}
-			files[b.File] = string(text)
+		if at[b.File] == nil {
+			at[b.File] = map[string][]Bug{}
 		}
-		if n := strings.Count(files[b.File], b.Old); n != 1 {
-			t.Fatalf("bug %q: its place is %d times in %s, must be once:\n%s", b.Name, n, b.File, b.Old)
-		}
+		at[b.File][b.At] = append(at[b.File][b.At], b)
 	}
-	for file, text := range files {
-		var places []place
-		for p := range at {
-			if p.file == file {
-				places = append(places, p)
+	sources, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, file := range sources {
+		bugs := at[file]
+		text, places := placesIn(t, file)
+		if len(bugs)+len(places) == 0 {
+			continue
+		}
+		delete(at, file)
+		var marks []string
+		for mark, list := range bugs {
+			if _, ok := places[mark]; !ok {
+				t.Fatalf("bug %q: %s has no statement with the mark //bug:%s", list[0].Name, file, mark)
 			}
+		}
+		for mark := range places {
+			if bugs[mark] == nil {
+				t.Fatalf("%s has the mark //bug:%s, and no bug is planted there", file, mark)
+			}
+			marks = append(marks, mark)
 		}
 		// From the end of the file to its beginning, so that places stay where they are.
-		sort.Slice(places, func(i, j int) bool { return strings.Index(text, places[i].old) > strings.Index(text, places[j].old) })
-		for _, p := range places {
-			i := strings.Index(text, p.old)
+		sort.Slice(marks, func(i, j int) bool { return places[marks[i]].lo > places[marks[j]].lo })
+		for _, mark := range marks {
+			p := places[mark]
 			var s strings.Builder
-			old := p.old
-			if d := at[p][0].Decl; d != "" {
+			old := text[p.lo:p.hi]
+			if d := bugs[mark][0].Decl; d != "" {
 				s.WriteString(d + "\n")
 				old = strings.ReplaceAll(old, ":=", "=")
 			}
-			for _, b := range at[p] {
+			for _, b := range bugs[mark] {
 				fmt.Fprintf(&s, "if plantedBug == %q {\n%s\n} else ", b.Name, b.New)
 			}
 			fmt.Fprintf(&s, "{\n%s\n}\n", old)
-			text = text[:i] + s.String() + text[i+len(p.old):]
+			text = text[:p.lo] + s.String() + text[p.hi:]
 		}
 		files[file] = text
 	}
+	for file, bugs := range at {
+		t.Fatalf("%d bugs are to be planted in %s, which there is not", len(bugs), file)
+	}
 	return files
+}
+
+// place is some statements of a block: where they begin and end in the file.
+type place struct{ lo, hi int }
+
+var markAtEnd = regexp.MustCompile(`(?m)//bug:(\S+)$`)
+
+// placesIn returns the text of a file, and the places that are marked in it, by their marks.
+func placesIn(t *testing.T, file string) (text string, places map[string]place) {
+	t.Helper()
+	fset := token.NewFileSet()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := parser.ParseFile(fset, file, b, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byLine := map[int]string{}
+	for i, line := range strings.Split(string(b), "\n") {
+		if m := markAtEnd.FindStringSubmatch(line); m != nil {
+			byLine[i+1] = m[1]
+		}
+	}
+	places = map[string]place{}
+	ast.Inspect(f, func(n ast.Node) bool {
+		var list []ast.Stmt
+		switch n := n.(type) {
+		case *ast.BlockStmt:
+			list = n.List
+		case *ast.CaseClause:
+			list = n.Body
+		case *ast.CommClause:
+			list = n.Body
+		}
+		here := map[string]bool{}
+		for _, s := range list {
+			pos, end := fset.Position(s.Pos()), fset.Position(s.End())
+			mark, ok := byLine[pos.Line]
+			if !ok {
+				continue
+			}
+			if p, seen := places[mark]; here[mark] {
+				places[mark] = place{p.lo, end.Offset}
+			} else if seen {
+				t.Fatalf("%s: the marks //bug:%s are not in one block", pos, mark)
+			} else {
+				here[mark] = true
+				places[mark] = place{pos.Offset, end.Offset}
+			}
+			delete(byLine, pos.Line)
+		}
+		return true
+	})
+	for line, mark := range byLine {
+		t.Fatalf("%s:%d: no statement begins where the mark //bug:%s is", file, line, mark)
+	}
+	return string(b), places
 }

@@ -237,8 +237,8 @@ func (e *Endpoint) Close() error {
 				p.flushed.wait(d)
 			}
 		}
-		e.closed.Store(true)
-		e.bell.ring() // the sleeper ends
+		e.closed.Store(true) //bug:close
+		e.bell.ring()        // the sleeper ends //bug:close
 		for _, p := range e.peers {
 			p.unwatch()
 		}

@@ -17,7 +17,7 @@ func TestPlantedBugs(t *testing.T) { explore.FindBugs(t, "shm", plantedBugs) }
 var plantedBugs = []explore.Bug{
 	{
 		Name: "W2 before W1", File: "peer.go", Test: "TestExploreLook",
-		Old: sends,
+		At: "W1",
 		New: `	if len(p.queue) == 0 {
 		p.knock()
 	}
@@ -32,7 +32,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "a knock behind the lock", File: "peer.go", Test: "TestExploreEnd",
-		Old: sends,
+		At: "W1",
 		New: `	if !last && len(p.queue) == 0 && p.out.put(kind, f) {
 		p.mu.Unlock()
 		p.knock()
@@ -45,48 +45,37 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "W2 does not look", File: "peer.go", Test: "TestExploreAwake",
-		Old: `	for range knockSpin {
-		if p.look.Load() != 0 {
-			return
-		}
-	}
-`,
+		At: "W2-look",
 		New: `	p.rope.ring()
 `,
 	},
 	{
 		Name: "W2 without the claim", File: "peer.go", Test: "TestExploreAwake",
-		Old: `	if p.look.CompareAndSwap(0, 1) {
-		p.rope.ring()
-	}
-`,
+		At: "W2-claim",
 		New: `	p.rope.ring()
 `,
 	},
 	{
 		Name: "no R2", File: "look.go", Test: "TestExploreLook",
-		Old: leaves,
+		At: "R2",
 		New: `	look.Add(^uint32(1))
 	e.looking.Store(false)
 `,
 	},
 	{
 		Name: "a poll delivers without saying so", File: "look.go", Test: "TestExploreLook",
-		Old: `		e.box.head.look.Add(2) // as enter does
-`,
+		At:  "says-so",
 		New: "",
 	},
 	{
 		Name: "a poll that finds nothing goes on looking", File: "look.go", Test: "TestExploreLook",
-		Old: `		e.looking.Store(false)
-		e.work()
-`,
+		At: "found-nothing",
 		New: `		e.work()
 `,
 	},
 	{
 		Name: "R2 before R1", File: "look.go", Test: "TestExploreLook",
-		Old: leaves,
+		At: "R2",
 		New: `	if e.ready() {
 		e.poll()
 	}
@@ -96,7 +85,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "R2 gives up without W2", File: "look.go", Test: "TestExploreLook",
-		Old: leaves,
+		At: "R2",
 		New: `	for n := 0; look.Add(^uint32(1)) == 0 && e.ready(); n++ {
 		if n == leaveAfter {
 			break
@@ -109,7 +98,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "R2 by one who does not look any more", File: "look.go", Test: "TestExploreLook",
-		Old: leaves,
+		At: "R2",
 		New: `	e.looking.Store(false)
 	for n := 0; look.Add(^uint32(1)) == 0 && e.ready(); n++ {
 		if n == leaveAfter {
@@ -123,7 +112,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "no S1", File: "look.go", Test: "TestExploreLook",
-		Old: wakesUp,
+		At: "S1",
 		New: `		for !e.enter() {
 			if look.Load() >= 2 {
 				continue sleep // who looks now will see, when leaving, that the word is even
@@ -135,7 +124,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "S1 behind S2", File: "look.go", Test: "TestExploreLook",
-		Old: wakesUp,
+		At: "S1",
 		New: `		for !e.enter() {
 			if look.Load() >= 2 {
 				continue sleep // who looks now will see, when leaving, that the word is even
@@ -148,7 +137,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "S2 counts on one who leaves", File: "look.go", Test: "TestExploreLook",
-		Old: wakesUp,
+		At: "S1",
 		New: `		look.And(^uint32(1))
 		if !e.enter() {
 			continue sleep
@@ -157,7 +146,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "F2 without F3", File: "peer.go", Test: "TestExploreFull",
-		Old: queued,
+		At: "F3",
 		New: `	if n < len(p.queue) {
 		p.out.ctl.waiting.Store(1)
 	}
@@ -165,7 +154,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "F3 before F2", File: "peer.go", Test: "TestExploreFull",
-		Old: queued,
+		At: "F3",
 		New: `	write()
 	if n < len(p.queue) {
 		p.out.ctl.waiting.Store(1)
@@ -174,7 +163,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "no C4", File: "look.go", Test: "TestExploreFull",
-		Old: takes,
+		At: "C4",
 		New: `			p.in.done(n)
 			if picked {
 				return true, true
@@ -183,7 +172,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "a picked frame stays", File: "look.go", Test: "TestExploreLook",
-		Old: takes,
+		At: "C4",
 		New: `			if picked {
 				return true, true
 			}
@@ -194,78 +183,25 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "a death is told by W2", File: "peer.go", Test: "TestExploreEnd",
-		Old: `		p.e.bell.ring()
-`,
+		At: "death",
 		New: `		p.e.wake()
 `,
 	},
 	{
 		Name: "a death before a stranger's frames", File: "look.go", Test: "TestExploreEnd",
-		Old: `			if !p.joined {
-				e.join(e.box.head.joins.Load()) // it may have come, and sent, since poll has looked
-			}
-`,
+		At:  "death-of-stranger",
 		New: "",
 	},
 	{
 		Name: "a death before the last frames", File: "look.go", Test: "TestExploreEnd",
-		Old: `			if p.joined && !p.gone.Load() && p.in.ready() {
-				continue // poll comes again
-			}
-`,
+		At:  "death",
 		New: "",
 	},
 	{
 		Name: "closed behind the byte", File: "endpoint_linux.go", Test: "TestExploreEnd",
-		Old: `		e.closed.Store(true)
-		e.bell.ring() // the sleeper ends
-`,
+		At: "close",
 		New: `		e.bell.ring()
 		e.closed.Store(true)
 `,
 	},
 }
-
-// Places of several bugs.
-const (
-	sends = `	if !last && len(p.queue) == 0 && p.out.put(kind, f) {
-		p.knock()
-		p.mu.Unlock()
-		if done != nil {
-			done(nil)
-		}
-		return nil
-	}
-`
-	leaves = `	for n := 0; look.Add(^uint32(1)) == 0 && e.ready(); n++ {
-		if n == leaveAfter {
-			e.wake()
-			break
-		}
-		look.Add(2)
-		e.poll()
-	}
-	e.looking.Store(false)
-`
-	wakesUp = `		look.And(^uint32(1))
-		for !e.enter() {
-			if look.Load() >= 2 {
-				continue sleep // who looks now will see, when leaving, that the word is even
-			}
-			// Who looked has taken its 2 back while the word was odd, so has left to this goroutine what came meanwhile, and is about to make way.
-			pause()
-		}
-`
-	takes = `			if p.in.done(n) {
-				p.rouse()
-			}
-			if picked {
-				return true, true
-			}
-`
-	queued = `	if n < len(p.queue) {
-		p.out.ctl.waiting.Store(1)
-		write()
-	}
-`
-)

@@ -89,10 +89,10 @@ func (e *Endpoint) Poll(tries int) (did bool) {
 			e.wanted.Store(true)
 		}
 	case !e.stirs():
-		e.looking.Store(false)
-		e.work()
+		e.looking.Store(false) //bug:found-nothing
+		e.work()               //bug:found-nothing
 	default:
-		e.box.head.look.Add(2) // as enter does
+		e.box.head.look.Add(2) // as enter does //bug:says-so
 		did = e.poll()
 		e.leave()
 		e.work()
@@ -149,7 +149,7 @@ func (e *Endpoint) enter() bool {
 // whoever has begun to look between.
 func (e *Endpoint) leave() {
 	look := &e.box.head.look
-	for n := 0; look.Add(^uint32(1)) == 0 && e.ready(); n++ {
+	for n := 0; look.Add(^uint32(1)) == 0 && e.ready(); n++ { //bug:R2
 		if n == leaveAfter {
 			e.wake()
 			break
@@ -157,7 +157,7 @@ func (e *Endpoint) leave() {
 		look.Add(2)
 		e.poll()
 	}
-	e.looking.Store(false)
+	e.looking.Store(false) //bug:R2
 }
 
 // wake has the sleeper look, if nobody does.
@@ -175,8 +175,8 @@ sleep:
 			return
 		}
 		look := &e.box.head.look
-		look.And(^uint32(1))
-		for !e.enter() {
+		look.And(^uint32(1)) //bug:S1
+		for !e.enter() {     //bug:S1
 			if look.Load() >= 2 {
 				continue sleep // who looks now will see, when leaving, that the word is even
 			}
@@ -265,10 +265,10 @@ func (e *Endpoint) pollFor(pick fabric.Picker) (did, picked bool) {
 			if err != nil {
 				p.lose(err)
 			}
-			if p.in.done(n) {
+			if p.in.done(n) { //bug:C4
 				p.rouse()
 			}
-			if picked {
+			if picked { //bug:C4
 				return true, true
 			}
 		}
@@ -305,10 +305,10 @@ func (e *Endpoint) join(n uint32) {
 func (e *Endpoint) bury() {
 	for _, p := range e.peers {
 		if p.dead.Load() && !p.buried {
-			if !p.joined {
+			if !p.joined { //bug:death-of-stranger
 				e.join(e.box.head.joins.Load()) // it may have come, and sent, since poll has looked
 			}
-			if p.joined && !p.gone.Load() && p.in.ready() {
+			if p.joined && !p.gone.Load() && p.in.ready() { //bug:death
 				continue // poll comes again
 			}
 			p.buried = true

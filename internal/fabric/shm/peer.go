@@ -85,7 +85,7 @@ func (p *peer) unreachable() {
 	if !p.dead.Swap(true) {
 		p.e.deaths.Add(1)
 		// Whatever the look word says: it may be odd because the peer has died between the change and the byte.
-		p.e.bell.ring()
+		p.e.bell.ring() //bug:death
 	}
 }
 
@@ -133,7 +133,7 @@ func (p *peer) send(kind uint64, f *fabric.Frame, done func(error)) error {
 		p.mu.Unlock()
 		return err
 	}
-	if !last && len(p.queue) == 0 && p.out.put(kind, f) {
+	if !last && len(p.queue) == 0 && p.out.put(kind, f) { //bug:W1
 		p.knock()
 		p.mu.Unlock()
 		if done != nil {
@@ -174,7 +174,7 @@ func (p *peer) flush() bool {
 		}
 	}
 	write()
-	if n < len(p.queue) {
+	if n < len(p.queue) { //bug:F3
 		p.out.ctl.waiting.Store(1)
 		write()
 	}
@@ -210,12 +210,12 @@ func (p *peer) written(it item, err error) {
 
 // knock wakes the peer's sleeper if nobody looks there. The caller holds mu, behind which leave unmaps the word and closes the rope.
 func (p *peer) knock() {
-	for range knockSpin {
+	for range knockSpin { //bug:W2-look
 		if p.look.Load() != 0 {
 			return
 		}
 	}
-	if p.look.CompareAndSwap(0, 1) {
+	if p.look.CompareAndSwap(0, 1) { //bug:W2-claim
 		p.rope.ring()
 	}
 }

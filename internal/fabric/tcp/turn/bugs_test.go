@@ -17,16 +17,12 @@ func TestPlantedBugs(t *testing.T) { explore.FindBugs(t, "turn", plantedBugs) }
 var plantedBugs = []explore.Bug{
 	{
 		Name: "L1 left out", File: "turn.go", Test: "TestExploreTurn",
-		Old: `		t.settle(found && n == 0, n) // L1
-`,
+		At:  "L1",
 		New: ``,
 	},
 	{
 		Name: "L2 does not see a call", File: "turn.go", Test: "TestExploreTurn",
-		Old: `		if t.word.CompareAndSwap(looking, 0) {
-			return // L2
-		}
-`,
+		At: "L2",
 		New: `		if t.word.Swap(0) != 0 {
 			return
 		}
@@ -34,19 +30,12 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "L3 takes no note of fired", File: "turn.go", Test: "TestExploreTurn",
-		Old: `	if t.fired.Swap(false) {
-		t.armed = false
-	}
-`,
+		At:  "L3",
 		New: ``,
 	},
 	{
 		Name: "S1 behind S2", File: "turn.go", Test: "TestExploreTurn",
-		Old: `	t.fired.Store(true) // S1
-	if t.word.Or(called)&looking != 0 || !t.Enter() {
-		return // S2: who looks serves before he leaves, and arms, or says who is there
-	}
-`,
+		At: "S1",
 		New: `	if t.word.Or(called)&looking != 0 || !t.Enter() {
 		t.fired.Store(true)
 		return
@@ -56,11 +45,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "S2 looks before it calls", File: "turn.go", Test: "TestExploreTurn",
-		Old: `	t.fired.Store(true) // S1
-	if t.word.Or(called)&looking != 0 || !t.Enter() {
-		return // S2: who looks serves before he leaves, and arms, or says who is there
-	}
-`,
+		At: "S1",
 		New: `	t.fired.Store(true)
 	if !t.Enter() {
 		return
@@ -69,10 +54,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "C1 only if nobody looks", File: "turn.go", Test: "TestExploreTurn",
-		Old: `	if t.word.Or(called)&looking == 0 && t.Enter() {
-		t.Leave(false)
-	}
-`,
+		At: "C1",
 		New: `	if t.Enter() {
 		t.serve()
 		t.Leave(false)
@@ -81,15 +63,13 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "who looks for long forgets that he has disarmed", File: "turn.go", Test: "TestExploreTurn",
-		Old: `		t.armed = false
-		t.k.Arm(false)
-`,
+		At: "disarmed",
 		New: `		t.k.Arm(false)
 `,
 	},
 	{
 		Name: "who leaves arms for ever", File: "turn.go", Test: "TestExploreTurn",
-		Old: settles,
+		At: "arm",
 		New: `	switch {
 	case t.armed:
 	case !t.k.Soon(found):
@@ -103,7 +83,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "no guard", File: "turn.go", Test: "TestExploreRapid",
-		Old: settles,
+		At: "arm",
 		New: `	if !t.armed && (n >= patience || !t.k.Soon(found)) {
 		t.armed = true
 		t.k.Arm(true)
@@ -112,7 +92,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "who leaves is armed before he arms", File: "turn.go", Test: "TestExploreTurn",
-		Old: settles,
+		At: "arm",
 		New: `	switch {
 	case t.armed:
 	case n < patience && !t.k.Soon(found):
@@ -125,10 +105,7 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "the guard comes once", File: "turn.go", Test: "TestExploreRapid",
-		Old: `	if !t.Enter() { // G1
-		return false
-	}
-`,
+		At: "G1",
 		New: `	if !t.Enter() {
 		return true
 	}
@@ -136,27 +113,13 @@ var plantedBugs = []explore.Bug{
 	},
 	{
 		Name: "the guard is thought to come again", File: "turn.go", Test: "TestExploreRapid",
-		Old: `	t.guarded = false
-`,
+		At:  "again",
 		New: ``,
 	},
 	{
 		Name: "the guard does not look", File: "turn.go", Test: "TestExploreRapid",
-		Old: `	t.Leave(true) // G3
-`,
+		At: "G3",
 		New: `	t.word.Store(0)
 `,
 	},
 }
-
-// settles is the body of settle.
-const settles = `	switch {
-	case t.armed:
-	case n < patience && !t.k.Soon(found):
-		t.armed = true
-		t.k.Arm(true)
-	case !t.guarded:
-		t.guarded = true
-		t.k.Guard()
-	}
-`

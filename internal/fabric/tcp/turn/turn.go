@@ -79,16 +79,16 @@ func (t *Turn) Enter() bool {
 // Disarm is for who looks for long: nobody needs to be woken meanwhile.
 func (t *Turn) Disarm() {
 	if t.armed {
-		t.armed = false
-		t.k.Arm(false)
+		t.armed = false //bug:disarmed
+		t.k.Arm(false)  //bug:disarmed
 	}
 }
 
 // Leave ends the looking. found: it was worth it.
 func (t *Turn) Leave(found bool) {
 	for n := 0; ; n++ {
-		t.settle(found && n == 0, n) // L1
-		if t.word.CompareAndSwap(looking, 0) {
+		t.settle(found && n == 0, n)           //bug:L1
+		if t.word.CompareAndSwap(looking, 0) { //bug:L2
 			return // L2
 		}
 		t.word.And(^uint32(called)) // L3
@@ -102,7 +102,7 @@ const patience = 2
 
 // settle sees to it that somebody is there for what comes when the caller has left, who tries that for the n-th time, from 0. (L1)
 func (t *Turn) settle(found bool, n int) {
-	switch {
+	switch { //bug:arm
 	case t.armed:
 	case n < patience && !t.k.Soon(found):
 		t.armed = true
@@ -115,7 +115,7 @@ func (t *Turn) settle(found bool, n int) {
 
 // serve does what who looks was called for.
 func (t *Turn) serve() {
-	if t.fired.Swap(false) {
+	if t.fired.Swap(false) { //bug:L3
 		t.armed = false
 	}
 	t.k.Serve()
@@ -123,15 +123,15 @@ func (t *Turn) serve() {
 
 // Call has something done by who looks, or else by the caller. (C1, C2)
 func (t *Turn) Call() {
-	if t.word.Or(called)&looking == 0 && t.Enter() {
+	if t.word.Or(called)&looking == 0 && t.Enter() { //bug:C1
 		t.Leave(false)
 	}
 }
 
 // Spoken is the sleeper, who has been woken.
 func (t *Turn) Spoken() {
-	t.fired.Store(true) // S1
-	if t.word.Or(called)&looking != 0 || !t.Enter() {
+	t.fired.Store(true)                               //bug:S1
+	if t.word.Or(called)&looking != 0 || !t.Enter() { //bug:S1
 		return // S2: who looks serves before he leaves, and arms, or says who is there
 	}
 	t.wanted.Store(false)
@@ -144,13 +144,13 @@ func (t *Turn) Spoken() {
 
 // Watch is the guard, who looks. It returns false if somebody else looks: then it is to be called again in a while.
 func (t *Turn) Watch() bool {
-	if !t.Enter() { // G1
+	if !t.Enter() { //bug:G1
 		return false
 	}
 	t.up.Store(true)
-	t.guarded = false
-	t.k.Poll()    // G2
-	t.Leave(true) // G3
+	t.guarded = false //bug:again
+	t.k.Poll()        // G2
+	t.Leave(true)     //bug:G3
 	t.up.Store(false)
 	return true
 }
