@@ -194,7 +194,6 @@ var plantedBugs = []explore.Bug{
 const (
 	sleepDecl = "var wasHunting bool\nvar n int32\n"
 	bugS1     = "\twasHunting = s.hunting\n\ts.hunting = false\n\ti.list = append(i.list, s)\n\tn = i.parked.Add(1)\n\ti.mu.Unlock()\n"
-	sleepS1   = "\twasHunting := s.hunting\n\ts.hunting = false\n\ti.list = append(i.list, s)\n\tn := i.parked.Add(1) // S1\n\ti.mu.Unlock()\n"
 	sleepS2   = "\tif wasHunting {\n\t\ti.hunting.Add(-1) // S2\n\t}\n"
 	sleepS3   = "\tif rt.anyWork() { // S3\n" +
 		"\t\tif i.unpark(s) {\n\t\t\ts.hunting = true\n\t\t\ti.hunting.Add(1)\n\t\t\ti.still.wakes()\n\t\t\treturn s.look(), false\n\t\t}\n\t}\n"
