@@ -43,7 +43,7 @@ var law = map[string][]string{
 	"internal/vet":           {}, // it knows the packages by their names
 	"internal/leaktest":      {}, // only tests use it: those of all parts may
 	"internal/mutate":        {}, // a program for developers
-	"internal/chain":         {"internal/xatomic"},
+	"internal/chain":         {"internal/race", "internal/xatomic"},
 	"internal/order":         {"internal/chain"},
 	"internal/waits":         {},
 	"deps":                   {"internal/chain"},

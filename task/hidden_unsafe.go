@@ -11,7 +11,7 @@ import (
 
 // Tasks and Iterations are types of the program's packages too. If they named instances of generic types, or had methods that
 // do, the compiler would put the code of these into each such package, and with it back into the race detector in lint mode:
-// see internal/chain/hidden_unsafe.go.
+// see internal/chain/layout_unsafe.go.
 
 // hidden is a *chain.Reductions, or nil while that would be empty.
 type hidden struct{ p unsafe.Pointer }

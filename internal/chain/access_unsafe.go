@@ -11,13 +11,18 @@ import (
 // An Access says how a task uses an object, a range of memory, or a reduction: package deps has what users see of it. It is a
 // small value; a node keeps what it needs of it, and the object alive while its task may use it.
 type Access struct {
-	ptr unsafe.Pointer // the object; of ModeReduce the *Reduced
+	ptr object // of ModeReduce the *Reduced
 	how
 
 	// The bytes that it covers, 48 bits in all, the highest of which is isSlice.
 	sizeHi uint16
 	sizeLo uint32
 }
+
+// object is the address of an object, which it keeps alive.
+type object *byte
+
+func addr(o object) uintptr { return uintptr(unsafe.Pointer(o)) }
 
 // how is the kind of an access. It is a struct of its own because the compiler keeps structs of more than four
 // fields in memory, which is felt where tasks are registered.
@@ -31,7 +36,7 @@ func Object[T any](p *T, m Mode) Access {
 	if p == nil || unsafe.Sizeof(*p) == 0 {
 		panic(nameless[T]{p})
 	}
-	return Access{ptr: unsafe.Pointer(p), how: how{mode: m}, sizeHi: uint16(unsafe.Sizeof(*p) >> 32), sizeLo: uint32(unsafe.Sizeof(*p))}
+	return Access{ptr: object(unsafe.Pointer(p)), how: how{mode: m}, sizeHi: uint16(unsafe.Sizeof(*p) >> 32), sizeLo: uint32(unsafe.Sizeof(*p))}
 }
 
 // Weak returns the weak form of the access.
@@ -55,8 +60,8 @@ func (a Access) String() string {
 	return s
 }
 
-func written(m Mode, object unsafe.Pointer, weak bool) string {
-	s := fmt.Sprintf("%v(%p)", m, object)
+func written(m Mode, o object, weak bool) string {
+	s := fmt.Sprintf("%v(%p)", m, o)
 	if weak {
 		s += ".Weak()"
 	}
@@ -72,4 +77,174 @@ func (e nameless[T]) Error() string {
 		return fmt.Sprintf("deps: access through a nil %T; name an object that exists", e.p)
 	}
 	return fmt.Sprintf("deps: access to a zero-size object (%T): distinct zero-size objects can share one address in Go; use a field or variable of at least one byte", e.p)
+}
+
+// heldMode is the bit of Access.mode that Held sets.
+const heldMode Mode = 1 << 7
+
+// Held returns the access for a task under a holder of the object that the engine cannot see from the parent's accesses:
+// Commutative is InOut then. It is for runtimes that order some tasks themselves, as by a Cycle.
+func (a Access) Held() Access {
+	a.mode |= heldMode
+	return a
+}
+
+// Meets reports whether the two accesses are to one object, or to ranges, or a range and an object, that overlap. An empty
+// range meets nothing.
+func (a Access) Meets(b Access) bool {
+	if !a.isRange() && !b.isRange() {
+		return a.object() == b.object()
+	}
+	alo, ahi := a.extent()
+	blo, bhi := b.extent()
+	return max(alo, blo) < min(ahi, bhi)
+}
+
+// Strong returns the strong form of the access.
+func (a Access) Strong() Access {
+	a.weak = false
+	return a
+}
+
+// Mode is how an access uses its object.
+type Mode uint8
+
+// The modes of OmpSs-2's discrete dependencies that weft has.
+const (
+	ModeIn          Mode = iota // read
+	ModeOut                     // overwrite; orders as ModeInOut
+	ModeInOut                   // read and write
+	ModeConcurrent              // update together with the neighbours of the same mode
+	ModeReduce                  // contribute to a private copy, which is combined later
+	ModeCommutative             // read and write, in any order with the neighbours of the same mode, one at a time
+)
+
+// String returns the name of the constructor of the mode.
+func (m Mode) String() string {
+	switch m {
+	case ModeIn:
+		return "In"
+	case ModeOut:
+		return "Out"
+	case ModeInOut:
+		return "InOut"
+	case ModeConcurrent:
+		return "Concurrent"
+	case ModeReduce:
+		return "Reduce"
+	case ModeCommutative:
+		return "Commutative"
+	}
+	return fmt.Sprintf("Mode(%d)", uint8(m))
+}
+
+// combine returns the mode of one task that accesses one object as a and as b:
+// the same mode stays, two different ones make a writer (reference §1.1).
+// Out and InOut order alike, so their union is InOut.
+func combine(a, b Mode) Mode {
+	if a == b {
+		return a
+	}
+	return ModeInOut
+}
+
+// order returns the mode that orders as m does: Out is InOut by another name.
+func (m Mode) order() Mode {
+	if m == ModeOut {
+		return ModeInOut
+	}
+	return m
+}
+
+// Memory returns the addresses of the bytes that the access covers, from lo up to hi, and whether it was made by [Slice]: an object
+// is known by lo alone to other objects. Nothing is covered by an empty slice and by the zero Access. It is for tools that keep
+// books on accesses; the addresses do not keep the memory alive.
+func (a Access) Memory() (lo, hi uintptr, slice bool) {
+	if a.ptr == nil || a.size() == 0 {
+		return 0, 0, a.isRange()
+	}
+	lo, hi = a.extent()
+	return lo, hi, a.isRange()
+}
+
+// Both returns the mode of one task that accesses one object in mode m and in mode x: the same if they are one, else
+// InOut, as which Out counts too.
+func (m Mode) Both(x Mode) Mode { return combine(m.order(), x.order()) }
+
+// object returns the address that names the object of a.
+func (a Access) object() object {
+	if a.mode == ModeReduce {
+		return a.Reduced().key
+	}
+	return a.ptr
+}
+
+// Reduced returns the reduction of a Reduce access; nil for another one.
+func (a Access) Reduced() *Reduced {
+	if a.mode != ModeReduce {
+		return nil
+	}
+	return (*Reduced)(unsafe.Pointer(a.ptr))
+}
+
+// Access returns the Reduce access of r.
+func (r *Reduced) Access() Access {
+	if r.key == nil {
+		panic("deps: the zero Reduction reduces nothing; use NewReduction or NewSliceReduction")
+	}
+	a := r.InOut()
+	a.ptr, a.mode = object(unsafe.Pointer(r)), ModeReduce
+	return a
+}
+
+// A Range is a range of memory.
+type Range struct {
+	ptr  object
+	size uintptr
+}
+
+// Slice returns the memory of s[0:len(s)]. It panics if the elements have size zero.
+func Slice[S ~[]E, E any](s S) Range {
+	var e E
+	if unsafe.Sizeof(e) == 0 {
+		badElement(fmt.Sprintf("%T", s))
+	}
+	return Range{object(unsafe.Pointer(unsafe.SliceData(s))), uintptr(len(s)) * unsafe.Sizeof(e)}
+}
+
+func badElement(typ string) {
+	panic("deps: access to a slice of zero-size elements (" + typ + "): it has no memory that a task could use")
+}
+
+// isSlice is the bit of Access.sizeHi that tells a range from an object. Sizes have less than 47 bits.
+const isSlice = 1 << 15
+
+// Access returns an access to the range.
+func (r Range) Access(m Mode) Access {
+	return Access{ptr: r.ptr, how: how{mode: m}, sizeHi: uint16(r.size>>32) | isSlice, sizeLo: uint32(r.size)}
+}
+
+// isRange reports whether the access was made by [Slice].
+func (a Access) isRange() bool { return a.sizeHi&isSlice != 0 }
+
+// size returns the number of bytes that the access covers.
+func (a Access) size() uintptr { return uintptr(a.sizeHi&^isSlice)<<32 | uintptr(a.sizeLo) }
+
+// String returns the end of the access as it is written in a program.
+func (h how) String() string {
+	if h.weak {
+		return h.mode.String() + "().Weak()"
+	}
+	return h.mode.String() + "()"
+}
+
+// extent returns the addresses that the access covers.
+func (a Access) extent() (lo, hi uintptr) {
+	lo = addr(a.object())
+	return lo, lo + a.size()
+}
+
+// part returns the bytes of a from the address lo up to hi.
+func (a Access) part(lo, hi uintptr) Range {
+	return Range{object(unsafe.Add(unsafe.Pointer(a.ptr), lo-addr(a.ptr))), hi - lo}
 }

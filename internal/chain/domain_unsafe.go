@@ -10,47 +10,6 @@ import (
 	"weft/internal/xatomic"
 )
 
-// A domain is the table of the objects that the children of one task have
-// named so far: for each the last access of its chain. It is owned by the body of
-// the parent and needs no lock: only that body adds children, and the end of the
-// body closes it.
-//
-// An access that is in a table never comes to rest, because rest needs a
-// successor or the closed bit, and both are the owner's to give.
-type domain struct {
-	tab   []entry // open addressing, linear probing, a power of two long
-	ups   []upper // by index in tab: the parent's own access to the object, if it has one; nil if it has none to any
-	mul   uint64  // see home
-	shift uint8   // 64 - log2(len(tab))
-	n     int     // keys in use
-
-	dropped     memory // what sweeps have dropped
-	added, back int    // keys since the table had its size, and how many of them had been dropped
-
-	// For Release, while the table is empty.
-	released int32   // where it has found the parent's access last; a hint
-	own      *domain // table of the parent's accesses; nil if it is not needed
-
-	ranges rangesRef           // none until a range is named; then the table is empty
-	big    map[uintptr]uintptr // sizes of large objects (extent.go); nil if there are none
-}
-
-// An entry is a quarter of a cache line, and never in two. Large tables are mostly not in the first cache.
-//
-// The key is a number: the table keeps no object alive. The accesses of a chain do, until their tasks
-// are over, so an address that serves a new object finds a chain that is over, and orders nothing.
-type entry struct {
-	key  uintptr
-	last *access // end of the chain: a child's access, or the parent's own
-}
-
-// upper is the parent's own access to an object. It keeps the object alive: the access itself
-// cannot, once it has a child.
-type upper struct {
-	a   *access
-	obj unsafe.Pointer
-}
-
 const (
 	domainMin = 8    // entries of a new table (guess: a stencil task names five)
 	domainMax = 1024 // largest table that a node keeps for its next task (guess)
@@ -118,10 +77,6 @@ func (d *domain) index(e *entry) uintptr {
 	return (uintptr(unsafe.Pointer(e)) - uintptr(unsafe.Pointer(unsafe.SliceData(d.tab)))) / unsafe.Sizeof(entry{})
 }
 
-// golden is 2^64 divided by the golden ratio. The fractions of its multiples are spread more evenly than those of any other number: the least
-// distance of the first n is a good part of the mean.
-const golden = 0x9E3779B97F4A7C15
-
 // home returns where key is in a table with mul and shift, or would be if nothing else were there.
 func home(key uintptr, mul uint64, shift uint8) uint {
 	return uint(uint64(key) * mul >> (shift & 63))
@@ -148,7 +103,7 @@ func (d *domain) rebuild(f *Flow, sweep bool) {
 	for i := range old {
 		// A sweep looks at the end of each chain, which is in no cache where there are many.
 		if k := i + sweepAhead; sweep && k < len(old) && old[k].key != 0 {
-			xatomic.PrefetchW(unsafe.Pointer(old[k].last))
+			old[k].last.prefetch()
 		}
 		e := &old[i]
 		if e.key == 0 {
@@ -196,10 +151,10 @@ func (d *domain) roomFor(n *Node) {
 	if int(n.count)*4 <= len(d.tab)*3 {
 		return
 	}
-	first := uintptr(n.at(0).ref())
+	first := addr(n.at(0).ref())
 	var diff uintptr
 	for i := range n.count {
-		diff |= uintptr(n.at(i).ref()) ^ first
+		diff |= addr(n.at(i).ref()) ^ first
 	}
 	d.alloc(sizeFor(int(n.count)))
 	d.mul = multiplier(diff)
@@ -258,7 +213,7 @@ func (n *Node) MaySweep() bool { return n.hasDom }
 func (d *domain) sweep(f *Flow) {
 	for i := range d.tab {
 		if k := i + sweepAhead; k < len(d.tab) && d.tab[k].key != 0 {
-			xatomic.PrefetchW(unsafe.Pointer(d.tab[k].last))
+			d.tab[k].last.prefetch()
 		}
 		e := &d.tab[i]
 		if e.key == 0 {
@@ -309,4 +264,52 @@ func (d *domain) empty() {
 	clear(d.tab)
 	clear(d.ups)
 	d.n = 0
+}
+
+// aside has large tables that are not in use, empty, one of each size. A program that makes one large domain after the other, such as a run for each solve, would
+// leave a few hundred KiB to the garbage collector each time, and begin with memory that is in no cache.
+//
+// Who takes a table out has it alone: both ways are one atomic operation.
+var aside [asideSizes]xatomic.Pointer[entry]
+
+// asideSizes is how many sizes are set aside, from 2·domainMax on: up to 16,384 entries, 480 KiB together (guess).
+const asideSizes = 4
+
+// asideOf returns where tables of size entries are; nil if they are not set aside.
+func asideOf(size int) *xatomic.Pointer[entry] {
+	if i := bits.Len(uint(size/domainMax)) - 2; i >= 0 && i < asideSizes {
+		return &aside[i]
+	}
+	return nil
+}
+
+// takeAside returns an empty table of size entries, a power of two; nil if there is none.
+func takeAside(size int) []entry {
+	p := asideOf(size)
+	if p == nil || p.Load() == nil {
+		return nil
+	}
+	first := p.Swap(nil)
+	if first == nil {
+		return nil
+	}
+	return unsafe.Slice(first, size)
+}
+
+// setAside empties tab, which nobody uses any more, for the next domain that needs one of its size.
+func setAside(tab []entry) {
+	p := asideOf(len(tab))
+	if p == nil || p.Load() != nil {
+		return
+	}
+	clear(tab)
+	p.CompareAndSwap(nil, unsafe.SliceData(tab))
+}
+
+// dropIndex gives the index up: n's task is over.
+func (d *domain) dropIndex() {
+	if len(d.own.tab) > domainMax {
+		setAside(d.own.tab)
+	}
+	d.own = nil
 }

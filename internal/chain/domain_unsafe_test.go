@@ -116,8 +116,8 @@ func newPassing(inUse int) *passing {
 }
 
 // use names key and reports whether it is new in the table.
-func (w *passing) use(key unsafe.Pointer) (isNew bool) {
-	e := w.d.slot(uintptr(key), &w.f)
+func (w *passing) use(key object) (isNew bool) {
+	e := w.d.slot(addr(key), &w.f)
 	isNew = e.last == nil
 	if !isNew && !finished(e.last.state.Load()) {
 		return false
@@ -144,7 +144,7 @@ func TestObjectsThatComeBackStay(t *testing.T) {
 			for range 20 {
 				came = 0
 				for i := range n {
-					if w.use(unsafe.Pointer(&mem[i*64])) {
+					if w.use(object(unsafe.Pointer(&mem[i*64]))) {
 						came++
 					}
 				}
@@ -162,12 +162,12 @@ func TestNewObjectsGo(t *testing.T) {
 	w := newPassing(known / 3)
 	for range 10 {
 		for i := range known {
-			w.use(unsafe.Pointer(&mem[i*64]))
+			w.use(object(unsafe.Pointer(&mem[i*64])))
 		}
 	}
 	before := len(w.d.tab)
 	for i := range fresh {
-		require.True(t, w.use(unsafe.Pointer(&mem[(known+i)*64])))
+		require.True(t, w.use(object(unsafe.Pointer(&mem[(known+i)*64]))))
 		require.LessOrEqual(t, len(w.d.tab), 2*before)
 	}
 	w.d.clear()
@@ -202,7 +202,7 @@ func TestAddressesThatAreUsedAgain(t *testing.T) {
 				default:
 					i, free = free[k-1], free[:k-1]
 				}
-				require.True(t, w.use(unsafe.Pointer(&mem[i*8])))
+				require.True(t, w.use(object(unsafe.Pointer(&mem[i*8]))))
 				live = append(live, i)
 				most = max(most, len(w.d.tab))
 			}

@@ -37,11 +37,11 @@ type exclTask struct {
 }
 
 // exclObjects stay where they are from order to order. They are in two shards.
-var exclObjects = func() (list [2]unsafe.Pointer) {
+var exclObjects = func() (list [2]object) {
 	things := make([]int64, 2*shardCount)
-	list[0] = unsafe.Pointer(&things[0])
+	list[0] = object(unsafe.Pointer(&things[0]))
 	for i := range things {
-		if list[1] = unsafe.Pointer(&things[i]); shardOf(list[1]) != shardOf(list[0]) {
+		if list[1] = object(unsafe.Pointer(&things[i])); shardOf(list[1]) != shardOf(list[0]) {
 			return list
 		}
 	}
@@ -95,7 +95,7 @@ func exclProgram(list []exclTask) func(*explore.Run) {
 }
 
 func (w *exclWorld) acquire(t *exclRun) bool {
-	var keys []unsafe.Pointer
+	var keys []object
 	set := uint64(0)
 	if len(t.bytes) > 0 {
 		set = 1 << byteShard

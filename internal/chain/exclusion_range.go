@@ -63,12 +63,6 @@ func (e *exclusion) piece(at uintptr) *claim {
 	return nil
 }
 
-// byteDrop is drop for bytes.
-type byteDrop struct {
-	owner *Node
-	extent
-}
-
 // dropBytes notes that the hold on the bytes of [lo, hi) has ended.
 func (l *locks) dropBytes(lo, hi uintptr, owner *Node) {
 	if k := len(l.bytes) - 1; k >= 0 && l.bytes[k].owner == owner && l.bytes[k].hi == lo {

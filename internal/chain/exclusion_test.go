@@ -16,10 +16,10 @@ import (
 func TestClaims(t *testing.T) {
 	var e exclusion
 	mem := make([]int64, 120_000)
-	var here []unsafe.Pointer // in one shard
+	var here []object // in one shard
 	var in [shardCount]int
 	for i := range mem {
-		key := unsafe.Pointer(&mem[i])
+		key := object(unsafe.Pointer(&mem[i]))
 		s := shardOf(key)
 		if in[s]++; s == 7 {
 			here = append(here, key)
@@ -31,7 +31,7 @@ func TestClaims(t *testing.T) {
 	s := &e.shards[7]
 	for _, n := range []int{1, 100, shardKept, shardKept, shardKept + 1, shardKept + 20, 3} {
 		before := s.nfree
-		claims := map[unsafe.Pointer]*claim{}
+		claims := map[object]*claim{}
 		for i, key := range here[:n] {
 			require.Nil(t, e.find(key))
 			c := e.claim(key)
@@ -121,7 +121,7 @@ func TestWaitersAreLeftEmpty(t *testing.T) {
 		require.True(t, roots[1].Register(&b, list, &f) && !b.Acquire(&f))
 		var claims []*claim
 		for i := range x {
-			c := exclusions.find(unsafe.Pointer(&x[i]))
+			c := exclusions.find(object(unsafe.Pointer(&x[i])))
 			claims = append(claims, c)
 			require.Equal(t, i == 0, c.watchers == 1, "the first is watched")
 			require.Same(t, c.first, c.last)

@@ -29,7 +29,7 @@ var plantedBugs = []explorer.Bug{
 		At:  "rule2-sender",
 		New: "",
 	}, {
-		Name: "rule 2: what lingers is at rest", File: "node_unsafe.go", Test: "TestExploreAllSketches/weak_ends_while_readers_do",
+		Name: "rule 2: what lingers is at rest", File: "node.go", Test: "TestExploreAllSketches/weak_ends_while_readers_do",
 		At:  "rule2-rest",
 		New: "\t\tf.atRest(prev.owner())\n",
 	}, {
@@ -46,22 +46,22 @@ var plantedBugs = []explorer.Bug{
 		At:  "rule2-cut",
 		New: "\tn.refs.Add(-1)\n\tn.cut()\n",
 	}, {
-		Name: "rule 3: delivery through the predecessor", File: "node_unsafe.go", Test: "TestExploreAllSketches/reader_last_in_a_writer",
+		Name: "rule 3: delivery through the predecessor", File: "node.go", Test: "TestExploreAllSketches/reader_last_in_a_writer",
 		Decl: "var s uint32",
 		At:   "rule3",
 		New:  "\tf.set(last, hasNext|nextUp)\n\treturn\n",
 	}, {
-		Name: "rule 4: a solo task behind a group", File: "node_unsafe.go", Test: "TestExploreAllPrograms/read_token_to_a_member",
+		Name: "rule 4: a solo task behind a group", File: "node.go", Test: "TestExploreAllPrograms/read_token_to_a_member",
 		Decl: "var ps uint32",
 		At:   "rule4",
 		New:  "\t\tps = prev.state.Load()\n\t\ta.state.Init(a.state.Load() | isSolo)\n\t\treturn f.linkNext(prev, a, ps)\n",
 	}, {
-		Name: "the linker delivers a token twice", File: "node_unsafe.go", Test: "TestExploreAll",
+		Name: "the linker delivers a token twice", File: "node.go", Test: "TestExploreAll",
 		Decl: "var t uint32",
 		At:   "link",
 		New:  "\tt = passes(s)\n\tgiven = 0\n",
 	}, {
-		Name: "the linker goes by an old look", File: "node_unsafe.go", Test: "TestExploreAll",
+		Name: "the linker goes by an old look", File: "node.go", Test: "TestExploreAll",
 		Decl: "var t uint32",
 		At:   "link",
 		New:  "\tt = passes(ps | b)\n",
@@ -82,41 +82,41 @@ var plantedBugs = []explorer.Bug{
 		Name: "the last word for a group", File: "state.go", Test: "TestExploreAll/three_tasks",
 		At: "last-word", New: "\treturn s&(hasNext|others&^isGroup|s>>posReader&1*hasR) == hasNext\n",
 	}, {
-		Name: "an end that nobody hears of", File: "node_unsafe.go", Test: "TestExploreAll/three_tasks",
+		Name: "an end that nobody hears of", File: "node.go", Test: "TestExploreAll/three_tasks",
 		At:  "give-up",
 		New: "\tif s&^noMatter == hasW {\n\t\ta.state.Keep(s)\n\t\treturn\n\t}\n\ts = a.state.Add(through)\n",
 	}, {
-		Name: "rule 1: a reader starts before it has passed the token on", File: "pass.go", Test: "TestExploreAllSketches/two_objects",
+		Name: "rule 1: a reader starts before it has passed the token on", File: "flow.go", Test: "TestExploreAllSketches/two_objects",
 		Decl: "var n uint32",
-		At:   "rule1",
+		At:   "rule1-reader",
 		New:  "\t\tn = 0\n\t\tf.granted(owner, s)\n\t\ta.touch()\n\t\tf.push(a.succ(), hasR)\n\t\treturn\n",
 	},
 
 	// Sinks and gates, and solo tasks, whose memory is used again.
 	{
-		Name: "a sink: the write token overtakes the read token", File: "bridge_unsafe.go", Test: "TestExploreReuse/late_from_a_sink",
+		Name: "a sink: the write token overtakes the read token", File: "bridge.go", Test: "TestExploreReuse/late_from_a_sink",
 		At:  "read-before-write",
 		New: "",
 	}, {
-		Name: "a sink forgets that it has sent the read token", File: "bridge_unsafe.go", Test: "TestExploreReuse/late_from_a_sink",
+		Name: "a sink forgets that it has sent the read token", File: "bridge.go", Test: "TestExploreReuse/late_from_a_sink",
 		At: "has-sent", New: "",
 	}, {
-		Name: "a bridge has its child before it is linked", File: "ranges_unsafe.go", Test: "TestExploreReuse/into_a_gate",
+		Name: "a bridge has its child before it is linked", File: "ranges.go", Test: "TestExploreReuse/into_a_gate",
 		At:  "bridge",
 		New: "\t\tf.set(b.access(), hasChild|childGrp)\n\t\tif last := ends[i]; last.owner() == p {\n\t\t\tf.linkChild(last, b.access())\n\t\t} else {\n\t\t\tf.linkNext(last, b.access(), last.state.Load())\n\t\t}\n",
 	}, {
-		Name: "a reader that is over rests before its successor is known", File: "pass.go", Test: "TestExploreReuse/solo_readers",
+		Name: "a reader that is over rests before its successor is known", File: "flow.go", Test: "TestExploreReuse/solo_readers",
 		At:  "reader-over",
 		New: "\t\t\tf.atRest(a.owner())\n\t\t\ta.touch()\n\t\t\ta = a.succ()\n\t\t\tcontinue\n",
 	}, {
-		Name: "a reader that is over stays", File: "pass.go", Test: "TestExploreReuse/solo_readers",
+		Name: "a reader that is over stays", File: "flow.go", Test: "TestExploreReuse/solo_readers",
 		At:  "reader-over",
 		New: "\t\t\ta = a.succ()\n\t\t\tcontinue\n",
 	},
 
 	// Ranges in the exclusion.
 	{
-		Name: "P1: a task that comes does not cut", File: "commutative_unsafe.go", Test: "TestExploreExclusion",
+		Name: "P1: a task that comes does not cut", File: "exclusion.go", Test: "TestExploreExclusion",
 		At:  "P1",
 		New: "",
 	}, {
@@ -154,20 +154,20 @@ var plantedBugs = []explorer.Bug{
 		At:  "G1",
 		New: "\t\t\tif (*v).holder = nil; (*v).first != nil && lo == d.lo {\n\t\t\t\tl.free = append(l.free, lo)\n\t\t\t}\n",
 	}, {
-		Name: "G2: no second look after relocking", File: "exclusion_unsafe.go", Test: "TestExploreExclusion",
+		Name: "G2: no second look after relocking", File: "exclusion.go", Test: "TestExploreExclusion",
 		At:  "G2-look",
 		New: "\t\t\t\tif w.age == 0 {\n\t\t\t\t\tgoto again\n\t\t\t\t}\n",
 	}, {
-		Name: "G2: a waiter goes on watching what it could have", File: "exclusion_unsafe.go", Test: "TestExploreExclusion",
+		Name: "G2: a waiter goes on watching what it could have", File: "exclusion.go", Test: "TestExploreExclusion",
 		At: "G2-unwatch", New: "",
 	}, {
-		Name: "nothing is kept", File: "exclusion_unsafe.go", Test: "TestExploreExclusion/kept",
+		Name: "nothing is kept", File: "exclusion.go", Test: "TestExploreExclusion/kept",
 		At: "keep", New: "\t\tif y.w.reserved() {\n\t\t\treturn x != nil\n\t\t}\n",
 	}, {
-		Name: "a waiter that has become reserved stays clean", File: "exclusion_unsafe.go", Test: "TestExploreExclusion/kept",
+		Name: "a waiter that has become reserved stays clean", File: "exclusion.go", Test: "TestExploreExclusion/kept",
 		At: "reserved", New: "\t\t\t_ = exclusions.reserves.Load()\n",
 	}, {
-		Name: "a waiter that has gone is the last that is clean", File: "exclusion_unsafe.go", Test: "TestExploreExclusion",
+		Name: "a waiter that has gone is the last that is clean", File: "exclusion.go", Test: "TestExploreExclusion",
 		At: "last-clean", New: "",
 	},
 }

@@ -75,7 +75,7 @@ func (d *domain) remember(x Access) {
 	if d.big == nil {
 		d.big = map[uintptr]uintptr{}
 	}
-	key := uintptr(x.object())
+	key := addr(x.object())
 	d.big[key] = max(d.big[key], x.size())
 	if n := len(d.big); n > 64 && n > 2*d.n { // most of them were dropped from the table
 		old := d.big

@@ -3,40 +3,6 @@
 
 package chain
 
-// A Flow carries tokens: it is the work list of one goroutine, reused from call to
-// call. What a call made ready, and what it set free, is taken from the Flow
-// afterwards. The zero value is ready for use.
-//
-// A Flow belongs to one goroutine at a time and is not reentrant.
-type Flow struct {
-	// Join, if not nil, is called for each Reduce access that Register meets, before anybody else can reach
-	// the child. If it says why the child cannot take part, Register panics with that. Register may also panic afterwards.
-	Join func(parent, child *Node, x Access) (why string)
-
-	work  []step // deliveries whose effects are still to be carried out
-	ready queue
-	free  queue
-
-	// The node that is being finished: its accesses that come to rest
-	// meanwhile are counted here instead of in its shared counter.
-	cur     *Node
-	curRest int32
-
-	// The same for domains of ranges: messages to records, and from sinks to accesses.
-	msgs []message
-	outs []out
-
-	locks locks // what a call takes and gives back of the exclusion
-}
-
-// step is an access with effects that became true and are not carried out yet.
-type step struct {
-	a   *access
-	s   uint32 // state that made them true
-	old uint32 // state before
-	eff uint32
-}
-
 // NextReady takes the next node that became ready, in the order in which
 // they did; nil when there is none.
 func (f *Flow) NextReady() *Node { return f.ready.pop() }
@@ -251,27 +217,90 @@ func (f *Flow) leave(n *Node) {
 	}
 }
 
-// queue is a list of nodes, first in, first out. It is not linked through the nodes, most of whose lines are in another processor's cache.
-type queue struct {
-	nodes []*Node
-	head  int // nodes that are taken out
+// The ways of a token that most of them take, between strong accesses without children. They do what push and carry do, in the
+// same order, without a work list; and where they bring the last thing that happens to a state word, without an
+// atomic operation (README.md, "The last to speak").
+
+// passW gives the write token of a, a strong access that is over, to the successor. Earlier messages of it are delivered by now.
+func (f *Flow) passW(a *access) {
+	a.touch()
+	next, owner := a.succ(), a.owner()
+	f.grant(next)
+	f.atRest(owner)
+	if len(f.work) > 0 {
+		f.drain()
+	}
 }
 
-func (q *queue) push(n *Node) {
-	if len(q.nodes) == cap(q.nodes) && q.head > len(q.nodes)/2 { // one that is never empty does not grow for that
-		q.nodes, q.head = removeAt(q.nodes, 0, q.head), 0
+// grant is push(a, hasW) with the common cases done at once: a task that waits
+// for just this, and readers that are over already.
+func (f *Flow) grant(a *access) {
+	const over = isReader | through
+	for {
+		s := a.state.Look()
+		switch {
+		case lastWord(s):
+			a.state.Settle(s, s|hasW)
+			if s&(isReader|nextUp) == isReader {
+				f.passR(a, s|hasW)
+				return
+			}
+		case s&over == over && readerOver(s) == hasNext:
+			a.state.Keep(s)
+			a.touch() //bug:reader-over
+			next := a.succ()
+			f.atRest(a.owner())
+			a = next
+			continue //bug:reader-over
+		default:
+			s = a.state.Add(hasW) - hasW
+		}
+		s |= hasW
+		switch {
+		case onlyReady(s):
+			if s&isWeak == 0 && !startable(s-hasW) {
+				f.granted(a.owner(), s)
+			}
+			return
+		case s&^(isSolo|isHeld) == isReader|hasR|hasW|hasNext:
+			return // it runs, and its read token is gone on
+		default:
+			if e := effects(s) &^ effects(s-hasW); e != 0 {
+				f.work = append(f.work, step{a, s, s - hasW, e})
+			}
+			return
+		}
 	}
-	q.nodes = append(q.nodes, n)
 }
 
-func (q *queue) pop() *Node {
-	if q.head == len(q.nodes) {
-		return nil
+// passR carries out what follows when a, a strong reader in state s with a successor that is a sibling's, has got its first token: the read
+// token goes on through readers of this kind, each of which may start when it is delivered to the next (rule 1).
+func (f *Flow) passR(a *access, s uint32) {
+	const noMatter = isSolo | isHeld
+	for {
+		a.touch()
+		next, owner := a.succ(), a.owner()
+		n := next.state.Look() //bug:rule1-reader
+		if lastWord(n) {
+			next.state.Settle(n, n|hasR)
+			n |= hasR
+		} else {
+			n = next.state.Add(hasR)
+		}
+		f.granted(owner, s)
+		switch n &^ noMatter {
+		case isReader | hasR | hasNext:
+			a, s = next, n
+			continue
+		case isReader | hasR:
+			f.granted(next.owner(), n)
+			return
+		case hasR, hasR | hasNext:
+			return // a writer keeps the read token until it is over
+		}
+		if e := effects(n) &^ effects(n-hasR); e != 0 {
+			f.work = append(f.work, step{next, n, n - hasR, e})
+		}
+		return
 	}
-	n := q.nodes[q.head]
-	q.nodes[q.head] = nil
-	if q.head++; q.head == len(q.nodes) {
-		q.nodes, q.head = q.nodes[:0], 0
-	}
-	return n
 }

@@ -68,7 +68,7 @@ func TestMemoryOfAccess(t *testing.T) {
 		require.Equal(t, []any{c.lo, c.hi, c.slice}, []any{lo, hi, slice}, "%v", c.a)
 	}
 	for _, size := range []uintptr{0, 1, 1<<32 - 1, 1 << 32, 1<<47 - 1} {
-		require.Equal(t, size, Range{unsafe.Pointer(&x), size}.Commutative().size())
+		require.Equal(t, size, Range{object(unsafe.Pointer(&x)), size}.Commutative().size())
 	}
 	modes := []Mode{ModeIn, ModeOut, ModeInOut, ModeConcurrent, ModeReduce, ModeCommutative}
 	for _, m := range modes {

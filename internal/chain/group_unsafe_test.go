@@ -47,7 +47,7 @@ func TestPlaces(t *testing.T) {
 				a.given = i%2 == 0
 				a.state.Init(uint32(i))
 				a.setSucc(n.at(n.count - 1 - i))
-				a.setRef(unsafe.Pointer(&things[i]))
+				a.setRef(object(unsafe.Pointer(&things[i])))
 			}
 			for i := range n.count {
 				a := n.at(i)
@@ -58,7 +58,7 @@ func TestPlaces(t *testing.T) {
 				require.Equal(t, i%2 == 0, a.given)
 				require.Equal(t, uint32(i), a.state.Load())
 				require.Same(t, n.at(n.count-1-i), a.succ())
-				require.Equal(t, unsafe.Pointer(&things[i]), a.ref())
+				require.Equal(t, object(unsafe.Pointer(&things[i])), a.ref())
 				a.setSmall(bigSize)
 				require.Same(t, &n, a.owner())
 				require.EqualValues(t, bigSize, a.small())
@@ -211,7 +211,7 @@ func TestNotesOfSizes(t *testing.T) {
 	d := new(domain)
 	d.alloc(domainMin)
 	large := func(i int, size uintptr) Access {
-		a := Range{unsafe.Pointer(&mem[i]), size}.In()
+		a := Range{object(unsafe.Pointer(&mem[i])), size}.In()
 		a.sizeHi &^= isSlice
 		return a
 	}

@@ -3,7 +3,9 @@
 
 package chain
 
-import "weft/internal/xatomic"
+import (
+	"weft/internal/xatomic"
+)
 
 // A record is what one task uses in a domain of ranges: all its accesses there,
 // byte by byte. For each byte it is what an [access] is for an object, with the same state
@@ -17,7 +19,7 @@ type record struct {
 	// Guarded by mu once the record is published.
 	frags spans[frag]
 	wait  uintptr  // strong bytes that may not start yet, plus one while the task is being registered
-	keys  []hold   // objects that the task holds while it runs, besides bytes (commutative_range_unsafe.go)
+	keys  []hold   // objects that the task holds while it runs, besides bytes (commutative_range.go)
 	bytes []extent // that it holds; constant, and while it runs also those of frags
 
 	owner *Node // constant; nil if it is no task's; not used once the task is retired
@@ -30,13 +32,6 @@ type frag struct {
 	state uint32
 	succ  *record // by hasNext
 	child *record // by hasChild
-}
-
-// message is bits for some bytes of a record.
-type message struct {
-	to     recordRef
-	lo, hi uintptr
-	bits   uint32
 }
 
 // emit puts a message on the work list.
@@ -223,4 +218,14 @@ func (r *record) all(lo, hi uintptr, such func(state uint32) bool) bool {
 		}
 	}
 	return true
+}
+
+// tell delivers what sinks have for accesses. It is called without a lock.
+func (f *Flow) tell() {
+	for k := len(f.outs) - 1; k >= 0; k-- {
+		o := f.outs[k]
+		f.outs[k] = out{}
+		f.outs = f.outs[:k]
+		f.push(o.a, o.bits)
+	}
 }

@@ -184,12 +184,6 @@ func (l *Reductions[V]) Clear() {
 	l.holes, l.first, l.index = 0, 0, nil
 }
 
-// extent returns the bytes that r is found by. The reduction of an empty slice has one, which is its own.
-func (r *Reduced) extent() (lo, hi uintptr) {
-	lo = uintptr(r.key)
-	return lo, lo + max(r.size, 1)
-}
-
 // VetReductions says why the accesses of list cannot be of one task: one of them names memory that
 // another one reduces. It returns "" if none does.
 func VetReductions(list []Access) string {
@@ -213,14 +207,6 @@ func VetReductions(list []Access) string {
 		}
 	}
 	return ""
-}
-
-// Overlap says that r and other, in which one task would take part, have memory in common.
-func (r *Reduced) Overlap(other *Reduced) string {
-	if r.key == other.key {
-		return fmt.Sprintf("a task takes part in two reductions of object %p; a reduction is the only access of its task to the object", r.key)
-	}
-	return fmt.Sprintf("a task takes part in reductions of objects %p and %p, which have memory in common; a reduction is the only access of its task to the object", other.key, r.key)
 }
 
 func twoReductions(x, y Access) string {

@@ -5,7 +5,6 @@ package chain
 
 import (
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
 )
@@ -15,7 +14,7 @@ func keepsNothing(t *testing.T, n *Node) {
 	t.Helper()
 	require.True(t, n.more == nil && n.dom == nil && !n.hasDom)
 	require.Equal(t, [groupLen]*access{}, n.succs)
-	require.Equal(t, [groupLen]unsafe.Pointer{}, n.objs)
+	require.Equal(t, [groupLen]object{}, n.objs)
 }
 
 // A node that is retired for good comes out of no list. It keeps nothing as soon as nothing refers

@@ -47,10 +47,10 @@ const (
 	// task back.
 	isSolo
 
-	// A constant: the access is a bridge, which brings what comes to it to a gate (bridge_unsafe.go).
+	// A constant: the access is a bridge, which brings what comes to it to a gate (bridge.go).
 	isBridge
 
-	// Constants of a Reduce access, which has isWeak as well (reduce_unsafe.go): the
+	// Constants of a Reduce access, which has isWeak as well (reduce.go): the
 	// mode, and whether the task itself takes part.
 	isReduce
 	isPart
@@ -217,3 +217,65 @@ func underHolder(as uint32) uint32 {
 	}
 	return as | isHeld
 }
+
+// union returns the state of an access that one task declares twice, as in state s and as x.
+func union(s uint32, x Access) uint32 {
+	if s&isReduce != 0 {
+		return s | x.bits()
+	}
+	if combine(modeOf(s), x.Mode().order()) != modeOf(s) {
+		s &^= isReader | isGroup | isCommut
+	}
+	if !x.weak {
+		s &^= isWeak
+	}
+	return s
+}
+
+// bits returns the constant part of the state word of an access.
+func (a Access) bits() uint32 {
+	var s uint32
+	switch a.Mode() {
+	case ModeIn:
+		s = isReader
+	case ModeConcurrent:
+		s = isGroup
+	case ModeReduce:
+		return a.reduceBits()
+	case ModeCommutative:
+		s = isGroup | isCommut
+	}
+	if a.weak {
+		s |= isWeak
+	}
+	if a.mode&heldMode != 0 {
+		s = underHolder(s)
+	}
+	return s
+}
+
+// modeOf returns the mode in a state word, with Out as InOut.
+func modeOf(s uint32) Mode {
+	switch {
+	case s&isReader != 0:
+		return ModeIn
+	case s&isCommut != 0:
+		return ModeCommutative
+	case s&isGroup != 0:
+		return ModeConcurrent
+	case s&isReduce != 0:
+		return ModeReduce
+	}
+	return ModeInOut
+}
+
+func (a Access) reduceBits() uint32 {
+	s := isReduce | isWeak
+	if !a.weak {
+		s |= isPart
+	}
+	return s
+}
+
+// isWeakly reports whether an access in state s was declared weak.
+func isWeakly(s uint32) bool { return s&isWeak != 0 && s&isPart == 0 || s&saidWeak != 0 }

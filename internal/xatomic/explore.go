@@ -7,6 +7,9 @@ package xatomic
 
 import "sync/atomic"
 
+// Explored says that operations on atomics are steps of package explore.
+const Explored = true
+
 type noCopy struct{}
 
 func (*noCopy) Lock()   {}

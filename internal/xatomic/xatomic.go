@@ -17,6 +17,9 @@ package xatomic
 
 import "sync/atomic"
 
+// Explored says that operations on atomics are steps of package explore.
+const Explored = false
+
 type noCopy struct{}
 
 func (*noCopy) Lock()   {}

@@ -3,25 +3,19 @@
 
 package chain
 
-import (
-	"unsafe"
-
-	"weft/internal/xatomic"
-)
-
 // enterPlain is enter for the first accesses of list as long as they are what most are: strong, In, Out or
 // InOut, to objects that the list has not named yet. It returns how many these are, which is how many accesses of n it has filled.
 func (n *Node) enterPlain(d *domain, list []Access, f *Flow) (k int32) {
 	tab, mul, shift := d.tab, d.mul, d.shift
 	for k := range list {
-		key := uintptr(list[k].ptr)
+		key := addr(list[k].ptr)
 		if e := &tab[home(key, mul, shift)&uint(len(tab)-1)]; e.key == key && e.last != nil {
-			xatomic.PrefetchW2(unsafe.Pointer(e.last)) // the links will write it, and succ
+			e.last.prefetch2() // the links will write it, and succ
 		}
 	}
 	for k = range int32(len(list)) {
 		x := &list[k]
-		key, size := uintptr(x.ptr), x.sizeLo
+		key, size := addr(x.ptr), x.sizeLo
 		if x.mode > ModeInOut || x.weak || x.sizeHi != 0 || !fits(size) || key == 0 {
 			return k
 		}

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"unsafe"
 )
 
 // ranges is what a domain has besides its table when a range of memory is named in it, or in the
@@ -17,8 +16,8 @@ type ranges struct {
 	// own is what the parent has declared, if its own domain is one of ranges. The
 	// parent has no accesses then. It has fragments if and only if there is something.
 	own  record
-	keep unsafe.Pointer // keeps what own names alive until the parent's body ends
-	more []unsafe.Pointer
+	keep object // keeps what own names alive until the parent's body ends
+	more []object
 
 	// last is the last record of each byte that the children have named; own where no child has yet; gone where
 	// the parent has given the byte up. A byte that is not there is free: whoever names it needs not wait.
@@ -32,18 +31,16 @@ type ranges struct {
 	given *spans[none] // bytes that no child may name any more; nil if none
 	held  *spans[none] // bytes that the parent, or a task above it, holds; nil if none
 
-	heldKeys []unsafe.Pointer // the objects of these; constant once the parent's body runs, and before the first range
+	heldKeys []object // the objects of these; constant once the parent's body runs, and before the first range
 
 	// shared are the objects that tasks above have declared weak Commutative in a domain of objects: their cousins there take the object, so whoever
 	// takes a part of it here takes the object too. Constant as heldKeys.
 	shared []sharedObject
 }
 
-type extent struct{ lo, hi uintptr }
-
 // sharedObject is an object with the bytes that it covers.
 type sharedObject struct {
-	key unsafe.Pointer
+	key object
 	extent
 }
 
@@ -68,7 +65,7 @@ func (p *Node) registerRanges(n *Node, list []Access, f *Flow) bool {
 	own := new(ranges)
 	if k := len(list); k > 1 {
 		own.own.frags.reserve(k)
-		own.more = make([]unsafe.Pointer, 0, k-1)
+		own.more = make([]object, 0, k-1)
 	}
 	modes := uint32(0)
 	for _, x := range list {
@@ -342,15 +339,15 @@ func (r *ranges) giveTop(t *top, f *Flow) {
 }
 
 // find returns the parent's access to the object at key, nil if there is none.
-func (r *ranges) find(key unsafe.Pointer) *access {
+func (r *ranges) find(key object) *access {
 	if t := r.top(key); t != nil {
 		return t.a
 	}
 	return nil
 }
 
-func (r *ranges) top(key unsafe.Pointer) *top {
-	i, ok := slices.BinarySearchFunc(r.tops, uintptr(key), (*top).compare)
+func (r *ranges) top(key object) *top {
+	i, ok := slices.BinarySearchFunc(r.tops, addr(key), (*top).compare)
 	if !ok {
 		return nil
 	}
@@ -360,7 +357,7 @@ func (r *ranges) top(key unsafe.Pointer) *top {
 func (t *top) compare(lo uintptr) int { return cmp.Compare(t.lo, lo) }
 
 // releaseObject is Release for an access to the object at key, in a task whose children's domain is one of ranges.
-func (r *ranges) releaseObject(key unsafe.Pointer, f *Flow) {
+func (r *ranges) releaseObject(key object, f *Flow) {
 	t := r.top(key)
 	t.a.given = true
 	r.giveTop(t, f)
@@ -412,7 +409,7 @@ func (r *ranges) mayRelease(x Access, lo, hi uintptr) (err error) {
 func (n *Node) leave(d *domain, k int32) {
 	for i := range k {
 		a := n.at(i)
-		d.probe(uintptr(a.ref())).last = a.succ()
+		d.probe(addr(a.ref())).last = a.succ()
 		a.setRef(nil)
 	}
 }
@@ -422,4 +419,13 @@ func (r *record) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.frags.n
+}
+
+// Accesses returns how many objects n accesses; in a domain of ranges, how many pieces of memory that
+// it uses in different ways or that have others between them. It is for the creator, before the task can start.
+func (n *Node) Accesses() int {
+	if n.dom != nil && inRanges(n.dom) != nil {
+		return inRanges(n.dom).own.count()
+	}
+	return int(n.count)
 }

@@ -57,3 +57,7 @@ func bitOf(b []uint64, key uintptr) uint64 {
 	h = (h ^ h>>32) * golden
 	return h >> (58 - bits.TrailingZeros(uint(len(b))))
 }
+
+// golden is 2^64 divided by the golden ratio. The fractions of its multiples are spread more evenly than those of any other number: the least
+// distance of the first n is a good part of the mean.
+const golden = 0x9E3779B97F4A7C15

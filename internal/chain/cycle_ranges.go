@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"unsafe"
 )
 
 // cut replaces the accesses of a cycle, among which there are ranges, by accesses to pieces of memory, so that two
@@ -34,13 +33,13 @@ func cut(list []Access, ends []int32) (out []Access, outEnds []int32) {
 			lo, hi := x.extent()
 			k, _ := slices.BinarySearch(bounds, lo)
 			for ; bounds[k] < hi; k++ {
-				r := Range{unsafe.Add(x.ptr, bounds[k]-lo), bounds[k+1] - bounds[k]}
+				r := x.part(bounds[k], bounds[k+1])
 				y := r.Access(x.mode)
 				y.weak = x.weak
 				out = append(out, y)
 			}
 		}
-		slices.SortStableFunc(out[begin:], func(x, y Access) int { return cmp.Compare(uintptr(x.ptr), uintptr(y.ptr)) })
+		slices.SortStableFunc(out[begin:], func(x, y Access) int { return cmp.Compare(addr(x.ptr), addr(y.ptr)) })
 		outEnds = append(outEnds, int32(len(out)))
 	}
 	return out, outEnds
@@ -81,15 +80,4 @@ func pieces(uses []Access, x Access) (from, to int, err error) {
 		return 0, 0, fmt.Errorf("deps: Release of %v: the task has not declared bytes %d to %d of it", x, at-lo, hi-lo)
 	}
 	return from, max(from, to), nil
-}
-
-// Meets reports whether the two accesses are to one object, or to ranges, or a range and an object, that overlap. An empty
-// range meets nothing.
-func (a Access) Meets(b Access) bool {
-	if !a.isRange() && !b.isRange() {
-		return a.object() == b.object()
-	}
-	alo, ahi := a.extent()
-	blo, bhi := b.extent()
-	return max(alo, blo) < min(ahi, bhi)
 }

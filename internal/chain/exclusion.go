@@ -4,10 +4,10 @@
 package chain
 
 import (
+	"fmt"
 	"math/bits"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"weft/internal/xatomic"
 )
@@ -54,7 +54,7 @@ type claimShard struct {
 
 // claim is an object that a node holds or waits for. It is guarded by the lock of its shard.
 type claim struct {
-	key         unsafe.Pointer // keeps the object alive; nil for a piece of memory
+	key         object // keeps the object alive; nil for a piece of memory
 	next        *claim
 	holder      *Node // nil if it is only waited for
 	first, last *want // the nodes that wait for it, the oldest first
@@ -97,9 +97,9 @@ type want struct {
 }
 
 // hash spreads addresses: the shard is in the highest bits.
-func hash(key unsafe.Pointer) uint64 { return uint64(uintptr(key)) * 0x9E3779B97F4A7C15 }
+func hash(key object) uint64 { return uint64(addr(key)) * 0x9E3779B97F4A7C15 }
 
-func shardOf(key unsafe.Pointer) uint64 {
+func shardOf(key object) uint64 {
 	return min(hash(key)>>(64-shardBits), byteShard-1)
 }
 
@@ -118,7 +118,7 @@ func (e *exclusion) unlock(set uint64) {
 
 // find returns the claim on key; nil if nobody holds it or waits for it. Precondition, as for the
 // functions below: the lock of its shard.
-func (e *exclusion) find(key unsafe.Pointer) *claim {
+func (e *exclusion) find(key object) *claim {
 	s := &e.shards[shardOf(key)]
 	if s.n == 0 {
 		return nil
@@ -130,12 +130,12 @@ func (e *exclusion) find(key unsafe.Pointer) *claim {
 	return c
 }
 
-func (s *claimShard) chain(key unsafe.Pointer) **claim {
+func (s *claimShard) chain(key object) **claim {
 	return &s.tab[uint(hash(key)>>32)&uint(len(s.tab)-1)]
 }
 
 // claim returns the claim on key, which it makes if there is none.
-func (e *exclusion) claim(key unsafe.Pointer) *claim {
+func (e *exclusion) claim(key object) *claim {
 	if c := e.find(key); c != nil {
 		return c
 	}
@@ -226,7 +226,7 @@ func (w *want) pass() {
 var waiters = sync.Pool{New: func() any { return new(waiter) }}
 
 // enqueue makes n wait for its objects and bytes, because of watch. Precondition: the locks of set.
-func (e *exclusion) enqueue(n *Node, keys []unsafe.Pointer, bytes []extent, set uint64, watch *claim) {
+func (e *exclusion) enqueue(n *Node, keys []object, bytes []extent, set uint64, watch *claim) {
 	w := waiters.Get().(*waiter)
 	w.node, w.set = n, set
 	w.watches(watch)
@@ -356,7 +356,7 @@ func (x *want) take(n *Node) {
 // serve gives the object key, or for nil the piece of memory that begins at at, which has been set free, to the oldest of its
 // waiters that can have all its objects, and puts that node on f's list. locked is the set of locks that the caller has;
 // serve may lock others instead, among them that of the object, and returns the set.
-func (e *exclusion) serve(key unsafe.Pointer, at uintptr, locked uint64, f *Flow) uint64 {
+func (e *exclusion) serve(key object, at uintptr, locked uint64, f *Flow) uint64 {
 	home := uint64(1) << byteShard
 	if key != nil {
 		home = 1 << shardOf(key)
@@ -401,4 +401,85 @@ again:
 		}
 	}
 	return locked
+}
+
+// acquire is Acquire with the objects, the bytes, and their shards.
+func (e *exclusion) acquire(n *Node, keys []object, bytes []extent, set uint64) bool {
+	e.lock(set)
+	defer e.unlock(set)
+	for _, x := range bytes { //bug:P1
+		e.cutOut(x)
+	}
+	for _, key := range keys {
+		if c := e.find(key); c != nil && c.refuses() {
+			e.enqueue(n, keys, bytes, set, c)
+			return false // n is somebody else's as soon as the locks are free
+		}
+	}
+	for _, x := range bytes {
+		if c := e.refusing(x); c != nil {
+			e.enqueue(n, keys, bytes, set, c)
+			return false
+		}
+	}
+	for _, key := range keys {
+		e.claim(key).take(n)
+	}
+	for _, x := range bytes {
+		e.each(x, func(c *claim) { c.take(n) })
+	}
+	n.rested = exclHolds
+	return true
+}
+
+// take makes n the holder.
+func (c *claim) take(n *Node) {
+	c.holder = n
+	c.last.pass()
+}
+
+// refuses reports whether somebody else has the object, or it is kept for a waiter.
+func (c *claim) refuses() bool { return c.holder != nil || c.keptBefore(nil) }
+
+func (e *exclusion) giveBack(f *Flow) {
+	l := &f.locks
+	list := l.dropped
+	set := uint64(0)
+	for _, d := range list {
+		set |= 1 << shardOf(d.key)
+	}
+	if len(l.bytes) > 0 {
+		set |= 1 << byteShard
+	}
+	e.lock(set)
+	k := 0
+	for _, d := range list {
+		c := e.find(d.key)
+		if c == nil || c.holder != d.owner {
+			e.unlock(set)
+			panic(fmt.Sprintf("deps: object %p is given back by a node that does not hold it: it was started without Acquire", d.key))
+		}
+		if c.holder = nil; c.first == nil {
+			e.remove(c)
+			continue
+		}
+		list[k] = d
+		k++
+	}
+	if len(l.bytes) > 0 {
+		e.endBytes(l, set)
+	}
+	// All are free before the first is served, since who waits for one may wait for another too.
+	for _, d := range list[:k] {
+		set = e.serve(d.key, 0, set, f)
+	}
+	if len(l.free) > 0 {
+		for _, at := range l.free {
+			set = e.serve(nil, at, set, f)
+		}
+		l.free = l.free[:0]
+	}
+	e.unlock(set)
+	clear(list)
+	l.dropped = list[:0]
 }

@@ -5,7 +5,6 @@ package chain
 
 import (
 	"slices"
-	"unsafe"
 )
 
 // In a domain of ranges a task takes the bytes for which it has a Commutative access, and beside them objects, by their addresses, as in a domain of
@@ -13,7 +12,7 @@ import (
 
 // hold is an object that a task takes.
 type hold struct {
-	key    unsafe.Pointer
+	key    object
 	lo, hi uintptr
 	left   uintptr // bytes that are Commutative and not over; guarded by mu of the record
 }
@@ -88,7 +87,7 @@ func (r *record) under(lo, hi uintptr) {
 
 // take adds the object at key, of which r's task uses [lo, hi), to what that takes, unless all these bytes are otherwise used or held, or a
 // task above has the object.
-func (r *record) take(key unsafe.Pointer, lo, hi uintptr, d *ranges) {
+func (r *record) take(key object, lo, hi uintptr, d *ranges) {
 	if slices.Contains(d.heldKeys, key) {
 		return
 	}

@@ -6,7 +6,8 @@ package chain
 import (
 	"fmt"
 	"runtime"
-	"unsafe"
+
+	"weft/internal/xatomic"
 )
 
 // Reduced is a reduction as a runtime sees it, without its type: package deps has what users see of it. To the engine a Reduce
@@ -14,9 +15,9 @@ import (
 // private copies, and spawns a task that combines them (package task, README.md, "Reductions").
 type Reduced struct {
 	// Constant after Init.
-	key  unsafe.Pointer // names the object
-	n    int            // elements of a copy
-	size uintptr        // of the object, in bytes
+	key  object  // names the object
+	n    int     // elements of a copy
+	size uintptr // of the object, in bytes
 	ops  Ops
 	site uintptr // where the program made it
 
@@ -35,16 +36,6 @@ func (r *Reduced) Init(object Access, n int, ops Ops) {
 	var pc [1]uintptr
 	runtime.Callers(3, pc[:])
 	r.key, r.n, r.size, r.ops, r.site = object.ptr, n, uintptr(n)*object.size(), ops, pc[0]
-}
-
-// Access returns the Reduce access of r.
-func (r *Reduced) Access() Access {
-	if r.key == nil {
-		panic("deps: the zero Reduction reduces nothing; use NewReduction or NewSliceReduction")
-	}
-	a := r.InOut()
-	a.ptr, a.mode = unsafe.Pointer(r), ModeReduce
-	return a
 }
 
 // InOut returns the access of the task that combines: all of the object.
@@ -71,36 +62,9 @@ func (r *Reduced) Meets(a Access) bool {
 		return true
 	}
 	lo, hi := a.extent()
-	at := uintptr(r.key)
+	at := addr(r.key)
 	return max(lo, at) < min(hi, at+r.size)
 }
-
-// Reduced returns the reduction of a Reduce access; nil for another one.
-func (a Access) Reduced() *Reduced {
-	if a.mode != ModeReduce {
-		return nil
-	}
-	return (*Reduced)(a.ptr)
-}
-
-// object returns the address that names the object of a.
-func (a Access) object() unsafe.Pointer {
-	if a.mode == ModeReduce {
-		return (*Reduced)(a.ptr).key
-	}
-	return a.ptr
-}
-
-func (a Access) reduceBits() uint32 {
-	s := isReduce | isWeak
-	if !a.weak {
-		s |= isPart
-	}
-	return s
-}
-
-// isWeakly reports whether an access in state s was declared weak.
-func isWeakly(s uint32) bool { return s&isWeak != 0 && s&isPart == 0 || s&saidWeak != 0 }
 
 // clash says why x, one of list, cannot be combined with an earlier access of the same task to the same object.
 func clash(a *access, x Access, list []Access) string {
@@ -117,4 +81,24 @@ func clash(a *access, x Access, list []Access) string {
 		}
 	}
 	return ""
+}
+
+// kept is what a reduction keeps for its next groups.
+type kept struct {
+	mu     xatomic.Mutex
+	groups []*Group // +checklocks:mu
+}
+
+// extent returns the bytes that r is found by. The reduction of an empty slice has one, which is its own.
+func (r *Reduced) extent() (lo, hi uintptr) {
+	lo = addr(r.key)
+	return lo, lo + max(r.size, 1)
+}
+
+// Overlap says that r and other, in which one task would take part, have memory in common.
+func (r *Reduced) Overlap(other *Reduced) string {
+	if r.key == other.key {
+		return fmt.Sprintf("a task takes part in two reductions of object %p; a reduction is the only access of its task to the object", r.key)
+	}
+	return fmt.Sprintf("a task takes part in reductions of objects %p and %p, which have memory in common; a reduction is the only access of its task to the object", other.key, r.key)
 }

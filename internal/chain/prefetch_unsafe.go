@@ -1,5 +1,3 @@
-//go:build !explore
-
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
@@ -11,6 +9,12 @@ import (
 	"weft/internal/xatomic"
 )
 
+// Prefetches of what is likely to be in another processor's cache, to be written soon (README.md, "Where things lie").
+
+// prefetch asks for the line of a, and prefetch2 for the next one as well, with succ.
+func (a *access) prefetch()  { xatomic.PrefetchW(unsafe.Pointer(a)) }
+func (a *access) prefetch2() { xatomic.PrefetchW2(unsafe.Pointer(a)) }
+
 // ahead asks for the lines of the accesses that n's tokens go to, all at once: each is likely to be in another processor's
 // cache, and the atomic operations of Finish would wait for one after the other. It reports whether n is a star (giveAll).
 func (n *Node) ahead() (star bool) {
@@ -19,7 +23,7 @@ func (n *Node) ahead() (star bool) {
 		a := n.at(i)
 		s := a.state.Load()
 		if s&hasNext != 0 { // one that was released before may be cut just now
-			xatomic.PrefetchW2(unsafe.Pointer(a.succLate()))
+			a.succLate().prefetch2()
 		}
 		star = star && (s&isReader != 0) == (i > 0)
 	}
@@ -31,10 +35,14 @@ func (n *Node) ahead() (star bool) {
 //
 // The successor cannot be over: it waits for a, which is not given up.
 func (a *access) further() {
-	if a.state.Load()&hasNext == 0 {
+	if xatomic.Explored || a.state.Load()&hasNext == 0 { // the steps would be for nothing
 		return
 	}
 	if next := a.succ(); next.state.Load()&(hasNext|isReader) == hasNext|isReader {
-		xatomic.PrefetchW2(unsafe.Pointer(next.succ()))
+		next.succ().prefetch2()
 	}
 }
+
+// comes asks for the lines of n, which has become ready: all that the runtime and Finish write for
+// any task with accesses.
+func (n *Node) comes() { xatomic.PrefetchW3(unsafe.Pointer(n)) }

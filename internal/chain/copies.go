@@ -4,7 +4,7 @@
 package chain
 
 import (
-	"unsafe"
+	"reflect"
 
 	"weft/internal/xatomic"
 )
@@ -40,7 +40,7 @@ const cacheLine = 128
 
 // Apart returns a slice of n elements in cache lines of its own.
 func Apart[T any](n int) []T {
-	gap := int((cacheLine-1)/unsafe.Sizeof(*new(T))) + 1
+	gap := int((cacheLine-1)/reflect.TypeFor[T]().Size()) + 1
 	return make([]T, gap+n+gap)[gap : gap+n : gap+n]
 }
 
@@ -60,12 +60,6 @@ const (
 	wordGiven = 1 << 32
 	maxClean  = 256 // copies that are kept for the next group (guess: twice a large machine)
 )
-
-// kept is what a reduction keeps for its next groups.
-type kept struct {
-	mu     xatomic.Mutex
-	groups []*Group // +checklocks:mu
-}
 
 // Open returns a new group of r, for a runtime with the given number of workers.
 func (r *Reduced) Open(workers int) *Group {

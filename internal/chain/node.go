@@ -5,56 +5,7 @@ package chain
 
 import (
 	"fmt"
-	"unsafe"
-
-	"weft/internal/xatomic"
 )
-
-// A Node is one task as the dependency engine sees it. A runtime embeds it in its
-// own task and calls, in this order:
-//
-//	parent.Register(n, accesses, flow)   by the parent's body, when it makes the task
-//	n.Release(access, flow)              by the body, as often as it likes
-//	n.Finish(flow)                       once: the accesses are given up
-//	n.Retire()                           once: the task and all its descendants are over
-//
-// and takes what became ready or free from the Flow after each call. A node that
-// comes out of NextFree may be registered again, for another task.
-type Node struct {
-	// The cache line that others write in passing; and what the runtime looks at, whatever the
-	// task.
-	accs [groupLen]access // the first accesses (group_unsafe.go)
-
-	// pending is the number of strong accesses that may not start yet, plus
-	// one while the node is being registered. It becomes zero once.
-	pending xatomic.Int32
-
-	// refs is the number of accesses that are not over, plus one until
-	// Retire. It becomes zero once; or isLeft, if an access lingers.
-	refs xatomic.Int32
-
-	count int32 // accesses, one for each object; constant once registered
-
-	// rested accesses were counted by Finish, which counts up to maxRested, and are subtracted by
-	// Retire. Before that, it says whether the node needs exclusion: exclWants, exclHolds, or zero.
-	rested int8
-
-	hasDom bool   // dom is not nil: who does not need dom itself need not touch its line
-	Flags  uint16 // the runtime's own, as the next
-	Parent *Node
-
-	// The next line, which a task without accesses does not touch, has where the tokens go.
-	succs [groupLen]*access
-	more  *[]group // the accesses that the node itself has no room for; nil if there never were any
-	dom   *domain  // the children's objects; nil until a child names one; owned by the body
-	_     [8]byte  // to the end of the line
-
-	// Then come the objects. The rest of their line is for what the runtime writes for each task.
-	objs [groupLen]unsafe.Pointer
-}
-
-// maxKept is the largest number of accesses for which a node keeps memory for its next task (guess).
-const maxKept = 64
 
 // Register appends n, a new child of p, to the chains of the objects in list
 // and reports whether n may start at once. If not, it comes out of the Flow of
@@ -158,7 +109,7 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int32) 
 				}
 			}
 		}
-		e := d.slot(uintptr(key), f)
+		e := d.slot(addr(key), f)
 		last := e.last
 		if last != nil {
 			if n.has(last) {
@@ -186,7 +137,7 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int32) 
 		a.put(k, size)
 		a.setRef(key)
 		if a.setSucc(last); last != nil {
-			xatomic.PrefetchW(unsafe.Pointer(last)) // the links will write them
+			last.prefetch() // the links will write them
 		}
 		e.last = a
 		k++
@@ -211,7 +162,7 @@ func (n *Node) undo(d *domain, k int32) {
 	for i := range k {
 		a := n.at(i)
 		if prev := a.succ(); prev != nil {
-			d.probe(uintptr(a.ref())).last = prev
+			d.probe(addr(a.ref())).last = prev
 			continue
 		}
 		// A chain of its own: an access that is over, for grow to drop.
@@ -237,7 +188,7 @@ func (f *Flow) linkChild(prev, a *access) bool {
 		a.state.Init(as | hasW)
 		return true
 	}
-	prev.setRef(unsafe.Pointer(a))
+	prev.setChild(a)
 	a.inherit(prev)
 	b := hasChild
 	given := ps & hasR
@@ -366,7 +317,7 @@ func (p *Node) domain(f *Flow) *domain {
 		d.roomFor(p)
 		for i := range p.count {
 			a := p.at(i)
-			e := d.slot(uintptr(a.ref()), f)
+			e := d.slot(addr(a.ref()), f)
 			e.last = a
 			d.setUp(e, upper{a, a.ref()})
 		}
@@ -521,7 +472,7 @@ func (n *Node) retire() bool {
 	if !n.simple() {
 		return n.retireSlowly()
 	}
-	n.objs = [groupLen]unsafe.Pointer{}
+	n.objs = [groupLen]object{}
 	d := int32(n.rested) + 1
 	return d == n.count+1 || n.isFree(n.refs.Add(-d)) // there is nothing to trim
 }
@@ -562,21 +513,8 @@ func (n *Node) RetireForGood() {
 	}
 }
 
-// restsForGood is the Node.rested of a node that is retired for good. It is written before the last of refs that are
-// the caller's are given up, and read by who gives up the last of all.
-const restsForGood = -3
-
 // maxRested is how many accesses Finish counts apart: more have been subtracted already.
 const maxRested = 100
-
-// Accesses returns how many objects n accesses; in a domain of ranges, how many pieces of memory that
-// it uses in different ways or that have others between them. It is for the creator, before the task can start.
-func (n *Node) Accesses() int {
-	if n.dom != nil && inRanges(n.dom) != nil {
-		return inRanges(n.dom).own.count()
-	}
-	return int(n.count)
-}
 
 func panicZero() {
 	panic("deps: the zero Access names no object; use In, Out, InOut, Concurrent or Commutative")

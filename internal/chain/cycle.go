@@ -4,10 +4,10 @@
 package chain
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 	"sync"
-	"unsafe"
 )
 
 // A Cycle is the order of tasks that are made in rounds, the same tasks with the same
@@ -84,12 +84,6 @@ func (c *Cycle) Objects(e Edge) []int32 { return c.sets[e.lo:e.hi] }
 // Accesses returns the combined accesses of a task.
 func (c *Cycle) Accesses(task int) []Access { return c.uses[c.first[task]:c.first[task+1]] }
 
-// Strong returns the strong form of the access.
-func (a Access) Strong() Access {
-	a.weak = false
-	return a
-}
-
 // joinAt decides between edges from each of k nodes to each of l, and a joint: edges are cheaper to
 // follow, but k·l of them must not be many more than k+l.
 func joinAt(k, l int) bool { return k > 1 && l > 1 && k*l > 4*(k+l) }
@@ -152,7 +146,7 @@ type segment struct {
 
 // named is an object while the uses are combined.
 type named struct {
-	key    unsafe.Pointer
+	key    object
 	object int32
 	last   int32 // its latest use
 }
@@ -230,9 +224,9 @@ func (b *builder) alloc(size int) {
 }
 
 // find returns the entry of key, or the empty one where it would be.
-func (b *builder) find(key unsafe.Pointer) *named {
+func (b *builder) find(key object) *named {
 	mask := uint(len(b.tab) - 1)
-	i := uint(uint64(uintptr(key)) * 0x9E3779B97F4A7C15 >> (b.shift & 63))
+	i := uint(uint64(addr(key)) * 0x9E3779B97F4A7C15 >> (b.shift & 63))
 	for b.tab[i&mask].key != nil && b.tab[i&mask].key != key {
 		i++
 	}
@@ -492,4 +486,20 @@ func covers(all, x []int32) bool {
 		}
 	}
 	return true
+}
+
+// sortUses sorts the uses of a task by address, and with them their objects.
+func sortUses(uses []Access, objects []int32) {
+	type use struct {
+		a      Access
+		object int32
+	}
+	both := make([]use, len(uses))
+	for i := range both {
+		both[i] = use{uses[i], objects[i]}
+	}
+	slices.SortFunc(both, func(x, y use) int { return cmp.Compare(addr(x.a.ptr), addr(y.a.ptr)) })
+	for i := range both {
+		uses[i], objects[i] = both[i].a, both[i].object
+	}
 }

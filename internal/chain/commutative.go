@@ -5,45 +5,7 @@ package chain
 
 import (
 	"fmt"
-	"unsafe"
 )
-
-// Values of Node.rested before Finish. The creator sets it in Register, and then whoever has
-// the node in hand: who took it from a Flow, or the one that grants it its objects.
-const (
-	exclWants = -1 // Acquire is to be called before the task may start
-	exclHolds = -2 // the node has its objects
-)
-
-// locks is the part of a Flow that deals with exclusion. Objects and bytes have lists of their own: a task
-// that has objects only pays nothing for ranges.
-type locks struct {
-	keys    []unsafe.Pointer // scratch of Acquire
-	dropped []drop           // holds on objects that have ended in this call
-	bytes   []byteDrop       // the same for bytes
-	free    []uintptr        // scratch of giveBack: where pieces begin that somebody waits for
-}
-
-// drop is a hold that has ended. It names no access, whose memory may serve another task before the
-// hold is given back.
-type drop struct {
-	key   unsafe.Pointer
-	owner *Node // only compared
-}
-
-func (l *locks) drop(key unsafe.Pointer, owner *Node) {
-	l.dropped = append(l.dropped, drop{key, owner})
-}
-
-// heldMode is the bit of Access.mode that Held sets.
-const heldMode Mode = 1 << 7
-
-// Held returns the access for a task under a holder of the object that the engine cannot see from the parent's accesses:
-// Commutative is InOut then. It is for runtimes that order some tasks themselves, as by a Cycle.
-func (a Access) Held() Access {
-	a.mode |= heldMode
-	return a
-}
 
 // Holds reports whether n's task, or one above it, holds the object of a for its Commutative accesses, so that n's
 // descendants have it. It is for the time in which n's body runs, or its accesses are kept.
@@ -146,90 +108,9 @@ func (n *Node) Acquire(f *Flow) bool {
 	return ok
 }
 
-// acquire is Acquire with the objects, the bytes, and their shards.
-func (e *exclusion) acquire(n *Node, keys []unsafe.Pointer, bytes []extent, set uint64) bool {
-	e.lock(set)
-	defer e.unlock(set)
-	for _, x := range bytes { //bug:P1
-		e.cutOut(x)
-	}
-	for _, key := range keys {
-		if c := e.find(key); c != nil && c.refuses() {
-			e.enqueue(n, keys, bytes, set, c)
-			return false // n is somebody else's as soon as the locks are free
-		}
-	}
-	for _, x := range bytes {
-		if c := e.refusing(x); c != nil {
-			e.enqueue(n, keys, bytes, set, c)
-			return false
-		}
-	}
-	for _, key := range keys {
-		e.claim(key).take(n)
-	}
-	for _, x := range bytes {
-		e.each(x, func(c *claim) { c.take(n) })
-	}
-	n.rested = exclHolds
-	return true
-}
-
-// take makes n the holder.
-func (c *claim) take(n *Node) {
-	c.holder = n
-	c.last.pass()
-}
-
-// refuses reports whether somebody else has the object, or it is kept for a waiter.
-func (c *claim) refuses() bool { return c.holder != nil || c.keptBefore(nil) }
-
 // giveBack ends the holds that were dropped in this call, and lets those that can start do so.
 func (f *Flow) giveBack() {
 	if len(f.locks.dropped)+len(f.locks.bytes) > 0 {
 		exclusions.giveBack(f)
 	}
-}
-
-func (e *exclusion) giveBack(f *Flow) {
-	l := &f.locks
-	list := l.dropped
-	set := uint64(0)
-	for _, d := range list {
-		set |= 1 << shardOf(d.key)
-	}
-	if len(l.bytes) > 0 {
-		set |= 1 << byteShard
-	}
-	e.lock(set)
-	k := 0
-	for _, d := range list {
-		c := e.find(d.key)
-		if c == nil || c.holder != d.owner {
-			e.unlock(set)
-			panic(fmt.Sprintf("deps: object %p is given back by a node that does not hold it: it was started without Acquire", d.key))
-		}
-		if c.holder = nil; c.first == nil {
-			e.remove(c)
-			continue
-		}
-		list[k] = d
-		k++
-	}
-	if len(l.bytes) > 0 {
-		e.endBytes(l, set)
-	}
-	// All are free before the first is served, since who waits for one may wait for another too.
-	for _, d := range list[:k] {
-		set = e.serve(d.key, 0, set, f)
-	}
-	if len(l.free) > 0 {
-		for _, at := range l.free {
-			set = e.serve(nil, at, set, f)
-		}
-		l.free = l.free[:0]
-	}
-	e.unlock(set)
-	clear(list)
-	l.dropped = list[:0]
 }

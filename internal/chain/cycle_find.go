@@ -12,22 +12,6 @@ import (
 // The uses of a task are in the order of its list, in the first numbers of cycles, while they are few. More than
 // scanMax are in the order of their addresses, and pieces of memory always are, so that one is found in logarithmic time.
 
-// sortUses sorts the uses of a task by address, and with them their objects.
-func sortUses(uses []Access, objects []int32) {
-	type use struct {
-		a      Access
-		object int32
-	}
-	both := make([]use, len(uses))
-	for i := range both {
-		both[i] = use{uses[i], objects[i]}
-	}
-	slices.SortFunc(both, func(x, y use) int { return cmp.Compare(uintptr(x.a.ptr), uintptr(y.a.ptr)) })
-	for i := range both {
-		uses[i], objects[i] = both[i].a, both[i].object
-	}
-}
-
 // Find returns the numbers, from lo to hi (without hi), of the accesses of a task that x is made of, which must be declared in just
 // this mode and strength, as Release demands. In a cycle of ranges these are the pieces that are wholly inside x.
 func (c *Cycle) Find(task int, x Access) (lo, hi int, err error) {
@@ -56,7 +40,7 @@ func findUse(uses []Access, x Access) int {
 	if len(uses) <= scanMax {
 		return slices.IndexFunc(uses, func(u Access) bool { return u.ptr == x.object() })
 	}
-	i, ok := slices.BinarySearchFunc(uses, uintptr(x.object()), func(u Access, at uintptr) int { return cmp.Compare(uintptr(u.ptr), at) })
+	i, ok := slices.BinarySearchFunc(uses, addr(x.object()), func(u Access, at uintptr) int { return cmp.Compare(addr(u.ptr), at) })
 	if !ok {
 		return -1
 	}
@@ -75,7 +59,7 @@ func (c *Cycle) Meeting(task int, x Access) (lo, hi int) {
 			}
 			return 1
 		})
-		hi, _ = slices.BinarySearchFunc(uses, to, func(u Access, at uintptr) int { return cmp.Compare(uintptr(u.ptr), at) })
+		hi, _ = slices.BinarySearchFunc(uses, to, func(u Access, at uintptr) int { return cmp.Compare(addr(u.ptr), at) })
 		return lo, max(lo, hi)
 	case x.isRange(): // the objects may overlap
 		return 0, len(uses)

@@ -3,10 +3,6 @@
 
 package chain
 
-import (
-	"unsafe"
-)
-
 // A domain whose children have named objects only, and now name a range, has chains of objects.
 // A gate continues them: for the ranges it is a record like any other, the last one of all bytes that
 // the chains cover. It is transparent: weak, given up, and of a group, so that what comes
@@ -38,7 +34,7 @@ func (g *gate) cover(lo, hi uintptr) *bridge {
 	a := b.access()
 	a.place = elsewhere
 	a.state.Init(isGroup | isWeak | isBridge)
-	a.setRef(unsafe.Pointer(b))
+	a.setBridge(b)
 	g.frags.fill(lo, hi, func(s *span[frag], _ bool) { s.v.state = gateState })
 	g.feeds.fill(lo, hi, func(s *span[feed], _ bool) {
 		s.v.r++
@@ -53,7 +49,7 @@ func (b *bridge) access() *access { return &b.accs[0] }
 
 // cross brings what became true for the bridge a to its gate.
 func (f *Flow) cross(a *access, e uint32) {
-	b := (*bridge)(a.ref())
+	b := a.bridge()
 	g := b.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -160,20 +156,4 @@ func (k *sink) give(t *top, f *Flow) {
 	t.take(1, childR|childW, f)
 	k.mu.Unlock()
 	f.tell()
-}
-
-// out is a message from a sink to an access.
-type out struct {
-	a    *access
-	bits uint32
-}
-
-// tell delivers what sinks have for accesses. It is called without a lock.
-func (f *Flow) tell() {
-	for k := len(f.outs) - 1; k >= 0; k-- {
-		o := f.outs[k]
-		f.outs[k] = out{}
-		f.outs = f.outs[:k]
-		f.push(o.a, o.bits)
-	}
 }

@@ -5,7 +5,6 @@ package chain
 
 import (
 	"fmt"
-	"unsafe"
 )
 
 // Release gives up n's access x before the body ends. The access must be declared in
@@ -46,7 +45,7 @@ func (n *Node) release(x Access, f *Flow) error {
 		return nil
 	}
 	if n.dom != nil && n.dom.n > 0 {
-		e := n.dom.probe(uintptr(x.object()))
+		e := n.dom.probe(addr(x.object()))
 		last := e.last
 		a.given, e.last = true, a
 		if last != a {
@@ -65,7 +64,7 @@ const scanMax = 64
 
 // near is find for Release, in constant time. It looks beside the access of the last call and at both ends, since lists are
 // mostly gone through in order. Where that does not find it, it makes an index.
-func (n *Node) near(key unsafe.Pointer, f *Flow) *access {
+func (n *Node) near(key object, f *Flow) *access {
 	if n.count <= scanMax || n.dom != nil && (n.dom.n > 0 || inRanges(n.dom) != nil) {
 		return n.find(key)
 	}
@@ -83,7 +82,7 @@ func (n *Node) near(key unsafe.Pointer, f *Flow) *access {
 	if n.dom.own == nil {
 		n.makeIndex(f)
 	}
-	return n.dom.own.probe(uintptr(key)).last
+	return n.dom.own.probe(addr(key)).last
 }
 
 // makeIndex makes a table of n's accesses for Release. That of the children's domain, which is empty, would do as well, but to give
@@ -93,23 +92,15 @@ func (n *Node) makeIndex(f *Flow) {
 	x.roomFor(n)
 	for i := range n.count {
 		a := n.at(i)
-		x.slot(uintptr(a.ref()), f).last = a
+		x.slot(addr(a.ref()), f).last = a
 	}
 	n.dom.own = x
 }
 
-// dropIndex gives the index up: n's task is over.
-func (d *domain) dropIndex() {
-	if len(d.own.tab) > domainMax {
-		setAside(d.own.tab)
-	}
-	d.own = nil
-}
-
 // find returns n's access to the object at key; nil if it has none.
-func (n *Node) find(key unsafe.Pointer) *access {
+func (n *Node) find(key object) *access {
 	if n.dom != nil && n.dom.n > 0 {
-		e := n.dom.probe(uintptr(key))
+		e := n.dom.probe(addr(key))
 		if n.has(e.last) {
 			return e.last
 		}
