@@ -51,9 +51,6 @@ func (s *slot) bodyOverRarely(t *Task) bool {
 // giveUp releases t's accesses and, if no descendant is left, ends t. s is the caller's
 // slot, nil if it has none; f is the caller's flow.
 func (rt *Runtime) giveUp(t *Task, s *slot, f *chain.Flow) {
-	if rt.probe != nil && t.node.Flags&flagWait == 0 {
-		rt.probe.finishes(t)
-	}
 	if t.node.Flags&(flagWait|flagLongSpawn) == 0 {
 		t.node.Finish(f)
 	} else {
@@ -83,11 +80,14 @@ func (rt *Runtime) giveUp(t *Task, s *slot, f *chain.Flow) {
 	}
 }
 
-// finishRarely is what giveUp does for tasks with the attribute Wait, which keep their accesses, and
-// those with reductions.
+// finishRarely is what giveUp does for tasks with the attribute Wait, which keep their accesses, those
+// with reductions, and those that observers keep notes of.
 func (t *Task) finishRarely(s *slot, f *chain.Flow) {
 	t.giveCopies(s)
 	if t.node.Flags&flagWait == 0 {
+		if p := t.run.rt.probe; p != nil {
+			p.finishes(t)
+		}
 		t.node.Finish(f)
 	}
 }

@@ -19,7 +19,9 @@ import (
 // A Runtime runs tasks on a fixed number of slots. Make one with [New], and
 // close it when it is no longer needed. All methods may be called by any goroutine.
 type Runtime struct {
+	// Constant. Each task that ends looks at probe, so nothing that is written shares its cache line.
 	cfg        Config
+	probe      *probe // of goroutines without a slot; nil if nobody observes the runtime
 	huntRounds int
 
 	slots struct {
@@ -37,7 +39,6 @@ type Runtime struct {
 	window  window
 	spares  spares
 	life    life
-	probe   *probe // of goroutines without a slot; nil if nobody observes the runtime
 	still   standstill
 	party   *waits.Party
 	depart  func() // takes party back

@@ -89,8 +89,11 @@ func (c *Task) dress(a *Attrs) {
 func (t *Task) start(s *slot, c *Task, accs []chain.Access) (isReady bool) {
 	if s.probe != nil {
 		s.probe.spawned(t, c, accs, 0)
+		isReady = s.probe.register(t, c, accs, &s.flow)
+	} else {
+		isReady = t.node.Register(&c.node, accs, &s.flow)
 	}
-	isReady = t.register(s, c, accs) && c.admit(&s.flow, s.rt)
+	isReady = isReady && c.admit(&s.flow, s.rt)
 	t.spawned++
 	if isReady {
 		if s.probe != nil {
