@@ -43,26 +43,27 @@ var law = map[string][]string{
 	"internal/vet":           {}, // it knows the packages by their names
 	"internal/leaktest":      {}, // only tests use it: those of all parts may
 	"internal/mutate":        {}, // a program for developers
+	"internal/friend":        {"internal/event"},
 	"internal/chain":         {"internal/race", "internal/xatomic"},
 	"internal/order":         {"internal/chain"},
 	"internal/waits":         {},
 	"deps":                   {"internal/chain"},
-	"task":                   {"internal/xatomic", "internal/env", "internal/event", "internal/processors", "internal/race", "internal/waits", "internal/chain", "deps", "task/internal/say", "task/internal/addrmap", "task/internal/audit", "task/internal/lint", "task/internal/record", "task/internal/watchdog"},
+	"task":                   {"internal/friend", "trace", "internal/xatomic", "internal/env", "internal/event", "internal/processors", "internal/race", "internal/waits", "internal/chain", "deps", "task/internal/say", "task/internal/addrmap", "task/internal/audit", "task/internal/lint", "task/internal/record", "task/internal/watchdog"},
 	"task/internal/lint":     {"internal/env", "internal/race", "internal/waits", "internal/chain", "task/internal/addrmap"},
 	"task/internal/record":   {"internal/event", "internal/chain"},
 	"task/internal/say":      {},
 	"task/internal/addrmap":  {},
 	"task/internal/audit":    {"internal/xatomic", "internal/chain", "task/internal/addrmap", "task/internal/say"},
 	"task/internal/watchdog": {"internal/xatomic", "internal/waits", "internal/chain", "task/internal/say"},
-	"comm":                   {"internal/xatomic", "internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/processors", "internal/vec", "internal/stream", "internal/vigil", "internal/waits"},
-	"rma":                    {"internal/xatomic", "internal/event", "comm"},
-	"nam":                    {"internal/xatomic", "internal/event", "internal/waits", "comm", "rma"},
-	"tampi":                  {"internal/xatomic", "internal/event", "internal/race", "comm", "task"},
+	"comm":                   {"internal/friend", "trace", "internal/xatomic", "internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/processors", "internal/vec", "internal/stream", "internal/vigil", "internal/waits"},
+	"rma":                    {"internal/friend", "internal/xatomic", "internal/event", "comm"},
+	"nam":                    {"internal/friend", "internal/xatomic", "internal/event", "internal/waits", "comm", "rma"},
+	"tampi":                  {"internal/friend", "internal/xatomic", "internal/event", "internal/race", "comm", "task"},
 	"trace":                  {"internal/event"},
-	"observe":                {"internal/env", "internal/event", "internal/order"},
+	"observe":                {"trace", "internal/env", "internal/event", "internal/order"},
 	"examples/heat":          public,
 	"bench":                  public,
-	"cmd/weft":               append([]string{"internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/race", "internal/vet", "internal/vigil"}, public...),
+	"cmd/weft":               append([]string{"internal/friend", "internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/race", "internal/vet", "internal/vigil"}, public...),
 	"docs":                   public, // the programs of the guide, all of them tests
 	".":                      {},     // the package comment, and these tests
 }
@@ -72,10 +73,10 @@ var public = []string{"deps", "task", "comm", "rma", "nam", "tampi", "trace", "o
 
 // testsMayAlsoImport lists what only the tests of a part need.
 var testsMayAlsoImport = map[string][]string{
-	".":               {"internal/env"},                                                                           // the table that docs/environment.md explains
-	"tampi":           {"deps", "rma", "internal/fabric", "internal/launch", "internal/soak", "internal/explore"}, // what is bound, and what depends on it; ranks as if apart, and as processes
-	"rma":             {"internal/fabric", "internal/launch", "internal/soak", "internal/explore"},                // and to start ranks as processes
-	"nam":             {"internal/fabric", "internal/launch"},
+	".":               {"internal/env"},                                                                                    // the table that docs/environment.md explains
+	"tampi":           {"deps", "rma", "trace", "internal/fabric", "internal/launch", "internal/soak", "internal/explore"}, // what is bound, and what depends on it; ranks as if apart, and as processes
+	"rma":             {"trace", "internal/fabric", "internal/launch", "internal/soak", "internal/explore"},                // and to start ranks as processes
+	"nam":             {"trace", "internal/fabric", "internal/launch"},
 	"examples/heat":   {"internal/fabric", "internal/launch", "internal/event", "internal/soak"},
 	"internal/chain":  {"internal/explore", "internal/order"}, // the oracle
 	"task":            {"internal/explore", "internal/order", "internal/soak"},

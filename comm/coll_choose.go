@@ -118,9 +118,3 @@ func parseChosen(text string) (chosen, error) {
 	}
 	return all, nil
 }
-
-// CheckCollectives says what is wrong with a value of EnvCollectives.
-func CheckCollectives(value string) error {
-	_, err := parseChosen(value)
-	return err
-}

@@ -3,7 +3,10 @@
 
 package comm
 
-import "weft/internal/event"
+import (
+	"weft/internal/event"
+	"weft/internal/friend"
+)
 
 // What a recorded run says of messages: each send and receive between two ranks, where it is matched, when a request is complete; of
 // collectives, the whole. proc.ev is nil in a run that is not recorded, and then nothing else is looked at.
@@ -35,7 +38,7 @@ func (w *world) unobserve() {
 			p.ev.Retire()
 		}
 	}
-	w.cfg.Trace.Detach()
+	(*event.Recorder)(w.cfg.Trace).Detach()
 }
 
 // commNumber makes of a context what fits into a record: who made it, and which of those it is.
@@ -94,16 +97,12 @@ func (r *Request) ends(err error) {
 // TraceID returns the number of the request in a recording of package trace; zero if it is not recorded, or was complete from the start.
 func (r *Request) TraceID() uint64 { return r.id }
 
-// EventSource is where the packages of this module that build on comm record what they do for this rank: nil if the run is not
-// recorded.
-func (c *Comm) EventSource() *event.Shared { return c.proc.ev }
-
-// RecordIn gives a request of NewRequestFor, which nobody else has yet, a number, so that its completion is recorded. For packages of this module.
-func (r *Request) RecordIn(ev *event.Shared) { r.named(ev) }
+func init() {
+	friend.EventsOfComm = func(c any) *event.Shared { return c.(*Comm).proc.ev }
+	friend.EventsOfRequest = func(r any) *event.Shared { return r.(*Request).ev }
+	friend.Record = func(r any, events *event.Shared) { r.(*Request).named(events) }
+}
 
 // TraceID returns the number of the communicator in a recording, which is the same at all its ranks. Of communicators that one rank has
 // made, every 65536th has the same.
 func (c *Comm) TraceID() uint32 { return uint32((c.ctx>>32-1)&0xffff<<16 | c.ctx>>1&0xffff) }
-
-// EventSource is where the request is recorded; nil if it is not.
-func (r *Request) EventSource() *event.Shared { return r.ev }

@@ -21,6 +21,7 @@ import (
 	"weft/internal/event/journal"
 	"weft/internal/event/timeline"
 	"weft/internal/event/witness"
+	"weft/trace"
 )
 
 // begun is a sink that keeps which collectives each rank begins, by communicator and number.
@@ -61,7 +62,7 @@ func TestRecordedCollectives(t *testing.T) {
 		rec, err := event.New(event.Options{Ring: 1 << 17, Sinks: []event.Sink{sink, check.Sink(check.Options{})}})
 		require.NoError(t, err)
 		const rounds = 40
-		err = Run(t.Context(), Config{Ranks: 3, Trace: rec}, func(c *Comm) error {
+		err = Run(t.Context(), Config{Ranks: 3, Trace: (*trace.Recorder)(rec)}, func(c *Comm) error {
 			if err := errors.Join(checkCollectives(c, 3), checkCollectives(c, 2500)); err != nil {
 				return err
 			}
@@ -103,7 +104,7 @@ func TestRecordedBoards(t *testing.T) {
 		const rounds = 300
 		var parted atomic.Int64
 		seed := uint64(time.Now().UnixNano())
-		err = runOn(t.Context(), Config{Ranks: n, Trace: rec}, func(c *Comm) error {
+		err = runOn(t.Context(), Config{Ranks: n, Trace: (*trace.Recorder)(rec)}, func(c *Comm) error {
 			if c.board == nil {
 				return fmt.Errorf("rank %d of %d has no board", c.rank, c.size)
 			}
@@ -143,7 +144,7 @@ func TestTimelineOfScan(t *testing.T) {
 	rec, err := event.New(event.Options{Sinks: []event.Sink{j}})
 	require.NoError(t, err)
 	const scans = 10
-	err = Run(t.Context(), Config{Ranks: 2, Trace: rec}, func(c *Comm) error {
+	err = Run(t.Context(), Config{Ranks: 2, Trace: (*trace.Recorder)(rec)}, func(c *Comm) error {
 		turned, err := c.Split(0, -c.Rank())
 		if err != nil {
 			return err
@@ -178,7 +179,7 @@ func TestTimelineOfScan(t *testing.T) {
 
 // A collective that fails, and a run that ends within one, end what was recorded.
 func TestRecordedCollectiveFails(t *testing.T) {
-	err := Run(t.Context(), Config{Ranks: 2, Trace: witness.New(t)}, func(c *Comm) error {
+	err := Run(t.Context(), Config{Ranks: 2, Trace: (*trace.Recorder)(witness.New(t))}, func(c *Comm) error {
 		d, err := c.Dup()
 		if err != nil {
 			return err
@@ -205,7 +206,7 @@ func TestTimelineOfCollectives(t *testing.T) {
 	require.NoError(t, err)
 	rec, err := event.New(event.Options{Sinks: []event.Sink{j}})
 	require.NoError(t, err)
-	err = Run(t.Context(), Config{Ranks: 3, Trace: rec}, func(c *Comm) error {
+	err = Run(t.Context(), Config{Ranks: 3, Trace: (*trace.Recorder)(rec)}, func(c *Comm) error {
 		buf := Of([]int64{1})
 		for range 3 { // rank 1 comes last: it calls when the others are in it, as far as it can know
 			if c.Rank() == 1 {
@@ -273,7 +274,7 @@ func TestRecordedFailures(t *testing.T) {
 			sink := &outcomes{}
 			rec, err := event.New(event.Options{Ring: 1 << 17, Sinks: []event.Sink{sink}})
 			require.NoError(t, err)
-			err = runOn(t.Context(), Config{Ranks: 3, Trace: rec}, func(c *Comm) error {
+			err = runOn(t.Context(), Config{Ranks: 3, Trace: (*trace.Recorder)(rec)}, func(c *Comm) error {
 				d, err := c.Dup()
 				if err != nil {
 					return err

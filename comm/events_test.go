@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/internal/event"
+	"weft/trace"
 )
 
 // recorded is a sink that keeps all records of ranks, by place.
@@ -36,7 +37,7 @@ func TestRecordedRoots(t *testing.T) {
 	sink := &recorded{}
 	rec, err := event.New(event.Options{Ring: 1 << 12, Patient: true, Sinks: []event.Sink{sink}})
 	require.NoError(t, err)
-	require.NoError(t, Run(t.Context(), Config{Ranks: 3, Trace: rec}, func(c *Comm) error {
+	require.NoError(t, Run(t.Context(), Config{Ranks: 3, Trace: (*trace.Recorder)(rec)}, func(c *Comm) error {
 		d, err := c.Split(0, -c.Rank()) // turned round
 		if err != nil {
 			return err
@@ -74,7 +75,7 @@ func TestRecordedMessages(t *testing.T) {
 			if how == "apart" && i > 0 {
 				break // both would be number 0
 			}
-			require.NoError(t, run(t.Context(), Config{Ranks: 2, Trace: rec}, func(c *Comm) error {
+			require.NoError(t, run(t.Context(), Config{Ranks: 2, Trace: (*trace.Recorder)(rec)}, func(c *Comm) error {
 				d, err := c.Split(0, -c.Rank()) // turned round
 				if err != nil {
 					return err

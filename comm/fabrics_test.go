@@ -12,6 +12,8 @@ import (
 
 	"weft/internal/fabric"
 	"weft/internal/fabric/mux"
+	"weft/internal/fabric/tcp"
+	"weft/internal/friend"
 )
 
 // Ranks are together if each pair of them shares memory; a rank reaches itself by the first of the
@@ -72,20 +74,20 @@ func (*unclosed) Close() error { return errors.New("it is stuck") }
 // Values of the environment are taken up to their last one, and refused beyond.
 func TestValuesOfFabrics(t *testing.T) {
 	for value, legal := range map[string]bool{"": true, "0": true, "1": true, "1000": true, "1001": false, "-1": false, "x": false, "1.5": false} {
-		require.Equal(t, legal, CheckRetry(value) == nil, value)
+		require.Equal(t, legal, friend.Checks[tcp.EnvRetry](value) == nil, value)
 	}
 	for value, want := range map[string]int{"": 0, "never": -1, "1": 1, "65536": 65536, "0": 0, "-1": 0, "x": 0} {
 		n, err := singleCopy(value)
 		require.Equal(t, want, n, value)
 		wrong := value == "0" || value == "-1" || value == "x"
 		require.Equal(t, wrong, err != nil, value)
-		require.Equal(t, wrong, CheckSingleCopy(value) != nil, value)
+		require.Equal(t, wrong, friend.Checks[EnvSingleCopy](value) != nil, value)
 		if wrong {
 			require.ErrorIs(t, err, ErrConfig)
 			require.ErrorContains(t, err, fmt.Sprintf("%s=%q", EnvSingleCopy, value))
 		}
 	}
 	for n, legal := range map[string]bool{"1": true, "1048576": true, "1048577": false, "0": false, "-1": false, "": false} {
-		require.Equal(t, legal, CheckRanks(n) == nil, n)
+		require.Equal(t, legal, friend.Checks[EnvRanks](n) == nil, n)
 	}
 }

@@ -68,7 +68,7 @@ func connect(ctx context.Context, m *meeting, stats *statistics) (ep fabric.Endp
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	if err := CheckSingleCopy(os.Getenv(EnvSingleCopy)); err != nil {
+	if _, err := singleCopy(os.Getenv(EnvSingleCopy)); err != nil {
 		return nil, err
 	}
 	if wishes[tcpName] > 0 {
@@ -279,12 +279,6 @@ func tcpFromEnv(getenv func(string) string) (s tcpSettings, err error) {
 		return s, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return s, nil
-}
-
-// CheckRetry says what is wrong with a value of PSP_RETRY.
-func CheckRetry(value string) error {
-	_, err := retries(value)
-	return err
 }
 
 // retries reads PSP_RETRY.

@@ -22,12 +22,6 @@ const EnvSingleCopy = "WEFT_SINGLE_COPY"
 // DefaultSingleCopy is its default.
 const DefaultSingleCopy = shm.DefaultSingleCopy
 
-// CheckSingleCopy says what is wrong with a value of EnvSingleCopy.
-func CheckSingleCopy(value string) error {
-	_, err := singleCopy(value)
-	return err
-}
-
 // singleCopy reads EnvSingleCopy.
 func singleCopy(text string) (int, error) {
 	switch text {

@@ -21,8 +21,11 @@ import (
 	"weft/internal/fabric"
 	"weft/internal/fabric/inproc"
 	"weft/internal/fabric/mpi"
+	"weft/internal/fabric/tcp"
+	"weft/internal/friend"
 	"weft/internal/launch"
 	"weft/internal/waits"
+	"weft/trace"
 )
 
 // Config says how a run is made. The zero Config works. It is copied.
@@ -43,7 +46,7 @@ type Config struct {
 	DeadlockWarnings int
 	// Trace records messages and collectives: see package weft/trace, which makes one. nil: the recording that the environment's WEFT_TRACE
 	// asks for, if it does.
-	Trace *event.Recorder
+	Trace *trace.Recorder
 	// Logger takes the few lines that a run has to say. nil: discard.
 	Logger *slog.Logger
 
@@ -238,10 +241,10 @@ func (cfg *Config) validate() (int, error) {
 	case n == 0:
 		n = 1
 		if s := os.Getenv(EnvRanks); s != "" {
-			if err := CheckRanks(s); err != nil {
+			var err error
+			if n, err = ranks(s); err != nil {
 				return 0, err
 			}
-			n, _ = strconv.Atoi(s)
 		}
 	}
 	var err error
@@ -269,9 +272,11 @@ func (cfg *Config) validate() (int, error) {
 		return 0, err
 	}
 	if cfg.Trace == nil {
-		if cfg.Trace, err = output.FromEnvironment(); err != nil {
+		rec, err := output.FromEnvironment()
+		if err != nil {
 			return 0, fmt.Errorf("%w: %w", ErrConfig, err)
 		}
+		cfg.Trace = (*trace.Recorder)(rec)
 	}
 	env.Warn(cfg.Logger, os.Stderr)
 	if cfg.logs = cfg.Logger != nil; !cfg.logs {
@@ -296,13 +301,27 @@ func checkUnread(getenv func(string) string) error {
 	return errors.Join(problems...)
 }
 
-// CheckRanks says what is wrong with a value of EnvRanks.
-func CheckRanks(value string) error {
+// ranks reads EnvRanks.
+func ranks(value string) (int, error) {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 || n > maxRanks {
-		return fmt.Errorf("%w: %s=%q; it must be a number of ranks, 1 to %d", ErrConfig, EnvRanks, value, maxRanks)
+		return 0, fmt.Errorf("%w: %s=%q; it must be a number of ranks, 1 to %d", ErrConfig, EnvRanks, value, maxRanks)
 	}
-	return nil
+	return n, nil
+}
+
+func init() {
+	friend.Checks[EnvRanks] = checked(ranks)
+	friend.Checks[EnvCollectives] = checked(parseChosen)
+	friend.Checks[EnvSingleCopy] = checked(singleCopy)
+	friend.Checks[tcp.EnvRetry] = checked(retries)
+}
+
+func checked[T any](read func(string) (T, error)) func(string) error {
+	return func(value string) error {
+		_, err := read(value)
+		return err
+	}
 }
 
 // runRank runs one body and makes a panic an error.
@@ -411,7 +430,7 @@ func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
 	if cfg.DeadlockWarnings >= 0 {
 		w.stalls = &stalls{w: w}
 	}
-	w.observe(cfg.Trace)
+	w.observe((*event.Recorder)(cfg.Trace))
 	return w
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/internal/event"
+	"weft/internal/friend"
+	"weft/trace"
 )
 
 // A status counts whole elements.
@@ -48,12 +50,12 @@ func TestRecordedRequests(t *testing.T) {
 	sink := &recorded{}
 	rec, err := event.New(event.Options{Ring: 1 << 12, Patient: true, Sinks: []event.Sink{sink}})
 	require.NoError(t, err)
-	require.NoError(t, Run(t.Context(), Config{Trace: rec}, func(c *Comm) error {
+	require.NoError(t, Run(t.Context(), Config{Trace: (*trace.Recorder)(rec)}, func(c *Comm) error {
 		for i, end := range []error{nil, errTest, nil} {
 			r, complete := NewRequestFor(called("x"))
 			if i < 2 {
-				r.RecordIn(c.EventSource())
-				if r.EventSource() != c.EventSource() || r.TraceID() == 0 {
+				friend.Record(r, friend.EventsOfComm(c))
+				if friend.EventsOfRequest(r) != friend.EventsOfComm(c) || r.TraceID() == 0 {
 					return errTest
 				}
 			}

@@ -20,6 +20,7 @@ import (
 	"weft/internal/event/timeline"
 	"weft/nam"
 	"weft/rma"
+	"weft/trace"
 )
 
 // The memory of a window, its epochs and its end are in a recording, in the order in which they happen, and on the timeline.
@@ -29,7 +30,7 @@ func TestEvents(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "run.weft")
 		rec, err := output.Open(file, 0)
 		require.NoError(t, err)
-		err = comm.Run(t.Context(), comm.Config{Ranks: 2, Trace: rec}, func(c *comm.Comm) error {
+		err = comm.Run(t.Context(), comm.Config{Ranks: 2, Trace: (*trace.Recorder)(rec)}, func(c *comm.Comm) error {
 			w, err := s.Allocate(c, 8, 8, sync, nam.Name("plate"))
 			if err != nil {
 				return err

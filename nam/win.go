@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"weft/comm"
+	"weft/internal/friend"
 	"weft/nam/internal/store"
 	"weft/rma"
 )
@@ -41,7 +42,7 @@ func newWin(s *Store, c *comm.Comm, h *store.Handle, set *settings, prefault *pr
 	if w.Win, err = rma.New(c, w.b, comm.Info{}); err != nil { // and the backing is freed
 		return nil, err
 	}
-	if w.b.ev = w.EventSource(); w.b.ev != nil {
+	if w.b.ev = friend.EventsOfWin(w.Win); w.b.ev != nil {
 		w.named(maker)
 	}
 	if w.ctl, err = c.Dup(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"weft/internal/event"
 	"weft/internal/event/output"
 	"weft/observe/internal/collect"
+	"weft/trace"
 )
 
 // Config sets an [Observer] up. The zero value is good for statistics, a task profile and the live page.
@@ -121,7 +122,7 @@ func fileOf(name string) (event.Sink, func(*event.Recorder), error) {
 }
 
 // Recorder is what task.Config.Trace and comm.Config.Trace take.
-func (o *Observer) Recorder() *event.Recorder { return o.recorder }
+func (o *Observer) Recorder() *trace.Recorder { return (*trace.Recorder)(o.recorder) }
 
 // Close ends the observation: what was observed can still be asked for. Close the runtimes first, since what they do afterwards is
 // not recorded. Later calls do nothing.

@@ -6,6 +6,7 @@ package rma
 import (
 	"weft/comm"
 	"weft/internal/event"
+	"weft/internal/friend"
 )
 
 // What a recorded run says of windows: each window from its making to Free, each fence, each operation with the epoch that it belongs to. Win.ev is nil in a
@@ -31,7 +32,7 @@ func (w *Win) made() {
 
 // closing records that a fence is called, under a number of its request's. The caller holds mu and has counted it.
 func (w *Win) closing(e *entry, req *comm.Request, opens bool) {
-	req.RecordIn(w.ev)
+	friend.Record(req, w.ev)
 	e.seen = req
 	flags := uint8(0)
 	if opens {
@@ -68,5 +69,4 @@ func (w *Win) done(e *entry, err error) {
 // TraceID returns the number of the window in a recording of package trace. It is the same at all ranks.
 func (w *Win) TraceID() uint32 { return w.number }
 
-// EventSource is where the packages of this module that build on windows record what they do: nil if the run is not recorded.
-func (w *Win) EventSource() *event.Shared { return w.ev }
+func init() { friend.EventsOfWin = func(w any) *event.Shared { return w.(*Win).ev } }

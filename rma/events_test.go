@@ -14,6 +14,7 @@ import (
 	"weft/internal/event"
 	"weft/internal/event/witness"
 	"weft/rma"
+	"weft/trace"
 )
 
 // taken is a sink that keeps the events of windows, by rank.
@@ -47,7 +48,7 @@ func TestEventsOfAWindow(t *testing.T) {
 	sink := &taken{}
 	rec, err := event.New(event.Options{Sinks: []event.Sink{sink}})
 	require.NoError(t, err)
-	err = comm.Run(t.Context(), comm.Config{Ranks: 2, Trace: rec}, func(c *comm.Comm) error {
+	err = comm.Run(t.Context(), comm.Config{Ranks: 2, Trace: (*trace.Recorder)(rec)}, func(c *comm.Comm) error {
 		w, mem, err := rma.Allocate[int64](c, 2)
 		if err != nil {
 			return err
@@ -112,7 +113,7 @@ func TestEventsOfAWindow(t *testing.T) {
 func TestHammerEvents(t *testing.T) {
 	rec := witness.New(t)
 	const writers, puts, fences = 3, 60, 40
-	err := comm.Run(t.Context(), comm.Config{Ranks: 2, Trace: rec}, func(c *comm.Comm) error {
+	err := comm.Run(t.Context(), comm.Config{Ranks: 2, Trace: (*trace.Recorder)(rec)}, func(c *comm.Comm) error {
 		w, _, err := rma.Allocate[int64](c, writers)
 		if err != nil {
 			return err
@@ -144,7 +145,7 @@ func TestHammerEvents(t *testing.T) {
 // An aborted run leaves windows that nobody frees, and fences that fail: what was recorded is legal all the same.
 func TestEventsOfAnAbortedRun(t *testing.T) {
 	boom := errors.New("boom")
-	err := comm.Run(t.Context(), comm.Config{Ranks: 2, Trace: witness.New(t)}, func(c *comm.Comm) error {
+	err := comm.Run(t.Context(), comm.Config{Ranks: 2, Trace: (*trace.Recorder)(witness.New(t))}, func(c *comm.Comm) error {
 		w, _, err := rma.Allocate[int64](c, 1)
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 
 	"weft/comm"
 	"weft/internal/event"
+	"weft/internal/friend"
 )
 
 // Win is one rank's side of a window. Any goroutine may call any method at any time, except that collective calls
@@ -58,7 +59,7 @@ func newWin(c *comm.Comm, b Backing, info comm.Info, apart bool) (*Win, error) {
 		b.Free()
 		return nil, &Error{Op: "create window", Rank: c.Rank(), Peer: NoPeer, Err: cause(err)}
 	}
-	w := &Win{c: own, b: b, regions: b.Regions(), apart: apart, ev: own.EventSource(), number: own.TraceID()}
+	w := &Win{c: own, b: b, regions: b.Regions(), apart: apart, ev: friend.EventsOfComm(own), number: own.TraceID()}
 	w.onFlush, w.onBarrier, w.onClosed = w.flushed, w.passed, w.closed
 	if err := w.mergeInfo(info); err != nil {
 		// Every rank has the same info, or the window is not usable at all: there is no fence to fall out of step.

@@ -17,6 +17,7 @@ import (
 	"weft/internal/event/witness"
 	"weft/internal/fabric/inproc"
 	"weft/rma"
+	"weft/trace"
 )
 
 // ways are how the ranks of a test are spread over processes, as far as they know: in one, each in its own, and some of each.
@@ -34,7 +35,7 @@ func run(t *testing.T, ranks int, body func(c *comm.Comm) error) {
 		if ranks < 2 && way != "together" || ranks < 3 && way == "mixed" {
 			continue
 		}
-		require.NoError(t, comm.Run(as(t.Context()), comm.Config{Ranks: ranks, Trace: rec}, body), way)
+		require.NoError(t, comm.Run(as(t.Context()), comm.Config{Ranks: ranks, Trace: (*trace.Recorder)(rec)}, body), way)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"weft/internal/event"
 	"weft/tampi"
 	"weft/task"
+	"weft/trace"
 )
 
 // bindings is a sink that keeps what this package records.
@@ -53,10 +54,10 @@ func TestEventsOfBindings(t *testing.T) {
 		var tasks task.Config
 		var ranks comm.Config
 		if recorded.tasks {
-			tasks.Trace = rec
+			tasks.Trace = (*trace.Recorder)(rec)
 		}
 		if recorded.ranks {
-			ranks.Trace = rec
+			ranks.Trace = (*trace.Recorder)(rec)
 		}
 		tasks.Workers, ranks.Ranks = 1, 1
 		rt := task.New(tasks)

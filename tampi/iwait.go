@@ -8,6 +8,7 @@ import (
 
 	"weft/comm"
 	"weft/internal/event"
+	"weft/internal/friend"
 	"weft/internal/race"
 	"weft/internal/xatomic"
 	"weft/task"
@@ -60,7 +61,7 @@ func join(t holder, c Completion) error {
 // bind records that c is bound to t, or waited for by it, if both are recorded.
 func bind(t *task.Task, c Completion, how uint64) {
 	if r, ok := c.(*comm.Request); ok && r.TraceID() != 0 && t.TraceID() != 0 {
-		r.EventSource().Put(event.Bound, r.TraceID(), t.TraceID(), how)
+		friend.EventsOfRequest(r).Put(event.Bound, r.TraceID(), t.TraceID(), how)
 	}
 }
 

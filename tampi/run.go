@@ -12,6 +12,7 @@ import (
 
 	"weft/comm"
 	"weft/internal/event"
+	"weft/internal/friend"
 	"weft/task"
 )
 
@@ -50,7 +51,7 @@ func (r *rank) join() {
 // run is the body of the main task.
 func (r *rank) run(t *task.Task) error {
 	if id := t.TraceID(); id != 0 {
-		r.c.EventSource().Put(event.RunOfRank, id, uint64(uint32(r.c.Rank())), 0)
+		friend.EventsOfComm(r.c).Put(event.RunOfRank, id, uint64(uint32(r.c.Rank())), 0)
 	}
 	ctx := t.Context()
 	r.begun = true

@@ -17,15 +17,16 @@ import (
 	"weft/internal/event/witness"
 	"weft/tampi"
 	"weft/task"
+	"weft/trace"
 )
 
 // ranks runs body as the main task of each of n ranks, which share one runtime. All that happens must be legal: it is recorded and replayed.
 func ranks(t *testing.T, n, workers int, body func(t *task.Task, c *comm.Comm) error) error {
 	t.Helper()
 	rec := witness.New(t)
-	rt := task.New(task.Config{Workers: workers, Trace: rec})
+	rt := task.New(task.Config{Workers: workers, Trace: (*trace.Recorder)(rec)})
 	defer func() { require.NoError(t, rt.Close()) }()
-	return comm.Run(context.Background(), comm.Config{Ranks: n, Trace: rec}, func(c *comm.Comm) error {
+	return comm.Run(context.Background(), comm.Config{Ranks: n, Trace: (*trace.Recorder)(rec)}, func(c *comm.Comm) error {
 		return tampi.Run(rt, c, func(t *task.Task) error { return body(t, c) })
 	})
 }

@@ -14,11 +14,12 @@ import (
 	"time"
 
 	"weft/internal/env"
-	"weft/internal/event"
 	"weft/internal/event/output"
+	"weft/internal/friend"
 	"weft/internal/processors"
 	"weft/internal/race"
 	"weft/task/internal/lint"
+	"weft/trace"
 )
 
 // Config sets up a [Runtime]. The zero value is good for most programs. It is
@@ -48,7 +49,7 @@ type Config struct {
 
 	// Trace records what tasks and slots do: see package weft/trace, which makes one. Nil means the recording that the environment
 	// variable WEFT_TRACE asks for, or none.
-	Trace *event.Recorder
+	Trace *trace.Recorder
 
 	// Lint shows the race detector the order that accesses, spawns and waits declare, in place of the order in which tasks happen to run: a missing
 	// access is a race that is reported at the two lines, whatever the schedule. It needs a build with the race detector from which the
@@ -156,7 +157,7 @@ func (c Config) withDefaults() (Config, error) {
 		if err != nil {
 			return c, fmt.Errorf("task: %w", err)
 		}
-		c.Trace = rec
+		c.Trace = (*trace.Recorder)(rec)
 	}
 	if c.Reports == nil {
 		c.Reports = os.Stderr
@@ -202,14 +203,16 @@ func envWatchdog() (time.Duration, error) {
 	if v == "" {
 		return 0, nil
 	}
-	if err := CheckWatchdog(v); err != nil {
+	if err := checkWatchdog(v); err != nil {
 		return 0, fmt.Errorf("task: environment variable %s is %q; it %w", EnvWatchdog, v, err)
 	}
 	return time.ParseDuration(v)
 }
 
-// CheckWatchdog says what is wrong with a value of WEFT_WATCHDOG; nil if it is legal.
-func CheckWatchdog(value string) error {
+func init() { friend.Checks[EnvWatchdog] = checkWatchdog }
+
+// checkWatchdog says what is wrong with a value of WEFT_WATCHDOG; nil if it is legal.
+func checkWatchdog(value string) error {
 	d, err := time.ParseDuration(value)
 	if err != nil || d != 0 && (d < watchLeast || d > watchMost) {
 		return fmt.Errorf("must be a time from %v to %v, such as 10s, or 0 for none", watchLeast, watchMost)

@@ -12,6 +12,7 @@ import (
 
 	"weft/deps"
 	"weft/internal/event"
+	"weft/trace"
 )
 
 // kept is a sink that keeps everything, by source.
@@ -46,7 +47,7 @@ func TestEventsOfASmallRun(t *testing.T) {
 	k := &kept{}
 	rec, err := event.New(event.Options{Sinks: []event.Sink{k}})
 	require.NoError(t, err)
-	rt := New(Config{Workers: 1, Trace: rec})
+	rt := New(Config{Workers: 1, Trace: (*trace.Recorder)(rec)})
 	var x int
 	require.NoError(t, rt.Run(context.Background(), func(t *Task) error {
 		t.SpawnWith(Attrs{Label: "first"}, func(*Task) error { x++; return nil }, deps.InOut(&x))
@@ -75,7 +76,7 @@ func BenchmarkTraced(b *testing.B) {
 				rec, err := event.New(event.Options{})
 				require.NoError(b, err)
 				defer rec.Close()
-				cfg.Trace = rec
+				cfg.Trace = (*trace.Recorder)(rec)
 			}
 			rt := New(cfg)
 			defer rt.Close()
@@ -101,7 +102,7 @@ func TestEventsThatAreWanted(t *testing.T) {
 		opt.Sinks = []event.Sink{k}
 		rec, err := event.New(opt)
 		require.NoError(t, err)
-		rt := New(Config{Workers: 1, Trace: rec})
+		rt := New(Config{Workers: 1, Trace: (*trace.Recorder)(rec)})
 		var x int
 		require.NoError(t, rt.Run(bg, func(t *Task) error {
 			t.Spawn(func(t *Task) error {
@@ -141,7 +142,7 @@ func TestBodiesBeginAfterWhatIsBefore(t *testing.T) {
 		k := &kept{}
 		rec, err := event.New(event.Options{Sinks: []event.Sink{k}, Wants: wants})
 		require.NoError(t, err)
-		rt := New(Config{Workers: 1, Trace: rec})
+		rt := New(Config{Workers: 1, Trace: (*trace.Recorder)(rec)})
 		var x int
 		var last int64
 		before := func(*Task) error {

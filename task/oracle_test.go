@@ -13,6 +13,7 @@ import (
 	"weft/deps"
 	"weft/internal/event"
 	"weft/internal/event/check"
+	"weft/trace"
 )
 
 // recordAll makes nearly all tests of the package ones of the recording, too: go test ./task -recorded.
@@ -24,7 +25,7 @@ func recorded(t testing.TB, cfg Config) Config {
 	t.Helper()
 	rec, err := event.New(event.Options{Ring: 1 << 17, Sinks: []event.Sink{check.Sink(check.Options{Name: where(&cfg)})}})
 	require.NoError(t, err)
-	cfg.Trace = rec
+	cfg.Trace = (*trace.Recorder)(rec)
 	t.Cleanup(func() {
 		err := rec.Close()
 		if !*recordAll {
@@ -37,7 +38,7 @@ func recorded(t testing.TB, cfg Config) Config {
 
 func where(cfg *Config) func(int, uint32) string {
 	return func(_ int, spec uint32) string {
-		o := cfg.Trace.Names().Origin(spec)
+		o := (*event.Recorder)(cfg.Trace).Names().Origin(spec)
 		return o.Label + " " + o.Where()
 	}
 }

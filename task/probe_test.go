@@ -12,6 +12,7 @@ import (
 
 	"weft/deps"
 	"weft/internal/event"
+	"weft/trace"
 )
 
 // All observers are told of one program, and each says of it what it says alone.
@@ -19,7 +20,7 @@ func TestAllObserversAtOnce(t *testing.T) {
 	k := &kept{}
 	rec, err := event.New(event.Options{Sinks: []event.Sink{k}})
 	require.NoError(t, err)
-	rt := newTestRuntime(t, Config{Workers: 1, Debug: true, Watchdog: time.Minute, Trace: rec})
+	rt := newTestRuntime(t, Config{Workers: 1, Debug: true, Watchdog: time.Minute, Trace: (*trace.Recorder)(rec)})
 	var x, y, rounds int
 	var list []TaskInfo
 	require.NoError(t, rt.Run(bg, func(t *Task) error {

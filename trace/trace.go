@@ -10,9 +10,14 @@ import (
 	"weft/internal/event/output"
 )
 
-// Recorder is a recording: the value of task.Config.Trace and comm.Config.Trace. Of its methods, programs need Close, which
-// ends it and returns what went wrong, and perhaps Lost, which says how many events had no room.
-type Recorder = event.Recorder
+// Recorder is a recording: the value of task.Config.Trace and comm.Config.Trace. Any number of runtimes and runs may use it at once.
+type Recorder event.Recorder
+
+// Close ends the recording, when what uses it has ended, and returns what went wrong. Later calls return the same.
+func (r *Recorder) Close() error { return (*event.Recorder)(r).Close() }
+
+// Lost returns how many events had no room so far.
+func (r *Recorder) Lost() uint64 { return (*event.Recorder)(r).Lost() }
 
 // EnvFile is the environment variable that names the file of an unchanged program's recording.
 const EnvFile = output.EnvFile
@@ -31,5 +36,6 @@ func New(o Options) (*Recorder, error) {
 	if o.File == "" {
 		return nil, errors.New("trace: Options.File is empty; it names the file to be written")
 	}
-	return output.Open(o.File, o.Ring)
+	r, err := output.Open(o.File, o.Ring)
+	return (*Recorder)(r), err
 }

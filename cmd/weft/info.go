@@ -22,6 +22,7 @@ import (
 	"weft/internal/fabric/mpi"
 	"weft/internal/fabric/mux"
 	"weft/internal/fabric/tcp"
+	"weft/internal/friend"
 	"weft/internal/histogram"
 	"weft/internal/launch"
 	"weft/internal/launch/bind"
@@ -39,17 +40,17 @@ type variable struct {
 }
 
 var variables = []variable{
-	{comm.EnvRanks, func() string { return "1" }, comm.CheckRanks},
+	{comm.EnvRanks, func() string { return "1" }, friend.Checks[comm.EnvRanks]},
 	{comm.EnvSurvive, func() string { return "0" }, onOff},
 	{comm.EnvSpare, func() string { return "0" }, onOff},
 	{task.EnvWorkers, func() string { return strconv.Itoa(task.DefaultWorkers()) }, within(1, 4096)},
 	{task.EnvWindow, func() string { return strconv.Itoa(task.DefaultWindow) }, within(2, 1<<30)},
 	{task.EnvDebug, func() string { return "0" }, onOff},
 	{task.EnvLint, func() string { return "0" }, onOff},
-	{task.EnvWatchdog, func() string { return "0" }, task.CheckWatchdog},
+	{task.EnvWatchdog, func() string { return "0" }, friend.Checks[task.EnvWatchdog]},
 	{trace.EnvFile, none, nil},
 	{nam.EnvDir, nam.DefaultDir, nil},
-	{comm.EnvCollectives, none, comm.CheckCollectives},
+	{comm.EnvCollectives, none, friend.Checks[comm.EnvCollectives]},
 	{comm.EnvStats, none, nil},
 	{comm.EnvDeadlock, func() string { return "0" }, within(-1, math.MaxInt)},
 	{histogram.EnvOn, func() string { return "0" }, checkHistogram(histogram.EnvOn)},
@@ -63,13 +64,13 @@ var variables = []variable{
 	{mux.Env("tcp"), func() string { return "1" }, checkFabrics(mux.Env("tcp"))},
 	{mpi.EnvUse, none, mpi.CheckUse},
 	{mpi.EnvSleep, mpi.DefaultSleep.String, mpi.CheckSleep},
-	{comm.EnvSingleCopy, func() string { return strconv.Itoa(comm.DefaultSingleCopy) }, comm.CheckSingleCopy},
+	{comm.EnvSingleCopy, func() string { return strconv.Itoa(comm.DefaultSingleCopy) }, friend.Checks[comm.EnvSingleCopy]},
 	{tcp.EnvNetwork, none, tcp.CheckNetworks},
 	{tcp.EnvCert, none, checkTLS},
 	{tcp.EnvKey, none, checkTLS},
 	{tcp.EnvCA, none, checkTLS},
 	{vigil.Env, vigil.Default.String, vigil.Check},
-	{tcp.EnvRetry, func() string { return strconv.Itoa(tcp.DefaultRetry) }, comm.CheckRetry},
+	{tcp.EnvRetry, func() string { return strconv.Itoa(tcp.DefaultRetry) }, friend.Checks[tcp.EnvRetry]},
 	{bind.Env, func() string { return "auto" }, checkBind},
 	{launch.EnvBound, none, launch.CheckBound},
 	{launch.EnvRank, none, checkStarted},

@@ -15,13 +15,14 @@ import (
 	eventcheck "weft/internal/event/check"
 	"weft/internal/event/timeline"
 	"weft/internal/event/witness"
+	"weft/trace"
 )
 
 // watched runs the tests of the package with a recording of all runs in this process that record nothing else: what they do must be legal.
 func watched(tests func() int) (status int) {
 	rec, err := witness.Start()
 	if err == nil {
-		oracle = rec
+		oracle = (*trace.Recorder)(rec)
 		status = tests()
 		err = witness.End(rec)
 	}

@@ -21,6 +21,7 @@ import (
 	"weft/internal/event"
 	"weft/observe/internal/graph"
 	"weft/task"
+	"weft/trace"
 )
 
 var (
@@ -466,7 +467,7 @@ func TestGraphIsTheOrder(t *testing.T) {
 	c := New(Config{Graph: 1 << 22})
 	rec, err := event.New(event.Options{Sinks: []event.Sink{c}, Wants: Config{Graph: 1}.Wants(), Patient: true, Ring: 1 << 12})
 	require.NoError(t, err)
-	rt := task.New(task.Config{Workers: 3, Trace: rec})
+	rt := task.New(task.Config{Workers: 3, Trace: (*trace.Recorder)(rec)})
 	programs := make([]*onode, n)
 	for i := range programs {
 		programs[i] = oprogram(base + uint64(i))

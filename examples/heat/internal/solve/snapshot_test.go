@@ -21,6 +21,7 @@ import (
 	"weft/internal/event/witness"
 	"weft/rma"
 	"weft/task"
+	"weft/trace"
 )
 
 // countingWindow counts fences.
@@ -60,8 +61,8 @@ func testSnapshots(t *testing.T, variant string, ranks, workers, steps int) {
 	regions := make([][]byte, ranks)
 	var fences atomic.Int64
 	rec := witness.New(t)
-	rt := task.New(task.Config{Workers: workers, Trace: rec})
-	err := comm.Run(context.Background(), comm.Config{Ranks: ranks, Trace: rec}, func(c *comm.Comm) error {
+	rt := task.New(task.Config{Workers: workers, Trace: (*trace.Recorder)(rec)})
+	err := comm.Run(context.Background(), comm.Config{Ranks: ranks, Trace: (*trace.Recorder)(rec)}, func(c *comm.Comm) error {
 		win, mem, err := rma.Allocate[byte](c, head.RegionBytes(c.Rank()))
 		if err != nil {
 			return err

@@ -17,6 +17,7 @@ import (
 	"weft/examples/heat/internal/kernel"
 	"weft/internal/event/witness"
 	"weft/task"
+	"weft/trace"
 )
 
 var sources = []grid.Source{
@@ -40,10 +41,10 @@ func sequential(l grid.Layout, steps int) *grid.Grid {
 func runRanks(t *testing.T, variant string, l grid.Layout, workers, wins, steps int, plan func(c *comm.Comm) Plan) []float64 {
 	t.Helper()
 	rec := witness.New(t)
-	rt := task.New(task.Config{Workers: workers, Trace: rec})
+	rt := task.New(task.Config{Workers: workers, Trace: (*trace.Recorder)(rec)})
 	defer func() { require.NoError(t, rt.Close()) }()
 	got := make([]float64, l.Rows*l.Cols)
-	err := comm.Run(context.Background(), comm.Config{Ranks: l.Ranks, Trace: rec}, func(c *comm.Comm) error {
+	err := comm.Run(context.Background(), comm.Config{Ranks: l.Ranks, Trace: (*trace.Recorder)(rec)}, func(c *comm.Comm) error {
 		g := grid.New(l, c.Rank())
 		g.Init(sources)
 		s, err := New(Config{Comm: c, Runtime: rt, Grid: g, Kernel: kernel.Rows8, Variant: variant, Wins: wins})
@@ -124,9 +125,9 @@ func TestProgressCountsSteps(t *testing.T) {
 func TestFailureEndsTheRun(t *testing.T) {
 	for _, variant := range conf.Variants {
 		rec := witness.New(t)
-		rt := task.New(task.Config{Workers: 2, Trace: rec})
+		rt := task.New(task.Config{Workers: 2, Trace: (*trace.Recorder)(rec)})
 		l := grid.Round(12, 12, 3, 2, 4)
-		err := comm.Run(context.Background(), comm.Config{Ranks: l.Ranks, Trace: rec}, func(c *comm.Comm) error {
+		err := comm.Run(context.Background(), comm.Config{Ranks: l.Ranks, Trace: (*trace.Recorder)(rec)}, func(c *comm.Comm) error {
 			g := grid.New(l, c.Rank())
 			calls := new(atomic.Int64)
 			k := func(m []float64, stride int, r kernel.Rect) {
