@@ -9,50 +9,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"weft/bench/internal/harness"
 	"weft/bench/internal/taskbench"
 )
-
-// A command runs graphs of Task Bench.
-type command struct {
-	name     string
-	usage    string
-	declare  func(fs *flag.FlagSet, o *graphOptions)
-	workload func(b *builtin, e taskbench.Experiment) (harness.Workload, error)
-	report   func(rec *record, sweeps bool) details
-}
-
-var commands = []command{{
-	name:  "taskbench",
-	usage: taskbenchUsage,
-	declare: func(fs *flag.FlagSet, o *graphOptions) {
-		fs.Int64Var(&o.Iterations, "iter", 1000, "iterations of the kernel in each task: `N` of at least 0")
-	},
-	workload: func(b *builtin, e taskbench.Experiment) (harness.Workload, error) {
-		return taskbench.Run(b.kit, e)
-	},
-	report: func(rec *record, _ bool) details { return rec.runs },
-}, {
-	name:  "metg",
-	usage: metgUsage,
-	declare: func(fs *flag.FlagSet, o *graphOptions) {
-		fs.DurationVar(&o.Grains.Start, "grain", taskbench.DefaultStart, "begin the search with tasks of about this `DURATION`")
-		fs.DurationVar(&o.Grains.Limit, "maxgrain", taskbench.DefaultLimit, "give up when tasks of this `DURATION` are not efficient enough either")
-		fs.BoolVar(&o.sweeps, "sweeps", false, "also print every grain size that was measured")
-	},
-	workload: func(b *builtin, e taskbench.Experiment) (harness.Workload, error) {
-		return taskbench.METG(b.kit, e)
-	},
-	report: func(rec *record, sweeps bool) details {
-		if !sweeps {
-			return nil
-		}
-		return rec.sweeps
-	},
-}}
 
 const aboutGraphs = `A graph has -steps rows of -width tasks. The task (step, point) depends on points of the row before, as -type says, checks that
 it got exactly their outputs, and makes iterations of the -kernel. A wrong or missing dependence is a wrong answer: the row
@@ -74,26 +35,6 @@ the rate of iterations is still half of the peak, the rate of the same kernel wi
 search: double or halve the iterations until the efficiency is lost, then bisect.
 
 ` + aboutGraphs
-
-func commandNames() string {
-	var names []string
-	for _, c := range commands {
-		names = append(names, c.name)
-	}
-	return strings.Join(append(names, imbName, watchingName), ", ")
-}
-
-// findCommand returns the command that the arguments begin with, and the rest of them.
-func findCommand(args []string) (c *command, rest []string, ok bool) {
-	if len(args) == 0 {
-		return nil, args, false
-	}
-	i := slices.IndexFunc(commands, func(c command) bool { return c.name == args[0] })
-	if i < 0 {
-		return nil, args, false
-	}
-	return &commands[i], args[1:], true
-}
 
 // graphOptions is the command line of a command.
 type graphOptions struct {

@@ -5,37 +5,19 @@ package main
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
 
-	"weft/bench/internal/cpuprof"
 	"weft/bench/internal/harness"
-	"weft/bench/internal/heat"
-	"weft/bench/internal/msg"
-	"weft/bench/internal/native"
 	"weft/bench/internal/taskbench"
-	"weft/bench/internal/tasks"
-	"weft/bench/internal/wake"
 )
-
-// Exit statuses.
-const (
-	exitOK     = 0
-	exitFailed = 1 // a check failed, a peer failed, or the run was interrupted
-	exitUsage  = 2
-)
-
-//go:embed peers
-var peers embed.FS
 
 func main() {
 	// SIGTERM as well: what is built lies in the temporary directory.
@@ -67,151 +49,60 @@ func bench(ctx context.Context, args []string, extra []harness.Workload, stdout,
 	return status
 }
 
-// rows is the main command. An error from before anything is measured is returned with exitUsage.
-func rows(ctx context.Context, b *builtin, args []string, extra []harness.Workload, stdout, stderr io.Writer) (int, error) {
-	opts, err := parseOptions(args, stderr)
-	if err != nil {
-		return exitUsage, err
-	}
-	loads := slices.Concat(b.workloads(opts.patterns), extra)
-	if err := opts.checkAgainst(loads); err != nil {
-		return exitUsage, err
-	}
-	if opts.list {
-		list(stdout, loads)
-		return exitOK, nil
-	}
-	return measure(ctx, &opts.measuring, opts.config(), b, loads, nil, stdout, stderr)
+// A command runs graphs of Task Bench.
+type command struct {
+	name     string
+	usage    string
+	declare  func(fs *flag.FlagSet, o *graphOptions)
+	workload func(b *builtin, e taskbench.Experiment) (harness.Workload, error)
+	report   func(rec *record, sweeps bool) details
 }
 
-// builtin is the built-in workloads and the programs that they build.
-type builtin struct {
-	kit  *native.Kit
-	heat *heat.Program
-}
-
-func newBuiltin() *builtin {
-	sources, err := fs.Sub(peers, "peers")
-	if err != nil {
-		panic(err) // the name is not a path
-	}
-	return &builtin{kit: native.NewKit(sources), heat: new(heat.Program)}
-}
-
-// workloads returns the rows of the main command.
-func (b *builtin) workloads(patterns bool) []harness.Workload {
-	return slices.Concat(tasks.Workloads(b.kit), taskbench.Rows(b.kit, patterns), wake.Workloads(), msg.Workloads(), heat.Workloads(b.heat))
-}
-
-// close removes what was built. It lies in the temporary directory: failing to remove it is nothing to stop for.
-func (b *builtin) close() {
-	_ = b.kit.Close()
-	_ = b.heat.Close()
-}
-
-// profileOurs has c see weft's samples and nothing else: those of this process, and of the heat processes.
-func (b *builtin) profileOurs(c *cpuprof.Collector) func(peer string, sample func()) {
-	return func(peer string, sample func()) {
-		if peer != harness.Ours {
-			sample()
-			return
+var commands = []command{{
+	name:  "taskbench",
+	usage: taskbenchUsage,
+	declare: func(fs *flag.FlagSet, o *graphOptions) {
+		fs.Int64Var(&o.Iterations, "iter", 1000, "iterations of the kernel in each task: `N` of at least 0")
+	},
+	workload: func(b *builtin, e taskbench.Experiment) (harness.Workload, error) {
+		return taskbench.Run(b.kit, e)
+	},
+	report: func(rec *record, _ bool) details { return rec.runs },
+}, {
+	name:  "metg",
+	usage: metgUsage,
+	declare: func(fs *flag.FlagSet, o *graphOptions) {
+		fs.DurationVar(&o.Grains.Start, "grain", taskbench.DefaultStart, "begin the search with tasks of about this `DURATION`")
+		fs.DurationVar(&o.Grains.Limit, "maxgrain", taskbench.DefaultLimit, "give up when tasks of this `DURATION` are not efficient enough either")
+		fs.BoolVar(&o.sweeps, "sweeps", false, "also print every grain size that was measured")
+	},
+	workload: func(b *builtin, e taskbench.Experiment) (harness.Workload, error) {
+		return taskbench.METG(b.kit, e)
+	},
+	report: func(rec *record, sweeps bool) details {
+		if !sweeps {
+			return nil
 		}
-		b.heat.Profile = c.Add
-		c.Around(sample)
-		b.heat.Profile = nil
+		return rec.sweeps
+	},
+}}
+
+func commandNames() string {
+	var names []string
+	for _, c := range commands {
+		names = append(names, c.name)
 	}
+	return strings.Join(append(names, imbName, watchingName), ", ")
 }
 
-// A details function writes what a command has to say besides the rows.
-type details func(w io.Writer, markdown bool) error
-
-// measure measures and writes all outputs. More may be nil.
-func measure(ctx context.Context, opts *measuring, cfg harness.Config, b *builtin, loads []harness.Workload, more details, stdout, stderr io.Writer) (int, error) {
-	if err := checkOutputs(opts.json, opts.markdown, opts.cpuProfile); err != nil {
-		return exitUsage, err
+// findCommand returns the command that the arguments begin with, and the rest of them.
+func findCommand(args []string) (c *command, rest []string, ok bool) {
+	if len(args) == 0 {
+		return nil, args, false
 	}
-	var prof *cpuprof.Collector
-	if opts.cpuProfile != "" || opts.top > 0 {
-		prof = new(cpuprof.Collector)
-		cfg.Sampled = b.profileOurs(prof)
+	i := slices.IndexFunc(commands, func(c command) bool { return c.name == args[0] })
+	if i < 0 {
+		return nil, args, false
 	}
-	plan := harness.NewPlan(loads, cfg)
-	tableTo := stdout
-	if opts.json == standardOutput {
-		tableTo = stderr
-	}
-	fmt.Fprintf(tableTo, "%s; medians of %d, workers = GOMAXPROCS\n\n", machine(), cfg.Reps)
-	rep, runErr := plan.Run(ctx, observe(plan, tableTo, stderr))
-
-	outcomes := harness.Outcomes(rep.Rows, loads)
-	if len(outcomes) > 0 {
-		fmt.Fprintf(tableTo, "\nweft and the best of its rivals, in this run:\n\n")
-		_ = harness.WriteOutcomes(tableTo, outcomes)
-	}
-	if more == nil {
-		more = func(io.Writer, bool) error { return nil }
-	}
-	_ = more(tableTo, false)
-
-	status := exitOK
-	if rep.Failed || runErr != nil {
-		status = exitFailed
-	}
-	var errs []error
-	if runErr != nil {
-		errs = append(errs, fmt.Errorf("stopped early: %w", runErr))
-	}
-	if opts.json != "" {
-		errs = append(errs, writeJSON(opts.json, stdout, rep.Rows))
-	}
-	if opts.markdown != "" {
-		errs = append(errs, writeFile(opts.markdown, func(w io.Writer) error {
-			fmt.Fprintf(w, "%s; `go run ./bench %s`\n\n", machine(), strings.Join(opts.args, " "))
-			if len(outcomes) > 0 {
-				if err := harness.WriteOutcomesMarkdown(w, outcomes); err != nil {
-					return err
-				}
-				fmt.Fprintln(w)
-			}
-			if err := harness.WriteMarkdown(w, rep.Rows); err != nil {
-				return err
-			}
-			return more(w, true)
-		}))
-	}
-	if prof != nil {
-		errs = append(errs, writeProfile(prof, opts, stdout))
-	}
-	err := errors.Join(errs...)
-	if err != nil {
-		status = exitFailed
-	}
-	return status, err
-}
-
-func writeJSON(name string, stdout io.Writer, rows []harness.Row) error {
-	if name == standardOutput {
-		return harness.WriteJSON(stdout, rows)
-	}
-	return writeFile(name, func(w io.Writer) error { return harness.WriteJSON(w, rows) })
-}
-
-func writeProfile(c *cpuprof.Collector, opts *measuring, stdout io.Writer) error {
-	p, err := c.Profile()
-	if errors.Is(err, cpuprof.ErrEmpty) {
-		return errors.New("no CPU samples of weft: run longer (-reps, -mintime), and let weft be among the peers (-only)")
-	}
-	if err != nil {
-		return err
-	}
-	if opts.cpuProfile != "" {
-		if err := writeFile(opts.cpuProfile, p.Write); err != nil {
-			return err
-		}
-	}
-	if opts.top > 0 {
-		fmt.Fprintln(stdout)
-		return cpuprof.Top(stdout, p, opts.top)
-	}
-	return nil
+	return &commands[i], args[1:], true
 }

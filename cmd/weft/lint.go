@@ -65,20 +65,6 @@ race detector needs a C compiler. The exit status is that of the command: go tes
 	return cmd
 }
 
-// runTool runs the command on which cmd calls, and ends as it does.
-func runTool(cmd *cobra.Command, c *exec.Cmd) error {
-	c.Stdin, c.Stdout, c.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-	err := c.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() > 0 {
-		return exitStatus(exit.ExitCode())
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", cmd.Name(), err)
-	}
-	return nil
-}
-
 var goName = regexp.MustCompile(`^(go([0-9][0-9a-z.]*)?|gotip)(\.exe)?$`)
 
 // lintBuilds are the commands of the go command that build programs.

@@ -26,26 +26,6 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// Exit statuses.
-const (
-	exitOK      = 0
-	exitFailure = 1
-	exitUsage   = 2
-)
-
-// usageError is a mistake in the command line, as opposed to a command that failed.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-// statusError is a failure with an exit status of its own.
-type statusError struct {
-	error
-	status int
-}
-
-func (e statusError) Unwrap() error { return e.error }
-
 // run is main without the process around it.
 func run(args []string, out, errOut io.Writer) int {
 	root := newRoot()
@@ -93,28 +73,4 @@ A weft program needs nothing of this to run: started like any program, it has it
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newRun(), newNam(), newTrace(), newLint(), newVet(), newLintCompile(), newInfo())
 	return root
-}
-
-// legalCommand refuses what is not a sub-command, and names those that are.
-func legalCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	legal := ""
-	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() {
-			legal += ", " + c.Name()
-		}
-	}
-	return usageError{fmt.Errorf("unknown command %q for %q; legal are %s", args[0], cmd.CommandPath(), legal[len(", "):])}
-}
-
-// arguments makes the check of a command's arguments a usage error.
-func arguments(check cobra.PositionalArgs, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if check(cmd, args) != nil {
-			return usageError{fmt.Errorf("%q takes %s, not %d arguments", cmd.CommandPath(), what, len(args))}
-		}
-		return nil
-	}
 }

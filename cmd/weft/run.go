@@ -116,11 +116,6 @@ func report(w io.Writer, spec *job.Spec) {
 	}
 }
 
-// exitStatus is an exit status that needs no further words.
-type exitStatus int
-
-func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
-
 // runTraced runs a job and, if that is wanted, makes a timeline of it, however it has ended.
 func runTraced(errOut io.Writer, spec runSpec) error {
 	if spec.trace == "" {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime/pprof"
 	"time"
 
@@ -284,50 +283,6 @@ func check(cfg *conf.Run, whole *grid.Grid, got []float64) error {
 	}
 	if d := grid.Compare(got, whole); d != nil {
 		return d
-	}
-	return nil
-}
-
-// checkOutput finds mistakes in the name of a file that is written at the end.
-func checkOutput(file string) error {
-	if file == "" {
-		return nil
-	}
-	if st, err := os.Stat(filepath.Dir(file)); err != nil {
-		return &conf.UsageError{Err: fmt.Errorf("cannot write %s: %w", file, err)}
-	} else if !st.IsDir() {
-		return &conf.UsageError{Err: fmt.Errorf("cannot write %s: %s is not a directory", file, filepath.Dir(file))}
-	}
-	st, err := os.Stat(file)
-	switch {
-	case err == nil && st.IsDir():
-		return &conf.UsageError{Err: fmt.Errorf("cannot write %s: it is a directory", file)}
-	case err == nil && !st.Mode().IsRegular():
-		return nil // opening a pipe waits for who reads it
-	}
-	f, oerr := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o666) // what is in it stays
-	if oerr != nil {
-		return &conf.UsageError{Err: fmt.Errorf("cannot write %s: %w", file, oerr)}
-	}
-	_ = f.Close()
-	if err != nil {
-		_ = os.Remove(file) // it was not there
-	}
-	return nil
-}
-
-// writeFile creates a file and reports every error up to its closing.
-func writeFile(file string, write func(io.Writer) error) error {
-	f, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	err = write(f)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", file, err)
 	}
 	return nil
 }

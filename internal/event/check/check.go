@@ -15,53 +15,6 @@ import (
 	"weft/internal/event/replay"
 )
 
-// Slack is how much the times of events of different sources may contradict their order. (The clocks of the processors of one
-// machine differ by less than a microsecond.)
-const Slack = 20 * time.Microsecond
-
-// Options set a checker up. The zero value is good.
-type Options struct {
-	// Slack is taken in the place of the constant if it is not zero: between machines, clocks differ by more.
-	Slack time.Duration
-	// Partial says that events are missing, so that what is unknown is no finding.
-	Partial bool
-	// Name tells where tasks come from, for messages; nil for no names.
-	Name func(process int, spec uint32) string
-	// Has says whether the recording of a rank of the job is among those that are checked; nil: it is not known. Only then a message that such a
-	// rank is said to have sent, and has not, is a finding. Ranks of one process are always there.
-	Has func(rank int) bool
-	// Most is how many findings are kept. 0 means 20.
-	Most int
-}
-
-// A Checker has the states of all things that it has been told of.
-type Checker struct {
-	opt      Options
-	tasks    map[key]*task
-	gone     map[key]uint64 // numbers of tasks that are over, 64 to a word
-	failed   map[key]bool   // runs that have, by main task
-	slots    map[slotKey]*slot
-	requests map[key]*request
-	under    map[replay.Message]int // messages that were sent and are not matched
-	windows  map[windowKey]*window
-	late     []waiting // events that wait for another one to make them legal, oldest first
-	start    int64     // time of the first event
-	seen     int
-	found    []error
-	more     int // findings that were not kept
-}
-
-// key is a number that is unique in its process.
-type key struct {
-	process int
-	id      uint64
-}
-
-type waiting struct {
-	e   replay.Event
-	why error
-}
-
 // New returns a checker.
 func New(o Options) *Checker {
 	if o.Slack == 0 {
@@ -130,13 +83,6 @@ func (c *Checker) find(e *replay.Event, why error) {
 		of(e.Process), c.sentence(e), why))
 }
 
-func of(process int) string {
-	if process == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" of process %d", process)
-}
-
 func (c *Checker) sentence(e *replay.Event) string {
 	return event.Sentence(&e.Record, func(spec uint32) string {
 		if c.opt.Name == nil {
@@ -145,9 +91,6 @@ func (c *Checker) sentence(e *replay.Event) string {
 		return c.opt.Name(e.Process, spec)
 	})
 }
-
-// errUnknown is why an event names something that was never heard of.
-var errUnknown = errors.New("never heard of")
 
 // step takes an event if it is legal, and otherwise says why not and changes nothing.
 func (c *Checker) step(e *replay.Event) error {

@@ -4,21 +4,11 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"weft/internal/event"
 	"weft/internal/event/replay"
 )
-
-// request is what is known of a request, until it is done.
-type request struct {
-	kind    event.Kind // that it was posted with
-	matched bool
-	fence   *window // of a fence
-	epoch   uint64
-}
 
 func (c *Checker) requestEvent(e *replay.Event) error {
 	id := key{e.Process, e.A}
@@ -74,22 +64,4 @@ func (c *Checker) requestEvent(e *replay.Event) error {
 		}
 	}
 	return nil
-}
-
-// has says whether all sendings of such messages are in what is checked.
-func (c *Checker) has(m replay.Message) bool {
-	return m.Process >= 0 || c.opt.Has != nil && c.opt.Has(m.From)
-}
-
-// pending lists requests that are not done.
-func (c *Checker) pending() (l []error) {
-	var ids []key
-	for id := range c.requests {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(a, b key) int { return cmp.Or(cmp.Compare(a.process, b.process), cmp.Compare(a.id, b.id)) })
-	for _, id := range ids {
-		l = append(l, fmt.Errorf("request %d%s is never complete", id.id, of(id.process)))
-	}
-	return l
 }

@@ -10,27 +10,6 @@ import (
 	"weft/internal/event/replay"
 )
 
-type slotState uint8
-
-const (
-	free slotState = iota
-	held
-	parked
-)
-
-func (s slotState) String() string { return [...]string{"free", "held", "parked"}[s] }
-
-type slotKey struct {
-	process int
-	place   event.Place
-}
-
-// slot is what is known of a slot.
-type slot struct {
-	state slotState
-	cur   *task // what runs on it, the innermost
-}
-
 func (c *Checker) slotOf(e *replay.Event) *slot {
 	k := slotKey{e.Process, e.Source.Place}
 	s := c.slots[k]

@@ -12,37 +12,6 @@ import (
 	"weft/internal/event/replay"
 )
 
-// taskState is where a task is in its life.
-type taskState uint8
-
-const (
-	unready taskState = iota
-	ready
-	prepared
-	running
-	blocked
-	ended
-	over
-)
-
-var stateNames = [...]string{"waiting", "ready", "prepared", "running", "blocked", "ended", "over"}
-
-func (s taskState) String() string { return stateNames[s] }
-
-// task is what is known of a task.
-type task struct {
-	id       key
-	spec     uint32
-	state    taskState
-	parent   *task
-	main     *task // of its run
-	loop     bool  // part of a recorded loop: it counts as a child from ready to over
-	children int   // that are not over
-	holds    int   // events bound and not ended
-	outer    *task
-	woken    bool // unblocked has come, blocked or resumed not yet
-}
-
 // taskEvent is step for the events of tasks.
 func (c *Checker) taskEvent(e *replay.Event) error {
 	id := key{e.Process, e.A}
@@ -127,11 +96,6 @@ func (c *Checker) taskEvent(e *replay.Event) error {
 		t.holds--
 	}
 	return nil
-}
-
-// illegal says why an event is not legal for t.
-func (t *task) illegal(format string, args ...any) error {
-	return fmt.Errorf("task %d is %v: %s", t.id.id, t.state, fmt.Sprintf(format, args...))
 }
 
 func (c *Checker) spawned(e *replay.Event, id key, t *task) error {
@@ -255,17 +219,6 @@ func (t *task) toOver(c *Checker) {
 func (c *Checker) forget(id key) {
 	delete(c.tasks, id)
 	c.gone[key{id.process, id.id >> 6}] |= 1 << (id.id & 63)
-}
-
-// task returns what is known of a task; nil if nothing is.
-func (c *Checker) task(id key) *task {
-	if t := c.tasks[id]; t != nil {
-		return t
-	}
-	if c.gone[key{id.process, id.id >> 6}]>>(id.id&63)&1 != 0 {
-		return &task{id: id, state: over}
-	}
-	return nil
 }
 
 // unfinished lists what has begun and not ended.

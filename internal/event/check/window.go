@@ -12,22 +12,6 @@ import (
 	"weft/internal/event/replay"
 )
 
-type windowKey struct {
-	process int
-	place   event.Place
-	id      uint32
-}
-
-// window is what is known of a rank's part of a window.
-type window struct {
-	called, closed uint64            // fences: called, and complete
-	durable        uint64            // the last epoch that was said to be
-	open           map[uint64]bool   // epochs that are not closed: whether operations are legal in them
-	pending        map[uint32]uint64 // the epochs of operations that are not done
-	freed, removed bool
-	last           bool // the fence of Free has been called
-}
-
 // windowEvent is step for the events of windows.
 func (c *Checker) windowEvent(e *replay.Event) error {
 	id := uint32(e.B)

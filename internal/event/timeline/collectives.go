@@ -15,32 +15,6 @@ import (
 // timeline, an arrow is drawn to the end at each rank, from the beginning at the rank that came last of those that it had to wait for. So arrows of one
 // collective lead to the one who is late.
 
-// gatheringKey names a collective in a run.
-type gatheringKey struct {
-	process int // whose ranks they are; -1 for those of the job
-	group   int
-	comm    uint64
-	number  uint64
-}
-
-// gathering is a collective that is not over everywhere.
-type gathering struct {
-	name string
-	kind int
-	root int
-	size int
-	done int
-	from map[int]arrival // by rank of the run: where it begins
-	rank map[int]int     // of a scan: places in the communicator, by rank of the run
-	to   map[int]arrival // and where it is over
-}
-
-// joined is a request that is a rank's part of a collective.
-type joined struct {
-	key  gatheringKey
-	rank int
-}
-
 // The collectives in which ranks wait for some others only, by event.Collectives.
 const (
 	ofBcast   = 2

@@ -10,18 +10,6 @@ import (
 	"weft/internal/event/replay"
 )
 
-// arrival is one end of a message whose other end has not been seen. The arrival may be seen first, as clocks have it.
-type arrival struct {
-	at micros
-	p  *place
-}
-
-// request is one that is not done.
-type request struct {
-	name string
-	p    *place
-}
-
 func (t *writer) messageEvent(e *replay.Event) {
 	p := t.place(e)
 	id := key{e.Process, e.A}
@@ -55,8 +43,6 @@ func (t *writer) messageEvent(e *replay.Event) {
 		t.windowEvent(e)
 	}
 }
-
-func (k key) text() string { return fmt.Sprintf("request %d.%d", k.process, k.id) }
 
 // mark writes the shortest slice that an arrow can be bound to, and returns its time.
 func (t *writer) mark(p *place, name string, args map[string]any) micros {

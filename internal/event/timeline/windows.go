@@ -13,25 +13,6 @@ import (
 	"weft/internal/event/replay"
 )
 
-type windowKey struct {
-	rank   placeKey
-	number uint32
-}
-
-// window is a rank's part of a window: a thread of the rank's process.
-type window struct {
-	place
-	name    string
-	number  uint32
-	rank    *place
-	told    bool   // the thread has its name
-	since   micros // when the last epoch was closed
-	ops     map[uint32]string
-	did     map[event.Kind]int // operations of this rank in the epochs that are not closed
-	bytes   uint64
-	durable uint64
-}
-
 // windowThreads is where the numbers of threads begin that are windows.
 const windowThreads = 16
 

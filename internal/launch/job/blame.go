@@ -12,9 +12,6 @@ import (
 // Which failure was the first. The one that is heard of first need not be: a rank's death has others fail, and they may be quicker at
 // ending. internal/launch/README.md, "The end of a rank", has the argument.
 
-// class says how a rank has failed, the worst first.
-type class uint8
-
 const (
 	killed class = iota // by a signal
 	broken              // it took part, and has not left the job
@@ -35,15 +32,6 @@ const (
 // causeTime is how long the end of a rank is waited for that another one blames. A guess at what a program needs to put its affairs in order. Tests
 // have another.
 var causeTime = 10 * time.Second
-
-// failure is how a rank has failed.
-type failure struct {
-	p      *process
-	class  class
-	status int
-	how    string
-	cause  int // of class led: whose failure it is due to; -1: not known whose
-}
 
 // failureOf is the failure of a rank whose process has ended.
 func (r *runner) failureOf(p *process, code int, how string, orderly bool) failure {

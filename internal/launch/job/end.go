@@ -4,8 +4,14 @@
 package job
 
 import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
+
+	"weft/internal/launch"
 )
 
 // endLeftovers ends what the ranks have left behind in their groups, which has had SIGTERM.
@@ -82,5 +88,107 @@ func (r *runner) cleanUp() {
 	close(r.over)
 	if err := r.server.Close(); err != nil {
 		r.sinks[1].say("%v", err)
+	}
+}
+
+// fail records the first failure's status.
+func (r *runner) fail(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+}
+
+// endAll makes a running job an ending one.
+func (r *runner) endAll(a *launch.Abort) {
+	if r.state != running {
+		return
+	}
+	r.state = ending
+	r.server.Abort(a)
+	r.signalAll(syscall.SIGTERM)
+	if r.grace == nil {
+		r.grace = time.After(r.spec.Grace)
+	}
+	r.giveUpLate()
+}
+
+// kill makes it a killing one.
+func (r *runner) kill(when string) {
+	r.state, r.grace = killing, nil
+	var ranks []string
+	for _, p := range r.procs {
+		if !p.ended && !p.remote {
+			ranks = append(ranks, strconv.Itoa(p.rank))
+			r.signalGroup(p, syscall.SIGKILL)
+		}
+	}
+	if r.hosts != nil {
+		r.hosts.KillHosts()
+	}
+	r.giveUpLate()
+	if len(ranks) > 0 {
+		r.say("killing rank%s %s, %s", map[bool]string{true: "s"}[len(ranks) > 1], strings.Join(ranks, ", "), when)
+	}
+}
+
+// signal passes a signal on.
+func (r *runner) signal(sig os.Signal) {
+	if again := r.insisted[sig]; again {
+		r.fail(StatusSignalBase + signalNumber(sig))
+		r.kill("on a second " + signalName(sig))
+		r.leave(sig)
+		return
+	}
+	r.insisted[sig] = sig == syscall.SIGINT || sig == syscall.SIGTERM
+	if r.hosts != nil {
+		r.hosts.SignalHosts(signalNumber(sig))
+	}
+	r.signalAll(sig)
+	if (sig == syscall.SIGTERM || sig == syscall.SIGHUP) && r.grace == nil && r.state == running {
+		r.asked, r.grace = sig, time.After(r.spec.Grace)
+	}
+	if r.live == 0 && ends(sig) {
+		r.leave(sig)
+	}
+}
+
+// leave ends a launcher by a signal when it only waits for ranks of others.
+func (r *runner) leave(sig os.Signal) {
+	r.leaving = sig
+	if r.guest != nil && r.live == 0 {
+		r.fail(StatusSignalBase + signalNumber(sig))
+		r.dismissed = true
+	}
+}
+
+// signalAll sends a signal to all ranks of this launcher; SIGTERM once, whoever asks for it: for
+// some programs, a second one means to end without order.
+func (r *runner) signalAll(sig os.Signal) {
+	again := sig == syscall.SIGTERM && r.termed
+	r.termed = r.termed || sig == syscall.SIGTERM
+	for _, p := range r.procs {
+		if p.ended {
+			continue
+		}
+		if !again {
+			r.signalGroup(p, sig)
+		}
+		if sig == syscall.SIGTERM || sig == syscall.SIGHUP {
+			r.signalGroup(p, sigcont) // one that is stopped would not notice
+		}
+	}
+}
+
+// signalGroup sends a signal to a rank's process group.
+func (r *runner) signalGroup(p *process, sig os.Signal) {
+	if p.gone || p.remote {
+		return
+	}
+	if p.ended {
+		reapGroup(p.proc.Pid)
+	}
+	if err := sendGroup(p.proc.Pid, sig); err != nil && p.ended && errors.Is(err, os.ErrProcessDone) {
+		p.gone = true
+		r.janitor.forget(p.proc.Pid)
 	}
 }

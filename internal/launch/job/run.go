@@ -4,109 +4,17 @@
 package job
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"weft/internal/launch"
-	"weft/internal/launch/bind"
 )
-
-// state is that of a job; see the package comment.
-type state uint8
-
-const (
-	running state = iota
-	ending
-	killing
-)
-
-// leftoverGrace is how long what a rank has left behind in its process group has to end, after SIGTERM.
-const leftoverGrace = time.Second
-
-// process is one rank. The goroutine of Run owns it.
-type process struct {
-	rank   int
-	prog   *program
-	proc   *os.Process
-	ended  bool
-	failed bool // it was reported
-	gone   bool // its group has no process any more
-	remote bool // another launcher's: there is no proc
-	joined bool // of a remote one: its launcher has joined
-}
-
-// event is what the goroutine of Run hears of.
-type event struct {
-	rank  int
-	ended *os.ProcessState // the process has ended
-	abort *launch.Abort
-	lost  string   // its connection has ended, and how
-	sink  *sink    // takes no output any more
-	far   *far     // of launchers on other machines
-	stuck []string // all ranks wait for each other: what for
-
-	suspected []string // so it seems, but goroutines of the programs may act
-}
-
-// runner is a job. The goroutine of Run owns what has no other note.
-type runner struct {
-	// Constant after construction.
-	spec   Spec
-	progs  []program
-	server hub
-	hosts  *launch.Server // where others join; nil: nowhere
-	guest  *launch.Relay  // if this launcher has joined another; nil: it has not
-	sinks  [2]*sink
-	words  chan string // what the launcher has to say; room for all
-	events chan event
-	over   chan struct{} // closed when nobody takes events any more
-
-	mu      sync.Mutex
-	streams []*stream // guarded by mu
-	copying sync.WaitGroup
-	noPipe  atomic.Bool           // who read the output has closed it
-	noSpace atomic.Pointer[error] // it cannot be written for another reason
-
-	procs     []*process
-	live      int
-	state     state
-	suspected bool             // a deadlock, and it was said
-	status    int              // of the first failure
-	grace     <-chan time.Time // in ending, or asked: when it becomes killing
-	asked     os.Signal        // SIGTERM or SIGHUP from outside, since which grace runs; nil: none
-	termed    bool             // the ranks have had SIGTERM
-	leaving   os.Signal        // of a guest: it does not wait for ranks of others, because of this; nil: it does
-	feed      *os.File         // to rank 0's input, if that is copied
-	unwritten bool             // noSpace was reported
-	insisted  map[os.Signal]bool
-	failures  []failure        // of ranks, until it is clear which was the first
-	blame     <-chan time.Time // when that is looked at
-	firstAt   time.Time        // when the first of failures came
-	janitor   *janitor
-	late      <-chan time.Time // when those who have not joined are too late
-	sets      []bind.Set       // processors of this launcher's ranks; nil: they are not bound
-	dismissed bool             // of a guest: the job is over, or its launcher is gone
-}
-
-// hub is what a launcher needs for its ranks: a launch.Server, or a launch.Relay to one.
-type hub interface {
-	Dir() string
-	Place(rank int) *launch.Place
-	Settle(rank int)
-	Blames(rank int) *launch.Blame
-	Ended(rank, code int, how string) (*launch.Death, bool)
-	Abort(a *launch.Abort)
-	Close() error
-}
 
 // Run runs a job and returns its exit status: 0, or that of the first failure. What there is to say of failures is
 // written to Stderr when they occur. An error is a job that was not started.
@@ -150,27 +58,10 @@ func Run(spec Spec) (int, error) {
 	return r.status, nil
 }
 
-// say says something, without waiting: standard error may be held up by whoever reads it, and the ranks are to be ended
-// all the same.
-func (r *runner) say(format string, args ...any) {
-	select {
-	case r.words <- fmt.Sprintf(format, args...):
-	default: // more than there can be, unless a rank floods the launcher
-	}
-}
-
 // speak is the goroutine that says it, until drain closes words.
 func (r *runner) speak() {
 	for text := range r.words {
 		r.sinks[1].say("%s", text)
-	}
-}
-
-// post hands an event to the goroutine of Run.
-func (r *runner) post(e event) {
-	select {
-	case r.events <- e:
-	case <-r.over:
 	}
 }
 
@@ -401,13 +292,6 @@ func (r *runner) endedSo(p *process, code int, how string) {
 	r.failed(r.failureOf(p, code, d.How, orderly))
 }
 
-// fail records the first failure's status.
-func (r *runner) fail(status int) {
-	if r.status == 0 {
-		r.status = status
-	}
-}
-
 // failRank is a failure: of a rank, or of the launcher (nil).
 func (r *runner) failRank(p *process, status int, how string) {
 	r.fail(status)
@@ -435,20 +319,6 @@ func (r *runner) failRank(p *process, status int, how string) {
 	}
 }
 
-// endAll makes a running job an ending one.
-func (r *runner) endAll(a *launch.Abort) {
-	if r.state != running {
-		return
-	}
-	r.state = ending
-	r.server.Abort(a)
-	r.signalAll(syscall.SIGTERM)
-	if r.grace == nil {
-		r.grace = time.After(r.spec.Grace)
-	}
-	r.giveUpLate()
-}
-
 // expired is the end of the grace period.
 func (r *runner) expired() {
 	asked := r.state == running
@@ -462,91 +332,5 @@ func (r *runner) expired() {
 	r.kill(fmt.Sprintf("%v after %s", r.spec.Grace, name))
 	if asked {
 		r.leave(r.asked)
-	}
-}
-
-// kill makes it a killing one.
-func (r *runner) kill(when string) {
-	r.state, r.grace = killing, nil
-	var ranks []string
-	for _, p := range r.procs {
-		if !p.ended && !p.remote {
-			ranks = append(ranks, strconv.Itoa(p.rank))
-			r.signalGroup(p, syscall.SIGKILL)
-		}
-	}
-	if r.hosts != nil {
-		r.hosts.KillHosts()
-	}
-	r.giveUpLate()
-	if len(ranks) > 0 {
-		r.say("killing rank%s %s, %s", map[bool]string{true: "s"}[len(ranks) > 1], strings.Join(ranks, ", "), when)
-	}
-}
-
-// signal passes a signal on.
-func (r *runner) signal(sig os.Signal) {
-	if again := r.insisted[sig]; again {
-		r.fail(StatusSignalBase + signalNumber(sig))
-		r.kill("on a second " + signalName(sig))
-		r.leave(sig)
-		return
-	}
-	r.insisted[sig] = sig == syscall.SIGINT || sig == syscall.SIGTERM
-	if r.hosts != nil {
-		r.hosts.SignalHosts(signalNumber(sig))
-	}
-	r.signalAll(sig)
-	if (sig == syscall.SIGTERM || sig == syscall.SIGHUP) && r.grace == nil && r.state == running {
-		r.asked, r.grace = sig, time.After(r.spec.Grace)
-	}
-	if r.live == 0 && ends(sig) {
-		r.leave(sig)
-	}
-}
-
-// leave ends a launcher by a signal when it only waits for ranks of others.
-func (r *runner) leave(sig os.Signal) {
-	r.leaving = sig
-	if r.guest != nil && r.live == 0 {
-		r.fail(StatusSignalBase + signalNumber(sig))
-		r.dismissed = true
-	}
-}
-
-// ends reports whether a signal asks for the end of the job.
-func ends(sig os.Signal) bool {
-	return sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGHUP
-}
-
-// signalAll sends a signal to all ranks of this launcher; SIGTERM once, whoever asks for it: for
-// some programs, a second one means to end without order.
-func (r *runner) signalAll(sig os.Signal) {
-	again := sig == syscall.SIGTERM && r.termed
-	r.termed = r.termed || sig == syscall.SIGTERM
-	for _, p := range r.procs {
-		if p.ended {
-			continue
-		}
-		if !again {
-			r.signalGroup(p, sig)
-		}
-		if sig == syscall.SIGTERM || sig == syscall.SIGHUP {
-			r.signalGroup(p, sigcont) // one that is stopped would not notice
-		}
-	}
-}
-
-// signalGroup sends a signal to a rank's process group.
-func (r *runner) signalGroup(p *process, sig os.Signal) {
-	if p.gone || p.remote {
-		return
-	}
-	if p.ended {
-		reapGroup(p.proc.Pid)
-	}
-	if err := sendGroup(p.proc.Pid, sig); err != nil && p.ended && errors.Is(err, os.ErrProcessDone) {
-		p.gone = true
-		r.janitor.forget(p.proc.Pid)
 	}
 }

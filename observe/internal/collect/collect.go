@@ -24,19 +24,10 @@ package collect
 
 import (
 	"fmt"
-	"sync"
 	"time"
 
 	"weft/internal/event"
-	"weft/observe/internal/dist"
-	"weft/observe/internal/taskprof"
 )
-
-// Config says what to keep.
-type Config struct {
-	// Graph is how many tasks are kept for the graph: the first ones. 0 keeps none.
-	Graph int
-}
 
 // Wants are the kinds of events that a collector needs.
 func (c Config) Wants() event.Set {
@@ -47,70 +38,6 @@ func (c Config) Wants() event.Set {
 		w |= event.Of(event.Access, event.Matched)
 	}
 	return w
-}
-
-// mostLive bounds the tasks that are followed at a time (some 300 MiB; a window per task keeps programs far below).
-const mostLive = 1 << 20
-
-// Kind is what is known of the tasks of one origin, in ticks: the rate of the clock is known the better the later it is asked for. A task that was chosen by
-// chance counts as often as it stands for others.
-type Kind struct {
-	Sum   taskprof.Times
-	Run   dist.D
-	Deps  dist.D
-	Ready dist.D
-	// Of tasks that were blocked, and that were bound.
-	Blocked dist.D
-	Bound   dist.D
-	Failed  int64
-	Skipped int64
-
-	recorded int64 // tasks whose spawn was recorded
-	begun    int64 // tasks that those whose spawn was recorded stand for
-}
-
-// Collector is a sink. Its methods may be called by any goroutine, after Attach.
-type Collector struct {
-	cfg   Config
-	rec   *event.Recorder
-	begun int64 // ticks
-
-	mu       sync.Mutex
-	live     map[uint64]*live     // +checklocks:mu
-	recent   [4]*live             // of these, those looked up last. +checklocks:mu
-	turn     int                  // +checklocks:mu
-	free     []*live              // +checklocks:mu
-	ending   []ending             // tasks whose end has come before some of their other events. +checklocks:mu
-	passed   map[uint64]int64     // tasks that were counted without waiting for their Released. +checklocks:mu
-	broken   uint64               // tasks that events of were missing. +checklocks:mu
-	loops    map[uint64]*recorded // of recorded tasks, which run again under other numbers: those that have not. +checklocks:mu
-	early    map[uint64]uint64    // of these, those of which it came that they run again before they themselves; under which number. +checklocks:mu
-	kinds    map[uint32]*Kind     // by spec. +checklocks:mu
-	slots    map[place]*slot      // +checklocks:mu
-	requests map[uint64]request   // not complete. +checklocks:mu
-	ranks    map[uint64]int       // of main tasks. +checklocks:mu
-	over     int64                // tasks. +checklocks:mu
-	lost     uint64               // events. +checklocks:mu
-	crowded  uint64               // tasks that were not followed. +checklocks:mu
-	rate     rate                 // +checklocks:mu
-	graph    kept                 // +checklocks:mu
-	end      int64                // ticks of the last flush. +checklocks:mu
-	flushes  int                  // +checklocks:mu
-	closed   bool                 // +checklocks:mu
-}
-
-type place struct{ group, index int }
-
-type ending struct {
-	task    uint64
-	at      int64
-	flushes int // that there had been when its end came
-}
-
-// request is what the live page says of one.
-type request struct {
-	kind event.Kind
-	b, c uint64
 }
 
 // New returns a collector. Begin comes before its first event.

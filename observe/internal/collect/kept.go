@@ -14,24 +14,6 @@ import (
 	"weft/observe/internal/taskprof"
 )
 
-// kept is what is kept for the graph.
-type kept struct {
-	most    int
-	tasks   []*live
-	times   []taskprof.Times
-	byID    map[uint64]*live
-	cut     int
-	senders map[uint64]uint64 // task by request
-	sends   map[line][]uint64 // requests of messages whose receipt is not known, in order
-	recvs   map[line][]uint64 // the same, the other way round
-	pairs   [][2]uint64       // send and receive of one message
-}
-
-// line is a line on which messages keep their order.
-type line struct {
-	group, comm, from, to, tag int
-}
-
 func newKept(most int) kept {
 	return kept{most: most, byID: map[uint64]*live{}, senders: map[uint64]uint64{}, sends: map[line][]uint64{}, recvs: map[line][]uint64{}}
 }

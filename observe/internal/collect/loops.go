@@ -8,15 +8,6 @@ import "weft/internal/event"
 // A recorded loop runs its tasks again and again. Each time is a task of its own, with another number; its Again names the one before, which
 // has either a Spawned or an Again. The two are of different sources, if another slot went on, and so they come in any order.
 
-// recorded is what all rounds of a part have in common. Its order among the parts is that of their spawns.
-type recorded struct {
-	spec     uint32
-	parent   uint64
-	flags    uint8
-	spawned  int64
-	accesses []access
-}
-
 // records notes that t, which has been spawned, is part of a loop. +checklocks:c.mu
 func (c *Collector) records(t *live) {
 	t.loop = &recorded{spec: t.spec, parent: t.parent, flags: t.flags &^ event.SpawnedReady, spawned: t.spawned, accesses: t.accesses}

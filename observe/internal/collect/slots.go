@@ -5,18 +5,6 @@ package collect
 
 import "weft/internal/event"
 
-// slot is what is known of a slot of a runtime. All its events come from one source, in their order.
-type slot struct {
-	place
-	parked bool
-	task   uint64 // that it runs; zero: none
-	since  int64  // ticks
-	stands int64  // of how many tasks it is one
-	busy   int64  // ticks in bodies since the last flush, without the body that is under way; where tasks are sampled, what those ticks stand for
-	from   int64  // the last flush
-	share  float64
-}
-
 func (c *Collector) slot(p event.Place) *slot {
 	key := place{p.Group, p.Index}
 	s := c.slots[key]
@@ -54,16 +42,6 @@ func (s *slot) flush(when int64) {
 		s.share += shareTurn * (min(1, float64(s.busy)/float64(d)) - s.share)
 	}
 	s.busy, s.from = 0, when
-}
-
-// rate is how many tasks were over at some moments of the last minutes.
-type rate struct {
-	points []ratePoint
-}
-
-type ratePoint struct {
-	at   float64 // seconds
-	over int64
 }
 
 const (

@@ -12,12 +12,6 @@ import (
 // until then. Events that say so are of several sources, if the body has changed its slot, and come
 // in any order: they are kept as marks, and looked at when the graph is made.
 
-// mark is something that happened in a body.
-type mark struct {
-	at   int64 // ticks
-	what uint8
-}
-
 const (
 	acts      uint8 = iota // it does something of its own, so no wait is under way
 	leaves                 // it stops running: another body begins on top of it, or it is blocked

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -208,4 +210,25 @@ func ParseView(args []string) (*View, error) {
 		return nil, err
 	}
 	return v, nil
+}
+
+// define adds the flags.
+func (w *Watch) define(fs *flagSet) {
+	fs.toggle(&w.Stats, "stats", "")
+	fs.text(&w.Profile, "taskprofile", "", "a file name")
+	fs.text(&w.Trace, "trace", "", "a file name")
+	fs.add("graph", "", false, func(s string) error {
+		if e := filepath.Ext(s); e != ".svg" && e != ".dot" {
+			return errors.New("legal is the name of a file that ends in .svg or .dot")
+		}
+		w.Graph = s
+		return nil
+	})
+	fs.add("http", "", false, func(s string) error {
+		if _, _, err := net.SplitHostPort(s); err != nil {
+			return errors.New("legal is an address such as localhost:6060, or :0 for any free port")
+		}
+		w.HTTP = s
+		return nil
+	})
 }

@@ -246,3 +246,31 @@ func (f *raw) snapshots(r *Run) error {
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+// Watch is what of the tasks is to be seen.
+type Watch struct {
+	Stats   bool   // a table after the result
+	Profile string // file of the task profile; empty: none
+	Graph   string // file of the graph, SVG or DOT; empty: none
+	HTTP    string // address of the live page; empty: none
+	Trace   string // file of the timeline or recording; empty: none
+}
+
+// Wanted reports whether anything is to be seen.
+func (w *Watch) Wanted() bool { return *w != Watch{} }
+
+// Tasks reports whether what is to be seen is of tasks, and of those only.
+func (w *Watch) Tasks() bool { return w.Stats || w.Profile != "" || w.Graph != "" || w.HTTP != "" }
+
+// check finds what cannot be seen.
+func (w *Watch) check(variant string, given map[string]bool) error {
+	if variant != MPI {
+		return nil
+	}
+	for _, name := range []string{"stats", "taskprofile", "graph", "http"} {
+		if given[name] {
+			return usage("-%s is about tasks, and the variant %s has none: legal are %s", name, MPI, strings.Join(Variants[:2], " and "))
+		}
+	}
+	return nil
+}

@@ -11,29 +11,6 @@ const (
 	tagDown
 )
 
-// runBlocking is the variant mpi.
-func (s *Solver) runBlocking(p Plan) error {
-	if p.Save != nil {
-		if err := p.Save.Blocking(s.cfg.Grid); err != nil {
-			return err
-		}
-	}
-	return p.segments(func(steps int, save bool) error {
-		for range steps {
-			if err := s.blockingStep(); err != nil {
-				return err
-			}
-			if p.Progress != nil && s.cfg.Grid.Last() {
-				p.Progress()
-			}
-		}
-		if save {
-			return p.Save.Blocking(s.cfg.Grid)
-		}
-		return nil
-	})
-}
-
 // blockingStep makes one step. The ranks come in order, each some columns of time behind the one above; nobody can
 // wait in a circle, since a rank's first send is what the rank above receives last before it computes.
 func (s *Solver) blockingStep() error {

@@ -88,11 +88,3 @@ func (p *Plan) segments(f func(steps int, save bool) error) error {
 	}
 	return nil
 }
-
-// Run makes the steps of the plan. It returns when this rank has made them and its snapshots are complete.
-func (s *Solver) Run(p Plan) error {
-	if s.cfg.Variant == conf.MPI {
-		return s.runBlocking(p)
-	}
-	return s.runTasks(p)
-}

@@ -9,7 +9,6 @@ import (
 	"weft/deps"
 	"weft/examples/heat/internal/grid"
 	"weft/examples/heat/internal/kernel"
-	"weft/tampi"
 	"weft/task"
 )
 
@@ -35,49 +34,6 @@ type sweep struct {
 
 	ordered  bool // whether tasks have priorities: see order.go
 	priority int  // of the tasks of this wave; the same on all ranks at the same point of the creation order
-}
-
-// runTasks is the variants itampi and tampirma.
-func (s *Solver) runTasks(p Plan) error {
-	return tampi.Run(s.cfg.Runtime, s.cfg.Comm, func(t *task.Task) error {
-		w := newSweep(t, s, p.Progress)
-		if p.Save != nil {
-			p.Save.spawn(w)
-		}
-		err := p.segments(func(steps int, save bool) error {
-			if err := w.steps(steps); err != nil {
-				return err
-			}
-			if save {
-				p.Save.spawn(w)
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		return t.Wait() // the only one
-	})
-}
-
-func newSweep(t *task.Task, s *Solver, progress func()) *sweep {
-	g := s.cfg.Grid
-	w := &sweep{t: t, grid: g, kernel: s.cfg.Kernel, halo: s.halo, progress: progress}
-	if w.ordered = wantsOrder(g); w.ordered {
-		w.priority = soonest - 1
-	}
-	w.reps = make([][]sentinel, g.BlockRows()+2)
-	for r := range w.reps {
-		w.reps[r] = make([]sentinel, g.BlockCols())
-	}
-	w.block = make([][]func(*task.Task) error, g.BlockRows())
-	for r := range w.block {
-		w.block[r] = make([]func(*task.Task) error, g.BlockCols())
-		for c := range w.block[r] {
-			w.block[r][c] = w.blockBody(r, c)
-		}
-	}
-	return w
 }
 
 // blockBody is the task of block (r, c), counted from 0.

@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+
+	"github.com/spf13/cobra"
+)
+
+// runTool runs the command on which cmd calls, and ends as it does.
+func runTool(cmd *cobra.Command, c *exec.Cmd) error {
+	c.Stdin, c.Stdout, c.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+	err := c.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() > 0 {
+		return exitStatus(exit.ExitCode())
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", cmd.Name(), err)
+	}
+	return nil
+}
+
+// Exit statuses.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// usageError is a mistake in the command line, as opposed to a command that failed.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// statusError is a failure with an exit status of its own.
+type statusError struct {
+	error
+	status int
+}
+
+func (e statusError) Unwrap() error { return e.error }
+
+// legalCommand refuses what is not a sub-command, and names those that are.
+func legalCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	legal := ""
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			legal += ", " + c.Name()
+		}
+	}
+	return usageError{fmt.Errorf("unknown command %q for %q; legal are %s", args[0], cmd.CommandPath(), legal[len(", "):])}
+}
+
+// arguments makes the check of a command's arguments a usage error.
+func arguments(check cobra.PositionalArgs, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if check(cmd, args) != nil {
+			return usageError{fmt.Errorf("%q takes %s, not %d arguments", cmd.CommandPath(), what, len(args))}
+		}
+		return nil
+	}
+}
+
+// exitStatus is an exit status that needs no further words.
+type exitStatus int
+
+func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }

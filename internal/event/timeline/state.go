@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"fmt"
+
+	"weft/internal/event"
+	"weft/internal/event/replay"
+)
+
+// gatheringKey names a collective in a run.
+type gatheringKey struct {
+	process int // whose ranks they are; -1 for those of the job
+	group   int
+	comm    uint64
+	number  uint64
+}
+
+// gathering is a collective that is not over everywhere.
+type gathering struct {
+	name string
+	kind int
+	root int
+	size int
+	done int
+	from map[int]arrival // by rank of the run: where it begins
+	rank map[int]int     // of a scan: places in the communicator, by rank of the run
+	to   map[int]arrival // and where it is over
+}
+
+// joined is a request that is a rank's part of a collective.
+type joined struct {
+	key  gatheringKey
+	rank int
+}
+
+// arrival is one end of a message whose other end has not been seen. The arrival may be seen first, as clocks have it.
+type arrival struct {
+	at micros
+	p  *place
+}
+
+// request is one that is not done.
+type request struct {
+	name string
+	p    *place
+}
+
+func (k key) text() string { return fmt.Sprintf("request %d.%d", k.process, k.id) }
+
+type windowKey struct {
+	rank   placeKey
+	number uint32
+}
+
+// window is a rank's part of a window: a thread of the rank's process.
+type window struct {
+	place
+	name    string
+	number  uint32
+	rank    *place
+	told    bool   // the thread has its name
+	since   micros // when the last epoch was closed
+	ops     map[uint32]string
+	did     map[event.Kind]int // operations of this rank in the epochs that are not closed
+	bytes   uint64
+	durable uint64
+}
+
+type key struct {
+	process int
+	id      uint64
+}
+
+// writer has what is open.
+type writer struct {
+	*emitter
+	set      *replay.Set
+	start    int64
+	now      micros
+	places   map[placeKey]*place
+	pids     int
+	flows    int
+	tasks    map[key]*task
+	requests map[key]*request
+	ranks    map[key]int // of runs, by main task
+	sent     map[replay.Message][]arrival
+	came     map[replay.Message][]arrival
+	windows  map[windowKey]*window
+
+	gatherings map[gatheringKey]*gathering // collectives that are not over everywhere
+	joined     map[key]joined              // their requests
+}
+
+type placeKey struct {
+	process int
+	kind    event.PlaceKind
+	group   int
+	index   int
+}
+
+// place is a thread of the timeline.
+type place struct {
+	pid, tid int
+	cur      *task  // what runs on a slot
+	parked   micros // since when; -1 if not
+	last     ending // the end of a task that was recorded here last
+	mark     micros // when the last mark of a message was
+}
+
+// ending is where an arrow begins.
+type ending struct {
+	task     uint64
+	at       micros
+	pid, tid int
+}
+
+// task is one that is not over.
+type task struct {
+	id    key
+	name  string
+	where string
+	main  key
+	outer *task
+	loop  bool   // part of a recorded loop, kept until it is run again
+	since micros // when the slice began that is open
+	after ending // of the task that made this one ready
+	end   ending
+	cause string // why it is blocked
+	from  *place // of the slot that it has, or had
+}
+
+// place returns the thread of an event.
+func (t *writer) place(e *replay.Event) *place {
+	p := e.Source.Place
+	k := placeKey{e.Process, p.Kind, p.Group, p.Index}
+	if x := t.places[k]; x != nil {
+		return x
+	}
+	// Slots, and the goroutines beside them, are threads of one process.
+	home := placeKey{e.Process, event.SlotPlace, p.Group, -1}
+	x := &place{tid: p.Index + 1, parked: -1}
+	name, thread := fmt.Sprintf("runtime %d", p.Group), fmt.Sprintf("slot %d", p.Index)
+	switch p.Kind {
+	case event.OtherPlace:
+		x.tid, thread = 1<<16, "other goroutines"
+	case event.RankPlace:
+		home = placeKey{e.Process, event.RankPlace, p.Group, p.Index}
+		name, thread = fmt.Sprintf("rank %d: messages", p.Index), "messages"
+		x.tid = 1
+	}
+	if h := t.set.Head(e.Process); h.Rank >= 0 && p.Kind != event.RankPlace {
+		name = fmt.Sprintf("rank %d: %s", h.Rank, name)
+	}
+	h := t.places[home]
+	if h == nil {
+		t.pids++
+		h = &place{pid: t.pids, parked: -1}
+		t.places[home] = h
+		t.put(&entry{Name: "process_name", Phase: "M", Pid: h.pid, Args: map[string]any{"name": name}})
+		t.put(&entry{Name: "process_sort_index", Phase: "M", Pid: h.pid, Args: map[string]any{"sort_index": sortIndex(e.Process, p)}})
+	}
+	x.pid = h.pid
+	if k != home {
+		t.places[k] = x
+	} else {
+		h.tid, h.parked, x = 1, -1, h
+	}
+	t.put(&entry{Name: "thread_name", Phase: "M", Pid: x.pid, Tid: x.tid, Args: map[string]any{"name": thread}})
+	return x
+}
+
+// sortIndex is where viewers show a process of the timeline: those of one process of the system together, its runtimes above its ranks, and these in their
+// order, whichever had the first event.
+func sortIndex(process int, p event.Place) int {
+	const kinds, places = 2, 1 << 12 // more ranks than that share a place
+	i := process * kinds * places
+	if p.Kind == event.RankPlace {
+		return i + places + min(p.Index, places-1)
+	}
+	return i + min(p.Group, places-1)
+}
+
+// slice writes a slice that ends now.
+func (t *writer) slice(p *place, name, cat string, since micros, args map[string]any) {
+	d := t.now - since
+	t.put(&entry{Name: name, Cat: cat, Phase: "X", Time: since, Dur: &d, Pid: p.pid, Tid: p.tid, Args: args})
+}
+
+// arrow writes an arrow. Its ends are bound to the slices in which their times are.
+func (t *writer) arrow(cat string, from ending, at micros, to *place) {
+	t.flows++
+	id := fmt.Sprint(t.flows)
+	t.put(&entry{Name: cat, Cat: cat, Phase: "s", Time: from.at, Pid: from.pid, Tid: from.tid, ID: id})
+	t.put(&entry{Name: cat, Cat: cat, Phase: "f", Bind: "e", Time: max(at, from.at), Pid: to.pid, Tid: to.tid, ID: id})
+}
