@@ -34,7 +34,7 @@ func (g *gate) cover(lo, hi uintptr) *bridge {
 	a := b.access()
 	a.place = elsewhere
 	a.state.Init(isGroup | isWeak | isBridge)
-	a.setBridge(b)
+	setBridge(a, b)
 	g.frags.fill(lo, hi, func(s *span[frag], _ bool) { s.v.state = gateState })
 	g.feeds.fill(lo, hi, func(s *span[feed], _ bool) {
 		s.v.r++
@@ -49,7 +49,7 @@ func (b *bridge) access() *access { return &b.accs[0] }
 
 // cross brings what became true for the bridge a to its gate.
 func (f *Flow) cross(a *access, e uint32) {
-	b := a.bridge()
+	b := bridgeOf(a)
 	g := b.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -155,9 +155,11 @@ func (a *access) setRef(o object) { *(*object)(unsafe.Add(unsafe.Pointer(a), toR
 
 func (a *access) setChild(first *access) { a.setRef(object(unsafe.Pointer(first))) }
 
-func (a *access) setBridge(b *bridge) { a.setRef(object(unsafe.Pointer(b))) }
+// These are no methods: the type access is not to name what has parts that are instances of generic types (see rangesRef).
 
-func (a *access) bridge() *bridge { return (*bridge)(unsafe.Pointer(a.ref())) }
+func setBridge(a *access, b *bridge) { a.setRef(object(unsafe.Pointer(b))) }
+
+func bridgeOf(a *access) *bridge { return (*bridge)(unsafe.Pointer(a.ref())) }
 
 // succLate is succ for who has a message, perhaps late.
 func (a *access) succLate() *access { return (*access)(atomic.LoadPointer(a.word(toSucc))) }
