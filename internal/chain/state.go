@@ -218,6 +218,8 @@ func underHolder(as uint32) uint32 {
 	return as | isHeld
 }
 
+// What a task declares, as bits of the state word.
+
 // union returns the state of an access that one task declares twice, as in state s and as x.
 func union(s uint32, x Access) uint32 {
 	if s&isReduce != 0 {
