@@ -48,9 +48,10 @@ var law = map[string][]string{
 	"internal/order":         {"internal/chain"},
 	"internal/waits":         {},
 	"deps":                   {"internal/chain"},
-	"task":                   {"internal/friend", "trace", "internal/xatomic", "internal/env", "internal/event", "internal/processors", "internal/race", "internal/waits", "internal/chain", "deps", "task/internal/say", "task/internal/addrmap", "task/internal/audit", "task/internal/lint", "task/internal/record", "task/internal/watchdog"},
+	"task":                   {"internal/friend", "trace", "internal/xatomic", "internal/env", "internal/event", "internal/processors", "internal/race", "internal/waits", "internal/chain", "deps", "task/internal/say", "task/internal/addrmap", "task/internal/audit", "task/internal/lint", "task/internal/record", "task/internal/sched", "task/internal/watchdog"},
 	"task/internal/lint":     {"internal/env", "internal/race", "internal/waits", "internal/chain", "task/internal/addrmap"},
 	"task/internal/record":   {"internal/event", "internal/chain"},
+	"task/internal/sched":    {"internal/race", "internal/xatomic", "internal/chain"},
 	"task/internal/say":      {},
 	"task/internal/addrmap":  {},
 	"task/internal/audit":    {"internal/xatomic", "internal/chain", "task/internal/addrmap", "task/internal/say"},
@@ -73,17 +74,18 @@ var public = []string{"deps", "task", "comm", "rma", "nam", "tampi", "trace", "o
 
 // testsMayAlsoImport lists what only the tests of a part need.
 var testsMayAlsoImport = map[string][]string{
-	".":               {"internal/env"},                                                                                    // the table that docs/environment.md explains
-	"tampi":           {"deps", "rma", "trace", "internal/fabric", "internal/launch", "internal/soak", "internal/explore"}, // what is bound, and what depends on it; ranks as if apart, and as processes
-	"rma":             {"trace", "internal/fabric", "internal/launch", "internal/soak", "internal/explore"},                // and to start ranks as processes
-	"nam":             {"trace", "internal/fabric", "internal/launch"},
-	"examples/heat":   {"internal/fabric", "internal/launch", "internal/event", "internal/soak"},
-	"internal/chain":  {"internal/explore", "internal/order"}, // the oracle
-	"task":            {"internal/explore", "internal/order", "internal/soak"},
-	"internal/fabric": {"internal/explore"},
-	"comm":            {"internal/explore", "internal/soak"},
-	"observe":         {"deps", "task", "tampi", "comm"}, // what is observed
-	"trace":           {"deps", "task", "tampi", "comm"}, // what is recorded
+	".":                   {"internal/env"},                                                                                    // the table that docs/environment.md explains
+	"tampi":               {"deps", "rma", "trace", "internal/fabric", "internal/launch", "internal/soak", "internal/explore"}, // what is bound, and what depends on it; ranks as if apart, and as processes
+	"rma":                 {"trace", "internal/fabric", "internal/launch", "internal/soak", "internal/explore"},                // and to start ranks as processes
+	"nam":                 {"trace", "internal/fabric", "internal/launch"},
+	"examples/heat":       {"internal/fabric", "internal/launch", "internal/event", "internal/soak"},
+	"internal/chain":      {"internal/explore", "internal/order"}, // the oracle
+	"task":                {"internal/explore", "internal/order", "internal/soak"},
+	"task/internal/sched": {"internal/explore"},
+	"internal/fabric":     {"internal/explore"},
+	"comm":                {"internal/explore", "internal/soak"},
+	"observe":             {"deps", "task", "tampi", "comm"}, // what is observed
+	"trace":               {"deps", "task", "tampi", "comm"}, // what is recorded
 }
 
 // thirdParty is the list of modules that code may import: why, and which parts do. Another one has to be worth its
@@ -97,7 +99,7 @@ var thirdParty = map[string]struct {
 	"go.etcd.io/bbolt":                    {"metadata of network-attached memory", []string{"nam"}},
 	"go.uber.org/goleak":                  {"tests find goroutines that are left behind", []string{"internal/leaktest"}},
 	"golang.org/x/sync":                   {"errgroup, a peer of the benchmarks; mutants that are judged at one time", []string{"bench", "internal/mutate"}},
-	"golang.org/x/sys":                    {"calls of the operating system that syscall lacks; what the processor can do", []string{"nam", "examples/heat", "bench", "task", "internal/fabric", "internal/launch", "internal/mutate", "internal/vec"}},
+	"golang.org/x/sys":                    {"calls of the operating system that syscall lacks; what the processor can do", []string{"nam", "examples/heat", "bench", "task/internal/sched", "internal/fabric", "internal/launch", "internal/mutate", "internal/vec"}},
 	"golang.org/x/tools":                  {"analyzers, as go vet runs them, and code as the Go command loads it: only programs are made of them, and the tests of the repository", []string{"internal/vet", "internal/mutate", "cmd/weft", "."}},
 	"golang.org/x/term":                   {"whether the output is a terminal", []string{"examples/heat", "bench", "cmd/weft"}},
 	"github.com/schollz/progressbar/v3":   {"progress of programs on a terminal", []string{"examples/heat", "bench", "cmd/weft"}},

@@ -14,24 +14,24 @@ import (
 // callApart is callHere on a goroutine of the body's own, which holds the slot meanwhile.
 func (p *probe) callApart(t *Task) (err error) {
 	outer, l := t.slot.outer, p.lint
-	t.slot.g.Store(0)
+	t.slot.Leave()
 	l.Apart(func() {
 		defer func() { // this goroutine's identity can be the next one's
 			if s := t.slot; s != nil {
-				s.g.Store(0)
+				s.Leave()
 			} else if outer != nil {
-				outer.slot.g.Store(0)
+				outer.slot.Leave()
 			}
 		}()
-		t.slot.rt.holders.set(getg(), t.slot)
+		t.slot.Take()
 		err = p.callHere(t)
 	}, func(returned bool) {
 		l.Sees(outer != nil)
 		switch {
 		case returned:
-			t.slot.rt.holders.set(getg(), t.slot)
+			t.slot.Take()
 		case outer != nil: // the body has ended its goroutine: so does this one, and with it the bodies beneath
-			outer.slot.rt.holders.set(getg(), outer.slot)
+			outer.slot.Take()
 		}
 	})
 	return err
@@ -45,10 +45,10 @@ func (p *probe) onReadyApart(t *Task, s *slot) (err, panicked error) {
 		defer p.lintEnds(t)
 		return t.more.onReady(t), nil
 	}
-	s.g.Store(0)
+	s.Leave()
 	l.Apart(func() {
-		defer s.g.Store(0)
-		s.rt.holders.set(getg(), s) // what a task may not call is refused here too
+		defer s.Leave()
+		s.Take() // what a task may not call is refused here too
 		defer func() {
 			if r := recover(); r != nil { // here, where its stack is
 				panicked = t.wrap(panicError(r), r, debug.Stack())
@@ -60,7 +60,7 @@ func (p *probe) onReadyApart(t *Task, s *slot) (err, panicked error) {
 		own.Start()
 		err = t.more.onReady(t)
 		own.Prepared()
-	}, func(bool) { s.rt.holders.set(getg(), s) })
+	}, func(bool) { s.Take() })
 	return err, panicked
 }
 

@@ -143,7 +143,7 @@ func TestWokenTaskGoesOnOnItsOwnRuntime(t *testing.T) {
 					wake := w.make(t, Attrs{Priority: prio}, func(t *Task) error {
 						s := t.slot
 						n.check(s != nil && s.rt == rt && t.Runtime() == rt, "%s: not on a slot of its runtime", what)
-						n.check(s != nil && s.g.Load() == getg() && s.cur.load() == t && rt.here() == s && other.here() == nil, "%s: not the holder of its slot", what)
+						n.check(s != nil && s.Mine() && s.cur.load() == t && rt.here() == s && other.here() == nil, "%s: not the holder of its slot", what)
 						times++
 						gone.Store(true)
 						return nil

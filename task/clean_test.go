@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/task/internal/sched"
 )
 
 // clean waits until rt, which has no run, is at rest, and fails the test if anything of its runs is
@@ -29,25 +30,14 @@ func clean(t testing.TB, rt *Runtime) {
 
 // unclean says what is left of runs in rt; "" if nothing is.
 func (rt *Runtime) unclean() string {
-	i := &rt.idle
-	i.mu.Lock() // a slot in the list uses nothing of its own
-	defer i.mu.Unlock()
-	all := rt.slots.all
-	seen := map[*slot]bool{}
-	for _, s := range i.list {
-		seen[s] = true
+	if what := rt.sched.NotAtRest(); what != "" {
+		return what
 	}
 	w := &rt.window
 	w.mu.Lock()
 	creators := len(w.list)
 	w.mu.Unlock()
 	switch {
-	case len(i.list) != len(all) || len(seen) != len(all) || int(i.parked.Load()) != len(all):
-		return fmt.Sprintf("%d of %d slots are parked, and %d counted", len(i.list), len(all), i.parked.Load())
-	case i.hunting.Load() != 0:
-		return fmt.Sprintf("%d slots hunt", i.hunting.Load())
-	case rt.inject.n.Load() != 0 || rt.high.n.Load() != 0 || rt.low.n.Load() != 0 || rt.anyWork():
-		return "tasks are queued"
 	case creators != 0 || w.n.Load() != 0:
 		return fmt.Sprintf("%d creators are in the window, and %d counted", creators, w.n.Load())
 	case !rt.life.idle():
@@ -55,24 +45,18 @@ func (rt *Runtime) unclean() string {
 	case rt.polls.all.Load() != nil:
 		return "" // the test ends that by itself
 	}
-	for _, s := range all {
-		switch {
-		case s.cur.load() != nil || s.outer != nil || s.nested != 0 || s.runnext != nil || s.overOf != nil || s.overN != 0:
-			return fmt.Sprintf("slot %d has a task", s.id)
-		case !s.flow.Empty():
-			return fmt.Sprintf("slot %d has a flow", s.id)
-		case s.hunting || s.polling:
-			return fmt.Sprintf("slot %d hunts or polls", s.id)
-		case s.und != nil && s.und.creator != nil:
-			return fmt.Sprintf("slot %d keeps a creator", s.id)
-		case len(s.free) >= freeMax:
-			return fmt.Sprintf("slot %d has %d free tasks", s.id, len(s.free))
+	what, seen := "", map[*sched.Slot]bool{}
+	rt.sched.EachParked(func(x *sched.Slot) {
+		seen[x] = true
+		if what == "" {
+			what = rt.slots.all[x.ID].unclean()
 		}
-		for _, t := range s.free {
-			if what := t.unclean(); what != "" {
-				return fmt.Sprintf("a free task of slot %d: %s", s.id, what)
-			}
-		}
+	})
+	switch {
+	case what != "":
+		return what
+	case len(seen) != rt.Workers():
+		return fmt.Sprintf("%d of %d slots are parked", len(seen), rt.Workers())
 	}
 	p := &rt.pool
 	p.mu.Lock()
@@ -94,6 +78,28 @@ func (rt *Runtime) unclean() string {
 	return ""
 }
 
+// unclean says what is left of runs in s, which is parked; "" if nothing is.
+func (s *slot) unclean() string {
+	switch {
+	case s.cur.load() != nil || s.outer != nil || s.nested != 0 || s.Next != nil || s.overOf != nil || s.overN != 0:
+		return fmt.Sprintf("slot %d has a task", s.ID)
+	case !s.flow.Empty():
+		return fmt.Sprintf("slot %d has a flow", s.ID)
+	case s.polling:
+		return fmt.Sprintf("slot %d polls", s.ID)
+	case s.und != nil && s.und.creator != nil:
+		return fmt.Sprintf("slot %d keeps a creator", s.ID)
+	case len(s.free) >= freeMax:
+		return fmt.Sprintf("slot %d has %d free tasks", s.ID, len(s.free))
+	}
+	for _, t := range s.free {
+		if what := t.unclean(); what != "" {
+			return fmt.Sprintf("a free task of slot %d: %s", s.ID, what)
+		}
+	}
+	return ""
+}
+
 // unclean says what is left of its last life in t, which is free; "" if nothing is.
 func (t *Task) unclean() string {
 	switch {
@@ -101,7 +107,7 @@ func (t *Task) unclean() string {
 		return "what it was"
 	case t.node.Flags != flagLeaf:
 		return fmt.Sprintf("flags %#x", t.node.Flags)
-	case t.slot != nil || t.outer != nil || t.nested != 0 || t.parker != nil || t.next != nil:
+	case t.slot != nil || t.outer != nil || t.nested != 0 || t.parker != nil:
 		return "where it ran"
 	case t.spawned != 0 || t.count.Load() != 0 || t.idle.Load() != 0:
 		return fmt.Sprintf("children: spawned %d, count %d, idle %d", t.spawned, t.count.Load(), t.idle.Load())

@@ -21,7 +21,7 @@ func cpuTime(t *testing.T) time.Duration {
 func TestIdleUsesNoCPU(t *testing.T) {
 	const span, most = 200 * time.Millisecond, 20 * time.Millisecond
 	rt := newTestRuntime(t, Config{Workers: 8})
-	atRest := func() bool { return rt.idle.parked.Load() == 8 }
+	atRest := func() bool { return rt.sched.Parked() == 8 }
 	// The rest of the process may be busy: the best of some tries counts.
 	quiet := func() {
 		until(atRest)

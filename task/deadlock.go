@@ -63,7 +63,7 @@ func (d *deadlock) look() (again time.Duration) {
 		return d.period
 	}
 	defer deadlocks.Unlock()
-	if parks := d.rt.idle.count(); parks != d.parks {
+	if _, parks := d.rt.sched.Parks(); parks != d.parks {
 		d.parks, d.since = parks, time.Now()
 		d.pause = d.period // as long a rest as a wait of a millisecond now and then needs
 		d.said, d.over = false, false

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/task/internal/sched"
 )
 
 // said is what a runtime reports.
@@ -38,7 +39,7 @@ func (s *said) String() string {
 func impatient(t *testing.T, cfg Config, limit time.Duration) (*Runtime, *said) {
 	got := &said{}
 	cfg.Reports = got
-	rt, err := open(cfg, tuning{huntRounds: huntRounds, deadlock: limit})
+	rt, err := open(cfg, tuning{rounds: sched.Rounds, deadlock: limit})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, rt.Close()) })
 	return rt, got

@@ -308,7 +308,7 @@ func TestDebugBooksEmpty(t *testing.T) {
 			t.Spawn(nothing, deps.In(&x))
 			err := t.Release(deps.InOut(&x), deps.Out(&y))
 			for _, a := range []deps.Access{deps.In(&x), {}} {
-				if panicOf(func() { t.Spawn(nothing, deps.In(&rt.huntRounds), a) }) == "" {
+				if panicOf(func() { t.Spawn(nothing, deps.In(&rt.life), a) }) == "" {
 					return errors.New("not refused")
 				}
 			}

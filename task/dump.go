@@ -23,7 +23,7 @@ func (rt *Runtime) Dump(w io.Writer) error {
 }
 
 func (rt *Runtime) dump(b *strings.Builder) {
-	idle := int(rt.idle.parked.Load())
+	idle := rt.sched.Parked()
 	fmt.Fprintf(b, "weft: a task runtime with %s, of which %s\n", say.Plural(rt.Workers(), "slot"), areIdle(idle))
 	if rt.cfg.Watchdog == 0 {
 		fmt.Fprintf(b, "  its tasks are not listed: set Config.Watchdog, or %s=10s in the environment\n", EnvWatchdog)

@@ -9,6 +9,7 @@ import (
 	"weft/internal/chain"
 	"weft/internal/race"
 	"weft/internal/xatomic"
+	"weft/task/internal/sched"
 )
 
 // Hold binds an event to t: the task is not over, and does not release its
@@ -43,7 +44,7 @@ func (t *Task) hold() func(error) {
 		panic(errNoEvent)
 	}
 	s := t.run.rt.here()
-	if s != nil && s.cur.load() == t || getg() == 0 {
+	if s != nil && s.cur.load() == t || sched.Goid() == 0 {
 		t.held()
 	} else {
 		for {

@@ -34,8 +34,7 @@ func failing(slots string, main func(st *lab, t *Task) error, others ...other) f
 func bodyEnds(want error, slots string, main func(st *lab, t *Task) error, others []other) func(*explore.Run) {
 	return func(x *explore.Run) {
 		st := newLab(x, len(slots))
-		r := st.newRun(func(t *Task) error { return main(st, t) })
-		t := st.rt.inject.head
+		r, t := st.newRun(func(t *Task) error { return main(st, t) })
 		st.loops(slots)
 		for i, f := range others {
 			x.Go(fmt.Sprint("other ", i), func() { f(r, t) })
@@ -57,7 +56,7 @@ func fails(r *run, _ *Task)    { r.fail(errExplored) }
 // holds checks that t's body has a slot, and is the one that runs on it.
 func (st *lab) holds(t *Task) {
 	s := t.slot
-	st.Check(s != nil && s.cur.load() == t && t.parker == nil && s.g.Load() == getg(), "the body goes on without a slot")
+	st.Check(s != nil && s.cur.load() == t && t.parker == nil && s.Mine(), "the body goes on without a slot")
 }
 
 func blocks(st *lab, t *Task) error {

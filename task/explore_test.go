@@ -23,21 +23,15 @@ type lab struct {
 
 // newLab builds a runtime. Its slots look everywhere once before they park.
 func newLab(r *explore.Run, slots int) *lab {
-	rt, err := build(Config{Workers: slots, Window: -1}, tuning{huntRounds: 1})
+	rt, err := build(Config{Workers: slots, Window: -1}, tuning{rounds: 1})
 	if err != nil {
 		panic(err)
 	}
-	r.Name("idle", &rt.idle)
-	r.Name("inject", &rt.inject)
-	r.Name("high", &rt.high)
-	r.Name("low", &rt.low)
+	rt.sched.Lab(r.Name)
 	r.Name("window", &rt.window)
 	r.Name("pool", &rt.pool)
-	for i, s := range rt.slots.all {
-		s.deque.init(4)
+	for _, s := range rt.slots.all {
 		s.free = []*Task{{}} // more than one task of its own is made when it is needed
-		r.Name(fmt.Sprintf("deque%d", i), &s.deque)
-		r.Name(fmt.Sprintf("sema%d", i), &s.sema)
 	}
 	return &lab{r, rt}
 }
@@ -47,32 +41,25 @@ func (st *lab) loops(slots string) {
 	for i, s := range st.rt.slots.all {
 		parked := slots[i] == 'p'
 		if parked {
-			st.park(s)
+			s.Park()
 		}
 		st.Daemon(fmt.Sprint("slot ", i), func() {
 			if parked {
-				s.sema.sleep() // the end of sleep
+				s.Sleep()
 			}
 			s.loop()
 		})
 	}
 }
 
-// park does for s what sleep does before the end.
-func (st *lab) park(s *slot) {
-	idle := &st.rt.idle
-	idle.list = append(idle.list, s)
-	idle.parked.Add(1)
-}
-
-// newRun makes a run whose main task is queued from outside.
-func (st *lab) newRun(main func(*Task) error) *run {
+// newRun makes a run whose main task, which it returns too, is queued from outside.
+func (st *lab) newRun(main func(*Task) error) (*run, *Task) {
 	r := &run{rt: st.rt, ctx: context.Background(), cancel: func(error) {}, done: make(chan struct{})}
 	st.Name("run", r)
 	t := r.main(0, main)
 	st.name("main", t)
-	st.rt.inject.push(t)
-	return r
+	st.rt.sched.Inject(&t.node)
+	return r, t
 }
 
 // name names the words of t.
@@ -86,20 +73,12 @@ func (st *lab) name(as string, t *Task) {
 // atRest is what must hold when nobody can go on: every slot is parked, nothing is queued, nothing is
 // kept back.
 func (st *lab) atRest() error {
-	rt := st.rt
-	n := len(rt.slots.all)
-	if len(rt.idle.list) != n || int(rt.idle.parked.Load()) != n || rt.idle.hunting.Load() != 0 {
-		return fmt.Errorf("at rest, %d of %d slots are on the list, parked is %d and hunting %d", len(rt.idle.list), n, rt.idle.parked.Load(), rt.idle.hunting.Load())
+	if err := st.rt.sched.AtRest(); err != nil {
+		return err
 	}
-	if rt.anyWork() {
-		return fmt.Errorf("at rest there is work")
-	}
-	for _, s := range rt.slots.all {
-		switch {
-		case s.hunting || len(s.sema.ch) != 0:
-			return fmt.Errorf("slot %d sleeps, but hunts or is woken", s.id)
-		case s.overOf != nil || s.runnext != nil || s.cur.load() != nil:
-			return fmt.Errorf("slot %d sleeps and keeps something", s.id)
+	for _, s := range st.rt.slots.all {
+		if s.overOf != nil || s.cur.load() != nil {
+			return fmt.Errorf("slot %d sleeps and keeps something", s.ID)
 		}
 	}
 	return nil
@@ -118,9 +97,6 @@ func (st *lab) over(r *run) error {
 	return st.atRest()
 }
 
-// runsMax is a limit for programs that are larger than was thought.
-const runsMax = 5_000_000
-
 // exploration is one program of a table.
 type exploration struct {
 	name  string
@@ -131,12 +107,7 @@ type exploration struct {
 
 func exploreAll(t *testing.T, list []exploration) {
 	for _, x := range list {
-		t.Run(x.name, func(t *testing.T) {
-			if x.big && !explore.Big() || x.bound > 0 && testing.Short() {
-				t.Skip("large")
-			}
-			explore.Test(t, explore.Config{Bound: x.bound, MaxRuns: runsMax}, x.setup)
-		})
+		t.Run(x.name, func(t *testing.T) { explore.TestWithin(t, x.bound, x.big, x.setup) })
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/task/internal/sched"
 )
 
 // The descendants of a final task run at once, on its goroutine, in the order of the program; what is
@@ -39,11 +40,11 @@ func TestFinalRunsInOrder(t *testing.T) {
 			n.check(!t.InFinal(), "the main task is final")
 			x := 0
 			t.SpawnWith(Attrs{Final: true}, func(t *Task) error {
-				g := getg()
+				g := sched.Goid()
 				var rec func(t *Task, depth int) error
 				rec = func(t *Task, depth int) error {
 					n.check(t.InFinal(), "a descendant is not final")
-					n.check(getg() == g, "a descendant runs elsewhere")
+					n.check(sched.Goid() == g, "a descendant runs elsewhere")
 					log = append(log, depth)
 					if depth < 4 {
 						t.Spawn(func(t *Task) error { return rec(t, depth+1) })

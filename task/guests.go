@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"weft/internal/race"
+	"weft/task/internal/sched"
 )
 
 // guests are the goroutines that run a function of the user's for a run without holding a slot: in Blocking, and in
@@ -22,7 +23,7 @@ type guests struct {
 type guestShard struct {
 	mu    sync.Mutex
 	first *guest // the newest. +checklocks:mu
-	_     pad
+	_     [64]byte
 }
 
 // guest is a goroutine in a function of the user's. A list, not a map: the race detector sees Go's maps in lint mode.
@@ -33,13 +34,13 @@ type guest struct {
 	prev, next *guest // guarded by the shard's mu
 }
 
-func (x *guests) shard(g uintptr) *guestShard { return &x.shards[home(g)%uintptr(len(x.shards))] }
+func (x *guests) shard(g uintptr) *guestShard { return &x.shards[(g>>7^g>>17)%uintptr(len(x.shards))] }
 
 // enter notes that the caller is in a function of t's from now on, which was given to op.
 func (x *guests) enter(op string, t *Task) *guest {
 	race.Hide()
 	defer race.Show()
-	e := &guest{g: getg(), op: op, t: t}
+	e := &guest{g: sched.Goid(), op: op, t: t}
 	s := x.shard(e.g)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +104,7 @@ func (rt *Runtime) caller() (where string, ofRun bool) {
 	if s != nil && s.cur.load() != nil {
 		return "a task", true
 	}
-	if where := rt.guests.find(getg()); where != "" {
+	if where := rt.guests.find(sched.Goid()); where != "" {
 		return where, true
 	}
 	switch {

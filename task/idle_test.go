@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/task/internal/sched"
 )
 
 // withProcs runs f with GOMAXPROCS n.
@@ -26,9 +27,9 @@ func withProcs(n int, f func()) {
 func openSpin(t testing.TB, cfg Config, rounds int) *Runtime {
 	t.Helper()
 	if rounds < 0 {
-		rounds = huntRounds
+		rounds = sched.Rounds
 	}
-	rt, err := open(cfg, tuning{huntRounds: rounds})
+	rt, err := open(cfg, tuning{rounds: rounds})
 	require.NoError(t, err)
 	return rt
 }
@@ -156,34 +157,8 @@ func TestIdleCountersAtRest(t *testing.T) {
 			}
 			return nil
 		}))
-		until(func() bool { return rt.idle.parked.Load() == 4 && rt.idle.hunting.Load() == 0 })
-		rt.idle.mu.Lock()
-		require.Len(t, rt.idle.list, 4)
-		rt.idle.mu.Unlock()
-		require.False(t, rt.anyWork())
-	}
-}
-
-// The table of holders finds each goroutine's slot and nobody else's, also when identities collide
-// and come again.
-func TestHolders(t *testing.T) {
-	var h holders
-	slots := make([]*slot, 16)
-	h.init(len(slots))
-	for i := range slots {
-		slots[i] = new(slot)
-	}
-	const g0 = uintptr(0x1000)
-	for round := range uintptr(200) {
-		for i, s := range slots {
-			h.set(g0+round*8+uintptr(i), s) // many share a home
-		}
-		for i, s := range slots {
-			require.Same(t, s, h.find(g0+round*8+uintptr(i)))
-		}
-		require.Nil(t, h.find(g0+round*8+16))
-		require.Nil(t, h.find(g0-8))
-		slots[3].g.Store(0)
-		require.Nil(t, h.find(g0+round*8+3))
+		until(func() bool { return rt.sched.NotAtRest() == "" })
+		parked, _ := rt.sched.Parks()
+		require.Equal(t, 4, parked)
 	}
 }

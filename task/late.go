@@ -109,7 +109,7 @@ func (w *standstill) mayLook() bool {
 // says nothing while bodies compute, and none of r's is in Blocking.
 func (r *run) holders() (lines []string, computes bool) {
 	rt := r.rt
-	onSlots := rt.Workers() - int(rt.idle.parked.Load())
+	onSlots := rt.Workers() - rt.sched.Parked()
 	computes = onSlots > 0 && !rt.still.bodiesBlocked()
 	blocking := false
 	lines = describeParked(func(k *parked) bool {

@@ -53,7 +53,7 @@ func (p *probe) keep(s *slot, t, c *Task, accs []chain.Access, flags uint8) {
 	if p.watch != nil {
 		at, parent := -1, (*watchdog.Record)(nil)
 		if t != nil {
-			at, parent = s.id, t.more.watched
+			at, parent = s.ID, t.more.watched
 		}
 		n.watched = p.watch.Enter(at, parent, c.label, c.pc, accs, loop)
 	}
@@ -210,7 +210,7 @@ func (p *probe) loops() {
 func (p *probe) stolen(t *Task, from *slot, tasks int) {
 	if p.ev != nil {
 		p.ev.Late()
-		p.ev.Put(event.Stolen, t.id, uint64(from.id), uint64(tasks))
+		p.ev.Put(event.Stolen, t.id, uint64(from.ID), uint64(tasks))
 	}
 }
 

@@ -18,9 +18,6 @@ func fromNode(n *chain.Node) *Task { return (*Task)(unsafe.Pointer(n)) }
 // prefetch asks for the lines of t that its creator writes.
 func prefetch(t *Task) { xatomic.PrefetchW3(unsafe.Pointer(t)) }
 
-// prefetchRun asks for the lines of t that every run of t writes, with accesses or without.
-func prefetchRun(t *Task) { xatomic.PrefetchW1st3rd(unsafe.Pointer(t)) }
-
 // codeOf returns where the code of fn is, zero if it is nil, as reflect does, which the race detector sees reading what the
 // creator has written.
 func codeOf(fn func(*Task) error) uintptr {

@@ -22,7 +22,7 @@ type parked struct {
 	state parkState // +checklocks:mu
 	what  waiting   // +checklocks:mu
 	turns uint64    // changes with state. +checklocks:mu
-	_     pad
+	_     [64]byte
 
 	told race.Clock // released by the bodies that show themselves, acquired by a goroutine that says what they wait for
 }
@@ -134,9 +134,8 @@ func init() { waits.Join(&parkedTasks) }
 func (rt *Runtime) newParty() *waits.Party {
 	return &waits.Party{
 		Asleep: func() (asleep, timed int, version uint64) {
-			rt.idle.mu.Lock()
-			defer rt.idle.mu.Unlock()
-			return len(rt.idle.list), 0, rt.idle.parks
+			asleep, version = rt.sched.Parks()
+			return asleep, 0, version
 		},
 		Describe: rt.describeWaits,
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weft/internal/xatomic"
+	"weft/task/internal/sched"
 )
 
 // pool holds free tasks that one slot had too many of and another
@@ -98,5 +99,6 @@ func (p *pool) look() {
 	}
 	p.mu.Unlock()
 	p.looks.Add(1)
-	p.rt.idle.shrink()
+	rt := p.rt
+	rt.sched.EachParked(func(s *sched.Slot) { rt.slots.all[s.ID].shrink() })
 }

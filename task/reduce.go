@@ -46,7 +46,7 @@ func (t *Task) local(s *slot, r *chain.Reduced) any {
 	}
 	if p.c == nil {
 		race.Acquire(r)
-		p.c = p.g.Take(s.id, race.Acquire)
+		p.c = p.g.Take(s.ID, race.Acquire)
 	}
 	return p.c.Value()
 }
@@ -219,7 +219,7 @@ func (p *share) give(s *slot) {
 	}
 	at := 0
 	if s != nil {
-		at = s.id
+		at = s.ID
 	}
 	p.g.Give(at, p.c)
 	p.c = nil

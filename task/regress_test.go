@@ -10,8 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weft/internal/xatomic"
-
 	"weft/deps"
 )
 
@@ -160,7 +158,7 @@ func TestUndeferredDoesNotKeepCompletions(t *testing.T) {
 		require.NoError(t, rt.Run(bg, func(t *Task) error {
 			t.SpawnWith(Attrs{Undeferred: true, Wait: true}, func(c *Task) error {
 				c.Spawn(func(k *Task) error { <-innerOver; return nil }) // for the other slot
-				until(func() bool { return c.slot.deque.empty() })
+				until(func() bool { return !rt.sched.Work() })
 				c.SpawnWith(Attrs{Undeferred: true}, func(*Task) error { return nil })
 				return nil
 			}, deps.InOut(&x))
@@ -254,36 +252,6 @@ func TestWindowForgetsChildrenWithEvents(t *testing.T) {
 		}
 		return nil
 	}))
-}
-
-// Who finds no slot to wake hands the duty to look on to nobody: it must look again itself.
-// The schedule is laid by hand: a waker that is held up between its look at the empty list and
-// its farewell, while a slot parks and work arrives.
-func TestWakeWithEmptyListLooksAgain(t *testing.T) {
-	var i idle
-	s := &slot{sema: sleeper{ch: make(xatomic.Chan[struct{}], 1)}}
-	i.parked.Store(1) // the waker saw a parked slot, which has unparked itself since
-	i.mu.Lock()
-	woke := make(chan struct{})
-	go func() { i.wake(); close(woke) }()
-	until(func() bool { return i.hunting.Load() == 1 })
-	i.parked.Store(0)
-	i.mu.Unlock()
-	// From here on the waker may be anywhere before, in or after its farewell. A slot parks, work
-	// arrives, and the notifier relies on the hunter that it sees.
-	i.mu.Lock()
-	i.list = append(i.list, s)
-	i.parked.Add(1)
-	i.mu.Unlock()
-	relied := i.parked.Load() != 0 && i.hunting.Load() != 0
-	<-woke
-	if relied {
-		select {
-		case <-s.sema.ch:
-		default:
-			t.Fatal("the notifier relied on a waker that woke nobody")
-		}
-	}
 }
 
 // Children with a priority go first also when their parent runs them in Wait.

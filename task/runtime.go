@@ -5,7 +5,6 @@ package task
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -14,34 +13,30 @@ import (
 	"weft/internal/race"
 	"weft/internal/waits"
 	"weft/internal/xatomic"
+	"weft/task/internal/sched"
 )
 
 // A Runtime runs tasks on a fixed number of slots. Make one with [New], and
 // close it when it is no longer needed. All methods may be called by any goroutine.
 type Runtime struct {
 	// Constant. Each task that ends looks at probe, so nothing that is written shares its cache line.
-	cfg        Config
-	probe      *probe // of goroutines without a slot; nil if nobody observes the runtime
-	huntRounds int
+	cfg   Config
+	probe *probe // of goroutines without a slot; nil if nobody observes the runtime
 
 	slots struct {
 		all []*slot
 		wg  sync.WaitGroup // slots whose loop has not ended
 	}
-	holders holders
-	guests  guests
-	idle    idle
-	polls   polls
-	inject  inject
-	high    prioQueue // priority above zero: before everything else
-	low     prioQueue // below zero: when there is nothing else
-	pool    pool
-	window  window
-	spares  spares
-	life    life
-	still   standstill
-	party   *waits.Party
-	depart  func() // takes party back
+	sched  sched.Scheduler
+	guests guests
+	polls  polls
+	pool   pool
+	window window
+	spares spares
+	life   life
+	still  standstill
+	party  *waits.Party
+	depart func() // takes party back
 }
 
 // New starts a runtime. It panics if the configuration or the environment is not legal;
@@ -56,13 +51,13 @@ func New(cfg Config) *Runtime {
 
 // Open starts a runtime. The error says what in the configuration or the
 // environment is not legal, and what is.
-func Open(cfg Config) (*Runtime, error) { return open(cfg, tuning{huntRounds: huntRounds}) }
+func Open(cfg Config) (*Runtime, error) { return open(cfg, tuning{rounds: sched.Rounds}) }
 
 // tuning is what tests choose, since no program needs to.
 type tuning struct {
-	huntRounds int           // looks at everything before a slot parks
-	deadlock   time.Duration // what lasts so long ends the runs; 0: deadLimit
-	stealSeed  uint64        // decides the order in which slots look at others
+	rounds    int           // looks at everything before a slot parks
+	deadlock  time.Duration // what lasts so long ends the runs; 0: deadLimit
+	stealSeed uint64        // decides the order in which slots look at others
 }
 
 // open is Open with a tuning.
@@ -91,17 +86,17 @@ func build(cfg Config, tune tuning) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	rt := &Runtime{cfg: cfg, huntRounds: tune.huntRounds}
+	rt := &Runtime{cfg: cfg}
 	rt.window.init(rt)
 	rt.pool.init(rt)
-	rt.holders.init(cfg.Workers)
-	for id := range cfg.Workers {
-		s := &slot{rt: rt, id: id, sema: newSleeper()}
+	slots := make([]*sched.Slot, cfg.Workers)
+	for id := range slots {
+		s := &slot{rt: rt}
 		s.flow.Join = join
-		s.rng = *rand.NewPCG(uint64(id), 0x9E3779B97F4A7C15^tune.stealSeed)
-		s.deque.init(ringMin)
+		slots[id] = &s.Slot
 		rt.slots.all = append(rt.slots.all, s)
 	}
+	rt.sched.Init((*host)(rt), slots, tune.rounds, tune.stealSeed)
 	rt.observe()
 	rt.slots.wg.Add(cfg.Workers)
 	rt.spares.rt = rt
@@ -143,11 +138,9 @@ func (rt *Runtime) Close() error {
 	if rt.probe != nil {
 		rt.probe.stop()
 	}
-	rt.idle.close()
+	rt.sched.Close()
 	rt.slots.wg.Wait()
-	for _, s := range rt.slots.all {
-		s.sema.close()
-	}
+	rt.sched.Free()
 	rt.window.close()
 	if rt.probe != nil {
 		rt.probe.close()

@@ -4,46 +4,33 @@
 package task
 
 import (
-	"math/rand/v2"
 	"runtime"
-	"sync/atomic"
 
 	"weft/internal/chain"
 	"weft/internal/event"
+	"weft/task/internal/sched"
 )
 
 // A slot is the right to run tasks. Exactly one goroutine holds it at a time, and only
 // that one touches the fields below "owned"; it hands them over with the slot,
 // through a channel.
 type slot struct {
-	// Constant after construction.
-	rt *Runtime
-	id int
+	sched.Slot
+	rt *Runtime // constant
 
 	// Owned by the holder.
 	cur     current    // task whose body runs; the innermost one, if several are nested
 	outer   *Task      // task whose Wait cur runs under, on the same stack; nil where cur is
 	nested  int32      // bodies beneath cur on its stack
-	runnext *Task      // successor of the task that just ended: runs next, past the queue
 	flow    chain.Flow // work list for tokens; not in use while a body runs
 	free    []*Task    // tasks to be used again, the warmest last
 	overOf  *Task      // parent of overN children that are over and not counted yet
 	overN   int64
 	und     *undeferred // for the next undeferred task, or nil
-	tick    uint32
 	ran     uint32
-	turn    uint32 // successors that ran next since the last look at what waits
-	rng     rand.PCG
-	hunting bool   // counted in rt.idle.hunting
 	polling bool   // the holder is in functions of Poll
 	looks   uint32 // rt.pool.looks when the slot was shrunk last
 	probe   *probe // nil if nobody observes the runtime; constant
-
-	_     pad
-	g     atomic.Uintptr        // goroutine that holds the slot; written by it
-	cell  *atomic.Pointer[slot] // place in holders; guarded by holders.mu
-	deque deque
-	sema  sleeper // of the holder when it is parked
 }
 
 // batch is how many free tasks move between a slot and the runtime at once (guess).
@@ -62,19 +49,11 @@ const freeMax = fresh + batch
 // another child of the same parent, so nobody waits for them.
 const overMax = 64
 
-// injectLook is how many tasks a slot runs between looks at the injection queue
-// while it has work of its own (as Go's scheduler does with its global queue).
-const injectLook = 61
-
 // yieldEvery is how many tasks a slot runs between two calls of Go's scheduler. A processor that is
 // never idle gives the collector's workers no turn but by preemption, after 10 ms: the mark phase of a small heap,
 // which needs a fraction of a millisecond, then lasts that long, and every pointer that is written meanwhile goes through the write
 // barrier. Other goroutines of the program wait as long. (bench task/forkjoin: a third less; 128 to 1024 are alike.)
 const yieldEvery = 256
-
-// turnMax is how many times a slot goes on to a successor before it runs what has waited longest (guess). A chain
-// can be endless: a recorded loop goes on by itself.
-const turnMax = 64
 
 // loop runs tasks until the slot is passed on or the runtime closes. s is the
 // slot that the goroutine starts with; a body that blocks comes back with another one.
@@ -86,7 +65,7 @@ func (s *slot) loop() {
 	for {
 		t := s.nextTask()
 		if t == nil {
-			s.g.Store(0) // another goroutine may get this identity
+			s.Leave()
 			s.rt.slots.wg.Done()
 			return
 		}
@@ -108,7 +87,7 @@ func (s *slot) loop() {
 
 // take makes the caller the holder of s.
 func (s *slot) take() {
-	s.rt.holders.set(getg(), s)
+	s.Take()
 	if s.probe != nil {
 		s.probe.slotEvent(event.SlotTaken, nil)
 	}
@@ -121,7 +100,7 @@ func (s *slot) pass(t *Task) {
 	if s.probe != nil {
 		s.probe.slotEvent(event.SlotGiven, t)
 	}
-	s.g.Store(0)
+	s.Leave()
 	t.parker.wake.Send(s)
 }
 
@@ -180,56 +159,29 @@ func (t *Task) leave(outer *Task) *slot {
 
 // nextTask returns the next task to start or to resume; nil when the runtime closes.
 func (s *slot) nextTask() *Task {
-	t := s.pick()
-	if s.hunting {
-		s.found()
-	}
-	return t
-}
-
-func (s *slot) pick() *Task {
-	rt := s.rt
 	for {
-		if rt.high.n.Load() > 0 {
-			if t := rt.high.pop(); t != nil {
-				if n := s.runnext; n != nil { // it shall not wait for t here
-					s.runnext = nil
-					s.deque.push(n)
-					rt.idle.notify()
-				}
-				return s.from(t)
+		if n, queued := s.Pick(); n != nil {
+			if queued && s.probe != nil {
+				s.probe.late()
 			}
-		}
-		if t := s.runnext; t != nil {
-			s.runnext = nil
-			return t
-		}
-		if s.tick++; s.tick%injectLook == 0 {
-			if t := rt.inject.pop(); t != nil {
-				return s.from(t)
-			}
-		}
-		if t := s.deque.pop(); t != nil {
-			return t
+			return fromNode(n)
 		}
 		if s.overOf != nil { //bug:kept-back
 			s.tell() // may make a parent ready
 			s.settle(true)
 			continue
 		}
-		t, closed := s.hunt()
-		if t != nil || closed {
-			return s.from(t)
+		if s.looks != s.rt.pool.looks.Load() {
+			s.shrink()
+		}
+		n, closed := s.Hunt()
+		if n != nil && s.probe != nil {
+			s.probe.late() // time has passed since the last task
+		}
+		if n != nil || closed {
+			return fromNode(n)
 		}
 	}
-}
-
-// from returns t, which was found in a queue of others: time has passed since.
-func (s *slot) from(t *Task) *Task {
-	if s.probe != nil {
-		s.probe.late()
-	}
-	return t
 }
 
 // settle queues what the flow made ready and takes in what it set free. With next, the
@@ -241,22 +193,19 @@ func (s *slot) settle(next bool) {
 }
 
 func (s *slot) settleAll(next bool) {
-	if next && s.runnext == nil {
-		if s.turn++; s.turn >= turnMax {
-			s.turn = 0
-			s.runnext = s.oldest()
-		}
+	if next && s.Next == nil {
+		s.Turns()
 	}
 	for n := s.flow.NextReady(); n != nil; n = s.flow.NextReady() {
 		t := fromNode(n)
 		if !t.admit(&s.flow, s.rt) {
 			continue
 		}
-		if next && s.runnext == nil && t.node.Flags&flagPriority == 0 {
+		if next && s.Next == nil && t.node.Flags&flagPriority == 0 {
 			if s.probe != nil {
 				s.probe.queued(t)
 			}
-			s.runnext = t
+			s.Next = n
 			continue
 		}
 		s.ready(t)
@@ -264,33 +213,20 @@ func (s *slot) settleAll(next bool) {
 	s.recycle()
 }
 
-// oldest takes what has waited longest: from outside, else of the slot's own.
-func (s *slot) oldest() *Task {
-	if t := s.rt.inject.pop(); t != nil {
-		return t
-	}
-	t, _ := s.deque.steal()
-	if t != nil {
-		s.deque.own++
-	}
-	return t
-}
-
 // ready queues a task that may start or be resumed.
 func (s *slot) ready(t *Task) {
-	rt := s.rt
 	if s.probe != nil {
 		s.probe.queued(t)
 	}
-	switch {
-	case t.node.Flags&flagPriority == 0:
-		s.deque.push(t)
-	case t.priority > 0:
-		rt.high.push(t)
-	default:
-		rt.low.push(t)
+	s.Ready(&t.node, t.prio())
+}
+
+// prio is the priority of t. Few tasks have one, and of others it is in a line that is not looked at.
+func (t *Task) prio() int32 {
+	if t.node.Flags&flagPriority == 0 {
+		return 0
 	}
-	rt.idle.notify()
+	return t.priority
 }
 
 // refill gets free tasks from the runtime, or makes some.
@@ -312,7 +248,7 @@ func (s *slot) refill() {
 // the list of parked ones and its lock.
 func (s *slot) shrink() {
 	s.looks = s.rt.pool.looks.Load()
-	s.deque.shrink()
+	s.Slot.Shrink()
 	s.flow.Shrink()
 }
 

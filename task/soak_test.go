@@ -145,7 +145,7 @@ func TestSoakBurst(t *testing.T) {
 		return task.Wait()
 	}))
 	require.Greater(t, live, before.Heap+burst*320, "all live at once")
-	until(func() bool { return rt.idle.parked.Load() == 2 }) // a slot that does not rest keeps what it has
+	until(func() bool { return rt.sched.Parked() == 2 }) // a slot that does not rest keeps what it has
 	// The timer ends at any time, and never where nothing is to be dropped.
 	for p := &rt.pool; ; runtime.Gosched() {
 		p.mu.Lock()

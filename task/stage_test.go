@@ -317,10 +317,7 @@ func (s *stage) failed() bool {
 
 // atRest reports whether all slots are parked and have no work.
 func (rt *Runtime) atRest() bool {
-	i := &rt.idle
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return len(i.list) == len(rt.slots.all) && i.hunting.Load() == 0 && !rt.anyWork() && rt.window.n.Load() == 0
+	return rt.sched.NotAtRest() == "" && rt.window.n.Load() == 0
 }
 
 // step carries out one line of a script and waits until all is quiet.

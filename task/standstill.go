@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weft/internal/xatomic"
+	"weft/task/internal/sched"
 	"weft/task/internal/watchdog"
 )
 
@@ -56,9 +57,8 @@ var callsBody = sync.OnceValue(func() codeRange {
 
 // slotView is what a look sees of a slot. It changes when the slot takes another task.
 type slotView struct {
-	top, bottom int64
-	holder      uintptr
-	cur         *Task
+	sched.View
+	cur *Task
 }
 
 const (
@@ -75,14 +75,13 @@ func (w *standstill) open(rt *Runtime) {
 		w.period, w.limit = min(w.period, max(d/watchdog.Looks, time.Millisecond)), d
 	}
 	w.rt, w.code = rt, callsBody()
-	rt.idle.still = w
 	w.wakes()
 }
 
 // wakes is called after a slot was taken off the list of the parked. Of wakes and look, at least one
 // sees the other: look takes armed back before it counts the parked.
 func (w *standstill) wakes() {
-	if w != nil && !w.armed.Load() {
+	if w.period != 0 && !w.armed.Load() {
 		w.arm()
 	}
 }
@@ -120,7 +119,7 @@ func (w *standstill) close() {
 func (w *standstill) look() {
 	w.armed.Store(false)
 	w.mu.Lock()
-	asleep, closed := int(w.rt.idle.parked.Load()) == len(w.rt.slots.all), w.closed
+	asleep, closed := w.rt.sched.AllParked(), w.closed
 	text := ""
 	if asleep || closed {
 		w.last = nil // it refers to tasks
@@ -156,7 +155,7 @@ func (w *standstill) sample(now time.Time) string {
 	used, known := processorTime()
 	spent := used - w.used
 	w.used = used
-	ready := rt.anyWork()
+	ready := rt.sched.Work()
 	still := w.view() && !w.since.IsZero()
 	if !still || !ready && rt.cfg.Watchdog == 0 || known && spent > max(w.period/standShare, standNoise) { // bodies compute
 		w.moved(now)
@@ -193,14 +192,14 @@ func (w *standstill) view() (same bool) {
 		same = same && v == w.last[i] && v.cur != nil // so s is neither parked nor looks for work
 		w.now = append(w.now, v)
 	}
-	queued := [3]int64{rt.inject.n.Load(), rt.high.n.Load(), rt.low.n.Load()}
+	queued := rt.sched.Lengths()
 	same = same && queued == w.queued
 	w.last, w.now, w.queued = w.now, w.last, queued
 	return same
 }
 
 func (s *slot) view() slotView {
-	return slotView{top: s.deque.top.Load(), bottom: s.deque.bottom.Load(), holder: s.g.Load(), cur: s.cur.load()}
+	return slotView{s.View(), s.cur.load()}
 }
 
 // bodiesBlocked reports whether no body of this process runs on a processor or wants one: each goroutine

@@ -30,7 +30,6 @@ type Task struct {
 
 	// Owned by the body, or by whoever runs it next: the slot hands it on.
 	outer    *Task // slot.outer, while the body has no slot, or another one runs on top of it; else nil
-	next     *Task // in the injection queue
 	spawned  int64 // children that count has not been told of; by flagLeaf
 	und      *undeferred
 	cost     int            // by flagRare
@@ -42,6 +41,7 @@ type Task struct {
 	final    bool           // Attrs.Final, of the task or of one above it; by flagRare
 	phase    uint8          // what the last child does when count is armed; by flagLeaf
 	unlooked uint8          // spawns since the window was looked at; by flagLeaf
+	_        [8]byte        // to the end of the line
 
 	// The last line is for what children write, and for what seldom is needed.
 
@@ -200,7 +200,7 @@ func (t *Task) Release(accs ...deps.Access) error {
 // enter checks that the caller is t's body and returns its slot.
 func (t *Task) enter(op string) *slot {
 	s := t.slot
-	if s == nil || s.cur.load() != t || s.g.Load() != getg() {
+	if s == nil || s.cur.load() != t || !s.Mine() {
 		t.misuse(op, s)
 	}
 	return s

@@ -160,14 +160,14 @@ func (s *slot) descendant(t *Task) *Task {
 	if s.nested >= nestMax {
 		return nil
 	}
-	if s.rt.high.n.Load() > 0 {
-		return s.rt.high.popIf(func(x *Task) bool { return x.startsUnder(t) })
+	if s.Urgent() {
+		return fromNode(s.PopUrgent(func(n *chain.Node) bool { return fromNode(n).startsUnder(t) }))
 	}
-	x := s.deque.pop()
-	if x == nil || x.startsUnder(t) {
-		return x
+	n := s.Pop()
+	if n == nil || fromNode(n).startsUnder(t) {
+		return fromNode(n)
 	}
-	s.deque.push(x)
+	s.Push(n)
 	return nil
 }
 
@@ -297,7 +297,7 @@ func (s *slot) handOver() {
 	if s.probe != nil {
 		s.probe.slotEvent(event.SlotGiven, nil)
 	}
-	s.g.Store(0)
+	s.Leave()
 	s.rt.spares.run(s)
 }
 
@@ -319,13 +319,5 @@ func (rt *Runtime) readyBy(t *Task, by uint64) {
 	if rt.probe != nil {
 		rt.probe.queuedBy(t, by)
 	}
-	switch {
-	case t.node.Flags&flagPriority == 0:
-		rt.inject.push(t) //bug:P1
-	case t.priority > 0:
-		rt.high.push(t)
-	default:
-		rt.low.push(t)
-	}
-	rt.idle.notify()
+	rt.sched.Ready(&t.node, t.prio())
 }

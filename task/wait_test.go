@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/task/internal/sched"
 )
 
 // IF-01: an undeferred task runs inline when it is ready, stops its creator when it is not, and its
@@ -27,8 +28,8 @@ func TestIF01_Undeferred(t *testing.T) {
 
 		// Ready: on the creator's goroutine, at once.
 		require.NoError(t, rt.Run(bg, func(t *Task) error {
-			g, ran := getg(), false
-			t.SpawnWith(Attrs{Undeferred: true}, func(*Task) error { ran = getg() == g; return nil })
+			g, ran := sched.Goid(), false
+			t.SpawnWith(Attrs{Undeferred: true}, func(*Task) error { ran = sched.Goid() == g; return nil })
 			if !ran {
 				return errors.New("did not run inline")
 			}
@@ -493,7 +494,7 @@ func TestSpawnWithIllegalAccess(t *testing.T) {
 // goroutine of its own.
 func TestBodiesOnOneStack(t *testing.T) {
 	skipInLintMode(t, "bodies have goroutines of their own there")
-	if getg() == 0 {
+	if sched.Goid() == 0 {
 		t.Skip("goroutines are not told apart on this machine")
 	}
 	for name, down := range map[string]func(t *Task, next func(*Task) error) error{
@@ -513,7 +514,7 @@ func TestBodiesOnOneStack(t *testing.T) {
 			bodies := 0
 			var next func(t *Task) error
 			next = func(t *Task) error {
-				if g := getg(); g != last {
+				if g := sched.Goid(); g != last {
 					last = g
 					stacks = append(stacks, 0)
 				}
@@ -571,14 +572,14 @@ func TestWaitRunsWhatItMadeReady(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
 		var x int
-		g, ran := getg(), 0
+		g, ran := sched.Goid(), 0
 		t.SpawnWith(Attrs{Wait: true}, func(t *Task) error {
 			t.Spawn(nothing)
 			return nil
 		}, deps.InOut(&x))
 		for range 3 {
 			t.Spawn(func(*Task) error {
-				if getg() == g {
+				if sched.Goid() == g {
 					ran++
 				}
 				return nil

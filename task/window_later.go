@@ -47,8 +47,8 @@ func (w *window) postpone() {
 
 // goOn resumes the creators if all slots are parked still, or again.
 func (w *window) goOn() {
-	w.later.armed.Store(false)                               //bug:L2
-	if int(w.rt.idle.parked.Load()) == len(w.rt.slots.all) { // L3
+	w.later.armed.Store(false)  //bug:L2
+	if w.rt.sched.AllParked() { // L3
 		w.resumeAll()
 	}
 }

@@ -315,7 +315,7 @@ func TestHundredThousandBlocked(t *testing.T) {
 			})
 		}
 		t.Blocking(func() {
-			until(func() bool { return in.Load() == int64(n) && rt.idle.parked.Load() == 2 })
+			until(func() bool { return in.Load() == int64(n) && rt.sched.Parked() == 2 })
 			runtime.GC()
 			runtime.ReadMemStats(&after)
 		})

@@ -62,3 +62,16 @@ func TestSome(t testing.TB, some int, setup func(*Run)) {
 	}
 	t.Log(res)
 }
+
+// runsMax is a limit for programs that are larger than was thought.
+const runsMax = 5_000_000
+
+// TestWithin is Test, but where bound is not zero, the orders with fewer preemptions than that are run, and none with
+// -short. With big, the program is run only with -explore.big.
+func TestWithin(t testing.TB, bound int, big bool, setup func(*Run)) {
+	t.Helper()
+	if big && !Big() || bound > 0 && testing.Short() {
+		t.Skip("large")
+	}
+	Test(t, Config{Bound: bound, MaxRuns: runsMax}, setup)
+}

@@ -3,9 +3,9 @@
 
 //go:build !amd64 && !arm64
 
-package task
+package sched
 
-// getg returns zero: on this machine a goroutine is not told from another one.
+// Goid returns zero: on this machine a goroutine is not told from another one.
 // Misuse from a foreign goroutine goes unnoticed, and work that a
 // worker makes ready from inside a body goes through the injection queue.
-func getg() uintptr { return 0 }
+func Goid() uintptr { return 0 }

@@ -1,38 +1,28 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package task
+package sched
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"weft/internal/race"
 )
-
-// holders finds the slot that a goroutine holds: a table with one cell for each slot,
-// placed by the holder's identity. A goroutine only ever asks for itself, and
-// only it can make slot.g its own identity, so an entry that matches is true.
-type holders struct {
-	tab  []atomic.Pointer[slot]
-	mask uintptr
-	far  atomic.Uintptr // longest distance of an entry from its home; only grows
-	mu   sync.Mutex     // orders changes
-}
 
 func (h *holders) init(slots int) {
 	n := 16
 	for n < 8*slots {
 		n *= 2
 	}
-	h.tab = make([]atomic.Pointer[slot], n)
+	h.tab = make([]atomic.Pointer[Slot], n)
 	h.mask = uintptr(n - 1)
 }
 
+// home is where the search for g begins.
 func home(g uintptr) uintptr { return g>>7 ^ g>>17 }
 
 // set records that goroutine g, the caller, holds s from now on.
-func (h *holders) set(g uintptr, s *slot) {
+func (h *holders) set(g uintptr, s *Slot) {
 	s.g.Store(g)
 	if h.find(g) == s || g == 0 {
 		return
@@ -58,19 +48,11 @@ func (h *holders) set(g uintptr, s *slot) {
 }
 
 // find returns the slot that goroutine g, the caller, holds; nil if none.
-func (h *holders) find(g uintptr) *slot {
+func (h *holders) find(g uintptr) *Slot {
 	for d, far := uintptr(0), h.far.Load(); d <= far; d++ {
 		if s := h.tab[(home(g)+d)&h.mask].Load(); s != nil && s.g.Load() == g {
 			return s
 		}
-	}
-	return nil
-}
-
-// here returns the slot that the calling goroutine holds; nil if none.
-func (rt *Runtime) here() *slot {
-	if g := getg(); g != 0 {
-		return rt.holders.find(g)
 	}
 	return nil
 }

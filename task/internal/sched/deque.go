@@ -1,11 +1,14 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package task
+package sched
 
-import "weft/internal/xatomic"
+import (
+	"weft/internal/chain"
+	"weft/internal/xatomic"
+)
 
-// deque is a Chase–Lev work-stealing deque: its owner, the holder of the slot,
+// A deque is a Chase–Lev work-stealing deque: its owner, the holder of the slot,
 // pushes and pops at the bottom, thieves take from the top. README.md has
 // the protocol and the schedules that its order prevents.
 type deque struct {
@@ -21,7 +24,7 @@ type deque struct {
 
 type pad [64]byte
 
-// ring is a circular array of tasks; its length is a power of two.
+// A ring is a circular array of tasks; its length is a power of two.
 type ring struct {
 	cells []cell
 	mask  int64
@@ -36,8 +39,8 @@ func newRing(n int64) *ring { return &ring{make([]cell, n), n - 1} }
 
 func (d *deque) init(n int64) { d.buf.Store(newRing(n)) }
 
-// push adds t at the bottom. Owner only.
-func (d *deque) push(t *Task) {
+// push adds n at the bottom. Owner only.
+func (d *deque) push(n *chain.Node) {
 	b := d.bottom.Load()
 	r := d.buf.Load()
 	if b-d.seen > r.mask {
@@ -47,7 +50,7 @@ func (d *deque) push(t *Task) {
 			r = d.grow(r, b)
 		}
 	}
-	r.cells[b&r.mask].store(t) //bug:D1
+	r.cells[b&r.mask].store(n) //bug:D1
 	d.bottom.Store(b + 1)      //bug:D1
 }
 
@@ -71,7 +74,7 @@ func (d *deque) shrink() {
 }
 
 // pop takes the newest task; nil if there is none. Owner only.
-func (d *deque) pop() *Task {
+func (d *deque) pop() *chain.Node {
 	b := d.bottom.Load() - 1
 	if d.top.Load() > b {
 		return nil // empty, and only the owner could change that
@@ -96,14 +99,14 @@ func (d *deque) pop() *Task {
 	case b-t >= deep && t == d.own:
 		// No thief has ever come, so the next pop returns the task beneath. With thieves the prefetch would cost
 		// more than it saves: a thief needs the same lines.
-		r.cells[(b-1)&r.mask].fetch()
+		r.cells[(b-1)&r.mask].prefetch()
 	}
 	return x
 }
 
 // steal takes the oldest task. It returns nil and false when there is none, nil and
 // true when another thief or the owner was faster.
-func (d *deque) steal() (x *Task, lost bool) {
+func (d *deque) steal() (x *chain.Node, lost bool) {
 	t := d.top.Load()    //bug:D5
 	b := d.bottom.Load() //bug:D5
 	if t >= b {

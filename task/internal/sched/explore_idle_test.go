@@ -3,48 +3,84 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package task
+package sched
 
 import (
 	"fmt"
 	"testing"
 
+	"weft/internal/chain"
 	"weft/internal/explore"
+	"weft/internal/xatomic"
 )
 
-// TestExploreIdle: the idle protocol by itself. The slots take tasks by nextTask, and a task is a function that runs
+// TestExploreIdle: the idle protocol by itself. A task is a function that runs
 // with its slot; queueing, hunting, parking and waking are the real ones. In the end every task
 // has run once, and all slots are parked. A task that waits for another one keeps its slot, so work that is left to
 // nobody is a deadlock.
-func TestExploreIdle(t *testing.T) { exploreAll(t, idlePrograms) }
+func TestExploreIdle(t *testing.T) {
+	for _, x := range idlePrograms {
+		t.Run(x.name, func(t *testing.T) { explore.TestWithin(t, x.bound, x.big, x.setup) })
+	}
+}
+
+// exploration is one program of the table.
+type exploration struct {
+	name  string
+	big   bool // only with -explore.big
+	bound int  // if not zero: less preemptions than this
+	setup func(*explore.Run)
+}
+
+// gate lets those who wait go on when it is opened, in any order of the two.
+type gate struct{ c xatomic.Chan[int] }
+
+func newGate() gate  { return gate{make(xatomic.Chan[int], 1)} }
+func (g gate) open() { g.c.Send(1) }
+func (g gate) wait() { g.c.Recv() }
 
 // idleLab runs functions instead of tasks.
 type idleLab struct {
-	*lab
-	todo map[*Task]func(s *slot)
+	*explore.Run
+	q    *Scheduler
+	todo map[*chain.Node]func(s *Slot)
 	ran  int
 	made int
 }
 
-// newIdleLab makes slots that are busy at the start and about to look for work (b), or parked (p).
+// newIdleLab makes slots that are busy at the start and about to look for work (b), or parked (p). They look
+// everywhere once before they park.
 func newIdleLab(r *explore.Run, slots string) *idleLab {
-	st := &idleLab{lab: newLab(r, len(slots)), todo: map[*Task]func(*slot){}}
-	for i, s := range st.rt.slots.all {
+	q := new(Scheduler)
+	list := make([]*Slot, len(slots))
+	for i := range list {
+		list[i] = new(Slot)
+	}
+	q.Init(silentHost{}, list, 1, 0)
+	q.Lab(r.Name)
+	st := &idleLab{Run: r, q: q, todo: map[*chain.Node]func(*Slot){}}
+	for i, s := range q.slots {
 		parked := slots[i] == 'p'
 		if parked {
-			st.park(s)
+			s.Park()
 		}
 		st.Daemon(fmt.Sprint("slot ", i), func() {
 			if parked {
-				s.sema.sleep() // the end of sleep
+				s.Sleep()
 			}
-			for t := s.nextTask(); t != nil; t = s.nextTask() {
-				f := st.todo[t]
+			for {
+				n, _ := s.Pick()
+				if n == nil {
+					if n, _ = s.Hunt(); n == nil {
+						continue
+					}
+				}
+				f := st.todo[n]
 				if f == nil {
 					st.Failf("a task came out twice")
 					return
 				}
-				delete(st.todo, t)
+				delete(st.todo, n)
 				st.ran++
 				f(s)
 			}
@@ -54,32 +90,41 @@ func newIdleLab(r *explore.Run, slots string) *idleLab {
 		if st.ran != st.made {
 			return fmt.Errorf("%d of %d tasks have run", st.ran, st.made)
 		}
-		return st.atRest()
+		return q.AtRest()
 	})
 	return st
 }
 
-func (st *idleLab) task(f func(s *slot)) *Task {
-	t := new(Task)
-	st.todo[t] = f
+// silentHost is a runtime that does nothing besides.
+type silentHost struct{}
+
+func (silentHost) Poll(*Slot) bool                        { return false }
+func (silentHost) Stole(_, _ *Slot, _ *chain.Node, _ int) {}
+func (silentHost) Parks(*Slot, bool)                      {}
+func (silentHost) Unparks(*Slot)                          {}
+func (silentHost) Wakes()                                 {}
+
+func (st *idleLab) task(f func(s *Slot)) *chain.Node {
+	n := new(chain.Node)
+	st.todo[n] = f
 	st.made++
-	return t
+	return n
 }
 
-func noWork(*slot) {}
+func noWork(*Slot) {}
 
 // pushers queue tasks from outside: each of them so many, one after the other.
 func pushers(slots string, counts ...int) func(*explore.Run) {
 	return func(r *explore.Run) {
 		st := newIdleLab(r, slots)
 		for i, n := range counts {
-			tasks := make([]*Task, n)
+			tasks := make([]*chain.Node, n)
 			for k := range tasks {
 				tasks[k] = st.task(noWork)
 			}
 			r.Go(fmt.Sprint("pusher ", i), func() {
 				for _, t := range tasks {
-					st.rt.readyOff(t)
+					st.q.Ready(t, 0)
 				}
 			})
 		}
@@ -92,15 +137,15 @@ func producer(slots string, children int) func(*explore.Run) {
 	return func(r *explore.Run) {
 		st := newIdleLab(r, slots)
 		g := make([]gate, children)
-		tasks := make([]*Task, children)
+		tasks := make([]*chain.Node, children)
 		for i := range g {
 			g[i] = newGate()
-			tasks[i] = st.task(func(*slot) { g[i].open() })
+			tasks[i] = st.task(func(*Slot) { g[i].open() })
 		}
-		s := st.rt.slots.all[0]
-		s.runnext = st.task(func(s *slot) {
+		s := st.q.slots[0]
+		s.Next = st.task(func(s *Slot) {
 			for _, t := range tasks {
-				s.ready(t)
+				s.Ready(t, 0)
 			}
 			for _, x := range g {
 				x.wait()
@@ -114,11 +159,11 @@ func chained(slots string) func(*explore.Run) {
 	return func(r *explore.Run) {
 		st := newIdleLab(r, slots)
 		g := newGate()
-		first := st.task(func(*slot) { g.wait() })
-		second := st.task(func(*slot) { g.open() })
+		first := st.task(func(*Slot) { g.wait() })
+		second := st.task(func(*Slot) { g.open() })
 		r.Go("pusher", func() {
-			st.rt.readyOff(first)
-			st.rt.readyOff(second)
+			st.q.Ready(first, 0)
+			st.q.Ready(second, 0)
 		})
 	}
 }
@@ -129,9 +174,7 @@ func prioritized(slots string, first, second int32) func(*explore.Run) {
 		st := newIdleLab(r, slots)
 		for i, prio := range []int32{first, second} {
 			t := st.task(noWork)
-			t.priority = prio
-			t.node.Flags |= flagPriority
-			r.Go(fmt.Sprint("pusher ", i), func() { st.rt.readyOff(t) })
+			r.Go(fmt.Sprint("pusher ", i), func() { st.q.Ready(t, prio) })
 		}
 	}
 }

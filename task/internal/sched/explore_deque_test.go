@@ -3,13 +3,14 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package task
+package sched
 
 import (
 	"fmt"
 	"slices"
 	"testing"
 
+	"weft/internal/chain"
 	"weft/internal/explore"
 )
 
@@ -61,21 +62,21 @@ func TestExploreDeque(t *testing.T) {
 }
 
 func (p *dequeProgram) setup(r *explore.Run) {
-	owner := &slot{}
+	owner := &Slot{}
 	owner.deque.init(p.ring)
 	d := &owner.deque
 	r.Name("deque", d)
 	r.Name("ring", d.buf.Load())
-	tasks := make([]*Task, 0, 8)
+	tasks := make([]*chain.Node, 0, 8)
 	push := func() {
-		x := &Task{spawned: int64(len(tasks))}
+		x := &chain.Node{Flags: uint16(len(tasks))}
 		tasks = append(tasks, x)
 		d.push(x)
 	}
 	for range p.before {
 		push()
 	}
-	var popped []*Task
+	var popped []*chain.Node
 	none := 0 // tasks that must be out in the end, since a pop has found nothing
 	r.Go("owner", func() {
 		for _, op := range p.owner {
@@ -90,10 +91,10 @@ func (p *dequeProgram) setup(r *explore.Run) {
 			}
 		}
 	})
-	thieves := make([]*slot, len(p.thieves))
-	stolen := make([][]*Task, len(p.thieves))
+	thieves := make([]*Slot, len(p.thieves))
+	stolen := make([][]*chain.Node, len(p.thieves))
 	for i, times := range p.thieves {
-		s := &slot{}
+		s := &Slot{}
 		s.deque.init(8)
 		thieves[i] = s
 		r.Name(fmt.Sprint("own deque ", i), &s.deque)
@@ -123,14 +124,14 @@ func (p *dequeProgram) setup(r *explore.Run) {
 				}
 				stolen[i] = append(stolen[i], x)
 			}
-			if !p.raid && !slices.IsSortedFunc(stolen[i], func(a, b *Task) int { return int(a.spawned - b.spawned) }) {
+			if !p.raid && !slices.IsSortedFunc(stolen[i], func(a, b *chain.Node) int { return int(a.Flags) - int(b.Flags) }) {
 				return fmt.Errorf("thief %d has got a newer task before an older one", i)
 			}
 			out = append(out, stolen[i]...)
 		}
 		for _, x := range tasks[:none] {
 			if !slices.Contains(out, x) {
-				return fmt.Errorf("a pop has found nothing, but task %d was there", x.spawned)
+				return fmt.Errorf("a pop has found nothing, but task %d was there", x.Flags)
 			}
 		}
 		for x := d.pop(); x != nil; x = d.pop() {
@@ -147,7 +148,7 @@ func (p *dequeProgram) setup(r *explore.Run) {
 				}
 			}
 			if n != 1 {
-				return fmt.Errorf("task %d came out %d times", x.spawned, n)
+				return fmt.Errorf("task %d came out %d times", x.Flags, n)
 			}
 		}
 		return nil

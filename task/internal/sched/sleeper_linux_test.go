@@ -3,7 +3,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package task
+package sched
 
 import (
 	"testing"

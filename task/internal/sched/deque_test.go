@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package task
+package sched
 
 import (
 	"fmt"
@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"weft/internal/chain"
 
 	"github.com/stretchr/testify/require"
 )
@@ -56,19 +58,19 @@ func TestDequeSteps(t *testing.T) {
 func dequeSteps(t *testing.T, d *deque, steps string) {
 	t.Helper()
 	start := d.top.Load()
-	made := []*Task{nil}
+	made := []*chain.Node{nil}
 	for i := 0; i < len(steps); i++ {
 		fail := func(format string, args ...any) {
 			t.Helper()
 			t.Fatalf("start %d, %q, step %d: %s", start, steps, i, fmt.Sprintf(format, args...))
 		}
-		var got *Task
+		var got *chain.Node
 		op := steps[i]
 		switch op {
 		case ' ':
 			continue
 		case '+':
-			made = append(made, new(Task))
+			made = append(made, new(chain.Node))
 			d.push(made[len(made)-1])
 			continue
 		case '-':
@@ -105,11 +107,11 @@ func TestDequeRandomSteps(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		d := newDequeAt(2, rng.Int64N(1<<62))
-		var model []*Task
+		var model []*chain.Node
 		for range 2000 {
 			switch rng.IntN(5) {
 			case 0, 1:
-				x := new(Task)
+				x := new(chain.Node)
 				d.push(x)
 				model = append(model, x)
 			case 2, 3:
@@ -136,22 +138,31 @@ func TestDequeRandomSteps(t *testing.T) {
 	}
 }
 
+// numbers returns the places of tasks.
+func numbers(tasks []chain.Node) map[*chain.Node]int {
+	m := make(map[*chain.Node]int, len(tasks))
+	for i := range tasks {
+		m[&tasks[i]] = i
+	}
+	return m
+}
+
 // One owner, several thieves: every task comes out exactly once. The ring starts with one
 // or two cells, so that it grows under the thieves, and bursts of one task make the owner and the
 // thieves contend for the last one.
 func TestDequeHammer(t *testing.T) {
-	watch(t)
 	total := 200000
-	if underRace || testing.Short() {
+	if testing.Short() {
 		total = 20000
 	}
 	for _, thieves := range []int{1, 2, 4} {
 		for _, burst := range []int{1, 2, 3, 50} {
 			for _, start := range []int64{0, 1<<32 - 5} {
 				d := newDequeAt(2, start)
-				tasks := make([]Task, total)
+				tasks := make([]chain.Node, total)
 				taken := make([]atomic.Int32, total)
-				take := func(x *Task) { taken[x.spawned].Add(1) }
+				number := numbers(tasks)
+				take := func(x *chain.Node) { taken[number[x]].Add(1) }
 				var stop atomic.Bool
 				var wg sync.WaitGroup
 				for range thieves {
@@ -174,7 +185,6 @@ func TestDequeHammer(t *testing.T) {
 				rng := rand.New(rand.NewPCG(uint64(burst), 3))
 				for i := 0; i < total; {
 					for range min(1+rng.IntN(burst), total-i) {
-						tasks[i].spawned = int64(i)
 						d.push(&tasks[i])
 						i++
 					}
@@ -202,20 +212,22 @@ func TestDequeHammer(t *testing.T) {
 
 // Stealing preserves the order of the pushes: what one thief gets is sorted.
 func TestDequeStealsOldestFirstHammer(t *testing.T) {
-	watch(t)
 	const total = 20000
 	d := newDequeAt(2, 0)
-	tasks := make([]Task, total)
+	tasks := make([]chain.Node, total)
 	var stop atomic.Bool
 	var wg sync.WaitGroup
-	var n notes
+	number := numbers(tasks)
+	var early atomic.Int64
 	for range 3 {
 		wg.Go(func() {
-			last := int64(-1)
+			last := -1
 			for !stop.Load() || !d.empty() {
 				if x, _ := d.steal(); x != nil {
-					n.check(x.spawned > last, "task %d stolen after %d", x.spawned, last)
-					last = x.spawned
+					if number[x] < last {
+						early.Add(1)
+					}
+					last = number[x]
 				} else {
 					runtime.Gosched()
 				}
@@ -223,19 +235,18 @@ func TestDequeStealsOldestFirstHammer(t *testing.T) {
 		})
 	}
 	for i := range tasks {
-		tasks[i].spawned = int64(i)
 		d.push(&tasks[i])
 	}
 	stop.Store(true)
 	wg.Wait()
-	n.require(t)
+	require.Zero(t, early.Load(), "tasks stolen after a newer one")
 }
 
 // The injection queue is first in, first out, for any number of goroutines.
 func TestInject(t *testing.T) {
 	var q inject
 	require.Nil(t, q.pop())
-	tasks := make([]Task, 10)
+	tasks := make([]chain.Node, 10)
 	for round := range 3 {
 		for i := range tasks {
 			q.push(&tasks[i])
@@ -248,7 +259,7 @@ func TestInject(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	var out atomic.Int32
-	many := make([]Task, 4000)
+	many := make([]chain.Node, 4000)
 	for g := range 4 {
 		wg.Go(func() {
 			for i := range 1000 {
@@ -264,23 +275,4 @@ func TestInject(t *testing.T) {
 		out.Add(1)
 	}
 	require.EqualValues(t, 4000, out.Load())
-}
-
-// Who waits and who finishes agree, whichever comes first.
-func TestWaitWord(t *testing.T) {
-	var a waitWord
-	require.True(t, a.wait())
-	require.True(t, a.done())
-	var b waitWord
-	require.False(t, b.done())
-	require.False(t, b.wait())
-	for range 1000 {
-		var w waitWord
-		var waits, wakes bool
-		var wg sync.WaitGroup
-		wg.Go(func() { waits = w.wait() })
-		wg.Go(func() { wakes = w.done() })
-		wg.Wait()
-		require.Equal(t, waits, wakes)
-	}
 }

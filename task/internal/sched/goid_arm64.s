@@ -3,8 +3,8 @@
 
 #include "textflag.h"
 
-// func getg() uintptr
-TEXT ·getg(SB), NOSPLIT, $0-8
+// func Goid() uintptr
+TEXT ·Goid(SB), NOSPLIT, $0-8
 	MOVD g, R0
 	MOVD R0, ret+0(FP)
 	RET

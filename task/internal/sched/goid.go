@@ -3,8 +3,8 @@
 
 //go:build amd64 || arm64
 
-package task
+package sched
 
-// getg returns a word that identifies the calling goroutine while it lives. It
+// Goid returns a word that identifies the calling goroutine while it lives. It
 // is the address of the runtime's record of it, and is only ever compared.
-func getg() uintptr
+func Goid() uintptr

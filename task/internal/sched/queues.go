@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sched
+
+import (
+	"container/heap"
+
+	"weft/internal/chain"
+	"weft/internal/xatomic"
+)
+
+// inject is the queue for work from outside: first in, first out.
+type inject struct {
+	n    xatomic.Int64 // length, to look without the lock
+	mu   xatomic.Mutex
+	ring []*chain.Node // the length is a power of two. +checklocks:mu
+	head int           // place of the oldest task. +checklocks:mu
+	size int           // +checklocks:mu
+}
+
+// injectMin is the shortest ring (guess).
+const injectMin = 64
+
+func (q *inject) push(n *chain.Node) {
+	q.mu.Lock()
+	if q.size == len(q.ring) {
+		q.grow()
+	}
+	q.ring[(q.head+q.size)&(len(q.ring)-1)] = n
+	q.size++
+	q.n.Add(1)
+	q.mu.Unlock()
+}
+
+// grow makes room in the ring, which is full. It is no copy: Go's own copy of pointers is what the race
+// detector sees in lint mode, where it shall not see the runtime.
+//
+// +checklocks:q.mu
+func (q *inject) grow() {
+	ring := make([]*chain.Node, max(injectMin, 2*len(q.ring)))
+	for i := range q.ring {
+		ring[i] = q.ring[(q.head+i)&(len(q.ring)-1)]
+	}
+	q.ring, q.head = ring, 0
+}
+
+// pop takes the oldest task; nil if there is none. An empty queue keeps the shortest ring only.
+func (q *inject) pop() *chain.Node {
+	if q.n.Load() == 0 {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.size == 0 {
+		return nil
+	}
+	n := q.ring[q.head]
+	q.ring[q.head] = nil
+	q.head = (q.head + 1) & (len(q.ring) - 1)
+	if q.size--; q.size == 0 && len(q.ring) > injectMin {
+		q.ring, q.head = nil, 0
+	}
+	q.n.Add(-1)
+	return n
+}
+
+// prioQueue holds ready tasks with a priority: the largest first, the oldest of
+// equals first. It is looked at only while n is not zero.
+type prioQueue struct {
+	n   xatomic.Int64
+	mu  xatomic.Mutex
+	h   prioHeap // +checklocks:mu
+	seq uint64   // +checklocks:mu
+}
+
+type prioItem struct {
+	n        *chain.Node
+	seq      uint64
+	priority int32
+}
+
+func (q *prioQueue) push(n *chain.Node, priority int32) {
+	q.mu.Lock()
+	q.seq++
+	heap.Push(&q.h, prioItem{n, q.seq, priority})
+	q.n.Add(1)
+	q.mu.Unlock()
+}
+
+func (q *prioQueue) pop() *chain.Node {
+	if q.n.Load() == 0 {
+		return nil
+	}
+	return q.popIf(func(*chain.Node) bool { return true })
+}
+
+// popIf is pop if the first task is fit, else nil.
+func (q *prioQueue) popIf(fit func(*chain.Node) bool) *chain.Node {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.h) == 0 || !fit(q.h[0].n) {
+		return nil
+	}
+	q.n.Add(-1)
+	return heap.Pop(&q.h).(prioItem).n
+}
+
+type prioHeap []prioItem
+
+func (h prioHeap) Len() int { return len(h) }
+func (h prioHeap) Less(i, j int) bool {
+	if h[i].priority != h[j].priority {
+		return h[i].priority > h[j].priority
+	}
+	return h[i].seq < h[j].seq
+}
+func (h prioHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *prioHeap) Push(x any)   { *h = append(*h, x.(prioItem)) }
+func (h *prioHeap) Pop() any {
+	old := *h
+	n := len(old) - 1
+	x := old[n]
+	old[n] = prioItem{}
+	*h = old[:n]
+	return x
+}

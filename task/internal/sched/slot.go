@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sched
+
+import (
+	"weft/internal/chain"
+)
+
+// injectLook is how many tasks a slot runs between looks at the injection queue
+// while it has work of its own (as Go's scheduler does with its global queue).
+const injectLook = 61
+
+// turnMax is how many times a slot goes on to a successor before it runs what has waited longest (guess). A
+// chain can be endless: a recorded loop goes on by itself.
+const turnMax = 64
+
+// Take makes the caller the holder of s.
+func (s *Slot) Take() { s.q.holders.set(Goid(), s) }
+
+// Leave ends that: another goroutine may get the caller's identity, or s.
+func (s *Slot) Leave() { s.g.Store(0) }
+
+// Mine reports whether the caller holds s. Any goroutine may ask.
+func (s *Slot) Mine() bool { return s.g.Load() == Goid() }
+
+// Pick takes a task that s has of its own, or one that must not wait for these; nil if there is none. queued: it
+// has waited in a queue that belongs to no slot.
+func (s *Slot) Pick() (n *chain.Node, queued bool) {
+	if n, queued = s.pick(); n != nil && s.hunting {
+		s.found()
+	}
+	return n, queued
+}
+
+func (s *Slot) pick() (n *chain.Node, queued bool) {
+	q := s.q
+	if q.high.n.Load() > 0 {
+		if n := q.high.pop(); n != nil {
+			if next := s.Next; next != nil { // it shall not wait for n here
+				s.Next = nil
+				s.deque.push(next)
+				q.idle.notify()
+			}
+			return n, true
+		}
+	}
+	if n := s.Next; n != nil {
+		s.Next = nil
+		return n, false
+	}
+	if s.tick++; s.tick%injectLook == 0 {
+		if n := q.inject.pop(); n != nil {
+			return n, true
+		}
+	}
+	return s.deque.pop(), false
+}
+
+// Push and Pop put n last into the slot's own queue, and take it out. No other slot hears of it.
+func (s *Slot) Push(n *chain.Node) { s.deque.push(n) }
+func (s *Slot) Pop() *chain.Node   { return s.deque.pop() }
+
+// Ready queues n.
+func (s *Slot) Ready(n *chain.Node, priority int32) {
+	switch q := s.q; {
+	case priority == 0:
+		s.deque.push(n)
+	case priority > 0:
+		q.high.push(n, priority)
+	default:
+		q.low.push(n, priority)
+	}
+	s.q.idle.notify()
+}
+
+// Urgent reports whether a task with a priority above zero is ready.
+func (s *Slot) Urgent() bool { return s.q.high.n.Load() > 0 }
+
+// PopUrgent takes the first of those if it is fit, else nil.
+func (s *Slot) PopUrgent(fit func(*chain.Node) bool) *chain.Node { return s.q.high.popIf(fit) }
+
+// Turns is called before a successor becomes Next. Once in a while it is what has waited longest instead.
+func (s *Slot) Turns() {
+	if s.turn++; s.turn >= turnMax {
+		s.turn = 0
+		s.Next = s.oldest()
+	}
+}
+
+// oldest takes what has waited longest: from outside, else of the slot's own.
+func (s *Slot) oldest() *chain.Node {
+	if n := s.q.inject.pop(); n != nil {
+		return n
+	}
+	n, _ := s.deque.steal()
+	if n != nil {
+		s.deque.own++
+	}
+	return n
+}
+
+// Shrink gives up memory that the slot has got for many tasks. EachParked may call it too.
+func (s *Slot) Shrink() { s.deque.shrink() }
+
+// View returns what s is like now. Any goroutine may call it.
+func (s *Slot) View() View { return View{s.deque.top.Load(), s.deque.bottom.Load(), s.g.Load()} }
