@@ -231,6 +231,10 @@ func TestRanksThatLiveCompare(t *testing.T) {
 						if err := all.more((dies + 1) % len(kept)); err != nil && !errors.Is(err, ErrPeerLost) {
 							return err
 						}
+						// An agreement before the loss is known would be one more difference.
+						if _, err := all.Recv(Of([]int64{0}), dies, 0); !errors.Is(err, ErrPeerLost) {
+							return fmt.Errorf("a receive from a rank that dies: %w", err)
+						}
 						if _, err := all.Agree(ctx, 0); !errors.Is(err, ErrPeerLost) { // all know of the loss
 							return fmt.Errorf("an agreement with a rank that dies: %w", err)
 						}
