@@ -18,8 +18,8 @@ import (
 const MaxLine = 64 << 10
 
 // drainIdle is how long output is waited for after the last process that may write has ended. What it wrote is there already;
-// only a process that has left its group can have more, and is not waited for.
-const drainIdle = 100 * time.Millisecond
+// only a process that has left its group can have more, and is not waited for. Tests change it.
+var drainIdle = 100 * time.Millisecond
 
 // sink is where the output of all ranks goes: the launcher's standard output or standard error.
 type sink struct {
@@ -87,7 +87,14 @@ func (s *stream) read(b []byte) (int, error) {
 			_ = s.r.SetReadDeadline(time.Now().Add(drainIdle))
 		}
 		n, err := s.r.Read(b)
-		if n > 0 || err == nil || fresh || !errors.Is(err, os.ErrDeadlineExceeded) {
+		switch {
+		case n > 0 || err == nil || !errors.Is(err, os.ErrDeadlineExceeded):
+			return n, err
+		case fresh:
+			// A goroutine that gets no processor until the deadline has not looked into the pipe.
+			if n = readNow(s.r, b); n > 0 {
+				err = nil
+			}
 			return n, err
 		}
 	}

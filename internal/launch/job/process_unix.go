@@ -81,3 +81,17 @@ func feedInput(to *os.File, from io.Reader) {
 	_, _ = io.Copy(to, from) // the rank may close its input, and the terminal may go
 	_ = to.Close()
 }
+
+// readNow reads what is in a pipe, whatever its deadline. It returns 0 if there is nothing.
+func readNow(f *os.File, b []byte) (n int) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = conn.Control(func(fd uintptr) {
+		for err = syscall.EINTR; err == syscall.EINTR; {
+			n, err = syscall.Read(int(fd), b)
+		}
+	})
+	return max(n, 0)
+}

@@ -56,3 +56,5 @@ func (*janitor) stop() {}
 
 // Janitor is for the program that runs jobs to call first. It returns false: this process is none.
 func Janitor() bool { return false }
+
+func readNow(*os.File, []byte) int { return 0 }

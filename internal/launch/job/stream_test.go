@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -201,4 +202,21 @@ func TestOneFileIsOneSink(t *testing.T) {
 		require.Same(t, sinks[0], told[0])
 		require.Same(t, sinks[1], told[1])
 	}
+}
+
+// What is in the pipe comes out also if the reader gets no processor before the deadline is over.
+func TestDrainIsLate(t *testing.T) {
+	defer func(d time.Duration) { drainIdle = d }(drainIdle)
+	drainIdle = -time.Second // each deadline is over when it is set
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer w.Close() // a process that has left its group has it open
+	var out bytes.Buffer
+	s := &stream{sink: &sink{w: &out}, r: r}
+	want := strings.Repeat("a line\n", 2000) + "no line"
+	_, err = w.WriteString(want)
+	require.NoError(t, err)
+	s.drain()
+	s.copy()
+	require.Equal(t, want, out.String())
 }
