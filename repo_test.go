@@ -48,10 +48,11 @@ var law = map[string][]string{
 	"internal/order":         {"internal/chain"},
 	"internal/waits":         {},
 	"deps":                   {"internal/chain"},
-	"task":                   {"internal/friend", "trace", "internal/xatomic", "internal/env", "internal/event", "internal/processors", "internal/race", "internal/waits", "internal/chain", "deps", "task/internal/say", "task/internal/addrmap", "task/internal/audit", "task/internal/lint", "task/internal/record", "task/internal/sched", "task/internal/watchdog"},
+	"task":                   {"internal/friend", "trace", "internal/xatomic", "internal/env", "internal/event", "internal/processors", "internal/race", "internal/waits", "internal/chain", "deps", "task/internal/say", "task/internal/addrmap", "task/internal/audit", "task/internal/lint", "task/internal/record", "task/internal/sched", "task/internal/stuck", "task/internal/watchdog"},
 	"task/internal/lint":     {"internal/env", "internal/race", "internal/waits", "internal/chain", "task/internal/addrmap"},
 	"task/internal/record":   {"internal/event", "internal/chain"},
 	"task/internal/sched":    {"internal/race", "internal/xatomic", "internal/chain"},
+	"task/internal/stuck":    {"internal/waits", "internal/xatomic", "task/internal/say", "task/internal/sched", "task/internal/watchdog"},
 	"task/internal/say":      {},
 	"task/internal/addrmap":  {},
 	"task/internal/audit":    {"internal/xatomic", "internal/chain", "task/internal/addrmap", "task/internal/say"},
@@ -82,6 +83,7 @@ var testsMayAlsoImport = map[string][]string{
 	"internal/chain":      {"internal/explore", "internal/order"}, // the oracle
 	"task":                {"internal/explore", "internal/order", "internal/soak"},
 	"task/internal/sched": {"internal/explore"},
+	"task/internal/stuck": {"internal/chain"}, // the nodes of a scheduler
 	"internal/fabric":     {"internal/explore"},
 	"comm":                {"internal/explore", "internal/soak"},
 	"observe":             {"deps", "task", "tampi", "comm"}, // what is observed

@@ -10,6 +10,7 @@ import (
 
 	"weft/task/internal/audit"
 	"weft/task/internal/say"
+	"weft/task/internal/stuck"
 )
 
 // ErrClosed is returned by [Runtime.Run] after [Runtime.Close].
@@ -17,6 +18,10 @@ var ErrClosed = errors.New("task: the runtime is closed")
 
 // ErrLocked is the cause when a body ends without unlocking a [Mutex].
 var ErrLocked = errors.New("the body ended with a Mutex locked")
+
+// ErrDeadlock is why a run ends whose tasks all wait while no goroutine of the program is left that could
+// wake one. The error of the run wraps it, and says which tasks wait for what.
+var ErrDeadlock = stuck.ErrDeadlock
 
 // ErrConflict is the cause when debug mode finds two tasks that may use one object at the same time although one of
 // them writes it: an ancestor of one has not declared the object, or not strongly enough.

@@ -4,7 +4,7 @@
 package task
 
 // StandstillArmed reports whether the timer that looks for blocked slots runs.
-func (rt *Runtime) StandstillArmed() bool { return rt.still.armed.Load() }
+func (rt *Runtime) StandstillArmed() bool { return rt.still.Armed() }
 
 // InLintMode reports whether a test is in a build for lint mode.
 func InLintMode() bool { return inLintMode() }

@@ -4,13 +4,19 @@
 package task
 
 import (
+	"fmt"
+	"io"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"weft/internal/chain"
 	"weft/internal/event"
+	"weft/internal/waits"
 	"weft/task/internal/sched"
+	"weft/task/internal/stuck"
 )
 
 // polls are the functions that slots without work call before they park. They are rarely changed, and so copied.
@@ -58,7 +64,7 @@ func (rt *Runtime) here() *slot {
 	return nil
 }
 
-// host is what the scheduler sees of a runtime.
+// host is what the scheduler, and package stuck, see of a runtime.
 type host Runtime
 
 func (h *host) slot(s *sched.Slot) *slot { return h.slots.all[s.ID] }
@@ -105,5 +111,62 @@ func (h *host) Unparks(s *sched.Slot) {
 	}
 }
 
-// Wakes starts what looks for a standstill.
-func (h *host) Wakes() { h.still.wakes() }
+// Wakes has those told that look for a standstill.
+func (h *host) Wakes() { h.still.Wakes() }
+
+// Task returns the task whose body is on a slot; nil if there is none.
+func (h *host) Task(slot int) any {
+	if t := h.slots.all[slot].cur.load(); t != nil {
+		return t
+	}
+	return nil
+}
+
+// Describe says what a task is that may be over by now.
+func (h *host) Describe(task any) stuck.Body {
+	t := task.(*Task)
+	b := stuck.Body{Name: "task spawned at " + t.site(), Addr: fmt.Sprintf("%p", t)}
+	if t.label != "" {
+		b.Name = fmt.Sprintf("task %q (spawned at %s)", t.label, t.site())
+	}
+	if f := runtime.FuncForPC(codeOf(t.fn)); f != nil {
+		b.Func = f.Name()
+	}
+	return b
+}
+
+// Seen tells the race detector that the task of a slot has been looked at.
+func (h *host) Seen(slot int, task any) { h.slots.all[slot].cur.seen(task.(*Task)) }
+
+// Idle reports whether no run is under way.
+func (h *host) Idle() bool { return h.life.idle() }
+
+// Waiting reports whether some run has tasks that wait, and Fail ends these runs.
+func (h *host) Waiting() bool { return len((*Runtime)(h).waitingRuns()) > 0 }
+
+func (h *host) Fail(err error) {
+	for _, r := range (*Runtime)(h).waitingRuns() {
+		r.fail(err)
+	}
+}
+
+// Waits says who waits for what: tasks of this runtime, and what else does.
+func (h *host) Waits() []string {
+	lines := (*Runtime)(h).describeWaits()
+	if len(lines) == 0 {
+		lines = []string{heldEvents}
+	}
+	return append(lines, waits.Describe(h.party)...)
+}
+
+// InVain reports whether tasks wait for a Mutex that nobody will let go of.
+func (h *host) InVain() bool { return (*Runtime)(h).locksInVain() }
+
+// Report writes what a person must hear, to where that is wanted.
+func (h *host) Report(text string) {
+	if h.cfg.Watchdog == 0 && h.cfg.logs {
+		h.cfg.Logger.Warn(strings.TrimPrefix(strings.TrimSuffix(text, "\n"), "weft: "))
+		return
+	}
+	_, _ = io.WriteString(h.cfg.Reports, text)
+}

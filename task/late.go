@@ -66,7 +66,7 @@ func (l *lateRun) tellHolders(r *run, err error) {
 	if l.ended {
 		return
 	}
-	if !r.rt.still.mayLook() {
+	if !r.rt.looked.mayLook() {
 		l.timer.Reset(lateHolders)
 		return
 	}
@@ -92,16 +92,22 @@ func (l *lateRun) over() {
 	}
 }
 
+// lastLook is when somebody has last looked what a run of a runtime waits for.
+type lastLook struct {
+	mu sync.Mutex
+	at time.Time // +checklocks:mu
+}
+
 // mayLook reports whether nobody has looked what a run of this runtime waits for a short time ago:
 // a look stops the program for a moment, and there may be many runs.
-func (w *standstill) mayLook() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (l *lastLook) mayLook() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := time.Now()
-	if now.Sub(w.held) < lateHolders {
+	if now.Sub(l.at) < lateHolders {
 		return false
 	}
-	w.held = now
+	l.at = now
 	return true
 }
 
@@ -110,7 +116,7 @@ func (w *standstill) mayLook() bool {
 func (r *run) holders() (lines []string, computes bool) {
 	rt := r.rt
 	onSlots := rt.Workers() - rt.sched.Parked()
-	computes = onSlots > 0 && !rt.still.bodiesBlocked()
+	computes = onSlots > 0 && !rt.still.BodiesBlocked()
 	blocking := false
 	lines = describeParked(func(k *parked) bool {
 		outside := k.t.run == r && k.state == parkOutside
@@ -122,7 +128,7 @@ func (r *run) holders() (lines []string, computes bool) {
 	case rt.cfg.Watchdog > 0:
 		lines = rt.describeWaits()
 	case onSlots > 0:
-		lines = append(lines, rt.describeSlots()...)
+		lines = append(lines, rt.still.Slots()...)
 	case !blocking:
 		lines = append(lines, heldEvents)
 	}

@@ -62,9 +62,9 @@ func TestHoldersWhileABodyComputes(t *testing.T) {
 			l.timer.Stop()
 			l.mu.Unlock()
 			for range 3 {
-				rt.still.mu.Lock()
-				rt.still.held = time.Time{} // nobody has looked a short time ago
-				rt.still.mu.Unlock()
+				rt.looked.mu.Lock()
+				rt.looked.at = time.Time{} // nobody has looked a short time ago
+				rt.looked.mu.Unlock()
 				l.tellHolders(runs.Load(), bad)
 				l.mu.Lock()
 				if l.timer.Stop() {
@@ -89,8 +89,8 @@ func TestHoldersWhileABodyComputes(t *testing.T) {
 // However many runs have ended early, and are not over, few look what they wait for.
 func TestHoldersAreLookedForSeldom(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
-	require.True(t, rt.still.mayLook())
+	require.True(t, rt.looked.mayLook())
 	for range 100 {
-		require.False(t, rt.still.mayLook())
+		require.False(t, rt.looked.mayLook())
 	}
 }

@@ -69,8 +69,8 @@ func (rt *Runtime) observe() {
 	}
 	var rec *record.Recorder
 	if rt.cfg.Trace != nil {
-		body := callsBody()
-		rec = record.New((*event.Recorder)(rt.cfg.Trace), rt.cfg.Workers, !rt.cfg.Lint, body.lo, body.hi) // annotated bodies would meet in the contexts of Go's tools
+		lo, hi := callsBody().Bounds()
+		rec = record.New((*event.Recorder)(rt.cfg.Trace), rt.cfg.Workers, !rt.cfg.Lint, lo, hi) // annotated bodies would meet in the contexts of Go's tools
 	}
 	if p.lint == nil && p.audit == nil && p.watch == nil && rec == nil {
 		return

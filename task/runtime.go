@@ -14,6 +14,7 @@ import (
 	"weft/internal/waits"
 	"weft/internal/xatomic"
 	"weft/task/internal/sched"
+	"weft/task/internal/stuck"
 )
 
 // A Runtime runs tasks on a fixed number of slots. Make one with [New], and
@@ -34,7 +35,8 @@ type Runtime struct {
 	window window
 	spares spares
 	life   life
-	still  standstill
+	still  stuck.Watch
+	looked lastLook
 	party  *waits.Party
 	depart func() // takes party back
 }
@@ -56,7 +58,7 @@ func Open(cfg Config) (*Runtime, error) { return open(cfg, tuning{rounds: sched.
 // tuning is what tests choose, since no program needs to.
 type tuning struct {
 	rounds    int           // looks at everything before a slot parks
-	deadlock  time.Duration // what lasts so long ends the runs; 0: deadLimit
+	deadlock  time.Duration // what lasts so long ends the runs; 0: the default
 	stealSeed uint64        // decides the order in which slots look at others
 }
 
@@ -70,8 +72,9 @@ func open(cfg Config, tune tuning) (*Runtime, error) {
 		rt.probe.open()
 	}
 	rt.enlist()
-	rt.still.dead.open(rt, tune.deadlock)
-	rt.still.open(rt)
+	rt.still.Open((*host)(rt), &rt.sched, stuck.Config{
+		Slots: rt.Workers(), Watchdog: rt.cfg.Watchdog, Deadlock: tune.deadlock, Patient: rt.cfg.waitForEver, Calls: callsBody(),
+	})
 	rt.party = rt.newParty()
 	rt.depart = waits.Join(rt.party)
 	for _, s := range rt.slots.all {
@@ -133,7 +136,7 @@ func (rt *Runtime) Close() error {
 	}
 	defer close(rt.life.over)
 	rt.delist()
-	rt.still.close()
+	rt.still.Close()
 	rt.depart()
 	if rt.probe != nil {
 		rt.probe.stop()

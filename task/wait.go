@@ -4,6 +4,7 @@
 package task
 
 import (
+	"reflect"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -13,7 +14,12 @@ import (
 	"weft/internal/event"
 	"weft/internal/race"
 	"weft/internal/xatomic"
+	"weft/task/internal/stuck"
 )
+
+// callsBody is the code of callHere, the only function that calls bodies. Compilers do not put it into others, since
+// it recovers.
+var callsBody = sync.OnceValue(func() stuck.Code { return stuck.CodeAt(reflect.ValueOf((*Task).callHere).Pointer()) })
 
 // callHere runs t's body and turns its panic into an error.
 func (t *Task) callHere() (err error) {

@@ -99,6 +99,12 @@ func (q *Scheduler) Lengths() [3]int64 {
 	return [3]int64{q.inject.n.Load(), q.high.n.Load(), q.low.n.Load()}
 }
 
+// View returns what a slot is like now.
+func (q *Scheduler) View(slot int) View {
+	s := q.slots[slot]
+	return View{s.deque.top.Load(), s.deque.bottom.Load(), s.g.Load()}
+}
+
 // NotAtRest says what keeps q from being at rest; "" if each slot is parked, none is counted as hunting
 // and nothing is queued. It is for tests.
 func (q *Scheduler) NotAtRest() string {

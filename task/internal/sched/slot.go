@@ -102,6 +102,3 @@ func (s *Slot) oldest() *chain.Node {
 
 // Shrink gives up memory that the slot has got for many tasks. EachParked may call it too.
 func (s *Slot) Shrink() { s.deque.shrink() }
-
-// View returns what s is like now. Any goroutine may call it.
-func (s *Slot) View() View { return View{s.deque.top.Load(), s.deque.bottom.Load(), s.g.Load()} }

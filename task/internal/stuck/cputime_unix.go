@@ -3,7 +3,7 @@
 
 //go:build unix
 
-package task
+package stuck
 
 import (
 	"syscall"

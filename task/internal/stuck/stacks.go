@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package stuck
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+
+	"weft/internal/waits"
+)
+
+// Code is the program counters of a function.
+type Code struct{ lo, hi uintptr }
+
+// CodeAt returns those of the function that begins at a program counter.
+func CodeAt(pc uintptr) Code {
+	f := runtime.FuncForPC(pc)
+	c := Code{f.Entry(), f.Entry() + 1}
+	for g := f; g != nil && g.Entry() == f.Entry(); c.hi++ {
+		g = runtime.FuncForPC(c.hi)
+	}
+	return c
+}
+
+// Bounds returns the first of them, and the one after the last.
+func (c Code) Bounds() (lo, hi uintptr) { return c.lo, c.hi }
+
+func (c Code) name() string { return runtime.FuncForPC(c.lo).Name() }
+
+// allBlocked reports whether no body of this process runs on a processor or wants one: each goroutine
+// that runs a body is parked by Go's scheduler, or in a system call. It compares program counters with
+// the code of what calls bodies, so the name of that does not matter.
+func (c Code) allBlocked() bool {
+	records := make([]runtime.StackRecord, runtime.NumGoroutine()+16)
+	n, ok := runtime.GoroutineProfile(records)
+	if !ok {
+		return false // there are more by now, so some goroutine has made some
+	}
+	for i := range records[:n] {
+		pcs := records[i].Stack()
+		runsBody := len(pcs) == len(records[i].Stack0) // it may be further down
+		for _, pc := range pcs {
+			runsBody = runsBody || c.lo < pc && pc <= c.hi
+		}
+		if runsBody && !blockedAt(pcs[0]) {
+			return false
+		}
+	}
+	return true
+}
+
+// blockedAt reports whether a goroutine whose innermost return address is pc does not run: gopark
+// parks all that wait in Go; the other functions are those of system calls.
+func blockedAt(pc uintptr) bool {
+	f, _ := runtime.CallersFrames([]uintptr{pc}).Next()
+	return f.Function == "runtime.gopark" || strings.HasPrefix(f.Function, "syscall.") ||
+		strings.HasPrefix(f.Function, "internal/runtime/syscall")
+}
+
+// maxBlockedFrames is how many functions a report has of each stack, from where the body blocks; the body
+// itself comes after them.
+const maxBlockedFrames = 4
+
+// bodies are the stacks of goroutines that run bodies, in the words of Go's runtime. They are for people only.
+type bodies [][]string
+
+// bodyStacks returns the lines of each goroutine that runs a body. calls begins the line of what calls bodies.
+func bodyStacks(calls string) bodies {
+	buf := make([]byte, 64<<10)
+	n := runtime.Stack(buf, true)
+	for n == len(buf) && n < 64<<20 {
+		buf = make([]byte, 2*n)
+		n = runtime.Stack(buf, true)
+	}
+	var list bodies
+	for _, g := range strings.Split(string(buf[:n]), "\n\n") {
+		if strings.Contains(g, calls) {
+			list = append(list, waits.Lines(strings.TrimSpace(g)))
+		}
+	}
+	return list
+}
+
+// take takes out the stack of a body and returns it, from the body inwards: the one with a call that begins as
+// given, or, where the compiler does not keep the address, one that runs the same function.
+func (l bodies) take(call, fn, calls string) []string {
+	at, k := l.find(func(_, caller string) bool { return strings.HasPrefix(caller, call) }, calls)
+	if at < 0 {
+		at, k = l.find(func(body, _ string) bool { return strings.HasPrefix(body, fn+"(") }, calls)
+	}
+	if at < 0 {
+		return nil
+	}
+	lines := l[at][:k+2]
+	l[at] = nil
+	return lines
+}
+
+// find returns the first stack whose innermost body, and what calls it, match, and the line of the body.
+func (l bodies) find(match func(body, caller string) bool, calls string) (at, line int) {
+	for i, lines := range l {
+		for k := 1; k+2 < len(lines); k += 2 {
+			if strings.HasPrefix(lines[k+2], calls) {
+				if match(lines[k], lines[k+2]) {
+					return i, k
+				}
+				break
+			}
+		}
+	}
+	return -1, 0
+}
+
+// writeStack writes what a goroutine waits in: its state, and the functions below those of Go's
+// runtime and the like, down to the body.
+func writeStack(b *strings.Builder, lines []string) {
+	if len(lines) == 0 {
+		b.WriteByte('\n')
+		return
+	}
+	state := lines[0]
+	if i, j := strings.IndexByte(state, '['), strings.LastIndexByte(state, ']'); i >= 0 && j > i {
+		state = state[i : j+1]
+	}
+	fmt.Fprintf(b, ", %s\n", state)
+	n := 0
+	for k := 1; k+1 < len(lines); k += 2 {
+		body := k+3 >= len(lines)
+		if strings.HasPrefix(lines[k], "runtime.") || strings.HasPrefix(lines[k], "internal/") || n >= maxBlockedFrames && !body {
+			continue
+		}
+		at, _, _ := strings.Cut(strings.TrimSpace(lines[k+1]), " +")
+		fmt.Fprintf(b, "    %s\n        %s\n", lines[k], at)
+		n++
+	}
+}

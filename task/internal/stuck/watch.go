@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package stuck
+
+import (
+	"time"
+
+	"weft/internal/xatomic"
+	"weft/task/internal/sched"
+	"weft/task/internal/watchdog"
+)
+
+const (
+	standPeriod = 500 * time.Millisecond
+	standLimit  = 3 * time.Second      // without a watchdog (guess: nobody waits that long on purpose)
+	standProofs = 2                    // looks in a row that must find all bodies blocked
+	standShare  = 10                   // a process that uses a tenth of a processor computes (guess)
+	standNoise  = 2 * time.Millisecond // what looks and the collector use themselves (guess)
+)
+
+// Open starts to watch h, whose tasks q schedules.
+func (w *Watch) Open(h Host, q *sched.Scheduler, cfg Config) {
+	w.host, w.sched, w.cfg = h, q, cfg
+	w.dead.open(w, cfg.Deadlock)
+	w.period, w.limit = min(standPeriod, w.dead.period), standLimit
+	if d := cfg.Watchdog; d > 0 {
+		w.period, w.limit = min(w.period, max(d/watchdog.Looks, time.Millisecond)), d
+	}
+	w.Wakes()
+}
+
+// Wakes is called after a slot has left the list of the parked. Of Wakes and look, at least one
+// sees the other: look takes armed back before it counts the parked. Before Open it does nothing.
+func (w *Watch) Wakes() {
+	if w.period != 0 && !w.armed.Load() {
+		w.arm()
+	}
+}
+
+// Armed reports whether the timer runs. It is for tests.
+func (w *Watch) Armed() bool { return w.armed.Load() }
+
+func (w *Watch) arm() { w.armFor(w.period) }
+
+func (w *Watch) armFor(d time.Duration) {
+	if xatomic.Driven() || !w.armed.CompareAndSwap(false, true) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.closed:
+	case w.timer == nil:
+		w.timer = time.AfterFunc(d, w.look)
+	default:
+		w.timer.Reset(d)
+	}
+}
+
+// Close ends all that w does. A look that is under way may go on for a moment.
+func (w *Watch) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	if w.dead.stop != nil {
+		close(w.dead.stop)
+	}
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+// look is the function of the timer.
+func (w *Watch) look() {
+	w.armed.Store(false)
+	w.mu.Lock()
+	asleep, closed := w.sched.AllParked(), w.closed
+	text := ""
+	if asleep || closed {
+		w.last = nil // it refers to tasks
+		w.moved(time.Time{})
+	} else {
+		text = w.sample(time.Now())
+	}
+	w.mu.Unlock()
+	if text != "" {
+		w.host.Report(text)
+	}
+	switch {
+	case closed:
+	case !asleep:
+		w.arm()
+	default:
+		if d := w.dead.look(); d > 0 {
+			w.armFor(d)
+		}
+	}
+}
+
+// moved notes that something has moved, just before now.
+//
+// +checklocks:w.mu
+func (w *Watch) moved(now time.Time) { w.since, w.proofs, w.said = now, 0, false }
+
+// sample compares what it sees with what the last look has seen, and returns a report if one is due.
+//
+// +checklocks:w.mu
+func (w *Watch) sample(now time.Time) string {
+	used, known := processorTime()
+	spent := used - w.used
+	w.used = used
+	ready := w.sched.Work()
+	still := w.view() && !w.since.IsZero()
+	if !still || !ready && w.cfg.Watchdog == 0 || known && spent > max(w.period/standShare, standNoise) { // bodies compute
+		w.moved(now)
+		return ""
+	}
+	if w.said || w.once && w.cfg.Watchdog == 0 || now.Sub(w.since) < w.limit {
+		return ""
+	}
+	if !w.BodiesBlocked() { // they compute, and get little of the processor
+		w.moved(now)
+		return ""
+	}
+	w.used, _ = processorTime() // without what that took
+	if w.proofs++; w.proofs < standProofs {
+		return ""
+	}
+	text := w.describe(now, ready)
+	if w.said = text != ""; w.said {
+		w.once = true
+	}
+	return text
+}
+
+// BodiesBlocked reports whether no body of this process runs on a processor or wants one.
+func (w *Watch) BodiesBlocked() bool { return w.cfg.Calls.allBlocked() }
