@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/internal/chain"
+	"weft/task/internal/pool"
 	"weft/task/internal/sched"
 )
 
@@ -58,24 +60,17 @@ func (rt *Runtime) unclean() string {
 	case len(seen) != rt.Workers():
 		return fmt.Sprintf("%d of %d slots are parked", len(seen), rt.Workers())
 	}
-	p := &rt.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, t := range p.list {
-		if what := t.unclean(); what != "" {
-			return "a free task of the pool: " + what
+	rt.pool.Inspect(func(list []*chain.Node, _ bool) {
+		for _, n := range list {
+			if is := fromNode(n).unclean(); is != "" {
+				what = "a free task of the pool: " + is
+			}
 		}
+	})
+	if g := rt.guests.Any(); g != nil {
+		return "a goroutine is in " + g.Op
 	}
-	for k := range rt.guests.shards {
-		s := &rt.guests.shards[k]
-		s.mu.Lock()
-		first := s.first
-		s.mu.Unlock()
-		if first != nil {
-			return "a goroutine is in " + first.op
-		}
-	}
-	return ""
+	return what
 }
 
 // unclean says what is left of runs in s, which is parked; "" if nothing is.
@@ -92,8 +87,8 @@ func (s *slot) unclean() string {
 	case len(s.free) >= freeMax:
 		return fmt.Sprintf("slot %d has %d free tasks", s.ID, len(s.free))
 	}
-	for _, t := range s.free {
-		if what := t.unclean(); what != "" {
+	for _, n := range s.free {
+		if what := fromNode(n).unclean(); what != "" {
 			return fmt.Sprintf("a free task of slot %d: %s", s.ID, what)
 		}
 	}
@@ -173,7 +168,7 @@ func TestNoTokenIsLeft(t *testing.T) {
 // A task whose last event ends on a goroutine without a slot is used again, as is one whose last
 // event ends on a slot.
 func TestTasksThatEndOffSlotsAreUsedAgain(t *testing.T) {
-	const n = 3 * batch
+	const n = 3 * pool.Batch
 	rt := newTestRuntime(t, Config{Workers: 1, Window: 2 * n})
 	var ends []func(error)
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
@@ -197,8 +192,8 @@ func TestTasksThatEndOffSlotsAreUsedAgain(t *testing.T) {
 		return t.Wait()
 	}))
 	until(func() bool {
-		rt.pool.mu.Lock()
-		defer rt.pool.mu.Unlock()
-		return len(rt.pool.list) >= n-1
+		free := 0
+		rt.pool.Inspect(func(list []*chain.Node, _ bool) { free = len(list) })
+		return free >= n-1
 	})
 }

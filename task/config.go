@@ -219,3 +219,18 @@ func checkWatchdog(value string) error {
 	}
 	return nil
 }
+
+// envDeadlock is of package comm's ranks, too.
+const envDeadlock = "PSP_DEADLOCK_WARNINGS"
+
+// The environment variables that the package reads, where Config leaves a value open.
+const (
+	EnvWorkers  = "WEFT_WORKERS"  // Config.Workers
+	EnvWindow   = "WEFT_WINDOW"   // Config.Window
+	EnvLint     = race.EnvLint    // Config.Lint
+	EnvDebug    = "WEFT_DEBUG"    // Config.Debug
+	EnvWatchdog = "WEFT_WATCHDOG" // Config.Watchdog
+)
+
+// DefaultWindow is the bound on live children where nothing else is said.
+const DefaultWindow = defaultWindow

@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"weft/internal/waits"
+	"weft/internal/xatomic"
 )
 
 // A Detached is a run that was started by [Runtime.Spawn]: a task without a parent, with
@@ -17,7 +18,7 @@ type Detached struct {
 	done chan struct{} // closed when it is over
 	main noted         // of the main task
 
-	mu    visibleMutex
+	mu    xatomic.VisibleMutex
 	over  bool          // +checklocks:mu
 	err   error         // +checklocks:mu
 	calls []func(error) // to be called at the end. +checklocks:mu
@@ -100,7 +101,7 @@ func (d *Detached) complete(err error) {
 	}
 	for _, f := range calls {
 		d.call(func(err error) {
-			defer d.rt.guests.leave(d.rt.guests.enter("a callback of a detached task", nil))
+			defer d.rt.guests.Leave(d.rt.guests.Enter("a callback of a detached task", nil))
 			f(err)
 		}, err)
 	}

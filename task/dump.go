@@ -8,8 +8,11 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
+	"weft/deps"
 	"weft/task/internal/say"
+	"weft/task/internal/watchdog"
 )
 
 // Dump writes what the tasks of the runtime are doing: each task that is not over, with its label, where it was spawned, its age, its state and
@@ -75,4 +78,49 @@ func DumpAll(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// TaskInfo is what the watchdog knows of one live task.
+type TaskInfo struct {
+	ID       uint64 // of the task; another task never gets it
+	Parent   uint64 // zero for the main task of a run
+	Label    string
+	Site     string // where it was spawned
+	Age      time.Duration
+	State    TaskState
+	For      time.Duration // how long it is in this state
+	Accesses []deps.Access
+	Behind   []uint64 // tasks that it waits for
+	Text     string   // all that Dump says of it, a few lines
+	Stuck    bool     // it has waited for longer than Config.Watchdog, or is in a cycle
+	Cycle    bool     // it is in a cycle: it waits for itself
+}
+
+// TaskState is how far a task is.
+type TaskState string
+
+// The states of a task.
+const (
+	TaskWaiting TaskState = TaskState(watchdog.Waiting) // for accesses
+	TaskReady   TaskState = TaskState(watchdog.Ready)   // waits for a slot
+	TaskHeld    TaskState = TaskState(watchdog.Held)    // OnReady has bound events
+	TaskResting TaskState = TaskState(watchdog.Resting) // of a recorded loop, until its next turn
+	TaskRunning TaskState = TaskState(watchdog.Running)
+	TaskBlocked TaskState = TaskState(watchdog.Blocked) // the body waits
+	TaskBound   TaskState = TaskState(watchdog.Bound)   // the body is over, but its events are not
+	TaskParent  TaskState = TaskState(watchdog.Parent)  // only its descendants are left
+)
+
+// Tasks returns what the tasks of the runtime are doing, parents before their children; false if no list is kept
+// ([Config.Watchdog]). Each is described as it was at some moment of the call; tasks go on meanwhile. Any goroutine may call it.
+func (rt *Runtime) Tasks() ([]TaskInfo, bool) {
+	if rt.cfg.Watchdog == 0 {
+		return nil, false
+	}
+	tasks := rt.probe.watch.Tasks()
+	list := make([]TaskInfo, len(tasks))
+	for i, x := range tasks {
+		list[i] = TaskInfo{x.ID, x.Parent, x.Label, x.Site, x.Age, TaskState(x.State), x.For, declared(x.Accesses), x.Behind, x.Text, x.Stuck, x.Cycle}
+	}
+	return list, true
 }

@@ -58,11 +58,11 @@ var plantedBugs = []explore.Bug{
 		At:  "stall",
 		New: "",
 	}, {
-		Name: "the timer of a stall looks before it says that it is over", File: "window_later.go", Test: "TestExploreEvents",
+		Name: "the timer of a stall looks before it says that it is over", File: "window.go", Test: "TestExploreEvents",
 		At:  "L2",
 		New: "\tif int(w.rt.sched.Parked()) != len(w.rt.slots.all) {\n\t\tw.later.armed.Store(false)\n\t\treturn\n\t}\n\tw.later.armed.Store(false) ",
 	}, {
-		Name: "the timer of a stall is started once only", File: "window_later.go", Test: "TestExploreEvents",
+		Name: "the timer of a stall is started once only", File: "window.go", Test: "TestExploreEvents",
 		At:  "L2",
 		New: "\t_ = 0 ",
 	}, {
@@ -74,7 +74,7 @@ var plantedBugs = []explore.Bug{
 		At:  "holder",
 		New: "\tm.holder = nil\n",
 	}, {
-		Name: "the waiter looks first", File: "waitword.go", Test: "TestExploreWaitWord",
+		Name: "the waiter looks first", File: "block.go", Test: "TestExploreWaitWord",
 		At:  "look",
 		New: "if w.v.Load()&wordDone != 0 {\n\t\treturn false\n\t}\n\tw.v.Add(wordWaiting)\n\treturn true",
 	},

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"testing"
 
+	"weft/internal/chain"
 	"weft/internal/explore"
 	"weft/internal/xatomic"
 )
@@ -31,7 +32,7 @@ func newLab(r *explore.Run, slots int) *lab {
 	r.Name("window", &rt.window)
 	r.Name("pool", &rt.pool)
 	for _, s := range rt.slots.all {
-		s.free = []*Task{{}} // more than one task of its own is made when it is needed
+		s.free = []*chain.Node{&new(Task).node} // more than one task of its own is made when it is needed
 	}
 	return &lab{r, rt}
 }

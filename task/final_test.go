@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/task/internal/pool"
 	"weft/task/internal/sched"
 )
 
@@ -179,7 +180,7 @@ func TestFinalAllocatesOnlyTheClosure(t *testing.T) {
 					t.Spawn(func(*Task) error { x++; return nil }, deps.InOut(&x))
 				}
 			}
-			spawn(3 * batch)
+			spawn(3 * pool.Batch)
 			runtime.ReadMemStats(&before)
 			spawn(n)
 			runtime.ReadMemStats(&after)
@@ -187,7 +188,7 @@ func TestFinalAllocatesOnlyTheClosure(t *testing.T) {
 		})
 		return nil
 	}))
-	require.Equal(t, 3*batch+n, x)
+	require.Equal(t, 3*pool.Batch+n, x)
 	require.LessOrEqual(t, float64(after.Mallocs-before.Mallocs)/n, 1.01)
 }
 
@@ -198,7 +199,7 @@ func TestRareAttributesAreNotInherited(t *testing.T) {
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
 		var m Mutex
 		calls := 0
-		for range 2 * batch {
+		for range 2 * pool.Batch {
 			t.SpawnWith(Attrs{Cost: 7, Final: true}, func(c *Task) error {
 				if c.Cost() != 7 || !c.InFinal() {
 					return errors.New("attributes are lost")
@@ -217,10 +218,10 @@ func TestRareAttributesAreNotInherited(t *testing.T) {
 			})
 			t.SpawnWith(Attrs{OnReady: func(*Task) error { calls++; return nil }}, func(c *Task) error { return nil })
 		}
-		if err := t.Wait(); err != nil || calls != 2*batch {
+		if err := t.Wait(); err != nil || calls != 2*pool.Batch {
 			return fmt.Errorf("%w; OnReady called %d times", err, calls)
 		}
-		for range 4 * batch {
+		for range 4 * pool.Batch {
 			t.Spawn(func(c *Task) error {
 				if c.Cost() != 0 || c.InFinal() || c.node.Flags != flagLeaf || c.und != nil || c.more != nil && (c.more.onReady != nil || c.more.held != nil) {
 					return errors.New("inherited with the memory")

@@ -64,6 +64,28 @@ func (rt *Runtime) here() *slot {
 	return nil
 }
 
+// caller says in what of the runtime's the calling goroutine is, which Close would wait for; "" if in nothing that is known.
+// ofRun: it belongs to a run, which is not over before the caller returns.
+func (rt *Runtime) caller() (where string, ofRun bool) {
+	s := rt.here()
+	if s != nil && s.cur.load() != nil {
+		return "a task", true
+	}
+	if in := rt.guests.Find(); in != nil {
+		if t, ok := in.Task.(*Task); ok { // not hidden: package fmt hands its memory from goroutine to goroutine
+			return in.Op + " of " + t.name(), true
+		}
+		return in.Op, true
+	}
+	switch {
+	case s == nil:
+		return "", false
+	case s.polling:
+		return "a function of Poll", false
+	}
+	return "an OnReady", true
+}
+
 // host is what the scheduler, and package stuck, see of a runtime.
 type host Runtime
 

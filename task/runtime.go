@@ -13,6 +13,8 @@ import (
 	"weft/internal/race"
 	"weft/internal/waits"
 	"weft/internal/xatomic"
+	"weft/task/internal/guests"
+	"weft/task/internal/pool"
 	"weft/task/internal/sched"
 	"weft/task/internal/stuck"
 )
@@ -29,9 +31,9 @@ type Runtime struct {
 		wg  sync.WaitGroup // slots whose loop has not ended
 	}
 	sched  sched.Scheduler
-	guests guests
+	guests guests.Guests
 	polls  polls
-	pool   pool
+	pool   pool.Pool
 	window window
 	spares spares
 	life   life
@@ -91,7 +93,7 @@ func build(cfg Config, tune tuning) (*Runtime, error) {
 	}
 	rt := &Runtime{cfg: cfg}
 	rt.window.init(rt)
-	rt.pool.init(rt)
+	rt.pool.Init(func() { rt.sched.EachParked(func(s *sched.Slot) { rt.slots.all[s.ID].shrink() }) })
 	slots := make([]*sched.Slot, cfg.Workers)
 	for id := range slots {
 		s := &slot{rt: rt}
@@ -148,7 +150,7 @@ func (rt *Runtime) Close() error {
 	if rt.probe != nil {
 		rt.probe.close()
 	}
-	rt.pool.close()
+	rt.pool.Close()
 	return rt.spares.close()
 }
 

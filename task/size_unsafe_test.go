@@ -26,7 +26,7 @@ func TestTaskSize(t *testing.T) {
 
 // Tasks fill whole cache lines (fresh).
 func TestTasksAreAligned(t *testing.T) {
-	s := &slot{rt: new(Runtime)} // whose pool is empty
+	s := &slot{rt: new(Runtime)} // its pool is empty
 	for range 3 {
 		s.refill()
 		for _, x := range s.free {

@@ -5,9 +5,11 @@ package task
 
 import (
 	"runtime"
+	"slices"
 
 	"weft/internal/chain"
 	"weft/internal/event"
+	"weft/task/internal/pool"
 	"weft/task/internal/sched"
 )
 
@@ -19,30 +21,27 @@ type slot struct {
 	rt *Runtime // constant
 
 	// Owned by the holder.
-	cur     current    // task whose body runs; the innermost one, if several are nested
-	outer   *Task      // task whose Wait cur runs under, on the same stack; nil where cur is
-	nested  int32      // bodies beneath cur on its stack
-	flow    chain.Flow // work list for tokens; not in use while a body runs
-	free    []*Task    // tasks to be used again, the warmest last
-	overOf  *Task      // parent of overN children that are over and not counted yet
+	cur     current       // task whose body runs; the innermost one, if several are nested
+	outer   *Task         // task whose Wait cur runs under, on the same stack; nil where cur is
+	nested  int32         // bodies beneath cur on its stack
+	flow    chain.Flow    // work list for tokens; not in use while a body runs
+	free    []*chain.Node // tasks to be used again, the warmest last
+	overOf  *Task         // parent of overN children that are over and not counted yet
 	overN   int64
 	und     *undeferred // for the next undeferred task, or nil
 	ran     uint32
 	polling bool   // the holder is in functions of Poll
-	looks   uint32 // rt.pool.looks when the slot was shrunk last
+	looks   uint32 // rt.pool.Looks() when the slot was shrunk last
 	probe   *probe // nil if nobody observes the runtime; constant
 }
-
-// batch is how many free tasks move between a slot and the runtime at once (guess).
-const batch = 64
 
 // fresh is how many tasks a slot allocates when it has none. Each is by itself, so that one that is in use keeps no other
 // from the collector. They fill cache lines: 320 bytes is a size of Go's allocator, and what has up to 512 bytes has no
 // header (TestTasksAreAligned).
-const fresh = 2 * batch
+const fresh = 2 * pool.Batch
 
 // freeMax is how many free tasks a slot has at most. With more than fresh, a creator whose tasks end on other slots does not take back what it has just given away.
-const freeMax = fresh + batch
+const freeMax = fresh + pool.Batch
 
 // overMax is how many children that are over a slot keeps back from their
 // parent's counter. They are told anyway before the slot runs anything else than
@@ -171,7 +170,7 @@ func (s *slot) nextTask() *Task {
 			s.settle(true)
 			continue
 		}
-		if s.looks != s.rt.pool.looks.Load() {
+		if s.looks != s.rt.pool.Looks() {
 			s.shrink()
 		}
 		n, closed := s.Hunt()
@@ -232,31 +231,77 @@ func (t *Task) prio() int32 {
 // refill gets free tasks from the runtime, or makes some.
 func (s *slot) refill() {
 	if s.free == nil {
-		s.free = make([]*Task, 0, freeMax)
+		s.free = make([]*chain.Node, 0, freeMax)
 	}
-	if s.free = s.rt.pool.get(s.free); len(s.free) > 0 {
+	if s.free = s.rt.pool.Get(s.free); len(s.free) > 0 {
 		return
 	}
 	for range fresh {
 		t := new(Task)
 		t.node.Flags = flagLeaf
-		s.free = append(s.free, t)
+		s.free = append(s.free, &t.node)
 	}
 }
 
 // shrink gives up memory that the slot has got for many tasks. It is for the holder, or for who has the slot in
 // the list of parked ones and its lock.
 func (s *slot) shrink() {
-	s.looks = s.rt.pool.looks.Load()
+	s.looks = s.rt.pool.Looks()
 	s.Slot.Shrink()
 	s.flow.Shrink()
 }
 
 // spill gives a batch of free tasks, the coldest, to the runtime.
 func (s *slot) spill() {
-	s.rt.pool.put(s.free[:batch])
-	for i := batch; i < len(s.free); i++ { // not copy: see pool
-		s.free[i-batch], s.free[i] = s.free[i], nil
+	s.rt.pool.Put(s.free[:pool.Batch])
+	for i := pool.Batch; i < len(s.free); i++ { // not copy: see pool
+		s.free[i-pool.Batch], s.free[i] = s.free[i], nil
 	}
-	s.free = s.free[:len(s.free)-batch]
+	s.free = s.free[:len(s.free)-pool.Batch]
+}
+
+// A task with Commutative accesses has one more thing to wait for when nothing else holds it back: it takes all its objects
+// together. So it does that after its accesses are satisfied and after OnReady and the events of that, and before it is
+// queued; priorities and slots see only tasks that have their objects.
+
+// admit reports whether t, which has become ready, may be queued or run by rt. If not, t waits for its objects, and
+// comes out of the Flow of whoever gives back the last of them; or it is of another runtime, which has it now. It is
+// not the caller's any more then. A task whose OnReady is still to be called is queued for that.
+func (t *Task) admit(f *chain.Flow, rt *Runtime) bool {
+	return !t.node.Commutes() || t.admitSlowly(f, rt)
+}
+
+func (t *Task) admitSlowly(f *chain.Flow, rt *Runtime) bool {
+	switch {
+	case t.node.Flags&flagOnReady != 0:
+		return true
+	case t.node.Exclusive():
+		if rt := t.run.rt; rt.probe != nil {
+			rt.probe.takes(t, true)
+		}
+		ok := t.node.Acquire(f) // else t may be somebody else's
+		if ok && t.run.rt.probe != nil {
+			t.run.rt.probe.takes(t, false)
+		}
+		return ok
+	case t.run.rt != rt: // who had the object is not of t's runtime
+		t.run.rt.readyOff(t)
+		return false
+	}
+	return true
+}
+
+// heldByLoop returns accs for a child of t, a recorded task: t itself has no accesses that would say what the loop's
+// task holds.
+func (t *Task) heldByLoop(accs []chain.Access) []chain.Access {
+	copied := false
+	for i, a := range accs {
+		if a.Reduced() == nil && t.parent().node.Holds(a) {
+			if !copied {
+				accs, copied = slices.Clone(accs), true
+			}
+			accs[i] = a.Held()
+		}
+	}
+	return accs
 }

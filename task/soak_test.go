@@ -11,8 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/internal/chain"
 	"weft/internal/race"
 	"weft/internal/soak"
+	"weft/task/internal/pool"
 )
 
 // One runtime runs the same program again and again: many creators, whose children all wait behind one gate.
@@ -148,15 +150,14 @@ func TestSoakBurst(t *testing.T) {
 	until(func() bool { return rt.sched.Parked() == 2 }) // a slot that does not rest keeps what it has
 	// The timer ends at any time, and never where nothing is to be dropped.
 	for p := &rt.pool; ; runtime.Gosched() {
-		p.mu.Lock()
-		armed := p.armed
-		p.mu.Unlock()
-		if !armed {
+		runs := false
+		p.Inspect(func(_ []*chain.Node, armed bool) { runs = armed })
+		if !runs {
 			break
 		}
-		p.look()
+		p.Look()
 	}
-	require.Less(t, soak.Take().Heap, before.Heap+poolKept*400)
+	require.Less(t, soak.Take().Heap, before.Heap+pool.Kept*400)
 }
 
 // A chain on one object, however long, is as large as what is live of it; also where messages come late, so that

@@ -145,10 +145,10 @@ func (s *slot) newTask(t *Task, fn func(*Task) error) *Task {
 		s.refill()
 		n = len(s.free) - 1
 	}
-	c := s.free[n]
+	c := fromNode(s.free[n])
 	s.free = s.free[:n]
 	if n > 0 {
-		prefetch(s.free[n-1])
+		prefetch(fromNode(s.free[n-1]))
 	}
 	r := t.run // before the stores, which are one batch of the write barrier then
 	c.fn, c.run, c.node.Parent = fn, r, &t.node
@@ -164,13 +164,13 @@ func (s *slot) recycle() {
 
 // keep puts c on the free list.
 func (s *slot) keep(c *Task) {
-	if s.free = append(s.free, c); len(s.free) == freeMax {
+	if s.free = append(s.free, &c.node); len(s.free) == freeMax {
 		s.spill()
 	}
 }
 
 // keepOff is slot.keep for a caller without a slot.
-func (rt *Runtime) keepOff(c *Task) { rt.pool.put([]*Task{c}) }
+func (rt *Runtime) keepOff(c *Task) { rt.pool.Put([]*chain.Node{&c.node}) }
 
 // recycle is slot.recycle for a caller without a slot.
 func (rt *Runtime) recycle(f *chain.Flow) {
@@ -184,7 +184,7 @@ func (s *slot) takeBack(c *Task) {
 	prefetch(c)
 	s.keep(c)
 	if n := len(s.free); n > 1 {
-		s.free[n-1], s.free[n-2] = s.free[n-2], c
+		s.free[n-1], s.free[n-2] = s.free[n-2], &c.node
 	}
 }
 

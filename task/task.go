@@ -238,3 +238,23 @@ func here(r *run) *slot {
 	}
 	return r.rt.here()
 }
+
+// InFinal reports whether t was spawned with [Attrs.Final], or descends from such a
+// task: what it spawns runs at once. Any goroutine may call it while the task is not over.
+func (t *Task) InFinal() bool { return t.final }
+
+// Cost returns [Attrs.Cost]. Any goroutine may call it while the task is not over.
+func (t *Task) Cost() int { return t.cost }
+
+// Uses says that the body is about to use memory as accs say. In debug mode it panics if the task has not
+// declared that, has declared it weak, or has given it up; otherwise it does nothing. It is for the places where
+// a body gets at its data.
+func (t *Task) Uses(accs ...deps.Access) {
+	if t.run == nil || t.run.rt.probe == nil || t.run.rt.probe.audit == nil {
+		return
+	}
+	t.enter("Uses")
+	if why := t.more.audited.Uses(accesses(accs)); why != "" {
+		panic("task: " + why)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/task/internal/pool"
 	"weft/task/internal/sched"
 )
 
@@ -324,7 +325,7 @@ func TestAttributesAreNotInherited(t *testing.T) {
 		if err := t.Wait(); err != nil {
 			return err
 		}
-		for range 3 * batch { // nor with the memory
+		for range 3 * pool.Batch { // nor with the memory
 			t.Spawn(func(c *Task) error {
 				if c.Label() != "" || c.priority != 0 || c.node.Flags != flagLeaf {
 					return errors.New("inherited with the memory")

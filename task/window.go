@@ -4,6 +4,8 @@
 package task
 
 import (
+	"time"
+
 	"weft/internal/event"
 	"weft/internal/xatomic"
 )
@@ -121,5 +123,49 @@ func (w *window) resume(which func(*Task) bool) (any bool) {
 		if n < len(out) {
 			return any
 		}
+	}
+}
+
+// later resumes the creators of a stall that may end by itself, if it does not end soon. README.md, "The window", has the argument.
+type later struct {
+	// Constant after construction.
+	timer    xatomic.Timer
+	min, max time.Duration
+
+	armed xatomic.Bool  // the timer runs
+	wait  time.Duration // owned by who has armed it
+}
+
+const (
+	laterMin = time.Millisecond      // a message mostly takes less
+	laterMax = 16 * time.Millisecond // so that a program that needs the next children gets four thousand a second
+)
+
+func (w *window) init(rt *Runtime) {
+	w.rt = rt
+	w.later.min, w.later.max = laterMin, laterMax
+	w.later.timer = xatomic.NewTimer(w.goOn)
+}
+
+// close stops the timer. The runs are over.
+func (w *window) close() { w.later.timer.Stop() }
+
+// postpone has the creators resumed later, unless something happens before. All slots are parked.
+func (w *window) postpone() {
+	l := &w.later
+	if !l.armed.CompareAndSwap(false, true) { // L1
+		return
+	}
+	if l.wait = min(2*l.wait, l.max); w.eased.Swap(false) || l.wait == 0 {
+		l.wait = l.min
+	}
+	l.timer.Start(l.wait)
+}
+
+// goOn resumes the creators if all slots are parked still, or again.
+func (w *window) goOn() {
+	w.later.armed.Store(false)  //bug:L2
+	if w.rt.sched.AllParked() { // L3
+		w.resumeAll()
 	}
 }
