@@ -32,7 +32,7 @@ var debt = map[string]struct{ backward, files, lines int }{
 	"comm":                {backward: 88, files: 71, lines: 13100},
 	"internal/fabric/tcp": {backward: 12},
 	"rma":                 {backward: 10},
-	"task":                {backward: 66, lines: 6300},
+	"task":                {lines: 6310},
 	"task/internal/lint":  {backward: 3}, // came with task's; internal/order takes the place of its chains
 }
 

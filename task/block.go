@@ -4,19 +4,11 @@
 package task
 
 import (
-	"sync/atomic"
 	"time"
 
 	"weft/internal/event"
 	"weft/internal/race"
 	"weft/internal/xatomic"
-)
-
-// Values of a word that somebody may block on.
-const (
-	blockNone  = iota
-	blockToken // the wake-up came before the wait
-	blocked
 )
 
 // Block gives up the slot until Unblock is called for t, by anybody. One Unblock
@@ -39,12 +31,6 @@ func (t *Task) Unblock() {
 	}
 	t.unblock(&t.block)
 }
-
-// earlyUnblocks says that a task of this program may have been unblocked before its Block. Until
-// then, the end of a task leaves the word of Block alone, whose line few tasks touch. It is set
-// before the token is left: where Unblock finds another word than blockNone, the task has called
-// Block, and its memory is not used again, or a token is there already.
-var earlyUnblocks atomic.Bool
 
 // Await calls start and returns when start, or somebody whom it told, has called done; until
 // then the slot is given up. It turns anything with a callback into a blocking
@@ -134,21 +120,6 @@ func mustCall(op string, ok bool) {
 		panic("task: " + op + " with a nil function")
 	}
 }
-
-// waitWord joins one who waits with one who finishes, whichever comes first.
-type waitWord struct{ v xatomic.Uint32 }
-
-const (
-	wordWaiting = 1 << iota
-	wordDone
-)
-
-// wait announces the waiter. If it returns true, done will return true as
-// well and the waiter is to be woken; else it is done already.
-func (w *waitWord) wait() bool { return w.v.Add(wordWaiting)&wordDone == 0 } //bug:look
-
-// done reports whether there is a waiter to wake.
-func (w *waitWord) done() bool { return w.v.Add(wordDone)&wordWaiting != 0 }
 
 // Sleep gives up the slot for at least d. It returns the error of the run, without waiting
 // any longer, when that fails or is cancelled. An Unblock does not end it: BlockFor is for that.

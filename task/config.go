@@ -15,7 +15,6 @@ import (
 
 	"weft/internal/env"
 	"weft/internal/event/output"
-	"weft/internal/friend"
 	"weft/internal/processors"
 	"weft/internal/race"
 	"weft/task/internal/lint"
@@ -208,8 +207,6 @@ func envWatchdog() (time.Duration, error) {
 	}
 	return time.ParseDuration(v)
 }
-
-func init() { friend.Checks[EnvWatchdog] = checkWatchdog }
 
 // checkWatchdog says what is wrong with a value of WEFT_WATCHDOG; nil if it is legal.
 func checkWatchdog(value string) error {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"weft/internal/waits"
 	"weft/task/internal/audit"
 	"weft/task/internal/say"
 	"weft/task/internal/stuck"
@@ -77,4 +78,23 @@ func panicError(r any) error {
 		return fmt.Errorf("panic: %w", err)
 	}
 	return fmt.Errorf("panic: %v", r)
+}
+
+// plain is an error without what the tasks waited for, which is for the caller of Run.
+func plain(err error) error {
+	if e, ok := err.(*waits.Ended); ok {
+		return e.Cause
+	}
+	return err
+}
+
+// name says which task t is, in a message.
+func (t *Task) name() string {
+	switch {
+	case t.fn == nil:
+		return "a task that is over"
+	case t.label != "":
+		return "task " + t.label + " (spawned at " + t.site() + ")"
+	}
+	return "the task spawned at " + t.site()
 }

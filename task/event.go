@@ -4,8 +4,6 @@
 package task
 
 import (
-	"sync"
-
 	"weft/internal/chain"
 	"weft/internal/race"
 	"weft/internal/xatomic"
@@ -62,15 +60,6 @@ func (t *Task) hold() func(error) {
 	}
 	h := &hold{t: t}
 	return h.release
-}
-
-// held counts one more event. The caller is t's body, or the slot that calls OnReady, or there is an
-// event already: then the flag is only read.
-func (t *Task) held() {
-	if t.node.Flags&flagHeld == 0 {
-		t.node.Flags |= flagHeld
-	}
-	t.holds.Add(1)
 }
 
 // hold is one event. Who ends it is the last to use t by it: t may be over then, and its memory another
@@ -131,6 +120,3 @@ func (h *hold) release(err error) {
 	flows.Put(f)
 	race.Show()
 }
-
-// flows are for goroutines without a slot.
-var flows = sync.Pool{New: func() any { return new(chain.Flow) }}

@@ -74,7 +74,7 @@ var plantedBugs = []explore.Bug{
 		At:  "holder",
 		New: "\tm.holder = nil\n",
 	}, {
-		Name: "the waiter looks first", File: "block.go", Test: "TestExploreWaitWord",
+		Name: "the waiter looks first", File: "layout.go", Test: "TestExploreWaitWord",
 		At:  "look",
 		New: "if w.v.Load()&wordDone != 0 {\n\t\treturn false\n\t}\n\tw.v.Add(wordWaiting)\n\treturn true",
 	},
@@ -101,7 +101,7 @@ var plantedBugs = []explore.Bug{
 		At:  "C2-counts",
 		New: "",
 	}, {
-		Name: "a part that is cut off is queued", File: "replay.go", Test: "TestExploreReplay",
+		Name: "a part that is cut off is queued", File: "given.go", Test: "TestExploreReplay",
 		At:  "cut-off",
 		New: "\tif p.state.Add(arrival)&^cutOff != 0 {\n\t\treturn\n\t}\n",
 	}, {

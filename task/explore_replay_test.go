@@ -72,7 +72,6 @@ type replayWorld struct {
 	loop    *Task
 	objects [26]xatomic.Uint32 // how often each has been written
 	ran     []int64            // rounds by task
-	lists   [][]deps.Access
 }
 
 func (p *replayProgram) setup(run *explore.Run) {

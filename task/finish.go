@@ -179,11 +179,3 @@ func (rt *Runtime) overOff(p *Task, f *chain.Flow) {
 	}
 	rt.window.look()
 }
-
-// addIdle tells the parent that one more child, or one less, waits for something
-// other than a slot.
-func (t *Task) addIdle(d int32) {
-	if p := t.parent(); p != nil {
-		p.idle.Add(d)
-	}
-}

@@ -10,22 +10,6 @@ import (
 	"weft/internal/chain"
 )
 
-// given is what a recorded task has given up by Release in the run under way. It belongs to the run, and
-// stays with the part.
-type given struct {
-	uses   []bool // by the numbers of chain.Cycle.Find
-	n      int    // how many are true
-	passed []bool // by successor: it has been told
-	late   bool   // the control task waits for this run
-
-	// Each edge that is not passed waits for one of its objects that are not given up: the first. So an object
-	// that is given up leads to the edges that it may complete, and to no others.
-	armed bool
-	fresh []int32 // given up, and their edges have not been looked at
-	wait  []int32 // by object: the first edge that waits for it, plus one
-	next  []int32 // by edge: the next one with the same object, plus one
-}
-
 // arm has the edges of a run wait for their first objects.
 func (g *given) arm(c *chain.Cycle, k int) {
 	edges := c.Edges(k)
@@ -200,5 +184,30 @@ func (t *Task) refuseGiven(accs []chain.Access) {
 				panic(fmt.Sprintf("task: a child accesses %v, which its parent has given up by Release", a))
 			}
 		}
+	}
+}
+
+// part returns which part of its loop t is. Precondition: flagRecorded.
+func (t *Task) part() int { return int(t.node.Number()) }
+
+// recorded returns where t, which has flagRecorded, was recorded.
+func (t *Task) recorded() (*replay, *part) {
+	r := t.parent().more.replay
+	return r, &r.parts[t.part()]
+}
+
+// arrive tells the part at k that one of its predecessors is over.
+func (r *replay) arrive(k int32, f *chain.Flow) {
+	p := &r.parts[k]
+	if p.state.Add(arrival) != 0 { //bug:cut-off
+		return
+	}
+	if p.task != nil {
+		f.MakeReady(&p.task.node)
+		return
+	}
+	p.state.Add(p.own)
+	for _, to := range r.next[p.from:p.to] { // tasks, no joints
+		r.arrive(to, f)
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"weft/internal/chain"
 	"weft/internal/event"
@@ -18,12 +16,6 @@ import (
 	"weft/task/internal/sched"
 	"weft/task/internal/stuck"
 )
-
-// polls are the functions that slots without work call before they park. They are rarely changed, and so copied.
-type polls struct {
-	all atomic.Pointer[[]*func() bool] // not explored: nobody relies on a poll being made
-	mu  sync.Mutex                     // held by who changes all
-}
 
 // Poll has slots without work call poll before they park, and returns a function that ends this. poll looks for something that completes tasks,
 // or makes new ones, such as a message, and reports whether there was any. It must not block, and several slots may call it at a time.
@@ -54,14 +46,6 @@ func (rt *Runtime) Poll(poll func() bool) (stop func()) {
 			return slices.DeleteFunc(all, func(f *func() bool) bool { return f == &poll })
 		})
 	}
-}
-
-// here returns the slot that the calling goroutine holds; nil if none.
-func (rt *Runtime) here() *slot {
-	if s := rt.sched.Here(); s != nil {
-		return rt.slots.all[s.ID]
-	}
-	return nil
 }
 
 // caller says in what of the runtime's the calling goroutine is, which Close would wait for; "" if in nothing that is known.

@@ -7,15 +7,6 @@ import (
 	"weft/internal/chain"
 )
 
-// recordedGroup is a reduction in a recorded loop: parts that contribute to the same copies. To the graph they are a group of
-// Concurrent accesses, and what combines the copies is a part of its own, which writes the object.
-type recordedGroup struct {
-	r     *chain.Reduced
-	g     *chain.Group // for the participants' next runs; changed by the part that combines
-	parts []int32      // participants
-	uses  int          // accesses to the object in the loop; counted when the recording ends
-}
-
 // recordReductions replaces the Reduce accesses of a task, which is about to be recorded, by those of the graph, and records what
 // combines groups that end here. The task's shares are added to c.
 func (it *Iteration) recordReductions(c *Task, accs []chain.Access) []chain.Access {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"weft/internal/xatomic"
@@ -21,15 +20,6 @@ const (
 	lateAfter   = time.Second
 	lateHolders = 3 * time.Second
 )
-
-// lateRun has it written why a run does not return that has ended early: its failure, since some
-// body or event of it is not over, and may never be; and after a longer time, what these are.
-type lateRun struct {
-	mu    sync.Mutex
-	timer *time.Timer   // +checklocks:mu
-	pause time.Duration // until the next look at what computes; longer than that of those who have had none. +checklocks:mu
-	ended bool          // the run is over. +checklocks:mu
-}
 
 // begin is called once, when the run has ended early. That its context has ended, the caller knows;
 // a deadlock has been said.
@@ -90,12 +80,6 @@ func (l *lateRun) over() {
 	if l.timer != nil {
 		l.timer.Stop()
 	}
-}
-
-// lastLook is when somebody has last looked what a run of a runtime waits for.
-type lastLook struct {
-	mu sync.Mutex
-	at time.Time // +checklocks:mu
 }
 
 // mayLook reports whether nobody has looked what a run of this runtime waits for a short time ago:

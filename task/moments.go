@@ -229,50 +229,6 @@ func (p *probe) shows() {
 	}
 }
 
-// call runs t's body, with what goes before and after it.
-func (p *probe) call(t *Task) error {
-	if race.Lint && !p.lint.Off() {
-		return p.callApart(t)
-	}
-	err := p.callHere(t)
-	p.sees(t.slot.outer != nil)
-	return err
-}
-
-// callHere is call on this goroutine. The body may come back with another slot.
-func (p *probe) callHere(t *Task) (err error) {
-	if race.Lint {
-		t.more.linted.Start() // first: what the others do, the body's goroutine does
-	}
-	if p.ev != nil {
-		p.begins(t, event.Started)
-	}
-	if p.watch != nil {
-		t.more.watched.Begins()
-	}
-	if p.audit != nil {
-		if err = t.more.audited.Begins(); err != nil {
-			err = t.wrap(err, nil, nil)
-		}
-	}
-	switch {
-	case err != nil:
-	case p.ev != nil && p.ev.Annotates():
-		var outer *event.Origin
-		if t.slot.outer != nil {
-			o := t.slot.outer.origin()
-			outer = &o
-		}
-		a := p.ev.Annotate(t.run.ctx, t.origin(), outer)
-		err = t.callHere()
-		a.End()
-	default:
-		err = t.callHere()
-	}
-	t.slot.probe.ended(t, err != nil)
-	return err
-}
-
 // begins records that t's body begins, or is skipped.
 func (p *probe) begins(t *Task, k event.Kind) {
 	outer := uint64(0)
@@ -332,14 +288,6 @@ func (p *probe) skipped(t *Task) {
 	if p.watch != nil {
 		t.more.watched.Returns()
 	}
-}
-
-// onReady calls t's OnReady. A panic passes on, or is what it returns second.
-func (p *probe) onReady(t *Task, s *slot) (err, panicked error) {
-	if race.Lint {
-		return p.onReadyApart(t, s)
-	}
-	return t.more.onReady(t), nil
 }
 
 // prepared tells that the slot is about to look at t's OnReady.
@@ -523,4 +471,23 @@ func (p *probe) runOver(r *run, n noted) {
 	if race.Lint && n.linted != nil {
 		n.linted.Said()
 	}
+}
+
+// notes returns what the observers keep of t; nothing if none of them keeps notes. Precondition: t
+// is alive.
+func (t *Task) notes() (n noted) {
+	if p := t.run.rt.probe; p != nil && p.keepsNotes() {
+		n = t.more.noted
+	}
+	return n
+}
+
+func (p *probe) keepsNotes() bool { return p.watch != nil || p.audit != nil || race.Lint }
+
+// probeOf returns the probe of a caller that has slot s, or none.
+func (rt *Runtime) probeOf(s *slot) *probe {
+	if s != nil {
+		return s.probe
+	}
+	return rt.probe
 }

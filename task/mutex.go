@@ -212,3 +212,41 @@ func (m *Mutex) deadlock(t, holder *Task) {
 	}
 	panic("task: Lock of a Mutex by " + t.name() + ", which runs in a wait of " + holder.name() + ", which has it: neither could go on")
 }
+
+// locksInVain reports whether tasks of this runtime wait for a Mutex that, as far as can be seen,
+// nobody will let go of: its holder waits for one that it holds itself, over others maybe, or for
+// tasks, none of which waits for anything but tasks. A holder in Blocking, say, comes back.
+func (rt *Runtime) locksInVain() bool {
+	all := map[*Task]waiting{} // of all runtimes, which may share a Mutex
+	var lockers []*Task
+	others := false // some wait for more than tasks
+	eachParked(func(k *parked) {
+		if k.t == nil {
+			return
+		}
+		race.Acquire(&k.told)
+		for t := k.t; t != nil; t = t.outer { // those beneath it on the stack cannot go on before it
+			all[t] = k.what
+		}
+		switch k.what.op {
+		case opLock:
+			if k.t.run.rt == rt {
+				lockers = append(lockers, k.t)
+			}
+		case opWait, opWaitOn, opChild, opWindow, opJoin:
+		default:
+			others = true
+		}
+	})
+	for _, t := range lockers {
+		x, seen := all[t]
+		steps := 0
+		for ; x.op == opLock && steps <= len(all); steps++ {
+			x, seen = all[x.lock.heldBy()]
+		}
+		if steps > len(all) || seen && !others {
+			return true
+		}
+	}
+	return false
+}

@@ -6,112 +6,11 @@ package task
 import (
 	"fmt"
 	"strings"
-	"sync"
-	"weak"
 
+	"weft/internal/friend"
 	"weft/internal/race"
 	"weft/internal/waits"
 )
-
-// parked is what others may see of a task that waits without a slot: how many do, for deadlocks, and which, where
-// a run ends while they wait. The body shows it just before it sleeps, and takes it back just after; so a task
-// that is seen here stays what it is while mu is held.
-type parked struct {
-	mu    sync.Mutex
-	t     *Task     // nil: nobody waits. +checklocks:mu
-	state parkState // +checklocks:mu
-	what  waiting   // +checklocks:mu
-	turns uint64    // changes with state. +checklocks:mu
-	_     [64]byte
-
-	told race.Clock // released by the bodies that show themselves, acquired by a goroutine that says what they wait for
-}
-
-// parkState is what wakes the goroutine of a task that waits.
-type parkState uint8
-
-const (
-	parkAsleep  parkState = iota // somebody, by a slot
-	parkTimed                    // a time, too
-	parkOutside                  // it is in the function of Blocking
-)
-
-// allParkers are all that there are. They belong to no runtime, so they are few: as many as tasks have waited at a time.
-var allParkers struct {
-	mu   sync.Mutex
-	list []weak.Pointer[parker] // +checklocks:mu
-	room int                    // length at which those that the collector has taken are dropped. +checklocks:mu
-}
-
-// enlist is called once for a new parker. In lint mode the caller hides it.
-func (p *parker) enlist() {
-	a := &allParkers
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.list) >= a.room {
-		live := make([]weak.Pointer[parker], 0, len(a.list)+1) // others may walk the old one
-		for _, w := range a.list {
-			if w.Value() != nil {
-				live = append(live, w)
-			}
-		}
-		a.list, a.room = live, max(64, 2*len(live))
-	}
-	a.list = append(a.list, weak.Make(p))
-}
-
-// sleeps says that t is about to sleep until it is given a slot.
-func (p *parker) sleeps(t *Task) {
-	state := parkAsleep
-	if p.what.op == opWindow || !p.what.due.IsZero() {
-		state = parkTimed // a window never holds a program up
-	}
-	p.show(t, state)
-}
-
-// leaves says that t is about to call the function of Blocking.
-func (p *parker) leaves(t *Task) { p.show(t, parkOutside) }
-
-// wakes takes that back.
-func (p *parker) wakes() { p.show(nil, parkAsleep) }
-
-// show notes that t waits; nil: nobody. In lint mode the lock is hidden: it would order bodies.
-func (p *parker) show(t *Task, state parkState) {
-	k := &p.parked
-	if t != nil {
-		race.Release(&k.told)
-	}
-	race.Hide()
-	defer race.Show()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.t, k.state, k.what = t, state, waiting{}
-	if t != nil {
-		k.what = p.what
-	}
-	k.turns++
-}
-
-// eachParked calls f for each parker, while it stays as it is.
-func eachParked(f func(k *parked)) {
-	a := &allParkers
-	race.Hide()
-	a.mu.Lock()
-	list := a.list[:len(a.list):len(a.list)]
-	a.mu.Unlock()
-	race.Show()
-	for _, w := range list {
-		if p := w.Value(); p != nil {
-			race.Hide()
-			p.parked.mu.Lock()
-			race.Show()
-			f(&p.parked)
-			race.Hide()
-			p.parked.mu.Unlock()
-			race.Show()
-		}
-	}
-}
 
 // parkedTasks counts the tasks of all runtimes that wait without a slot.
 var parkedTasks = waits.Party{Asleep: func() (asleep, timed int, version uint64) {
@@ -207,40 +106,4 @@ func (rt *Runtime) waitingRuns() (all []*run) {
 	return all
 }
 
-// locksInVain reports whether tasks of this runtime wait for a Mutex that, as far as can be seen,
-// nobody will let go of: its holder waits for one that it holds itself, over others maybe, or for
-// tasks, none of which waits for anything but tasks. A holder in Blocking, say, comes back.
-func (rt *Runtime) locksInVain() bool {
-	all := map[*Task]waiting{} // of all runtimes, which may share a Mutex
-	var lockers []*Task
-	others := false // some wait for more than tasks
-	eachParked(func(k *parked) {
-		if k.t == nil {
-			return
-		}
-		race.Acquire(&k.told)
-		for t := k.t; t != nil; t = t.outer { // those beneath it on the stack cannot go on before it
-			all[t] = k.what
-		}
-		switch k.what.op {
-		case opLock:
-			if k.t.run.rt == rt {
-				lockers = append(lockers, k.t)
-			}
-		case opWait, opWaitOn, opChild, opWindow, opJoin:
-		default:
-			others = true
-		}
-	})
-	for _, t := range lockers {
-		x, seen := all[t]
-		steps := 0
-		for ; x.op == opLock && steps <= len(all); steps++ {
-			x, seen = all[x.lock.heldBy()]
-		}
-		if steps > len(all) || seen && !others {
-			return true
-		}
-	}
-	return false
-}
+func init() { friend.Checks[EnvWatchdog] = checkWatchdog }

@@ -12,49 +12,6 @@ import (
 	"weft/task/internal/watchdog"
 )
 
-// A probe is the one seam between the runtime and those that observe its tasks: the recording, the
-// watchdog, debug mode and lint mode. The runtime tells it what happens, at the places named by its
-// methods, and looks at nothing but whether there is a probe. A runtime that nobody observes has
-// none, so what is not observed costs one look at a pointer.
-//
-// Each slot has a probe of its own, which belongs to the holder of the slot; goroutines without a
-// slot share the runtime's. The probe that a method is called of is the caller's.
-type probe struct {
-	rt    *Runtime
-	rec   *record.Recorder   // nil if there is no recording
-	ev    *record.Slot       // the slot's; nil if there is no recording, or no slot
-	out   *event.Shared      // what goroutines without a slot record with; nil if there is no recording
-	watch *watchdog.Watchdog // nil without a watchdog
-	audit *audit.Audit       // nil without debug mode
-	lint  *lint.Lint         // nil in a build that is not for lint mode
-}
-
-// noted is what the observers keep of a task. It stays valid when the task's memory serves another.
-type noted struct {
-	audited *audit.Record
-	watched *watchdog.Record
-	linted  *lint.Record
-}
-
-// notes returns what the observers keep of t; nothing if none of them keeps notes. Precondition: t
-// is alive.
-func (t *Task) notes() (n noted) {
-	if p := t.run.rt.probe; p != nil && p.keepsNotes() {
-		n = t.more.noted
-	}
-	return n
-}
-
-func (p *probe) keepsNotes() bool { return p.watch != nil || p.audit != nil || race.Lint }
-
-// probeOf returns the probe of a caller that has slot s, or none.
-func (rt *Runtime) probeOf(s *slot) *probe {
-	if s != nil {
-		return s.probe
-	}
-	return rt.probe
-}
-
 // observe gives rt, which does not run yet, the observers that its configuration asks for.
 func (rt *Runtime) observe() {
 	p := probe{rt: rt}

@@ -239,17 +239,6 @@ func (m *more) giveShares(s *slot) {
 	}
 }
 
-// reset empties m for the next task.
-func (m *more) reset() {
-	if m.shares.p != nil {
-		sharesOf(m).Clear()
-	}
-	if m.groups.p != nil {
-		groupsOf(m).Clear()
-	}
-	*m = more{shares: m.shares, groups: m.groups}
-}
-
 // onlyReduce reports whether all of accs are reductions. Chunks of a loop with such are in no order.
 func onlyReduce(accs []chain.Access) bool {
 	for _, a := range accs {

@@ -9,55 +9,6 @@ import (
 
 	"weft/internal/chain"
 	"weft/internal/event"
-	"weft/internal/xatomic"
-)
-
-// replay is a recorded loop: a graph of parts that is gone round until the last round is over. README.md,
-// "Recorded loops", has the protocol. It belongs to the task of the loop, whose children the parts are.
-type replay struct {
-	// Constant while parts run.
-	parts   []part // tasks, then the control task, if there is one, then joints
-	next    []int32
-	roots   []int32      // parts that wait for nothing in the first round
-	cycle   *chain.Cycle // what Release needs
-	tasks   int          // tasks that are children of the loop: all but joints
-	control int          // its index; -1 if there is none
-	rounds  int64        // rounds that there are, or the most
-	tellAt  int64        // rounds after which a task is over for good; -1 with a control task
-	partial int64        // the last round, if not all unrolled iterations are in it; else -1
-	rest    int32        // the iterations in that round
-	unroll  int
-	while   func(*Task) (bool, error)
-
-	ended bool         // owned by the control task: there is no further round
-	cut   xatomic.Bool // the run has failed, and somebody looks after the parts that wait
-}
-
-// A part is a node of the graph. It fills a cache line, the only one that its
-// predecessors touch.
-type part struct {
-	// state counts what has arrived for the part's next run: an arrival from each predecessor, and
-	// its own when the run before is over. All together make it zero again.
-	state xatomic.Uint32
-
-	// Constant while parts run.
-	own      uint32 // the part's own arrival: what all others lack to zero
-	from, to uint32 // successors, in replay.next
-	copy     int32  // iteration within the round
-	flags    uint16 // of the task, before each run
-
-	// Owned by the run: whoever makes state zero, then the body, then whoever ends the run.
-	task  *Task // nil for a joint
-	round int64
-	given *given // what Release has given up; nil until it is called
-	gone  bool   // the task is over for good, and its memory perhaps another's
-	_     [7]byte
-}
-
-const (
-	cutOff  = 1       // in part.state: the part does not run any more
-	arrival = 2       // of a predecessor
-	ownHere = 1 << 31 // in part.state: the part's own arrival has come, and it waits for others
 )
 
 // replay is the body of the loop's task: it records the loop and starts it.
@@ -225,15 +176,6 @@ func (r *replay) start(t *Task) {
 	}
 }
 
-// part returns which part of its loop t is. Precondition: flagRecorded.
-func (t *Task) part() int { return int(t.node.Number()) }
-
-// recorded returns where t, which has flagRecorded, was recorded.
-func (t *Task) recorded() (*replay, *part) {
-	r := t.parent().more.replay
-	return r, &r.parts[t.part()]
-}
-
 // runOver is deepDone for a recorded task: one run of it is over, with its descendants. It returns the loop's
 // task if there will be no other run. s may be nil, as for deepDone.
 func (s *slot) runOver(t *Task, f *chain.Flow) *Task {
@@ -289,22 +231,6 @@ func (r *replay) nextRound(p *part, t *Task, s *slot, f *chain.Flow) {
 		return
 	}
 	for _, to := range r.next[p.from:p.to] {
-		r.arrive(to, f)
-	}
-}
-
-// arrive tells the part at k that one of its predecessors is over.
-func (r *replay) arrive(k int32, f *chain.Flow) {
-	p := &r.parts[k]
-	if p.state.Add(arrival) != 0 { //bug:cut-off
-		return
-	}
-	if p.task != nil {
-		f.MakeReady(&p.task.node)
-		return
-	}
-	p.state.Add(p.own)
-	for _, to := range r.next[p.from:p.to] { // tasks, no joints
 		r.arrive(to, f)
 	}
 }

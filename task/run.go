@@ -6,33 +6,9 @@ package task
 import (
 	"context"
 
-	uatomic "go.uber.org/atomic"
-
 	"weft/internal/waits"
 	"weft/internal/xatomic"
 )
-
-// run is one call of Runtime.Run: a main task and its descendants.
-type run struct {
-	// Constant after construction.
-	rt     *Runtime
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	done   chan struct{} // closed when the main task is over
-	handle *Detached     // nil for Run
-	id     uint64        // of the main task in a recording
-
-	unhook   func() bool // takes back the function that the run has registered with its context
-	hook     waitWord    // joins that function, if it has been started, with the end of the run
-	hookOver func()      // what is to be done then. Set before hook.wait
-
-	stopped xatomic.Bool  // bodies are skipped from now on
-	first   uatomic.Error // why; the first one stays
-
-	mu      xatomic.Mutex
-	blocked []*Task // tasks in Block. +checklocks:mu
-	late    lateRun
-}
 
 // Run runs main as the main task of a dependency domain of its own and returns
 // when it and all its descendants are over. It may be called from several
@@ -148,14 +124,6 @@ func (r *run) ended(ctx context.Context) error {
 	return waits.End(ctx, func() []string {
 		return append(r.rt.describeWaits(), waits.Describe(r.rt.party)...)
 	})
-}
-
-// plain is an error without what the tasks waited for, which is for the caller of Run.
-func plain(err error) error {
-	if e, ok := err.(*waits.Ended); ok {
-		return e.Cause
-	}
-	return err
 }
 
 // fail ends the run because of err, if it is the first reason to do so.

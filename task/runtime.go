@@ -5,43 +5,13 @@ package task
 
 import (
 	"context"
-	"sync"
 	"time"
 
-	"github.com/panjf2000/ants/v2"
-
-	"weft/internal/race"
 	"weft/internal/waits"
 	"weft/internal/xatomic"
-	"weft/task/internal/guests"
-	"weft/task/internal/pool"
 	"weft/task/internal/sched"
 	"weft/task/internal/stuck"
 )
-
-// A Runtime runs tasks on a fixed number of slots. Make one with [New], and
-// close it when it is no longer needed. All methods may be called by any goroutine.
-type Runtime struct {
-	// Constant. Each task that ends looks at probe, so nothing that is written shares its cache line.
-	cfg   Config
-	probe *probe // of goroutines without a slot; nil if nobody observes the runtime
-
-	slots struct {
-		all []*slot
-		wg  sync.WaitGroup // slots whose loop has not ended
-	}
-	sched  sched.Scheduler
-	guests guests.Guests
-	polls  polls
-	pool   pool.Pool
-	window window
-	spares spares
-	life   life
-	still  stuck.Watch
-	looked lastLook
-	party  *waits.Party
-	depart func() // takes party back
-}
 
 // New starts a runtime. It panics if the configuration or the environment is not legal;
 // [Open] returns the error instead.
@@ -118,9 +88,6 @@ func (rt *Runtime) vet(op string, ctx context.Context) {
 	}
 }
 
-// Workers returns the number of slots.
-func (rt *Runtime) Workers() int { return len(rt.slots.all) }
-
 // Close waits for the calls of Run that are under way and for all detached tasks, ends all goroutines of the
 // runtime and returns nil. What these still run may start further runs and detached tasks, which Close waits
 // for as well; all others get [ErrClosed] from the moment on that Close is called. Other calls of Close, at the same time or later, return when the
@@ -154,67 +121,6 @@ func (rt *Runtime) Close() error {
 	return rt.spares.close()
 }
 
-// life counts the runs, so that Close can wait for them:
-//
-//	open      runs begin and end
-//	closing   only runs that other runs start begin; the last one that ends closes last
-//	closed    no run begins; Close ends the goroutines, and then closes over
-//
-// A run that starts another one is counted until after that: so in closing no run is missed, and none begins once last is closed.
-type life struct {
-	mu     sync.Mutex
-	runs   int           // runs under way. +checklocks:mu
-	closed bool          // closing, or closed if runs is zero. +checklocks:mu
-	last   chan struct{} // closed when the last run ends after close; set with closed
-	over   chan struct{} // closed by the first call of Close when it is through; set with closed
-}
-
-// enter counts a run that begins; false if none may. ofRun: a run starts it.
-func (l *life) enter(ofRun bool) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed && (!ofRun || l.runs == 0) {
-		return false
-	}
-	l.runs++
-	return true
-}
-
-// leave counts a run that is over. It comes after all that the run has done.
-func (l *life) leave() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.runs--; l.runs == 0 && l.closed {
-		close(l.last)
-	}
-}
-
-// idle reports whether no run is under way.
-func (l *life) idle() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.runs == 0
-}
-
-// close refuses new runs, and waits for those under way. It reports whether this call
-// was the first; if not, that one is through.
-func (l *life) close() bool {
-	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		waits.Call(func() { <-l.over })
-		return false
-	}
-	l.closed = true
-	l.last, l.over = make(chan struct{}), make(chan struct{})
-	if l.runs == 0 {
-		close(l.last)
-	}
-	l.mu.Unlock()
-	waits.Call(func() { <-l.last })
-	return true
-}
-
 // begin counts a run that the caller starts; false if the runtime takes none from it any more.
 func (rt *Runtime) begin() bool {
 	if rt.life.enter(false) {
@@ -222,48 +128,4 @@ func (rt *Runtime) begin() bool {
 	}
 	_, ofRun := rt.caller()
 	return ofRun && rt.life.enter(true)
-}
-
-// spares are the goroutines that take over the slots of blocked tasks. They come from
-// an ants pool, which is made when the first task blocks.
-type spares struct {
-	rt   *Runtime
-	once sync.Once
-	pool *ants.PoolWithFuncGeneric[*slot]
-}
-
-const (
-	spareExpiry  = 2 * time.Second  // idle spares end after this long (guess)
-	closeTimeout = 10 * time.Second // for spares that are on their way out; generous
-)
-
-// run runs s's loop on a spare goroutine.
-func (p *spares) run(s *slot) {
-	if xatomic.Driven() || race.Lint { // the pool's own locks would be an order among bodies
-		race.Hide()
-		xatomic.Go(s.loop)
-		race.Show()
-		return
-	}
-	p.once.Do(func() {
-		pool, err := ants.NewPoolWithFuncGeneric(-1, (*slot).loop, ants.WithExpiryDuration(spareExpiry))
-		if err != nil {
-			p.rt.cfg.Logger.Warn("no pool for spare goroutines; starting each anew", "err", err)
-			return
-		}
-		p.pool = pool
-	})
-	if p.pool == nil || p.pool.Invoke(s) != nil {
-		go s.loop()
-	}
-}
-
-func (p *spares) close() error {
-	p.once.Do(func() {})
-	if p.pool == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	return p.pool.ReleaseContext(ctx)
 }

@@ -9,39 +9,7 @@ import (
 
 	"weft/internal/chain"
 	"weft/internal/event"
-	"weft/task/internal/pool"
-	"weft/task/internal/sched"
 )
-
-// A slot is the right to run tasks. Exactly one goroutine holds it at a time, and only
-// that one touches the fields below "owned"; it hands them over with the slot,
-// through a channel.
-type slot struct {
-	sched.Slot
-	rt *Runtime // constant
-
-	// Owned by the holder.
-	cur     current       // task whose body runs; the innermost one, if several are nested
-	outer   *Task         // task whose Wait cur runs under, on the same stack; nil where cur is
-	nested  int32         // bodies beneath cur on its stack
-	flow    chain.Flow    // work list for tokens; not in use while a body runs
-	free    []*chain.Node // tasks to be used again, the warmest last
-	overOf  *Task         // parent of overN children that are over and not counted yet
-	overN   int64
-	und     *undeferred // for the next undeferred task, or nil
-	ran     uint32
-	polling bool   // the holder is in functions of Poll
-	looks   uint32 // rt.pool.Looks() when the slot was shrunk last
-	probe   *probe // nil if nobody observes the runtime; constant
-}
-
-// fresh is how many tasks a slot allocates when it has none. Each is by itself, so that one that is in use keeps no other
-// from the collector. They fill cache lines: 320 bytes is a size of Go's allocator, and what has up to 512 bytes has no
-// header (TestTasksAreAligned).
-const fresh = 2 * pool.Batch
-
-// freeMax is how many free tasks a slot has at most. With more than fresh, a creator whose tasks end on other slots does not take back what it has just given away.
-const freeMax = fresh + pool.Batch
 
 // overMax is how many children that are over a slot keeps back from their
 // parent's counter. They are told anyway before the slot runs anything else than
@@ -81,14 +49,6 @@ func (s *slot) loop() {
 			}
 		}
 		s = s.execute(t)
-	}
-}
-
-// take makes the caller the holder of s.
-func (s *slot) take() {
-	s.Take()
-	if s.probe != nil {
-		s.probe.slotEvent(event.SlotTaken, nil)
 	}
 }
 
@@ -210,54 +170,6 @@ func (s *slot) settleAll(next bool) {
 		s.ready(t)
 	}
 	s.recycle()
-}
-
-// ready queues a task that may start or be resumed.
-func (s *slot) ready(t *Task) {
-	if s.probe != nil {
-		s.probe.queued(t)
-	}
-	s.Ready(&t.node, t.prio())
-}
-
-// prio is the priority of t. Few tasks have one, and of others it is in a line that is not looked at.
-func (t *Task) prio() int32 {
-	if t.node.Flags&flagPriority == 0 {
-		return 0
-	}
-	return t.priority
-}
-
-// refill gets free tasks from the runtime, or makes some.
-func (s *slot) refill() {
-	if s.free == nil {
-		s.free = make([]*chain.Node, 0, freeMax)
-	}
-	if s.free = s.rt.pool.Get(s.free); len(s.free) > 0 {
-		return
-	}
-	for range fresh {
-		t := new(Task)
-		t.node.Flags = flagLeaf
-		s.free = append(s.free, &t.node)
-	}
-}
-
-// shrink gives up memory that the slot has got for many tasks. It is for the holder, or for who has the slot in
-// the list of parked ones and its lock.
-func (s *slot) shrink() {
-	s.looks = s.rt.pool.Looks()
-	s.Slot.Shrink()
-	s.flow.Shrink()
-}
-
-// spill gives a batch of free tasks, the coldest, to the runtime.
-func (s *slot) spill() {
-	s.rt.pool.Put(s.free[:pool.Batch])
-	for i := pool.Batch; i < len(s.free); i++ { // not copy: see pool
-		s.free[i-pool.Batch], s.free[i] = s.free[i], nil
-	}
-	s.free = s.free[:len(s.free)-pool.Batch]
 }
 
 // A task with Commutative accesses has one more thing to wait for when nothing else holds it back: it takes all its objects

@@ -4,8 +4,6 @@
 package task
 
 import (
-	"runtime"
-
 	"weft/deps"
 	"weft/internal/chain"
 	"weft/internal/event"
@@ -115,123 +113,6 @@ func (t *Task) register(s *slot, c *Task, accs []chain.Access) (isReady bool) {
 		return s.probe.register(t, c, accs, &s.flow)
 	}
 	return t.node.Register(&c.node, accs, &s.flow)
-}
-
-// traced returns the program counter of the caller of the method that calls traced; zero if
-// spawns are not traced.
-func (rt *Runtime) traced() uintptr {
-	if !rt.cfg.TraceSpawns {
-		return 0
-	}
-	return caller()
-}
-
-// caller returns the program counter of the caller of the function that calls traced.
-//
-//go:noinline
-func caller() uintptr {
-	var pc [1]uintptr
-	runtime.Callers(4, pc[:])
-	return pc[0]
-}
-
-// newTask returns a task for a child of t, with no references in it but these.
-func (s *slot) newTask(t *Task, fn func(*Task) error) *Task {
-	if fn == nil {
-		panic("task: the body is nil")
-	}
-	n := len(s.free) - 1
-	if n < 0 {
-		s.refill()
-		n = len(s.free) - 1
-	}
-	c := fromNode(s.free[n])
-	s.free = s.free[:n]
-	if n > 0 {
-		prefetch(fromNode(s.free[n-1]))
-	}
-	r := t.run // before the stores, which are one batch of the write barrier then
-	c.fn, c.run, c.node.Parent = fn, r, &t.node
-	return c
-}
-
-// recycle takes in the tasks that nothing refers to any more.
-func (s *slot) recycle() {
-	for n := s.flow.NextFree(); n != nil; n = s.flow.NextFree() {
-		s.takeBack(fromNode(n))
-	}
-}
-
-// keep puts c on the free list.
-func (s *slot) keep(c *Task) {
-	if s.free = append(s.free, &c.node); len(s.free) == freeMax {
-		s.spill()
-	}
-}
-
-// keepOff is slot.keep for a caller without a slot.
-func (rt *Runtime) keepOff(c *Task) { rt.pool.Put([]*chain.Node{&c.node}) }
-
-// recycle is slot.recycle for a caller without a slot.
-func (rt *Runtime) recycle(f *chain.Flow) {
-	for n := f.NextFree(); n != nil; n = f.NextFree() {
-		rt.keepOff(fromNode(n))
-	}
-}
-
-// takeBack is keep for a task that ended elsewhere, most likely. It is not the next one to be used, and until then its lines are here.
-func (s *slot) takeBack(c *Task) {
-	prefetch(c)
-	s.keep(c)
-	if n := len(s.free); n > 1 {
-		s.free[n-1], s.free[n-2] = s.free[n-2], &c.node
-	}
-}
-
-// clear makes c, which is over, what newTask expects. Nothing of the user's is left in it, nor a way to
-// other tasks: what still points to c, such as a deque in which it has been, keeps c's memory and no more.
-func (c *Task) clear() {
-	c.fn, c.run, c.node.Parent = nil, nil, nil
-	if c.node.Flags != flagLeaf {
-		c.clearRest()
-	}
-	if earlyUnblocks.Load() {
-		c.block.Init(blockNone)
-	}
-}
-
-// clearRest clears what Flags says may be set.
-func (c *Task) clearRest() {
-	if c.node.Flags&flagRare != 0 {
-		c.label, c.pc, c.priority, c.cost, c.final, c.und = "", 0, 0, 0, false, nil
-		if c.more != nil {
-			c.more.reset()
-		}
-	}
-	c.clearUsed()
-	c.node.Flags = flagLeaf
-}
-
-// clearUsed clears what the body of c has used, except Flags.
-func (c *Task) clearUsed() {
-	if c.node.Flags&flagLeaf == 0 && c.spawned != 0 { // phase is not phaseWait: no body leaves Wait so
-		c.spawned = 0
-		c.count.Init(0) // it is zero where spawned is
-	}
-	if c.node.Flags&flagHeld != 0 {
-		c.holds.Init(0)
-	}
-}
-
-// clearForGood is clear for a task whose memory is not used again: somebody may call Unblock at this moment.
-func (c *Task) clearForGood() {
-	c.fn, c.run, c.node.Parent, c.label, c.und, c.more = nil, nil, nil, "", nil, nil
-}
-
-// undeferred is how the creator of an undeferred task learns that its body is over.
-type undeferred struct {
-	creator *Task
-	state   waitWord
 }
 
 // runUndeferred runs c and returns when its body is over. The observers are told of flags.

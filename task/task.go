@@ -5,88 +5,9 @@ package task
 
 import (
 	"context"
+	"runtime"
 
 	"weft/deps"
-	"weft/internal/chain"
-	"weft/internal/xatomic"
-)
-
-// A Task is one execution of a body. A body gets its own task as the argument and
-// makes children, waits and binds events through it.
-//
-// Unless a method says otherwise, only the body may call it, on the goroutine that
-// runs the body; a call from elsewhere panics and names both. The task must not be
-// used once it is over: its memory serves another one then.
-type Task struct {
-	// The node's first line and the one that ends with slot are all that a task without accesses,
-	// children and events touches; with accesses, the node's second line too. Flags says which of
-	// the other fields are to be looked at. They and Parent, which is nil for the main task of a
-	// run, are constant once the task is spawned, as run is.
-	node chain.Node // must be the first field: see fromNode
-
-	fn   func(*Task) error
-	run  *run
-	slot *slot // slot that the body runs on; nil while it does not run; owned as outer is
-
-	// Owned by the body, or by whoever runs it next: the slot hands it on.
-	outer    *Task // slot.outer, while the body has no slot, or another one runs on top of it; else nil
-	spawned  int64 // children that count has not been told of; by flagLeaf
-	und      *undeferred
-	cost     int            // by flagRare
-	holds    xatomic.Int32  // events, plus bodyOver once the body is over; by flagHeld
-	block    xatomic.Uint32 // state of Block and Unblock
-	nested   int32          // slot.nested, while the body has no slot
-	priority int32          // by flagPriority
-	spec     uint32         // its origin in a recording; zero if its spawn is not recorded
-	final    bool           // Attrs.Final, of the task or of one above it; by flagRare
-	phase    uint8          // what the last child does when count is armed; by flagLeaf
-	unlooked uint8          // spawns since the window was looked at; by flagLeaf
-	_        [8]byte        // to the end of the line
-
-	// The last line is for what children write, and for what seldom is needed.
-
-	// count is minus the children that are over, until it is armed by adding
-	// spawned: then it is the number of live children, and whoever makes it
-	// zero does what phase says. Unarmed it never becomes zero by a child.
-	count xatomic.Int64
-
-	// idle is the number of children that wait for something other than a
-	// slot: blocked, or for events. The window does not count them.
-	idle xatomic.Int32
-
-	// By flagRare.
-	pc     uintptr // spawn site, if traced
-	label  string
-	parker *parker
-	more   *more
-	id     uint64 // in a recording; zero if not recorded
-}
-
-// parent returns the task that has spawned t; nil if t is the main task of a run.
-func (t *Task) parent() *Task { return fromNode(t.node.Parent) }
-
-// Values of Node.Flags.
-const (
-	flagLeaf       = 1 << iota // no child has been spawned
-	flagHeld                   // the body or OnReady may have bound an event
-	flagMain                   // a main task: its memory has not come from a slot
-	flagBlocks                 // somebody may unblock the task, however late: its memory is not used again
-	flagWait                   // Attrs.Wait
-	flagPriority               // priority is not zero
-	flagRare                   // one of the fields is set that keep clears
-	flagUndeferred             // und is set
-	flagResuming               // in a queue to get a slot, not to start
-	flagOnReady                // more.onReady is to be called before the body
-	flagLongSpawn              // to spawn is more than Spawn: the task is final, has reductions, or spawns are traced
-	flagUnseen                 // tasks are sampled, and this one is not recorded: its last line is not touched, and id is zero
-	flagRecorded               // a part of a recorded loop
-)
-
-// Values of Task.phase.
-const (
-	phaseBody  = iota // count is not armed
-	phaseWait         // the body waits for the children
-	phaseEnded        // the body and its events are over
 )
 
 // Attrs are the attributes of a task. The zero value has none.
@@ -122,26 +43,6 @@ type Attrs struct {
 	// run. OnReady runs where tasks are scheduled, so it must be short and not block: of
 	// t's methods it may call Hold, Context, Runtime, Label, Cost and InFinal.
 	OnReady func(t *Task) error
-}
-
-// more is what few tasks have. A task keeps it when its memory is used again.
-type more struct {
-	onReady func(*Task) error
-	held    *Mutex  // the newest one that the body has locked and not unlocked
-	noted           // by the observers
-	replay  *replay // the loop that the body has recorded
-
-	shares hidden // the reductions that the task takes part in
-	groups hidden // those of its children that are open
-}
-
-// rare returns t's more. Precondition: the caller spawns t, or is its body.
-func (t *Task) rare() *more {
-	t.node.Flags |= flagRare
-	if t.more == nil {
-		t.more = new(more)
-	}
-	return t.more
 }
 
 // Context returns the context of the run: it is cancelled when the run's own
@@ -220,17 +121,6 @@ func (t *Task) misuse(op string, s *slot) {
 	panic("task: " + op + " on " + t.name() + " by " + who + ": " + why)
 }
 
-// name says which task t is, in a message.
-func (t *Task) name() string {
-	switch {
-	case t.fn == nil:
-		return "a task that is over"
-	case t.label != "":
-		return "task " + t.label + " (spawned at " + t.site() + ")"
-	}
-	return "the task spawned at " + t.site()
-}
-
 // here returns the slot that the caller holds in the runtime of r; nil if none.
 func here(r *run) *slot {
 	if r == nil {
@@ -257,4 +147,22 @@ func (t *Task) Uses(accs ...deps.Access) {
 	if why := t.more.audited.Uses(accesses(accs)); why != "" {
 		panic("task: " + why)
 	}
+}
+
+// traced returns the program counter of the caller of the method that calls traced; zero if
+// spawns are not traced.
+func (rt *Runtime) traced() uintptr {
+	if !rt.cfg.TraceSpawns {
+		return 0
+	}
+	return caller()
+}
+
+// caller returns the program counter of the caller of the function that calls traced.
+//
+//go:noinline
+func caller() uintptr {
+	var pc [1]uintptr
+	runtime.Callers(4, pc[:])
+	return pc[0]
 }

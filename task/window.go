@@ -10,16 +10,6 @@ import (
 	"weft/internal/xatomic"
 )
 
-// window holds the creators that wait because they have too many live children.
-type window struct {
-	rt    *Runtime
-	n     xatomic.Int32 // creators in list
-	mu    xatomic.Mutex
-	list  []*Task      // +checklocks:mu
-	eased xatomic.Bool // since the last stall, children were over, and so creators went on
-	later later
-}
-
 // windowLook is how many children a task makes between two looks at the window.
 const windowLook = 64
 
@@ -124,16 +114,6 @@ func (w *window) resume(which func(*Task) bool) (any bool) {
 			return any
 		}
 	}
-}
-
-// later resumes the creators of a stall that may end by itself, if it does not end soon. README.md, "The window", has the argument.
-type later struct {
-	// Constant after construction.
-	timer    xatomic.Timer
-	min, max time.Duration
-
-	armed xatomic.Bool  // the timer runs
-	wait  time.Duration // owned by who has armed it
 }
 
 const (

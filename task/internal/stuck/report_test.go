@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -160,21 +161,17 @@ func TestSlotsAreDescribed(t *testing.T) {
 func TestBodiesBlocked(t *testing.T) {
 	w, _, _ := watchSlots(t, 1)
 	require.True(t, w.BodiesBlocked(), "there is none")
-	stop, over := make(chan int), make(chan int)
+	var stop atomic.Bool
+	over := make(chan int)
 	go callBody(nil, func() {
 		defer close(over)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
+		for !stop.Load() {
 		}
 	})
 	for w.BodiesBlocked() {
 		runtime.Gosched()
 	}
-	close(stop)
+	stop.Store(true)
 	<-over
 }
 

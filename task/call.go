@@ -4,12 +4,14 @@
 package task
 
 import (
+	"reflect"
 	"runtime/debug"
+	"sync"
 
+	"weft/internal/event"
 	"weft/internal/race"
+	"weft/task/internal/stuck"
 )
-
-// In lint mode bodies, and what else of the user's is called, run on goroutines of their own.
 
 // callApart is callHere on a goroutine of the body's own, which holds the slot meanwhile.
 func (p *probe) callApart(t *Task) (err error) {
@@ -85,6 +87,102 @@ func (p *probe) lintEnds(t *Task) {
 		}
 	}
 	t.more.linted.End()
+}
+
+// call runs t's body, with what goes before and after it.
+func (p *probe) call(t *Task) error {
+	if race.Lint && !p.lint.Off() {
+		return p.callApart(t)
+	}
+	err := p.callHere(t)
+	p.sees(t.slot.outer != nil)
+	return err
+}
+
+// callHere is call on this goroutine. The body may come back with another slot.
+func (p *probe) callHere(t *Task) (err error) {
+	if race.Lint {
+		t.more.linted.Start() // first: what the others do, the body's goroutine does
+	}
+	if p.ev != nil {
+		p.begins(t, event.Started)
+	}
+	if p.watch != nil {
+		t.more.watched.Begins()
+	}
+	if p.audit != nil {
+		if err = t.more.audited.Begins(); err != nil {
+			err = t.wrap(err, nil, nil)
+		}
+	}
+	switch {
+	case err != nil:
+	case p.ev != nil && p.ev.Annotates():
+		var outer *event.Origin
+		if t.slot.outer != nil {
+			o := t.slot.outer.origin()
+			outer = &o
+		}
+		a := p.ev.Annotate(t.run.ctx, t.origin(), outer)
+		err = t.callHere()
+		a.End()
+	default:
+		err = t.callHere()
+	}
+	t.slot.probe.ended(t, err != nil)
+	return err
+}
+
+// onReady calls t's OnReady. A panic passes on, or is what it returns second.
+func (p *probe) onReady(t *Task, s *slot) (err, panicked error) {
+	if race.Lint {
+		return p.onReadyApart(t, s)
+	}
+	return t.more.onReady(t), nil
+}
+
+// callsBody is the code of callHere, the only function that calls bodies. Compilers do not put it into others, since
+// it recovers.
+var callsBody = sync.OnceValue(func() stuck.Code { return stuck.CodeAt(reflect.ValueOf((*Task).callHere).Pointer()) })
+
+// callHere runs t's body and turns its panic into an error.
+func (t *Task) callHere() (err error) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		if r := recover(); r != nil {
+			err = t.wrap(panicError(r), r, debug.Stack())
+			return
+		}
+		t.goexit()
+	}()
+	err = t.fn(t)
+	if err == nil && t.node.Flags&flagLongSpawn != 0 {
+		t.combineAll()
+	}
+	returned = true
+	if err != nil {
+		err = t.wrap(err, nil, nil)
+	}
+	return err
+}
+
+// goexit ends t when its body has ended the goroutine. The bodies beneath it on
+// the stack end in the same way, one after the other; the last one hands the slot on.
+func (t *Task) goexit() {
+	if t.slot.probe != nil {
+		t.slot.probe.ended(t, true)
+	}
+	s := t.leave(t.slot.outer)
+	t.run.fail(t.wrap(errGoexit, nil, nil))
+	last := s.cur.load() == nil
+	s.bodyOver(t)
+	s.settle(false)
+	if last {
+		s.handOver()
+	}
 }
 
 // loopBegins tells that the tasks of r, the recorded loop that is about to start, come in the order of its graph.

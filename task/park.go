@@ -1,0 +1,263 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"context"
+	"sync"
+	"time"
+	"weak"
+
+	"github.com/panjf2000/ants/v2"
+
+	"weft/internal/event"
+	"weft/internal/race"
+	"weft/internal/xatomic"
+)
+
+// here returns the slot that the calling goroutine holds; nil if none.
+func (rt *Runtime) here() *slot {
+	if s := rt.sched.Here(); s != nil {
+		return rt.slots.all[s.ID]
+	}
+	return nil
+}
+
+// allParkers are all that there are. They belong to no runtime, so they are few: as many as tasks have waited at a time.
+var allParkers struct {
+	mu   sync.Mutex
+	list []weak.Pointer[parker] // +checklocks:mu
+	room int                    // length at which those that the collector has taken are dropped. +checklocks:mu
+}
+
+// enlist is called once for a new parker. In lint mode the caller hides it.
+func (p *parker) enlist() {
+	a := &allParkers
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.list) >= a.room {
+		live := make([]weak.Pointer[parker], 0, len(a.list)+1) // others may walk the old one
+		for _, w := range a.list {
+			if w.Value() != nil {
+				live = append(live, w)
+			}
+		}
+		a.list, a.room = live, max(64, 2*len(live))
+	}
+	a.list = append(a.list, weak.Make(p))
+}
+
+// sleeps says that t is about to sleep until it is given a slot.
+func (p *parker) sleeps(t *Task) {
+	state := parkAsleep
+	if p.what.op == opWindow || !p.what.due.IsZero() {
+		state = parkTimed // a window never holds a program up
+	}
+	p.show(t, state)
+}
+
+// leaves says that t is about to call the function of Blocking.
+func (p *parker) leaves(t *Task) { p.show(t, parkOutside) }
+
+// wakes takes that back.
+func (p *parker) wakes() { p.show(nil, parkAsleep) }
+
+// show notes that t waits; nil: nobody. In lint mode the lock is hidden: it would order bodies.
+func (p *parker) show(t *Task, state parkState) {
+	k := &p.parked
+	if t != nil {
+		race.Release(&k.told)
+	}
+	race.Hide()
+	defer race.Show()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.t, k.state, k.what = t, state, waiting{}
+	if t != nil {
+		k.what = p.what
+	}
+	k.turns++
+}
+
+// eachParked calls f for each parker, while it stays as it is.
+func eachParked(f func(k *parked)) {
+	a := &allParkers
+	race.Hide()
+	a.mu.Lock()
+	list := a.list[:len(a.list):len(a.list)]
+	a.mu.Unlock()
+	race.Show()
+	for _, w := range list {
+		if p := w.Value(); p != nil {
+			race.Hide()
+			p.parked.mu.Lock()
+			race.Show()
+			f(&p.parked)
+			race.Hide()
+			p.parked.mu.Unlock()
+			race.Show()
+		}
+	}
+}
+
+const (
+	spareExpiry  = 2 * time.Second  // idle spares end after this long (guess)
+	closeTimeout = 10 * time.Second // for spares that are on their way out; generous
+)
+
+// run runs s's loop on a spare goroutine.
+func (p *spares) run(s *slot) {
+	if xatomic.Driven() || race.Lint { // the pool's own locks would be an order among bodies
+		race.Hide()
+		xatomic.Go(s.loop)
+		race.Show()
+		return
+	}
+	p.once.Do(func() {
+		pool, err := ants.NewPoolWithFuncGeneric(-1, (*slot).loop, ants.WithExpiryDuration(spareExpiry))
+		if err != nil {
+			p.rt.cfg.Logger.Warn("no pool for spare goroutines; starting each anew", "err", err)
+			return
+		}
+		p.pool = pool
+	})
+	if p.pool == nil || p.pool.Invoke(s) != nil {
+		go s.loop()
+	}
+}
+
+func (p *spares) close() error {
+	p.once.Do(func() {})
+	if p.pool == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	return p.pool.ReleaseContext(ctx)
+}
+
+// take makes the caller the holder of s.
+func (s *slot) take() {
+	s.Take()
+	if s.probe != nil {
+		s.probe.slotEvent(event.SlotTaken, nil)
+	}
+}
+
+// ready queues a task that may start or be resumed.
+func (s *slot) ready(t *Task) {
+	if s.probe != nil {
+		s.probe.queued(t)
+	}
+	s.Ready(&t.node, t.prio())
+}
+
+// prio is the priority of t. Few tasks have one, and of others it is in a line that is not looked at.
+func (t *Task) prio() int32 {
+	if t.node.Flags&flagPriority == 0 {
+		return 0
+	}
+	return t.priority
+}
+
+var parkers = sync.Pool{New: func() any {
+	p := &parker{wake: make(xatomic.Chan[*slot], 1), at: -1}
+	p.enlist()
+	return p
+}}
+
+// prepare makes t ready to be resumed. It comes before the announcement that t waits, for x.
+func (t *Task) prepare(x waiting) {
+	race.Hide()
+	p := parkers.Get().(*parker)
+	race.Show()
+	p.what = x
+	t.parker = p
+	if rt := t.run.rt; rt.probe != nil && x.op != opWait {
+		rt.probe.waits(t, &p.what)
+	}
+}
+
+// unprepare takes prepare back, when there is nothing to wait for.
+func (t *Task) unprepare() {
+	if rt := t.run.rt; rt.probe != nil && t.parker.what.op != opWait {
+		rt.probe.goesOn(t)
+	}
+	t.parker.what = waiting{}
+	if !xatomic.Driven() { // else what a task waits on is new in each order, as in the last one
+		race.Hide()
+		t.parker.word = nil
+		parkers.Put(t.parker)
+		race.Show()
+	}
+	t.parker = nil
+}
+
+// park gives up slot s and returns when t has a slot again. Precondition: prepare, and
+// the announcement after it, so that somebody will call resume.
+func (t *Task) park(s *slot, reason uint64) {
+	t.addIdle(1)
+	t.giveSlot(s, reason)
+	t.awaitSlot()
+	t.addIdle(-1)
+}
+
+// giveSlot hands s to a spare goroutine; t's body runs without a slot from here on.
+func (t *Task) giveSlot(s *slot, reason uint64) {
+	if s.probe != nil {
+		s.probe.gaveSlot(t, reason)
+	}
+	s.tell()
+	s.settle(false)
+	t.slot, t.outer, t.nested = nil, s.outer, s.nested
+	s.cur.store(nil)
+	s.outer, s.nested = nil, 0
+	s.handOver()
+}
+
+// awaitSlot waits until t is given a slot.
+func (t *Task) awaitSlot() {
+	p := t.parker
+	p.sleeps(t)
+	s := p.wake.Recv()
+	p.wakes()
+	t.unprepare()
+	s.take()
+	s.cur.store(t)
+	s.outer, s.nested = t.outer, t.nested
+	t.slot, t.outer, t.nested = s, nil, 0
+	if s.probe != nil {
+		s.probe.gotSlot(t)
+	}
+}
+
+// handOver starts a spare goroutine on s.
+func (s *slot) handOver() {
+	if s.probe != nil {
+		s.probe.slotEvent(event.SlotGiven, nil)
+	}
+	s.Leave()
+	s.rt.spares.run(s)
+}
+
+// resume queues t, whose goroutine waits for a slot.
+func (rt *Runtime) resume(t *Task) {
+	t.node.Flags |= flagResuming
+	if s := rt.here(); s != nil {
+		s.ready(t)
+		return
+	}
+	rt.readyOff(t)
+}
+
+// readyOff is slot.ready for a caller without a slot.
+func (rt *Runtime) readyOff(t *Task) { rt.readyBy(t, 0) }
+
+// readyBy is readyOff for what the end of a task, which had a number, has made ready.
+func (rt *Runtime) readyBy(t *Task, by uint64) {
+	if rt.probe != nil {
+		rt.probe.queuedBy(t, by)
+	}
+	rt.sched.Ready(&t.node, t.prio())
+}
