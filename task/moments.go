@@ -383,7 +383,7 @@ func (p *probe) over(t *Task, s *slot) {
 		n.watched.Over()
 	}
 	if race.Lint && t.node.Flags&flagRecorded == 0 {
-		n.linted.Forgets()
+		n.linted.Over()
 	}
 }
 

@@ -164,8 +164,9 @@ func TestBelow(t *testing.T) {
 func TestOf(t *testing.T) {
 	var x [4]int64
 	at, _, _ := chain.Object(&x, chain.ModeIn).Memory()
-	require.Equal(t, Access{at, at + 32, true, chain.ModeOut, false}, Of(chain.Object(&x, chain.ModeOut)))
-	require.Equal(t, Access{at + 8, at + 24, false, chain.ModeCommutative, true}, Of(chain.Slice(x[1:3]).Access(chain.ModeCommutative).Weak()))
+	whole, part := chain.Object(&x, chain.ModeOut), chain.Slice(x[1:3]).Access(chain.ModeCommutative).Weak()
+	require.Equal(t, Access{at, at + 32, true, chain.ModeOut, false, whole}, Of(whole))
+	require.Equal(t, Access{at + 8, at + 24, false, chain.ModeCommutative, true, part}, Of(part))
 }
 
 // What a child costs does not depend on how many pieces its siblings have.
@@ -174,7 +175,7 @@ func TestCostOfAChild(t *testing.T) {
 		parent := new(Task)
 		child := func(i int) *Task {
 			at := uintptr(8 * i)
-			return parent.Child([]Access{{at, at + 8, false, chain.ModeInOut, false}})
+			return parent.Child([]Access{{Lo: at, Hi: at + 8, Mode: chain.ModeInOut}})
 		}
 		for i := range pieces {
 			child(i)

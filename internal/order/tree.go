@@ -4,9 +4,7 @@
 package order
 
 import (
-	"cmp"
-	"slices"
-
+	"weft/internal/addrmap"
 	"weft/internal/chain"
 )
 
@@ -20,98 +18,151 @@ type Access struct {
 	Object bool
 	Mode   Mode
 	Weak   bool
+
+	Keeps chain.Access // keeps the memory alive while the use is in the tree; may be zero
 }
 
 // Of returns what an access of package deps says.
 func Of(a chain.Access) Access {
 	lo, hi, slice := a.Memory()
-	return Access{lo, hi, !slice, a.Mode(), a.IsWeak()}
+	return Access{lo, hi, !slice, a.Mode(), a.IsWeak(), a}
 }
 
 // Task is a task, as far as its memory goes.
 type Task struct {
 	Parent *Task // nil for the first one
 	Uses   []*Use
-	dom    domain // of its children
-	walks  *walks // of the tree; nil in the first task, before it has children
+	Mark   any // the caller's
+
+	dom   domain // of its children
+	walks *walks // of the tree; nil in the first task, before it has children
 }
 
 // Use is what a task has declared of an object, or of a piece of a range, in all its accesses to it.
 type Use struct {
 	Access
 	Task *Task
+	Run  *Run
 
 	Said bool // all of it was declared weak, though Weak may be false: see Child
 	Held bool // a task above holds the object: Commutative is InOut then
 
-	prevs []*Use // before it, among the siblings
-	whole bool   // it is known by its address, and passes on all of its bytes at once
+	at     int     // its place in the run
+	whole  bool    // it is known by its address, and passes on all of its bytes at once
+	left   bool    // nobody is to hear of it: see Leave
+	sealed uintptr // of how many of its bytes children have had what it may: see seals
+	shared bool    // others may still ask for that
 
 	walk uint64 // the last one that has come here
 	was  []step // where it has been
 }
 
-// Child adds a child with accesses to the tree. Accesses to the same memory are one use. All uses
-// of a task with a strong Commutative one are strong: while the task holds that object, its children
-// must not wait for memory that another holder may have.
-func (t *Task) Child(list []Access) *Task {
-	if t.walks == nil {
-		t.walks = new(walks)
-	}
-	c, d := &Task{Parent: t, walks: t.walks}, &t.dom
-	for _, a := range list {
-		if !a.Object && a.Lo < a.Hi {
-			t.Ranges()
-		}
-	}
-	for _, a := range list { // so that pieces are the same for all of them, and for the parent
-		if !d.ranges {
-			break
-		}
-		for _, cell := range slices.Clone(d.pick(a)) {
-			for _, p := range t.Uses {
-				if lo, hi := max(cell.lo, p.Lo), min(cell.hi, p.Hi); lo < hi {
-					d.cut(lo, hi)
-				}
-			}
-		}
-	}
-	for _, a := range list {
-		for _, cell := range d.pick(a) {
-			u := &Use{Access: a, Task: c, Said: a.Weak, prevs: cell.last, whole: !d.ranges}
-			u.Lo, u.Hi, u.Mode = cell.lo, cell.hi, a.Mode.Both(a.Mode)
-			if len(cell.last) == 1 && cell.last[0].Task == c {
-				u = cell.last[0]
-				u.Mode, u.Said = u.Mode.Both(a.Mode), u.Said && a.Weak
-			} else {
-				cell.last = []*Use{u}
-				c.Uses = append(c.Uses, u)
-			}
-		}
-	}
-	takes := slices.ContainsFunc(c.Uses, func(u *Use) bool { return u.Mode == chain.ModeCommutative && !u.Said })
-	for _, u := range c.Uses {
-		u.Weak = u.Said && !takes
-		u.up(u.Lo, u.Hi, func(up *Use, _, _ uintptr) { u.Held = u.Held || up.Held || up.Holds() })
-	}
-	c.dom.ranges = d.ranges && len(c.Uses) > 0
-	return c
+// Run is neighbours among the children of one task that go together and have the same bytes. A use
+// that goes together with no other is a run by itself.
+type Run struct {
+	Mark   any      // the caller's
+	Groups []*Group // of Commutative uses: those that it belongs to; several where objects overlap
+
+	uses  []*Use // one at least, in their order
+	prevs []*Run // before it; nil if the parent comes before it, empty if nobody asks any more
+	begun bool   // of a group: one of its tasks has come after all that is before the group
+	left  int    // how many of the uses have left
 }
 
-// Ranges has the memory of t's children known by its bytes, as it is once one of them has declared
-// a range.
-func (t *Task) Ranges() {
-	if !t.dom.ranges {
-		t.dom.makeRanges()
+// Group is Commutative uses of which one at a time has the memory, in any order.
+type Group struct {
+	Mark any // the caller's
+}
+
+// cell is an object, or a piece of memory that is used alike, among the children of one task.
+type cell struct {
+	lo, hi uintptr
+	last   []*Run // the end of the chain; several where objects overlap that were known by their addresses
+	own    *Use   // of the child that is being added
+	sealed bool   // a child has had what the parent may: see seals
+}
+
+// domain is what the children of one task use: chains, of which it has the ends. Objects are known
+// by their addresses, until a child declares a range; from then on all is known by its bytes. A
+// task that is known by its bytes has children that are.
+type domain struct {
+	ranges  bool
+	objects addrmap.Map // *cell, by the address plus one
+	pieces  []*cell     // in order, apart
+}
+
+// walks is what the walks in one tree share: they are numbered, so that a use can say which step it
+// has seen in this one.
+type walks struct {
+	last uint64
+	todo []step // memory
+}
+
+// step is a place on the way: a use, what is asked of it, and for which of its bytes.
+type step struct {
+	use    *Use
+	what   what
+	behind bool // what asks comes after all of the use's group
+	lo, hi uintptr
+}
+
+// what is what a use waits for.
+type what uint8
+
+const (
+	mayRead what = iota
+	mayWrite
+	mayJoin
+	passesRead
+	isOver
+)
+
+// Find calls f for the uses of t that an access is about, with the bytes of it that they have.
+func (t *Task) Find(a Access, f func(u *Use, lo, hi uintptr)) {
+	for _, u := range t.Uses {
+		lo, hi := max(a.Lo, u.Lo), min(a.end(), u.Hi)
+		switch {
+		case lo >= hi || u.whole && a.Object && u.Lo != a.Lo:
+		case u.whole:
+			f(u, u.Lo, u.Hi)
+		default:
+			f(u, lo, hi)
+		}
 	}
+}
+
+// end returns where the access ends. An object has a byte at least.
+func (a Access) end() uintptr {
+	if a.Object {
+		return max(a.Hi, a.Lo+1)
+	}
+	return a.Hi
 }
 
 // Holds: while the task of u runs, and its children that use the object, no other holder of it does.
 func (u *Use) Holds() bool { return u.Mode == chain.ModeCommutative && !u.Weak && !u.Held }
 
-// groups: u goes together with its neighbours of the same mode.
+// Touches: the body of u's task uses the memory. If all that it declares is weak, only its children
+// do; but a task that takes part in a reduction may have some of them in itself.
+func (u *Use) Touches() bool { return !u.Said || u.Mode == chain.ModeReduce }
+
+// Above calls f for the uses of the tasks above that u is under, with the bytes of lo to hi that
+// they have.
+func (u *Use) Above(lo, hi uintptr, f func(up *Use, lo, hi uintptr)) {
+	u.up(lo, hi, func(up *Use, lo, hi uintptr) {
+		f(up, lo, hi)
+		up.Above(lo, hi, f)
+	})
+}
+
+// groups: u goes together with its neighbours of the same mode, and later ones wait for all of them.
 func (u *Use) groups() bool {
 	return u.Mode == chain.ModeConcurrent || u.Mode == chain.ModeCommutative && !u.Held
+}
+
+// writes: u goes together with no other.
+func (u *Use) writes() bool {
+	return !u.groups() && u.Mode != chain.ModeIn && u.Mode != chain.ModeReduce
 }
 
 // joins: u and the one before it belong to one group.
@@ -127,137 +178,61 @@ func (u *Use) up(lo, hi uintptr, f func(up *Use, lo, hi uintptr)) {
 	}
 }
 
-// cell is an object, or a piece of memory that is used alike, among the children of one task.
-type cell struct {
-	lo, hi uintptr
-	last   []*Use // several where objects overlap that were known by their addresses
+func (x *Run) last() *Use { return x.uses[len(x.uses)-1] }
+
+// takes: u is one more of the run.
+func (x *Run) takes(u *Use) bool {
+	last := x.last()
+	return last.Mode == u.Mode && !u.writes() && last.Lo == u.Lo && last.Hi == u.Hi && last.whole == u.whole
 }
 
-// domain is what the children of one task use: chains, of which it has the ends. Objects are known
-// by their addresses, until a child declares a range; from then on all is known by its bytes. A
-// task that is known by its bytes has children that are.
-type domain struct {
-	ranges  bool
-	objects map[uintptr]*cell
-	pieces  []*cell // in order, apart
+func (x *Run) add(u *Use) {
+	u.Run, u.at = x, len(x.uses)
+	x.uses = append(x.uses, u)
 }
 
-// makeRanges has all known by its bytes.
-func (d *domain) makeRanges() {
-	d.ranges = true
-	var all []*cell
-	for _, o := range d.objects {
-		all = append(all, o)
-	}
-	d.objects = nil
-	slices.SortFunc(all, func(a, b *cell) int { return cmp.Compare(a.lo, b.lo) })
-	for _, o := range all {
-		for _, p := range d.cut(o.lo, o.hi) {
-			p.last = append(slices.Clip(p.last), o.last...)
+// sweep takes those out of the run that have left, but the first of them: what comes after some of
+// the others too comes after that one.
+func (x *Run) sweep() {
+	n, one := 0, false
+	for _, u := range x.uses {
+		if !u.left || !one {
+			x.uses[n], u.at = u, n
+			n++
 		}
+		one = one || u.left
 	}
+	clear(x.uses[n:])
+	x.uses, x.left = x.uses[:n], 0
 }
 
-// pick returns the object, or the pieces, that an access is to, and makes them if they are new. An
-// object has a byte at least.
-func (d *domain) pick(a Access) []*cell {
-	if a.Object {
-		a.Hi = max(a.Hi, a.Lo+1)
+// joinGroups makes x, a new run in which u is alone, belong to the groups that it goes on with, of
+// those before it and of the parent, or to one of its own.
+func (x *Run) joinGroups(u *Use) {
+	if u.Mode != chain.ModeCommutative || u.Held {
+		return
 	}
-	switch {
-	case a.Lo == a.Hi:
-		return nil
-	case d.ranges:
-		return d.cut(a.Lo, a.Hi)
-	}
-	o := d.objects[a.Lo]
-	if o == nil {
-		o = &cell{lo: a.Lo, hi: a.Hi}
-		if d.objects == nil {
-			d.objects = map[uintptr]*cell{}
+	joins := func(before *Use) {
+		if !u.joins(before) {
+			return
 		}
-		d.objects[a.Lo] = o
-	}
-	return []*cell{o}
-}
-
-// cut returns the pieces that make up lo to hi, with new ones where there are none. What lies
-// outside stays as it is.
-func (d *domain) cut(lo, hi uintptr) (list []*cell) {
-	i, j := d.find(lo, hi)
-	old := d.pieces[i:j]
-	if len(old) == 1 && old[0].lo == lo && old[0].hi == hi {
-		return old
-	}
-	var pieces []*cell
-	add := func(lo, hi uintptr, last []*Use, in bool) {
-		if lo < hi {
-			p := &cell{lo, hi, last}
-			pieces = append(pieces, p)
-			if in {
-				list = append(list, p)
+	groups:
+		for _, g := range before.Run.Groups {
+			for _, known := range x.Groups {
+				if known == g {
+					continue groups
+				}
 			}
+			x.Groups = append(x.Groups, g)
 		}
 	}
-	at := lo // what lies before is done
-	for _, p := range old {
-		add(at, min(p.lo, hi), nil, true)
-		add(p.lo, min(p.hi, lo), p.last, false)
-		add(max(p.lo, lo), min(p.hi, hi), p.last, true)
-		add(max(p.lo, hi), p.hi, p.last, false)
-		at = max(at, p.hi)
+	for _, p := range x.prevs {
+		joins(p.last())
 	}
-	add(at, hi, nil, true)
-	d.pieces = slices.Replace(d.pieces, i, j, pieces...)
-	return list
-}
-
-// find returns where the pieces are that have bytes of lo to hi.
-func (d *domain) find(lo, hi uintptr) (from, to int) {
-	from, _ = slices.BinarySearchFunc(d.pieces, lo, func(p *cell, lo uintptr) int {
-		if p.hi <= lo {
-			return -1
-		}
-		return 1
-	})
-	for to = from; to < len(d.pieces) && d.pieces[to].lo < hi; to++ {
+	if x.prevs == nil {
+		u.up(u.Lo, u.Hi, func(up *Use, _, _ uintptr) { joins(up) })
 	}
-	return from, to
-}
-
-// meets returns what the children of u's task have of its bytes.
-func (d *domain) meets(u *Use, lo, hi uintptr) (list []*cell) {
-	if d.ranges {
-		from, to := d.find(lo, hi)
-		return d.pieces[from:to]
+	if x.Groups == nil {
+		x.Groups = append(x.Groups, new(Group))
 	}
-	if o := d.objects[u.Lo]; o != nil {
-		list = append(list, o)
-	}
-	return list
 }
-
-// walks is what the walks in one tree share: they are numbered, so that a use can say which step it
-// has seen in this one.
-type walks struct {
-	last uint64
-	todo []step // memory
-}
-
-// step is a place on the way: a use, what is asked of it, and for which of its bytes.
-type step struct {
-	use    *Use
-	what   what
-	lo, hi uintptr
-}
-
-// what is what a use waits for.
-type what uint8
-
-const (
-	mayRead what = iota
-	mayWrite
-	mayJoin
-	passesRead
-	isOver
-)

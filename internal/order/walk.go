@@ -3,11 +3,7 @@
 
 package order
 
-import (
-	"slices"
-
-	"weft/internal/chain"
-)
+import "weft/internal/chain"
 
 // needs is what a strong use waits for, before its task starts.
 func (u *Use) needs() what {
@@ -52,7 +48,7 @@ func (t *Task) Before(given func(u *Use, lo, hi uintptr) bool) {
 	w := t.walk(given)
 	for _, u := range t.Uses {
 		if u.waits() {
-			w.next(u, u.needs(), u.Lo, u.Hi)
+			w.next(u, u.needs(), u.Lo, u.Hi, false)
 		}
 	}
 	w.all()
@@ -66,24 +62,29 @@ func (u *Use) Below(lo, hi uintptr, given func(u *Use, lo, hi uintptr) bool) {
 }
 
 // next adds a step to what is to be looked at, for those of the bytes that u has.
-func (w *walk) next(u *Use, what what, lo, hi uintptr) {
-	s := step{u, what, max(lo, u.Lo), min(hi, u.Hi)}
+func (w *walk) next(u *Use, what what, lo, hi uintptr, behind bool) {
+	s := step{u, what, behind, max(lo, u.Lo), min(hi, u.Hi)}
 	if u.whole {
 		s.lo, s.hi = u.Lo, u.Hi
 	}
 	if u.walk != w.number {
 		u.walk, u.was = w.number, u.was[:0]
 	}
-	if !slices.Contains(u.was, s) {
-		u.was = append(u.was, s)
-		w.todo = append(w.todo, s)
+	for _, was := range u.was {
+		if was == s {
+			return
+		}
 	}
+	u.was = append(u.was, s)
+	w.todo = append(w.todo, s)
 }
 
 func (w *walk) all() {
 	for len(w.todo) > 0 {
-		s := w.todo[len(w.todo)-1]
-		w.todo = w.todo[:len(w.todo)-1]
+		last := len(w.todo) - 1
+		s := w.todo[last]
+		w.todo[last] = step{} // keeps nothing
+		w.todo = w.todo[:last]
 		w.take(s)
 	}
 	w.walks.todo = w.todo
@@ -99,7 +100,7 @@ func (w *walk) take(s step) {
 		w.before(s, isOver)
 	case passesRead:
 		if u.Mode == chain.ModeIn {
-			w.next(u, mayRead, s.lo, s.hi)
+			w.next(u, mayRead, s.lo, s.hi, s.behind)
 			break
 		}
 		w.gives(s, mayRead)
@@ -108,26 +109,39 @@ func (w *walk) take(s step) {
 	}
 }
 
-// before asks what comes before, or else the parent.
+// before asks what comes before, or else the parent. What is before a run is before each reader and
+// each member of a group in it. Where a member of the group has started, what comes after them all
+// asks no further than to the group.
 func (w *walk) before(s step, what what) {
-	u := s.use
-	for _, p := range u.prevs {
-		if s.what == mayJoin && u.joins(p) {
-			w.next(p, mayJoin, s.lo, s.hi)
-		} else {
-			w.next(p, what, s.lo, s.hi)
+	u, x := s.use, s.use.Run
+	if u.at > 0 && s.what != mayJoin && (s.what != mayRead || u.Mode != chain.ModeIn) {
+		w.next(x.uses[u.at-1], what, s.lo, s.hi, s.behind)
+		return
+	}
+	known := s.behind && x.begun
+	for _, p := range x.prevs {
+		switch last := p.last(); {
+		case u.joins(last) && s.what == mayJoin:
+			w.next(last, mayJoin, s.lo, s.hi, s.behind)
+		case u.joins(last):
+			w.next(last, what, s.lo, s.hi, s.behind)
+		case !known:
+			w.next(last, what, s.lo, s.hi, true)
 		}
 	}
-	if u.prevs != nil {
+	if x.prevs != nil {
 		return
 	}
 	u.up(s.lo, s.hi, func(up *Use, lo, hi uintptr) {
-		what := s.what
-		if what == mayJoin && !u.joins(up) {
+		what, one := s.what, u.joins(up)
+		switch {
+		case known && !one:
+			return
+		case what == mayJoin && !one:
 			what = mayWrite
 		}
 		if !up.Holds() && !up.implied(what) {
-			w.next(up, what, lo, hi)
+			w.next(up, what, lo, hi, false)
 		}
 	})
 }
@@ -141,7 +155,7 @@ func (w *walk) gives(s step, need what) {
 	}
 	covered := w.children(u, s.what, s.lo, s.hi)
 	if (!covered || u.Holds()) && !u.implied(need) {
-		w.next(u, need, s.lo, s.hi)
+		w.next(u, need, s.lo, s.hi, s.behind)
 	}
 }
 
@@ -150,8 +164,8 @@ func (w *walk) gives(s step, need what) {
 func (w *walk) children(u *Use, what what, lo, hi uintptr) (all bool) {
 	left := hi - lo
 	for _, c := range u.Task.dom.meets(u, lo, hi) {
-		for _, last := range c.last {
-			w.next(last, what, max(lo, c.lo), min(hi, c.hi))
+		for _, x := range c.last {
+			w.next(x.last(), what, max(lo, c.lo), min(hi, c.hi), true)
 		}
 		left -= min(hi, c.hi) - max(lo, c.lo)
 	}

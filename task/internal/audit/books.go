@@ -9,9 +9,9 @@ import (
 	"log/slog"
 	"slices"
 
+	"weft/internal/addrmap"
 	"weft/internal/chain"
 	"weft/internal/xatomic"
-	"weft/task/internal/addrmap"
 )
 
 // ErrConflict is the cause when debug mode finds two tasks that may use one object at the same time although one of

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"unsafe"
 
+	"weft/internal/addrmap"
 	"weft/internal/chain"
-	"weft/task/internal/addrmap"
 )
 
 // Debug mode finds accesses that name a copy in place of what was meant. A copy cannot be told from

@@ -7,7 +7,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"weft/task/internal/addrmap"
+	"weft/internal/addrmap"
 )
 
 // useIndex finds uses by the bytes that they are of. It divides them by length, into classes of up

@@ -8,77 +8,10 @@ package lint
 
 import (
 	"runtime"
-	"sync"
 
 	"weft/internal/chain"
 	"weft/internal/race"
-	"weft/internal/waits"
 )
-
-// Lint is a runtime's lint mode.
-type Lint struct {
-	mu sync.Mutex // of all chains; not seen by the race detector
-
-	// world is released by all who spawn and all who end, and acquired by the goroutines that run slots: what
-	// these do for the runtime comes after everything. It is never acquired by a body.
-	world race.Clock
-
-	// off is the one record of all tasks where lint mode is off; nil where it is on.
-	off *Record
-
-	asleep *waits.Counter // the goroutines that wait for those of bodies, or stay
-	closed bool           // no goroutine stays any more. +checklocks:stayed.mu
-}
-
-// New returns the lint mode of a runtime in a build for it. Lint mode can be off there, but the race detector
-// sees the runtime no more for that. So it is told by hand the order in which things happen: who acquires world
-// comes after all that bodies have done until then, so that two race only while both run.
-func New(on bool) *Lint {
-	l := &Lint{asleep: waits.NewCounter()}
-	if !on {
-		l.off = &Record{l: l}
-	}
-	return l
-}
-
-// Off reports whether lint mode is off.
-func (l *Lint) Off() bool { return l.off != nil }
-
-func (r *Record) off() bool { return r == r.l.off }
-
-// follow makes the caller come after all who have released c, or, where lint mode is off, world.
-func (r *Record) follow(c *race.Clock) {
-	if r.off() {
-		c = &r.l.world
-	}
-	race.Acquire(c)
-}
-
-func (l *Lint) lock() {
-	race.Hide()
-	l.mu.Lock()
-}
-
-func (l *Lint) unlock() {
-	l.mu.Unlock()
-	race.Show()
-}
-
-// A Record is what lint mode knows of a task.
-type Record struct {
-	l      *Lint
-	parent *Record // nil for a main task
-	wait   bool    // Attrs.Wait
-
-	born race.Clock // released by the creator
-	done race.Clock // by the body at its end, and by its events
-	kids race.Clock // by all descendants at their ends
-
-	uses  []*use
-	dom   *domain   // the children's chains. +checklocks:l.mu
-	preds []*Record // of a task of a recorded loop: the tasks that its graph puts before it
-	loop  bool
-}
 
 // Enter makes a record of a task, of which parent is the parent's; nil for the main task of a run. The caller is the body of the parent, or
 // calls Run. wait: the task has Attrs.Wait. loop: it is one of a recorded loop.
@@ -88,15 +21,9 @@ func (l *Lint) Enter(parent *Record, accs []chain.Access, wait, loop bool) *Reco
 		return l.off
 	}
 	r := &Record{l: l, parent: parent, wait: wait, loop: loop}
-	r.declare(accs)
-	if r.parent != nil && !loop && len(r.uses) > 0 {
-		r.l.lock()
-		r.enter()
-		r.l.unlock()
-	}
-	for _, u := range r.uses {
-		u.access = chain.Access{}
-	}
+	l.lock()
+	r.enter(accs)
+	l.unlock()
 	race.Release(&r.born)
 	race.Release(&r.l.world)
 	return r
@@ -153,7 +80,7 @@ func (r *Record) Start() {
 		race.Acquire(&p.done)
 		race.Acquire(&p.kids)
 	}
-	if r.loop || len(r.uses) == 0 {
+	if r.off() {
 		return
 	}
 	r.l.lock()
@@ -161,12 +88,6 @@ func (r *Record) Start() {
 	r.l.unlock()
 	for _, c := range clocks {
 		race.Acquire(c)
-	}
-	r.l.lock()
-	cut := r.cut()
-	r.l.unlock()
-	for _, c := range cut {
-		race.Release(c)
 	}
 }
 
@@ -203,14 +124,16 @@ func (r *Record) Follows(tasks ...*Record) { r.preds = append(r.preds, tasks...)
 // Waited notes that the caller, the body of r's task, has waited for all its children.
 func (r *Record) Waited() {
 	r.follow(&r.kids)
-	r.Forgets()
+	r.forgets(false)
 }
 
-// Forgets is forget for a caller without the lock.
-func (r *Record) Forgets() {
+// Over notes that r's task is over, with all below it.
+func (r *Record) Over() { r.forgets(true) }
+
+func (r *Record) forgets(over bool) {
 	if !r.off() {
 		r.l.lock()
-		r.forget()
+		r.forget(over)
 		r.l.unlock()
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/internal/chain"
+	"weft/internal/order"
 	"weft/internal/race"
 )
 
@@ -156,82 +157,60 @@ func TestApart(t *testing.T) {
 }
 
 // Where lint mode is off in a build for it, all tasks have one record; else each has its own, of
-// what it declares.
+// what it declares. One of a recorded loop has nothing in the tree.
 func TestNew(t *testing.T) {
 	x, y := 0, make([]int, 4)
-	accs := []chain.Access{chain.Object(&x, chain.ModeIn), chain.Object(&x, chain.ModeInOut), chain.Slice(y[1:3]).Access(chain.ModeOut).Weak(), chain.Slice(y[:0]).Access(chain.ModeIn)}
+	accs := []chain.Access{chain.Object(&x, chain.ModeIn), chain.Object(&x, chain.ModeInOut), chain.Slice(y[1:3]).Access(chain.ModeOut).Weak(), chain.Slice(y[:0]).Access(chain.ModeIn), {}}
 	for _, on := range []bool{true, false} {
 		l := New(on)
-		for _, wait := range []bool{true, false} {
-			r := l.Enter(nil, accs, wait, wait)
+		main := l.Enter(nil, nil, false, false)
+		for _, flag := range []bool{true, false} {
+			r := l.Enter(main, accs, flag, flag)
 			require.Equal(t, on, !r.off())
 			require.Equal(t, !on, r == l.off)
 			if !on {
-				require.Empty(t, r.uses)
+				require.Nil(t, r.task)
 				continue
 			}
 			require.Same(t, l, r.l)
-			require.Equal(t, []bool{wait, wait}, []bool{r.wait, r.loop})
-			require.Len(t, r.uses, 2)
-			lo, hi, _ := accs[0].Memory()
-			require.Equal(t, use{lo: lo, hi: hi, mode: chain.ModeInOut}, *r.uses[0])
-			lo, hi, _ = accs[2].Memory()
-			require.Equal(t, use{lo: lo, hi: hi, mode: chain.ModeInOut, slice: true, weak: true}, *r.uses[1])
-		}
-	}
-}
-
-// When a task has waited for its children, their chains are forgotten but where it has declared the
-// memory.
-func TestForgets(t *testing.T) {
-	var mem [16]byte
-	for _, ranges := range []bool{false, true} {
-		l := new(Lint)
-		r := &Record{l: l, parent: &Record{l: l}}
-		r.declare([]chain.Access{chain.Object((*[4]byte)(mem[4:8]), chain.ModeInOut), chain.Object((*[4]byte)(mem[8:12]), chain.ModeIn)})
-		r.enter()
-		r.forget() // there is nothing yet
-		names := func(lo, hi int) chain.Access {
-			if ranges {
-				return chain.Slice(mem[lo:hi]).Access(chain.ModeInOut)
+			require.Same(t, main, r.parent)
+			require.Equal(t, []bool{flag, flag}, []bool{r.wait, r.loop})
+			if flag {
+				require.Empty(t, r.task.Uses)
+				continue
 			}
-			return chain.Object((*[4]byte)(mem[lo:hi]), chain.ModeInOut)
+			require.Len(t, r.task.Uses, 2)
+			for i, a := range []order.Access{order.Of(accs[1]), order.Of(accs[2])} {
+				u := r.task.Uses[i]
+				require.Equal(t, []any{a.Lo, a.Hi, a.Weak}, []any{u.Lo, u.Hi, u.Weak})
+				require.NotNil(t, clockOf(u))
+			}
 		}
-		for lo := 0; lo < 16; lo += 4 {
-			c := &Record{l: l, parent: r}
-			c.declare([]chain.Access{names(lo, lo+4)})
-			c.enter()
-		}
-		r.forget()
-		var left []int
-		first, _, _ := chain.Object(&mem[0], chain.ModeIn).Memory()
-		r.dom.ends(first, first+16, func(x *run) { left = append(left, int(x.lo-first)) })
-		require.ElementsMatch(t, []int{4, 8}, left)
 	}
 }
 
-// The chains are of all: who forgets some waits for whoever looks at them.
+// The trees are of all: what forgets in one waits for what looks at it.
 func TestForgetsAlone(t *testing.T) {
-	var x int
-	l := new(Lint)
-	r := &Record{l: l, parent: &Record{l: l}}
-	c := &Record{l: l, parent: r}
-	c.declare([]chain.Access{chain.Object(&x, chain.ModeInOut)})
-	c.enter()
-	there := func() bool { return r.dom.tails.Get(c.uses[0].lo) != nil }
-	l.lock()
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		r.Forgets()
-	}()
-	for range 1000 {
-		runtime.Gosched()
-		require.True(t, there())
+	for name, forgets := range map[string]func(*Record){"waited": (*Record).Waited, "over": (*Record).Over} {
+		l := new(Lint)
+		r := l.Enter(l.Enter(nil, nil, false, false), nil, false, false)
+		l.lock()
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			forgets(r)
+		}()
+		for range 1000 {
+			runtime.Gosched()
+			select {
+			case <-over:
+				require.Fail(t, "forgets at once", name)
+			default:
+			}
+		}
+		l.unlock()
+		<-over
 	}
-	l.unlock()
-	<-over
-	require.False(t, there())
 }
 
 // goroutine says which goroutine the caller is.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -87,21 +86,23 @@ func newOracle(p program) *oracle {
 	return o
 }
 
-// after reports whether task j comes after task i, directly, or is kept apart from it.
+// after reports whether task j, whose number is the greater one, comes after task i directly.
 func (o *oracle) after(i, j int) bool {
-	if i > j {
-		return o.meets(j, i, func(at uintptr, a, b mode) bool {
-			return a == chain.ModeCommutative && o.together(at, j, i)
-		})
-	}
-	return i < j && o.meets(i, j, func(at uintptr, a, b mode) bool {
-		switch {
-		case b == chain.ModeIn:
+	return o.meets(i, j, func(at uintptr, a, b mode) bool {
+		switch b {
+		case chain.ModeIn:
 			return a != chain.ModeIn
-		case b == chain.ModeConcurrent:
+		case chain.ModeConcurrent, chain.ModeCommutative:
 			return !o.together(at, i, j)
 		}
 		return true
+	})
+}
+
+// apart reports whether the two are kept apart, in any order. i is the lesser number.
+func (o *oracle) apart(i, j int) bool {
+	return o.meets(i, j, func(at uintptr, a, b mode) bool {
+		return b == chain.ModeCommutative && o.together(at, i, j)
 	})
 }
 
@@ -128,173 +129,69 @@ func (o *oracle) together(at uintptr, i, j int) bool {
 	return true
 }
 
+// Programs are run in their order, by a creator that is just ahead of its tasks; and in any order
+// that is legal, once all tasks are there.
 func TestOrderOfRanges(t *testing.T) {
 	for seed := range uint64(4000) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		mem := new([memory]byte)
-		p := randomProgram(r, mem, seed%2 == 0)
-		l := new(Lint)
-		root := &Record{l: l}
-		tasks := make([]*Record, len(p))
-		owners := map[*race.Clock][]int{}
-		for i, accs := range p {
-			x := &Record{l: l, parent: root}
-			x.declare(accs)
-			if len(x.uses) > 0 {
-				x.enter()
-			}
-			tasks[i] = x
+		p := randomProgram(r, new([memory]byte), seed%2 == 0)
+		for _, ahead := range []int{1, len(p)} {
+			requireKnown(t, r, p, ahead, fmt.Sprintf("seed %d, %d ahead:\n%v", seed, ahead, text(p)))
 		}
-		for i, x := range tasks {
-			for _, c := range x.after() {
-				owners[c] = append(owners[c], i)
-			}
-		}
-		o := newOracle(p)
-		for j, x := range tasks {
-			got := make([]bool, len(p))
-			for _, c := range x.before() {
-				for _, i := range owners[c] {
-					got[i] = i != j
-				}
-			}
-			for i := range tasks {
-				if want := o.after(i, j); got[i] != want {
-					require.Equal(t, want, got[i], "seed %d: task %d after task %d, of\n%v", seed, j, i, text(p))
-				}
-			}
-		}
-		requireKnown(t, len(p), func(i int) *Record { return tasks[i] }, o, fmt.Sprintf("seed %d:\n%v", seed, text(p)))
-		l = new(Lint)
-		root = &Record{l: l}
-		requireKnown(t, len(p), func(i int) *Record {
-			x := &Record{l: l, parent: root}
-			if x.declare(p[i]); len(x.uses) > 0 {
-				x.enter()
-			}
-			tasks[i] = x
-			return x
-		}, o, fmt.Sprintf("spawned late, seed %d:\n%v", seed, text(p)))
 	}
 }
 
-// requireKnown runs n tasks, of which spawn makes the next one, in their order, with clocks as the
-// race detector has them: each comes after those that it must come after, and whom these come
-// after, and no others, though chains are cut.
-func requireKnown(t *testing.T, n int, spawn func(int) *Record, o *oracle, text string) {
+// requireKnown runs a program, with clocks as the race detector has them: each task comes after
+// those that it must come after or is kept apart from, and whom these come after, and no others,
+// though the tree is cut. The creator is some tasks ahead.
+func requireKnown(t *testing.T, r *rand.Rand, p program, ahead int, text string) {
+	o := newOracle(p)
+	l := new(Lint)
+	root := l.Enter(nil, nil, false, false)
 	know := map[*race.Clock]*big.Int{}
-	var tasks []*Record
-	for j := range n {
-		x := spawn(j)
-		tasks = append(tasks, x)
-		got, want := new(big.Int), new(big.Int)
+	tasks, over := make([]*Record, 0, len(p)), make([]bool, len(p))
+	known := make([]*big.Int, len(p)) // of those that are over
+	for range p {
+		for n := 0; n < ahead && len(tasks) < len(p); n++ {
+			tasks = append(tasks, l.Enter(root, p[len(tasks)], false, false))
+		}
+		var ready []int
+	next:
+		for j := range tasks {
+			for i := range j {
+				if over[j] || !over[i] && o.after(i, j) {
+					continue next
+				}
+			}
+			if !over[j] {
+				ready = append(ready, j)
+			}
+		}
+		j := ready[r.IntN(len(ready))]
+		x, got, want := tasks[j], new(big.Int), new(big.Int)
 		for _, c := range x.before() {
 			if k := know[c]; k != nil {
 				got.Or(got, k)
 			}
 		}
-		for i := range j {
-			if o.after(i, j) {
-				want.Or(want, know[&tasks[i].done])
+		for i := range tasks {
+			if over[i] && (i < j && o.after(i, j) || o.apart(min(i, j), max(i, j))) {
+				want.Or(want, known[i])
 			}
 		}
 		require.Zero(t, want.Cmp(got), "task %d comes after those in %b, and shall come after those in %b; %s", j, got, want, text)
-		release := func(c *race.Clock) {
+		got.SetBit(got, j, 1)
+		over[j], known[j] = true, got
+		for _, c := range x.after() {
 			k := new(big.Int).Set(got)
 			if old := know[c]; old != nil {
 				k.Or(k, old)
 			}
 			know[c] = k
 		}
-		for _, c := range x.cut() {
-			release(c)
+		if r.IntN(2) == 0 { // else this is late
+			x.Over()
 		}
-		got.SetBit(got, j, 1)
-		release(&x.done)
-		for _, c := range x.after() {
-			release(c)
-		}
-	}
-}
-
-// What a task comes after is found in a few steps, however many have been before it in any chain;
-// and those before it on an object are not kept.
-func TestChainsStayShort(t *testing.T) {
-	const tasks = 3000
-	var x [4]int
-	all, part := chain.Slice(x[:]), chain.Slice(x[1:3])
-	for name, accs := range map[string][]chain.Access{
-		"InOut":                      {chain.Object(&x, chain.ModeInOut)},
-		"In, Concurrent":             {chain.Object(&x, chain.ModeIn), chain.Object(&x, chain.ModeConcurrent)},
-		"In, Commutative":            {chain.Object(&x, chain.ModeIn), chain.Object(&x, chain.ModeCommutative)},
-		"Concurrent, Commutative":    {chain.Object(&x, chain.ModeConcurrent), chain.Object(&x, chain.ModeCommutative)},
-		"three of each":              {chain.Object(&x, chain.ModeIn), chain.Object(&x, chain.ModeIn), chain.Object(&x, chain.ModeIn), chain.Object(&x, chain.ModeConcurrent), chain.Object(&x, chain.ModeConcurrent), chain.Object(&x, chain.ModeConcurrent)},
-		"ranges: InOut":              {all.Access(chain.ModeInOut), part.Access(chain.ModeInOut)},
-		"ranges: In, Concurrent":     {all.Access(chain.ModeIn), all.Access(chain.ModeConcurrent)},
-		"ranges: parts":              {all.Access(chain.ModeIn), part.Access(chain.ModeConcurrent)},
-		"ranges: parts, Commutative": {all.Access(chain.ModeCommutative), part.Access(chain.ModeIn)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := new(Lint)
-			root := &Record{l: l}
-			list := make([]*Record, tasks)
-			for i := range list {
-				list[i] = &Record{l: l, parent: root}
-				list[i].declare(accs[i%len(accs):][:1])
-				list[i].enter()
-			}
-			for i, x := range list {
-				require.LessOrEqual(t, len(x.before()), 32, "task %d", i)
-				x.cut()
-			}
-			length := 0
-			for x := list[tasks-1].uses[0].runs[0]; len(x.prevs) > 0; x = x.prevs[0] {
-				length++
-			}
-			if !strings.HasPrefix(name, "ranges") {
-				require.LessOrEqual(t, length, 4)
-			}
-		})
-	}
-}
-
-// A writer that has all of what its parent has named weakly cuts the parent's chain too, to where
-// it knows all; one that reads it, or has a part of it, or has it of a strong parent, does not.
-func TestCutsAbove(t *testing.T) {
-	x := make([]int, 4)
-	all, part, object := chain.Slice(x).Access(chain.ModeInOut), chain.Slice(x[:2]).Access(chain.ModeInOut), chain.Object(&x[0], chain.ModeInOut)
-	for name, c := range map[string]struct {
-		parent, child chain.Access
-		cuts          bool
-	}{
-		"object":           {object.Weak(), object, true},
-		"range":            {all.Weak(), all, true},
-		"of a strong one":  {all, all, false},
-		"the child reads":  {all.Weak(), chain.Slice(x).Access(chain.ModeIn), false},
-		"the parent reads": {chain.Slice(x).Access(chain.ModeIn).Weak(), all, false},
-		"the first part":   {all.Weak(), part, false},
-		"the last part":    {all.Weak(), chain.Slice(x[2:]).Access(chain.ModeInOut), false},
-		"another kind":     {object.Weak(), chain.Slice(x[:1]).Access(chain.ModeInOut), false},
-	} {
-		l := new(Lint)
-		root := &Record{l: l}
-		spawn := func(p *Record, a chain.Access) *Record {
-			c := &Record{l: l, parent: p}
-			c.declare([]chain.Access{a})
-			c.enter()
-			return c
-		}
-		spawn(root, c.parent.Strong())
-		parent := spawn(root, c.parent)
-		had := len(parent.uses[0].runs[0].prevs)
-		know := spawn(parent, c.child).cut()
-		require.Equal(t, c.cuts, len(know) == 1, name)
-		if c.cuts {
-			require.Same(t, &parent.uses[0].runs[0].enter, know[0], name)
-			require.Equal(t, 1, had, name)
-			had = 0
-		}
-		require.Len(t, parent.uses[0].runs[0].prevs, had, name)
 	}
 }
 

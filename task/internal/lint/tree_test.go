@@ -189,7 +189,7 @@ func TestOrderOfTrees(t *testing.T) {
 		}
 		for _, x := range all {
 			if x.linted == nil {
-				x.linted = &Record{l: l}
+				x.linted = l.Enter(nil, nil, false, false)
 			}
 			x.expects(all)
 			got := new(big.Int)
@@ -200,9 +200,6 @@ func TestOrderOfTrees(t *testing.T) {
 			if x.want[0].Cmp(got) != 0 {
 				require.Zero(t, x.want[0].Cmp(got), "seed %d: step %d comes after those in %b, and shall come after those in %b:\n%s", seed, x.first, got, x.want[0], root.text(""))
 			}
-			for _, c := range x.linted.cut() {
-				release(c, got)
-			}
 			got.SetBit(got, x.first, 1)
 			for _, a := range x.gives {
 				for _, c := range x.linted.give(a) {
@@ -211,9 +208,7 @@ func TestOrderOfTrees(t *testing.T) {
 				got.SetBit(got, x.second, 1)
 			}
 			for _, k := range x.kids {
-				k.linted = &Record{l: l, parent: x.linted, wait: k.wait}
-				k.linted.declare(k.accs)
-				k.linted.enter()
+				k.linted = l.Enter(x.linted, k.accs, k.wait, false)
 				release(&k.linted.born, got)
 			}
 			release(&x.linted.done, got)

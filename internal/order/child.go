@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package order
+
+import "weft/internal/chain"
+
+// Child adds a child with accesses to the tree. Accesses to the same memory are one use. All uses
+// of a task with a strong Commutative one are strong: while the task holds that object, its children
+// must not wait for memory that another holder may have.
+func (t *Task) Child(list []Access) *Task {
+	if t.walks == nil {
+		t.walks = new(walks)
+	}
+	c, d := &Task{Parent: t, walks: t.walks}, &t.dom
+	for _, a := range list {
+		if !a.Object && a.Lo < a.Hi {
+			t.Ranges()
+		}
+	}
+	for _, a := range list { // so that pieces are the same for all of them, and for the parent
+		if !d.ranges {
+			break
+		}
+		for _, p := range t.Uses {
+			if lo, hi := max(a.Lo, p.Lo), min(a.end(), p.Hi); lo < hi {
+				d.cut(lo, hi)
+			}
+		}
+		d.pick(a)
+	}
+	var cells []*cell // of c's uses
+	for _, a := range list {
+		for _, cell := range d.pick(a) {
+			if u := cell.own; u != nil {
+				u.Mode, u.Said = u.Mode.Both(a.Mode), u.Said && a.Weak
+				continue
+			}
+			u := &Use{Access: a, Task: c, Said: a.Weak, whole: !d.ranges}
+			u.Lo, u.Hi, u.Mode = cell.lo, cell.hi, a.Mode.Both(a.Mode)
+			cell.own = u
+			c.Uses, cells = append(c.Uses, u), append(cells, cell)
+		}
+	}
+	takes := false
+	for _, u := range c.Uses {
+		takes = takes || u.Mode == chain.ModeCommutative && !u.Said
+	}
+	for i, u := range c.Uses {
+		u.Weak = u.Said && !takes
+		u.up(u.Lo, u.Hi, func(up *Use, _, _ uintptr) { u.Held = u.Held || up.Held || up.Holds() })
+		cells[i].add(u)
+	}
+	c.dom.ranges = d.ranges && len(c.Uses) > 0
+	return c
+}
+
+// Ranges has the memory of t's children known by its bytes, as it is once one of them has declared
+// a range.
+func (t *Task) Ranges() {
+	if !t.dom.ranges {
+		t.dom.makeRanges()
+	}
+}
+
+// add puts u at the end of the chain.
+func (c *cell) add(u *Use) {
+	c.own = nil
+	if len(c.last) == 1 && c.last[0].takes(u) {
+		c.last[0].add(u)
+		return
+	}
+	x := &Run{prevs: c.last}
+	c.last = []*Run{x}
+	x.add(u)
+	x.joinGroups(u)
+}

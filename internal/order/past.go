@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package order
+
+import "weft/internal/addrmap"
+
+// What is past can be left out of the tree, so that it does not grow with the program. A caller
+// whose questions are about what comes says which tasks have started, whose children are over, and
+// of which uses it wants to hear no more. It gets the same answers but for what they imply.
+
+// nobody is what is before a run of which nobody asks that any more.
+var nobody = []*Run{}
+
+// Start says that t has started: it has asked for what is before it, and what comes after t comes
+// after that. So nobody asks what is before a writer. What is before a group is asked by members
+// that have not started; others go no further than to the group.
+func (t *Task) Start() {
+	for _, u := range t.Uses {
+		if !u.waits() {
+			continue
+		}
+		switch {
+		case u.writes():
+			u.Run.prevs = nobody
+		case u.groups():
+			u.begins()
+		default:
+			continue
+		}
+		u.seals(u.groups())
+	}
+}
+
+// begins notes that u, a member of a group, has come after all that is before the group.
+func (u *Use) begins() {
+	if !u.Run.begun {
+		u.Run.begun = true
+		u.drop(u.Run.prevs)
+	}
+}
+
+// drop leaves out what is before earlier groups, since all that is before u's is over.
+func (u *Use) drop(before []*Run) {
+	for _, p := range before {
+		if u.joins(p.last()) {
+			u.drop(p.prevs)
+		} else {
+			p.drop(u)
+		}
+	}
+}
+
+// drop is drop for x, which is over, if u has all of its bytes, and for what is before x.
+func (x *Run) drop(u *Use) {
+	last := x.last()
+	if !last.whole && (last.Lo < u.Lo || u.Hi < last.Hi) {
+		return
+	}
+	for _, p := range x.prevs {
+		if !x.begun || last.joins(p.last()) {
+			p.drop(u)
+		}
+	}
+	if x.begun && x.prevs != nil {
+		kept := nobody
+		for _, p := range x.prevs {
+			if last.joins(p.last()) {
+				kept = append(kept, p)
+			}
+		}
+		x.prevs = kept
+	}
+}
+
+// seals notes that u, of a task that has started, has what the parent's use needs for these bytes:
+// those who come after the parent's use come after u. When this is so of all its bytes, it is as if
+// the parent's use had started, or, where others than u may still ask for what it needs, as if it
+// were one of a group that has.
+func (u *Use) seals(shared bool) {
+	u.up(u.Lo, u.Hi, func(up *Use, lo, hi uintptr) {
+		before := up.sealed
+		for _, c := range u.Task.Parent.dom.meets(up, lo, hi) {
+			if !c.sealed {
+				c.sealed = true
+				up.sealed += min(c.hi, up.Hi) - max(c.lo, up.Lo)
+				up.shared = up.shared || shared
+			}
+		}
+		switch {
+		case up.sealed == before || up.sealed != up.Hi-up.Lo:
+			return
+		case up.writes() && !up.shared:
+			up.Run.prevs = nobody
+		case up.writes() || up.groups():
+			up.begins()
+		default:
+			return
+		}
+		up.seals(up.shared || up.groups())
+	})
+}
+
+// Forget says that t's children are over, and that what t does from now on comes after them: their
+// chains are dropped. Those of memory that t has declared stay, since others come after them.
+func (t *Task) Forget() {
+	d := &t.dom
+	old, pieces := d.objects, d.pieces
+	d.objects, d.pieces = addrmap.Map{}, nil
+	old.All(func(v any) bool {
+		if c := v.(*cell); t.declares(c) {
+			d.objects.Set(c.lo+1, c)
+		}
+		return true
+	})
+	for _, c := range pieces {
+		if t.declares(c) {
+			d.pieces = append(d.pieces, c)
+		}
+	}
+}
+
+func (t *Task) declares(c *cell) bool {
+	for _, u := range t.Uses {
+		if u.Lo < c.hi && c.lo < u.Hi {
+			return true
+		}
+	}
+	return false
+}
+
+// Leave says that t is over, with its children, and that what there is to know of each of its uses
+// is known by another one of the run: there is nothing but that t has given it up. If children have
+// used the memory, the use stays.
+func (t *Task) Leave() {
+	for _, u := range t.Uses {
+		if x := u.Run; !u.left && len(t.dom.meets(u, u.Lo, u.Hi)) == 0 {
+			u.left = true
+			if x.left++; 2*x.left > len(x.uses) {
+				x.sweep()
+			}
+		}
+	}
+}
