@@ -416,14 +416,6 @@ func (p *probe) again(t *Task, round int64) {
 	p.put(event.Again, t.id, old, uint64(round))
 }
 
-// takes tells that t, which has nothing else to wait for, is about to take the objects of its
-// Commutative accesses, or that it has them.
-func (p *probe) takes(t *Task, about bool) {
-	if p.watch != nil {
-		t.more.watched.Takes(about)
-	}
-}
-
 // waits tells what t's body is about to wait for, and goesOn that it does not wait any more.
 func (p *probe) waits(t *Task, x *waiting) {
 	if p.watch != nil {

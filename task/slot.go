@@ -188,14 +188,7 @@ func (t *Task) admitSlowly(f *chain.Flow, rt *Runtime) bool {
 	case t.node.Flags&flagOnReady != 0:
 		return true
 	case t.node.Exclusive():
-		if rt := t.run.rt; rt.probe != nil {
-			rt.probe.takes(t, true)
-		}
-		ok := t.node.Acquire(f) // else t may be somebody else's
-		if ok && t.run.rt.probe != nil {
-			t.run.rt.probe.takes(t, false)
-		}
-		return ok
+		return t.node.Acquire(f) // else t may be somebody else's
 	case t.run.rt != rt: // who had the object is not of t's runtime
 		t.run.rt.readyOff(t)
 		return false

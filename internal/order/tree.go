@@ -28,6 +28,16 @@ func Of(a chain.Access) Access {
 	return Access{lo, hi, !slice, a.Mode(), a.IsWeak(), a}
 }
 
+// List returns what the accesses say that have memory.
+func List(accs []chain.Access) (list []Access) {
+	for _, a := range accs {
+		if o := Of(a); o.Lo < o.Hi {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
 // Task is a task, as far as its memory goes.
 type Task struct {
 	Parent *Task // nil for the first one

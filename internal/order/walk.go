@@ -41,12 +41,19 @@ func (t *Task) walk(given func(u *Use, lo, hi uintptr) bool) *walk {
 // Before calls given for the uses that t waits for, or has waited for, with the bytes in question,
 // and where it returns true, for those that come before them. So given returns whether the task of
 // u has given these bytes up, or true to hear of all that t has to wait for whenever that is.
-func (t *Task) Before(given func(u *Use, lo, hi uintptr) bool) {
-	if len(t.Uses) == 0 {
+func (t *Task) Before(given func(u *Use, lo, hi uintptr) bool) { t.before(t.Uses, given) }
+
+// Before is Task.Before for what u's task waits for by u.
+func (u *Use) Before(given func(u *Use, lo, hi uintptr) bool) {
+	u.Task.before([]*Use{u}, given)
+}
+
+func (t *Task) before(uses []*Use, given func(u *Use, lo, hi uintptr) bool) {
+	if len(uses) == 0 {
 		return
 	}
 	w := t.walk(given)
-	for _, u := range t.Uses {
+	for _, u := range uses {
 		if u.waits() {
 			w.next(u, u.needs(), u.Lo, u.Hi, false)
 		}

@@ -24,13 +24,10 @@ func (r *Record) enter(accs []chain.Access) {
 		r.task = new(order.Task)
 		return
 	}
-	var list []order.Access
-	for _, a := range accs {
-		if o := order.Of(a); o.Lo < o.Hi && !r.loop {
-			list = append(list, o)
-		}
+	if r.loop {
+		accs = nil
 	}
-	r.task = r.parent.task.Child(list)
+	r.task = r.parent.task.Child(order.List(accs))
 	r.task.Mark = r
 	for _, u := range r.task.Uses {
 		if u.Run.Mark == nil {

@@ -28,9 +28,11 @@ type Record struct {
 	accs   []chain.Access // all strong, of a task of a recorded loop
 	home   *watchShard
 	loop   bool // a task of a recorded loop, which runs again and again
+	ranges bool // parent's children have declared ranges by now
 
 	// Owned by the task's body.
 	children uint64
+	byBytes  bool      // they have declared ranges
 	parts    []*Record // the tasks of the recorded loop that this task is
 
 	mu      xatomic.Mutex
@@ -41,7 +43,6 @@ type Record struct {
 	site    uintptr        // of the call that waits. +checklocks:mu
 	events  []*watchEvent  // pending. +checklocks:mu
 	given   []chain.Access // by Release. +checklocks:mu
-	wants   bool           // of stateSpawned: its objects are being taken, or it waits for them. +checklocks:mu
 
 	// Guarded by home.mu.
 	prev, next *Record
@@ -116,7 +117,7 @@ func (r *Record) set(s watchState) {
 func (r *Record) setLocked(s watchState) {
 	r.state, r.since = s, time.Now()
 	r.version++
-	r.waits, r.wants = Wait{}, false
+	r.waits = Wait{}
 }
 
 // Begins notes that the body starts, Returns that it is over, and Gives that the accesses are given up, while
@@ -124,14 +125,6 @@ func (r *Record) setLocked(s watchState) {
 func (r *Record) Begins()  { r.set(stateRunning) }
 func (r *Record) Returns() { r.set(stateReturned) }
 func (r *Record) Gives()   { r.set(stateGiven) }
-
-// Takes notes that r's task is about to take the objects of its Commutative accesses, or has taken them.
-func (r *Record) Takes(yes bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.wants = yes
-	r.version++
-}
 
 // Over notes that r's task is over, with its descendants, or, in a recorded loop, over for this turn.
 func (r *Record) Over() {

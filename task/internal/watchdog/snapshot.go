@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weft/internal/chain"
+	"weft/internal/order"
 )
 
 // snapshot is what the watchdog saw at one moment. Each task is seen as it was at some time while the snapshot was made, not all at the
@@ -19,6 +20,7 @@ type snapshot struct {
 	seen  []seen // in the order of creation of their parents' lists: parents before children
 	kids  map[*Record][]int
 	place map[*Record]int
+	holds []int // those that have begun, with Commutative accesses
 	stuck []int // indices in seen: what waits for too long, and the cycles, each in its order
 }
 
@@ -32,8 +34,8 @@ type seen struct {
 	site    uintptr
 	events  []watchEvent
 	given   []chain.Access
-	wants   bool
-	parent  int // index; -1 if there is none
+	parent  int         // index; -1 if there is none
+	task    *order.Task // its mark is the index
 	behind  []behind
 
 	stuckSince time.Time // of the wait that is too long
@@ -85,6 +87,9 @@ func take(shards []watchShard, limit time.Duration) *snapshot {
 		slices.SortFunc(l, func(a, b int) int { return cmp.Compare(p.seen[a].rec.seq, p.seen[b].rec.seq) })
 	}
 	for i := range p.seen {
+		p.plant(i)
+	}
+	for i := range p.seen {
 		p.findBehind(i)
 	}
 	p.findStuck()
@@ -100,7 +105,7 @@ func (x *seen) look() bool {
 		return false
 	}
 	x.state, x.since, x.version, x.waits, x.site = r.state, r.since, r.version, r.waits, r.site
-	x.events, x.given, x.wants = nil, slices.Clone(r.given), r.wants
+	x.events, x.given = nil, slices.Clone(r.given)
 	for _, e := range r.events {
 		x.events = append(x.events, *e)
 	}
@@ -115,17 +120,8 @@ func (p *snapshot) findBehind(i int) {
 		if len(x.events) > 0 {
 			return // the accesses are there, and OnReady has bound events
 		}
-		for _, a := range x.rec.accs {
-			if a.IsWeak() {
-				continue
-			}
-			on := p.blocker(i, a)
-			if on < 0 && a.Mode() == chain.ModeCommutative {
-				on = p.holder(i, a)
-			}
-			if on >= 0 {
-				x.behind = append(x.behind, behind{on: on, access: a})
-			}
+		if !x.rec.loop { // else the loop's graph orders it
+			p.behindUses(i)
 		}
 	case stateWaiting:
 		if on, ok := p.place[x.waits.On]; ok && x.waits.On != nil {
@@ -150,115 +146,82 @@ func (p *snapshot) behindChildren(x *seen) {
 	}
 }
 
-// blocker returns the task that keeps task i from access a: the nearest one before it whose use of the object is not over
-// and does not go together with a; -1 if there is none.
-func (p *snapshot) blocker(i int, a chain.Access) int {
+// plant puts task i, whose parent is there, into its tree. The parts of a loop do not wait for each
+// other there.
+func (p *snapshot) plant(i int) {
 	x := &p.seen[i]
-	for {
-		if x.rec.loop {
-			return -1 // the loop's graph orders it
-		}
-		siblings := p.kids[x.rec.parent]
-		at, _ := slices.BinarySearchFunc(siblings, x.rec.seq, func(k int, seq uint64) int { return cmp.Compare(p.seen[k].rec.seq, seq) })
-		for k := at - 1; k >= 0; k-- {
-			if on := p.user(siblings[k], a); on >= 0 {
-				return on
+	up := new(order.Task)
+	if x.parent >= 0 && !x.rec.loop {
+		up = p.seen[x.parent].task
+	}
+	if x.rec.ranges {
+		up.Ranges()
+	}
+	x.task = up.Child(order.List(x.rec.accs))
+	x.task.Mark = i
+	if x.state != stateSpawned && slices.ContainsFunc(x.task.Uses, (*order.Use).Holds) {
+		p.holds = append(p.holds, i)
+	}
+}
+
+// behindUses notes whom task i waits for by its accesses: those whose use of the memory is not over,
+// and who has it alone.
+func (p *snapshot) behindUses(i int) {
+	x := &p.seen[i]
+	for _, u := range x.task.Uses {
+		waits := func(by *order.Use, lo, hi uintptr) bool {
+			if p.given(by, lo, hi) {
+				return true
 			}
-		}
-		// What the parent's own access waits for, if the parent need not.
-		if x.parent < 0 {
-			return -1
-		}
-		own, ok := x.rec.parent.declares(a)
-		if !ok || !own.IsWeak() {
-			return -1
-		}
-		if together(own.Mode(), chain.ModeIn) {
-			a = own // a reader waits for writers only
-		}
-		x = &p.seen[x.parent]
-	}
-}
-
-// user returns the task, k or one below it, that uses the object of a in a way that a has to wait for; -1 if there is none.
-func (p *snapshot) user(k int, a chain.Access) int {
-	x := &p.seen[k]
-	own, ok := x.rec.declares(a)
-	if !ok || together(own.Mode(), a.Mode()) && x.state != stateGiven {
-		return -1
-	}
-	for _, g := range x.given {
-		if g.Meets(a) {
-			ok = false // but children may still use it
-		}
-	}
-	if ok && x.state != stateGiven {
-		return k
-	}
-	for _, c := range p.kids[x.rec] {
-		if on := p.user(c, a); on >= 0 {
-			return on
-		}
-	}
-	return -1
-}
-
-// holder returns a task that has the object of a as Commutative, while task i wants it; -1 if there is none.
-func (p *snapshot) holder(i int, a chain.Access) int {
-	for k := range p.seen {
-		x := &p.seen[k]
-		if x.state == stateSpawned || x.state == stateResting || x.state == stateGiven {
-			continue
-		}
-		if own, ok := x.rec.declares(a); ok && own.Mode() == chain.ModeCommutative && !own.IsWeak() &&
-			(!p.isUnder(i, k) || p.wantsJust(i, a) && own == a) &&
-			!slices.ContainsFunc(x.given, func(g chain.Access) bool { return g.Meets(a) }) {
-			return k
-		}
-	}
-	return -1
-}
-
-// wantsJust reports whether a is the object that task i waits for, of those that it takes. Who has an object has it for its descendants, but
-// not for one whose parent does not declare it: that one waits for its own ancestor.
-func (p *snapshot) wantsJust(i int, a chain.Access) bool {
-	for _, x := range p.seen[i].rec.accs {
-		if x != a && x.Mode() == chain.ModeCommutative && !x.IsWeak() {
+			if b := (behind{by.Task.Mark.(int), x.accessOf(u)}); !slices.Contains(x.behind, b) {
+				x.behind = append(x.behind, b)
+			}
 			return false
 		}
-	}
-	return p.seen[i].wants
-}
-
-// isUnder reports whether task i is k, or descends from it.
-func (p *snapshot) isUnder(i, k int) bool {
-	for i >= 0 && i != k {
-		i = p.seen[i].parent
-	}
-	return i == k
-}
-
-// declares returns r's access to what a names, as one; false if there is none.
-func (r *Record) declares(a chain.Access) (own chain.Access, ok bool) {
-	for _, x := range r.accs {
-		if !x.Meets(a) {
-			continue
-		}
-		switch {
-		case !ok:
-			own, ok = x, true
-		case own.Mode() != x.Mode() || own.IsWeak() && !x.IsWeak():
-			if !x.IsWeak() {
-				own = x
+		before := len(x.behind)
+		u.Before(waits)
+		if u.Holds() && len(x.behind) == before {
+			for _, k := range p.holds {
+				p.seen[k].task.Find(u.Access, func(by *order.Use, lo, hi uintptr) {
+					if by.Holds() {
+						waits(by, lo, hi)
+					}
+				})
 			}
 		}
 	}
-	return own, ok
 }
 
-// together reports whether neighbours of these modes run without waiting for each other, as far as the chain is concerned.
-func together(a, b chain.Mode) bool {
-	return a == b && a != chain.ModeInOut && a != chain.ModeOut
+// given reports whether the task of u has given up all of its bytes from lo to hi.
+func (p *snapshot) given(u *order.Use, lo, hi uintptr) bool {
+	x := &p.seen[u.Task.Mark.(int)]
+	if x.state == stateGiven || x.state == stateResting {
+		return true
+	}
+	for at := lo; ; lo = at {
+		for _, g := range x.given {
+			u.Task.Find(order.Of(g), func(by *order.Use, from, to uintptr) {
+				if by == u && from <= at {
+					at = max(at, to)
+				}
+			})
+		}
+		if at >= hi || at == lo {
+			return at >= hi
+		}
+	}
+}
+
+// accessOf returns the access of x that u is of, a strong one if there is one.
+func (x *seen) accessOf(u *order.Use) (a chain.Access) {
+	for _, own := range x.rec.accs {
+		x.task.Find(order.Of(own), func(of *order.Use, _, _ uintptr) {
+			if of == u && (a == chain.Access{} || a.IsWeak()) {
+				a = own
+			}
+		})
+	}
+	return a
 }
 
 // findStuck finds the tasks that have waited for too long for something that no task gives, and the cycles.

@@ -33,7 +33,6 @@ type watchedRow struct {
 
 	events int
 	given  []chain.Access
-	wants  bool
 	loop   bool
 	op, on string // what it waits for
 }
@@ -46,7 +45,7 @@ func shows(rows []watchedRow) (p *snapshot, records map[string]*Record) {
 		r := w.Enter(-1, records[x.parent], x.name, 0, x.accs, false)
 		records[x.name] = r
 		r.set(x.state)
-		r.given, r.wants, r.loop = x.given, x.wants, x.loop
+		r.given, r.loop = x.given, x.loop
 		for range x.events {
 			r.events = append(r.events, &watchEvent{since: time.Now()})
 		}
@@ -90,7 +89,25 @@ func TestSnapshotScripts(t *testing.T) {
 			{name: "b", parent: "main", state: stateRunning, accs: ax(part(4, 8).Access(chain.ModeInOut))},
 			{name: "c", parent: "main", accs: ax(part(3, 4).Access(chain.ModeIn)), want: "a"},
 			{name: "d", parent: "main", accs: ax(part(4, 5).Access(chain.ModeIn)), want: "b"},
-			{name: "e", parent: "main", accs: ax(part(3, 5).Access(chain.ModeIn)), want: "b"},
+			{name: "e", parent: "main", accs: ax(part(3, 5).Access(chain.ModeIn)), want: "a,b"},
+			{name: "f", parent: "main", accs: ax(part(3, 5).Access(chain.ModeInOut), part(4, 6).Access(chain.ModeIn).Weak()), want: "e"},
+		},
+		"parts of ranges that are given up": {
+			{name: "a", parent: "main", state: stateRunning, accs: ax(part(0, 8).Access(chain.ModeInOut)), given: ax(part(4, 6).Access(chain.ModeInOut), part(2, 4).Access(chain.ModeInOut))},
+			{name: "b", parent: "main", accs: ax(part(2, 6).Access(chain.ModeIn))},
+			{name: "c", parent: "main", accs: ax(part(1, 6).Access(chain.ModeIn)), want: "a"},
+			{name: "d", parent: "main", accs: ax(part(2, 7).Access(chain.ModeIn)), want: "a"},
+		},
+		"objects are known by their bytes once there has been a range": {
+			{name: "gone", parent: "main", state: stateOver, accs: ax(part(0, 1).Access(chain.ModeIn))},
+			{name: "a", parent: "main", state: stateRunning, accs: ax(chain.Object((*[4]int)(row), chain.ModeOut))},
+			{name: "b", parent: "main", accs: ax(chain.Object(&row[2], chain.ModeIn)), want: "a"},
+		},
+		"and by their addresses before": {
+			{name: "a", parent: "main", state: stateRunning, accs: ax(chain.Object((*[4]int)(row), chain.ModeOut))},
+			{name: "b", parent: "main", accs: ax(chain.Object(&row[2], chain.ModeIn))},
+			{name: "none", parent: "main", accs: ax(part(1, 1).Access(chain.ModeIn))},
+			{name: "c", parent: "main", accs: ax(chain.Object(&row[2], chain.ModeOut)), want: "b"},
 		},
 		"nobody waits by a weak access": {
 			{name: "w", parent: "main", state: stateRunning, accs: inout},
@@ -104,11 +121,13 @@ func TestSnapshotScripts(t *testing.T) {
 			{name: "nest", parent: "weak", state: stateRunning, accs: weak(inout)},
 			{name: "deep", parent: "nest", accs: inout, want: "next"},
 		},
-		"a reader below a weak reader waits for writers": {
+		"a writer below a weak reader waits for readers": {
 			{name: "w", parent: "main", state: stateRunning, accs: inout},
 			{name: "r", parent: "main", accs: in, want: "w"},
 			{name: "weak", parent: "main", state: stateRunning, accs: weak(in)},
-			{name: "child", parent: "weak", accs: inout, want: "w"},
+			{name: "child", parent: "weak", accs: inout, want: "r"},
+			{name: "reads", parent: "weak", state: stateRunning, accs: weak(in)},
+			{name: "below", parent: "reads", accs: in, want: "child"},
 		},
 		"a writer below a weak writer waits for readers": {
 			{name: "r", parent: "main", state: stateRunning, accs: in},
@@ -134,7 +153,8 @@ func TestSnapshotScripts(t *testing.T) {
 			{name: "over", parent: "main", state: stateGiven, accs: in, want: "writes,reads"},
 			{name: "writes", parent: "over", state: stateRunning, accs: inout},
 			{name: "reads", parent: "over", state: stateRunning, accs: in},
-			{name: "next", parent: "main", accs: in, want: "writes"},
+			{name: "next", parent: "main", accs: in},
+			{name: "later", parent: "main", accs: inout, want: "next"},
 		},
 		"what is given up": {
 			{name: "a", parent: "main", state: stateRunning, accs: inout, given: inout},
@@ -151,30 +171,30 @@ func TestSnapshotScripts(t *testing.T) {
 		"commutative, held elsewhere": {
 			{name: "far", parent: "main", state: stateRunning},
 			{name: "has", parent: "far", state: stateRunning, accs: comm},
-			{name: "wants", parent: "main", accs: comm, wants: true, want: "has"},
+			{name: "wants", parent: "main", accs: comm, want: "has"},
 			{name: "reads", parent: "far", accs: in, want: "has"},
 		},
 		"commutative, not held": {
 			{name: "far", parent: "main", state: stateRunning},
-			{name: "spawned", parent: "far", accs: comm, wants: true},
+			{name: "spawned", parent: "far", accs: comm},
 			{name: "rests", parent: "far", state: stateResting, accs: comm},
 			{name: "weak", parent: "far", state: stateRunning, accs: weak(comm)},
 			{name: "gave", parent: "far", state: stateRunning, accs: comm, given: comm},
 			{name: "over", parent: "far", state: stateGiven, accs: comm},
-			{name: "wants", parent: "main", accs: comm, wants: true},
+			{name: "wants", parent: "main", accs: comm},
 		},
 		"commutative, held by an ancestor": {
 			{name: "has", parent: "main", state: stateRunning, accs: comm},
 			{name: "child", parent: "has", accs: comm},
 			{name: "bare", parent: "has", state: stateRunning},
-			{name: "wants", parent: "bare", accs: comm, wants: true, want: "has"},
-			{name: "two", parent: "bare", accs: ax(comm[0], chain.Object(&y, chain.ModeCommutative)), wants: true},
+			{name: "wants", parent: "bare", accs: comm, want: "has"},
+			{name: "two", parent: "bare", accs: ax(comm[0], chain.Object(&y, chain.ModeCommutative)), want: "has"},
 		},
 		"declared twice": {
 			{name: "a", parent: "main", state: stateRunning, accs: ax(chain.Object(&x, chain.ModeIn).Weak(), chain.Object(&x, chain.ModeInOut))},
 			{name: "b", parent: "main", accs: in, want: "a"},
 			{name: "c", parent: "main", state: stateRunning, accs: ax(chain.Object(&x, chain.ModeConcurrent), chain.Object(&x, chain.ModeIn).Weak())},
-			{name: "d", parent: "main", accs: conc, want: "b"},
+			{name: "d", parent: "main", accs: conc, want: "c"},
 			{name: "e", parent: "c", accs: inout},
 		},
 		"parts of a loop": {

@@ -56,6 +56,11 @@ func (w *Watchdog) Enter(at int, parent *Record, label string, pc uintptr, accs 
 	if p := parent; p != nil {
 		r.parent, r.depth = p, p.depth+1
 		r.seq, p.children = p.children, p.children+1
+		for _, a := range accs {
+			lo, hi, slice := a.Memory()
+			p.byBytes = p.byBytes || slice && lo < hi
+		}
+		r.ranges = p.byBytes
 		if loop {
 			r.loop, r.state = true, stateResting
 			for i, a := range r.accs {
