@@ -57,7 +57,7 @@ var law = map[string][]string{
 	"task/internal/pool":     {"internal/xatomic", "internal/chain"},
 	"task/internal/guests":   {"internal/race", "task/internal/sched"},
 	"task/internal/say":      {},
-	"task/internal/audit":    {"internal/xatomic", "internal/addrmap", "internal/chain", "task/internal/say"},
+	"task/internal/audit":    {"internal/xatomic", "internal/addrmap", "internal/chain", "internal/order", "task/internal/say"},
 	"task/internal/watchdog": {"internal/xatomic", "internal/waits", "internal/chain", "internal/order", "task/internal/say"},
 	"comm":                   {"internal/friend", "trace", "internal/xatomic", "internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/processors", "internal/vec", "internal/stream", "internal/vigil", "internal/waits"},
 	"rma":                    {"internal/friend", "internal/xatomic", "internal/event", "comm"},

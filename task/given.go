@@ -37,12 +37,12 @@ func (t *Task) giveEarly(s *slot, accs []chain.Access) error {
 	t.node.Flags |= flagLongSpawn // children may not name what is given up
 	var first error
 	for _, a := range accs {
-		if a.Mode() != chain.ModeReduce {
+		if a.Reduced() == nil {
 			s = t.beforeRelease(a) // what children have contributed is combined first: by a child, so that the edge waits
 		}
 		a, err := t.giveShare(s, a)
 		lo, hi := 0, 0
-		if err == nil && a.Mode() != chain.ModeReduce {
+		if err == nil && a.Reduced() == nil {
 			lo, hi, err = r.cycle.Find(k, a)
 		}
 		if err == nil && slices.Contains(g.uses[lo:hi], true) {

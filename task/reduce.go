@@ -242,7 +242,7 @@ func (m *more) giveShares(s *slot) {
 // onlyReduce reports whether all of accs are reductions. Chunks of a loop with such are in no order.
 func onlyReduce(accs []chain.Access) bool {
 	for _, a := range accs {
-		if a.Mode() != chain.ModeReduce {
+		if a.Reduced() == nil {
 			return false
 		}
 	}

@@ -74,7 +74,7 @@ func (t *Task) WaitOn(accs ...deps.Access) error {
 	s := t.enter("WaitOn")
 	list := accesses(accs)
 	for _, a := range list {
-		if a.Mode() == chain.ModeReduce {
+		if a.Reduced() != nil {
 			panic("task: WaitOn a Reduce access, which waits for nothing; name the object by deps.In")
 		}
 	}

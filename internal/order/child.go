@@ -3,8 +3,6 @@
 
 package order
 
-import "weft/internal/chain"
-
 // Child adds a child with accesses to the tree. Accesses to the same memory are one use. All uses
 // of a task with a strong Commutative one are strong: while the task holds that object, its children
 // must not wait for memory that another holder may have.
@@ -44,7 +42,7 @@ func (t *Task) Child(list []Access) *Task {
 	}
 	takes := false
 	for _, u := range c.Uses {
-		takes = takes || u.Mode == chain.ModeCommutative && !u.Said
+		takes = takes || kinds[u.Mode].alone && !u.Said
 	}
 	for i, u := range c.Uses {
 		u.Weak = u.Said && !takes

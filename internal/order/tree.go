@@ -8,9 +8,6 @@ import (
 	"weft/internal/chain"
 )
 
-// Mode is how memory is used, as package deps has it.
-type Mode = chain.Mode
-
 // Access is what a task declares of some memory: an object, which is known by its address Lo, or a
 // range of bytes.
 type Access struct {
@@ -120,7 +117,8 @@ type step struct {
 type what uint8
 
 const (
-	mayRead what = iota
+	nothing what = iota
+	mayRead
 	mayWrite
 	mayJoin
 	passesRead
@@ -150,11 +148,11 @@ func (a Access) end() uintptr {
 }
 
 // Holds: while the task of u runs, and its children that use the object, no other holder of it does.
-func (u *Use) Holds() bool { return u.Mode == chain.ModeCommutative && !u.Weak && !u.Held }
+func (u *Use) Holds() bool { return kinds[u.Mode].alone && !u.Weak && !u.Held }
 
 // Touches: the body of u's task uses the memory. If all that it declares is weak, only its children
 // do; but a task that takes part in a reduction may have some of them in itself.
-func (u *Use) Touches() bool { return !u.Said || u.Mode == chain.ModeReduce }
+func (u *Use) Touches() bool { return !u.Said || u.needs() == nothing }
 
 // Above calls f for the uses of the tasks above that u is under, with the bytes of lo to hi that
 // they have.
@@ -165,15 +163,22 @@ func (u *Use) Above(lo, hi uintptr, f func(up *Use, lo, hi uintptr)) {
 	})
 }
 
-// groups: u goes together with its neighbours of the same mode, and later ones wait for all of them.
-func (u *Use) groups() bool {
-	return u.Mode == chain.ModeConcurrent || u.Mode == chain.ModeCommutative && !u.Held
+// needs is what u, if it is strong, waits for before its task starts.
+func (u *Use) needs() what {
+	if k := kinds[u.Mode]; !k.alone || !u.Held {
+		return k.needs
+	}
+	return mayWrite
 }
 
+// waits: u's task does not start before u has what it needs.
+func (u *Use) waits() bool { return !u.Weak && u.needs() != nothing }
+
+// groups: u goes together with its neighbours of the same mode, and later ones wait for all of them.
+func (u *Use) groups() bool { return u.needs() == mayJoin }
+
 // writes: u goes together with no other.
-func (u *Use) writes() bool {
-	return !u.groups() && u.Mode != chain.ModeIn && u.Mode != chain.ModeReduce
-}
+func (u *Use) writes() bool { return u.needs() == mayWrite }
 
 // joins: u and the one before it belong to one group.
 func (u *Use) joins(before *Use) bool { return before.Mode == u.Mode && u.groups() }
@@ -219,7 +224,7 @@ func (x *Run) sweep() {
 // joinGroups makes x, a new run in which u is alone, belong to the groups that it goes on with, of
 // those before it and of the parent, or to one of its own.
 func (x *Run) joinGroups(u *Use) {
-	if u.Mode != chain.ModeCommutative || u.Held {
+	if !kinds[u.Mode].alone || u.Held {
 		return
 	}
 	joins := func(before *Use) {

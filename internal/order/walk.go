@@ -3,22 +3,6 @@
 
 package order
 
-import "weft/internal/chain"
-
-// needs is what a strong use waits for, before its task starts.
-func (u *Use) needs() what {
-	switch {
-	case u.Mode == chain.ModeIn:
-		return mayRead
-	case u.groups():
-		return mayJoin
-	}
-	return mayWrite
-}
-
-// waits: u's task does not start before u has what it needs.
-func (u *Use) waits() bool { return !u.Weak && u.Mode != chain.ModeReduce }
-
 // implied: since u's task has started, u has what it may.
 func (u *Use) implied(w what) bool { return u.waits() && (w == u.needs() || u.needs() == mayWrite) }
 
@@ -106,7 +90,7 @@ func (w *walk) take(s step) {
 	case mayWrite, mayJoin:
 		w.before(s, isOver)
 	case passesRead:
-		if u.Mode == chain.ModeIn {
+		if u.needs() == mayRead {
 			w.next(u, mayRead, s.lo, s.hi, s.behind)
 			break
 		}
@@ -121,7 +105,7 @@ func (w *walk) take(s step) {
 // asks no further than to the group.
 func (w *walk) before(s step, what what) {
 	u, x := s.use, s.use.Run
-	if u.at > 0 && s.what != mayJoin && (s.what != mayRead || u.Mode != chain.ModeIn) {
+	if u.at > 0 && s.what != mayJoin && (s.what != mayRead || u.needs() != mayRead) {
 		w.next(x.uses[u.at-1], what, s.lo, s.hi, s.behind)
 		return
 	}

@@ -28,6 +28,7 @@ import (
 	"log/slog"
 
 	"weft/internal/chain"
+	"weft/internal/order"
 )
 
 // An Audit is a runtime's debug mode.
@@ -167,7 +168,7 @@ func (r *Record) uncovered(a chain.Access) string {
 	b := r.books
 	lo, hi, slice := a.Memory()
 	mode := a.Mode().Both(a.Mode())
-	if lo == hi || !known(mode) {
+	if lo == hi || !order.Waits(mode) {
 		return ""
 	}
 	b.mu.Lock()
@@ -185,7 +186,7 @@ func (r *Record) uncovered(a chain.Access) string {
 	}
 	declared, ok := strong.coversBytes(lo, hi, mode)
 	if own := strong.object(lo); own != nil && !slice { // an object is known by its address
-		declared, ok = own, grants(own.mode, own.weak, mode)
+		declared, ok = own, order.Grants(own.mode, own.weak, mode)
 	}
 	switch {
 	case ok:
@@ -229,7 +230,7 @@ func (r *Record) warnIdle() {
 	b.mu.Lock()
 	var idle *use
 	for _, u := range r.uses {
-		if known(u.mode) && !u.below && (u.weak || r.says && !u.used) {
+		if order.Waits(u.mode) && !u.below && (u.weak || r.says && !u.used) {
 			idle = u
 			break
 		}

@@ -11,6 +11,7 @@ import (
 
 	"weft/internal/addrmap"
 	"weft/internal/chain"
+	"weft/internal/order"
 	"weft/internal/xatomic"
 )
 
@@ -93,7 +94,7 @@ func (b *books) gap(u *use) (other *use, why string) {
 		return nil, ""
 	}
 	b.others(u, func(o *use) bool {
-		if !o.weak && clash(u, o) {
+		if !o.weak && order.Clash(u.mode, o.mode) {
 			if why = unlinked(u, o); why != "" {
 				other = o
 			}
@@ -113,7 +114,7 @@ func (b *books) openAll(r *Record) (err error) {
 		}
 		u.open = true
 		b.others(u, func(o *use) bool {
-			if o.open && clash(u, o) && !o.rec.isUnder(r) && !r.isUnder(o.rec) {
+			if o.open && order.Clash(u.mode, o.mode) && !o.rec.isUnder(r) && !r.isUnder(o.rec) {
 				if why := unlinked(u, o); why != "" {
 					err = fmt.Errorf("%w: %v of %s and %v of %s: %s", ErrConflict, u.access, r.name(), o.access, o.rec.name(), why)
 				}

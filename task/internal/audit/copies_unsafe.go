@@ -10,6 +10,7 @@ import (
 
 	"weft/internal/addrmap"
 	"weft/internal/chain"
+	"weft/internal/order"
 )
 
 // Debug mode finds accesses that name a copy in place of what was meant. A copy cannot be told from
@@ -69,7 +70,7 @@ func (c *copies) name(u *use) {
 		c.objects.Set(u.lo, x)
 	}
 	x.tasks++
-	x.writes = x.writes || u.mode != chain.ModeIn && !u.weak
+	x.writes = x.writes || order.Writes(u.mode) && !u.weak
 }
 
 // settle gives up the objects that cannot be copies, or slices beside their elements. All tasks but the main one are over,
@@ -88,7 +89,7 @@ func (c *copies) settle() {
 // over notes that u's task, which has used its object, is over. +checklocks:books.mu
 func (c *copies) over(u *use) {
 	x, _ := c.objects.Get(u.lo).(*named)
-	if x == nil || x.changed || u.mode == chain.ModeIn || u.weak || len(x.words) == 0 {
+	if x == nil || x.changed || !order.Writes(u.mode) || u.weak || len(x.words) == 0 {
 		return
 	}
 	now := make([]uintptr, len(x.words))

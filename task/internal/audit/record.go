@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"weft/internal/chain"
+	"weft/internal/order"
 	"weft/task/internal/say"
 )
 
@@ -115,7 +116,7 @@ func unlinked(u, o *use) string {
 func (r *Record) covers(u, o *use) (declared *use, ok bool) {
 	if !u.slice {
 		if own := r.object(u.lo); own != nil {
-			return own, grants(own.mode, own.weak, u.mode)
+			return own, order.Grants(own.mode, own.weak, u.mode)
 		}
 	}
 	return r.coversBytes(max(u.lo, o.lo), min(u.hi, o.hi), u.mode)
@@ -139,32 +140,12 @@ func (r *Record) coversBytes(lo, hi uintptr, m chain.Mode) (declared *use, ok bo
 				here = own
 			}
 		}
-		if here == nil || !grants(mode, here.weak, m) {
+		if here == nil || !order.Grants(mode, here.weak, m) {
 			return here, false
 		}
 		lo = next
 	}
 	return nil, true
-}
-
-// grants reports whether a task that declares own may have descendants that declare m. Who has an object as Commutative
-// has it for its descendants, unless it is weak.
-func grants(own chain.Mode, weak bool, m chain.Mode) bool {
-	return !known(own) || !known(m) || own == chain.ModeInOut || own == m || own == chain.ModeCommutative && !weak
-}
-
-// clash reports whether two tasks with these uses of one object must not run at the same time. What debug mode does not know
-// the rules of, it says nothing about.
-func clash(a, b *use) bool {
-	return known(a.mode) && known(b.mode) && (a.mode != b.mode || a.mode == chain.ModeInOut)
-}
-
-func known(m chain.Mode) bool {
-	switch m {
-	case chain.ModeIn, chain.ModeOut, chain.ModeInOut, chain.ModeConcurrent, chain.ModeCommutative:
-		return true
-	}
-	return false
 }
 
 // group is the uses of one object, or in one bucket of an index, by the children of one task. The

@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package order
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/internal/chain"
+)
+
+// What two tasks may do at one time, and what a task may leave to its descendants, by the table of
+// package deps.
+func TestModes(t *testing.T) {
+	list := []Mode{chain.ModeIn, chain.ModeOut, chain.ModeInOut, chain.ModeConcurrent, chain.ModeCommutative, chain.ModeReduce}
+	require.Len(t, kinds, len(list))
+	clash := []string{".xxxx.", "xxxxx.", "xxxxx.", "xxx.x.", "xxxx..", "......"}
+	grants := []string{"x....x", "xxxxxx", "xxxxxx", "...x.x", "xxxxxx", "xxxxxx"}
+	weak := []string{"x....x", "xxxxxx", "xxxxxx", "...x.x", "....xx", "xxxxxx"}
+	for i, a := range list {
+		require.Equal(t, a != chain.ModeReduce, Waits(a), a)
+		require.Equal(t, a != chain.ModeIn, Writes(a), a)
+		for j, b := range list {
+			require.Equal(t, clash[i][j] == 'x', Clash(a, b), "%v beside %v", a, b)
+			require.Equal(t, grants[i][j] == 'x', Grants(a, false, b), "%v above %v", a, b)
+			require.Equal(t, weak[i][j] == 'x', Grants(a, true, b), "weak %v above %v", a, b)
+		}
+	}
+}
