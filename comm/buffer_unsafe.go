@@ -6,6 +6,8 @@ package comm
 import (
 	"fmt"
 	"unsafe"
+
+	"weft/internal/stream"
 )
 
 // Buffer describes memory: where it is, what its elements are and how they are laid out: count blocks
@@ -261,3 +263,14 @@ func (b Buffer) over(p []byte) Buffer {
 
 // elements returns the memory of a contiguous buffer as a slice of T. The caller has checked that T is the buffer's element type.
 func elements[T any](b Buffer) []T { return unsafe.Slice((*T)(b.ptr), b.blocklen) }
+
+// StreamToBytes is CopyToBytes, from the beginning of the payload, to memory that nobody on this machine will read soon, such as
+// that of a file: where it pays, the copy goes around the cache, which keeps what it has.
+func (b Buffer) StreamToBytes(dst []byte) int {
+	size := b.blocklen * b.ElemSize()
+	total := b.count * size
+	if total >= stream.Least && total <= len(dst) && stream.Rows(dst, b.ptr, b.count, size, b.stride*b.typ.size) {
+		return total
+	}
+	return b.CopyToBytes(dst, 0)
+}

@@ -37,3 +37,22 @@ func nodeProcessors(peers []launch.Peer, rank int) int {
 	}
 	return len(all)
 }
+
+// Launched says whether this process was started as one of the ranks of a job, by "weft run", or by mpirun or srun in a build with
+// MPI, and then as which of how many: what Main is going to run body as. A program asks if it has to know before, such as for its
+// defaults. An error is an environment that makes no sense; Main returns it too. Where only the MPI library knows (WEFT_MPI=1 without a
+// launcher that tells), it begins MPI, and Main has to follow.
+func Launched() (rank, ranks int, ok bool, err error) {
+	place, err := launch.Detect()
+	switch {
+	case err != nil:
+		return 0, 0, false, runError(err)
+	case place != nil:
+		return place.Rank, place.Ranks, true, nil
+	}
+	return launchedByMPI()
+}
+
+// Local reports whether a rank of this communicator is in this process, so that its memory can be reached. It panics if
+// there is no such rank.
+func (c *Comm) Local(rank int) bool { return c.peers[rank] != nil }

@@ -9,7 +9,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"weft/internal/fabric"
 	"weft/internal/launch"
 )
 
@@ -418,4 +420,50 @@ func (p *proc) interrupted(c *Comm, peer int, collective bool) error {
 		return nil
 	}
 	return c.barred(p.trouble.Load(), peer, collective)
+}
+
+// dropAfter is how long the way to a lost rank stays open. That rank may be alive, and only out of reach of another one: it hears its own obituary then, by
+// this way, and ends. Were the way cut at once, it would take the others for lost.
+const dropAfter = newsWait
+
+// drop has the fabric let go of a rank that is lost, so that what waits to be sent to it, and transfers that it will never end, do not stay until the end
+// of the run.
+func (p *proc) drop(r int, err error) {
+	d, ok := p.ep.(fabric.Dropper)
+	if !ok || p.world.procs[r] != nil {
+		return
+	}
+	time.AfterFunc(dropAfter, func() { d.Drop(r, err) })
+}
+
+// newsWait is how long one waits to hear why a rank has closed its end.
+const newsWait = 2 * time.Second
+
+// stranded decides what becomes of an operation that a fabric has ended with err, because rank dst of the run does not take part any more. It returns
+// true if the operation waits; end, which may be nil, is then called with the error, once.
+//
+// Where a run survives losses, or the run has ended, nothing waits. Elsewhere a rank that does not take part is the end of the run, and why is
+// told by a frame or by the launcher, perhaps on another way than the one that has just failed: who fails at once, with the loss as
+// its reason, hides the cause from its user. If there are no such news for a while, the loss is the cause.
+func (p *proc) stranded(dst int, err error, end func(error)) bool {
+	if err == nil || p.world.survive || known(err) {
+		return false
+	}
+	f := &p.far
+	f.mu.Lock()
+	if f.dead != nil {
+		f.mu.Unlock()
+		return false
+	}
+	if end != nil {
+		f.stranded = append(f.stranded, end)
+	}
+	first := !f.waits
+	f.waits = true
+	f.mu.Unlock()
+	if first {
+		lost := &RankError{Rank: dst, Err: &LostError{Rank: dst, Err: err}}
+		time.AfterFunc(newsWait, func() { p.world.end(lost) }) // which does nothing if the run has ended
+	}
+	return true
 }

@@ -5,8 +5,10 @@ package event
 
 import (
 	"fmt"
+	"html"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Sentence says an event in words. spec gives the text of an origin.
@@ -53,4 +55,15 @@ func (f *Field) text(v int64, spec func(uint32) string) string {
 		return strings.Join(l, ", ")
 	}
 	return strconv.FormatInt(v, 10)
+}
+
+// XML makes any text, such as the label of a task, one of XML: what XML cannot have, which is most control characters and what is no UTF-8, becomes the
+// replacement character.
+func XML(text string) string {
+	return html.EscapeString(strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff {
+			return utf8.RuneError
+		}
+		return r // what is no UTF-8 comes as that already
+	}, text))
 }

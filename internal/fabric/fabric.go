@@ -3,7 +3,10 @@
 
 package fabric
 
-import "errors"
+import (
+	"errors"
+	"sync/atomic"
+)
 
 // HeadWords is the number of words in the head of a frame.
 const HeadWords = 6
@@ -127,4 +130,29 @@ type Dropper interface {
 	// with err, and what was kept for it is let go. Handler.Lost may be called. It does nothing if the peer is lost already, or the endpoint is
 	// closed.
 	Drop(peer int, err error)
+}
+
+// Last returns a function that is to be called n times, and calls done the last time, with the first error.
+func Last(n int, done func(error)) func(error) {
+	if n == 1 {
+		return done
+	}
+	var (
+		left   atomic.Int64
+		failed atomic.Pointer[error]
+	)
+	left.Store(int64(n))
+	return func(err error) {
+		if err != nil {
+			failed.CompareAndSwap(nil, &err)
+		}
+		if left.Add(-1) > 0 {
+			return
+		}
+		if e := failed.Load(); e != nil {
+			done(*e)
+			return
+		}
+		done(nil)
+	}
 }

@@ -6,6 +6,7 @@ package histogram
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -140,3 +141,24 @@ func (s *Settings) Bin(length uint64) int { return min(s.first(length), s.first(
 
 // Limit returns the label of a bin: the largest message in it, unless it is the last.
 func (s *Settings) Limit(bin int) uint64 { return s.Min << (bin * s.Shift) }
+
+// Write prints the histogram: a header and a row for each bin. Labels are right-aligned to the largest of them; two blanks, and the
+// count. The header names the types of connections, as the user wrote them, if not all are counted.
+func (s *Settings) Write(w io.Writer, counts []uint64) error {
+	n := s.Bins()
+	if len(counts) != n {
+		panic(fmt.Sprintf("histogram: %d counts for %d bins", len(counts), n))
+	}
+	width := len(strconv.FormatUint(s.Limit(n-1), 10))
+	var b strings.Builder
+	fmt.Fprintf(&b, "%*s  freq", width, "bin")
+	if len(s.Types) > 0 {
+		fmt.Fprintf(&b, " (%s)", strings.Join(s.Types, ","))
+	}
+	b.WriteByte('\n')
+	for i, count := range counts {
+		fmt.Fprintf(&b, "%*d  %d\n", width, s.Limit(i), count)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -364,3 +364,10 @@ func letRead(tries int) {
 		time.Sleep(time.Microsecond)
 	}
 }
+
+// isNear reports whether a connection does not leave the machine: it goes to the address that it comes from, or within the loopback interface.
+func isNear(c net.Conn) bool {
+	here, ok := c.LocalAddr().(*net.TCPAddr)
+	there, too := c.RemoteAddr().(*net.TCPAddr)
+	return ok && too && (here.IP.Equal(there.IP) || here.IP.IsLoopback() && there.IP.IsLoopback())
+}
