@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"weft/comm"
 	"weft/internal/event"
@@ -40,30 +39,6 @@ const (
 	stFreed uint64 = 1 << 63
 	stCount uint64 = 1<<32 - 1
 )
-
-// phase says who moves the queue on. It is guarded by mu.
-type phase uint8
-
-const (
-	idle       phase = iota // the queue is empty
-	moving                  // some goroutine is in move; it goes on until it reaches another phase
-	waitingOps              // the fence at hand waits for the last direct operation to leave
-	syncing                 // the fence at hand waits for its flush, barrier and close
-)
-
-// entry is an operation or a fence in the queue, in the order of the calls.
-type entry struct {
-	kind opKind
-	// an operation
-	buf       comm.Buffer
-	rank, off int
-	op        comm.Op
-	number    uint32 // in a recording
-	// a fence
-	seen     *comm.Request // nil: it is not recorded
-	complete func(error)
-	final    bool // the fence of Free: not an epoch, and nothing follows
-}
 
 // Fence closes the epoch and opens the next: it returns when all operations that any rank issued
 // before its own call of this fence are complete at their targets. Collective. Errors: that of a
@@ -304,38 +279,4 @@ func (w *Win) closed(err error) {
 	f.complete(err) // before the next epoch's operations: they may be many
 	w.mu.Lock()
 	w.move()
-}
-
-// fenceOf is a window as the operation of a fence's request.
-type fenceOf Win
-
-func (f *fenceOf) String() string {
-	c := (*Win)(f).Comm()
-	return fmt.Sprintf("fence of a window, at rank %d of %d", c.Rank(), c.Size())
-}
-
-// teller is what the communicator of a port knows of the port, and so of the window's memory. The
-// run keeps communicators, and requests that are over, for longer than a window lives.
-type teller struct {
-	of atomic.Pointer[port] // nil: it is closed
-}
-
-// describe says what a receive of the port's waits for: "" for a standing one, unless a fence waits
-// for the rank.
-func (t *teller) describe(src, tag int) string {
-	p := t.of.Load()
-	switch {
-	case p == nil:
-		return ""
-	case tag == bundleTag:
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if l := p.lanes[src]; p.done == nil || l.marked || l.lost {
-			return ""
-		}
-		return fmt.Sprintf("rank %d in %s number %d", src, fences[p.fenceKind()], p.epoch+1)
-	case tag&1 == 1:
-		return fmt.Sprintf("rank %d to answer a get", src)
-	}
-	return fmt.Sprintf("rank %d to send what it puts", src)
 }

@@ -136,14 +136,6 @@ func newGroupID() int64 {
 	return int64(binary.NativeEndian.Uint64(b[:]))
 }
 
-// memory is the backing of process memory. What is in this address space is one copy, and complete when it returns; the rest
-// goes through the port, and is complete with the fence.
-type memory struct {
-	g       *group
-	regions []Region
-	p       *port // nil if all ranks are in this process
-}
-
 func (m *memory) Regions() []Region { return m.regions }
 
 // far reports whether a rank's region is in another process.

@@ -9,19 +9,6 @@ import (
 	"weft/comm"
 )
 
-type opKind uint8
-
-const (
-	kindPut opKind = iota
-	kindGet
-	kindAccumulate
-	kindFence
-)
-
-func (k opKind) String() string {
-	return [...]string{"put", "get", "accumulate", "fence"}[k]
-}
-
 // Put copies src to the target's region, from displacement disp (in the target's units) on. The target sees it after
 // the next fence. The copy may be made later, when the target is in another process or a fence is outstanding; src must not
 // change until the next fence is complete. Errors: ErrRank, ErrRange, ErrSync, ErrFreed, those of the buffer.

@@ -11,30 +11,6 @@ import (
 	"weft/comm"
 )
 
-// port is one rank's way to the ranks of other processes, for one window of process memory. README.md, "Ranks of other
-// processes", has the protocol.
-type port struct {
-	// Constant after construction.
-	c       *comm.Comm  // its own: nothing but this protocol travels in it
-	mem     []byte      // this rank's region
-	lock    *sync.Mutex // of accumulates on it
-	regions []Region
-	lanes   []*lane // by rank; nil for the ranks of this process
-	remote  int     // how many there are
-	teller  *teller // says what c's receives are for
-
-	mu     sync.Mutex
-	epoch  uint64      // guarded by mu: fences completed here
-	open   int         // guarded by mu: transfers from or to memory of this rank that are under way
-	marks  int         // guarded by mu: lanes that are marked or lost
-	gone   int         // guarded by mu: lanes that are gone
-	done   func(error) // guarded by mu: of the fence at hand, nil if there is none
-	frees  bool        // guarded by mu: the next fence is that of Free
-	moving bool        // guarded by mu: somebody is in settle
-	closed bool        // guarded by mu
-	err    error       // guarded by mu: the first; the window is lost with it
-}
-
 // newPort is collective over c. It serves the other ranks from when it returns there.
 func newPort(c *comm.Comm, mem []byte, lock *sync.Mutex, regions []Region) (*port, error) {
 	own, err := c.Dup()
@@ -87,16 +63,6 @@ func (p *port) ends() {
 	p.mu.Lock()
 	p.frees = true
 	p.mu.Unlock()
-}
-
-// fences are what marks say in a record's operator.
-var fences = [...]string{"fence", "free window"}
-
-func (p *port) fenceKind() uint8 {
-	if p.frees {
-		return 1
-	}
-	return 0
 }
 
 // flush is the fence of an epoch: done is called when everything of the epoch that concerns memory of this rank is over, and

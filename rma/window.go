@@ -12,41 +12,6 @@ import (
 	"weft/internal/friend"
 )
 
-// Win is one rank's side of a window. Any goroutine may call any method at any time, except that collective calls
-// (Fence, Ifence, SetInfo, Free) must be made in the same order on all ranks.
-type Win struct {
-	// constant after construction
-	c         *comm.Comm // the window's own: its fences disturb nobody
-	b         Backing
-	regions   []Region
-	onFlush   func(error)
-	onBarrier func(error)
-	onClosed  func(error)
-	unwatch   func() bool   // ends the watch for the run's end
-	apart     bool          // each rank is in a process of its own: the port's fence is all that is needed
-	ev        *event.Shared // nil: it is not recorded
-	number    uint32        // in a recording, at all ranks
-
-	state     word64 // see epoch.go
-	abandoned bit    // the run ended before Free
-	ops       word32 // operations that were recorded
-
-	mu    mutex
-	phase phase     // guarded by mu
-	queue []entry   // guarded by mu; operations and fences that wait for the fence at hand
-	opErr error     // guarded by mu; of queued operations, for the next fence
-	info  comm.Info // guarded by mu
-	asked uint64    // guarded by mu; fences called
-
-	// over is how many fences are complete. It changes under mu while the window is busy and no direct operation is under way; who
-	// is such an operation, or has mu, may read it.
-	over uint64
-
-	// Of the fence at hand: owned by whoever runs it; phase changes hands under mu.
-	fence   entry
-	syncErr error
-}
-
 // New makes a window of memory that lives in b. Collective over c; every rank passes a Backing of its own that
 // reaches the same regions. The window takes over b, also if New fails.
 func New(c *comm.Comm, b Backing, info comm.Info) (*Win, error) {
@@ -113,10 +78,6 @@ func (w *Win) abandon() {
 		_, _ = req.Wait(context.Background())
 		w.b.Free() // there is nobody to tell of an error
 	}
-}
-
-func (w *Win) wrap(op string, peer int, err error) error {
-	return &Error{Op: op, Rank: w.c.Rank(), Peer: peer, Err: err}
 }
 
 func (w *Win) String() string {

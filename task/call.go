@@ -10,12 +10,13 @@ import (
 
 	"weft/internal/event"
 	"weft/internal/race"
+	"weft/task/internal/probe"
 	"weft/task/internal/stuck"
 )
 
-// callApart is callHere on a goroutine of the body's own, which holds the slot meanwhile.
-func (p *probe) callApart(t *Task) (err error) {
-	outer, l := t.slot.outer, p.lint
+// callApart is callToldHere on a goroutine of the body's own, which holds the slot meanwhile.
+func (t *Task) callApart(p *probe.Probe) (err error) {
+	outer, l := t.slot.outer, p.Lint
 	t.slot.Leave()
 	l.Apart(func() {
 		defer func() { // this goroutine's identity can be the next one's
@@ -26,7 +27,7 @@ func (p *probe) callApart(t *Task) (err error) {
 			}
 		}()
 		t.slot.Take()
-		err = p.callHere(t)
+		err = t.callToldHere(p)
 	}, func(returned bool) {
 		l.Sees(outer != nil)
 		switch {
@@ -40,11 +41,11 @@ func (p *probe) callApart(t *Task) (err error) {
 }
 
 // onReadyApart calls t's OnReady on s as a body is called. If it panics, that is what it returns second.
-func (p *probe) onReadyApart(t *Task, s *slot) (err, panicked error) {
-	l, own := p.lint, t.more.linted
+func (t *Task) onReadyApart(s *slot) (err, panicked error) {
+	l, own := s.probe.Lint, t.more.noted.Linted
 	if l.Off() {
 		own.Start()
-		defer p.lintEnds(t)
+		defer t.lintEnds()
 		return t.more.onReady(t), nil
 	}
 	s.Leave()
@@ -56,7 +57,7 @@ func (p *probe) onReadyApart(t *Task, s *slot) (err, panicked error) {
 				panicked = t.wrap(panicError(r), r, debug.Stack())
 			}
 			if err != nil || panicked != nil { // there will be no body whose end comes before that of the run
-				p.lintEnds(t)
+				t.lintEnds()
 			}
 		}()
 		own.Start()
@@ -66,77 +67,49 @@ func (p *probe) onReadyApart(t *Task, s *slot) (err, panicked error) {
 	return err, panicked
 }
 
-// callJoined calls f, which comes after all that the task of n and those below it have done.
-func (p *probe) callJoined(n noted, f func()) {
-	joined := func() {
-		p.joined(n, true)
-		f()
+// callTold is callHere with what goes before and after it.
+func (t *Task) callTold(p *probe.Probe) error {
+	if p.Lints() {
+		return t.callApart(p)
 	}
-	if n.linted == nil || p.lint.Off() {
-		joined()
-		return
-	}
-	p.lint.Apart(joined, func(bool) {})
-}
-
-// lintEnds makes what t's body or one of its events has done come before what waits for t.
-func (p *probe) lintEnds(t *Task) {
-	for s := range sharesOf(t.more).All() {
-		if s.c != nil {
-			race.Release(s.c)
-		}
-	}
-	t.more.linted.End()
-}
-
-// call runs t's body, with what goes before and after it.
-func (p *probe) call(t *Task) error {
-	if race.Lint && !p.lint.Off() {
-		return p.callApart(t)
-	}
-	err := p.callHere(t)
-	p.sees(t.slot.outer != nil)
+	err := t.callToldHere(p)
+	p.Sees(t.slot.outer != nil)
 	return err
 }
 
-// callHere is call on this goroutine. The body may come back with another slot.
-func (p *probe) callHere(t *Task) (err error) {
+// callToldHere is callTold on this goroutine. The body may come back with another slot.
+func (t *Task) callToldHere(p *probe.Probe) (err error) {
 	if race.Lint {
-		t.more.linted.Start() // first: what the others do, the body's goroutine does
+		t.more.noted.Linted.Start() // first: what the others do, the body's goroutine does
 	}
-	if p.ev != nil {
-		p.begins(t, event.Started)
+	if p.Ev != nil {
+		t.tellBegins(p.Ev, event.Started)
 	}
-	if p.watch != nil {
-		t.more.watched.Begins()
-	}
-	if p.audit != nil {
-		if err = t.more.audited.Begins(); err != nil {
-			err = t.wrap(err, nil, nil)
-		}
+	if err = p.Begins(t.notes()); err != nil {
+		err = t.wrap(err, nil, nil)
 	}
 	switch {
 	case err != nil:
-	case p.ev != nil && p.ev.Annotates():
+	case p.Ev != nil && p.Ev.Annotates():
 		var outer *event.Origin
 		if t.slot.outer != nil {
 			o := t.slot.outer.origin()
 			outer = &o
 		}
-		a := p.ev.Annotate(t.run.ctx, t.origin(), outer)
+		a := p.Ev.Annotate(t.run.ctx, t.origin(), outer)
 		err = t.callHere()
 		a.End()
 	default:
 		err = t.callHere()
 	}
-	t.slot.probe.ended(t, err != nil)
+	t.tellEnded(t.slot.probe, err != nil)
 	return err
 }
 
-// onReady calls t's OnReady. A panic passes on, or is what it returns second.
-func (p *probe) onReady(t *Task, s *slot) (err, panicked error) {
+// onReadyTold calls t's OnReady. A panic passes on, or is what it returns second.
+func (t *Task) onReadyTold(s *slot) (err, panicked error) {
 	if race.Lint {
-		return p.onReadyApart(t, s)
+		return t.onReadyApart(s)
 	}
 	return t.more.onReady(t), nil
 }
@@ -173,7 +146,7 @@ func (t *Task) callHere() (err error) {
 // the stack end in the same way, one after the other; the last one hands the slot on.
 func (t *Task) goexit() {
 	if t.slot.probe != nil {
-		t.slot.probe.ended(t, true)
+		t.tellEnded(t.slot.probe, true)
 	}
 	s := t.leave(t.slot.outer)
 	t.run.fail(t.wrap(errGoexit, nil, nil))
@@ -185,9 +158,9 @@ func (t *Task) goexit() {
 	}
 }
 
-// loopBegins tells that the tasks of r, the recorded loop that is about to start, come in the order of its graph.
-func (p *probe) loopBegins(r *replay) {
-	if !race.Lint || p.lint.Off() {
+// tellBegins tells that the tasks of r, the recorded loop that is about to start, come in the order of its graph.
+func (r *replay) tellBegins(p *probe.Probe) {
+	if !p.Lints() {
 		return
 	}
 	before := make([][]int32, len(r.parts))
@@ -198,15 +171,15 @@ func (p *probe) loopBegins(r *replay) {
 		}
 	}
 	for i := range r.tasks {
-		x := r.parts[i].task.more.linted
+		x := r.parts[i].task.more.noted.Linted
 		x.Follows(x) // itself, in the round before
 		for _, k := range before[i] {
 			if r.parts[k].task != nil {
-				x.Follows(r.parts[k].task.more.linted)
+				x.Follows(r.parts[k].task.more.noted.Linted)
 				continue
 			}
 			for _, j := range before[k] { // a joint
-				x.Follows(r.parts[j].task.more.linted)
+				x.Follows(r.parts[j].task.more.noted.Linted)
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"weft/deps"
 	"weft/internal/chain"
 	"weft/task/internal/pool"
+	"weft/task/internal/probe"
 	"weft/task/internal/sched"
 )
 
@@ -114,7 +115,7 @@ func (t *Task) unclean() string {
 		return fmt.Sprintf("attributes: %q, %d, %d, %v", t.label, t.priority, t.cost, t.final)
 	case t.id != 0:
 		return "a number"
-	case t.more != nil && (t.more.onReady != nil || t.more.held != nil || t.more.noted != noted{} || t.more.replay != nil ||
+	case t.more != nil && (t.more.onReady != nil || t.more.held != nil || t.more.noted != probe.Notes{} || t.more.replay != nil ||
 		sharesOf(t.more).Len()+groupsOf(t.more).Len() != 0):
 		return fmt.Sprintf("more: %+v", *t.more)
 	}

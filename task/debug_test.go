@@ -303,7 +303,7 @@ func TestDebugBooksEmpty(t *testing.T) {
 	var r *audit.Record
 	x, y := 0, 0
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
-		r = t.more.audited
+		r = t.more.noted.Audited
 		t.SpawnWith(Attrs{Wait: true}, func(t *Task) error {
 			t.Spawn(nothing, deps.In(&x))
 			err := t.Release(deps.InOut(&x), deps.Out(&y))
@@ -397,7 +397,7 @@ func TestDebugDropsFirst(t *testing.T) {
 			t.Spawn(func(t *Task) error {
 				until(in.Load)
 				early := false
-				t.more.audited.Inspect(func(int) {
+				t.more.noted.Audited.Inspect(func(int) {
 					end.Store(true)           // the other slot is about to end the writer
 					t.node.Flags &^= flagLeaf // as Spawn does
 					for range 3000 {

@@ -7,22 +7,7 @@ import (
 	"context"
 
 	"weft/internal/waits"
-	"weft/internal/xatomic"
 )
-
-// A Detached is a run that was started by [Runtime.Spawn]: a task without a parent, with
-// a dependency domain, errors and a context of its own, and its descendants. Any
-// goroutine may use it.
-type Detached struct {
-	rt   *Runtime
-	done chan struct{} // closed when it is over
-	main noted         // of the main task
-
-	mu    xatomic.VisibleMutex
-	over  bool          // +checklocks:mu
-	err   error         // +checklocks:mu
-	calls []func(error) // to be called at the end. +checklocks:mu
-}
 
 // Spawn starts main as the main task of a run, as Run does, and returns at once. Unlike
 // Run it may be called from a task too. The new run has nothing to do with that task: nobody waits
@@ -70,11 +55,11 @@ func (rt *Runtime) spawn(ctx context.Context, pc uintptr, a *Attrs, main func(*T
 func (d *Detached) end(r *run) {
 	p := d.rt.probe
 	if p != nil {
-		p.sees(false) // the context is made by who has spawned the task
+		p.Sees(false) // the context is made by who has spawned the task
 	}
 	unhooked := r.unhook()
 	if p != nil {
-		p.runOver(r, d.main)
+		p.RunOver(d.main, r.first.Load() != nil)
 	}
 	err := r.first.Load()
 	r.cancel(nil)
@@ -131,7 +116,7 @@ func (d *Detached) call(f func(error), err error) {
 		f(err)
 		return
 	}
-	d.rt.probe.callJoined(d.main, func() { f(err) })
+	d.rt.probe.Joins(d.main, func() { f(err) })
 }
 
 // Done returns a channel that is closed when the run is over.
@@ -140,7 +125,7 @@ func (d *Detached) Done() <-chan struct{} { return d.done }
 // Err returns the error of the run: nil while it is not over.
 func (d *Detached) Err() error {
 	if d.rt.probe != nil {
-		defer d.rt.probe.joined(d.main, true)
+		defer d.rt.probe.Joined(d.main, true)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -32,7 +32,7 @@ func (rt *Runtime) dump(b *strings.Builder) {
 		fmt.Fprintf(b, "  its tasks are not listed: set Config.Watchdog, or %s=10s in the environment\n", EnvWatchdog)
 		return
 	}
-	rt.probe.watch.Describe(b)
+	rt.probe.Watch.Describe(b)
 }
 
 func areIdle(n int) string {
@@ -117,7 +117,7 @@ func (rt *Runtime) Tasks() ([]TaskInfo, bool) {
 	if rt.cfg.Watchdog == 0 {
 		return nil, false
 	}
-	tasks := rt.probe.watch.Tasks()
+	tasks := rt.probe.Watch.Tasks()
 	list := make([]TaskInfo, len(tasks))
 	for i, x := range tasks {
 		list[i] = TaskInfo{x.ID, x.Parent, x.Label, x.Site, x.Age, TaskState(x.State), x.For, declared(x.Accesses), x.Behind, x.Text, x.Stuck, x.Cycle}

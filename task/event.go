@@ -5,6 +5,7 @@ package task
 
 import (
 	"weft/internal/chain"
+	"weft/internal/event"
 	"weft/internal/race"
 	"weft/internal/xatomic"
 	"weft/task/internal/sched"
@@ -29,7 +30,7 @@ func (t *Task) Hold() func(error) {
 func (t *Task) HoldFor(what any) func(error) {
 	release := t.hold() // t is not over before release is called
 	if p := t.run.rt.probe; p != nil {
-		return p.names(t, what, release)
+		return p.Names(t.notes(), what, release)
 	}
 	return release
 }
@@ -56,7 +57,7 @@ func (t *Task) hold() func(error) {
 		}
 	}
 	if rt := t.run.rt; rt.probe != nil {
-		rt.probeOf(s).holds(t)
+		rt.probeOf(s).Put(event.HoldUp, t.id, 0, 0)
 	}
 	h := &hold{t: t}
 	return h.release
@@ -78,7 +79,7 @@ func (h *hold) release(err error) {
 	rt, id := t.run.rt, uint64(0)
 	if rt.probe != nil {
 		id = t.id
-		rt.probeOf(rt.here()).holdEnds(t, err)
+		t.tellHoldEnds(rt.probeOf(rt.here()), err)
 	}
 	if err != nil {
 		t.run.fail(t.wrap(err, nil, nil))
@@ -93,13 +94,13 @@ func (h *hold) release(err error) {
 	t.addIdle(-1)
 	if s := rt.here(); s != nil {
 		if s.probe != nil {
-			s.probe.released(t)
+			s.probe.Released(t.id)
 		}
 		rt.giveUp(t, s, &s.flow)
 		s.tellFor(s.cur.load())
 		s.settle(false)
 		if s.probe != nil {
-			s.probe.gives(0)
+			s.probe.Gives(0)
 		}
 		return
 	}
@@ -107,7 +108,7 @@ func (h *hold) release(err error) {
 	f := flows.Get().(*chain.Flow)
 	race.Show()
 	if rt.probe != nil {
-		rt.probe.released(t)
+		rt.probe.Released(t.id)
 	}
 	rt.giveUp(t, nil, f)
 	for n := f.NextReady(); n != nil; n = f.NextReady() {

@@ -42,7 +42,7 @@ func (s *slot) bodyOverRarely(t *Task) bool {
 		}
 		t.addIdle(-1)
 		if s.probe != nil {
-			s.probe.released(t)
+			s.probe.Released(t.id)
 		}
 	}
 	return true
@@ -86,7 +86,7 @@ func (t *Task) finishRarely(s *slot, f *chain.Flow) {
 	t.giveCopies(s)
 	if t.node.Flags&flagWait == 0 {
 		if p := t.run.rt.probe; p != nil {
-			p.finishes(t)
+			p.Finishes(t.notes(), t.run.stopped.Load())
 		}
 		t.node.Finish(f)
 	}
@@ -96,7 +96,7 @@ func (t *Task) finishRarely(s *slot, f *chain.Flow) {
 // the main task of a run. The memory of t may serve another task afterwards.
 func (rt *Runtime) deepDone(t *Task, s *slot, f *chain.Flow) *Task {
 	if rt.probe != nil {
-		rt.probeOf(s).over(t, s)
+		t.tellOver(rt.probeOf(s), s)
 	}
 	if t.node.Flags&flagWait != 0 {
 		if t.node.Flags&flagRecorded != 0 {

@@ -56,7 +56,7 @@ func (t *Task) giveEarly(s *slot, accs []chain.Access) error {
 		}
 		g.give(lo, hi)
 		if s.probe != nil {
-			s.probe.releases(t, a)
+			s.probe.Releases(t.id, t.notes(), a)
 		}
 	}
 	left := t.spawned + t.count.Load()

@@ -38,7 +38,7 @@ func (rt *Runtime) Poll(poll func() bool) (stop func()) {
 		p.all.Store(&now)
 	}
 	if rt.probe != nil {
-		rt.probe.shows()
+		rt.probe.Shows()
 	}
 	change(func(all []*func() bool) []*func() bool { return append(all, &poll) })
 	return func() {
@@ -83,7 +83,7 @@ func (h *host) Poll(x *sched.Slot) bool {
 	}
 	s := h.slot(x)
 	if s.probe != nil {
-		s.probe.sees(false) // what is called comes after who has registered it
+		s.probe.Sees(false) // what is called comes after who has registered it
 	}
 	s.polling = true
 	for _, f := range *all {
@@ -96,7 +96,7 @@ func (h *host) Poll(x *sched.Slot) bool {
 // Stole has the observers told of a theft.
 func (h *host) Stole(s, from *sched.Slot, oldest *chain.Node, taken int) {
 	if p := h.slot(s).probe; p != nil {
-		p.stolen(fromNode(oldest), h.slot(from), taken)
+		p.Stolen(fromNode(oldest).id, from.ID, taken)
 	}
 }
 
@@ -106,14 +106,14 @@ func (h *host) Parks(s *sched.Slot, all bool) {
 		h.window.stalled()
 	}
 	if p := h.slot(s).probe; p != nil {
-		p.slotEvent(event.Parked, nil)
+		p.SlotEvent(event.Parked, 0)
 	}
 }
 
 // Unparks has the observers told.
 func (h *host) Unparks(s *sched.Slot) {
 	if p := h.slot(s).probe; p != nil {
-		p.slotEvent(event.Unparked, nil)
+		p.SlotEvent(event.Unparked, 0)
 	}
 }
 

@@ -166,7 +166,7 @@ func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error,
 		c.node.Flags |= flagRare | flagLongSpawn // its children are to be told: heldByLoop
 	}
 	if s.probe != nil {
-		s.probe.spawned(t, c, declared, event.SpawnedLoop)
+		c.tellSpawned(s.probe, t, declared, event.SpawnedLoop)
 	}
 	it.parts = append(it.parts, part{task: c, flags: c.node.Flags, copy: int32(it.number)})
 	it.accs = append(it.accs, accs...)

@@ -13,18 +13,14 @@ import (
 	uatomic "go.uber.org/atomic"
 
 	"weft/internal/chain"
-	"weft/internal/event"
 	"weft/internal/race"
 	"weft/internal/waits"
 	"weft/internal/xatomic"
-	"weft/task/internal/audit"
 	"weft/task/internal/guests"
-	"weft/task/internal/lint"
 	"weft/task/internal/pool"
-	"weft/task/internal/record"
+	"weft/task/internal/probe"
 	"weft/task/internal/sched"
 	"weft/task/internal/stuck"
-	"weft/task/internal/watchdog"
 )
 
 // What a runtime is made of.
@@ -34,7 +30,7 @@ import (
 type Runtime struct {
 	// Constant. Each task that ends looks at probe, so nothing that is written shares its cache line.
 	cfg   Config
-	probe *probe // of goroutines without a slot; nil if nobody observes the runtime
+	probe *probe.Probe // of goroutines without a slot; nil if nobody observes the runtime
 
 	slots struct {
 		all []*slot
@@ -145,9 +141,9 @@ type slot struct {
 	overN   int64
 	und     *undeferred // for the next undeferred task, or nil
 	ran     uint32
-	polling bool   // the holder is in functions of Poll
-	looks   uint32 // rt.pool.Looks() when the slot was shrunk last
-	probe   *probe // nil if nobody observes the runtime; constant
+	polling bool         // the holder is in functions of Poll
+	looks   uint32       // rt.pool.Looks() when the slot was shrunk last
+	probe   *probe.Probe // nil if nobody observes the runtime; constant
 }
 
 // A Task is one execution of a body. A body gets its own task as the argument and
@@ -231,9 +227,9 @@ const (
 // more is what few tasks have. A task keeps it when its memory is used again.
 type more struct {
 	onReady func(*Task) error
-	held    *Mutex  // the newest one that the body has locked and not unlocked
-	noted           // by the observers
-	replay  *replay // the loop that the body has recorded
+	held    *Mutex      // the newest one that the body has locked and not unlocked
+	noted   probe.Notes // by the observers
+	replay  *replay     // the loop that the body has recorded
 
 	shares hidden // the reductions that the task takes part in
 	groups hidden // those of its children that are open
@@ -354,30 +350,6 @@ const (
 	parkOutside                  // it is in the function of Blocking
 )
 
-// A probe is the one seam between the runtime and those that observe its tasks: the recording, the
-// watchdog, debug mode and lint mode. The runtime tells it what happens, at the places named by its
-// methods, and looks at nothing but whether there is a probe. A runtime that nobody observes has
-// none, so what is not observed costs one look at a pointer.
-//
-// Each slot has a probe of its own, which belongs to the holder of the slot; goroutines without a
-// slot share the runtime's. The probe that a method is called of is the caller's.
-type probe struct {
-	rt    *Runtime
-	rec   *record.Recorder   // nil if there is no recording
-	ev    *record.Slot       // the slot's; nil if there is no recording, or no slot
-	out   *event.Shared      // what goroutines without a slot record with; nil if there is no recording
-	watch *watchdog.Watchdog // nil without a watchdog
-	audit *audit.Audit       // nil without debug mode
-	lint  *lint.Lint         // nil in a build that is not for lint mode
-}
-
-// noted is what the observers keep of a task. It stays valid when the task's memory serves another.
-type noted struct {
-	audited *audit.Record
-	watched *watchdog.Record
-	linted  *lint.Record
-}
-
 // replay is a recorded loop: a graph of parts that is gone round until the last round is over. README.md,
 // "Recorded loops", has the protocol. It belongs to the task of the loop, whose children the parts are.
 type replay struct {
@@ -462,11 +434,11 @@ const (
 
 // waiting is what a body waits for.
 type waiting struct {
-	op   string    // the method
-	what any       // that the caller has named, or what the method is about
-	on   noted     // of a task that it waits for, if that is known
-	lock *Mutex    // that it waits for
-	due  time.Time // when it ends by itself; zero: never
+	op   string      // the method
+	what any         // that the caller has named, or what the method is about
+	on   probe.Notes // of a task that it waits for, if that is known
+	lock *Mutex      // that it waits for
+	due  time.Time   // when it ends by itself; zero: never
 }
 
 // window holds the creators that wait because they have too many live children.
@@ -488,3 +460,44 @@ type later struct {
 	armed xatomic.Bool  // the timer runs
 	wait  time.Duration // owned by who has armed it
 }
+
+// A Detached is a run that was started by [Runtime.Spawn]: a task without a parent, with
+// a dependency domain, errors and a context of its own, and its descendants. Any
+// goroutine may use it.
+type Detached struct {
+	rt   *Runtime
+	done chan struct{} // closed when it is over
+	main probe.Notes   // of the main task
+
+	mu    xatomic.VisibleMutex
+	over  bool          // +checklocks:mu
+	err   error         // +checklocks:mu
+	calls []func(error) // to be called at the end. +checklocks:mu
+}
+
+// A Mutex makes a critical section of tasks (OmpSs-2's critical). A task that waits
+// for it gives up its slot and uses no CPU. Tasks get it in the order in which they
+// asked. The zero value is unlocked; a Mutex must not be copied after its first use. It may be
+// shared by the tasks of several runs and runtimes.
+//
+// What the holder does in the section it does without the others: a task must not
+// wait, in the section, for a task that needs the Mutex.
+type Mutex struct {
+	mu     xatomic.Mutex
+	holder *Task   // +checklocks:mu
+	queue  waiters // +checklocks:mu
+
+	next *Mutex // the holder's list of what it has locked; owned by its body
+}
+
+// waiter is a task that waits in Lock. A waiter that is off the queue and not withdrawn has
+// the Mutex.
+type waiter struct {
+	t          *Task
+	word       xatomic.Uint32
+	prev, next *waiter // guarded by Mutex.mu
+	queued     bool    // guarded by Mutex.mu
+}
+
+// waiters is a queue, first in, first out.
+type waiters struct{ first, last *waiter }

@@ -5,35 +5,7 @@ package task
 
 import (
 	"weft/internal/race"
-	"weft/internal/xatomic"
 )
-
-// A Mutex makes a critical section of tasks (OmpSs-2's critical). A task that waits
-// for it gives up its slot and uses no CPU. Tasks get it in the order in which they
-// asked. The zero value is unlocked; a Mutex must not be copied after its first use. It may be
-// shared by the tasks of several runs and runtimes.
-//
-// What the holder does in the section it does without the others: a task must not
-// wait, in the section, for a task that needs the Mutex.
-type Mutex struct {
-	mu     xatomic.Mutex
-	holder *Task   // +checklocks:mu
-	queue  waiters // +checklocks:mu
-
-	next *Mutex // the holder's list of what it has locked; owned by its body
-}
-
-// waiter is a task that waits in Lock. A waiter that is off the queue and not withdrawn has
-// the Mutex.
-type waiter struct {
-	t          *Task
-	word       xatomic.Uint32
-	prev, next *waiter // guarded by Mutex.mu
-	queued     bool    // guarded by Mutex.mu
-}
-
-// waiters is a queue, first in, first out.
-type waiters struct{ first, last *waiter }
 
 func (q *waiters) add(w *waiter) {
 	w.queued = true

@@ -38,7 +38,7 @@ func (t *Task) addMore(a *Attrs) {
 // that what would wait or spawn is refused.
 func (s *slot) onReady(t *Task) bool {
 	if s.probe != nil {
-		s.probe.prepared(t)
+		s.probe.Prepared(t.id)
 	}
 	if t.run.stopped.Load() {
 		t.node.Flags &^= flagOnReady
@@ -82,7 +82,7 @@ func (s *slot) callOnReady(t, outer *Task) (err error) {
 	}()
 	if s.probe != nil {
 		var panicked error
-		if err, panicked = s.probe.onReady(t, s); panicked != nil {
+		if err, panicked = t.onReadyTold(s); panicked != nil {
 			returned = true
 			return panicked
 		}

@@ -141,14 +141,14 @@ func (p *spares) close() error {
 func (s *slot) take() {
 	s.Take()
 	if s.probe != nil {
-		s.probe.slotEvent(event.SlotTaken, nil)
+		s.probe.SlotEvent(event.SlotTaken, 0)
 	}
 }
 
 // ready queues a task that may start or be resumed.
 func (s *slot) ready(t *Task) {
 	if s.probe != nil {
-		s.probe.queued(t)
+		s.probe.Queued(t.id, t.node.Flags&flagResuming != 0)
 	}
 	s.Ready(&t.node, t.prio())
 }
@@ -175,14 +175,14 @@ func (t *Task) prepare(x waiting) {
 	p.what = x
 	t.parker = p
 	if rt := t.run.rt; rt.probe != nil && x.op != opWait {
-		rt.probe.waits(t, &p.what)
+		t.tellWaits(rt.probe, &p.what)
 	}
 }
 
 // unprepare takes prepare back, when there is nothing to wait for.
 func (t *Task) unprepare() {
 	if rt := t.run.rt; rt.probe != nil && t.parker.what.op != opWait {
-		rt.probe.goesOn(t)
+		rt.probe.GoesOn(t.notes())
 	}
 	t.parker.what = waiting{}
 	if !xatomic.Driven() { // else what a task waits on is new in each order, as in the last one
@@ -206,7 +206,7 @@ func (t *Task) park(s *slot, reason uint64) {
 // giveSlot hands s to a spare goroutine; t's body runs without a slot from here on.
 func (t *Task) giveSlot(s *slot, reason uint64) {
 	if s.probe != nil {
-		s.probe.gaveSlot(t, reason)
+		s.probe.Put(event.Blocked, t.id, reason, 0)
 	}
 	s.tell()
 	s.settle(false)
@@ -228,14 +228,14 @@ func (t *Task) awaitSlot() {
 	s.outer, s.nested = t.outer, t.nested
 	t.slot, t.outer, t.nested = s, nil, 0
 	if s.probe != nil {
-		s.probe.gotSlot(t)
+		s.probe.Put(event.Resumed, t.id, 0, 0)
 	}
 }
 
 // handOver starts a spare goroutine on s.
 func (s *slot) handOver() {
 	if s.probe != nil {
-		s.probe.slotEvent(event.SlotGiven, nil)
+		s.probe.SlotEvent(event.SlotGiven, 0)
 	}
 	s.Leave()
 	s.rt.spares.run(s)
@@ -257,7 +257,7 @@ func (rt *Runtime) readyOff(t *Task) { rt.readyBy(t, 0) }
 // readyBy is readyOff for what the end of a task, which had a number, has made ready.
 func (rt *Runtime) readyBy(t *Task, by uint64) {
 	if rt.probe != nil {
-		rt.probe.queuedBy(t, by)
+		rt.probe.QueuedBy(t.id, by, t.node.Flags&flagResuming != 0)
 	}
 	rt.sched.Ready(&t.node, t.prio())
 }

@@ -173,14 +173,14 @@ func (t *Task) combine(g *chain.Group) {
 	c.final = true
 	c.node.Flags |= flagLongSpawn
 	if s.probe != nil {
-		s.probe.spawned(t, c, accs[:], event.SpawnedUndeferred)
+		c.tellSpawned(s.probe, t, accs[:], event.SpawnedUndeferred)
 	}
 	isReady := t.register(s, c, accs[:])
 	t.spawned++
 	s.recycle()
 	if isReady {
 		if s.probe != nil {
-			s.probe.queued(c)
+			s.probe.Queued(c.id, false)
 		}
 		s.execute(c).tellFor(t)
 	}

@@ -78,7 +78,7 @@ func (r *replay) addControl(loop *Task) {
 	c.node.Flags |= flagRare | flagWait | flagRecorded | loop.node.Flags&flagLongSpawn
 	c.final = loop.final
 	if s.probe != nil {
-		s.probe.spawned(loop, c, nil, event.SpawnedLoop)
+		c.tellSpawned(s.probe, loop, nil, event.SpawnedLoop)
 	}
 	r.control = r.tasks
 	r.tasks++
@@ -161,7 +161,7 @@ func (r *replay) start(t *Task) {
 	t.node.Flags &^= flagLeaf
 	t.rare().replay = r
 	if t.slot.probe != nil {
-		t.slot.probe.loopBegins(r)
+		r.tellBegins(t.slot.probe)
 	}
 	if r.control >= 0 {
 		t.spawned++ // it is over after all others
@@ -243,7 +243,7 @@ func (r *replay) again(p *part, t *Task, s *slot) {
 		old.clearForGood()
 	}
 	if rt := t.run.rt; rt.probe != nil {
-		rt.probeOf(s).again(t, p.round)
+		t.id = rt.probeOf(s).Again(t.id, p.round)
 	}
 	if (p.flags|t.node.Flags)&flagRare != 0 && t.more != nil {
 		t.more.held = nil

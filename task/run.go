@@ -6,8 +6,10 @@ package task
 import (
 	"context"
 
+	"weft/internal/event"
 	"weft/internal/waits"
 	"weft/internal/xatomic"
+	"weft/task/internal/probe"
 )
 
 // Run runs main as the main task of a dependency domain of its own and returns
@@ -37,7 +39,7 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 		return waits.Cause(ctx)
 	}
 	r := &run{rt: rt, done: make(chan struct{})}
-	var n noted
+	var n probe.Notes
 	r.begin(ctx, r.main(rt.traced(), main), &Attrs{}, &n)
 	defer r.cancel(nil)
 	defer r.unfollow()
@@ -46,22 +48,22 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 	<-r.done
 	k.Wake()
 	if rt.probe != nil {
-		rt.probe.joined(n, true)
-		rt.probe.runOver(r, n)
+		rt.probe.Joined(n, true)
+		rt.probe.RunOver(n, r.first.Load() != nil)
 	}
 	return r.first.Load()
 }
 
 // begin starts r, of which t is the main task. What the observers keep of t is in n before r can end.
-func (r *run) begin(ctx context.Context, t *Task, a *Attrs, n *noted) {
+func (r *run) begin(ctx context.Context, t *Task, a *Attrs, n *probe.Notes) {
 	p := r.rt.probe
 	if p != nil {
-		p.runBegins(r)
+		r.id = p.NewID()
 	}
 	r.follow(ctx)
 	t.dress(a)
 	if p != nil {
-		p.mainSpawned(t)
+		t.tellMain(p)
 		*n = t.notes()
 	}
 	r.rt.readyOff(t)
@@ -133,12 +135,12 @@ func (r *run) fail(err error) {
 	}
 	p := r.rt.probe
 	if p != nil {
-		p.sees(false) // the context is made by who calls Run
+		p.Sees(false) // the context is made by who calls Run
 	}
 	r.late.begin(r, err)
 	r.cancel(plain(err))
 	if p != nil {
-		p.runFails(r)
+		p.Put(event.RunFailed, r.id, 0, 0)
 	}
 	r.mu.Lock()
 	r.stopped.Store(true)

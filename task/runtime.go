@@ -7,8 +7,10 @@ import (
 	"context"
 	"time"
 
+	"weft/internal/event"
 	"weft/internal/waits"
 	"weft/internal/xatomic"
+	"weft/task/internal/probe"
 	"weft/task/internal/sched"
 	"weft/task/internal/stuck"
 )
@@ -41,7 +43,7 @@ func open(cfg Config, tune tuning) (*Runtime, error) {
 		return nil, err
 	}
 	if rt.probe != nil {
-		rt.probe.open()
+		rt.probe.Open()
 	}
 	rt.enlist()
 	rt.still.Open((*host)(rt), &rt.sched, stuck.Config{
@@ -108,14 +110,14 @@ func (rt *Runtime) Close() error {
 	rt.still.Close()
 	rt.depart()
 	if rt.probe != nil {
-		rt.probe.stop()
+		rt.probe.Stop()
 	}
 	rt.sched.Close()
 	rt.slots.wg.Wait()
 	rt.sched.Free()
 	rt.window.close()
 	if rt.probe != nil {
-		rt.probe.close()
+		rt.probe.Close()
 	}
 	rt.pool.Close()
 	return rt.spares.close()
@@ -128,4 +130,17 @@ func (rt *Runtime) begin() bool {
 	}
 	_, ofRun := rt.caller()
 	return ofRun && rt.life.enter(true)
+}
+
+// observe gives rt, which does not run yet, the observers that its configuration asks for.
+func (rt *Runtime) observe() {
+	cfg := &rt.cfg
+	off, slots := probe.New(probe.Config{
+		Slots: cfg.Workers, Lint: cfg.Lint, Debug: cfg.Debug, Logger: cfg.Logger, Watchdog: cfg.Watchdog, Reports: cfg.Reports,
+		Sees: func() { rt.probe.Sees(false) }, Trace: (*event.Recorder)(cfg.Trace), Bounds: func() (lo, hi uintptr) { return callsBody().Bounds() },
+	})
+	rt.probe = off
+	for i, p := range slots {
+		rt.slots.all[i].probe = p
+	}
 }

@@ -27,7 +27,7 @@ const yieldEvery = 256
 func (s *slot) loop() {
 	s.take()
 	if s.probe != nil {
-		s.probe.loops()
+		s.probe.Loops()
 	}
 	for {
 		t := s.nextTask()
@@ -45,7 +45,7 @@ func (s *slot) loop() {
 				continue
 			}
 			if s.probe != nil {
-				s.probe.queued(t)
+				s.probe.Queued(t.id, t.node.Flags&flagResuming != 0)
 			}
 		}
 		s = s.execute(t)
@@ -57,7 +57,7 @@ func (s *slot) pass(t *Task) {
 	s.tellFor(t.parent())
 	t.node.Flags &^= flagResuming
 	if s.probe != nil {
-		s.probe.slotEvent(event.SlotGiven, t)
+		s.probe.SlotEvent(event.SlotGiven, t.id)
 	}
 	s.Leave()
 	t.parker.wake.Send(s)
@@ -70,7 +70,7 @@ func (s *slot) execute(t *Task) *slot {
 	outer := s.cur.load()
 	s.cur.store(t)
 	if s.probe != nil {
-		s.probe.sees(outer != nil)
+		s.probe.Sees(outer != nil)
 	}
 	if t.slot = s; outer != nil {
 		// Here and not in t, of which this would be one cache line more. The two stores are one
@@ -81,18 +81,18 @@ func (s *slot) execute(t *Task) *slot {
 	if s.ran++; s.ran%yieldEvery == 0 {
 		runtime.Gosched()
 		if s.probe != nil {
-			s.probe.late()
+			s.probe.Late()
 		}
 	}
 	var err error
 	if !t.run.stopped.Load() {
 		if s.probe != nil {
-			err = s.probe.call(t)
+			err = t.callTold(s.probe)
 		} else {
 			err = t.callHere()
 		}
 	} else if s.probe != nil {
-		s.probe.skipped(t)
+		t.tellSkipped(s.probe)
 	}
 	s = t.leave(outer)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *slot) nextTask() *Task {
 	for {
 		if n, queued := s.Pick(); n != nil {
 			if queued && s.probe != nil {
-				s.probe.late()
+				s.probe.Late()
 			}
 			return fromNode(n)
 		}
@@ -135,7 +135,7 @@ func (s *slot) nextTask() *Task {
 		}
 		n, closed := s.Hunt()
 		if n != nil && s.probe != nil {
-			s.probe.late() // time has passed since the last task
+			s.probe.Late() // time has passed since the last task
 		}
 		if n != nil || closed {
 			return fromNode(n)
@@ -162,7 +162,7 @@ func (s *slot) settleAll(next bool) {
 		}
 		if next && s.Next == nil && t.node.Flags&flagPriority == 0 {
 			if s.probe != nil {
-				s.probe.queued(t)
+				s.probe.Queued(t.id, t.node.Flags&flagResuming != 0)
 			}
 			s.Next = n
 			continue

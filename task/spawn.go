@@ -86,8 +86,8 @@ func (c *Task) dress(a *Attrs) {
 // leaf.
 func (t *Task) start(s *slot, c *Task, accs []chain.Access) (isReady bool) {
 	if s.probe != nil {
-		s.probe.spawned(t, c, accs, 0)
-		isReady = s.probe.register(t, c, accs, &s.flow)
+		c.tellSpawned(s.probe, t, accs, 0)
+		isReady = t.registerTold(s.probe, c, accs, &s.flow)
 	} else {
 		isReady = t.node.Register(&c.node, accs, &s.flow)
 	}
@@ -95,7 +95,7 @@ func (t *Task) start(s *slot, c *Task, accs []chain.Access) (isReady bool) {
 	t.spawned++
 	if isReady {
 		if s.probe != nil {
-			s.probe.mayRun(c)
+			c.tellMayRun(s.probe)
 		}
 		s.ready(c)
 	}
@@ -110,7 +110,7 @@ func (t *Task) start(s *slot, c *Task, accs []chain.Access) (isReady bool) {
 // register registers c, of which the observers know, and reports whether it is ready.
 func (t *Task) register(s *slot, c *Task, accs []chain.Access) (isReady bool) {
 	if s.probe != nil {
-		return s.probe.register(t, c, accs, &s.flow)
+		return t.registerTold(s.probe, c, accs, &s.flow)
 	}
 	return t.node.Register(&c.node, accs, &s.flow)
 }
@@ -126,19 +126,19 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []chain.Access, flags uint8)
 	c.node.Flags |= flagUndeferred | flagRare
 	x := waiting{op: opChild}
 	if s.probe != nil {
-		s.probe.spawned(t, c, accs, flags)
+		c.tellSpawned(s.probe, t, accs, flags)
 		x.on = c.notes() // once registered c may run elsewhere
 	}
 	isReady := t.register(s, c, accs)
 	if s.probe != nil && isReady && c.node.Flags&flagOnReady != 0 {
-		s.probe.queued(c)
+		s.probe.Queued(c.id, false)
 	}
 	t.spawned++
 	s.recycle()
 	if isReady && (c.node.Flags&flagOnReady == 0 || s.onReady(c)) && c.admit(&s.flow, s.rt) {
 		if s.nested < nestMax {
 			if s.probe != nil {
-				s.probe.queued(c)
+				s.probe.Queued(c.id, false)
 			}
 			c.node.Flags &^= flagUndeferred // nobody needs to be told
 			u.creator = nil
@@ -146,7 +146,7 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []chain.Access, flags uint8)
 			s = s.execute(c)
 			s.tellFor(t)
 			if s.probe != nil {
-				s.probe.joined(x.on, false)
+				s.probe.Joined(x.on, false)
 			}
 			return
 		}
@@ -161,6 +161,6 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []chain.Access, flags uint8)
 		t.unprepare()
 	}
 	if s = t.slot; s.probe != nil {
-		s.probe.joined(x.on, false)
+		s.probe.Joined(x.on, false)
 	}
 }

@@ -83,11 +83,11 @@ func (t *Task) Release(accs ...deps.Access) error {
 			s = t.beforeRelease(a)
 		}
 		if s.probe != nil {
-			s.probe.releases(t, a)
+			s.probe.Releases(t.id, t.notes(), a)
 		}
 		if err := t.node.Release(a, &s.flow); err != nil {
 			if s.probe != nil {
-				s.probe.keeps(t)
+				s.probe.Refuses(t.notes())
 			}
 			if first == nil {
 				first = err
@@ -140,11 +140,11 @@ func (t *Task) Cost() int { return t.cost }
 // declared that, has declared it weak, or has given it up; otherwise it does nothing. It is for the places where
 // a body gets at its data.
 func (t *Task) Uses(accs ...deps.Access) {
-	if t.run == nil || t.run.rt.probe == nil || t.run.rt.probe.audit == nil {
+	if t.run == nil || t.run.rt.probe == nil || !t.run.rt.probe.Audits() {
 		return
 	}
 	t.enter("Uses")
-	if why := t.more.audited.Uses(accesses(accs)); why != "" {
+	if why := t.run.rt.probe.Uses(t.notes(), accesses(accs)); why != "" {
 		panic("task: " + why)
 	}
 }

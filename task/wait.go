@@ -19,7 +19,7 @@ func (t *Task) Wait() error {
 		s = t.combineAll()
 	}
 	if s.probe != nil {
-		s.probe.waits(t, &waiting{op: opWait}) // also while descendants run on top of t, which may be stuck there
+		t.tellWaits(s.probe, &waiting{op: opWait}) // also while descendants run on top of t, which may be stuck there
 	}
 	for {
 		left := t.spawned + t.count.Load()
@@ -59,7 +59,7 @@ func (t *Task) Wait() error {
 		t.slot.recycle()
 	}
 	if t.slot.probe != nil {
-		t.slot.probe.waited(t)
+		t.slot.probe.Waited(t.notes(), t.node.Parent == nil)
 	}
 	return t.run.cause()
 }

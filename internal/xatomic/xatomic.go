@@ -11,7 +11,7 @@
 // and published afterwards by another atomic operation needs none.
 //
 // With the build tag explore, each operation also calls the functions of hook.go, so that tests
-// can choose the order in which goroutines take their steps: explore.go and syncx.go have
+// can choose the order in which goroutines take their steps: explore_unsafe.go and syncx.go have
 // the same types and methods as xatomic.go and sync.go. Package internal/explore is built on that.
 package xatomic
 
@@ -147,22 +147,7 @@ func (x *Uint64) And(mask uint64) uint64 { return atomic.AndUint64(&x.v, mask) }
 func (x *Uint64) Or(bits uint64) uint64 { return atomic.OrUint64(&x.v, bits) }
 
 // Bool is an atomic truth value.
-type Bool struct {
-	_ noCopy
-	v atomic.Bool
-}
-
-// Load returns the value.
-func (x *Bool) Load() bool { return x.v.Load() }
-
-// Store sets the value.
-func (x *Bool) Store(v bool) { x.v.Store(v) }
-
-// CompareAndSwap replaces old by new if the value is old.
-func (x *Bool) CompareAndSwap(old, new bool) bool { return x.v.CompareAndSwap(old, new) }
-
-// Swap stores v and returns the value before.
-func (x *Bool) Swap(v bool) bool { return x.v.Swap(v) }
+type Bool = atomic.Bool
 
 // Pointer is an atomic pointer.
 type Pointer[T any] struct {

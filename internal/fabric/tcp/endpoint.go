@@ -22,28 +22,6 @@ import (
 // maxStrangers bounds the connections that have not proved themselves. The oldest gives way to those that come.
 const maxStrangers = 64
 
-// Endpoint is one rank's end.
-type Endpoint struct {
-	// Constant after construction.
-	cfg    Config
-	ln     net.Listener
-	addrs  []string
-	peers  []*peer
-	ctx    context.Context // ends when the endpoint closes
-	cancel context.CancelFunc
-
-	eyes *eyes // nil: each connection has a reader and a writer
-
-	expected fabric.Expected
-
-	handler fabric.Handler // set once by Bind, before the first connection
-
-	wg        sync.WaitGroup // all goroutines
-	bind      sync.Once
-	closeOnce sync.Once
-	closeErr  error
-}
-
 // New returns the endpoint of a rank, which listens. Connections are taken after Bind.
 func New(cfg Config) (*Endpoint, error) {
 	if err := cfg.check(); err != nil {
@@ -353,21 +331,4 @@ func (e *Endpoint) Close() error {
 		e.expected.Close()
 	})
 	return e.closeErr
-}
-
-// letReadEvery is how many polls of a loop it takes until readers get the processor, where connections have such.
-const letReadEvery = 16
-
-// letRead is Poll where each connection has a reader: when no goroutine can run, Go's poller looks, and wakes the reader.
-func letRead(tries int) {
-	if tries > 0 && tries%letReadEvery == 0 {
-		time.Sleep(time.Microsecond)
-	}
-}
-
-// isNear reports whether a connection does not leave the machine: it goes to the address that it comes from, or within the loopback interface.
-func isNear(c net.Conn) bool {
-	here, ok := c.LocalAddr().(*net.TCPAddr)
-	there, too := c.RemoteAddr().(*net.TCPAddr)
-	return ok && too && (here.IP.Equal(there.IP) || here.IP.IsLoopback() && there.IP.IsLoopback())
 }

@@ -8,14 +8,11 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"weft/internal/fabric"
-	"weft/internal/fabric/tcp/turn"
 )
 
 const (
@@ -39,38 +36,7 @@ const (
 	disarmAfter = 8
 	// othersWait is for how long one that has given up looking, and so sleeps, is thought to do so.
 	othersWait = time.Millisecond
-	// batch is how much is read from one peer before the next one has its turn: so many system calls.
-	batch = 8
 )
-
-// eyes is how an endpoint reads its sockets without a goroutine for each.
-type eyes struct {
-	// Constant after construction.
-	e     *Endpoint
-	inner int // a set of epoll with all sockets
-	outer int // another one, with inner in it, which speaks once when it is armed: the descriptor of bell
-	bell  *os.File
-	raw   syscall.RawConn
-	epoch time.Time
-	guard *time.Timer
-	yield func() // lets other processes have the processor
-
-	turn   turn.Turn    // whose turn it is to look
-	gaveUp atomic.Int64 // when somebody did, who sleeps since
-	full   atomic.Int32 // sockets that are to take more when they can
-	open   atomic.Int32 // sockets in inner
-	ended  atomic.Bool
-
-	// Of who looks.
-	left     time.Duration // when somebody left, since epoch
-	polled   time.Duration // when somebody has polled
-	yieldAt  int           // constant after Crowd: how many looks, until others get their turn
-	lookFor  time.Duration // likewise
-	talkers  [2]*socket    // read without asking the set: README.md
-	unasked  int           // looks since the set was asked
-	streak   int           // rapid looks in a row
-	arrivals [32]unix.EpollEvent
-}
 
 // openEyes returns the eyes of an endpoint: nil where connections are read in the ordinary way.
 func openEyes(e *Endpoint) (*eyes, error) {
@@ -123,9 +89,6 @@ func (e *Endpoint) Crowd(ranks, processors int) {
 }
 
 func (y *eyes) now() time.Duration { return time.Since(y.epoch) }
-
-// call has something done by who looks, or else by the caller.
-func (y *eyes) call() { y.turn.Call() }
 
 // The methods of turn.Kernel.
 
@@ -355,6 +318,78 @@ func (p *peer) drop() {
 		s.dead = true
 		if !p.writing {
 			s.close()
+		}
+	}
+}
+
+const (
+	// askAnyway is after how many looks the set is asked though all sockets are read directly, or though what is read directly always has something.
+	askAnyway = 16
+	// apartAfter is after how many rapid looks in a row what is read directly is taken out of the set.
+	apartAfter = 8
+)
+
+// poll delivers what is there and reports whether it was anything. The caller looks.
+func (y *eyes) poll() (did bool) {
+	direct := int32(0)
+	for _, s := range y.talkers {
+		if s != nil {
+			direct++
+			did = s.take() || did
+		}
+	}
+	if y.unasked++; direct > 0 && y.unasked < askAnyway && (did || direct == y.open.Load() && y.full.Load() == 0) {
+		return did
+	}
+	y.unasked = 0
+	return y.ask() || did
+}
+
+// ask delivers what the set says that there is.
+func (y *eyes) ask() (did bool) {
+	for i := range epollNow(y.inner, y.arrivals[:]) {
+		ev := &y.arrivals[i]
+		p := y.e.peers[ev.Fd]
+		if ev.Events&unix.EPOLLOUT != 0 {
+			did = p.flush() || did
+		}
+		if s := p.looked.Load(); s.take() { // there is one: watch has stored it before
+			did = true
+			y.listen(s)
+		}
+	}
+	return did
+}
+
+// listen makes s the socket that is read first. Where there are no more than two, both are.
+func (y *eyes) listen(s *socket) {
+	switch {
+	case s.over || s == y.talkers[0]:
+	case s == y.talkers[1] || y.talkers[1] == nil && y.open.Load() <= int32(len(y.talkers)):
+		y.talkers[0], y.talkers[1] = s, y.talkers[0]
+	default:
+		y.setApart(false) // who is not read directly any more must be in the set
+		y.talkers = [2]*socket{s}
+	}
+}
+
+// deaf ends that: s has ended.
+func (y *eyes) deaf(s *socket) {
+	for i := range y.talkers {
+		if y.talkers[i] == s {
+			y.talkers[i] = nil
+		}
+	}
+}
+
+// setApart takes what is read directly out of the set, so that the kernel need not tell the set of all that comes, or has it back there.
+func (y *eyes) setApart(on bool) {
+	if !on {
+		y.streak = 0
+	}
+	for _, s := range y.talkers {
+		if s != nil {
+			s.setApart(on)
 		}
 	}
 }

@@ -4,6 +4,9 @@
 package tcp
 
 import (
+	"errors"
+	"io"
+	"os"
 	"time"
 
 	"weft/internal/fabric"
@@ -15,25 +18,6 @@ const (
 	// shyBuffer is how much is read at once behind the head of what follows a large piece: the rest of that is left where it can be read to its place.
 	shyBuffer = 1 << 10
 )
-
-// intake takes what comes over a connection apart, however it is cut: whoever reads puts the next bytes into room, and says by took how many these
-// are. It is used by one goroutine at a time: the reader, or who looks.
-type intake struct {
-	p    *peer
-	buf  []byte
-	r, w int  // what is read and not delivered is buf[r:w]
-	need int  // so much of it takes the frame at r
-	shy  bool // a large piece is likely to follow
-	bye  bool // the closing frame was here: nothing that comes behind it matters
-
-	// A frame or piece whose data go elsewhere than to buf, and are not all here; then buf is empty.
-	kind  uint32 // 0: there is none
-	f     fabric.Frame
-	size  int
-	here  int
-	place []byte // of a piece: where the data go; nil: nowhere
-	big   []byte // of a frame: likewise
-}
 
 func newIntake(p *peer) *intake { return &intake{p: p, buf: make([]byte, readBuffer), need: headSize} }
 
@@ -212,5 +196,35 @@ func (p *peer) stir(key uint64) {
 	p.mu.Unlock()
 	if looked {
 		p.e.eyes.call()
+	}
+}
+
+var errNoGoodbye = errors.New("the connection has ended without a closing frame")
+
+// read is the reader of a connection that nobody looks at: it delivers what comes until the connection ends.
+func (p *peer) read() {
+	err := p.readAll()
+	close(p.ended)
+	p.lose(p.broken(err))
+	_ = p.conn.Close()
+}
+
+func (p *peer) readAll() error {
+	in := newIntake(p)
+	for {
+		n, err := p.conn.Read(in.room())
+		if n > 0 {
+			if wrong := in.took(n); wrong != nil {
+				err = wrong
+			}
+		}
+		if err == nil || errors.Is(err, os.ErrDeadlineExceeded) && in.stirred() {
+			continue
+		}
+		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errNoGoodbye
+		}
+		in.broken(p.broken(err))
+		return err
 	}
 }

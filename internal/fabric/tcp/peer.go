@@ -6,62 +6,10 @@ package tcp
 import (
 	"fmt"
 	"net"
-	"sync"
-	"sync/atomic"
 
 	"weft/internal/fabric"
 	"weft/internal/waits"
 )
-
-type state uint8
-
-const (
-	idle state = iota
-	connecting
-	open
-	closed // by this side
-	lost
-)
-
-// peer is what an endpoint knows of another rank.
-type peer struct {
-	// Constant after construction.
-	e    *Endpoint
-	rank int
-
-	opened  chan struct{} // closed when the connection is open, or will never be
-	wake    chan struct{} // capacity 1: the writer has something to do
-	flushed chan struct{} // closed when the closing frame is written, or never will be
-	ended   chan struct{} // closed when the reader has ended
-
-	looked atomic.Pointer[socket] // sock, for who looks
-
-	mu      sync.Mutex
-	state   state    // guarded by mu
-	taken   bool     // guarded by mu: a connection that came is being made this peer's
-	conn    net.Conn // guarded by mu until open, then constant: the connection, if a reader and a writer serve it
-	sock    *socket  // likewise: the connection, if it is looked at and written without waiting
-	mute    error    // guarded by mu: why nothing is written to sock any more; what is here is still read
-	piece   int      // likewise: the largest piece of a transfer
-	queue   []*item  // guarded by mu: frames, and the rest of what was written in part
-	bulk    []*push  // guarded by mu: transfers, in the order of their turns
-	closing bool     // guarded by mu: the closing frame is to follow
-	over    bool     // guarded by mu: close has ended, and nothing is written any more
-	placing bool     // guarded by mu: the reader reads the piece of transfer place into the user's memory
-	place   uint64   // guarded by mu
-	stirred bool     // guarded by mu: and is to stop that
-	writing bool     // guarded by mu: somebody writes to conn
-	bye     bool     // guarded by mu: the peer has sent its closing frame
-	err     error    // guarded by mu: why it is lost
-}
-
-// item is a frame, or the rest of one, that waits to be written.
-type item struct {
-	head []byte
-	data []byte
-	done func(error) // nil: a frame
-	last bool        // the closing frame
-}
 
 func newPeer(e *Endpoint, rank int) *peer {
 	return &peer{e: e, rank: rank, piece: farPiece, opened: make(chan struct{}), wake: make(chan struct{}, 1),
@@ -497,3 +445,116 @@ const (
 	ownSide = 1 // SHUT_WR
 	both    = 2 // SHUT_RDWR
 )
+
+// batchLocked takes what the writer is to write next: all frames that wait, a piece of the transfer whose turn it is and, behind all, the
+// closing frame.
+// +checklocks:p.mu
+func (p *peer) batchLocked() []*item {
+	batch := p.queue
+	p.queue = nil
+	if len(p.bulk) > 0 {
+		t := p.bulk[0]
+		p.bulk[0] = nil
+		p.bulk = p.bulk[1:]
+		f, last := t.piece(p.piece)
+		if !last {
+			t.holders.Add(1)
+			p.bulk = append(p.bulk, t)
+		} // else the item has what was the rest's
+		batch = append(batch, newItem(kindPiece, &f, 0, t.end))
+	}
+	if p.closing && len(p.bulk) == 0 {
+		p.closing = false
+		batch = append(batch, &item{head: appendHead(nil, kindClose, &fabric.Frame{}), last: true})
+	}
+	return batch
+}
+
+// idleLocked reports whether there is nothing to be written.
+// +checklocks:p.mu
+func (p *peer) idleLocked() bool { return len(p.queue) == 0 && len(p.bulk) == 0 && !p.closing }
+
+func newPush(key uint64, data []byte, done func(error)) *push {
+	t := &push{key: key, data: data, done: done}
+	t.end = t.release
+	t.holders.Store(1)
+	return t
+}
+
+func (t *push) release(err error) {
+	if err != nil {
+		t.failed.CompareAndSwap(nil, &err)
+	}
+	if t.holders.Add(-1) > 0 {
+		return
+	}
+	if e := t.failed.Load(); e != nil {
+		t.done(*e)
+		return
+	}
+	t.done(nil)
+}
+
+// piece returns the next piece, of at most limit bytes, and whether it is the last one.
+func (t *push) piece(limit int) (f fabric.Frame, last bool) {
+	next := min(t.off+limit, len(t.data))
+	f = fabric.Frame{Head: [fabric.HeadWords]uint64{t.key, uint64(t.off)}, Data: t.data[t.off:next]}
+	t.off = next
+	return f, next == len(t.data)
+}
+
+// push sends a transfer: on the caller's goroutine as long as the socket takes it at once, and the rest by the writer.
+func (p *peer) push(key uint64, data []byte, done func(error)) {
+	t := newPush(key, data, done)
+	for {
+		p.mu.Lock()
+		switch p.state {
+		case lost:
+			err := p.err
+			p.mu.Unlock()
+			t.release(err)
+			return
+		case closed:
+			p.mu.Unlock()
+			t.release(fabric.ErrClosed)
+			return
+		case idle:
+			p.state = connecting
+			p.e.wg.Go(waits.Service(func() { p.e.dial(p) }))
+		}
+		if p.mute != nil {
+			err := p.mute
+			p.mu.Unlock()
+			t.release(err)
+			return
+		}
+		if p.state != open || p.sock == nil || p.writing || len(p.queue) > 0 || len(p.bulk) > 0 {
+			p.bulk = append(p.bulk, t)
+			if !p.writing {
+				p.rouse()
+			}
+			p.mu.Unlock()
+			return
+		}
+		p.writing = true
+		p.mu.Unlock()
+		f, last := t.piece(p.piece)
+		t.holders.Add(1)
+		if err := p.writeNow(kindPiece, &f, t.end); err != nil {
+			t.release(err) // of the piece
+			t.release(err)
+			return
+		}
+		if last {
+			t.release(nil)
+			return
+		}
+	}
+}
+
+// dropBulk ends transfers that will not be written.
+func dropBulk(bulk []*push, err error) {
+	for _, t := range bulk {
+		t.release(err)
+	}
+}

@@ -13,31 +13,8 @@ import (
 	"weft/internal/vigil"
 )
 
-// socket is a connection of which Go's poller knows nothing: it is read by who looks, and written by who sends, both without waiting.
-type socket struct {
-	// Constant after construction.
-	p  *peer
-	fd int
-	in *intake // of who looks
-
-	over bool // of who looks: it has ended, and is not read any more
-
-	dead   bool // guarded by peer.mu: to be closed
-	closed bool // guarded by peer.mu: fd is another file now, perhaps
-	full   bool // guarded by peer.mu: there is more to be written when it can take it; then it is not apart
-	apart  bool // guarded by peer.mu, set by who looks: not in inner, since he reads it without being told
-
-	// Of who has set peer.writing.
-	small  [headSize + directCopy]byte
-	gather gathering
-}
-
-const (
-	// directCopy is the largest payload that is copied behind its head, rather than gathered by the system call.
-	directCopy = 1 << 10
-	// maxGather bounds the parts that one system call gathers; the kernel's limit is 1024.
-	maxGather = 256
-)
+// maxGather bounds the parts that one system call gathers; the kernel's limit is 1024.
+const maxGather = 256
 
 // newSocket takes a connection away from Go's poller, which would wake a thread for all that comes. It returns nil if that does not work here; c
 // is closed if it does.
@@ -223,3 +200,6 @@ func written(n int, errno unix.Errno) (int, error) {
 // later reports whether a system call is to be made again at another time: it has found nothing, or
 // no room, or was interrupted.
 func later(errno unix.Errno) bool { return errno == unix.EAGAIN || errno == unix.EINTR }
+
+// batch is how much is read from one peer before the next one has its turn: so many system calls.
+const batch = 8

@@ -12,8 +12,6 @@ import (
 )
 
 // socket is not used on this system: each connection has a reader and a writer.
-type socket struct{ dead, full bool }
-
 func newSocket(*peer, net.Conn) *socket { return nil }
 
 func (*socket) watch()                                   {}

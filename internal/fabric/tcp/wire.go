@@ -5,10 +5,7 @@ package tcp
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"weft/internal/fabric"
 )
@@ -45,34 +42,4 @@ func parseHead(b []byte, f *fabric.Frame) (kind uint32, n int, err error) {
 		f.Head[i] = binary.LittleEndian.Uint64(b[8+8*i:])
 	}
 	return kind, int(size), nil
-}
-
-var errNoGoodbye = errors.New("the connection has ended without a closing frame")
-
-// read is the reader of a connection that nobody looks at: it delivers what comes until the connection ends.
-func (p *peer) read() {
-	err := p.readAll()
-	close(p.ended)
-	p.lose(p.broken(err))
-	_ = p.conn.Close()
-}
-
-func (p *peer) readAll() error {
-	in := newIntake(p)
-	for {
-		n, err := p.conn.Read(in.room())
-		if n > 0 {
-			if wrong := in.took(n); wrong != nil {
-				err = wrong
-			}
-		}
-		if err == nil || errors.Is(err, os.ErrDeadlineExceeded) && in.stirred() {
-			continue
-		}
-		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = errNoGoodbye
-		}
-		in.broken(p.broken(err))
-		return err
-	}
 }
