@@ -24,7 +24,6 @@ type bindLab struct {
 
 	ends     []*ending
 	returned []error // by join; the body's own
-	events   int     // that join has asked for; the body's own, or of the goroutine that stands for it
 }
 
 // ending is a completion that somebody ends once.

@@ -8,4 +8,5 @@ package chain_test
 func init() { // the race detector is slow
 	chainLength /= 10
 	rangePrograms /= 5
+	objectPrograms /= 5
 }

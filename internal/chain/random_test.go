@@ -269,10 +269,12 @@ func shrink(p *profile, prog []action) []action {
 	return prog
 }
 
+var objectPrograms = 2000 // per profile; less under the race detector, to which one goroutine says nothing
+
 // TestRandomPrograms compares the engine with the model after each step of random
 // programs: exactly the tasks that may start have started.
 func TestRandomPrograms(t *testing.T) {
-	eachSeed(t, 2000, func(t *testing.T, p *profile, seed uint64) {
+	eachSeed(t, objectPrograms, func(t *testing.T, p *profile, seed uint64) {
 		prog, err := randomProgram(p, seed)
 		if err == nil {
 			return
