@@ -18,7 +18,7 @@ type noCopy struct{}
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
-// word is what the types of xatomic.go are in this build, with their size. xatomic.go says what the
+// word is what the types of xatomic_unsafe.go are in this build, with their size. xatomic_unsafe.go says what the
 // methods do.
 type word[T int32 | uint32 | int64 | uint64] struct {
 	_ noCopy
@@ -181,7 +181,7 @@ type Pointer[T any] struct {
 }
 
 // Init sets the pointer. Precondition: as for Uint32.Init.
-func (x *Pointer[T]) Init(p *T) { initPointer(&x.v, p) }
+func (x *Pointer[T]) Init(p *T) { x.v.Store(p) }
 
 // Load returns the pointer.
 func (x *Pointer[T]) Load() *T {
@@ -220,3 +220,6 @@ func number(b bool) int64 {
 	}
 	return 0
 }
+
+// both returns the channel of which c is one direction: channels are pointers, whatever their type says.
+func both[T any](c <-chan T) Chan[T] { return *(*Chan[T])(unsafe.Pointer(&c)) }

@@ -59,11 +59,5 @@ func (c Chan[T]) Recv() T {
 	return <-c
 }
 
-// Len returns how many elements there are in c.
-func Len[T any](c <-chan T) int { return len(c) }
-
 // Go runs f on a goroutine of its own.
 func Go(f func()) { go f() }
-
-// Pause is called in a loop that waits for another goroutine's step.
-func Pause() {}

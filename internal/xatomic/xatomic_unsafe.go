@@ -1,0 +1,86 @@
+//go:build !explore
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package xatomic has the atomic words of weft's lock-free parts, and the locks and channels beside them.
+//
+// They are sync/atomic's operations with one addition: Init, a plain store for
+// a word that no other goroutine can reach yet. A typed atomic's Store is a
+// full fence on most machines; an object that is initialised for each task
+// and published afterwards by another atomic operation needs none.
+//
+// With the build tag explore, each operation also calls the functions of hook.go, so that tests
+// can choose the order in which goroutines take their steps: explore_unsafe.go and syncx.go have
+// the same types and methods as xatomic_unsafe.go and sync.go. Package internal/explore is built on that.
+package xatomic
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+// Explored says that operations on atomics are steps of package explore.
+const Explored = false
+
+// Uint32 is an atomic 32-bit word.
+type Uint32 struct{ atomic.Uint32 }
+
+// Int32 is an atomic signed 32-bit word.
+type Int32 struct{ atomic.Int32 }
+
+// Int64 is an atomic signed 64-bit word.
+type Int64 struct{ atomic.Int64 }
+
+// Uint64 is an atomic 64-bit word.
+type Uint64 struct{ atomic.Uint64 }
+
+// Bool is an atomic truth value.
+type Bool = atomic.Bool
+
+// Pointer is an atomic pointer. (Its word is not embedded: the methods of generic types are to have
+// no wrappers in a build for lint mode.)
+type Pointer[T any] struct{ v atomic.Pointer[T] }
+
+// Load returns the pointer.
+func (x *Pointer[T]) Load() *T { return x.v.Load() }
+
+// Store sets the pointer.
+func (x *Pointer[T]) Store(p *T) { x.v.Store(p) }
+
+// Swap stores p and returns the pointer before.
+func (x *Pointer[T]) Swap(p *T) *T { return x.v.Swap(p) }
+
+// CompareAndSwap replaces old by new if the pointer is old.
+func (x *Pointer[T]) CompareAndSwap(old, new *T) bool { return x.v.CompareAndSwap(old, new) }
+
+// Init sets the word by a plain store. Precondition: nobody else can reach it, and it is published
+// later by an atomic operation or a lock.
+func (x *Uint32) Init(v uint32) { *(*uint32)(unsafe.Pointer(x)) = v }
+
+// Init is as Uint32.Init.
+func (x *Int32) Init(v int32) { *(*int32)(unsafe.Pointer(x)) = v }
+
+// Init is as Uint32.Init.
+func (x *Int64) Init(v int64) { *(*int64)(unsafe.Pointer(x)) = v }
+
+// Init is as Uint32.Init.
+func (x *Uint64) Init(v uint64) { *(*uint64)(unsafe.Pointer(x)) = v }
+
+// Init is as Uint32.Init. The compiler adds the collector's write barrier.
+func (x *Pointer[T]) Init(p *T) { *(**T)(unsafe.Pointer(x)) = p }
+
+// Look is Load for who decides by the value whether an atomic operation is needed. What follows at once is Add, or, if nobody else
+// changes the word any more, Settle or Keep.
+func (x *Uint32) Look() uint32 { return x.Load() }
+
+// Settle is a plain store to a word that held old when Look was called. Precondition: nobody else changes it; who
+// reads it later comes after this by other means.
+func (x *Uint32) Settle(old, v uint32) { x.Init(v) }
+
+// Keep says that the word stays old, as Look has found it. Precondition: as for Settle.
+func (x *Uint32) Keep(old uint32) {}
+
+// Fails to compile when an atomic word is more than its word.
+const _ = -(unsafe.Sizeof(Uint32{}) - 4 + unsafe.Sizeof(Int32{}) - 4 + unsafe.Sizeof(Int64{}) - 8 + unsafe.Sizeof(Uint64{}) - 8 +
+	unsafe.Sizeof(Pointer[int]{}) - unsafe.Sizeof(uintptr(0)))
