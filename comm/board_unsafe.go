@@ -9,6 +9,14 @@ import (
 	"weft/internal/xatomic"
 )
 
+// The words and locks of boards: steps of package explore, in a build for that.
+type (
+	bit    = xatomic.Bool
+	word32 = xatomic.Uint32
+	word64 = xatomic.Uint64
+	mutex  = xatomic.VisibleMutex
+)
+
 const (
 	boardData = 224 // bytes of a part that a place has room for
 	maxBoards = 64  // communicators that can have a board; the others have messages

@@ -5,11 +5,6 @@
 
 package comm
 
-import (
-	"sync"
-	"sync/atomic"
-)
-
 const (
 	// boardPast is how many collectives by messages a rank remembers.
 	boardPast = 64
@@ -17,14 +12,6 @@ const (
 	// elements.
 	stageWindow = 256 << 10
 	stageElem   = 4 << 10
-)
-
-// The words and locks of boards. In builds for exploration they are those of package xatomic.
-type (
-	bit    = atomic.Bool
-	word32 = atomic.Uint32
-	word64 = atomic.Uint64
-	mutex  = sync.Mutex
 )
 
 // token is there or not; one caller sleeps until it is.

@@ -14,13 +14,6 @@ const (
 	stageElem   = 8
 )
 
-type (
-	bit    = xatomic.Bool
-	word32 = xatomic.Uint32
-	word64 = xatomic.Uint64
-	mutex  = xatomic.Mutex
-)
-
 // token is there or not.
 type token struct {
 	some *xatomic.Bool

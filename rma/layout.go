@@ -10,6 +10,15 @@ import (
 
 	"weft/comm"
 	"weft/internal/event"
+	"weft/internal/xatomic"
+)
+
+// The words and the lock of a window: steps of package explore, in a build for that.
+type (
+	bit    = xatomic.Bool
+	word32 = xatomic.Uint32
+	word64 = xatomic.Uint64
+	mutex  = xatomic.VisibleMutex
 )
 
 // Win is one rank's side of a window. Any goroutine may call any method at any time, except that collective calls

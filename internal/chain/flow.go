@@ -3,6 +3,10 @@
 
 package chain
 
+import (
+	"weft/internal/xatomic"
+)
+
 // NextReady takes the next node that became ready, in the order in which
 // they did; nil when there is none.
 func (f *Flow) NextReady() *Node { return f.ready.pop() }
@@ -302,5 +306,16 @@ func (f *Flow) passR(a *access, s uint32) {
 			f.work = append(f.work, step{next, n, n - hasR, e})
 		}
 		return
+	}
+}
+
+// touched, if it is set, is told of each touch.
+var touched func(word any)
+
+// touch stands where an access is used after an operation on its state, which may have been the last that the access is
+// sure to outlive. It is for the explorer, and nothing without.
+func (a *access) touch() {
+	if xatomic.Explored && touched != nil {
+		touched(&a.state)
 	}
 }

@@ -19,7 +19,7 @@ type record struct {
 	// Guarded by mu once the record is published.
 	frags spans[frag]
 	wait  uintptr  // strong bytes that may not start yet, plus one while the task is being registered
-	keys  []hold   // objects that the task holds while it runs, besides bytes (commutative_range.go)
+	keys  []hold   // objects that the task holds while it runs, besides bytes (commutative.go)
 	bytes []extent // that it holds; constant, and while it runs also those of frags
 
 	owner *Node // constant; nil if it is no task's; not used once the task is retired

@@ -10,7 +10,6 @@ import (
 	"math"
 	"os"
 	"runtime"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,43 +23,6 @@ var (
 	_ fabric.Sharer = (*Endpoint)(nil)
 	_ fabric.Seeker = (*Endpoint)(nil)
 )
-
-// Endpoint is one rank's end.
-type Endpoint struct {
-	// Constant after construction.
-	cfg   Config
-	box   *inbox
-	file  *os.File // of box
-	bell  *bell    // wakes the sleeper
-	peers []*peer
-	addr  string
-
-	handler fabric.Handler // set once by Bind
-
-	aside func() bool // set by Beside, before Bind; nil if nobody has
-
-	expected fabric.Expected
-	bulk     bulk
-
-	looking bit // who has set it looks; package comment, "Who looks"
-	up      bit // it is the sleeper
-	wanted  bit // and another goroutine would rather look
-
-	// Of who looks.
-	joins  uint32       // producers that are known
-	active []*peer      // those who have sent
-	frame  fabric.Frame // the one that is being taken
-	turn   int          // how many times one looks before another process has its turn
-
-	pending count // peers with frames that wait for room
-	deaths  count // peers whose processes have ended, and whose rings are to be looked at for the last time
-
-	closed    bit
-	bound     bit
-	wg        group // all goroutines
-	closeOnce sync.Once
-	closeErr  error
-}
 
 // New returns the endpoint of a rank.
 func New(cfg Config) (*Endpoint, error) {

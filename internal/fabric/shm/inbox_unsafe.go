@@ -5,7 +5,20 @@
 
 package shm
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"weft/internal/xatomic"
+)
+
+// The words that goroutines and processes share: steps of package explore, in a build for that.
+type (
+	bit    = xatomic.Bool
+	count  = xatomic.Int32
+	word32 = xatomic.Uint32
+	word64 = xatomic.Uint64
+	mutex  = xatomic.VisibleMutex
+)
 
 const (
 	version = 3

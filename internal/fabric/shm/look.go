@@ -327,3 +327,113 @@ func (e *Endpoint) flush() (did bool) {
 	}
 	return did
 }
+
+// Drop ends everything with a peer, which the layer above knows to be lost. Its memory stays mapped until the endpoint is closed: somebody may be
+// looking at it.
+func (e *Endpoint) Drop(peer int, err error) {
+	if uint(peer) < uint(len(e.peers)) && peer != e.cfg.Rank && e.bound.Load() && !e.closed.Load() {
+		e.peers[peer].lose(err)
+		e.bell.ring() // whatever the look word says: package comment, "Loss"
+	}
+}
+
+// Beside has somebody else's messages looked for, now and then, by who looks here.
+func (e *Endpoint) Beside(poll func() bool) { e.aside = poll }
+
+// Seek delivers what comes until p has picked a frame. The caller looks, and goes on to.
+func (e *Endpoint) Seek(p fabric.Picker) (picked, tired bool) {
+	var long patience
+	left, rests := e.turn, 0
+	for n := 1; ; n++ {
+		if e.stirs() {
+			did, picked := e.pollFor(p)
+			if picked {
+				return true, false
+			}
+			if did {
+				n, long = 0, patience{}
+				if e.bulk.waits.Load() > 0 {
+					return false, false // copies are made outside of looking
+				}
+			}
+		}
+		if p.Enough() {
+			return false, false
+		}
+		if e.aside != nil && n%asideEvery == 0 && e.aside() {
+			n, long = 0, patience{}
+		}
+		if left--; left > 0 {
+			continue
+		}
+		if long.over(lookFor) {
+			return false, true
+		}
+		left = e.turn
+		rests++
+		rest(rests%yields == 0)
+	}
+}
+
+// stirs reports whether a poll may find something. It is what poll looks at, in as few loads as that can be. The caller looks.
+func (e *Endpoint) stirs() bool {
+	for _, p := range e.active {
+		if p.in.ready() {
+			return true
+		}
+	}
+	return e.box.head.joins.Load() != e.joins || e.deaths.Load() > 0 || e.pending.Load() > 0
+}
+
+const (
+	// watchFor is how long Watch waits without anything coming. To sleep and be woken costs two processes fifty microseconds, and what keeps a rank that is waited
+	// for from running, such as another program, mostly lasts longer than that; so a rank waits twenty times as long before it sleeps. That bounds
+	// what it uses for nothing to a millisecond of the processor, each time.
+	watchFor = time.Millisecond
+	// goroutinesEvery is how long other goroutines of this process wait for their turn, if Go has no processor for them.
+	goroutinesEvery = 50 * time.Microsecond
+	// glances are the looks before one says that one looks, which costs as much as some of them.
+	glancesCrowded, glancesAlone = 8, 100
+)
+
+// Watch delivers what comes until ready returns true, or for a short time only. Where another goroutine looks, it only waits. Where there are
+// more ranks than processors, every second look is behind the others' turns.
+func (e *Endpoint) Watch(ready func() bool) {
+	glances := glancesAlone
+	if e.turn == lookCrowded {
+		glances = glancesCrowded
+	}
+	for range glances {
+		if ready() {
+			return
+		}
+	}
+	entered := e.claim(nil)
+	var all, here patience
+	for n := 1; !ready(); n++ {
+		if entered && (e.poll() || n%asideEvery == 0 && e.aside != nil && e.aside()) {
+			n, all = 0, patience{}
+			if e.bulk.waits.Load() > 0 {
+				e.leave()
+				e.work()
+				entered = e.enter()
+			}
+			continue
+		}
+		if n%e.turn != 0 {
+			continue
+		}
+		if all.over(watchFor) {
+			break
+		}
+		turn := here.over(goroutinesEvery)
+		if turn {
+			here = patience{}
+		}
+		rest(turn)
+	}
+	if entered {
+		e.leave()
+		e.work()
+	}
+}
