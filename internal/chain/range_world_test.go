@@ -69,20 +69,15 @@ func rangeTo[T any](s []T, d rdecl) chain.Access {
 	var a chain.Access
 	switch {
 	case !d.object:
-		r := chain.Slice(s[d.lo:d.hi])
-		if d.mode == chain.ModeCommutative {
-			a = r.Commutative()
-			break
-		}
-		a = [...]func() chain.Access{r.In, r.Out, r.InOut, r.Concurrent}[d.mode]()
+		a = chain.Slice(s[d.lo:d.hi]).Access(d.mode)
 	case d.hi-d.lo == 1:
-		a = objectTo(&s[d.lo], d.mode)
+		a = chain.Object(&s[d.lo], d.mode)
 	case d.hi-d.lo == 2:
-		a = objectTo((*[2]T)(s[d.lo:d.hi]), d.mode)
+		a = chain.Object((*[2]T)(s[d.lo:d.hi]), d.mode)
 	case d.hi-d.lo == 4:
-		a = objectTo((*[4]T)(s[d.lo:d.hi]), d.mode)
+		a = chain.Object((*[4]T)(s[d.lo:d.hi]), d.mode)
 	case d.hi-d.lo == 5:
-		a = objectTo((*[5]T)(s[d.lo:d.hi]), d.mode)
+		a = chain.Object((*[5]T)(s[d.lo:d.hi]), d.mode)
 	default:
 		panic("no such variable")
 	}
@@ -90,20 +85,6 @@ func rangeTo[T any](s []T, d rdecl) chain.Access {
 		a = a.Weak()
 	}
 	return a
-}
-
-func objectTo[T any](p *T, m chain.Mode) chain.Access {
-	switch m {
-	case chain.ModeIn:
-		return chain.In(p)
-	case chain.ModeOut:
-		return chain.Out(p)
-	case chain.ModeInOut:
-		return chain.InOut(p)
-	case chain.ModeCommutative:
-		return chain.Commutative(p)
-	}
-	return chain.Concurrent(p)
 }
 
 // rworld runs a program with ranges one step at a time, in the engine and in the model.

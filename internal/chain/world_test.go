@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"weft/internal/chain"
+	"weft/internal/order"
 )
 
 // world runs a task program one step at a time, in the engine and in the
@@ -93,19 +94,7 @@ func accessOrReduce(p *int64, sum *chain.Reduced, d decl) chain.Access {
 }
 
 func accessTo(p *int64, d decl) chain.Access {
-	var a chain.Access
-	switch d.mode {
-	case chain.ModeIn:
-		a = chain.In(p)
-	case chain.ModeOut:
-		a = chain.Out(p)
-	case chain.ModeInOut:
-		a = chain.InOut(p)
-	case chain.ModeConcurrent:
-		a = chain.Concurrent(p)
-	case chain.ModeCommutative:
-		a = chain.Commutative(p)
-	}
+	a := chain.Object(p, d.mode)
 	if d.weak {
 		a = a.Weak()
 	}
@@ -294,7 +283,7 @@ func (w *world) checkConflicts(t *wtask) {
 		before := slices.Compare(o.path, t.path) < 0
 		for _, x := range o.m.uses {
 			u := t.m.find(x.obj)
-			if u == nil || u.weak || x.weak || u.mode == chain.ModeReduce || x.mode == chain.ModeReduce || x.mode == u.mode && (x.mode == chain.ModeIn || x.mode == chain.ModeConcurrent) {
+			if u == nil || u.weak || x.weak || !order.Clash(u.mode, x.mode) && (x.mode != u.mode || x.mode != chain.ModeCommutative) {
 				continue
 			}
 			if o.state == running && !x.given {
