@@ -148,6 +148,6 @@ func waitsOf(t *testing.T, rt *Runtime, n int) (lines []string) {
 // Reports count in English.
 func TestReportsCount(t *testing.T) {
 	for n, want := range map[int][2]string{0: {"0 are idle", "0 slots"}, 1: {"1 is idle", "1 slot"}, 2: {"2 are idle", "2 slots"}} {
-		require.Equal(t, want, [2]string{areIdle(n), say.Plural(n, "slot")})
+		require.Equal(t, want, [2]string{say.Count(n, "is idle", "are idle"), say.Plural(n, "slot")})
 	}
 }

@@ -27,19 +27,12 @@ func (rt *Runtime) Dump(w io.Writer) error {
 
 func (rt *Runtime) dump(b *strings.Builder) {
 	idle := rt.sched.Parked()
-	fmt.Fprintf(b, "weft: a task runtime with %s, of which %s\n", say.Plural(rt.Workers(), "slot"), areIdle(idle))
+	fmt.Fprintf(b, "weft: a task runtime with %s, of which %s\n", say.Plural(rt.Workers(), "slot"), say.Count(idle, "is idle", "are idle"))
 	if rt.cfg.Watchdog == 0 {
 		fmt.Fprintf(b, "  its tasks are not listed: set Config.Watchdog, or %s=10s in the environment\n", EnvWatchdog)
 		return
 	}
 	rt.probe.Watch.Describe(b)
-}
-
-func areIdle(n int) string {
-	if n == 1 {
-		return "1 is idle"
-	}
-	return fmt.Sprintf("%d are idle", n)
 }
 
 // runtimes are those that are open, for DumpAll.

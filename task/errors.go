@@ -90,11 +90,8 @@ func plain(err error) error {
 
 // name says which task t is, in a message.
 func (t *Task) name() string {
-	switch {
-	case t.fn == nil:
+	if t.fn == nil {
 		return "a task that is over"
-	case t.label != "":
-		return "task " + t.label + " (spawned at " + t.site() + ")"
 	}
-	return "the task spawned at " + t.site()
+	return say.Task(false, t.label, t.site())
 }

@@ -13,6 +13,7 @@ import (
 	"weft/internal/chain"
 	"weft/internal/event"
 	"weft/internal/waits"
+	"weft/task/internal/say"
 	"weft/task/internal/sched"
 	"weft/task/internal/stuck"
 )
@@ -131,10 +132,7 @@ func (h *host) Task(slot int) any {
 // Describe says what a task is that may be over by now.
 func (h *host) Describe(task any) stuck.Body {
 	t := task.(*Task)
-	b := stuck.Body{Name: "task spawned at " + t.site(), Addr: fmt.Sprintf("%p", t)}
-	if t.label != "" {
-		b.Name = fmt.Sprintf("task %q (spawned at %s)", t.label, t.site())
-	}
+	b := stuck.Body{Name: say.Task(false, t.label, t.site()), Addr: fmt.Sprintf("%p", t)}
 	if f := runtime.FuncForPC(codeOf(t.fn)); f != nil {
 		b.Func = f.Name()
 	}

@@ -10,6 +10,7 @@ import (
 	"weft/internal/friend"
 	"weft/internal/race"
 	"weft/internal/waits"
+	"weft/task/internal/say"
 )
 
 // parkedTasks counts the tasks of all runtimes that wait without a slot.
@@ -71,13 +72,7 @@ func describeParked(of func(*parked) bool) (lines []string) {
 		if n++; n > maxWaits {
 			return
 		}
-		line := "the main task (" + k.t.site() + ")"
-		if k.t.node.Parent != nil || k.t.label != "" {
-			line = "task at " + k.t.site()
-			if k.t.label != "" {
-				line = fmt.Sprintf("task %q (spawned at %s)", k.t.label, k.t.site())
-			}
-		}
+		line := say.Task(k.t.node.Parent == nil, k.t.label, k.t.site())
 		line += " waits in " + k.what.op
 		if k.what.what != nil {
 			line += fmt.Sprintf(", for %v", k.what.what)

@@ -17,6 +17,18 @@ func Place(pc uintptr) string {
 	return placeOf(f)
 }
 
+// Task names a task by its label and the place of its spawn. main: it is the main task of a run, and
+// the place is that of the run.
+func Task(main bool, label, place string) string {
+	switch {
+	case label != "":
+		return fmt.Sprintf("task %q (spawned at %s)", label, place)
+	case main:
+		return "the main task (of the run at " + place + ")"
+	}
+	return "the task spawned at " + place
+}
+
 func placeOf(f runtime.Frame) string {
 	if f.Function == "" {
 		return "an unknown place"
@@ -71,11 +83,14 @@ func isOurs(function string) bool {
 }
 
 // Plural says how many there are of something.
-func Plural(n int, what string) string {
+func Plural(n int, what string) string { return Count(n, what, what+"s") }
+
+// Count is Plural for words that have other forms.
+func Count(n int, one, many string) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // Short rounds a time to what a person wants to read.

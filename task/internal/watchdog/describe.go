@@ -50,7 +50,7 @@ func (p *snapshot) describeStuck(b *strings.Builder) {
 	if overdue == 0 {
 		return
 	}
-	fmt.Fprintf(b, "%s waited for %v or longer for something that no task of the runtime gives:\n", haveN(overdue), p.limit)
+	fmt.Fprintf(b, "%s waited for %v or longer for something that no task of the runtime gives:\n", say.Count(overdue, "task has", "tasks have"), p.limit)
 	waiting := p.waiting()
 	n := 0
 	for _, i := range p.stuck {
@@ -64,13 +64,6 @@ func (p *snapshot) describeStuck(b *strings.Builder) {
 		p.task(b, "  ", i)
 		p.victims(b, waiting, i)
 	}
-}
-
-func haveN(n int) string {
-	if n == 1 {
-		return "1 task has"
-	}
-	return fmt.Sprintf("%d tasks have", n)
 }
 
 // waiting returns for each task those that wait for it.
@@ -103,7 +96,7 @@ func (p *snapshot) victims(b *strings.Builder, waiting map[int][]int, i int) {
 	if len(list) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "    %s for it:\n", waitN(len(list)))
+	fmt.Fprintf(b, "    %s for it:\n", say.Count(len(list), "task waits", "tasks wait"))
 	for k, v := range list {
 		if k == maxVictims {
 			fmt.Fprintf(b, "      and %d more\n", len(list)-k)
@@ -111,20 +104,6 @@ func (p *snapshot) victims(b *strings.Builder, waiting map[int][]int, i int) {
 		}
 		p.task(b, "      ", v)
 	}
-}
-
-func childN(n int) string {
-	if n == 1 {
-		return "1 child"
-	}
-	return fmt.Sprintf("%d children", n)
-}
-
-func waitN(n int) string {
-	if n == 1 {
-		return "1 task waits"
-	}
-	return fmt.Sprintf("%d tasks wait", n)
 }
 
 // task writes task i: what it is, how far it is, and what it waits for.
@@ -143,13 +122,13 @@ func (p *snapshot) task(b *strings.Builder, indent string, i int) {
 		p.waits(b, x, state)
 	case stateReturned:
 		if len(x.events) == 0 {
-			fmt.Fprintf(b, "its body is over; it keeps its accesses until its descendants are over (%s), for %v\n", childN(len(x.behind)), state)
+			fmt.Fprintf(b, "its body is over; it keeps its accesses until its descendants are over (%s), for %v\n", say.Count(len(x.behind), "child", "children"), state)
 			return
 		}
 		fmt.Fprintf(b, "its body is over, and it waits for %s:\n", say.Plural(len(x.events), "event"))
 		p.events(b, indent, x)
 	case stateGiven:
-		fmt.Fprintf(b, "over, but for its descendants (%s)\n", childN(len(x.behind)))
+		fmt.Fprintf(b, "over, but for its descendants (%s)\n", say.Count(len(x.behind), "child", "children"))
 	}
 }
 
@@ -214,12 +193,4 @@ func (p *snapshot) events(b *strings.Builder, indent string, x *seen) {
 }
 
 // name says which task r is of.
-func (r *Record) name() string {
-	switch {
-	case r.parent == nil && r.label == "":
-		return "the main task (of the run at " + say.Place(r.pc) + ")"
-	case r.label != "":
-		return fmt.Sprintf("task %q (spawned at %s)", r.label, say.Place(r.pc))
-	}
-	return "the task spawned at " + say.Place(r.pc)
-}
+func (r *Record) name() string { return say.Task(r.parent == nil, r.label, say.Place(r.pc)) }
