@@ -90,8 +90,11 @@ func plain(err error) error {
 
 // name says which task t is, in a message.
 func (t *Task) name() string {
-	if t.fn == nil {
+	switch {
+	case t.fn == nil:
 		return "a task that is over"
+	case t.label != "":
+		return "task " + t.label + " (spawned at " + t.site() + ")"
 	}
-	return say.Task(false, t.label, t.site())
+	return "the task spawned at " + t.site()
 }
