@@ -128,15 +128,23 @@ const (
 // Find calls f for the uses of t that an access is about, with the bytes of it that they have.
 func (t *Task) Find(a Access, f func(u *Use, lo, hi uintptr)) {
 	for _, u := range t.Uses {
-		lo, hi := max(a.Lo, u.Lo), min(a.end(), u.Hi)
-		switch {
-		case lo >= hi || u.whole && a.Object && u.Lo != a.Lo:
-		case u.whole:
-			f(u, u.Lo, u.Hi)
-		default:
+		if lo, hi := u.Part(a); lo < hi {
 			f(u, lo, hi)
 		}
 	}
+}
+
+// Part returns which bytes of u an access by its task, or to the same memory, is about; none if lo is
+// hi.
+func (u *Use) Part(a Access) (lo, hi uintptr) {
+	lo, hi = max(a.Lo, u.Lo), min(a.end(), u.Hi)
+	switch {
+	case lo >= hi || u.whole && a.Object && u.Lo != a.Lo:
+		return 0, 0
+	case u.whole:
+		return u.Lo, u.Hi
+	}
+	return lo, hi
 }
 
 // end returns where the access ends. An object has a byte at least.

@@ -33,9 +33,9 @@ type seen struct {
 	waits   Wait
 	site    uintptr
 	events  []watchEvent
-	given   []chain.Access
-	parent  int         // index; -1 if there is none
-	task    *order.Task // its mark is the index
+	given   []order.Access // by their addresses
+	parent  int            // index; -1 if there is none
+	task    *order.Task    // its mark is the index
 	behind  []behind
 
 	stuckSince time.Time // of the wait that is too long
@@ -86,8 +86,13 @@ func take(shards []watchShard, limit time.Duration) *snapshot {
 	for _, l := range p.kids {
 		slices.SortFunc(l, func(a, b int) int { return cmp.Compare(p.seen[a].rec.seq, p.seen[b].rec.seq) })
 	}
-	for i := range p.seen {
-		p.plant(i)
+	for i := range p.seen { // parents first, and the children of each in their order
+		if p.seen[i].parent < 0 {
+			p.plant(i)
+		}
+		for _, k := range p.kids[p.seen[i].rec] {
+			p.plant(k)
+		}
 	}
 	for i := range p.seen {
 		p.findBehind(i)
@@ -105,7 +110,8 @@ func (x *seen) look() bool {
 		return false
 	}
 	x.state, x.since, x.version, x.waits, x.site = r.state, r.since, r.version, r.waits, r.site
-	x.events, x.given = nil, slices.Clone(r.given)
+	x.events, x.given = nil, order.List(r.given)
+	slices.SortFunc(x.given, func(a, b order.Access) int { return cmp.Compare(a.Lo, b.Lo) })
 	for _, e := range r.events {
 		x.events = append(x.events, *e)
 	}
@@ -164,30 +170,41 @@ func (p *snapshot) plant(i int) {
 	}
 }
 
-// behindUses notes whom task i waits for by its accesses: those whose use of the memory is not over,
-// and who has it alone.
+// behindUses notes which tasks i waits for by its accesses: those whose use of the memory is not over,
+// and one that has it alone.
 func (p *snapshot) behindUses(i int) {
 	x := &p.seen[i]
+	declared := map[*order.Use]chain.Access{} // a strong one, if there is one
+	for _, a := range x.rec.accs {
+		x.task.Find(order.Of(a), func(u *order.Use, _, _ uintptr) {
+			if old, ok := declared[u]; !ok || old.IsWeak() {
+				declared[u] = a
+			}
+		})
+	}
+	known := map[behind]bool{}
 	for _, u := range x.task.Uses {
+		free := true
 		waits := func(by *order.Use, lo, hi uintptr) bool {
 			if p.given(by, lo, hi) {
 				return true
 			}
-			if b := (behind{by.Task.Mark.(int), x.accessOf(u)}); !slices.Contains(x.behind, b) {
+			free = false
+			if b := (behind{by.Task.Mark.(int), declared[u]}); !known[b] {
+				known[b] = true
 				x.behind = append(x.behind, b)
 			}
 			return false
 		}
-		before := len(x.behind)
-		u.Before(waits)
-		if u.Holds() && len(x.behind) == before {
-			for _, k := range p.holds {
-				p.seen[k].task.Find(u.Access, func(by *order.Use, lo, hi uintptr) {
-					if by.Holds() {
-						waits(by, lo, hi)
-					}
-				})
-			}
+		if u.Before(waits); !free || !u.Holds() {
+			continue
+		}
+		for _, k := range p.holds {
+			p.seen[k].task.Find(u.Access, func(by *order.Use, lo, hi uintptr) {
+				if by.Holds() {
+					waits(by, lo, hi)
+				}
+			})
 		}
 	}
 }
@@ -198,30 +215,12 @@ func (p *snapshot) given(u *order.Use, lo, hi uintptr) bool {
 	if x.state == stateGiven || x.state == stateResting {
 		return true
 	}
-	for at := lo; ; lo = at {
-		for _, g := range x.given {
-			u.Task.Find(order.Of(g), func(by *order.Use, from, to uintptr) {
-				if by == u && from <= at {
-					at = max(at, to)
-				}
-			})
-		}
-		if at >= hi || at == lo {
-			return at >= hi
+	for _, g := range x.given {
+		if from, to := u.Part(g); from <= lo {
+			lo = max(lo, to)
 		}
 	}
-}
-
-// accessOf returns the access of x that u is of, a strong one if there is one.
-func (x *seen) accessOf(u *order.Use) (a chain.Access) {
-	for _, own := range x.rec.accs {
-		x.task.Find(order.Of(own), func(of *order.Use, _, _ uintptr) {
-			if of == u && (a == chain.Access{} || a.IsWeak()) {
-				a = own
-			}
-		})
-	}
-	return a
+	return lo >= hi
 }
 
 // findStuck finds the tasks that have waited for too long for something that no task gives, and the cycles.

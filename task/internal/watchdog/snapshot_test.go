@@ -37,14 +37,17 @@ type watchedRow struct {
 	op, on string // what it waits for
 }
 
-// shows makes a list of such tasks and takes a snapshot.
+// shows makes a list of such tasks and takes a snapshot. The clock is too coarse for them, and their
+// numbers, which are those of slots too, fall: their order is that of their parents' lists.
 func shows(rows []watchedRow) (p *snapshot, records map[string]*Record) {
 	w := New(Config{Sees: func() {}})
 	records = map[string]*Record{}
+	now := time.Now()
 	for _, x := range rows {
 		r := w.Enter(-1, records[x.parent], x.name, 0, x.accs, false)
 		records[x.name] = r
 		r.set(x.state)
+		r.born, r.id = now, -r.id
 		r.given, r.loop = x.given, x.loop
 		for range x.events {
 			r.events = append(r.events, &watchEvent{since: time.Now()})
