@@ -9,6 +9,7 @@ import (
 	"runtime"
 
 	"weft/internal/fabric"
+	"weft/internal/xatomic"
 )
 
 // board is where the ranks of a communicator that are processes of one node meet for small collectives that need all of them: each shows its part in
@@ -22,7 +23,7 @@ type board struct {
 	hasCome func() bool // come, made once
 	token   token       // wakes the caller that sleeps
 
-	mu     mutex
+	mu     xatomic.VisibleMutex
 	parts  []*boardPart // guarded by mu until all are there, constant then: by rank; nil before the first use
 	stages []stage      // likewise
 	broken bool         // guarded by mu: some rank's memory cannot be mapped
@@ -33,7 +34,7 @@ type board struct {
 	sleeps sleeper      // guarded by mu
 
 	// busy is set, under mu, by the one caller that is at the board, and cleared by it. It owns the fields below.
-	busy   bit
+	busy   xatomic.Bool
 	seq    uint64
 	at     []*boardPlace // by rank, of those before next: its place; nil if it makes the collective of messages
 	next   int           // the ranks before this one are here, or have come
@@ -52,7 +53,7 @@ type sleeper struct {
 
 // boards are those of one rank.
 type boards struct {
-	mu   mutex
+	mu   xatomic.VisibleMutex
 	free uint64            // guarded by mu: indices that no communicator has, nor may get
 	own  lending           // guarded by mu: of this rank's stage
 	all  map[uint64]*board // guarded by mu: by context

@@ -9,14 +9,6 @@ import (
 	"weft/internal/xatomic"
 )
 
-// The words and locks of boards: steps of package explore, in a build for that.
-type (
-	bit    = xatomic.Bool
-	word32 = xatomic.Uint32
-	word64 = xatomic.Uint64
-	mutex  = xatomic.VisibleMutex
-)
-
 const (
 	boardData = 224 // bytes of a part that a place has room for
 	maxBoards = 64  // communicators that can have a board; the others have messages
@@ -26,19 +18,19 @@ const (
 
 // boardPart is what one rank shows of one board, in memory that all ranks of the board have mapped. Its rank writes it, the others read.
 type boardPart struct {
-	sleeps word32 // its caller is to be told of news
+	sleeps xatomic.Uint32 // its caller is to be told of news
 	_      [60]byte
-	floor  word64 // it needs no place any more up to this number; written by who makes a collective of messages
+	floor  xatomic.Uint64 // it needs no place any more up to this number; written by who makes a collective of messages
 	_      [56]byte
-	step   word64 // of a large collective: its number, and what this rank has done of it
+	step   xatomic.Uint64 // of a large collective: its number, and what this rank has done of it
 	_      [56]byte
-	past   [boardPast]word64 // by number: the last collective there that it makes of messages
-	places [2]boardPlace     // its last two here
+	past   [boardPast]xatomic.Uint64 // by number: the last collective there that it makes of messages
+	places [2]boardPlace             // its last two here
 }
 
 // boardPlace is its part of one collective.
 type boardPlace struct {
-	state word64 // the number, written last
+	state xatomic.Uint64 // the number, written last
 	what  collective
 	elem  uint64 // what the elements are
 	unit  uint64 // how many bytes

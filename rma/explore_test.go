@@ -40,13 +40,13 @@ type epochRank struct {
 	me  int
 	own bool // one goroutine alone calls fences here: operations of its own have known epochs
 
-	under   word32 // operations in the backing
-	fencing word32 // a fence is between Flush and the end of Closed
-	over    word32 // fences that are closed
-	freed   word32
-	told    word32 // fences whose requests are complete
-	late    bool   // flushes come by goroutines of their own
-	fails   bool   // flushes have an error
+	under   xatomic.Uint32 // operations in the backing
+	fencing xatomic.Uint32 // a fence is between Flush and the end of Closed
+	over    xatomic.Uint32 // fences that are closed
+	freed   xatomic.Uint32
+	told    xatomic.Uint32 // fences whose requests are complete
+	late    bool           // flushes come by goroutines of their own
+	fails   bool           // flushes have an error
 
 	ops []*epochOp
 }

@@ -13,14 +13,6 @@ import (
 	"weft/internal/xatomic"
 )
 
-// The words and the lock of a window: steps of package explore, in a build for that.
-type (
-	bit    = xatomic.Bool
-	word32 = xatomic.Uint32
-	word64 = xatomic.Uint64
-	mutex  = xatomic.VisibleMutex
-)
-
 // Win is one rank's side of a window. Any goroutine may call any method at any time, except that collective calls
 // (Fence, Ifence, SetInfo, Free) must be made in the same order on all ranks.
 type Win struct {
@@ -36,11 +28,11 @@ type Win struct {
 	ev        *event.Shared // nil: it is not recorded
 	number    uint32        // in a recording, at all ranks
 
-	state     word64 // see epoch.go
-	abandoned bit    // the run ended before Free
-	ops       word32 // operations that were recorded
+	state     xatomic.Uint64 // see epoch.go
+	abandoned xatomic.Bool   // the run ended before Free
+	ops       xatomic.Uint32 // operations that were recorded
 
-	mu    mutex
+	mu    xatomic.VisibleMutex
 	phase phase     // guarded by mu
 	queue []entry   // guarded by mu; operations and fences that wait for the fence at hand
 	opErr error     // guarded by mu; of queued operations, for the next fence

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weft/internal/fabric"
+	"weft/internal/xatomic"
 )
 
 // chunk is how much of a shared transfer one side copies at a time.
@@ -20,9 +21,9 @@ const chunk = 64 << 10
 
 // bulk is the large transfers of an endpoint that go from memory to memory.
 type bulk struct {
-	waits count // jobs that nobody does yet
+	waits xatomic.Int32 // jobs that nobody does yet
 
-	mu   mutex
+	mu   xatomic.VisibleMutex
 	out  map[transferKey]*outgoing // guarded by mu
 	in   map[transferKey]*incoming // guarded by mu
 	jobs []func()                  // guarded by mu

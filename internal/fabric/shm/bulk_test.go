@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weft/internal/fabric"
+	"weft/internal/xatomic"
 )
 
 // noProcess is the number of a process that there is not: the largest possible ones are given last.
@@ -452,7 +453,7 @@ func TestEndsOfTransfers(t *testing.T) {
 				for _, in := range a.bulk.in {
 					in.busy = true
 				}
-				a.bulk.jobs, a.bulk.waits = nil, count{}
+				a.bulk.jobs, a.bulk.waits = nil, xatomic.Int32{}
 				a.bulk.fail(nil, fabric.ErrClosed)
 				require.True(t, a.bulk.in[transferKey{a.peers[3-rank], uint64(3 - rank)}].over)
 				require.Empty(t, a.bulk.out)
@@ -534,7 +535,7 @@ func TestCloseWaitsForTransfers(t *testing.T) {
 	a.looks(t)
 	require.NotNil(t, a.bulk.rest, "one of two transfers has ended")
 	b.bulk.jobs[1]()
-	b.bulk.jobs, b.bulk.waits = nil, count{}
+	b.bulk.jobs, b.bulk.waits = nil, xatomic.Int32{}
 	a.looks(t)
 	<-closed
 	f.has(t, 0, chunk)

@@ -11,15 +11,6 @@ import (
 	"weft/internal/xatomic"
 )
 
-// The words that goroutines and processes share: steps of package explore, in a build for that.
-type (
-	bit    = xatomic.Bool
-	count  = xatomic.Int32
-	word32 = xatomic.Uint32
-	word64 = xatomic.Uint64
-	mutex  = xatomic.VisibleMutex
-)
-
 const (
 	version = 3
 	magic   = 0x7766747368_0000 | version // "wftsh"
@@ -31,9 +22,9 @@ type inboxHead struct {
 	size  uint64 // ranks
 	token [16]byte
 	_     [lineSize - 32]byte
-	look  word32 // package comment, "Who looks"
+	look  xatomic.Uint32 // package comment, "Who looks"
 	_     [lineSize - 4]byte
-	joins word32 // producers that have come
+	joins xatomic.Uint32 // producers that have come
 	_     [lineSize - 4]byte
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"weft/internal/fabric"
+	"weft/internal/xatomic"
 )
 
 type state uint8
@@ -29,9 +30,9 @@ type peer struct {
 	rank    int
 	flushed signal // the closing frame is written, or never will be
 
-	gone   bit // nothing is taken from its ring any more
-	dead   bit // it cannot be reached: what is in its ring is the last
-	queued bit // there is a queue
+	gone   xatomic.Bool // nothing is taken from its ring any more
+	dead   xatomic.Bool // it cannot be reached: what is in its ring is the last
+	queued xatomic.Bool // there is a queue
 
 	// Of who looks.
 	joined bool
@@ -39,7 +40,7 @@ type peer struct {
 	buried bool
 	in     ring
 
-	mu    mutex
+	mu    xatomic.VisibleMutex
 	state state // guarded by mu
 	err   error // guarded by mu: why it is lost
 	ended bool  // guarded by mu: everything with it has ended
@@ -49,7 +50,7 @@ type peer struct {
 	// Written under mu when the state becomes open, constant then.
 	pid   int
 	box   *inbox
-	look  *word32
+	look  *xatomic.Uint32
 	rope  rope // of its bell
 	copy  bool // its memory can be read
 	watch *os.File
@@ -344,9 +345,9 @@ type Endpoint struct {
 	expected fabric.Expected
 	bulk     bulk
 
-	looking bit // who has set it looks; package comment, "Who looks"
-	up      bit // it is the sleeper
-	wanted  bit // and another goroutine would rather look
+	looking xatomic.Bool // who has set it looks; package comment, "Who looks"
+	up      xatomic.Bool // it is the sleeper
+	wanted  xatomic.Bool // and another goroutine would rather look
 
 	// Of who looks.
 	joins  uint32       // producers that are known
@@ -354,11 +355,11 @@ type Endpoint struct {
 	frame  fabric.Frame // the one that is being taken
 	turn   int          // how many times one looks before another process has its turn
 
-	pending count // peers with frames that wait for room
-	deaths  count // peers whose processes have ended, and whose rings are to be looked at for the last time
+	pending xatomic.Int32 // peers with frames that wait for room
+	deaths  xatomic.Int32 // peers whose processes have ended, and whose rings are to be looked at for the last time
 
-	closed    bit
-	bound     bit
+	closed    xatomic.Bool
+	bound     xatomic.Bool
 	wg        group // all goroutines
 	closeOnce sync.Once
 	closeErr  error

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"weft/internal/fabric"
+	"weft/internal/xatomic"
 )
 
 const (
@@ -41,16 +42,16 @@ type ring struct {
 
 // ringControl is the shared part of a ring beside its data.
 type ringControl struct {
-	head    word64 // consumed up to here; written by the consumer
+	head    xatomic.Uint64 // consumed up to here; written by the consumer
 	_       [lineSize - 8]byte
-	waiting word32 // the producer has frames that do not fit
-	joined  word32 // there is a producer
+	waiting xatomic.Uint32 // the producer has frames that do not fit
+	joined  xatomic.Uint32 // there is a producer
 	_       [lineSize - 8]byte
 	deals   [numDeals]deal
 }
 
-func (r *ring) word(off uint64) *word64 {
-	return (*word64)(unsafe.Pointer(&r.data[off]))
+func (r *ring) word(off uint64) *xatomic.Uint64 {
+	return (*xatomic.Uint64)(unsafe.Pointer(&r.data[off]))
 }
 
 // words returns the head of the frame at off.
