@@ -158,7 +158,8 @@ func (t *Task) goexit() {
 	}
 }
 
-// tellBegins tells that the tasks of r, the recorded loop that is about to start, come in the order of its graph.
+// tellBegins tells that the tasks of r, the recorded loop that is about to start, come in the order of
+// its graph.
 func (r *replay) tellBegins(p *probe.Probe) {
 	if !p.Lints() {
 		return

@@ -151,7 +151,8 @@ func (t *Task) tellEnds(ev *record.Slot, failed bool) {
 	ev.Ended(id, events, flags)
 }
 
-// tellEnded tells that t's body is over, and what it has bound to t. The caller is the body's goroutine.
+// tellEnded tells that t's body is over, and what it has bound to t. The caller is the body's
+// goroutine.
 func (t *Task) tellEnded(p *probe.Probe, failed bool) {
 	if p.Ev != nil {
 		t.tellEnds(p.Ev, failed)
@@ -180,8 +181,8 @@ func (t *Task) tellHoldEnds(p *probe.Probe, err error) {
 	p.HoldEnds(t.id, err)
 }
 
-// tellOver tells that t is over with its descendants, or, as a task of a recorded loop, one of its runs. What t has not given up
-// is given up now. s is the caller's slot, nil if it has none.
+// tellOver tells that t is over with its descendants, or, as a task of a recorded loop, one of its
+// runs. What t has not given up is given up now. s is the caller's slot, nil if there is none.
 func (t *Task) tellOver(p *probe.Probe, s *slot) {
 	if t.id != 0 && t.node.Flags&flagUnseen == 0 {
 		if s != nil && t.node.Flags&flagWait != 0 {

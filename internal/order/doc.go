@@ -26,10 +26,10 @@
 // own, and the way along it is for the bytes in question. An object that was declared before there
 // was any range among its siblings is one piece for good: it passes on all of its bytes at once.
 //
-// Neighbours that go together and have the same bytes are kept as one run. Who asks about what comes
-// only can say what is past (Start, Forget, Leave), and the tree gets no larger than what is live.
-// Lint mode asks while bodies run, so this package is one of race.Packages, with what these may not
-// use: see "Lint mode" in the README of package task.
+// Neighbours that go together and have the same bytes are kept as one run. A caller whose questions
+// are about what comes says what is past (Start, Forget, Leave), and the tree leaves it out: see
+// past.go. Lint mode asks while bodies run, so this package is one of race.Packages, with what these
+// may not use: see "Lint mode" in the README of package task.
 //
 // A tree is not to be used by two goroutines at one time.
 package order

@@ -5,9 +5,11 @@ package order
 
 import "weft/internal/addrmap"
 
-// What is past can be left out of the tree, so that it does not grow with the program. A caller
-// whose questions are about what comes says which tasks have started, whose children are over, and
-// of which uses it wants to hear no more. It gets the same answers but for what they imply.
+// What is past can be left out of the tree, so that the tree does not grow with the program. A
+// caller whose questions are about what comes says which tasks have started, whose children are
+// over, and of which uses nothing is to be heard any more. The answers are the same, but for what
+// they imply. A reader or a member of a group stays until a task writes, if its children have used
+// the memory.
 
 // nobody is what is before a run of which nobody asks that any more.
 var nobody = []*Run{}

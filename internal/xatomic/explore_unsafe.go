@@ -18,8 +18,8 @@ type noCopy struct{}
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
-// word is what the types of xatomic_unsafe.go are in this build, with their size. xatomic_unsafe.go says what the
-// methods do.
+// word is what the types of xatomic_unsafe.go are in this build, with their size. What the methods do
+// is said there.
 type word[T int32 | uint32 | int64 | uint64] struct {
 	_ noCopy
 	v T

@@ -10,9 +10,9 @@
 // full fence on most machines; an object that is initialised for each task
 // and published afterwards by another atomic operation needs none.
 //
-// With the build tag explore, each operation also calls the functions of hook.go, so that tests
-// can choose the order in which goroutines take their steps: explore_unsafe.go and syncx.go have
-// the same types and methods as xatomic_unsafe.go and sync.go. Package internal/explore is built on that.
+// With the build tag explore, each operation also calls the functions of hook.go, so that tests can
+// choose the order in which goroutines take their steps: explore_unsafe.go and syncx.go have the same
+// types and methods as xatomic_unsafe.go and sync.go. Package internal/explore is built on that.
 package xatomic
 
 import (

@@ -141,10 +141,16 @@ func (p *snapshot) spawned(b *strings.Builder, indent string, x *seen) {
 		b.WriteString("is ready, and waits for a slot\n")
 	default:
 		for k, w := range x.behind {
-			if k > 0 {
+			switch {
+			case k > 0 && w.access == x.behind[k-1].access:
+				b.WriteString(", ")
+			case k > 0:
 				b.WriteString(", and ")
+				fallthrough
+			default:
+				fmt.Fprintf(b, "waits for %v behind ", w.access)
 			}
-			fmt.Fprintf(b, "waits for %v behind %s", w.access, p.seen[w.on].rec.name())
+			b.WriteString(p.seen[w.on].rec.name())
 			if k == maxVictims-1 && len(x.behind) > maxVictims {
 				fmt.Fprintf(b, ", and for %d more", len(x.behind)-maxVictims)
 				break
