@@ -106,12 +106,16 @@ func (q *Scheduler) View(slot int) View {
 }
 
 // NotAtRest says what keeps q from being at rest; "" if each slot is parked, none is counted as hunting
-// and nothing is queued. It is for tests.
+// and nothing is queued. It is for tests. While the list is locked no slot leaves it; and what belongs
+// to the holder of a slot on the list was written before the slot came there.
 func (q *Scheduler) NotAtRest() string {
-	switch parked, _ := q.Parks(); {
-	case parked != len(q.slots) || !q.AllParked():
+	i := &q.idle
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch {
+	case len(i.list) != len(q.slots) || !q.AllParked():
 		return "not all slots are parked"
-	case q.idle.hunting.Load() != 0:
+	case i.hunting.Load() != 0:
 		return "slots are counted as hunting"
 	case q.Work():
 		return "tasks are queued"
