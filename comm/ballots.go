@@ -6,6 +6,8 @@ package comm
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"weft/internal/fabric"
@@ -325,10 +327,7 @@ func (s *ballots) finish(ctx uint64, err error) {
 func (s *ballots) kill(err error) {
 	s.mu.Lock()
 	s.dead = err
-	var contexts []uint64
-	for ctx := range s.circles {
-		contexts = append(contexts, ctx)
-	}
+	contexts := slices.Collect(maps.Keys(s.circles))
 	s.mu.Unlock()
 	for _, ctx := range contexts {
 		s.finish(ctx, err)

@@ -122,10 +122,7 @@ func (c *Comm) makeBoard(index int) {
 // onBoard reports whether the ranks meet at the board for a collective, if they all call it and wait.
 func (d *collCall) onBoard(c *Comm) bool {
 	d.large = d.inPlaces(c.size) > boardData
-	if d.large && (d.kind != allreduce || !d.stageable()) {
-		return false
-	}
-	return c.world.cfg.chosen[d.kind] == 0
+	return (!d.large || d.kind == allreduce && d.stageable()) && c.world.cfg.chosen[d.kind] == 0
 }
 
 // number numbers a collective, and tells the other ranks that this one makes it of messages.

@@ -195,8 +195,7 @@ func (b *board) combineLarge(d *collCall) (err error) {
 			owner.spoilt()
 		case combines: // nobody reads this rank's result
 			owner.spoilt()
-			var op *operatorError
-			_ = errors.As(err, &op)
+			op, _ := errors.AsType[*operatorError](err)
 			writePanic(b.stages[b.c.rank].result, op.cause())
 			b.done(stepFailed)
 		default:

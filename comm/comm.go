@@ -78,9 +78,7 @@ func (c *Comm) fail(op string, peer, tag int, err error) error {
 }
 
 // Dup returns a communicator of the same ranks whose messages are apart. Collective.
-func (c *Comm) Dup() (*Comm, error) {
-	return c.split(dup, 0, c.rank)
-}
+func (c *Comm) Dup() (*Comm, error) { return c.split(dup, 0, c.rank) }
 
 // Split returns the communicator of all ranks that give the same colour, ordered by key and, where keys are equal, by
 // rank. A rank that gives Undefined gets nil. Collective.

@@ -52,9 +52,7 @@ func (op *sendOp) String() string {
 	return fmt.Sprintf("%s of %d bytes to rank %d, tag %d, from %s", spoken(op.op), op.buf.Bytes(), op.dst, op.tag, op.c.place())
 }
 
-func (x *coll) String() string {
-	return fmt.Sprintf("I%v at %s", x.what, x.c.place())
-}
+func (x *coll) String() string { return fmt.Sprintf("I%v at %s", x.what, x.c.place()) }
 
 // place says which rank of which communicator c is.
 func (c *Comm) place() string {

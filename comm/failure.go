@@ -113,8 +113,7 @@ var errDecided = errors.New("others have found so in an agreement")
 func (c *Comm) decide(ctx context.Context, op string, kind voteKind, flags uint64) (*vote, error) {
 	a, r := c.agree(kind, flags)
 	if _, err := r.Wait(ctx); err != nil {
-		var typed *Error
-		if errors.As(err, &typed) && typed.Op == "wait" {
+		if typed, ok := errors.AsType[*Error](err); ok && typed.Op == "wait" {
 			err = typed.Err
 		}
 		if d := c.disagreement(c.proc.trouble.Load()); d != nil && errors.Is(err, d.err) {
@@ -169,8 +168,7 @@ func (p *proc) Lost(src int, err error) {
 
 // gone says that a rank of another process is gone, or cannot be trusted any more.
 func (p *proc) gone(src int, err error) {
-	var known *LostError
-	if !errors.As(err, &known) || known.Rank != src {
+	if known, ok := errors.AsType[*LostError](err); !ok || known.Rank != src {
 		err = &LostError{Rank: src, Err: err}
 	}
 	p.world.lost(p, src, err)
@@ -242,8 +240,7 @@ func (w *world) die(r int, err error) {
 
 // obituary is the frame that says that a rank is lost.
 func obituary(r int, err error) fabric.Frame {
-	var lost *LostError
-	if errors.As(err, &lost) && lost.Rank == r {
+	if lost, ok := errors.AsType[*LostError](err); ok && lost.Rank == r {
 		err = lost.Err
 	}
 	text := err.Error()

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 
@@ -271,10 +272,7 @@ func (f *far) kill(p *proc, err error) {
 	f.sends = nil
 	stranded := f.stranded
 	f.stranded = nil
-	pulls := make(map[uint64]*transfer, len(f.pulls))
-	for number, t := range f.pulls {
-		pulls[number] = t
-	}
+	pulls := maps.Clone(f.pulls)
 	f.mu.Unlock()
 	for _, op := range sends {
 		op.done(op.fail(err))

@@ -60,16 +60,12 @@ func (h *hub) sighted(p *place, seq uint64) (all bool) {
 }
 
 // same reports whether two places say the same. Those that do not may be of one collective nevertheless.
-func (p *place) same(q *place) bool {
-	return q.what == p.what && q.unit == p.unit && q.elem == p.elem
-}
+func (p *place) same(q *place) bool { return q.what == p.what && q.unit == p.unit && q.elem == p.elem }
 
 // unlike reports whether two places are not of one collective.
 func unlike(p, q *place) bool {
-	if p.same(q) {
-		return false
-	}
-	return (p.what^q.what)&historyBits != 0 || !newSignature(p.what, p.elem, p.unit).agrees(newSignature(q.what, q.elem, q.unit))
+	return !p.same(q) && ((p.what^q.what)&historyBits != 0 ||
+		!newSignature(p.what, p.elem, p.unit).agrees(newSignature(q.what, q.elem, q.unit)))
 }
 
 // differs reports whether a place that waits is of another collective than some other one. All are there. It reads what stays

@@ -157,8 +157,7 @@ func (e *operatorError) Unwrap() []error { return []error{ErrOperator, e.panic} 
 // operatorFailed ends the run if err is an operator's panic at this rank, as if the rank's body had panicked: others wait for messages that will not come, and the body may not look at
 // the error of the collective. The caller holds nothing.
 func (c *Comm) operatorFailed(err error) {
-	var op *operatorError
-	if err != nil && errors.As(err, &op) {
+	if op, ok := errors.AsType[*operatorError](err); ok {
 		c.world.failed(c.proc.rank, &RankError{Rank: c.proc.rank, Err: op.panic})
 	}
 }

@@ -15,14 +15,10 @@ import (
 // receive is posted, otherwise when it is received.
 //
 // Errors: ErrType, ErrBuffer, ErrRank, ErrTag (nothing was sent), ErrAborted.
-func (c *Comm) Send(buf Buffer, dst, tag int) error {
-	return c.send("send", buf, dst, tag, false)
-}
+func (c *Comm) Send(buf Buffer, dst, tag int) error { return c.send("send", buf, dst, tag, false) }
 
 // Ssend is Send that returns only when the message has been received.
-func (c *Comm) Ssend(buf Buffer, dst, tag int) error {
-	return c.send("ssend", buf, dst, tag, true)
-}
+func (c *Comm) Ssend(buf Buffer, dst, tag int) error { return c.send("ssend", buf, dst, tag, true) }
 
 // Isend starts a send. The memory must not be changed until the request is complete. Errors come by the request.
 func (c *Comm) Isend(buf Buffer, dst, tag int) *Request {

@@ -392,8 +392,8 @@ func (d *deaths) add(r int, err error) {
 			return
 		}
 	}
-	var of *RankError
-	if !errors.As(err, &of) || of.Rank != r {
+	of, ok := errors.AsType[*RankError](err)
+	if !ok || of.Rank != r {
 		of = &RankError{Rank: r, Err: err}
 	}
 	d.all = append(d.all, of)
@@ -448,9 +448,7 @@ func (w *world) comm(r int) *Comm {
 
 // end ends the run, if it has not ended, with a cause: everything pending completes with it. It returns when that is
 // done, if this call was the first.
-func (w *world) end(cause error) {
-	w.endHere(cause, true)
-}
+func (w *world) end(cause error) { w.endHere(cause, true) }
 
 // endHere ends the run for the ranks of this process. It returns false if it has ended before.
 // tell: the other processes are told before the run can close its endpoints, though the ranks of this one may have come to their end meanwhile.
@@ -489,8 +487,7 @@ func (w *world) endHere(cause error, tell bool) bool {
 
 // spread tells the other processes that the run ends, if the reason is one of this process.
 func (w *world) spread(cause error) {
-	var told *RemoteError
-	if !w.apart || cause == ErrEnded || errors.As(cause, &told) || errors.Is(cause, launch.ErrAborted) || errors.As(cause, new(*remoteDeadlock)) {
+	if !w.apart || cause == ErrEnded || errors.As(cause, new(*RemoteError)) || errors.Is(cause, launch.ErrAborted) || errors.As(cause, new(*remoteDeadlock)) {
 		return // they are told, or have been
 	}
 	for _, p := range w.procs {
@@ -516,8 +513,7 @@ func runDivided(ctx context.Context, cfg Config, eps []fabric.Endpoint, bounds [
 	}
 	waits.Call(wg.Wait)
 	for i, err := range errs {
-		var of *RankError
-		if !errors.As(err, &of) || (of.Rank >= bounds[i] && of.Rank < bounds[i+1]) {
+		if of, ok := errors.AsType[*RankError](err); !ok || (of.Rank >= bounds[i] && of.Rank < bounds[i+1]) {
 			return err
 		}
 	}

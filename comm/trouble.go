@@ -43,15 +43,7 @@ func (t *trouble) isRevoked(ctx uint64) bool {
 
 // revokedIn says whether c is revoked, or what it was made of.
 func (c *Comm) revokedIn(t *trouble) bool {
-	if t == nil || t.revoked == nil {
-		return false
-	}
-	for _, ctx := range c.line {
-		if t.isRevoked(ctx) {
-			return true
-		}
-	}
-	return t.isRevoked(c.ctx)
+	return t != nil && t.revoked != nil && (t.isRevoked(c.ctx) || slices.ContainsFunc(c.line, t.isRevoked))
 }
 
 // clone returns a copy to be changed and published.

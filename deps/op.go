@@ -112,19 +112,13 @@ func Max[T Real]() Op[T] {
 }
 
 // And is the bitwise and.
-func And[T Integer]() Op[T] {
-	return of(^T(0), func(into, from *T) { *into &= *from }, nil)
-}
+func And[T Integer]() Op[T] { return of(^T(0), func(into, from *T) { *into &= *from }, nil) }
 
 // Or is the bitwise or.
-func Or[T Integer]() Op[T] {
-	return of(0, func(into, from *T) { *into |= *from }, nil)
-}
+func Or[T Integer]() Op[T] { return of(0, func(into, from *T) { *into |= *from }, nil) }
 
 // Xor is the bitwise exclusive or.
-func Xor[T Integer]() Op[T] {
-	return of(0, func(into, from *T) { *into ^= *from }, nil)
-}
+func Xor[T Integer]() Op[T] { return of(0, func(into, from *T) { *into ^= *from }, nil) }
 
 // LogicalAnd is true if all are.
 func LogicalAnd[T ~bool]() Op[T] {

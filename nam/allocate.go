@@ -128,9 +128,7 @@ type allocating struct {
 	prefault *prefaulter // nil: none
 }
 
-func (a *allocating) agree(err error) error {
-	return agree(a.c, "allocate", string(a.set.name), err)
-}
+func (a *allocating) agree(err error) error { return agree(a.c, "allocate", string(a.set.name), err) }
 
 // run is the create protocol of README.md. Each step is agreed upon before the next.
 func (a *allocating) run() (*Win, error) {

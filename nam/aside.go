@@ -48,20 +48,14 @@ func (s *Store) Restore(which, as string) (name string, err error) {
 // Drop removes what was set aside, for good; which is its name or ID. Errors: ErrName, ErrExist if
 // several have the name, ErrAccess, ErrBusy while somebody uses it.
 func (s *Store) Drop(which string) error {
-	if err := s.st.Drop(which); err != nil {
-		return fail("drop", which, err)
-	}
-	return nil
+	return fail("drop", which, s.st.Drop(which))
 }
 
 // Accept takes the count of epochs of a window as true that the machine's stop has left unsynced
 // (see ErrUnsynced): its user has looked at it. Errors: ErrName, ErrAccess, ErrBusy while somebody
 // uses it, ErrCorrupt.
 func (s *Store) Accept(name string) error {
-	if err := s.st.Accept(name); err != nil {
-		return fail("accept", name, s.hint(err, name))
-	}
-	return nil
+	return fail("accept", name, s.hint(s.st.Accept(name), name))
 }
 
 // Repair makes a new database for a store that Open refuses because its database is missing or

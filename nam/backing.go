@@ -161,10 +161,7 @@ func (b *backing) Free() error {
 	if b.doom() {
 		err = b.s.st.Doom(b.h.Record().ID)
 	}
-	if err = errors.Join(err, b.h.Release()); err != nil {
-		return fail("free", b.h.Record().Name, err)
-	}
-	return nil
+	return fail("free", b.h.Record().Name, errors.Join(err, b.h.Release()))
 }
 
 // prefaultWait is how long Allocate waits for the pages of a region: the 100 ms that a person takes

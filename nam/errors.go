@@ -69,7 +69,11 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// fail makes an error of this package of one of the store; nil of nil.
 func fail(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
 	return &Error{Op: op, Name: name, Peer: NoPeer, Err: err}
 }
 

@@ -4,6 +4,7 @@
 package nam
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -94,21 +95,11 @@ func newSettings(opts []Option) (*settings, error) {
 
 // withDefaults fills in what an allocation was not told.
 func (s *settings) withDefaults() {
-	if s.manifestation == 0 {
-		s.manifestation = LibNAM
-	}
-	if s.consistency == 0 {
-		s.consistency = Volatile
-	}
-	if s.structure == 0 {
-		s.structure = ManagedContiguous
-	}
-	if s.sync == 0 {
-		s.sync = SyncProcess
-	}
-	if s.mode == 0 {
-		s.mode = 0o600
-	}
+	s.manifestation = cmp.Or(s.manifestation, LibNAM)
+	s.consistency = cmp.Or(s.consistency, Volatile)
+	s.structure = cmp.Or(s.structure, ManagedContiguous)
+	s.sync = cmp.Or(s.sync, SyncProcess)
+	s.mode = cmp.Or(s.mode, 0o600)
 }
 
 // A vocabulary is the string form of one kind of option.

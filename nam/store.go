@@ -89,10 +89,7 @@ func (s *Store) ReadOnly() error { return s.st.ReadOnly() }
 
 // Close closes the store. Windows that are still in use go on working until they are freed.
 func (s *Store) Close() error {
-	if err := s.st.Close(); err != nil {
-		return fail("close", s.Dir(), err)
-	}
-	return nil
+	return fail("close", s.Dir(), s.st.Close())
 }
 
 // RegionInfo describes a region of an allocation.
@@ -180,10 +177,7 @@ func (s *Store) Stat(name string) (*Allocation, error) {
 // Remove takes a window's name away at once; its memory goes when its last user frees it or dies. Errors: ErrName,
 // ErrAccess, ErrBusy if it is being made.
 func (s *Store) Remove(name string) error {
-	if err := s.st.Remove(name); err != nil {
-		return fail("remove", name, s.hint(err, name))
-	}
-	return nil
+	return fail("remove", name, s.hint(s.st.Remove(name), name))
 }
 
 // CheckName says what is wrong with a name for a window: legal are 1 to 255 bytes of UTF-8, without

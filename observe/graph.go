@@ -91,6 +91,4 @@ func (g *Graph) WriteDOT(w io.Writer, o GraphOptions) error {
 }
 
 // program is what the program is called.
-func program() string {
-	return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
-}
+func program() string { return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 
 	"weft/internal/event/output"
@@ -122,12 +123,9 @@ func (o *Observer) serves(host string) bool {
 	if name := o.host.Load(); name != nil {
 		legal = append(legal, *name)
 	}
-	for _, name := range legal {
-		if name == anyHost || strings.EqualFold(host, strings.TrimSuffix(name, ".")) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(legal, func(name string) bool {
+		return name == anyHost || strings.EqualFold(host, strings.TrimSuffix(name, "."))
+	})
 }
 
 // forHosts lets requests to the page's own hosts through, and refuses others.

@@ -189,9 +189,7 @@ const (
 	kindFence
 )
 
-func (k opKind) String() string {
-	return [...]string{"put", "get", "accumulate", "fence"}[k]
-}
+func (k opKind) String() string { return [...]string{"put", "get", "accumulate", "fence"}[k] }
 
 // fences are what marks say in a record's operator.
 var fences = [...]string{"fence", "free window"}

@@ -14,9 +14,7 @@ import (
 
 // New makes a window of memory that lives in b. Collective over c; every rank passes a Backing of its own that
 // reaches the same regions. The window takes over b, also if New fails.
-func New(c *comm.Comm, b Backing, info comm.Info) (*Win, error) {
-	return newWin(c, b, info, false)
-}
+func New(c *comm.Comm, b Backing, info comm.Info) (*Win, error) { return newWin(c, b, info, false) }
 
 func newWin(c *comm.Comm, b Backing, info comm.Info, apart bool) (*Win, error) {
 	own, err := c.Dup()

@@ -6,6 +6,8 @@ package task
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -60,10 +62,7 @@ func (rt *Runtime) delist() {
 // goroutine that receives from [os/signal.Notify].
 func DumpAll(w io.Writer) error {
 	runtimes.mu.Lock()
-	list := make([]*Runtime, 0, len(runtimes.open))
-	for rt := range runtimes.open {
-		list = append(list, rt)
-	}
+	list := slices.Collect(maps.Keys(runtimes.open))
 	runtimes.mu.Unlock()
 	for _, rt := range list {
 		if err := rt.Dump(w); err != nil {

@@ -21,9 +21,7 @@ import (
 //
 // Besides the body, any goroutine may call Hold while an event of t is pending;
 // it panics when there is none, since the task may be over then.
-func (t *Task) Hold() func(error) {
-	return t.HoldFor(nil)
-}
+func (t *Task) Hold() func(error) { return t.HoldFor(nil) }
 
 // HoldFor is [Task.Hold] for an event that says what it is: what is printed, by its String method if it has one, where the watchdog
 // lists what a task waits for. It must be safe to print by any goroutine at any time.

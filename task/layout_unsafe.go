@@ -30,14 +30,10 @@ func codeOf(fn func(*Task) error) uintptr {
 // A deps.Access is a struct of one chain.Access, which users cannot name (TestAccessIsOneField).
 
 // accesses returns list as the engine takes it: the same memory. (unsafe.Slice would check its length.)
-func accesses(list []deps.Access) []chain.Access {
-	return *(*[]chain.Access)(unsafe.Pointer(&list))
-}
+func accesses(list []deps.Access) []chain.Access { return *(*[]chain.Access)(unsafe.Pointer(&list)) }
 
 // declared returns list as users see it: the same memory.
-func declared(list []chain.Access) []deps.Access {
-	return *(*[]deps.Access)(unsafe.Pointer(&list))
-}
+func declared(list []chain.Access) []deps.Access { return *(*[]deps.Access)(unsafe.Pointer(&list)) }
 
 // accessOf returns a as the engine takes it.
 func accessOf(a deps.Access) chain.Access { return *(*chain.Access)(unsafe.Pointer(&a)) }

@@ -15,9 +15,7 @@ const windowLook = 64
 
 // live is the number of t's children that count in the window, as far as
 // the counters know. Precondition: t's body is the caller, or waits in the window.
-func (t *Task) live() int64 {
-	return t.spawned + t.count.Load() - int64(t.idle.Load())
-}
+func (t *Task) live() int64 { return t.spawned + t.count.Load() - int64(t.idle.Load()) }
 
 // throttle makes t, which makes children, wait if too many of them are live.
 func (t *Task) throttle() {

@@ -15,8 +15,7 @@ import (
 func runTool(cmd *cobra.Command, c *exec.Cmd) error {
 	c.Stdin, c.Stdout, c.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 	err := c.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() > 0 {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
 		return exitStatus(exit.ExitCode())
 	}
 	if err != nil {

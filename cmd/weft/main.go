@@ -36,18 +36,15 @@ func run(args []string, out, errOut io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	var silent exitStatus
-	if errors.As(err, &silent) {
+	if silent, ok := errors.AsType[exitStatus](err); ok {
 		return int(silent)
 	}
 	fmt.Fprintf(errOut, "weft: %v\n", err)
-	var usage usageError
-	if errors.As(err, &usage) {
+	if errors.As(err, new(usageError)) {
 		fmt.Fprintf(errOut, "Try '%s -h'.\n", cmd.CommandPath())
 		return exitUsage
 	}
-	var failed statusError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[statusError](err); ok {
 		return failed.status
 	}
 	return exitFailure

@@ -89,9 +89,7 @@ frees it or ends. What was removed cannot be brought back.`,
 	return cmd
 }
 
-func (f *namFlags) open() (*nam.Store, error) {
-	return nam.Open(f.dir, nam.Config{MustExist: true})
-}
+func (f *namFlags) open() (*nam.Store, error) { return nam.Open(f.dir, nam.Config{MustExist: true}) }
 
 func (f *namFlags) list(out io.Writer) error {
 	s, err := f.open()

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -154,9 +155,7 @@ func (f *namFlags) repair(out io.Writer) error {
 		return err
 	}
 	dir := f.dir
-	if dir == "" {
-		dir = nam.DefaultDir()
-	}
+	dir = cmp.Or(dir, nam.DefaultDir())
 	if names == nil {
 		_, err := fmt.Fprintf(out, "nothing to repair: the database of %s is whole\n", dir)
 		return err

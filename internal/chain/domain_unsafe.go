@@ -78,9 +78,7 @@ func (d *domain) index(e *entry) uintptr {
 }
 
 // home returns where key is in a table with mul and shift, or would be if nothing else were there.
-func home(key uintptr, mul uint64, shift uint8) uint {
-	return uint(uint64(key) * mul >> (shift & 63))
-}
+func home(key uintptr, mul uint64, shift uint8) uint { return uint(uint64(key) * mul >> (shift & 63)) }
 
 // multiplier returns the mul for a table of keys that differ from each other in bits of diff, and not in those below. If they are an array
 // of objects 2^g bytes apart, two neighbours have homes a golden ratio of the table apart, since 2^g times the result is golden but for the last bits. So hardly two

@@ -99,9 +99,7 @@ type want struct {
 // hash spreads addresses: the shard is in the highest bits.
 func hash(key object) uint64 { return uint64(addr(key)) * 0x9E3779B97F4A7C15 }
 
-func shardOf(key object) uint64 {
-	return min(hash(key)>>(64-shardBits), byteShard-1)
-}
+func shardOf(key object) uint64 { return min(hash(key)>>(64-shardBits), byteShard-1) }
 
 // lock locks the shards of a set, in order.
 func (e *exclusion) lock(set uint64) {
@@ -130,9 +128,7 @@ func (e *exclusion) find(key object) *claim {
 	return c
 }
 
-func (s *claimShard) chain(key object) **claim {
-	return &s.tab[uint(hash(key)>>32)&uint(len(s.tab)-1)]
-}
+func (s *claimShard) chain(key object) **claim { return &s.tab[uint(hash(key)>>32)&uint(len(s.tab)-1)] }
 
 // claim returns the claim on key, which it makes if there is none.
 func (e *exclusion) claim(key object) *claim {

@@ -306,9 +306,7 @@ type drop struct {
 	owner *Node // only compared
 }
 
-func (l *locks) drop(key object, owner *Node) {
-	l.dropped = append(l.dropped, drop{key, owner})
-}
+func (l *locks) drop(key object, owner *Node) { l.dropped = append(l.dropped, drop{key, owner}) }
 
 // byteDrop is drop for bytes.
 type byteDrop struct {

@@ -172,9 +172,7 @@ func (n *Node) undo(d *domain, k int32) {
 
 // merge adds x to a, an access of the same task to the same object that nobody else
 // can reach yet.
-func merge(a *access, x Access) {
-	a.state.Init(union(a.state.Load(), x))
-}
+func merge(a *access, x Access) { a.state.Init(union(a.state.Load(), x)) }
 
 // linkChild makes a the first access in the domain of prev's task to prev's object and
 // reports whether a may start.

@@ -140,17 +140,13 @@ func effects(s uint32) uint32 {
 
 // finished reports whether the access is over: its out-port holds the write
 // token, so that nothing of its task or of its task's descendants uses the object any more.
-func finished(s uint32) bool {
-	return s&hasW != 0 && s&(through|outW) != 0
-}
+func finished(s uint32) bool { return s&hasW != 0 && s&(through|outW) != 0 }
 
 // The functions below are effects for one question each, where the answer must be
 // quick; a test compares them with effects over all states.
 
 // startable reports whether the task may start as far as an access in state s is concerned.
-func startable(s uint32) bool {
-	return s&(hasW|s>>posReader&1*hasR|s>>posGroup&1*hasG) != 0
-}
+func startable(s uint32) bool { return s&(hasW|s>>posReader&1*hasR|s>>posGroup&1*hasG) != 0 }
 
 // passes returns the tokens that an access in state s, whose successor is linked at
 // this moment, has for it.
@@ -188,14 +184,10 @@ func lastWord(s uint32) bool {
 
 // readerOver is what s is for a strong reader that is given up and has no children, without
 // the bits that do not matter then.
-func readerOver(s uint32) uint32 {
-	return s &^ (isSolo | isHeld | hasR | isReader | through)
-}
+func readerOver(s uint32) uint32 { return s &^ (isSolo | isHeld | hasR | isReader | through) }
 
 // sameGroup reports whether neighbours in the states s and t are of one group.
-func sameGroup(s, t uint32) bool {
-	return s&t&isGroup&^((s^t)>>(posCommut-posGroup)) != 0
-}
+func sameGroup(s, t uint32) bool { return s&t&isGroup&^((s^t)>>(posCommut-posGroup)) != 0 }
 
 // isHolder reports whether s is of an access for which its task holds the object alone while it runs: a
 // strong Commutative one, if no ancestor does.

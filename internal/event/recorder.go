@@ -108,9 +108,7 @@ type Recorder struct {
 
 // Check says what in the options is not legal, and what is. New does so, too; who makes files for its sinks asks before.
 func (o Options) Check() error {
-	if o.Ring == 0 {
-		o.Ring = DefaultRing
-	}
+	o.Ring = cmp.Or(o.Ring, DefaultRing)
 	if o.Ring < minRing || o.Ring > maxRing || bits.OnesCount(uint(o.Ring)) != 1 {
 		return fmt.Errorf("event: a ring of %d events; legal are powers of two from %d to %d, and 0 for %d", o.Ring, minRing, maxRing, DefaultRing)
 	}
@@ -128,15 +126,9 @@ func New(o Options) (*Recorder, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	if o.Ring == 0 {
-		o.Ring = DefaultRing
-	}
-	if o.Wants == 0 {
-		o.Wants = All
-	}
-	if o.Every == 0 {
-		o.Every = drainTurn
-	}
+	o.Ring = cmp.Or(o.Ring, DefaultRing)
+	o.Wants = cmp.Or(o.Wants, All)
+	o.Every = cmp.Or(o.Every, drainTurn)
 	r := &Recorder{annotate: o.Annotate, stacks: o.Stacks, patient: o.Patient, ring: o.Ring, sample: o.Sample, wants: o.Wants & All, sinks: o.Sinks, clock: newClock(),
 		work: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
 	r.eager.Store(o.Eager)
@@ -191,9 +183,7 @@ func (r *Recorder) drop(g ring) {
 }
 
 // Attach counts one more part of the program that records.
-func (r *Recorder) Attach() {
-	r.users.Add(1)
-}
+func (r *Recorder) Attach() { r.users.Add(1) }
 
 // Detach counts one less. When there is none, the sinks make what they have whole.
 func (r *Recorder) Detach() {

@@ -6,6 +6,7 @@
 package explore
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 
@@ -31,9 +32,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.MaxSteps == 0 {
-		c.MaxSteps = 5000
-	}
+	c.MaxSteps = cmp.Or(c.MaxSteps, 5000)
 	c.Bound-- // less than zero: no bound
 	return c
 }

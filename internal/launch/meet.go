@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 )
@@ -78,12 +79,7 @@ func makeCard(node NodeID, pid int, addrs map[string][]byte) ([]byte, error) {
 		b = append(b, s...)
 	}
 	str([]byte(node))
-	var names []string
-	for name := range addrs {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(addrs)) {
 		if name == "" || len(name) > MaxKey || len(addrs[name]) > MaxAddr {
 			return nil, fmt.Errorf("%w: an address of %d bytes under a name of %d; at most %d and %d are legal", ErrLimit, len(addrs[name]), len(name), MaxAddr, MaxKey)
 		}

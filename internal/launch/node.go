@@ -22,9 +22,7 @@ const nodeIDSize = 16
 const maxEmulated = 1<<31 - 1
 
 // Node returns the identity of this process's node. PSP_SMP_NODE_ID in the environment makes nodes out of one.
-func Node() (NodeID, error) {
-	return node(os.Getenv(EnvNode))
-}
+func Node() (NodeID, error) { return node(os.Getenv(EnvNode)) }
 
 func node(emulated string) (NodeID, error) {
 	traits, err := nodeTraits()

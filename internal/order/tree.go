@@ -286,9 +286,7 @@ func Waits(m Mode) bool { return kinds[m].needs != nothing }
 func Writes(m Mode) bool { return kinds[m].needs != mayRead }
 
 // Clash reports whether two tasks must not use the same memory at one time in these modes.
-func Clash(a, b Mode) bool {
-	return Waits(a) && Waits(b) && (a != b || kinds[a].needs == mayWrite)
-}
+func Clash(a, b Mode) bool { return Waits(a) && Waits(b) && (a != b || kinds[a].needs == mayWrite) }
 
 // Grants reports whether a task that has declared own may have descendants that declare m. Who has
 // memory alone has it for its descendants, unless own is weak.

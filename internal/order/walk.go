@@ -28,9 +28,7 @@ func (t *Task) walk(given func(u *Use, lo, hi uintptr) bool) *walk {
 func (t *Task) Before(given func(u *Use, lo, hi uintptr) bool) { t.before(t.Uses, given) }
 
 // Before is Task.Before for what u's task waits for by u.
-func (u *Use) Before(given func(u *Use, lo, hi uintptr) bool) {
-	u.Task.before([]*Use{u}, given)
-}
+func (u *Use) Before(given func(u *Use, lo, hi uintptr) bool) { u.Task.before([]*Use{u}, given) }
 
 func (t *Task) before(uses []*Use, given func(u *Use, lo, hi uintptr) bool) {
 	if len(uses) == 0 {

@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 
 	"golang.org/x/tools/go/analysis"
 )
@@ -97,12 +98,7 @@ func (f *function) knownOnlyTo(v *types.Var, c *call) bool {
 			return false
 		}
 	}
-	for _, child := range f.calls {
-		if child != c && within(child, c) && child.of(v) > 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(f.calls, func(child *call) bool { return child != c && within(child, c) && child.of(v) > 0 })
 }
 
 // matters reports whether the body does with a's variable what the access was meant for: it writes

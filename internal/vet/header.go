@@ -5,6 +5,7 @@ package vet
 
 import (
 	"go/types"
+	"slices"
 
 	"golang.org/x/tools/go/analysis"
 )
@@ -66,12 +67,7 @@ func (f *function) elements(c *call, a *access) *access {
 
 // alsoLinked reports whether two calls have accesses to another variable than v in common, or may have.
 func alsoLinked(c, other *call, v *types.Var) bool {
-	for _, a := range c.accs {
-		if a.v != v && other.of(a.v) > 0 {
-			return true
-		}
-	}
-	return c.opaque || other.opaque
+	return c.opaque || other.opaque || slices.ContainsFunc(c.accs, func(a *access) bool { return a.v != v && other.of(a.v) > 0 })
 }
 
 // waitedFor reports whether inner is in the body of a task that waits for its children, and that is
@@ -89,12 +85,7 @@ func (f *function) waitedFor(inner, outer *call) bool {
 
 // orders reports whether c takes an object of which other has an access.
 func (c *call) orders(other *call) bool {
-	for _, a := range c.accs {
-		if !a.weak() && other.of(a.v) > 0 {
-			return true
-		}
-	}
-	return c.opaque
+	return c.opaque || slices.ContainsFunc(c.accs, func(a *access) bool { return !a.weak() && other.of(a.v) > 0 })
 }
 
 // assigned reports whether a body assigns a's variable, or may: then it is an object of its own

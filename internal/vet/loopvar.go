@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
@@ -88,12 +89,7 @@ func (f *function) mayBeMeant(a *access, loop ast.Stmt) bool {
 
 // inCall reports whether a node is a part of a call that takes accesses.
 func (f *function) inCall(n ast.Node) bool {
-	for _, c := range f.calls {
-		if within(n, c) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.calls, func(c *call) bool { return within(n, c) })
 }
 
 // repeated reports whether a loop is in another one of its function, in which nothing waits.

@@ -20,6 +20,7 @@
 package vigil
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"time"
@@ -65,9 +66,7 @@ type Times struct {
 
 // For returns the times for something that is to be noticed within after; 0 means Default.
 func For(after time.Duration) Times {
-	if after == 0 {
-		after = Default
-	}
+	after = cmp.Or(after, Default)
 	t := Times{Silence: after * 4 / 5, Idle: max(time.Second, (after / 4).Truncate(time.Second)), Interval: max(time.Second, (after / 8).Truncate(time.Second))}
 	t.Count = max(1, int((t.Silence-t.Idle+t.Interval-1)/t.Interval))
 	return t

@@ -172,10 +172,8 @@ func (g *Goroutine) Foreign() bool {
 			names = append(names, f.Func)
 		}
 	}
-	if library && !program {
-		return false // a reader's, say, which is in a call of the standard library
-	}
-	return bystander(names) == ""
+	// Not a reader's, say, which is in a call of the standard library.
+	return (program || !library) && bystander(names) == ""
 }
 
 // maxActing is how many goroutines Acting names.

@@ -4,6 +4,7 @@
 package check
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -17,12 +18,8 @@ import (
 
 // New returns a checker.
 func New(o Options) *Checker {
-	if o.Slack == 0 {
-		o.Slack = Slack
-	}
-	if o.Most == 0 {
-		o.Most = 20
-	}
+	o.Slack = cmp.Or(o.Slack, Slack)
+	o.Most = cmp.Or(o.Most, 20)
 	return &Checker{opt: o, tasks: map[key]*task{}, gone: map[key]uint64{}, failed: map[key]bool{}, slots: map[slotKey]*slot{}, requests: map[key]*request{}, under: map[replay.Message]int{}, windows: map[windowKey]*window{}}
 }
 
@@ -214,9 +211,7 @@ func files(o Options, until int64, names []string) (c *Checker, certain int64, e
 		}
 	}
 	if doubt, ok := set.Doubt(); ok {
-		if o.Slack == 0 {
-			o.Slack = Slack + 2*doubt
-		}
+		o.Slack = cmp.Or(o.Slack, Slack+2*doubt)
 		there := map[int]bool{}
 		for i := range set.Processes() {
 			there[set.Head(i).Rank] = true

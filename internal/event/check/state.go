@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -86,11 +87,7 @@ func (c *Checker) has(m replay.Message) bool {
 
 // pending lists requests that are not done.
 func (c *Checker) pending() (l []error) {
-	var ids []key
-	for id := range c.requests {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(a, b key) int { return cmp.Or(cmp.Compare(a.process, b.process), cmp.Compare(a.id, b.id)) })
+	ids := slices.SortedFunc(maps.Keys(c.requests), func(a, b key) int { return cmp.Or(cmp.Compare(a.process, b.process), cmp.Compare(a.id, b.id)) })
 	for _, id := range ids {
 		l = append(l, fmt.Errorf("request %d%s is never complete", id.id, of(id.process)))
 	}

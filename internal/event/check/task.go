@@ -234,7 +234,7 @@ func (c *Checker) unfinished() []error {
 	for _, t := range left {
 		l = append(l, t.illegal("it never ends"))
 	}
-	return append(append(l, c.pending()...), c.undone()...)
+	return slices.Concat(l, c.pending(), c.undone())
 }
 
 func (c *Checker) slotOf(e *replay.Event) *slot {

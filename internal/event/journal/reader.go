@@ -59,9 +59,7 @@ func NewReader(in io.Reader) (*Reader, error) {
 }
 
 // damage names the place of an error.
-func (r *Reader) damage(err error) error {
-	return fmt.Errorf("at byte %d of the trace: %w", r.at, err)
-}
+func (r *Reader) damage(err error) error { return fmt.Errorf("at byte %d of the trace: %w", r.at, err) }
 
 // block reads the next block into payload; io.EOF at the end of the file.
 func (r *Reader) block() (kind uint32, err error) {

@@ -89,9 +89,7 @@ func (s *Set) align() {
 	}
 	for _, t := range s.traces {
 		id := t.Head.Boot
-		if id == "" {
-			id = "host " + t.Head.Host
-		}
+		id = cmp.Or(id, "host "+t.Head.Host)
 		i := slices.IndexFunc(s.machines, func(m *machine) bool { return m.how == id })
 		if i < 0 {
 			i = len(s.machines)

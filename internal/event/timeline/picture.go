@@ -86,9 +86,7 @@ func draw(w io.Writer, v View, elements func(func(*entry)) error) error {
 	if to <= 0 {
 		to += end
 	}
-	if v.Width == 0 {
-		v.Width = 1200
-	}
+	v.Width = cmp.Or(v.Width, 1200)
 	if from < 0 || to <= from || from >= end || v.Width < 2*pictureLabel || v.Width > mostWidth {
 		return fmt.Errorf("%w: from %v to %v, %d pixels wide; times are from 0 to %v, the second is larger, and widths from %d to %d", ErrView, length(from), length(to), v.Width, length(end), 2*pictureLabel, mostWidth)
 	}

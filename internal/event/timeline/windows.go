@@ -105,12 +105,8 @@ func (t *writer) finishOperation(w *window, op uint32) {
 
 // shutWindows ends what is open at the end.
 func (t *writer) shutWindows() {
-	open := make([]*window, 0, len(t.windows))
-	for _, w := range t.windows {
-		open = append(open, w)
-	}
-	slices.SortFunc(open, func(a, b *window) int { return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.tid, b.tid)) })
-	for _, w := range open {
+	order := func(a, b *window) int { return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.tid, b.tid)) }
+	for _, w := range slices.SortedFunc(maps.Values(t.windows), order) {
 		for _, op := range slices.Sorted(maps.Keys(w.ops)) {
 			t.finishOperation(w, op)
 		}

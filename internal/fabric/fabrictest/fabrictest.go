@@ -7,6 +7,7 @@ package fabrictest
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -184,9 +185,7 @@ func nested(t *testing.T, eps []fabric.Endpoint) {
 func push(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(eps)
 	limit := eps[0].Caps(1).MaxFrame
-	if limit == 0 {
-		limit = 1 << 20
-	}
+	limit = cmp.Or(limit, 1<<20)
 	sizes := []int{1, 7, 4096, 65535, 1 << 18, limit, limit + 1, 3*limit - 5}
 	var both sync.WaitGroup
 	data, place := make([][]byte, len(sizes)), make([][]byte, len(sizes))
@@ -391,9 +390,7 @@ func limits(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(eps)
 	limit := eps[0].Caps(1).MaxFrame
 	size := limit
-	if size == 0 {
-		size = 4 << 20
-	}
+	size = cmp.Or(size, 4<<20)
 	data := bytes.Repeat([]byte("weft"), size/4+1)[:size]
 	require.NoError(t, eps[0].Send(1, fabric.Frame{Data: data}))
 	require.True(t, bytes.Equal(data, sinks[1].wait(1)[0].data))

@@ -5,6 +5,7 @@ package fabrictest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
@@ -58,9 +59,7 @@ func edges(limit int) (sizes []int) {
 func bounds(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(eps)
 	limit := eps[0].Caps(1).MaxFrame
-	if limit == 0 {
-		limit = 1 << 20
-	}
+	limit = cmp.Or(limit, 1<<20)
 	sizes := edges(limit)
 	data := make([]byte, limit)
 	for i, n := range sizes {

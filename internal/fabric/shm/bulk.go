@@ -58,9 +58,7 @@ type incoming struct {
 	err  error
 }
 
-func (b *bulk) init() {
-	b.out, b.in = make(map[transferKey]*outgoing), make(map[transferKey]*incoming)
-}
+func (b *bulk) init() { b.out, b.in = make(map[transferKey]*outgoing), make(map[transferKey]*incoming) }
 
 // add leaves a copy to whoever looks, behind the looking.
 func (b *bulk) add(job func()) {

@@ -4,6 +4,7 @@
 package shm
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -74,9 +75,7 @@ func makeAddr(e *Endpoint) string {
 // those that wait soon make room for others. A rank that is bound to processors has fewer than all ranks have together; 0 processors are those of this
 // process. It is called before Bind.
 func (e *Endpoint) Crowd(ranks, processors int) {
-	if processors == 0 {
-		processors = runtime.NumCPU()
-	}
+	processors = cmp.Or(processors, runtime.NumCPU())
 	e.turn = lookAlone
 	if ranks > processors {
 		e.turn = lookCrowded

@@ -63,9 +63,7 @@ type item struct {
 	done func(error) // nil: the data are a copy
 }
 
-func newPeer(e *Endpoint, rank int) *peer {
-	return &peer{e: e, rank: rank, flushed: newSignal()}
-}
+func newPeer(e *Endpoint, rank int) *peer { return &peer{e: e, rank: rank, flushed: newSignal()} }
 
 // connect makes itself known in the peer's inbox. The caller holds mu; the state is idle.
 func (p *peer) connect() error {

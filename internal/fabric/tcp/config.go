@@ -4,6 +4,7 @@
 package tcp
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -83,12 +84,8 @@ func (c *Config) check() error {
 	case c.Lookup == nil && c.Size > 1:
 		return fmt.Errorf("tcp: Config.Lookup is nil")
 	}
-	if c.DialTimeout == 0 {
-		c.DialTimeout = defaultDial
-	}
-	if c.Linger == 0 {
-		c.Linger = defaultLinger
-	}
+	c.DialTimeout = cmp.Or(c.DialTimeout, defaultDial)
+	c.Linger = cmp.Or(c.Linger, defaultLinger)
 	return nil
 }
 

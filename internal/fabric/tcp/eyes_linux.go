@@ -4,6 +4,7 @@
 package tcp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -79,9 +80,7 @@ func (e *Endpoint) Crowd(ranks, processors int) {
 	if e.eyes == nil {
 		return
 	}
-	if processors == 0 {
-		processors = runtime.NumCPU()
-	}
+	processors = cmp.Or(processors, runtime.NumCPU())
 	e.eyes.yieldAt, e.eyes.lookFor = turnAlone, lookForAlone
 	if ranks > processors {
 		e.eyes.yieldAt, e.eyes.lookFor = turnCrowded, lookForCrowded

@@ -83,10 +83,8 @@ func (r *runner) judge() {
 // worseToCome says whether a failure is to come that may be the cause of those that are kept.
 func (r *runner) worseToCome() bool {
 	waited := time.Since(r.firstAt)
-	for _, p := range r.procs {
-		if !p.ended && !p.remote && waited < dyingTime && dying(p.proc.Pid) {
-			return true
-		}
+	if waited < dyingTime && slices.ContainsFunc(r.procs, func(p *process) bool { return !p.ended && !p.remote && dying(p.proc.Pid) }) {
+		return true
 	}
 	if waited >= causeTime {
 		return false

@@ -4,6 +4,7 @@
 package job
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"strconv"
@@ -93,9 +94,7 @@ func (r *runner) cleanUp() {
 
 // fail records the first failure's status.
 func (r *runner) fail(status int) {
-	if r.status == 0 {
-		r.status = status
-	}
+	r.status = cmp.Or(r.status, status)
 }
 
 // endAll makes a running job an ending one.

@@ -4,6 +4,7 @@
 package job
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -101,18 +102,14 @@ func (s *Spec) check() ([]program, error) {
 	if len(s.Parts) == 0 {
 		return nil, usage("there is no program to run")
 	}
-	if s.Grace == 0 {
-		s.Grace = DefaultGrace
-	}
+	s.Grace = cmp.Or(s.Grace, DefaultGrace)
 	if s.Grace < 0 || s.Timeout < 0 {
 		return nil, usage("a time limit of %v and a grace of %v; they cannot be negative", s.Timeout, s.Grace)
 	}
 	if err := s.checkSpread(); err != nil {
 		return nil, err
 	}
-	if s.Wait == 0 {
-		s.Wait = DefaultWait
-	}
+	s.Wait = cmp.Or(s.Wait, DefaultWait)
 	total := s.Elsewhere
 	for _, p := range s.Parts {
 		if p.Ranks < 1 || p.Ranks > launch.MaxRanks {
@@ -198,8 +195,7 @@ func isDir(path string) error {
 
 // cause is an error without the call and the path, which the message has already.
 func cause(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
 	}
 	return err

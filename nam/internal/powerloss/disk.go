@@ -10,11 +10,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"syscall"
@@ -252,12 +252,7 @@ func (d *Disk) Forces() []string {
 			seen[e.site] = true
 		}
 	}
-	var all []string
-	for site := range seen {
-		all = append(all, site)
-	}
-	sort.Strings(all)
-	return all
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // State is what a disk has.
@@ -368,12 +363,7 @@ func (d *Disk) Positions() []int {
 
 // walk calls fn for each file, in order.
 func (s *State) walk(dir string, fn func(path string, ino int64)) {
-	var names []string
-	for name := range s.dirs[dir] {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(s.dirs[dir])) {
 		path, ino := filepath.Join(dir, name), s.dirs[dir][name]
 		fn(path, ino)
 		if ino == 0 {

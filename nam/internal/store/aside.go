@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sort"
 	"time"
 )
@@ -46,12 +47,10 @@ const (
 // hasFiles says whether there is any file of an allocation.
 func (s *Store) hasFiles() bool {
 	entries, _ := os.ReadDir(s.allocPath())
-	for _, e := range entries {
-		if _, ok := parseFileName(e.Name()); ok {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		_, ok := parseFileName(e.Name())
+		return ok
+	})
 }
 
 // strays returns the allocations that have files and no record. known are the files that records

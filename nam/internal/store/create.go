@@ -4,6 +4,7 @@
 package store
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -76,9 +77,7 @@ func (s *Store) Create(req Request) (*Creation, error) {
 
 // newRecord checks a request and makes the record of it.
 func newRecord(req Request) (*Record, error) {
-	if req.Mode == 0 {
-		req.Mode = 0o600
-	}
+	req.Mode = cmp.Or(req.Mode, 0o600)
 	if req.Mode&^0o777 != 0 {
 		return nil, fmt.Errorf("%w: mode %#o: legal are permission bits, 0 to 0777", ErrSize, req.Mode)
 	}

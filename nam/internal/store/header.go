@@ -81,9 +81,7 @@ type header struct {
 }
 
 // fileSize is the size of a file with so many bytes of data, without what may be behind them.
-func fileSize(data uint64) uint64 {
-	return headerSize + (data+headerSize-1)/headerSize*headerSize
-}
+func fileSize(data uint64) uint64 { return headerSize + (data+headerSize-1)/headerSize*headerSize }
 
 // behind is how many bytes of a record do not fit into the header, in whole pages.
 func behind(record int) uint64 {

@@ -363,9 +363,7 @@ func each(b *bolt.Bucket) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-func (t *txn) layout() string {
-	return string(t.tx.Bucket(bucketLayout).Get(keyVersion))
-}
+func (t *txn) layout() string { return string(t.tx.Bucket(bucketLayout).Get(keyVersion)) }
 
 // put files the record, and its name unless it is being removed.
 func (t *txn) put(rec *Record) error {

@@ -107,9 +107,7 @@ func Owner(st fs.FileInfo) (uid uint32, ok bool) {
 	return sys.Uid, true
 }
 
-func unlock(f *os.File) error {
-	return unix.Flock(int(f.Fd()), unix.LOCK_UN)
-}
+func unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
 
 // reserve gives the file its size and its blocks, so that a later store to the mapping cannot fail for want of space.
 // A shared mapping of a sparse file would answer a full disk with SIGBUS.
@@ -148,9 +146,7 @@ func writeZeros(f *os.File, size uint64) error {
 
 // reserveMeta sets blocks aside for a young metadata file, so that windows can still be removed when the disk is full.
 // Best effort.
-func reserveMeta(f *os.File) {
-	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, 1<<20)
-}
+func reserveMeta(f *os.File) { _ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, 1<<20) }
 
 func mapFile(f *os.File, size uint64, readOnly bool) ([]byte, error) {
 	prot := unix.PROT_READ | unix.PROT_WRITE
@@ -190,13 +186,9 @@ func populate(b []byte, off, n int) {
 
 // lockRange takes an exclusive lock on bytes of a file against every other open of it, in this process or another;
 // the kernel drops it when the process dies. It waits.
-func lockRange(f *os.File, off, n int64) error {
-	return rangeLock(f, unix.F_WRLCK, off, n)
-}
+func lockRange(f *os.File, off, n int64) error { return rangeLock(f, unix.F_WRLCK, off, n) }
 
-func unlockRange(f *os.File, off, n int64) error {
-	return rangeLock(f, unix.F_UNLCK, off, n)
-}
+func unlockRange(f *os.File, off, n int64) error { return rangeLock(f, unix.F_UNLCK, off, n) }
 
 func rangeLock(f *os.File, kind int16, off, n int64) error {
 	lk := unix.Flock_t{Type: kind, Whence: 0, Start: off, Len: n}

@@ -4,6 +4,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -116,9 +117,7 @@ func newStore(dir string, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store directory: %w", err)
 	}
-	if cfg.LockWait == 0 {
-		cfg.LockWait = 10 * time.Second
-	}
+	cfg.LockWait = cmp.Or(cfg.LockWait, 10*time.Second)
 	if cfg.LockWait < 0 {
 		return nil, fmt.Errorf("LockWait %v: must not be negative", cfg.LockWait)
 	}

@@ -6,6 +6,7 @@ package collect
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ func (c *Collector) Groups() (groups []*Group, notes []string) {
 	defer c.mu.Unlock()
 	by := map[string]*Group{}
 	kinds := c.scaled()
-	for _, spec := range sortedSpecs(kinds) {
+	for _, spec := range slices.Sorted(maps.Keys(kinds)) {
 		k := kinds[spec]
 		if k.Sum.Count == 0 {
 			continue
@@ -70,15 +71,6 @@ func (k *Kind) merge(o *Kind) {
 	k.Bound.Merge(&o.Bound)
 	k.Failed += o.Failed
 	k.Skipped += o.Skipped
-}
-
-func sortedSpecs[V any](m map[uint32]V) []uint32 {
-	list := make([]uint32, 0, len(m))
-	for spec := range m {
-		list = append(list, spec)
-	}
-	slices.Sort(list)
-	return list
 }
 
 // watchedLocked is how long the recording has gone on. +checklocks:c.mu
@@ -178,11 +170,7 @@ func each(sum time.Duration, g *Group) time.Duration { return sum / time.Duratio
 
 // slotsLocked fills in what the slots do. +checklocks:c.mu
 func (c *Collector) slotsLocked(s *page.State, since func(int64) time.Duration) {
-	var slots []*slot
-	for _, x := range c.slots {
-		slots = append(slots, x)
-	}
-	slices.SortFunc(slots, func(a, b *slot) int {
+	slots := slices.SortedFunc(maps.Values(c.slots), func(a, b *slot) int {
 		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.index, b.index))
 	})
 	idle := "looking for work"

@@ -4,6 +4,8 @@
 package collect
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"weft/internal/event"
@@ -17,7 +19,7 @@ func (c *Collector) Samples() (samples []taskprof.Sample, since time.Duration, n
 	kinds := c.scaled()
 	names := c.rec.Names()
 	ways := ways{names: names, families: families(names, uint32(names.Specs()))}
-	for _, spec := range sortedSpecs(kinds) {
+	for _, spec := range slices.Sorted(maps.Keys(kinds)) {
 		if kinds[spec].Sum.Count == 0 {
 			continue
 		}

@@ -43,10 +43,7 @@ func (g *Graph) labels() (names []string, style map[string]int) {
 	for i := range g.Nodes {
 		run[g.Nodes[i].name()] += g.Nodes[i].Run
 	}
-	for name := range run {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int {
+	names = slices.SortedFunc(maps.Keys(run), func(a, b string) int {
 		return cmp.Or(cmp.Compare(run[b], run[a]), cmp.Compare(a, b))
 	})
 	style = map[string]int{}
@@ -170,9 +167,7 @@ const mostDrawn = 400 // tasks one by one; more is a wall of boxes (looked at)
 // shape chooses between tasks and labels, and says in words what the choice was.
 func (g *Graph) shape(a *Analysis, o Options) (s *shape, notes []string) {
 	most := o.Most
-	if most == 0 {
-		most = mostDrawn
-	}
+	most = cmp.Or(most, mostDrawn)
 	notes = g.Notes
 	if a.Ignored > 0 {
 		notes = append(slices.Clip(notes), fmt.Sprintf("%d edges are left out: a task at one end was not recorded.", a.Ignored))
@@ -187,9 +182,7 @@ func (g *Graph) shape(a *Analysis, o Options) (s *shape, notes []string) {
 // figures are the lines above a graph.
 func (g *Graph) figures(a *Analysis, o Options) []string {
 	title := o.Title
-	if title == "" {
-		title = "task graph"
-	}
+	title = cmp.Or(title, "task graph")
 	return []string{
 		title,
 		fmt.Sprintf("%s, %s; work %v, span %v: parallelism %.1f; %s on the critical path; %v from the first start to the last end",
