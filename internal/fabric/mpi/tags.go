@@ -5,6 +5,10 @@
 
 package mpi
 
+import (
+	"weft/internal/fabric"
+)
+
 // tags chooses the MPI tags of the transfers that a rank expects. Both ends derive the same tag from a transfer's key, so
 // that nothing has to be said; but there are more keys than tags, and two transfers from one rank that are under way at a time must not
 // have one. The second then gets another tag, which the sender is told (see README.md).
@@ -41,3 +45,19 @@ func (t *tags) take(peer int, key uint64) (tag int, other, ok bool) {
 }
 
 func (t *tags) give(peer, tag int) { delete(t.busy, place{peer, tag}) }
+
+const (
+	version   = 1
+	headSize  = 8 * fabric.HeadWords
+	frameSize = headSize + MaxFrame
+	slots     = 64 // receives of frames that are posted
+
+	maxShare, maxShares = 1 << 16, 1 << 30 // bytes of an exchange
+)
+
+// The tags of messages on the frames' communicator.
+const (
+	kindFrame = 1 + iota // a frame: head, data
+	kindBye              // nothing comes behind this
+	kindTag              // the transfer of a key has another tag: head with key and tag
+)

@@ -5,9 +5,11 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -141,4 +143,47 @@ func (s *Store) commit(tx *bolt.Tx) error {
 		_ = tx.Rollback() // or Close would wait for it; what has failed is over already
 	}
 	return err
+}
+
+// guard runs fn and turns a fault on one of the mappings into ErrLost: somebody has truncated the
+// file, or its file system cannot give or take a page any more. Without it the kernel's SIGBUS ends
+// the program. A fault elsewhere, say on a buffer of the caller, stays what it is.
+//
+// What fn has done before the fault is done. It must not hold a lock that it releases other than by
+// defer.
+func guard(maps [][]byte, fn func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = faulted(maps, p)
+		}
+	}()
+	return fn()
+}
+
+// faulted is the error of a fault on one of the mappings. It panics again with everything else.
+func faulted(maps [][]byte, p any) error {
+	fault, ok := p.(interface{ Addr() uintptr })
+	if !ok {
+		panic(p)
+	}
+	for i, m := range maps {
+		if at := fault.Addr() - addressOf(m); at < uintptr(len(m)) {
+			return fmt.Errorf("%w: byte %d of its file %d is not there any more: the file was cut or the disk has failed",
+				ErrLost, at, i)
+		}
+	}
+	panic(p)
+}
+
+// Guard runs fn, which touches the memory of the handle. ErrLost: the memory is not there any more.
+func (h *Handle) Guard(fn func()) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = faulted(h.maps, p)
+		}
+	}()
+	fn()
+	return nil
 }
