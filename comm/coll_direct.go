@@ -118,8 +118,7 @@ type hubCall struct {
 	what collective
 }
 
-func (*hubCall) cancel() bool { return false }
-
+func (*hubCall) cancel() bool     { return false }
 func (x *hubCall) String() string { return fmt.Sprintf("I%v at %s", x.what, x.c.place()) }
 
 // hubKey names a communicator in a run: its context, and its first rank in the run, because all colours of a split share a

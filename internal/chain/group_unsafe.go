@@ -20,8 +20,7 @@ func (n *Node) Number() int32 { return *n.number() }
 // SetNumber gives n, which is registered without accesses, a number of the runtime's own. It lies
 // where an access of another node would, in the line that the runtime looks at anyway.
 func (n *Node) SetNumber(i int32) { *n.number() = i }
-
-func (n *Node) number() *int32 { return (*int32)(unsafe.Pointer(&n.accs)) }
+func (n *Node) number() *int32    { return (*int32)(unsafe.Pointer(&n.accs)) }
 
 // reserve makes room for k accesses.
 func (n *Node) reserve(k int) {

@@ -142,17 +142,14 @@ func (a *access) owner() *Node {
 }
 
 // succ returns the next access in the chain, or the parent's access. It is written before hasNext.
-func (a *access) succ() *access { return *(**access)(unsafe.Add(unsafe.Pointer(a), toSucc)) }
-
+func (a *access) succ() *access        { return *(**access)(unsafe.Add(unsafe.Pointer(a), toSucc)) }
 func (a *access) setSucc(next *access) { *(**access)(unsafe.Add(unsafe.Pointer(a), toSucc)) = next }
 
 // ref returns the object, which it keeps alive, until a child's access is linked; from then on, by
 // hasChild, it is the first of those, and the object is in the table of the domain. A bridge has the
 // bridge there.
-func (a *access) ref() object { return *(*object)(unsafe.Add(unsafe.Pointer(a), toRef)) }
-
-func (a *access) setRef(o object) { *(*object)(unsafe.Add(unsafe.Pointer(a), toRef)) = o }
-
+func (a *access) ref() object            { return *(*object)(unsafe.Add(unsafe.Pointer(a), toRef)) }
+func (a *access) setRef(o object)        { *(*object)(unsafe.Add(unsafe.Pointer(a), toRef)) = o }
 func (a *access) setChild(first *access) { a.setRef(object(unsafe.Pointer(first))) }
 
 // These are no methods: the type access is not to name what has parts that are instances of generic types (see rangesRef).
@@ -166,10 +163,8 @@ func (a *access) succLate() *access { return (*access)(atomic.LoadPointer(a.word
 
 // childLate is the same for the first access of a child. Precondition: hasChild.
 func (a *access) childLate() *access { return (*access)(atomic.LoadPointer(a.word(toRef))) }
-
-func (a *access) cutSucc() { atomic.StorePointer(a.word(toSucc), nil) }
-
-func (a *access) cutChild() { atomic.StorePointer(a.word(toRef), nil) }
+func (a *access) cutSucc()           { atomic.StorePointer(a.word(toSucc), nil) }
+func (a *access) cutChild()          { atomic.StorePointer(a.word(toRef), nil) }
 
 func (a *access) word(at uintptr) *unsafe.Pointer {
 	return (*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(a), at))

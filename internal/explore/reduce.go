@@ -59,8 +59,7 @@ func (e *engine) record(p *proc, k xatomic.Kind, x any, v int64, wrote bool) {
 }
 
 func (e *engine) searching() bool { return e.script == nil && e.random == nil }
-
-func (e *engine) reducing() bool { return e.searching() && !e.dead && !e.cfg.Full && e.cfg.Bound < 0 }
+func (e *engine) reducing() bool  { return e.searching() && !e.dead && !e.cfg.Full && e.cfg.Bound < 0 }
 
 // races returns the steps on o that are in a race with p's step of kind k: they conflict with it, and nothing
 // orders them but that they came first.

@@ -123,18 +123,10 @@ func (p *Place) join(ctx context.Context) (_ *Client, err error) {
 
 // greet shakes hands with the launcher, and takes its answer.
 func (c *Client) greet() error {
-	_ = c.c.SetDeadline(time.Now().Add(handshakeTime))
-	if _, err := Handshake(c.c, &c.secret, jobLabel, Initiator, binary.BigEndian.AppendUint32(nil, uint32(c.place.Rank))); err != nil {
-		return fmt.Errorf("handshake: %w", err)
-	}
-	f, err := answered(c.c)
-	if err != nil {
-		return err
-	}
-	_ = c.c.SetDeadline(time.Time{})
+	_, f, err := introduce(c.c, &c.secret, jobLabel, binary.BigEndian.AppendUint32(nil, uint32(c.place.Rank)))
 	switch {
-	case f.kind == jobRefuses:
-		return fmt.Errorf("%w: %s", ErrRefused, f.value)
+	case err != nil:
+		return err
 	case f.kind != jobWelcomes || jobID(dirPrefix+f.key) == "":
 		return fmt.Errorf("%w: the launcher answers with a frame of kind %d", ErrProtocol, f.kind)
 	case int(f.rank) != c.place.Ranks:
@@ -187,7 +179,11 @@ func (c *Client) write(f *frame) error {
 	return err
 }
 
+// fail makes an error of this package of err; nil of nil.
 func (c *Client) fail(op string, err error) error {
+	if err == nil {
+		return nil
+	}
 	return &Error{Op: op, Rank: c.place.Rank, Err: err}
 }
 
@@ -253,10 +249,7 @@ func (c *Client) Get(ctx context.Context, rank int, key string) ([]byte, error) 
 	}
 	select {
 	case a := <-ch:
-		if a.err != nil {
-			return nil, c.fail("get", a.err)
-		}
-		return a.value, nil
+		return a.value, c.fail("get", a.err)
 	case <-ctx.Done():
 		return nil, c.fail("get", context.Cause(ctx))
 	}
@@ -292,10 +285,7 @@ func (c *Client) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
 	}
 	select {
 	case a := <-ch:
-		if a.err != nil {
-			return nil, c.fail("exchange", a.err)
-		}
-		return a.shares, nil
+		return a.shares, c.fail("exchange", a.err)
 	case <-ctx.Done():
 		err := context.Cause(ctx)
 		c.mu.Lock()
@@ -338,13 +328,7 @@ func (c *Client) Watch(f func(error)) {
 // Abort asks the launcher to end the job with an exit status, 1 to 255, and to say why. It does not wait for that: the
 // other ranks hear of it, and this process is ended with them if it does not end by itself.
 func (c *Client) Abort(code int, reason string) error {
-	c.mu.Lock()
-	err := c.usableLocked()
-	c.mu.Unlock()
-	if err != nil {
-		return c.fail("abort", err)
-	}
-	return c.writeOr("abort", &frame{kind: rankAborts, code: int32(code), value: cut(reason)})
+	return c.tell("abort", &frame{kind: rankAborts, code: int32(code), value: cut(reason)})
 }
 
 // Leave says that this rank takes no part in the job any more and may end. A rank that ends without having said so
@@ -363,10 +347,7 @@ func (c *Client) Leave() error {
 	}
 	_ = c.c.Close()
 	<-c.done
-	if err != nil {
-		return c.fail("leave", err)
-	}
-	return nil
+	return c.fail("leave", err)
 }
 
 // read is the reader. It ends with the connection.
@@ -401,11 +382,7 @@ func (c *Client) read() {
 	if c.abort != nil && !left {
 		why = c.abort // the launcher ends because the job does
 	}
-	for id, ch := range c.gets {
-		delete(c.gets, id)
-		ch <- answer{err: why}
-	}
-	c.endExchangeLocked(answer{err: why})
+	c.failAllLocked(why)
 	c.mu.Unlock()
 	if !left {
 		close(c.lost)
@@ -431,6 +408,16 @@ func removeDead(dir string) bool {
 	}
 	_ = Remove(dir) // other ranks do so too, and the next launcher
 	return true
+}
+
+// failAllLocked ends all that is asked of the launcher.
+// +checklocks:c.mu
+func (c *Client) failAllLocked(why error) {
+	for id, ch := range c.gets {
+		delete(c.gets, id)
+		ch <- answer{err: why}
+	}
+	c.endExchangeLocked(answer{err: why})
 }
 
 // endExchangeLocked gives the exchange that is being made its result.
@@ -527,11 +514,7 @@ func (c *Client) take(f *frame) (news, _ error) {
 		return d, nil
 	case jobAborts:
 		c.abort = &Abort{Rank: int(f.rank), Code: int(f.code), Reason: string(f.value)}
-		for id, ch := range c.gets {
-			delete(c.gets, id)
-			ch <- answer{err: c.abort}
-		}
-		c.endExchangeLocked(answer{err: c.abort})
+		c.failAllLocked(c.abort)
 		return c.abort, nil
 	case jobAsks:
 		if c.onAsk == nil {

@@ -209,7 +209,7 @@ func TestFilesThatCannotBeRemoved(t *testing.T) {
 	require.NoError(t, s.Close())
 	require.DirExists(t, s.dir)
 
-	_ = os.Remove(s.segs)
+	_ = os.Remove(segmentsOf(s.dir))
 
 	of, key := spreadServer(t, 2, 1)
 	r, err := JoinJob(t.Context(), RelayConfig{Addr: of.Addr(), Key: key, Ranks: 1, First: -1, Wait: time.Minute, places: []string{"."}, OnLost: func(error) {}})

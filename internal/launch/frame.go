@@ -5,6 +5,7 @@ package launch
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -137,6 +138,22 @@ func cut(s string) []byte {
 		s = s[:limit-3] + "..."
 	}
 	return []byte(s)
+}
+
+// accept hands the connections of a listener to take, until that returns false or the listener is
+// closed.
+func accept[C net.Conn](next func() (C, error), take func(C) bool) {
+	for {
+		c, err := next()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			time.Sleep(10 * time.Millisecond) // out of descriptors; others may end
+		case !take(c):
+			return
+		}
+	}
 }
 
 // conn is the launcher's connection to a rank. Frames are queued, so that a rank that does not read holds up nobody else.

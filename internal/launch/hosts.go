@@ -5,7 +5,6 @@ package launch
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -68,29 +67,10 @@ func (s *Server) listenHosts() (err error) {
 func (s *Server) Addr() string { return s.hosts.l.Addr().String() }
 
 func (s *Server) acceptHosts() {
-	for {
-		c, err := s.hosts.l.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			time.Sleep(10 * time.Millisecond) // out of descriptors; others may end
-			continue
-		}
+	accept(s.hosts.l.Accept, func(c net.Conn) bool {
 		vigil.Keep(c, s.cfg.DeadAfter)
-		if !s.hosts.lobby.Enter(c, s.hosts.over) {
-			return
-		}
-		s.mu.Lock()
-		if s.closed {
-			s.mu.Unlock()
-			_ = c.Close()
-			continue
-		}
-		s.guests[c] = true
-		s.wg.Go(func() { s.meetGuest(c) })
-		s.mu.Unlock()
-	}
+		return s.hosts.lobby.Enter(c, s.hosts.over) && s.enter(c, func() { s.meetGuest(c) })
+	})
 }
 
 // meetGuest finds out what has connected.

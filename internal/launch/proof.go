@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -171,6 +172,19 @@ func (e *cutError) Unwrap() error { return e.err }
 
 func cutOff(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// introduce shakes hands with a launcher, and returns what that says of itself, and its answer.
+func introduce(c net.Conn, s *Secret, label string, mine []byte) (theirs []byte, f frame, err error) {
+	_ = c.SetDeadline(time.Now().Add(handshakeTime))
+	if theirs, err = Handshake(c, s, label, Initiator, mine); err != nil {
+		return nil, f, fmt.Errorf("handshake: %w", err)
+	}
+	if f, err = answered(c); err == nil && f.kind == jobRefuses {
+		err = fmt.Errorf("%w: %s", ErrRefused, f.value)
+	}
+	_ = c.SetDeadline(time.Time{})
+	return theirs, f, err
 }
 
 // answered reads what the acceptor of a handshake says behind it.

@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -86,18 +84,7 @@ func JoinJob(ctx context.Context, cfg RelayConfig) (_ *Relay, err error) {
 	if r.dir, r.id, err = makeDir(cfg.places, cfg.OnDir); err != nil {
 		return nil, err
 	}
-	if _, err = makeSegments(r.dir, r.id); err != nil {
-		return nil, err
-	}
-	if err := writeSecret(r.dir, &r.secret); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(r.dir, socketFile)
-	if r.l, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}); err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		_ = r.l.Close()
+	if r.l, err = listenIn(r.dir, &r.secret); err != nil {
 		return nil, err
 	}
 	r.wg.Go(r.accept)
@@ -132,18 +119,10 @@ func (r *Relay) greet(c net.Conn) error {
 	mine := binary.BigEndian.AppendUint32(nil, uint32(int32(r.cfg.Ranks)))
 	mine = binary.BigEndian.AppendUint32(mine, uint32(int32(r.cfg.First)))
 	key := Secret(*r.cfg.Key)
-	job, err := Handshake(c, &key, hostLabel, Initiator, mine)
-	if err != nil {
-		return fmt.Errorf("handshake: %w", err)
-	}
-	f, err := answered(c)
-	if err != nil {
-		return err
-	}
-	_ = c.SetDeadline(time.Time{})
+	job, f, err := introduce(c, &key, hostLabel, mine)
 	switch {
-	case f.kind == jobRefuses:
-		return fmt.Errorf("%w: %s", ErrRefused, f.value)
+	case err != nil:
+		return err
 	case f.kind != jobAdmits || f.key != string(job) || f.key == "":
 		return fmt.Errorf("%w: the launcher answers with a frame of kind %d", ErrProtocol, f.kind)
 	case f.code < 1 || f.code > MaxRanks || f.rank < 0 || int(f.rank)+r.cfg.Ranks > int(f.code):
@@ -198,11 +177,9 @@ func (r *Relay) Settle(rank int) {
 	if heard == nil {
 		return
 	}
-	t := time.NewTimer(relayNotice) // for what inherited the connection, and for a network that does not answer
-	defer t.Stop()
 	select {
 	case <-heard:
-	case <-t.C:
+	case <-time.After(relayNotice): // for what inherited the connection, and for a network that does not answer
 	}
 }
 
@@ -258,20 +235,13 @@ func (r *Relay) read() {
 }
 
 func (r *Relay) accept() {
-	for {
-		c, err := r.l.AcceptUnix()
-		if errors.Is(err, net.ErrClosed) {
-			return
+	accept(r.l.AcceptUnix, func(c *net.UnixConn) bool {
+		held := r.hold(c)
+		if held {
+			r.wg.Go(func() { r.pass(c) })
 		}
-		if err != nil {
-			time.Sleep(10 * time.Millisecond) // out of descriptors; others may end
-			continue
-		}
-		if !r.hold(c) {
-			return
-		}
-		r.wg.Go(func() { r.pass(c) })
-	}
+		return held
+	})
 }
 
 // hold notes a connection for Close to end; if that was called, it ends it itself.

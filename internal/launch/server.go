@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 )
@@ -55,12 +53,12 @@ type ServerConfig struct {
 // methods may be called at any time by any goroutine.
 type Server struct {
 	// Constant after construction.
-	cfg           ServerConfig
-	dir, id, segs string
-	secret        Secret
-	l             *net.UnixListener
-	wg            sync.WaitGroup // the accepting goroutines and two per connection
-	hosts         hosts          // has fields that mu guards
+	cfg     ServerConfig
+	dir, id string
+	secret  Secret
+	l       *net.UnixListener
+	wg      sync.WaitGroup // the accepting goroutines and two per connection
+	hosts   hosts          // has fields that mu guards
 
 	mu     sync.Mutex
 	space  *space              // guarded by mu
@@ -94,18 +92,7 @@ func NewServer(cfg ServerConfig) (_ *Server, err error) {
 		s.hosts.key, s.hosts.events = cfg.Key, cfg.Hosts
 		s.secret = cfg.Key.secret(s.id)
 	}
-	if s.segs, err = makeSegments(s.dir, s.id); err != nil {
-		return nil, err
-	}
-	if err := writeSecret(s.dir, &s.secret); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(s.dir, socketFile)
-	if s.l, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}); err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		_ = s.l.Close()
+	if s.l, err = listenIn(s.dir, &s.secret); err != nil {
 		return nil, err
 	}
 	if cfg.Elsewhere > 0 {
@@ -125,25 +112,23 @@ func (s *Server) Dir() string { return s.dir }
 func (s *Server) Place(rank int) *Place { return &Place{Rank: rank, Ranks: s.cfg.Ranks, Dir: s.dir} }
 
 func (s *Server) accept() {
-	for {
-		c, err := s.l.AcceptUnix()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			time.Sleep(10 * time.Millisecond) // out of descriptors; others may end
-			continue
-		}
-		s.mu.Lock()
-		if s.closed {
-			s.mu.Unlock()
-			_ = c.Close()
-			return
-		}
-		s.guests[c] = true
-		s.wg.Go(func() { s.serve(c, nil) })
-		s.mu.Unlock()
+	accept(s.l.AcceptUnix, func(c *net.UnixConn) bool {
+		return s.enter(c, func() { s.serve(c, nil) })
+	})
+}
+
+// enter has f called for a connection that is not proved yet, by a goroutine of its own; if the
+// Server is closed, it ends the connection.
+func (s *Server) enter(c net.Conn, f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		_ = c.Close()
+		return false
 	}
+	s.guests[c] = true
+	s.wg.Go(f)
+	return true
 }
 
 // serve is the life of a connection, as its reader. proved, if not nil, is called when the other end has proved itself, and says whether that was in time.
@@ -288,11 +273,9 @@ func (s *Server) Settle(rank int) {
 	if k == nil {
 		return
 	}
-	t := time.NewTimer(endNotice) // for what inherited the connection; nothing should
-	defer t.Stop()
 	select {
 	case <-k.done:
-	case <-t.C:
+	case <-time.After(endNotice): // for what inherited the connection; nothing should
 	}
 }
 

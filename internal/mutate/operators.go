@@ -86,7 +86,6 @@ func sitesOf(pkg *packages.Package, f *ast.File, src []byte) []site {
 }
 
 func (w *walker) offset(p token.Pos) int { return w.file.Offset(p) }
-
 func (w *walker) text(n ast.Node) string { return string(w.src[w.offset(n.Pos()):w.offset(n.End())]) }
 
 func (w *walker) replace(operator string, n ast.Node, text string) {

@@ -53,8 +53,7 @@ func (e *endpoint) Caps(int) fabric.Caps {
 	return fabric.Caps{Kind: "inproc", EagerLimit: EagerLimit, Ordered: true, SharedMemory: true}
 }
 
-func (e *endpoint) Bind(h fabric.Handler) { e.handler = h }
-
+func (e *endpoint) Bind(h fabric.Handler)         { e.handler = h }
 func (e *endpoint) Local(peer int) fabric.Handler { return e.peers[peer].handler }
 
 func (e *endpoint) Send(dst int, f fabric.Frame) error {

@@ -114,8 +114,7 @@ type rope struct {
 	ends  func()            // it is closed
 }
 
-func (r rope) ring() { r.pulls(r.b.ring) }
-
+func (r rope) ring()  { r.pulls(r.b.ring) }
 func (r rope) close() { r.ends() }
 
 // reachable is how a test connects endpoints.

@@ -9,9 +9,8 @@ import "time"
 
 // eyes are not used on this system: each connection has a reader and a writer.
 func openEyes(*Endpoint) (*eyes, error) { return nil, nil }
-
-func (*eyes) sleeper()                {}
-func (*eyes) end(time.Duration) error { return nil }
+func (*eyes) sleeper()                  {}
+func (*eyes) end(time.Duration) error   { return nil }
 
 // Enter does nothing: readers look.
 func (*Endpoint) Enter() bool { return false }

@@ -12,8 +12,7 @@ import (
 )
 
 // socket is not used on this system: each connection has a reader and a writer.
-func newSocket(*peer, net.Conn) *socket { return nil }
-
+func newSocket(*peer, net.Conn) *socket                  { return nil }
 func (*socket) watch()                                   {}
 func (*socket) wait(bool)                                {}
 func (*socket) shut(int)                                 {}

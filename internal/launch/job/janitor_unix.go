@@ -63,8 +63,7 @@ func startJanitor() (*janitor, error) {
 }
 
 // watch tells of a process group that has come; forget, of one that has gone.
-func (j *janitor) watch(pgid int) { j.tell("+%d\n", pgid) }
-
+func (j *janitor) watch(pgid int)  { j.tell("+%d\n", pgid) }
 func (j *janitor) forget(pgid int) { j.tell("-%d\n", pgid) }
 
 // clean tells of the job directory, which is about to be made.

@@ -17,44 +17,28 @@ const supported = false
 const sigcont = syscall.Signal(0)
 
 // Forwarded lists no signals here.
-func Forwarded() []os.Signal { return nil }
-
-func rankAttr() *syscall.SysProcAttr { return nil }
-
-func sendGroup(int, os.Signal) error { return os.ErrProcessDone }
-
-func reapGroup(int) {}
-
-func adoptOrphans() {}
-
-func dying(int) bool { return false }
-
+func Forwarded() []os.Signal                       { return nil }
+func rankAttr() *syscall.SysProcAttr               { return nil }
+func sendGroup(int, os.Signal) error               { return os.ErrProcessDone }
+func reapGroup(int)                                {}
+func adoptOrphans()                                {}
+func dying(int) bool                               { return false }
 func exitStatus(st *os.ProcessState) (int, string) { return st.ExitCode(), st.String() }
-
-func signalNumber(os.Signal) int { return 0 }
-
-func signalName(s os.Signal) string { return s.String() }
-
-func isBrokenPipe(error) bool { return false }
-
-func feedInput(*os.File, io.Reader) {}
+func signalNumber(os.Signal) int                   { return 0 }
+func signalName(s os.Signal) string                { return s.String() }
+func isBrokenPipe(error) bool                      { return false }
+func feedInput(*os.File, io.Reader)                {}
 
 // janitor does nothing here.
 type janitor struct{}
 
 func startJanitor() (*janitor, error) { return nil, nil }
-
-func (*janitor) watch(int) {}
-
-func (*janitor) forget(int) {}
-
-func (*janitor) clean(string) {}
-
-func (*janitor) discard(string) {}
-
-func (*janitor) stop() {}
+func (*janitor) watch(int)            {}
+func (*janitor) forget(int)           {}
+func (*janitor) clean(string)         {}
+func (*janitor) discard(string)       {}
+func (*janitor) stop()                {}
 
 // Janitor is for the program that runs jobs to call first. It returns false: this process is none.
-func Janitor() bool { return false }
-
+func Janitor() bool                { return false }
 func readNow(*os.File, []byte) int { return 0 }

@@ -80,7 +80,6 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
-
 func (e *Error) Unwrap() error { return e.Err }
 
 func usage(format string, args ...any) error {

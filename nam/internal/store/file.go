@@ -14,7 +14,6 @@ import (
 )
 
 func (s *Store) allocPath() string { return filepath.Join(s.dir, allocDir) }
-
 func (s *Store) path(id ID) string { return filepath.Join(s.allocPath(), id.String()+suffix) }
 
 // parseFileName returns the id that a name in the allocation directory stands for.

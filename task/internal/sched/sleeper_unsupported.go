@@ -18,5 +18,4 @@ func (s *sleeper) wake() { s.ch.Send(struct{}{}) }
 
 // sleep returns when wake has been called.
 func (s *sleeper) sleep() { s.ch.Recv() }
-
 func (s *sleeper) close() {}

@@ -26,8 +26,7 @@ func CodeAt(pc uintptr) Code {
 
 // Bounds returns the first of them, and the one after the last.
 func (c Code) Bounds() (lo, hi uintptr) { return c.lo, c.hi }
-
-func (c Code) name() string { return runtime.FuncForPC(c.lo).Name() }
+func (c Code) name() string             { return runtime.FuncForPC(c.lo).Name() }
 
 // allBlocked reports whether no body of this process runs on a processor or wants one: each goroutine
 // that runs a body is parked by Go's scheduler, or in a system call. It compares program counters with

@@ -43,8 +43,7 @@ func (w *Watch) Wakes() {
 
 // Armed reports whether the timer runs. It is for tests.
 func (w *Watch) Armed() bool { return w.armed.Load() }
-
-func (w *Watch) arm() { w.armFor(w.period) }
+func (w *Watch) arm()        { w.armFor(w.period) }
 
 func (w *Watch) armFor(d time.Duration) {
 	if xatomic.Driven() || !w.armed.CompareAndSwap(false, true) {
