@@ -195,22 +195,8 @@ func (c *Comm) numberVote(kind voteKind) (number uint64, missed error) {
 // disagreed ends the waiting for agreements that not all ranks have come to: some are in
 // collectives instead. Their votes stay, as where a context has ended the waiting.
 func (s *ballots) disagreed(ctx uint64, d *disagreement) {
-	if d.from == 0 {
-		return
-	}
-	var all []func(error)
-	s.mu.Lock()
-	if k := s.circles[ctx]; k != nil {
-		for _, a := range k.open {
-			if a.c != nil && !a.told && a.number >= d.from {
-				a.told = true
-				all = append(all, a.complete)
-			}
-		}
-	}
-	s.mu.Unlock()
-	for _, complete := range all {
-		complete(d.err)
+	if d.from > 0 {
+		s.end(ctx, d.from, d.err)
 	}
 }
 
@@ -306,12 +292,15 @@ func (s *ballots) lose(p *proc, r int) {
 }
 
 // finish ends the agreements of one context as if they were decided.
-func (s *ballots) finish(ctx uint64, err error) {
+func (s *ballots) finish(ctx uint64, err error) { s.end(ctx, 0, err) }
+
+// end ends the waiting for the agreements of a context, from a number on.
+func (s *ballots) end(ctx, from uint64, err error) {
 	var all []func(error)
 	s.mu.Lock()
 	if k := s.circles[ctx]; k != nil {
 		for _, a := range k.open {
-			if a.c != nil && !a.told {
+			if a.c != nil && !a.told && a.number >= from {
 				a.told = true
 				all = append(all, a.complete)
 			}

@@ -525,21 +525,6 @@ func (p *proc) kill(err error) bool {
 	if a := p.answers.Load(); a != nil {
 		a.done(nil)
 	}
-	for _, e := range ps {
-		op := e.op()
-		op.st, op.err = Status{}, op.fail(err)
-		op.done()
-	}
-	for _, a := range as {
-		msg := a.message()
-		if msg.from != nil {
-			msg.from.refused(p.sent(err))
-		}
-		if msg.data != nil {
-			msg.data.free()
-		}
-	}
-	p.boards.look()
-	p.explain()
+	p.end(ps, as, func(int) error { return err }, func(*message) error { return p.sent(err) })
 	return true
 }

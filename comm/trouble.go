@@ -254,15 +254,22 @@ func (p *proc) change(edit func(t *trouble) bool, ps func(*recvOp) error, as fun
 		return err != nil
 	}, func(a *arrival) bool { return as(a.message()) != nil })
 	p.mu.Unlock()
+	p.end(posts, arrivals, func(i int) error { return why[i] }, as)
+	return true
+}
+
+// end ends what the matcher has given up: receives with what recv says of each by its number, and
+// messages, whose senders are told what send says. What waits at boards looks again.
+func (p *proc) end(posts []*posted, arrivals []*arrival, recv func(int) error, send func(*message) error) {
 	for i, e := range posts {
 		op := e.op()
-		op.st, op.err = Status{}, op.fail(why[i])
+		op.st, op.err = Status{}, op.fail(recv(i))
 		op.done()
 	}
 	for _, a := range arrivals {
 		msg := a.message()
 		if msg.from != nil {
-			msg.from.refused(as(msg))
+			msg.from.refused(send(msg))
 		}
 		if msg.data != nil {
 			msg.data.free()
@@ -270,7 +277,6 @@ func (p *proc) change(edit func(t *trouble) bool, ps func(*recvOp) error, as fun
 	}
 	p.boards.look()
 	p.explain()
-	return true
 }
 
 // lose records that rank r of the run is lost, and ends what needs it. It returns false if that was known.

@@ -158,24 +158,15 @@ func (c Consistency) String() string   { return consistencies.string(uint8(c)) }
 func (s Structure) String() string     { return structures.string(uint8(s)) }
 func (s Sync) String() string          { return syncs.string(uint8(s)) }
 
-func (m Manifestation) apply(s *settings) error {
-	s.manifestation = m
-	return manifestations.check(uint8(m))
-}
+func (m Manifestation) apply(s *settings) error { return set(&s.manifestation, m, &manifestations) }
+func (c Consistency) apply(s *settings) error   { return set(&s.consistency, c, &consistencies) }
+func (st Structure) apply(s *settings) error    { return set(&s.structure, st, &structures) }
+func (sy Sync) apply(s *settings) error         { return set(&s.sync, sy, &syncs) }
 
-func (c Consistency) apply(s *settings) error {
-	s.consistency = c
-	return consistencies.check(uint8(c))
-}
-
-func (st Structure) apply(s *settings) error {
-	s.structure = st
-	return structures.check(uint8(st))
-}
-
-func (sy Sync) apply(s *settings) error {
-	s.sync = sy
-	return syncs.check(uint8(sy))
+// set is apply for an option of which the vocabulary knows the values.
+func set[T ~uint8](to *T, value T, words *vocabulary) error {
+	*to = value
+	return words.check(uint8(value))
 }
 
 func (n Name) apply(s *settings) error {

@@ -174,20 +174,7 @@ func (f *namFlags) stat(out io.Writer, names []string) error {
 }
 
 func (f *namFlags) remove(out io.Writer, names []string) error {
-	s, err := f.open()
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	var errs []error
-	for _, name := range names {
-		if err := s.Remove(name); err != nil {
-			errs = append(errs, f.explain(s, err))
-			continue
-		}
-		fmt.Fprintln(out, "removed", name)
-	}
-	return errors.Join(errs...)
+	return f.each(out, "removed", names, func(s *nam.Store, name string) error { return f.explain(s, s.Remove(name)) })
 }
 
 // everything is all windows of the store, those that are set aside last.

@@ -115,28 +115,15 @@ func (f *namFlags) restore(out io.Writer, which []string, as string, everyone bo
 }
 
 func (f *namFlags) drop(out io.Writer, which []string) error {
-	return f.each(which, func(s *nam.Store, one string) error {
-		err := s.Drop(one)
-		if err == nil {
-			fmt.Fprintln(out, "dropped", one)
-		}
-		return err
-	})
+	return f.each(out, "dropped", which, (*nam.Store).Drop)
 }
 
 func (f *namFlags) accept(out io.Writer, names []string) error {
-	return f.each(names, func(s *nam.Store, name string) error {
-		err := s.Accept(name)
-		if err == nil {
-			fmt.Fprintln(out, "accepted", name)
-			return nil
-		}
-		return f.explain(s, err)
-	})
+	return f.each(out, "accepted", names, func(s *nam.Store, name string) error { return f.explain(s, s.Accept(name)) })
 }
 
-// each does something to each of some windows, and returns all errors.
-func (f *namFlags) each(names []string, do func(*nam.Store, string) error) error {
+// each does something to each of some windows, says so where it is done, and returns all errors.
+func (f *namFlags) each(out io.Writer, done string, names []string, do func(*nam.Store, string) error) error {
 	s, err := f.open()
 	if err != nil {
 		return err
@@ -144,7 +131,11 @@ func (f *namFlags) each(names []string, do func(*nam.Store, string) error) error
 	defer s.Close()
 	var errs []error
 	for _, name := range names {
-		errs = append(errs, do(s, name))
+		if err := do(s, name); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		fmt.Fprintln(out, done, name)
 	}
 	return errors.Join(errs...)
 }
@@ -154,10 +145,8 @@ func (f *namFlags) repair(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	dir := f.dir
-	dir = cmp.Or(dir, nam.DefaultDir())
 	if names == nil {
-		_, err := fmt.Fprintf(out, "nothing to repair: the database of %s is whole\n", dir)
+		_, err := fmt.Fprintf(out, "nothing to repair: the database of %s is whole\n", cmp.Or(f.dir, nam.DefaultDir()))
 		return err
 	}
 	_, err = fmt.Fprintf(out, "made a new database with %s: %s\n", plural(len(names), "window"), strings.Join(names, ", "))

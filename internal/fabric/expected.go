@@ -115,6 +115,16 @@ func (x *Expected) End(src int, key uint64, n int, err error) {
 	e.done(err)
 }
 
+// Put brings all bytes of a transfer at once.
+func (x *Expected) Put(src int, key uint64, data []byte) error {
+	place, err := x.Begin(src, key, 0, len(data))
+	if place != nil {
+		copy(place, data)
+		x.End(src, key, len(data), nil)
+	}
+	return err
+}
+
 // Lose ends all transfers from a rank, those that are to come too.
 func (x *Expected) Lose(src int, err error) {
 	x.mu.Lock()

@@ -69,26 +69,6 @@ func makeDir(places []string, tell func(dir string)) (dir, id string, err error)
 	return "", "", fmt.Errorf("no place for the directory of a job: %w", errors.Join(problems...))
 }
 
-// listenIn makes what belongs in the directory of a job, last the socket.
-func listenIn(dir string, s *Secret) (*net.UnixListener, error) {
-	if _, err := makeSegments(dir, jobID(dir)); err != nil {
-		return nil, err
-	}
-	if err := writeSecret(dir, s); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(dir, socketFile)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		_ = l.Close()
-		return nil, err
-	}
-	return l, nil
-}
-
 // jobID returns the job's name from the path of its directory; "" if that is not the path of one.
 func jobID(dir string) string {
 	id, ok := strings.CutPrefix(filepath.Base(dir), dirPrefix)

@@ -21,6 +21,7 @@ const (
 	MaxRankBytes = 16 << 20 // bytes of all values of a rank
 	maxWaiting   = 1024     // gets of a rank that wait
 	maxFrame     = frameHead + MaxKey + MaxValue
+	maxBacklog   = 8192 // frames for a rank that does not read, besides those of exchanges
 )
 
 // kind says what a frame is. The names say who sends it.

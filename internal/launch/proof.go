@@ -28,8 +28,12 @@ type Secret [32]byte
 // Version is the version of the handshake and of the frames between ranks and launcher.
 const Version = 2 // 1: ranks did not say why they fail
 
-// maxGreeting bounds what a side may say of itself in a handshake, in bytes.
-const maxGreeting = 1024
+const (
+	// maxGreeting bounds what a side may say of itself in a handshake, in bytes.
+	maxGreeting = 1024
+	// handshakeTime bounds a handshake. Both ends are on one machine; what takes longer is not a rank.
+	handshakeTime = 10 * time.Second
+)
 
 // Side is which end of a connection a process is.
 type Side uint8

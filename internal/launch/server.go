@@ -8,18 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 )
 
 const (
 	jobLabel = "weft job" // of handshakes between ranks and launcher
-	// handshakeTime bounds a handshake. Both ends are on one machine; what takes longer is not a rank.
-	handshakeTime = 10 * time.Second
 	// endNotice is how long the end of a connection waits for the end of the process to say how it came to that.
 	endNotice = 250 * time.Millisecond
-	// maxBacklog is how many frames wait for a rank that does not read, besides those of exchanges.
-	maxBacklog = 8192
 )
 
 // ServerConfig says what a Server serves.
@@ -103,6 +101,26 @@ func NewServer(cfg ServerConfig) (_ *Server, err error) {
 	}
 	s.wg.Go(s.accept)
 	return s, nil
+}
+
+// listenIn makes what belongs in the directory of a job, last the socket.
+func listenIn(dir string, s *Secret) (*net.UnixListener, error) {
+	if _, err := makeSegments(dir, jobID(dir)); err != nil {
+		return nil, err
+	}
+	if err := writeSecret(dir, s); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, socketFile)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		_ = l.Close()
+		return nil, err
+	}
+	return l, nil
 }
 
 // Dir returns the job directory.

@@ -301,6 +301,20 @@ func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verd
 		return o.failed
 	}
 
+	// others runs tests of another build, in which a mutant may not compile.
+	others := func(by, path, at string, list []test, flags ...string) (bool, error) {
+		if len(list) == 0 {
+			return false, nil
+		}
+		switch err := r.build(ctx, m, dir, path, bin, flags...); {
+		case errors.Is(err, errInvalid):
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+		return kill(by, r.runTwice(ctx, at, bin, list)), nil
+	}
+
 	at := filepath.Join(r.root, filepath.FromSlash(p.dir))
 	covering := x.covering(m, "")
 	own := covering[p.path]
@@ -325,40 +339,23 @@ func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verd
 		}
 	}
 
-	if list := x.covering(m, exploring)[p.path]; len(list) > 0 {
-		// A weakened atomic does not compile there, where a test sees all atomics.
-		err := r.build(ctx, m, dir, p.path, bin, "-tags", exploring)
-		if err != nil && !errors.Is(err, errInvalid) {
-			return nil, err
-		}
-		if err == nil && kill("explorations", r.runTwice(ctx, at, bin, list)) {
-			return v, nil
+	// A weakened atomic does not compile in explorations, where a test sees all atomics.
+	if done, err := others("explorations", p.path, at, x.covering(m, exploring)[p.path], "-tags", exploring); done || err != nil {
+		return v, err
+	}
+	if r.hasRace {
+		if done, err := others("the race detector", p.path, at, atMost(own, raceTime), "-race"); done || err != nil {
+			return v, err
 		}
 	}
-	if list := atMost(own, raceTime); len(list) > 0 && r.hasRace {
-		err := r.build(ctx, m, dir, p.path, bin, "-race")
-		if err != nil && !errors.Is(err, errInvalid) {
-			return nil, err
-		}
-		if err == nil && kill("the race detector", r.runTwice(ctx, at, bin, list)) {
-			return v, nil
-		}
-	}
-	if list, err := r.lintList(ctx, m); err != nil {
+	list, err := r.lintList(ctx, m)
+	if err != nil {
 		return nil, err
-	} else {
-		for _, l := range lintTests {
-			of := slices.DeleteFunc(slices.Clone(list), func(t test) bool { return t.Package != l.path })
-			if len(of) == 0 {
-				continue
-			}
-			err := r.build(ctx, m, dir, l.path, bin, linting)
-			if err != nil && !errors.Is(err, errInvalid) {
-				return nil, err
-			}
-			if err == nil && kill("lint mode", r.runTwice(ctx, filepath.Join(r.root, l.dir), bin, of)) {
-				return v, nil
-			}
+	}
+	for _, l := range lintTests {
+		of := slices.DeleteFunc(slices.Clone(list), func(t test) bool { return t.Package != l.path })
+		if done, err := others("lint mode", l.path, filepath.Join(r.root, l.dir), of, linting); done || err != nil {
+			return v, err
 		}
 	}
 	if r.ownOnly {

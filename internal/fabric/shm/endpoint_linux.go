@@ -153,12 +153,7 @@ func (e *Endpoint) Push(dst int, key uint64, data []byte, done func(error)) {
 	case e.closed.Load():
 		done(fabric.ErrClosed)
 	default:
-		place, err := e.expected.Begin(dst, key, 0, len(data))
-		if place != nil {
-			copy(place, data)
-			e.expected.End(dst, key, len(data), nil)
-		}
-		done(err)
+		done(e.expected.Put(dst, key, data))
 	}
 }
 

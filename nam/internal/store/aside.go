@@ -251,30 +251,23 @@ func (s *Store) SetAside() ([]Aside, error) {
 
 // asides returns the strays that are set aside.
 func (s *Store) asides(tx *txn) ([]*stray, error) {
-	known, err := tx.files()
+	all, err := tx.records()
 	if err != nil {
 		return nil, err
 	}
-	strays, err := s.strays(known)
-	kept := strays[:0]
-	for _, one := range strays {
-		if one.kind == aside {
-			kept = append(kept, one)
-		}
-	}
-	return kept, err
+	strays, err := s.strays(filesOf(all))
+	return slices.DeleteFunc(strays, func(one *stray) bool { return one.kind != aside }), err
 }
 
-// files returns the files that records have.
-func (t *txn) files() (map[ID]bool, error) {
-	all, err := t.records()
+// filesOf returns the files that records have.
+func filesOf(all []*Record) map[ID]bool {
 	known := make(map[ID]bool)
 	for _, rec := range all {
 		for _, f := range rec.Files {
 			known[f.ID] = true
 		}
 	}
-	return known, err
+	return known
 }
 
 // findAside returns the one that which names: by ID, or by name if only one has it.
@@ -340,14 +333,7 @@ func (s *Store) restoreLocked(tx *txn, one *stray, as string) (*Record, error) {
 		}
 	}
 	s.step("restore:filing")
-	if err := tx.put(rec); err != nil {
-		return nil, err
-	}
-	if err := tx.commit(); err != nil {
-		return nil, err
-	}
-	s.step("restore:filed")
-	return rec, nil
+	return rec, s.fileLocked(tx, rec, "restore:filed")
 }
 
 // rewriteHeader gives the first file of rec a header with that record, in layout 2. Preconditions:

@@ -376,13 +376,9 @@ func (s *Store) SetVolatile(id ID, volatile bool) error {
 			s.step("setinfo:flagged")
 			return tx.put(rec)
 		}
-		if err := tx.put(rec); err != nil {
+		if err := s.fileLocked(tx, rec, "setinfo:committed"); err != nil {
 			return err
 		}
-		if err := tx.commit(); err != nil {
-			return err
-		}
-		s.step("setinfo:committed")
 		return s.setFlags(rec, 0, headVolatile)
 	})
 }

@@ -29,13 +29,16 @@ type txn struct {
 
 // update runs fn with the exclusive store lock in a read-write transaction, and commits if fn
 // returns nil.
-func (s *Store) update(fn func(*txn) error) error {
+func (s *Store) update(fn func(*txn) error) error { return s.opened(s.updateLocked, fn) }
+
+// opened runs a transaction once the store is open.
+func (s *Store) opened(run func(func(*txn) error) error, fn func(*txn) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.openLocked(); err != nil {
 		return err
 	}
-	return s.updateLocked(fn)
+	return run(fn)
 }
 
 // updateLocked: preconditions: s.mu is held.
@@ -77,15 +80,21 @@ func (s *Store) updateLocked(fn func(*txn) error) error {
 	})
 }
 
-// view runs fn with the shared store lock in a read-only transaction.
-func (s *Store) view(fn func(*txn) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.openLocked(); err != nil {
-		return err
+// fileLocked puts a record on the disk, and is at a step of a protocol then. Preconditions: the
+// exclusive store lock is held.
+func (s *Store) fileLocked(tx *txn, rec *Record, step string) error {
+	err := tx.put(rec)
+	if err == nil {
+		err = tx.commit()
 	}
-	return s.viewLocked(fn)
+	if err == nil {
+		s.step(step)
+	}
+	return err
 }
+
+// view runs fn with the shared store lock in a read-only transaction.
+func (s *Store) view(fn func(*txn) error) error { return s.opened(s.viewLocked, fn) }
 
 // viewLocked: preconditions: s.mu is held.
 func (s *Store) viewLocked(fn func(*txn) error) error {

@@ -74,11 +74,8 @@ func (s *Store) recoverLocked(tx *txn, half bool) error {
 	if err != nil {
 		return err
 	}
-	known := make(map[ID]bool)
+	known := filesOf(all)
 	for _, rec := range all {
-		for _, f := range rec.Files {
-			known[f.ID] = true
-		}
 		if err := s.reconcile(tx, rec); err != nil {
 			return err
 		}
@@ -222,14 +219,7 @@ func (s *Store) reconcile(tx *txn, rec *Record) error {
 		return nil
 	}
 	s.mended("the record of %q (%v) is older than its file, which says that it is %v", rec.Name, rec.ID, rec.State)
-	if err := tx.put(rec); err != nil {
-		return err
-	}
-	if err := tx.commit(); err != nil {
-		return err
-	}
-	s.step("recover:reconciled")
-	return nil
+	return s.fileLocked(tx, rec, "recover:reconciled")
 }
 
 // recoverStrays removes litter. What is set aside stays; if the database may be older than the

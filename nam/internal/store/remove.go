@@ -45,13 +45,9 @@ func (s *Store) doomLocked(tx *txn, rec *Record) error {
 		return fmt.Errorf("%w: %q is being made by %s", ErrBusy, rec.Name, rec.Creator)
 	}
 	rec.State = Deleting
-	if err := tx.put(rec); err != nil {
+	if err := s.fileLocked(tx, rec, "delete:marked"); err != nil {
 		return err
 	}
-	if err := tx.commit(); err != nil {
-		return err
-	}
-	s.step("delete:marked")
 	if err := s.setFlags(rec, headDoomed, 0); err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {
 		return err
 	}
@@ -94,13 +90,9 @@ func (s *Store) reclaimLocked(tx *txn, rec *Record) (gone bool, err error) {
 	}
 	if rec.State != Deleting {
 		rec.State = Deleting // before the files go, or the record would promise files that are not there
-		if err := tx.put(rec); err != nil {
+		if err := s.fileLocked(tx, rec, "reclaim:marked"); err != nil {
 			return false, err
 		}
-		if err := tx.commit(); err != nil {
-			return false, err
-		}
-		s.step("reclaim:marked")
 	}
 	files := make([]ID, len(rec.Files))
 	for i, f := range rec.Files {
