@@ -35,17 +35,22 @@ func Goroutines() []Goroutine {
 	if runtime.NumGoroutine() > maxGoroutines {
 		return nil
 	}
-	buf := make([]byte, 64<<10)
-	n := runtime.Stack(buf, true)
-	for n == len(buf) && n < maxText {
-		buf = make([]byte, 2*n)
-		n = runtime.Stack(buf, true)
-	}
 	var all []Goroutine
-	for _, text := range strings.Split(string(bytes.TrimSpace(buf[:n])), "\n\n") {
+	for _, text := range Texts(maxText) {
 		all = append(all, parse(text))
 	}
 	return all
+}
+
+// Texts returns what Go's runtime writes of each goroutine, up to about so many bytes in all.
+func Texts(most int) []string {
+	buf := make([]byte, 64<<10)
+	n := runtime.Stack(buf, true)
+	for n == len(buf) && n < most {
+		buf = make([]byte, 2*n)
+		n = runtime.Stack(buf, true)
+	}
+	return strings.Split(string(bytes.TrimSpace(buf[:n])), "\n\n")
 }
 
 // ID returns the number of the calling goroutine.

@@ -163,28 +163,20 @@ func (e *Endpoint) meet(c net.Conn, proved func() bool) {
 		c = tls.Server(c, e.cfg.TLS)
 	}
 	rank, err := receive(c, e.cfg.Secret, e.cfg.Rank, e.cfg.Size)
-	if err != nil || !proved() {
+	if err != nil || !proved() || e.cfg.Serves != nil && !e.cfg.Serves(rank) { // else the two use another fabric
 		_ = c.Close()
 		return
 	}
 	p := e.peers[rank]
-	if e.cfg.Serves != nil && !e.cfg.Serves(rank) {
-		_ = c.Close() // the two use another fabric
-		return
-	}
 	verdict := p.admit()
-	if verdict == 0 {
-		_ = c.Close()
-		return
+	if verdict != 0 {
+		_, err = c.Write([]byte{verdict})
 	}
-	_, err = c.Write([]byte{verdict})
-	if verdict == duplicate {
+	if verdict != accepted || err != nil {
 		_ = c.Close()
-		return
-	}
-	if err != nil {
-		_ = c.Close()
-		p.lose(fmt.Errorf("tcp: rank %d: %w", rank, err))
+		if verdict == accepted {
+			p.lose(p.broken(err))
+		}
 		return
 	}
 	_ = c.SetDeadline(time.Time{})

@@ -19,32 +19,34 @@ func newPeer(e *Endpoint, rank int) *peer {
 // send writes a frame or queues it. done is the caller's to call if there is an error.
 func (p *peer) send(kind uint32, f *fabric.Frame, done func(error)) error {
 	p.mu.Lock()
-	switch p.state {
-	case lost:
-		err := p.err
+	if err := p.readyLocked(); err != nil {
 		p.mu.Unlock()
 		return err
-	case closed:
+	}
+	if p.state == open && p.sock != nil && !p.writing && len(p.queue) == 0 {
+		p.writing = true
 		p.mu.Unlock()
-		return fabric.ErrClosed
-	case idle:
-		p.state = connecting
-		p.e.wg.Go(waits.Service(func() { p.e.dial(p) }))
-	case open:
-		if p.mute != nil {
-			err := p.mute
-			p.mu.Unlock()
-			return err
-		}
-		if p.sock != nil && !p.writing && len(p.queue) == 0 {
-			p.writing = true
-			p.mu.Unlock()
-			return p.writeNow(kind, f, done)
-		}
+		return p.writeNow(kind, f, done)
 	}
 	p.enqueue(newItem(kind, f, 0, done))
 	p.mu.Unlock()
 	return nil
+}
+
+// readyLocked begins to connect with a peer to which something is to be sent, if nobody has, and
+// says why nothing can be sent any more.
+// +checklocks:p.mu
+func (p *peer) readyLocked() error {
+	switch p.state {
+	case lost:
+		return p.err
+	case closed:
+		return fabric.ErrClosed
+	case idle:
+		p.state = connecting
+		p.e.wg.Go(waits.Service(func() { p.e.dial(p) }))
+	}
+	return p.mute
 }
 
 // newItem returns what is left of a frame when n bytes of it are written.
@@ -137,8 +139,14 @@ func (p *peer) wasteLocked() (w waste) {
 }
 
 func (w waste) drop(err error) {
-	drop(w.queue, err)
-	dropBulk(w.bulk, err)
+	for _, it := range w.queue {
+		if it.done != nil {
+			it.done(err)
+		}
+	}
+	for _, t := range w.bulk {
+		t.release(err)
+	}
 }
 
 // muteLocked ends the writing to a socket that takes no more. The connection is not lost before everything that is here is read: among it may be
@@ -362,15 +370,6 @@ func (p *peer) loseLocked(err error) {
 	}
 }
 
-// drop ends frames that will not be written.
-func drop(queue []*item, err error) {
-	for _, it := range queue {
-		if it.done != nil {
-			it.done(err)
-		}
-	}
-}
-
 // past is a time that is over.
 var past = func() chan struct{} {
 	c := make(chan struct{})
@@ -508,22 +507,7 @@ func (p *peer) push(key uint64, data []byte, done func(error)) {
 	t := newPush(key, data, done)
 	for {
 		p.mu.Lock()
-		switch p.state {
-		case lost:
-			err := p.err
-			p.mu.Unlock()
-			t.release(err)
-			return
-		case closed:
-			p.mu.Unlock()
-			t.release(fabric.ErrClosed)
-			return
-		case idle:
-			p.state = connecting
-			p.e.wg.Go(waits.Service(func() { p.e.dial(p) }))
-		}
-		if p.mute != nil {
-			err := p.mute
+		if err := p.readyLocked(); err != nil {
 			p.mu.Unlock()
 			t.release(err)
 			return
@@ -549,12 +533,5 @@ func (p *peer) push(key uint64, data []byte, done func(error)) {
 			t.release(nil)
 			return
 		}
-	}
-}
-
-// dropBulk ends transfers that will not be written.
-func dropBulk(bulk []*push, err error) {
-	for _, t := range bulk {
-		t.release(err)
 	}
 }

@@ -36,7 +36,7 @@ func (s *Store) Create(req Request) (*Creation, error) {
 	err = s.update(func(tx *txn) error {
 		if cur, err := tx.byName(rec.Name); err == nil {
 			// The name may belong to what a dead process left.
-			if _, err := s.reclaimLocked(tx, cur); err != nil && !errors.Is(err, ErrAccess) {
+			if err := s.reclaimLocked(tx, cur); err != nil && !errors.Is(err, ErrAccess) {
 				return err
 			}
 			if cur, err = tx.byName(rec.Name); err == nil {
@@ -143,7 +143,7 @@ func (s *Store) grantLocked(tx *txn, need uint64) error {
 				ErrNoSpace, need, used, s.cfg.Capacity, len(all), text)
 		}
 		for _, r := range all {
-			if _, err := s.reclaimLocked(tx, r); err != nil && !errors.Is(err, ErrAccess) {
+			if err := s.reclaimLocked(tx, r); err != nil && !errors.Is(err, ErrAccess) {
 				return err
 			}
 		}

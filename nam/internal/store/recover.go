@@ -79,7 +79,7 @@ func (s *Store) recoverLocked(tx *txn, half bool) error {
 		if err := s.reconcile(tx, rec); err != nil {
 			return err
 		}
-		_, err := s.reclaimLocked(tx, rec)
+		err := s.reclaimLocked(tx, rec)
 		if err != nil && errors.Is(err, ErrAccess) {
 			s.notice("%q (%v) cannot be reclaimed: %v", rec.Name, rec.ID, err)
 		} else if err != nil {

@@ -52,8 +52,7 @@ func (s *Store) doomLocked(tx *txn, rec *Record) error {
 		return err
 	}
 	s.step("delete:flagged")
-	_, err := s.reclaimLocked(tx, rec)
-	return err
+	return s.reclaimLocked(tx, rec)
 }
 
 // Reclaim removes what is left of an allocation if nobody alive uses it and nobody is to find it again: a half-made
@@ -74,24 +73,20 @@ func (s *Store) reclaim(id ID) error {
 		if err != nil {
 			return err
 		}
-		_, err = s.reclaimLocked(tx, rec)
-		return err
+		return s.reclaimLocked(tx, rec)
 	})
 }
 
 // reclaimLocked runs steps 4 to 6 of the delete protocol if rec is to go and nobody alive uses it.
 // Preconditions: the exclusive store lock is held, so nobody can begin to use it meanwhile.
-func (s *Store) reclaimLocked(tx *txn, rec *Record) (gone bool, err error) {
-	if rec.State == Ready && !rec.Volatile {
-		return false, nil
-	}
-	if s.inUse(rec) {
-		return false, nil
+func (s *Store) reclaimLocked(tx *txn, rec *Record) error {
+	if rec.State == Ready && !rec.Volatile || s.inUse(rec) {
+		return nil
 	}
 	if rec.State != Deleting {
 		rec.State = Deleting // before the files go, or the record would promise files that are not there
 		if err := s.fileLocked(tx, rec, "reclaim:marked"); err != nil {
-			return false, err
+			return err
 		}
 	}
 	files := make([]ID, len(rec.Files))
@@ -99,13 +94,13 @@ func (s *Store) reclaimLocked(tx *txn, rec *Record) (gone bool, err error) {
 		files[i] = f.ID
 	}
 	if err := s.unlink(files, "delete:unlinked"); err != nil {
-		return false, err
+		return err
 	}
 	if err := tx.forget(rec); err != nil {
-		return false, err
+		return err
 	}
 	s.step("delete:forgetting")
-	return true, tx.commit()
+	return tx.commit()
 }
 
 // inUse says whether anybody alive, here or in another process, holds the allocation. Not knowing counts as yes.

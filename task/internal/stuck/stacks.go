@@ -67,16 +67,10 @@ type bodies [][]string
 
 // bodyStacks returns the lines of each goroutine that runs a body. calls begins the line of what calls bodies.
 func bodyStacks(calls string) bodies {
-	buf := make([]byte, 64<<10)
-	n := runtime.Stack(buf, true)
-	for n == len(buf) && n < 64<<20 {
-		buf = make([]byte, 2*n)
-		n = runtime.Stack(buf, true)
-	}
 	var list bodies
-	for _, g := range strings.Split(string(buf[:n]), "\n\n") {
+	for _, g := range waits.Texts(64 << 20) {
 		if strings.Contains(g, calls) {
-			list = append(list, waits.Lines(strings.TrimSpace(g)))
+			list = append(list, waits.Lines(g))
 		}
 	}
 	return list
