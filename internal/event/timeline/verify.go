@@ -29,8 +29,6 @@ type parsed struct {
 
 func (p *parsed) nanos() int64 { return int64(math.Round(*p.Time * 1000)) }
 
-type threadKey struct{ pid, tid int }
-
 type span struct {
 	from, to int64
 	name     string
@@ -55,7 +53,7 @@ func Verify(r io.Reader) error {
 	if doc.TraceEvents == nil {
 		return errors.New("there is no array traceEvents")
 	}
-	v := &verifier{slices: map[threadKey][]span{}, open: map[string]int64{}, flows: map[string]*flow{}, threads: map[threadKey]bool{}, processes: map[int]bool{}}
+	v := &verifier{slices: map[thread][]span{}, open: map[string]int64{}, flows: map[string]*flow{}, threads: map[thread]bool{}, processes: map[int]bool{}}
 	for i := range doc.TraceEvents {
 		if err := v.element(&doc.TraceEvents[i]); err != nil {
 			return fmt.Errorf("element %d: %w", i, err)
@@ -65,10 +63,10 @@ func Verify(r io.Reader) error {
 }
 
 type verifier struct {
-	slices    map[threadKey][]span
+	slices    map[thread][]span
 	open      map[string]int64
 	flows     map[string]*flow
-	threads   map[threadKey]bool
+	threads   map[thread]bool
 	processes map[int]bool
 }
 
@@ -79,7 +77,7 @@ func (v *verifier) element(p *parsed) error {
 	if p.Name == nil || p.Pid == nil || p.Tid == nil {
 		return errors.New("it lacks name, pid or tid")
 	}
-	at := threadKey{*p.Pid, *p.Tid}
+	at := thread{*p.Pid, *p.Tid}
 	if p.Phase == "M" {
 		switch *p.Name {
 		case "process_name":
@@ -183,7 +181,7 @@ func (v *verifier) end() error {
 
 // inSlice reports whether p's time is in a slice of its thread. The slices are sorted, and nested.
 func (v *verifier) inSlice(p *parsed) bool {
-	l := v.slices[threadKey{*p.Pid, *p.Tid}]
+	l := v.slices[thread{*p.Pid, *p.Tid}]
 	at := p.nanos()
 	n, _ := slices.BinarySearchFunc(l, at+1, func(s span, t int64) int { return cmp.Compare(s.from, t) })
 	for n--; n >= 0; n-- {

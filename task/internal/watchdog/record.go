@@ -35,17 +35,22 @@ type Record struct {
 	byBytes  bool      // they have declared ranges
 	parts    []*Record // the tasks of the recorded loop that this task is
 
-	mu      xatomic.Mutex
-	state   watchState     // +checklocks:mu
-	since   time.Time      // of state. +checklocks:mu
-	version uint64         // changes with all that mu guards. +checklocks:mu
-	waits   Wait           // of stateWaiting. +checklocks:mu
-	site    uintptr        // of the call that waits. +checklocks:mu
-	events  []*watchEvent  // pending. +checklocks:mu
-	given   []chain.Access // by Release. +checklocks:mu
+	mu     xatomic.Mutex
+	status                // +checklocks:mu
+	events []*watchEvent  // pending. +checklocks:mu
+	given  []chain.Access // by Release. +checklocks:mu
 
 	// Guarded by home.mu.
 	prev, next *Record
+}
+
+// status is what a record says of a moment.
+type status struct {
+	state   watchState
+	since   time.Time // of state
+	version uint64    // changes with all that the record's mu guards
+	waits   Wait      // of stateWaiting
+	site    uintptr   // of the call that waits
 }
 
 // watchState is how far a task is.

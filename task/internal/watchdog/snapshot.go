@@ -26,17 +26,13 @@ type snapshot struct {
 
 // seen is a task in a snapshot.
 type seen struct {
-	rec     *Record
-	state   watchState
-	since   time.Time
-	version uint64
-	waits   Wait
-	site    uintptr
-	events  []watchEvent
-	given   []order.Access // by their addresses
-	parent  int            // index; -1 if there is none
-	task    *order.Task    // its mark is the index
-	behind  []behind
+	status
+	rec    *Record
+	events []watchEvent
+	given  []order.Access // by their addresses
+	parent int            // index; -1 if there is none
+	task   *order.Task    // its mark is the index
+	behind []behind
 
 	stuckSince time.Time // of the wait that is too long
 	inCycle    bool
@@ -109,8 +105,7 @@ func (x *seen) look() bool {
 	if r.state == stateOver {
 		return false
 	}
-	x.state, x.since, x.version, x.waits, x.site = r.state, r.since, r.version, r.waits, r.site
-	x.events, x.given = nil, order.List(r.given)
+	x.status, x.events, x.given = r.status, nil, order.List(r.given)
 	slices.SortFunc(x.given, func(a, b order.Access) int { return cmp.Compare(a.Lo, b.Lo) })
 	for _, e := range r.events {
 		x.events = append(x.events, *e)

@@ -256,17 +256,17 @@ func TestSnapshotStuck(t *testing.T) {
 		since time.Duration
 		ok    bool
 	}{
-		"runs":               {seen{state: stateRunning, since: ago(9)}, 0, false},
-		"Block":              {seen{state: stateWaiting, since: ago(9), waits: Wait{Op: opBlock}}, 9, true},
-		"Wait":               {seen{state: stateWaiting, since: ago(9), waits: Wait{Op: opWait, Children: true}}, 0, false},
-		"the window":         {seen{state: stateWaiting, since: ago(9), waits: Wait{Op: opWindow, Passes: true}}, 0, false},
-		"Join":               {seen{state: stateWaiting, since: ago(9), waits: Wait{Op: opJoin, On: other}}, 0, false},
-		"Sleep":              {seen{state: stateWaiting, since: ago(9), waits: Wait{Op: opSleep, Due: now.Add(1)}}, 0, false},
-		"Sleep that is over": {seen{state: stateWaiting, since: ago(9), waits: Wait{Op: opSleep, Due: now}}, 9, true},
-		"events":             {seen{state: stateReturned, since: ago(1), events: []watchEvent{event(5), event(7), event(6)}}, 7, true},
-		"OnReady's events":   {seen{state: stateSpawned, since: ago(1), events: []watchEvent{event(8), event(7)}}, 8, true},
-		"no events":          {seen{state: stateSpawned, since: ago(9)}, 0, false},
-		"is given":           {seen{state: stateGiven, since: ago(9), events: []watchEvent{event(5)}}, 0, false},
+		"runs":               {seen{status: status{state: stateRunning, since: ago(9)}}, 0, false},
+		"Block":              {seen{status: status{state: stateWaiting, since: ago(9), waits: Wait{Op: opBlock}}}, 9, true},
+		"Wait":               {seen{status: status{state: stateWaiting, since: ago(9), waits: Wait{Op: opWait, Children: true}}}, 0, false},
+		"the window":         {seen{status: status{state: stateWaiting, since: ago(9), waits: Wait{Op: opWindow, Passes: true}}}, 0, false},
+		"Join":               {seen{status: status{state: stateWaiting, since: ago(9), waits: Wait{Op: opJoin, On: other}}}, 0, false},
+		"Sleep":              {seen{status: status{state: stateWaiting, since: ago(9), waits: Wait{Op: opSleep, Due: now.Add(1)}}}, 0, false},
+		"Sleep that is over": {seen{status: status{state: stateWaiting, since: ago(9), waits: Wait{Op: opSleep, Due: now}}}, 9, true},
+		"events":             {seen{status: status{state: stateReturned, since: ago(1)}, events: []watchEvent{event(5), event(7), event(6)}}, 7, true},
+		"OnReady's events":   {seen{status: status{state: stateSpawned, since: ago(1)}, events: []watchEvent{event(8), event(7)}}, 8, true},
+		"no events":          {seen{status: status{state: stateSpawned, since: ago(9)}}, 0, false},
+		"is given":           {seen{status: status{state: stateGiven, since: ago(9)}, events: []watchEvent{event(5)}}, 0, false},
 	} {
 		since, ok := c.x.waitsOutside(now)
 		require.Equal(t, c.ok, ok, name)
@@ -275,7 +275,7 @@ func TestSnapshotStuck(t *testing.T) {
 		}
 	}
 	for age := time.Duration(99); age <= 101; age++ {
-		x := seen{rec: &Record{}, state: stateWaiting, since: ago(age), waits: Wait{Op: opBlock}}
+		x := seen{rec: &Record{}, status: status{state: stateWaiting, since: ago(age), waits: Wait{Op: opBlock}}}
 		p := &snapshot{at: now, limit: 100, seen: []seen{x}}
 		p.findStuck()
 		require.Equal(t, age >= 100, len(p.stuck) == 1, "after %d of 100", age)
@@ -335,7 +335,7 @@ func TestSnapshotText(t *testing.T) {
 		x := make([]int, n)
 		p.seen = nil
 		for i := range n {
-			p.seen = append(p.seen, seen{rec: record(fmt.Sprint("on ", i)), state: stateRunning, since: now.Add(-1234 * time.Microsecond)})
+			p.seen = append(p.seen, seen{rec: record(fmt.Sprint("on ", i)), status: status{state: stateRunning, since: now.Add(-1234 * time.Microsecond)}})
 		}
 		var on []behind
 		var events []watchEvent
@@ -354,7 +354,7 @@ func TestSnapshotText(t *testing.T) {
 		}
 		count := func(s, of string) int { return strings.Count(s, of) }
 
-		l := text(seen{state: stateSpawned, behind: on})
+		l := text(seen{status: status{state: stateSpawned}, behind: on})
 		require.Len(t, l, 1)
 		require.Equal(t, (min(n, maxVictims)+1)/2, count(l[0], "waits for In("), "two tasks behind each access: %s", l[0])
 		require.Equal(t, min(n, maxVictims), count(l[0], `task "on `), l[0])
@@ -362,14 +362,14 @@ func TestSnapshotText(t *testing.T) {
 		require.Equal(t, max((min(n, maxVictims)+1)/2-1, 0), count(l[0], ", and waits for In("))
 		require.Equal(t, n > 8, strings.HasSuffix(l[0], ", and for"+more(8)), l[0])
 
-		l = text(seen{state: stateWaiting, behind: on, waits: Wait{Op: opWait, Children: true}})
+		l = text(seen{status: status{state: stateWaiting, waits: Wait{Op: opWait, Children: true}}, behind: on})
 		require.Len(t, l, 1)
 		require.Contains(t, l[0], "waits in Wait at an unknown place for 2s")
 		require.Equal(t, min(n, 8), count(l[0], `task "on `))
 		require.Equal(t, min(n, 1), count(l[0], `, for task "on 0"`))
 		require.Equal(t, n > 8, strings.HasSuffix(l[0], " and"+more(8)), l[0])
 
-		l = text(seen{state: stateReturned, behind: on, events: events})
+		l = text(seen{status: status{state: stateReturned}, behind: on, events: events})
 		if n == 0 {
 			require.Contains(t, l[0], "it keeps its accesses until its descendants are over (0 children), for 2s")
 		} else {
@@ -381,7 +381,7 @@ func TestSnapshotText(t *testing.T) {
 			require.Equal(t, "    a message, bound at an unknown place, 1s ago", l[2])
 		}
 		require.Equal(t, n > 8, l[len(l)-1] == "    and"+more(8))
-		if l = text(seen{state: stateSpawned, events: events}); n > 0 {
+		if l = text(seen{status: status{state: stateSpawned}, events: events}); n > 0 {
 			require.True(t, strings.HasSuffix(l[0], "has its accesses; OnReady has bound "+say.Plural(n, "event")+":"), l[0])
 		}
 
@@ -389,16 +389,16 @@ func TestSnapshotText(t *testing.T) {
 		if n == 1 {
 			children = "(1 child)"
 		}
-		require.Contains(t, text(seen{state: stateGiven, behind: on})[0], "over, but for its descendants "+children)
-		require.Contains(t, text(seen{state: stateRunning})[0], "runs, for 2s")
-		require.Contains(t, text(seen{state: stateResting})[0], "of a recorded loop, waits for its next turn")
+		require.Contains(t, text(seen{status: status{state: stateGiven}, behind: on})[0], "over, but for its descendants "+children)
+		require.Contains(t, text(seen{status: status{state: stateRunning}})[0], "runs, for 2s")
+		require.Contains(t, text(seen{status: status{state: stateResting}})[0], "of a recorded loop, waits for its next turn")
 		due := now.Add(time.Hour)
-		l = text(seen{state: stateWaiting, waits: Wait{Op: opSleep, What: "me", Due: due}})
+		l = text(seen{status: status{state: stateWaiting, waits: Wait{Op: opSleep, What: "me", Due: due}}})
 		require.Contains(t, l[0], ", for me, until "+due.Format("15:04:05.000"))
 
 		// n tasks wait for one that is stuck, each for the one before.
 		p.seen = p.seen[:at]
-		p.seen = append(p.seen, seen{rec: record("x"), state: stateWaiting, since: now, waits: Wait{Op: opBlock}})
+		p.seen = append(p.seen, seen{rec: record("x"), status: status{state: stateWaiting, since: now, waits: Wait{Op: opBlock}}})
 		for i := range n {
 			p.seen[i].behind = []behind{{on: at}}
 			if i > 0 {
@@ -419,7 +419,7 @@ func TestSnapshotText(t *testing.T) {
 	for n := maxListed - 1; n <= maxListed+1; n++ {
 		p.seen, p.stuck = nil, nil
 		for i := range n {
-			p.seen, p.stuck = append(p.seen, seen{rec: record("s"), state: stateWaiting, since: now, waits: Wait{Op: opBlock}}), append(p.stuck, i)
+			p.seen, p.stuck = append(p.seen, seen{rec: record("s"), status: status{state: stateWaiting, since: now, waits: Wait{Op: opBlock}}}), append(p.stuck, i)
 		}
 		last := "  and 1 more"
 		l := lines(func(b *strings.Builder) { p.describeStuck(b) })

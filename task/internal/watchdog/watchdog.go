@@ -52,7 +52,7 @@ const Looks = 4
 // that parent is of.
 func (w *Watchdog) Enter(at int, parent *Record, label string, pc uintptr, accs []chain.Access, loop bool) *Record {
 	now := time.Now()
-	r := &Record{label: label, pc: pc, born: now, since: now, accs: slices.Clone(accs)}
+	r := &Record{label: label, pc: pc, born: now, status: status{since: now}, accs: slices.Clone(accs)}
 	if p := parent; p != nil {
 		r.parent, r.depth = p, p.depth+1
 		r.seq, p.children = p.children, p.children+1
