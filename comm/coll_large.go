@@ -66,9 +66,7 @@ func (c *Comm) allreduceHalves(in, out Buffer, op Op, id collID) *Request {
 	x := c.newColl(id)
 	acc := x.staged(out)
 	tmp := x.work(in, in.Len())
-	if !sameMemory(in, acc) {
-		copyPayload(acc, in)
-	}
+	x.unstage(acc, in)
 	ranks := foldedOf(c.rank, c.size)
 	me := ranks.me
 	combine := func(lo, hi int, above bool) error {

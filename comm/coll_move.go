@@ -75,7 +75,8 @@ func (c *Comm) gatherDirect(send, recv Buffer, root int, id collID) *Request {
 	})
 }
 
-// unstage copies staged memory to where it belongs, unless it is there: others may be reading it.
+// unstage copies staged memory to where it belongs, or what is to be staged, unless it is there:
+// others may be reading it.
 func (x *coll) unstage(dst, staged Buffer) {
 	if !sameMemory(dst, staged) {
 		copyPayload(dst, staged)

@@ -131,9 +131,7 @@ func (c *Comm) allreduceDoubling(in, out Buffer, op Op, id collID) *Request {
 	x := c.newColl(id)
 	acc := x.staged(out)
 	p := &partial{op: op, acc: acc, tmp: x.work(in, in.Len())}
-	if !sameMemory(in, acc) {
-		copyPayload(acc, in)
-	}
+	x.unstage(acc, in)
 	ranks := foldedOf(c.rank, c.size)
 	me := ranks.me
 	const (
@@ -211,9 +209,7 @@ func (c *Comm) scanDoubling(in, out Buffer, op Op, id collID) *Request {
 	x := c.newColl(id)
 	acc := x.staged(out)
 	p := &partial{op: op, acc: acc, tmp: x.work(in, in.Len())}
-	if !sameMemory(in, acc) {
-		copyPayload(acc, in)
-	}
+	x.unstage(acc, in)
 	return x.start(func(i int) (bool, error) {
 		if i > 0 && c.rank >= 1<<(i-1) {
 			if err := p.below(); err != nil {

@@ -324,27 +324,19 @@ func (p *peer) write() {
 // unreachable says that this side's attempt to connect has failed. Where the peer's own connection is used, or about to be, that matters to
 // nobody: a peer that closes soon after its frames have come leaves the attempt without an answer.
 func (p *peer) unreachable(err error) {
-	p.mu.Lock()
-	if p.state != connecting || p.taken {
-		p.mu.Unlock()
-		return
-	}
-	p.loseLocked(err)
+	p.loseIf(func() bool { return p.state == connecting && !p.taken }, err)
 }
 
 // lose ends everything with the peer. The handler is told, unless the peer has said that it closes, or this side has closed.
-func (p *peer) lose(err error) {
+func (p *peer) lose(err error) { p.loseIf(func() bool { return p.state < closed }, err) }
+
+// loseIf is lose if still says, under mu, that it is to be: the peer is neither lost nor closed then.
+func (p *peer) loseIf(still func() bool, err error) {
 	p.mu.Lock()
-	if p.state >= closed {
+	if !still() {
 		p.mu.Unlock()
 		return
 	}
-	p.loseLocked(err)
-}
-
-// loseLocked is lose for a peer that is neither lost nor closed. The caller holds mu; loseLocked releases it.
-// +checklocks:p.mu
-func (p *peer) loseLocked(err error) {
 	was := p.state
 	p.state, p.err = lost, err
 	bye := p.bye
