@@ -135,6 +135,15 @@ func waitsOf(t *testing.T, rt *Runtime, n int) (lines []string) {
 		}
 		t.Blocking(func() {
 			until(func() bool { return rt.atRest() && len(tasks) == n-1 })
+			until(func() bool { // a body has given up its slot before it says that it sleeps
+				asleep := 0
+				eachParked(func(k *parked) {
+					if k.t != nil && k.t.run.rt == rt {
+						asleep++
+					}
+				})
+				return asleep == n
+			})
 			lines = rt.describeWaits()
 		})
 		for _, x := range tasks {
