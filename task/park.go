@@ -150,7 +150,12 @@ func (s *slot) ready(t *Task) {
 	if s.probe != nil {
 		s.probe.Queued(t.id, t.node.Flags&flagResuming != 0)
 	}
-	s.Ready(&t.node, t.prio())
+	if t.node.Flags&flagPriority != 0 {
+		s.rt.sched.Ready(&t.node, t.priority)
+		return
+	}
+	s.Push(&t.node)
+	s.Tell()
 }
 
 // prio is the priority of t. Few tasks have one, and of others it is in a line that is not looked at.

@@ -171,9 +171,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if o.seed == 0 {
 		o.seed = rand.Uint64N(1 << 32)
 	}
-	if len(parts) > o.n { // each has at least one mutant
+	most := o.n // each has at least one mutant
+	if r.ownOnly {
+		most = (o.n + 1) / 2 // to find out which tests run which lines takes longer than a mutant does
+	}
+	if len(parts) > most {
 		rand.New(rand.NewPCG(o.seed, 0)).Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
-		parts = parts[:o.n]
+		parts = parts[:most]
 	}
 	if o.out == "" {
 		o.out = tmp

@@ -63,13 +63,12 @@ func (p *Pool) Get(list []*chain.Node) []*chain.Node {
 	if len(p.list) < Batch {
 		return list
 	}
-	for range Batch {
-		last := len(p.list) - 1
-		list = append(list, p.list[last])
-		p.list[last] = nil
-		p.list = p.list[:last]
+	all, left := p.list, len(p.list)-Batch
+	for i := len(all) - 1; i >= left; i-- {
+		list = append(list, all[i])
+		all[i] = nil
 	}
-	p.least = min(p.least, len(p.list))
+	p.list, p.least = all[:left], min(p.least, left)
 	return list
 }
 
@@ -77,10 +76,12 @@ func (p *Pool) Get(list []*chain.Node) []*chain.Node {
 func (p *Pool) Put(list []*chain.Node) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	all := p.list
 	for i, n := range list {
-		p.list = append(p.list, n)
+		all = append(all, n)
 		list[i] = nil
 	}
+	p.list = all
 	if len(p.list) > Kept && !p.armed {
 		p.armed, p.least = true, 0
 		p.timer.Start(lookTime)

@@ -145,7 +145,7 @@ func producer(slots string, children int) func(*explore.Run) {
 		s := st.q.slots[0]
 		s.Next = st.task(func(s *Slot) {
 			for _, t := range tasks {
-				s.Ready(t, 0)
+				ready(s, t, 0)
 			}
 			for _, x := range g {
 				x.wait()

@@ -18,10 +18,9 @@ const (
 // notify is called after work was queued (step P1): it wakes a slot if one is
 // parked and none is hunting.
 func (i *idle) notify() {
-	if i.parked.Load() == 0 || i.hunting.Load() != 0 { // P2
-		return
+	if i.parked.Load() != 0 && i.hunting.Load() == 0 { // P2
+		i.wake()
 	}
-	i.wake()
 }
 
 func (i *idle) wake() {
@@ -53,8 +52,8 @@ func (i *idle) wake() {
 // Hunt looks for work elsewhere and parks when there is none. It returns nil and false when
 // the caller should look at its own queues again. closed: the scheduler is.
 func (s *Slot) Hunt() (n *chain.Node, closed bool) {
-	if n, closed = s.hunt(); n != nil && s.hunting {
-		s.found()
+	if n, closed = s.hunt(); n != nil {
+		s.has(n)
 	}
 	return n, closed
 }

@@ -65,6 +65,16 @@ func nodes(n int) []*chain.Node {
 	return list
 }
 
+// ready queues n on s, as the runtime does.
+func ready(s *Slot, n *chain.Node, priority int32) {
+	if priority != 0 {
+		s.q.Ready(n, priority)
+		return
+	}
+	s.Push(n)
+	s.Tell()
+}
+
 // A slot takes tasks with a priority first, then its successor, then its own, the newest first; and
 // now and then one from outside before these. A successor gives way and is for everybody then.
 func TestPick(t *testing.T) {
@@ -72,12 +82,12 @@ func TestPick(t *testing.T) {
 	defer q.Free()
 	s := q.slots[0]
 	n := nodes(8)
-	s.Ready(n[0], 0)
-	s.Ready(n[1], 0)
+	ready(s, n[0], 0)
+	ready(s, n[1], 0)
 	s.Next = n[2]
-	s.Ready(n[3], -1)
-	s.Ready(n[4], 1)
-	s.Ready(n[5], 7)
+	ready(s, n[3], -1)
+	ready(s, n[4], 1)
+	ready(s, n[5], 7)
 	q.Ready(n[6], 0)
 	q.Ready(n[7], 7)
 	require.True(t, s.Urgent())
@@ -252,7 +262,7 @@ func TestIdleHammer(t *testing.T) {
 						}
 						if n.Flags == 0 {
 							x := &chain.Node{Flags: 1}
-							s.Ready(x, int32(ran.Load()%3)-1)
+							ready(s, x, int32(ran.Load()%3)-1)
 						}
 						ran.Add(1)
 					}

@@ -46,7 +46,7 @@ func (q *Scheduler) Free() {
 	}
 }
 
-// Ready queues n, of a goroutine that has no slot.
+// Ready queues n, of a goroutine that has no slot, or with a priority.
 func (q *Scheduler) Ready(n *chain.Node, priority int32) {
 	switch {
 	case priority == 0:

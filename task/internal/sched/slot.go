@@ -30,13 +30,6 @@ func (s *Slot) Mine() bool { return s.g.Load() == Goid() }
 // Pick takes a task that s has of its own, or one that must not wait for these; nil if there is none. queued: it
 // has waited in a queue that belongs to no slot.
 func (s *Slot) Pick() (n *chain.Node, queued bool) {
-	if n, queued = s.pick(); n != nil && s.hunting {
-		s.found()
-	}
-	return n, queued
-}
-
-func (s *Slot) pick() (n *chain.Node, queued bool) {
 	q := s.q
 	if q.high.n.Load() > 0 {
 		if n := q.high.pop(); n != nil {
@@ -45,37 +38,38 @@ func (s *Slot) pick() (n *chain.Node, queued bool) {
 				s.deque.push(next)
 				q.idle.notify()
 			}
-			return n, true
+			return s.has(n), true
 		}
 	}
 	if n := s.Next; n != nil {
 		s.Next = nil
-		return n, false
+		return s.has(n), false
 	}
 	if s.tick++; s.tick%injectLook == 0 {
 		if n := q.inject.pop(); n != nil {
-			return n, true
+			return s.has(n), true
 		}
 	}
-	return s.deque.pop(), false
+	if n = s.deque.pop(); n != nil {
+		s.has(n)
+	}
+	return n, false
+}
+
+// has ends the hunt of a slot that has n.
+func (s *Slot) has(n *chain.Node) *chain.Node {
+	if s.hunting {
+		s.found()
+	}
+	return n
 }
 
 // Push and Pop put n last into the slot's own queue, and take it out. No other slot hears of it.
 func (s *Slot) Push(n *chain.Node) { s.deque.push(n) }
 func (s *Slot) Pop() *chain.Node   { return s.deque.pop() }
 
-// Ready queues n.
-func (s *Slot) Ready(n *chain.Node, priority int32) {
-	switch q := s.q; {
-	case priority == 0:
-		s.deque.push(n)
-	case priority > 0:
-		q.high.push(n, priority)
-	default:
-		q.low.push(n, priority)
-	}
-	s.q.idle.notify()
-}
+// Tell has another slot hear of what was pushed, if one sleeps and none hunts.
+func (s *Slot) Tell() { s.q.idle.notify() }
 
 // Urgent reports whether a task with a priority above zero is ready.
 func (s *Slot) Urgent() bool { return s.q.high.n.Load() > 0 }
