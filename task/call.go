@@ -85,8 +85,10 @@ func (t *Task) callToldHere(p *probe.Probe) (err error) {
 	if p.Ev != nil {
 		t.tellBegins(p.Ev, event.Started)
 	}
-	if err = p.Begins(t.notes()); err != nil {
-		err = t.wrap(err, nil, nil)
+	if p.Keeps() {
+		if err = p.Begins(t.notes()); err != nil {
+			err = t.wrap(err, nil, nil)
+		}
 	}
 	switch {
 	case err != nil:

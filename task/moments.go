@@ -20,14 +20,13 @@ func (t *Task) tellMain(p *probe.Probe) {
 		x := t.spawn(0)
 		t.spec = p.MainSpawned(t.id, &x)
 	}
-	t.keep(p, -1, nil, nil, 0)
+	if p.Keeps() {
+		t.keep(p, -1, nil, nil, 0)
+	}
 }
 
-// keep has the observers keep notes of c, a new child of t; nil if c is a main task.
+// keep has the observers, which keep notes, keep them of c, a new child of t; nil if c is a main task.
 func (c *Task) keep(p *probe.Probe, at int, t *Task, accs []chain.Access, flags uint8) {
-	if !p.Keeps() {
-		return
-	}
 	n, parent := &c.rare().noted, probe.Notes{}
 	c.node.Flags |= flagLongSpawn
 	if t != nil {
@@ -45,7 +44,9 @@ func (c *Task) tellSpawned(p *probe.Probe, t *Task, accs []chain.Access, flags u
 	if p.Ev != nil {
 		c.record(p.Ev, t, accs, flags&^spawnedWaitOn)
 	}
-	c.keep(p, t.slot.ID, t, accs, flags)
+	if p.Keeps() {
+		c.keep(p, t.slot.ID, t, accs, flags)
+	}
 }
 
 // record records c, or notes that it is not recorded.

@@ -94,7 +94,7 @@ func (t *Task) start(s *slot, c *Task, accs []chain.Access) (isReady bool) {
 	isReady = isReady && c.admit(&s.flow, s.rt)
 	t.spawned++
 	if isReady {
-		if s.probe != nil {
+		if s.probe != nil && s.probe.Keeps() {
 			c.tellMayRun(s.probe)
 		}
 		s.ready(c)
