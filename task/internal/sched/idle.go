@@ -89,6 +89,14 @@ func (s *Slot) hunt() (n *chain.Node, closed bool) {
 //go:noinline
 func spinHint() {}
 
+// has ends the hunt of a slot that has n.
+func (s *Slot) has(n *chain.Node) *chain.Node {
+	if s.hunting {
+		s.found()
+	}
+	return n
+}
+
 // found ends the hunt of a slot that has work. The last hunter wakes another slot:
 // there may be more work than it can do.
 func (s *Slot) found() {

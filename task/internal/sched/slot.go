@@ -56,14 +56,6 @@ func (s *Slot) Pick() (n *chain.Node, queued bool) {
 	return n, false
 }
 
-// has ends the hunt of a slot that has n.
-func (s *Slot) has(n *chain.Node) *chain.Node {
-	if s.hunting {
-		s.found()
-	}
-	return n
-}
-
 // Push and Pop put n last into the slot's own queue, and take it out. No other slot hears of it.
 func (s *Slot) Push(n *chain.Node) { s.deque.push(n) }
 func (s *Slot) Pop() *chain.Node   { return s.deque.pop() }
