@@ -9,4 +9,5 @@ import "io/fs"
 
 // private is what this system can say of it.
 func private(st fs.FileInfo) bool { return true }
-func refused(error) bool          { return false }
+
+func refused(error) bool { return false }

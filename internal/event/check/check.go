@@ -70,14 +70,19 @@ func (c *Checker) expire(now int64) {
 	}
 }
 
-// find keeps a finding.
+// find makes a finding of an event.
 func (c *Checker) find(e *replay.Event, why error) {
+	c.keep(fmt.Errorf("at %v, %s %d%s: %s: %w", time.Duration(e.Time-c.start), e.Source.Place.Kind, e.Source.Place.Index,
+		of(e.Process), c.sentence(e), why))
+}
+
+// keep keeps a finding, unless there are enough.
+func (c *Checker) keep(found error) {
 	if len(c.found) >= c.opt.Most {
 		c.more++
 		return
 	}
-	c.found = append(c.found, fmt.Errorf("at %v, %s %d%s: %s: %w", time.Duration(e.Time-c.start), e.Source.Place.Kind, e.Source.Place.Index,
-		of(e.Process), c.sentence(e), why))
+	c.found = append(c.found, found)
 }
 
 func (c *Checker) sentence(e *replay.Event) string {
@@ -131,21 +136,12 @@ func (c *Checker) partially(e *replay.Event) error {
 
 // End says that there are no more events.
 func (c *Checker) End() {
-	for len(c.late) > 0 {
-		w := c.late[0]
-		c.late = c.late[1:]
-		c.find(&w.e, w.why)
-		c.retry()
-	}
+	c.expire(math.MaxInt64)
 	if c.opt.Partial {
 		return
 	}
 	for _, why := range c.unfinished() {
-		if len(c.found) >= c.opt.Most {
-			c.more++
-			continue
-		}
-		c.found = append(c.found, fmt.Errorf("at the end: %w", why))
+		c.keep(fmt.Errorf("at the end: %w", why))
 	}
 }
 
@@ -202,13 +198,7 @@ func files(o Options, until int64, names []string) (c *Checker, certain int64, e
 	}
 	defer set.Close()
 	if o.Name == nil {
-		o.Name = func(process int, spec uint32) string {
-			s := set.Origin(process, spec)
-			if s.Label != "" {
-				return fmt.Sprintf("%q at %s", s.Label, s.Where)
-			}
-			return s.Where
-		}
+		o.Name = set.Name
 	}
 	if doubt, ok := set.Doubt(); ok {
 		o.Slack = cmp.Or(o.Slack, Slack+2*doubt)

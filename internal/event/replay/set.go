@@ -198,14 +198,17 @@ func (s *Set) Certain() int64 {
 
 // Describe writes an event as a sentence, with what is known of the numbers in it.
 func (s *Set) Describe(e *Event) string {
-	return event.Sentence(&e.Record, func(spec uint32) string {
-		o := s.Origin(e.Process, spec)
-		switch {
-		case o.Label != "" && o.Where == "":
-			return fmt.Sprintf("%q", o.Label)
-		case o.Label != "":
-			return fmt.Sprintf("%q at %s", o.Label, o.Where)
-		}
-		return o.Where
-	})
+	return event.Sentence(&e.Record, func(spec uint32) string { return s.Name(e.Process, spec) })
+}
+
+// Name says where tasks of an origin come from, as far as that has been read.
+func (s *Set) Name(process int, spec uint32) string {
+	o := s.Origin(process, spec)
+	switch {
+	case o.Label != "" && o.Where == "":
+		return fmt.Sprintf("%q", o.Label)
+	case o.Label != "":
+		return fmt.Sprintf("%q at %s", o.Label, o.Where)
+	}
+	return o.Where
 }

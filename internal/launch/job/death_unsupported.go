@@ -12,7 +12,8 @@ import (
 
 // dieWithParent does nothing: the janitor kills the ranks.
 func dieWithParent(*syscall.SysProcAttr) {}
-func self() (string, error)              { return os.Executable() }
+
+func self() (string, error) { return os.Executable() }
 
 // adoptOrphans does nothing: init takes notice.
 func adoptOrphans() {}

@@ -17,7 +17,8 @@ const supported = false
 const sigcont = syscall.Signal(0)
 
 // Forwarded lists no signals here.
-func Forwarded() []os.Signal                       { return nil }
+func Forwarded() []os.Signal { return nil }
+
 func rankAttr() *syscall.SysProcAttr               { return nil }
 func sendGroup(int, os.Signal) error               { return os.ErrProcessDone }
 func reapGroup(int)                                {}
@@ -40,5 +41,6 @@ func (*janitor) discard(string)       {}
 func (*janitor) stop()                {}
 
 // Janitor is for the program that runs jobs to call first. It returns false: this process is none.
-func Janitor() bool                { return false }
+func Janitor() bool { return false }
+
 func readNow(*os.File, []byte) int { return 0 }
