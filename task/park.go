@@ -154,7 +154,7 @@ func (s *slot) ready(t *Task) {
 		s.rt.sched.Ready(&t.node, t.priority)
 		return
 	}
-	s.Push(&t.node)
+	s.Push(&t.node) // P1 of the scheduler's README, and then P2, or a slot that parks meanwhile is not woken
 	s.Tell()
 }
 
