@@ -4,6 +4,8 @@
 package weft_test
 
 import (
+	"cmp"
+	"flag"
 	"go/ast"
 	"go/token"
 	"os"
@@ -166,18 +168,66 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 			documented[s] = true
 		}
 	}
-	for _, v := range env.Table {
-		assert.True(t, documented[v.Name], "docs/environment.md does not explain %s", v.Name)
-	}
-	for s := range documented {
-		if strings.HasPrefix(s, "WEFT_") || strings.HasPrefix(s, "PSP_") {
-			assert.NotEmpty(t, env.Meaning(s), "internal/env.Table lacks %s, which docs/environment.md explains", s)
-		}
-	}
 	for s, file := range inCode {
 		assert.True(t, documented[s], "docs/environment.md does not explain %s, which %s uses", s, file)
 	}
 	for s := range documented {
 		assert.Contains(t, inCode, s, "docs/environment.md explains %s, which no code uses", s)
 	}
+}
+
+// No package of the library reads the environment but internal/env, which has the table of all variables. Programs do, and
+// what only developers run.
+func TestEnvironmentIsReadInOnePlace(t *testing.T) {
+	may := []string{"cmd/weft", "bench", "examples/heat", "internal/env", "internal/leaktest", "internal/mutate"}
+	reads := []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"}
+	for _, f := range goFiles(t) {
+		if f.test || slices.Contains(may, f.part) || strings.HasSuffix(f.ast.Name.Name, "test") {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := s.X.(*ast.Ident); ok && (x.Name == "os" || x.Name == "syscall" || x.Name == "unix") {
+					assert.NotContains(t, reads, s.Sel.Name, "%s reads the environment: a variable is a row of internal/env.Table", f.path)
+				}
+			}
+			return true
+		})
+	}
+}
+
+var updateEnvironment = flag.Bool("update-environment", false, "write the tables of docs/environment.md anew")
+
+// The tables of variables in docs/environment.md are internal/env's.
+func TestEnvironmentPage(t *testing.T) {
+	const file = "docs/environment.md"
+	row := func(cells ...string) string { return "| " + strings.Join(cells, " | ") + " |\n" }
+	tables := []string{
+		row("variable", "values", "default", "meaning", "read by") + strings.Repeat("|---", 5) + "|\n",
+		row("variable", "values", "meaning", "read by") + strings.Repeat("|---", 4) + "|\n",
+		row("variable", "values", "default", "meaning", "read by") + strings.Repeat("|---", 5) + "|\n",
+	}
+	for _, v := range env.Table {
+		meaning := cmp.Or(v.More, v.Meaning)
+		switch {
+		case v.Set:
+			tables[1] += row("`"+v.Name+"`", v.Values, meaning, v.Reader)
+		case strings.HasPrefix(v.Name, "PSP_"):
+			tables[2] += row("`"+v.Name+"`", v.Values, cmp.Or(v.Default, "none"), meaning, v.Reader)
+		default:
+			tables[0] += row("`"+v.Name+"`", v.Values, cmp.Or(v.Default, "none"), meaning, v.Reader)
+		}
+	}
+	is := read(t, file)
+	want := regexp.MustCompile(`(?m)^\| variable \|(.*\n\|)+.*\n`).ReplaceAllStringFunc(is, func(string) string {
+		table := tables[0]
+		tables = tables[1:]
+		return table
+	})
+	require.Empty(t, tables)
+	if *updateEnvironment {
+		require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
+		return
+	}
+	assert.Equal(t, want, is, "%s: go test . -run TestEnvironmentPage -update-environment", file)
 }

@@ -29,7 +29,7 @@ const (
 // debt is what packages may have above the bounds until they are rebuilt. A number here only falls,
 // and a package that keeps the bounds has none.
 var debt = map[string]struct{ backward, files, lines int }{
-	"comm": {backward: 82, files: 52, lines: 12880},
+	"comm": {backward: 80, files: 49, lines: 12182},
 }
 
 // references returns the files of a package, by name, and which of them refer to which: by a name

@@ -30,14 +30,15 @@ var law = map[string][]string{
 	"internal/explore":       {"internal/xatomic"}, // only tests use it
 	"internal/soak":          {},                   // the same
 	"internal/env":           {},
-	"internal/event":         {"internal/waits"},
-	"internal/fabric":        {"internal/lobby", "internal/vigil", "internal/waits", "internal/xatomic"}, // the latter in builds for exploration
-	"internal/launch":        {"internal/lobby", "internal/vigil", "internal/waits"},
+	"internal/event":         {"internal/env", "internal/waits"},
+	"internal/fabric":        {"internal/env", "internal/lobby", "internal/vigil", "internal/waits", "internal/xatomic"}, // the latter in builds for exploration
+	"internal/launch":        {"internal/env", "internal/lobby", "internal/vigil", "internal/waits"},
 	"internal/lobby":         {},
-	"internal/vigil":         {},
-	"internal/histogram":     {},
+	"internal/vigil":         {"internal/env"},
+	"internal/histogram":     {"internal/env"},
 	"internal/vec":           {},
-	"internal/processors":    {},
+	"internal/processors":    {"internal/env"},
+	"internal/boot":          {"internal/env", "internal/fabric", "internal/launch"},
 	"internal/race":          {},
 	"internal/stream":        {},
 	"internal/vet":           {}, // it knows the packages by their names
@@ -60,15 +61,15 @@ var law = map[string][]string{
 	"task/internal/say":      {},
 	"task/internal/audit":    {"internal/xatomic", "internal/addrmap", "internal/chain", "internal/order", "task/internal/say"},
 	"task/internal/watchdog": {"internal/xatomic", "internal/waits", "internal/chain", "internal/order", "task/internal/say"},
-	"comm":                   {"internal/friend", "trace", "internal/xatomic", "internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/processors", "internal/vec", "internal/stream", "internal/vigil", "internal/waits"},
+	"comm":                   {"internal/boot", "internal/friend", "trace", "internal/xatomic", "internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/processors", "internal/vec", "internal/stream", "internal/waits"},
 	"rma":                    {"internal/friend", "internal/xatomic", "internal/event", "comm"},
-	"nam":                    {"internal/friend", "internal/xatomic", "internal/event", "internal/waits", "comm", "rma"},
+	"nam":                    {"internal/env", "internal/friend", "internal/xatomic", "internal/event", "internal/waits", "comm", "rma"},
 	"tampi":                  {"internal/friend", "internal/xatomic", "internal/event", "internal/race", "comm", "task"},
 	"trace":                  {"internal/event"},
 	"observe":                {"trace", "internal/env", "internal/event", "internal/order"},
 	"examples/heat":          public,
 	"bench":                  public,
-	"cmd/weft":               append([]string{"internal/friend", "internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/race", "internal/vet", "internal/vigil"}, public...),
+	"cmd/weft":               append([]string{"internal/env", "internal/event", "internal/launch", "internal/race", "internal/vet"}, public...),
 	"docs":                   public, // the programs of the guide, all of them tests
 	".":                      {},     // the package comment, and these tests
 }
@@ -89,6 +90,7 @@ var testsMayAlsoImport = map[string][]string{
 	"task/internal/stuck": {"internal/chain"}, // the nodes of a scheduler
 	"internal/fabric":     {"internal/explore"},
 	"comm":                {"internal/explore", "internal/soak"},
+	"cmd/weft":            {"internal/fabric"},               // whether the build has MPI
 	"observe":             {"deps", "task", "tampi", "comm"}, // what is observed
 	"trace":               {"deps", "task", "tampi", "comm"}, // what is recorded
 }

@@ -9,10 +9,6 @@ import (
 	"strings"
 )
 
-// EnvCollectives is the environment variable that chooses algorithms of collectives by messages, for trials: such as
-// "allreduce=halves bcast=tree".
-const EnvCollectives = "WEFT_COLLECTIVES"
-
 // algorithm is a way to make a collective of messages.
 type algorithm struct {
 	name  string
@@ -103,8 +99,8 @@ func parseChosen(text string) (chosen, error) {
 		name, want, _ := strings.Cut(word, "=")
 		k := slices.Index(collNames[:len(algorithms)], name)
 		if k < int(barrier) {
-			return all, fmt.Errorf("%w: %s=%q: %q is no collective; there are %s, each with = and its algorithm behind",
-				ErrConfig, EnvCollectives, text, name, strings.Join(collNames[barrier:len(algorithms)], ", "))
+			return all, fmt.Errorf("%s=%q: %q is no collective; there are %s, each with = and its algorithm behind",
+				EnvCollectives, text, name, strings.Join(collNames[barrier:len(algorithms)], ", "))
 		}
 		i := slices.IndexFunc(algorithms[k], func(a algorithm) bool { return a.name == want })
 		if i < 0 {
@@ -112,7 +108,7 @@ func parseChosen(text string) (chosen, error) {
 			for _, a := range algorithms[k] {
 				names = append(names, a.name)
 			}
-			return all, fmt.Errorf("%w: %s=%q: %s has no algorithm %q; it has %s", ErrConfig, EnvCollectives, text, name, want, strings.Join(names, ", "))
+			return all, fmt.Errorf("%s=%q: %s has no algorithm %q; it has %s", EnvCollectives, text, name, want, strings.Join(names, ", "))
 		}
 		all[k] = uint8(i + 1)
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/internal/env"
 	"weft/internal/fabric"
-	"weft/internal/histogram"
 )
 
 // dropper is an endpoint that is told of lost ranks.
@@ -51,7 +51,7 @@ func TestFabricHearsOfLoss(t *testing.T) {
 // What carries windows is not in the histogram, but in the counters of its communicator.
 func TestUncounted(t *testing.T) {
 	for how, run := range runners {
-		out := counting(t, histogram.EnvOn+"=1", histogram.EnvMax+"=256", histogram.EnvShift+"=2")
+		out := counting(t, env.Histogram.Name+"=1", env.HistogramMax.Name+"=256", env.HistogramShift.Name+"=2")
 		require.NoError(t, run(context.Background(), Config{Ranks: 2, Stats: true}, func(c *Comm) error {
 			own, err := c.Dup() // two messages of each rank, or one
 			if err != nil {

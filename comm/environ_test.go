@@ -93,9 +93,9 @@ func TestUnknownVariables(t *testing.T) {
 // A value that is not legal is an error in every build, also of what this run does not need.
 func TestIllegalValues(t *testing.T) {
 	for _, c := range []struct{ name, value, legal string }{
-		{"WEFT_MPI", "yes", "it is 0"},
-		{"WEFT_MPI_SLEEP", "16", "it is a time from 0s"},
-		{"WEFT_MPI_SLEEP", "2s", "it is a time from 0s"},
+		{"WEFT_MPI", "yes", "legal: 0, 1"},
+		{"WEFT_MPI_SLEEP", "16", "legal: a time from 0s"},
+		{"WEFT_MPI_SLEEP", "2s", "legal: a time from 0s"},
 		{"WEFT_BOUND", "all", "is not a processor"},
 		{"WEFT_BOUND", "3-1", "is not a processor"},
 	} {
@@ -129,7 +129,7 @@ func TestIllegalValueOfOneRank(t *testing.T) {
 		said := 0
 		for line := range strings.Lines(errOut) {
 			if strings.HasPrefix(line, "comm: ") { // the launcher may be quicker at ending a rank
-				require.Regexp(t, "^comm: run: rank 1 of 3: bad (configuration|environment): .*"+name+".*"+wrong, line)
+				require.Regexp(t, "^comm: run: rank 1 of 3: (launch: meet: rank 1: )?bad (configuration|environment): .*"+name+".*"+wrong, line)
 				said++
 			}
 		}
@@ -158,22 +158,4 @@ func TestStrewnBySlurm(t *testing.T) {
 	status, out, errOut = start(t, "plain", 2, job.Spec{}, step...)
 	require.Zero(t, status, errOut)
 	require.Contains(t, out, "rank 1 of 2")
-}
-
-// What ranks share when MPI starts them is their node, and what in their environment means nothing: rank 0 says
-// that, with where it is.
-func TestWarnOthers(t *testing.T) {
-	for _, rank := range []int{0, 1} {
-		var out bytes.Buffer
-		cfg := Config{Logger: slog.New(slog.NewTextHandler(&out, nil)), logs: true}
-		shares := [][]byte{[]byte("a\x00"), []byte("b\x00WEFT_THIS,WEFT_THAT"), []byte("c\x00WEFT_THIS")}
-		warnOthers(&cfg, rank, shares)
-		require.Equal(t, [][]byte{[]byte("a"), []byte("b"), []byte("c")}, shares)
-		if rank != 0 {
-			require.Empty(t, out.String())
-			continue
-		}
-		require.Equal(t, 2, strings.Count(out.String(), "\n"))
-		require.Regexp(t, `name=WEFT_THIS .*rank=1\n.*name=WEFT_THAT .*rank=1\n`, out.String())
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"weft/internal/boot"
 )
 
 // Errors of this package. Every call returns them wrapped in an [*Error].
@@ -44,9 +46,9 @@ var (
 	// ErrDeadlock: all ranks wait for each other; see DeadlockError. The run has ended.
 	ErrDeadlock = errors.New("deadlock: all ranks wait, and nothing is under way")
 	// ErrNoFabric: the ranks are in processes that no fabric of this build connects. The run is lost.
-	ErrNoFabric = errors.New("no fabric connects the ranks")
+	ErrNoFabric = boot.ErrNoFabric
 	// ErrConfig: Config or the environment is unusable.
-	ErrConfig = errors.New("bad configuration")
+	ErrConfig = boot.ErrConfig
 )
 
 // NoPeer stands in Error.Peer and Error.Tag for "not applicable".

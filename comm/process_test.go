@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weft/internal/env"
 	"weft/internal/fabric"
 	"weft/internal/launch"
 	"weft/internal/launch/job"
@@ -92,7 +93,7 @@ func (s *suicide) Watch(ready func() bool) {
 
 func resilientRole() error {
 	victim, frame, _ := strings.Cut(os.Getenv(killVariable), ":")
-	if os.Getenv(launch.EnvRank) == victim {
+	if os.Getenv(env.Rank.Name) == victim {
 		at, err := strconv.ParseInt(frame, 10, 64)
 		if err != nil {
 			return err

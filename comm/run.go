@@ -11,18 +11,15 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
+	"weft/internal/boot"
 	"weft/internal/env"
 	"weft/internal/event"
 	"weft/internal/event/output"
 	"weft/internal/fabric"
 	"weft/internal/fabric/inproc"
-	"weft/internal/fabric/mpi"
-	"weft/internal/fabric/tcp"
-	"weft/internal/friend"
 	"weft/internal/launch"
 	"weft/internal/waits"
 	"weft/trace"
@@ -61,8 +58,13 @@ type Config struct {
 
 // Environment variables that count where Config does not say.
 const (
-	EnvRanks   = "WEFT_RANKS"   // the number of ranks
-	EnvSurvive = "WEFT_SURVIVE" // whether the run survives the death of ranks: 0 or 1
+	EnvRanks       = "WEFT_RANKS"            // the number of ranks
+	EnvSurvive     = "WEFT_SURVIVE"          // whether the run survives the death of ranks: 0 or 1
+	EnvSpare       = "WEFT_SPARE"            // whether Go has one processor more in a rank that is a process: 0 or 1
+	EnvSingleCopy  = "WEFT_SINGLE_COPY"      // from how many bytes on a message between two processes of a node is copied once, by the kernel
+	EnvCollectives = "WEFT_COLLECTIVES"      // algorithms of collectives by messages, for trials: such as "allreduce=halves bcast=tree"
+	EnvStats       = "WEFT_STATS"            // the file that gets what Stats returns, of all communicators, at the end of a run
+	EnvDeadlock    = "PSP_DEADLOCK_WARNINGS" // how many warnings come before a deadlock ends the run; -1: none does
 )
 
 // Main runs body on the ranks of the program. It is the entry for programs; what it returns is for the program to print. By
@@ -70,18 +72,12 @@ const (
 // ranks, by "weft run" or by mpirun or srun (in a build with MPI), Main runs body once, as that rank; Ranks is then zero or the number that was started. A process
 // calls Main once then.
 func Main(ctx context.Context, cfg Config, body func(c *Comm) error) error {
-	place, err := launch.Detect()
+	place, err := boot.Detect()
 	switch {
 	case err != nil:
 		return runError(err)
 	case place != nil:
-		return asRank(func() error { return boot(ctx, cfg, place, body) })
-	}
-	switch started, err := detectMPI(); {
-	case err != nil:
-		return runError(err)
-	case started != nil:
-		return asRank(func() error { return bootMPI(ctx, cfg, body) })
+		return asRank(func() error { return runStarted(ctx, cfg, place, body) })
 	}
 	return Run(ctx, cfg, body)
 }
@@ -229,47 +225,34 @@ func runError(err error) error {
 	return &Error{Op: "run", Rank: NoPeer, Peer: NoPeer, Tag: NoPeer, Err: err}
 }
 
-// maxRanks bounds the ranks of a process, which need memory before any of them has begun.
-const maxRanks = 1 << 20
-
 // validate returns the number of ranks, or all that is wrong with the configuration.
-func (cfg *Config) validate() (int, error) {
-	n := cfg.Ranks
-	switch {
-	case n < 0 || n > maxRanks:
-		return 0, fmt.Errorf("%w: Ranks is %d; it must be 1 to %d, or 0 for %s", ErrConfig, n, maxRanks, EnvRanks)
+func (cfg *Config) validate() (n int, err error) {
+	var problems []error
+	read := func(s env.Setting[int]) int {
+		n, err := s.Value()
+		problems = append(problems, err)
+		return n
+	}
+	switch n = cfg.Ranks; {
+	case n < 0 || n > env.MaxRanks:
+		return 0, fmt.Errorf("%w: Ranks is %d; it must be 1 to %d, or 0 for %s", ErrConfig, n, env.MaxRanks, EnvRanks)
 	case n == 0:
-		n = 1
-		if s := os.Getenv(EnvRanks); s != "" {
-			var err error
-			if n, err = ranks(s); err != nil {
-				return 0, err
-			}
-		}
-	}
-	var err error
-	if cfg.stats, err = newStatistics(cfg, os.Getenv); err != nil {
-		return 0, err
-	}
-	if cfg.chosen, err = parseChosen(os.Getenv(EnvCollectives)); err != nil {
-		return 0, err
+		n = read(env.Ranks)
 	}
 	if cfg.DeadlockWarnings == 0 {
-		if cfg.DeadlockWarnings, err = deadlockWarnings(); err != nil {
-			return 0, err
-		}
+		cfg.DeadlockWarnings = read(env.DeadlockWarnings)
 	}
-	if s := os.Getenv(EnvSurvive); s != "" && !cfg.Survive {
-		if s != "0" && s != "1" {
-			return 0, fmt.Errorf("%w: %s=%q; it must be 0 or 1", ErrConfig, EnvSurvive, s)
-		}
-		cfg.Survive = s == "1"
+	if !cfg.Survive {
+		cfg.Survive = read(env.Survive) == 1
 	}
-	if cfg.spare, err = spareFromEnv(); err != nil {
-		return 0, err
-	}
-	if err := checkUnread(os.Getenv); err != nil {
-		return 0, err
+	cfg.spare = read(env.Spare) == 1
+	cfg.stats, err = newStatistics(cfg)
+	problems = append(problems, err)
+	cfg.chosen, err = parseChosen(env.Collectives.Text())
+	// What this program or this build may never read: a mistake in it is one all the same.
+	problems = append(problems, err, env.UseMPI.Problem(), env.MPISleep.Problem(), env.Bound.Problem())
+	if err := errors.Join(problems...); err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	if cfg.Trace == nil {
 		rec, err := output.FromEnvironment()
@@ -285,41 +268,9 @@ func (cfg *Config) validate() (int, error) {
 	return n, nil
 }
 
-// checkUnread checks what this program or this build may never read: a mistake in it is one all the same.
-func checkUnread(getenv func(string) string) error {
-	var problems []error
-	for _, v := range []struct {
-		name  string
-		check func(string) error
-	}{{mpi.EnvUse, mpi.CheckUse}, {mpi.EnvSleep, mpi.CheckSleep}, {launch.EnvBound, launch.CheckBound}} {
-		if value := getenv(v.name); value != "" {
-			if err := v.check(value); err != nil {
-				problems = append(problems, fmt.Errorf("%w: %w", ErrConfig, err))
-			}
-		}
-	}
-	return errors.Join(problems...)
-}
-
-// ranks reads EnvRanks.
-func ranks(value string) (int, error) {
-	n, err := strconv.Atoi(value)
-	if err != nil || n < 1 || n > maxRanks {
-		return 0, fmt.Errorf("%w: %s=%q; it must be a number of ranks, 1 to %d", ErrConfig, EnvRanks, value, maxRanks)
-	}
-	return n, nil
-}
-
 func init() {
-	friend.Checks[EnvRanks] = checked(ranks)
-	friend.Checks[EnvCollectives] = checked(parseChosen)
-	friend.Checks[EnvSingleCopy] = checked(singleCopy)
-	friend.Checks[tcp.EnvRetry] = checked(retries)
-}
-
-func checked[T any](read func(string) (T, error)) func(string) error {
-	return func(value string) error {
-		_, err := read(value)
+	env.Collectives.Check = func(text string) error {
+		_, err := parseChosen(text)
 		return err
 	}
 }

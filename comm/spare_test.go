@@ -56,5 +56,5 @@ func TestSpare(t *testing.T) {
 	}
 	status, _, errOut := start(t, "spare", 1, job.Spec{}, EnvSpare+"=yes")
 	require.Equal(t, 1, status)
-	require.Contains(t, errOut, `WEFT_SPARE="yes"; it must be 0 or 1`)
+	require.Contains(t, errOut, `WEFT_SPARE="yes"; legal: 0, 1`)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -15,9 +14,6 @@ import (
 	"weft/internal/launch"
 	"weft/internal/waits"
 )
-
-// EnvDeadlock is the environment variable that says what is done about a deadlock where Config does not. The name is ParaStation MPI's.
-const EnvDeadlock = "PSP_DEADLOCK_WARNINGS"
 
 const (
 	doubtsUntil = 3 // looks that are not certain before it is said what they have found
@@ -27,19 +23,6 @@ const (
 // stallPeriod is how long nothing must have happened before anybody looks closer, and the time
 // between warnings.
 var stallPeriod = time.Second // constant, but in tests
-
-// deadlockWarnings returns the setting of the environment.
-func deadlockWarnings() (int, error) {
-	s := os.Getenv(EnvDeadlock)
-	if s == "" {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil || n < -1 {
-		return 0, fmt.Errorf("%w: %s=%q; it must be a number of warnings before the run ends, or -1 to wait for ever", ErrConfig, EnvDeadlock, s)
-	}
-	return n, nil
-}
 
 // DeadlockError says who waits for what. It matches ErrDeadlock.
 type DeadlockError struct {

@@ -14,12 +14,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weft/internal/env"
 	"weft/internal/histogram"
 	"weft/internal/waits"
 )
-
-// EnvStats is the environment variable that names the file for the counters of a run.
-const EnvStats = "WEFT_STATS"
 
 // Stats are the counters of a communicator, as its rank sees them. The README says what is counted.
 type Stats struct {
@@ -62,12 +60,12 @@ type statistics struct {
 // histogramOut is where the histogram goes. Tests have another.
 var histogramOut io.Writer = os.Stdout
 
-func newStatistics(cfg *Config, getenv func(string) string) (*statistics, error) {
-	h, err := histogram.FromEnv(getenv)
+func newStatistics(cfg *Config) (*statistics, error) {
+	h, err := histogram.FromEnvironment()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		return nil, err
 	}
-	s := &statistics{histogram: h, file: getenv(EnvStats), out: histogramOut}
+	s := &statistics{histogram: h, file: env.Stats.Text(), out: histogramOut}
 	s.peers = cfg.Stats || s.file != ""
 	if !h.On && !s.peers {
 		return nil, nil
@@ -343,15 +341,10 @@ func (w *world) conclude() error {
 	return w.cfg.stats.publish(reports)
 }
 
-// agreeStatistics checks that all processes of a job count the same.
-func agreeStatistics(rank int, mine []byte, others func(rank int) []byte, size int) error {
-	for r := range size {
-		if string(others(r)) != string(mine) {
-			return fmt.Errorf("%w: rank %d and rank %d have different settings of %s, its like, %s or Config.Stats: %s and %s",
-				ErrConfig, rank, r, histogram.EnvOn, EnvStats, orNone(mine), orNone(others(r)))
-		}
-	}
-	return nil
+// differentStatistics is the error of processes of a job that do not count the same.
+func differentStatistics(rank, other int, mine, theirs []byte) error {
+	return fmt.Errorf("%w: rank %d and rank %d have different settings of %s, its like, %s or Config.Stats: %s and %s",
+		ErrConfig, rank, other, env.Histogram.Name, EnvStats, orNone(mine), orNone(theirs))
 }
 
 func orNone(b []byte) string {

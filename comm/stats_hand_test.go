@@ -13,19 +13,19 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"weft/internal/env"
 
-	"weft/internal/histogram"
+	"github.com/stretchr/testify/require"
 )
 
 // The counters of all ranks are summed where they are there: those of ranks that are lost, or that
 // count otherwise, are missing, and the file says whose. Communicators of one number and different
 // ranks are two.
 func TestPublish(t *testing.T) {
-	counting(t, histogram.EnvOn+"=1", histogram.EnvMax+"=256", histogram.EnvShift+"=2")
+	counting(t, env.Histogram.Name+"=1", env.HistogramMax.Name+"=256", env.HistogramShift.Name+"=2")
 	file := filepath.Join(t.TempDir(), "stats")
 	t.Setenv(EnvStats, file)
-	s, err := newStatistics(&Config{}, os.Getenv)
+	s, err := newStatistics(&Config{})
 	require.NoError(t, err)
 	require.True(t, s.peers)
 	n := s.histogram.Bins() + 1
@@ -59,9 +59,9 @@ func TestPublish(t *testing.T) {
 		env   []string
 		none  bool
 		peers bool
-	}{{false, nil, true, false}, {true, nil, false, true}, {false, []string{EnvStats + "=x"}, false, true}, {false, []string{histogram.EnvOn + "=1"}, false, false}, {true, []string{histogram.EnvOn + "=1"}, false, true}} {
+	}{{false, nil, true, false}, {true, nil, false, true}, {false, []string{EnvStats + "=x"}, false, true}, {false, []string{env.Histogram.Name + "=1"}, false, false}, {true, []string{env.Histogram.Name + "=1"}, false, true}} {
 		counting(t, row.env...)
-		s, err := newStatistics(&Config{Stats: row.stats}, os.Getenv)
+		s, err := newStatistics(&Config{Stats: row.stats})
 		require.NoError(t, err)
 		require.Equal(t, row.none, s == nil)
 		if s != nil {

@@ -12,18 +12,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"weft/internal/env"
 
-	"weft/internal/histogram"
+	"github.com/stretchr/testify/require"
 )
 
 // counting sets the environment for a histogram, and returns what is printed.
-func counting(t *testing.T, env ...string) *strings.Builder {
+func counting(t *testing.T, vars ...string) *strings.Builder {
 	t.Helper()
-	for _, name := range []string{histogram.EnvOn, histogram.EnvMin, histogram.EnvMax, histogram.EnvShift, histogram.EnvTypes, EnvStats} {
+	for _, name := range []string{env.Histogram.Name, env.HistogramMin.Name, env.HistogramMax.Name, env.HistogramShift.Name, env.HistogramTypes.Name, EnvStats} {
 		t.Setenv(name, "")
 	}
-	for _, kv := range env {
+	for _, kv := range vars {
 		k, v, _ := strings.Cut(kv, "=")
 		t.Setenv(k, v)
 	}
@@ -37,7 +37,7 @@ func counting(t *testing.T, env ...string) *strings.Builder {
 // Messages of all kinds are counted once, at the sender: of user and collectives, eager and large, to oneself; not those to nobody,
 // nor those by which the counters are collected.
 func TestHistogramCounts(t *testing.T) {
-	small := []string{histogram.EnvOn + "=1", histogram.EnvMax + "=4096", histogram.EnvShift + "=2"}
+	small := []string{env.Histogram.Name + "=1", env.HistogramMax.Name + "=4096", env.HistogramShift.Name + "=2"}
 	body := func(c *Comm) error {
 		next, last := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
 		for _, n := range []int{0, 64, 65, 1025, 4096, 1 << 20} { // bins 0, 0, 1, 3, 3, 3
@@ -65,7 +65,7 @@ func TestHistogramCounts(t *testing.T) {
 			"loop":        " bin  freq (loop)\n  64  0\n 256  4\n1024  0\n4096  0\n",
 			"gateway,mpi": " bin  freq (gateway,mpi)\n  64  0\n 256  0\n1024  0\n4096  0\n",
 		} {
-			out := counting(t, append(small, histogram.EnvTypes+"="+types)...)
+			out := counting(t, append(small, env.HistogramTypes.Name+"="+types)...)
 			require.NoError(t, run(context.Background(), Config{Ranks: 4}, body))
 			require.Equal(t, want, out.String(), how+" "+types)
 		}
@@ -77,7 +77,7 @@ func TestHistogramIsSilent(t *testing.T) {
 		out := counting(t)
 		require.NoError(t, run(context.Background(), Config{Ranks: 2}, func(c *Comm) error { return c.Barrier() }))
 		require.Empty(t, out.String(), how+": off")
-		out = counting(t, histogram.EnvOn+"=1")
+		out = counting(t, env.Histogram.Name+"=1")
 		require.NoError(t, run(context.Background(), Config{Ranks: 2}, func(c *Comm) error { return nil }))
 		require.Empty(t, out.String(), how+": nothing sent")
 		require.Error(t, run(context.Background(), Config{Ranks: 2}, func(c *Comm) error {
@@ -91,20 +91,19 @@ func TestHistogramIsSilent(t *testing.T) {
 }
 
 func TestHistogramSettingsAreChecked(t *testing.T) {
-	counting(t, histogram.EnvShift+"=0")
+	counting(t, env.HistogramShift.Name+"=0")
 	for _, run := range runners {
 		err := run(context.Background(), Config{Ranks: 2}, func(*Comm) error { panic("runs") })
 		require.ErrorIs(t, err, ErrConfig)
-		require.ErrorContains(t, err, `PSP_HISTOGRAM_SHIFT="0"; it is a number of bits, 1 to 20`)
+		require.ErrorContains(t, err, `PSP_HISTOGRAM_SHIFT="0"; legal: 1 to 20`)
 	}
-	counting(t, histogram.EnvOn+"=1")
-	s, err := newStatistics(&Config{}, os.Getenv)
+	counting(t, env.Histogram.Name+"=1")
+	s, err := newStatistics(&Config{})
 	require.NoError(t, err)
-	texts := [][]byte{s.text(), s.text(), nil}
-	err = agreeStatistics(0, s.text(), func(r int) []byte { return texts[r] }, 3)
+	err = differentStatistics(0, 2, s.text(), nil)
 	require.ErrorIs(t, err, ErrConfig)
-	require.ErrorContains(t, err, "rank 0 and rank 2")
-	require.NoError(t, agreeStatistics(0, s.text(), func(r int) []byte { return texts[r] }, 2))
+	require.ErrorContains(t, err, "rank 0 and rank 2 have different settings")
+	require.ErrorContains(t, err, string(s.text())+" and none")
 }
 
 // Counters of communicators, as their ranks see them and as the file has them.
@@ -181,7 +180,7 @@ func TestStatsFileThatCannotBeWritten(t *testing.T) {
 
 // Counting from many goroutines of many ranks loses nothing.
 func TestStatsHammer(t *testing.T) {
-	out := counting(t, histogram.EnvOn+"=1", histogram.EnvMax+"=64")
+	out := counting(t, env.Histogram.Name+"=1", env.HistogramMax.Name+"=64")
 	const goroutines, each = 4, 200
 	require.NoError(t, Run(context.Background(), Config{Ranks: 3, Stats: true}, func(c *Comm) error {
 		errs := make(chan error)

@@ -225,3 +225,7 @@ func TestTransfersAtOnce(t *testing.T) {
 	w = newWorld(t.Context(), cfg, []fabric.Endpoint{&unclosed{nowhere{size: 1}}})
 	require.ErrorIs(t, w.run(t.Context(), func(*Comm) error { return errTest }), errTest)
 }
+
+type unclosed struct{ nowhere }
+
+func (*unclosed) Close() error { return errors.New("it is stuck") }

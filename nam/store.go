@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weft/comm"
+	"weft/internal/env"
 	"weft/nam/internal/store"
 )
 
@@ -193,12 +194,14 @@ const EnvDir = "WEFT_NAM_DIR"
 // cache directory, or else, for a user without one, a directory of that user in the system's place
 // for temporary files.
 func DefaultDir() string {
-	if dir := os.Getenv(EnvDir); dir != "" {
+	if dir := env.NamDir.Text(); dir != "" {
 		return dir
 	}
 	base, own := ownDirs()
 	return filepath.Join(append([]string{base}, own...)...)
 }
+
+func init() { env.NamDir.Standard = DefaultDir }
 
 // ownDirs is the default directory where the environment names none: one that weft did not make,
 // and those below it that weft makes.
@@ -214,7 +217,7 @@ func ownDirs() (base string, own []string) {
 // would read and change what this user's programs keep. With make it makes what is missing, one
 // directory after the other: MkdirAll would go through a symbolic link of somebody else's.
 func checkDefaultDir(makeIt bool) error {
-	if os.Getenv(EnvDir) != "" {
+	if env.NamDir.Text() != "" {
 		return nil // somebody has named it, and may have reasons
 	}
 	dir, own := ownDirs()

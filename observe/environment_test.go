@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/internal/event/check"
-	"weft/internal/event/output"
 	"weft/internal/leaktest"
 	"weft/observe"
 	"weft/task"
+	"weft/trace"
 )
 
 // asProgram is set for a test binary that is to be a program which observes itself.
@@ -65,7 +65,7 @@ func TestRecordingByTheEnvironment(t *testing.T) {
 	start := func(file string) (string, error) {
 		cmd := exec.Command(os.Args[0])
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), asProgram+"=1", output.EnvFile+"="+file)
+		cmd.Env = append(os.Environ(), asProgram+"=1", trace.EnvFile+"="+file)
 		out, err := cmd.CombinedOutput()
 		text := string(out)
 		if strings.HasPrefix(text, "weft: lint mode: ") { // the line with which programs begin there

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"weft/internal/event/output"
+	"weft/internal/env"
 	"weft/observe/internal/page"
 )
 
@@ -78,7 +78,7 @@ func (o *Observer) state() *page.State {
 	s.Program, s.PID = program(), os.Getpid()
 	if ports := o.ports.Load(); ports != nil {
 		s.Ports = *ports
-		s.Rank, _ = output.Place()
+		s.Rank, _ = env.Place()
 	}
 	return s
 }

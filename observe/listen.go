@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"weft/internal/env"
-	"weft/internal/event/output"
 )
 
 // Listen listens for the live page at a TCP address, such as localhost:6060. In a process that is one of several ranks, the port is the one given plus the
@@ -20,7 +19,7 @@ import (
 // An address without a host, such as :6060, is for everybody who can reach this machine by any of its networks: that is said, in a line, to Config.Logger or on the
 // standard error.
 func (o *Observer) Listen(address string) (net.Listener, error) {
-	rank, ranks := output.Place()
+	rank, ranks := env.Place()
 	own, ports, err := portsOf(address, rank, ranks)
 	if err != nil {
 		return nil, fmt.Errorf("observe: %w", err)

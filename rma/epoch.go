@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
 	"weft/comm"
 	"weft/internal/event"
 )

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/internal/env"
 	"weft/task/internal/say"
 )
 
@@ -25,14 +26,14 @@ func TestBoundsOfSettings(t *testing.T) {
 	}{
 		{"Workers", Config{Workers: -1}, false},
 		{"Workers", Config{Workers: 1}, true},
-		{"Workers", Config{Workers: maxWorkers}, true},
-		{"Workers", Config{Workers: maxWorkers + 1}, false},
+		{"Workers", Config{Workers: env.MaxWorkers}, true},
+		{"Workers", Config{Workers: env.MaxWorkers + 1}, false},
 		{"Window", Config{Window: math.MinInt}, true},
 		{"Window", Config{Window: -1}, true},
 		{"Window", Config{Window: 1}, false},
 		{"Window", Config{Window: 2}, true},
-		{"Window", Config{Window: maxWindow}, true},
-		{"Window", Config{Window: maxWindow + 1}, false},
+		{"Window", Config{Window: env.MaxWindow}, true},
+		{"Window", Config{Window: env.MaxWindow + 1}, false},
 		{"Watchdog", Config{Watchdog: -1}, true},
 		{"Watchdog", Config{Watchdog: 1}, false},
 		{"Watchdog", Config{Watchdog: watchLeast - 1}, false},
@@ -56,13 +57,13 @@ func TestBoundsOfSettings(t *testing.T) {
 	}{
 		{EnvWorkers, "0", false},
 		{EnvWorkers, "1", true},
-		{EnvWorkers, strconv.Itoa(maxWorkers), true},
-		{EnvWorkers, strconv.Itoa(maxWorkers + 1), false},
+		{EnvWorkers, strconv.Itoa(env.MaxWorkers), true},
+		{EnvWorkers, strconv.Itoa(env.MaxWorkers + 1), false},
 		{EnvWorkers, "", true},
 		{EnvWindow, "1", false},
 		{EnvWindow, "2", true},
-		{EnvWindow, strconv.Itoa(maxWindow), true},
-		{EnvWindow, strconv.Itoa(maxWindow + 1), false},
+		{EnvWindow, strconv.Itoa(env.MaxWindow), true},
+		{EnvWindow, strconv.Itoa(env.MaxWindow + 1), false},
 		{EnvDebug, "-1", false},
 		{EnvDebug, "0", true},
 		{EnvDebug, "1", true},
@@ -70,10 +71,10 @@ func TestBoundsOfSettings(t *testing.T) {
 		{EnvLint, "-1", false},
 		{EnvLint, "0", true},
 		{EnvLint, "2", false},
-		{envDeadlock, "-2", false},
-		{envDeadlock, "-1", true},
-		{envDeadlock, "0", true},
-		{envDeadlock, "1.5", false},
+		{env.DeadlockWarnings.Name, "-2", false},
+		{env.DeadlockWarnings.Name, "-1", true},
+		{env.DeadlockWarnings.Name, "0", true},
+		{env.DeadlockWarnings.Name, "1.5", false},
 		{EnvWatchdog, "0", true},
 		{EnvWatchdog, "-1ms", false},
 		{EnvWatchdog, (watchLeast - 1).String(), false},
@@ -88,7 +89,7 @@ func TestBoundsOfSettings(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			require.ErrorContains(t, err, fmt.Sprintf("environment variable %s is %q; ", row.name, row.value))
+			require.ErrorContains(t, err, fmt.Sprintf("environment variable %s=%q; ", row.name, row.value))
 		})
 	}
 }

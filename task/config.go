@@ -4,11 +4,11 @@
 package task
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"os"
 	"strconv"
 	"time"
@@ -82,10 +82,6 @@ type Config struct {
 const (
 	watchLeast = time.Millisecond // legal values of Config.Watchdog
 	watchMost  = 24 * time.Hour
-
-	defaultWindow = 4096    // live children; their memory is about 2 MiB (measured in bench task/blocks)
-	maxWorkers    = 1 << 12 // more is surely a mistake
-	maxWindow     = 1 << 30
 )
 
 // DefaultWorkers returns the number of slots of a runtime that does not say how many, where WEFT_WORKERS does not either: GOMAXPROCS, without the processor
@@ -98,59 +94,22 @@ var errLint = errors.New("task: lint mode needs a build with the race detector f
 
 // withDefaults returns c with every zero field decided.
 func (c Config) withDefaults() (Config, error) {
-	if c.Workers == 0 {
-		n, err := envInt(EnvWorkers, DefaultWorkers(), 1, maxWorkers)
-		if err != nil {
-			return c, err
-		}
-		c.Workers = n
+	if err := c.fromEnvironment(); err != nil {
+		return c, err
 	}
-	if c.Workers < 1 || c.Workers > maxWorkers {
-		return c, fmt.Errorf("task: Config.Workers is %d; legal are 1 to %d, and 0 for GOMAXPROCS", c.Workers, maxWorkers)
+	if c.Workers < 1 || c.Workers > env.MaxWorkers {
+		return c, fmt.Errorf("task: Config.Workers is %d; legal are 1 to %d, and 0 for GOMAXPROCS", c.Workers, env.MaxWorkers)
 	}
-	if c.Window == 0 {
-		n, err := envInt(EnvWindow, defaultWindow, 2, maxWindow)
-		if err != nil {
-			return c, err
-		}
-		c.Window = n
-	}
-	if c.Window > maxWindow || c.Window == 1 {
-		return c, fmt.Errorf("task: Config.Window is %d; legal are 2 to %d, 0 for the default and a negative value for none", c.Window, maxWindow)
-	}
-	if !c.Lint {
-		n, err := envInt(EnvLint, oneIf(race.Lint), 0, 1)
-		if err != nil {
-			return c, err
-		}
-		c.Lint = n == 1
-	}
-	if !c.Debug {
-		n, err := envInt(EnvDebug, oneIf(c.Lint), 0, 1)
-		if err != nil {
-			return c, err
-		}
-		c.Debug = n == 1
+	if c.Window > env.MaxWindow || c.Window == 1 {
+		return c, fmt.Errorf("task: Config.Window is %d; legal are 2 to %d, 0 for the default and a negative value for none", c.Window, env.MaxWindow)
 	}
 	if c.Lint && !race.Lint {
 		return c, errLint
-	}
-	if c.Watchdog == 0 {
-		d, err := envWatchdog()
-		if err != nil {
-			return c, err
-		}
-		c.Watchdog = d
 	}
 	if c.Watchdog > watchMost || c.Watchdog > 0 && c.Watchdog < watchLeast {
 		return c, fmt.Errorf("task: Config.Watchdog is %v; legal are %v to %v, 0 for the environment's and a negative value for none", c.Watchdog, watchLeast, watchMost)
 	}
 	c.Watchdog = max(c.Watchdog, 0)
-	warnings, err := envInt(envDeadlock, 0, -1, math.MaxInt)
-	if err != nil {
-		return c, err
-	}
-	c.waitForEver = warnings == -1
 	if c.Trace == nil {
 		rec, err := output.FromEnvironment()
 		if err != nil {
@@ -176,58 +135,54 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-func oneIf(yes bool) int {
-	if yes {
-		return 1
+// fromEnvironment fills what the program has left open.
+func (c *Config) fromEnvironment() error {
+	var problems []error
+	number := func(field *int, s env.Setting[int], unset int) {
+		if *field == 0 {
+			n, err := s.Value()
+			problems = append(problems, err)
+			*field = cmp.Or(n, unset)
+		}
 	}
-	return 0
-}
-
-// envInt reads a variable of the environment, or gives def if it is not set.
-func envInt(name string, def, least, most int) (int, error) {
-	v, ok := os.LookupEnv(name)
-	if !ok || v == "" {
-		return def, nil
+	flag := func(field *bool, s env.Setting[int], unset bool) {
+		if !*field && s.Text() == "" {
+			*field = unset
+		} else if !*field {
+			n, err := s.Value()
+			problems = append(problems, err)
+			*field = n == 1
+		}
 	}
-	n, err := strconv.Atoi(v)
-	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("task: environment variable %s is %q; legal are whole numbers from %d to %d", name, v, least, most)
+	number(&c.Workers, env.Workers, DefaultWorkers())
+	number(&c.Window, env.Window, 0)
+	flag(&c.Lint, env.Lint, race.Lint)
+	flag(&c.Debug, env.Debug, c.Lint)
+	if c.Watchdog == 0 {
+		d, err := env.Watchdog.Value()
+		problems = append(problems, err)
+		c.Watchdog = d
 	}
-	return n, nil
-}
-
-// envWatchdog reads WEFT_WATCHDOG; zero if it is not set.
-func envWatchdog() (time.Duration, error) {
-	v := os.Getenv(EnvWatchdog)
-	if v == "" {
-		return 0, nil
-	}
-	if err := checkWatchdog(v); err != nil {
-		return 0, fmt.Errorf("task: environment variable %s is %q; it %w", EnvWatchdog, v, err)
-	}
-	return time.ParseDuration(v)
-}
-
-// checkWatchdog says what is wrong with a value of WEFT_WATCHDOG; nil if it is legal.
-func checkWatchdog(value string) error {
-	d, err := time.ParseDuration(value)
-	if err != nil || d != 0 && (d < watchLeast || d > watchMost) {
-		return fmt.Errorf("must be a time from %v to %v, such as 10s, or 0 for none", watchLeast, watchMost)
+	warnings, err := env.DeadlockWarnings.Value()
+	c.waitForEver = warnings == -1
+	if err := errors.Join(append(problems, err)...); err != nil {
+		return fmt.Errorf("task: environment variable %w", err)
 	}
 	return nil
 }
 
-// envDeadlock is of package comm's ranks, too.
-const envDeadlock = "PSP_DEADLOCK_WARNINGS"
+func init() {
+	env.Workers.Standard = func() string { return strconv.Itoa(DefaultWorkers()) }
+}
 
 // The environment variables that the package reads, where Config leaves a value open.
 const (
 	EnvWorkers  = "WEFT_WORKERS"  // Config.Workers
 	EnvWindow   = "WEFT_WINDOW"   // Config.Window
-	EnvLint     = race.EnvLint    // Config.Lint
+	EnvLint     = "WEFT_LINT"     // Config.Lint
 	EnvDebug    = "WEFT_DEBUG"    // Config.Debug
 	EnvWatchdog = "WEFT_WATCHDOG" // Config.Watchdog
 )
 
 // DefaultWindow is the bound on live children where nothing else is said.
-const DefaultWindow = defaultWindow
+const DefaultWindow = env.DefaultWindow

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/internal/env"
 )
 
 // Rows of docs/conformance.md about tasks. Others are beside what they test; `go test -run 'TestBLK|TestEVT'` finds all.
@@ -265,7 +266,7 @@ func TestCPU01_Processors(t *testing.T) {
 		n.require(t)
 		require.EqualValues(t, 600, ran.Load())
 	}
-	for _, workers := range []int{-1, maxWorkers + 1} {
+	for _, workers := range []int{-1, env.MaxWorkers + 1} {
 		_, err := Open(Config{Workers: workers})
 		require.ErrorContains(t, err, "Config.Workers")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/internal/env"
 	"weft/task/internal/sched"
 )
 
@@ -275,7 +276,7 @@ func TestNoDeadlockOfTasks(t *testing.T) {
 		})
 	}
 	t.Run("never", func(t *testing.T) {
-		t.Setenv(envDeadlock, "-1")
+		t.Setenv(env.DeadlockWarnings.Name, "-1")
 		rt, got := impatient(t, Config{Workers: 2}, limit)
 		require.NoError(t, rt.Run(bg, func(t *Task) error {
 			time.AfterFunc(6*limit, t.Unblock)
@@ -284,8 +285,8 @@ func TestNoDeadlockOfTasks(t *testing.T) {
 		require.Empty(t, got.String())
 	})
 	t.Run("an illegal value", func(t *testing.T) {
-		t.Setenv(envDeadlock, "never")
+		t.Setenv(env.DeadlockWarnings.Name, "never")
 		_, err := Open(Config{})
-		require.ErrorContains(t, err, `PSP_DEADLOCK_WARNINGS is "never"; legal are`)
+		require.ErrorContains(t, err, `PSP_DEADLOCK_WARNINGS="never"; legal: `)
 	})
 }

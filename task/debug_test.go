@@ -378,7 +378,7 @@ func TestDebugOff(t *testing.T) {
 	}
 	t.Setenv(EnvDebug, "yes")
 	_, err := Open(Config{})
-	require.True(t, err != nil && contains(err.Error(), EnvDebug, `"yes"`, "from 0 to 1"), "%v", err)
+	require.True(t, err != nil && contains(err.Error(), EnvDebug, `"yes"`, "legal: 0, 1"), "%v", err)
 }
 
 // The books hear of the end of an access before the engine does: a task that the end makes ready must not find it open. Here they are kept

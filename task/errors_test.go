@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/internal/env"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")
@@ -121,7 +122,7 @@ func TestErrorTexts(t *testing.T) {
 	x := 1
 	line("Release of an undeclared object", run(rt, func(t *Task) error { return t.Release(deps.In(&x)) }))
 
-	for _, c := range []Config{{Workers: -1}, {Workers: maxWorkers + 1}, {Window: 1}, {Window: maxWindow + 1}} {
+	for _, c := range []Config{{Workers: -1}, {Workers: env.MaxWorkers + 1}, {Window: 1}, {Window: env.MaxWindow + 1}} {
 		_, err := Open(c)
 		line(fmt.Sprintf("Workers %d, Window %d", c.Workers, c.Window), err)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"weft/internal/friend"
 	"weft/internal/race"
 	"weft/internal/waits"
 	"weft/task/internal/say"
@@ -100,5 +99,3 @@ func (rt *Runtime) waitingRuns() (all []*run) {
 	})
 	return all
 }
-
-func init() { friend.Checks[EnvWatchdog] = checkWatchdog }

@@ -376,7 +376,7 @@ func TestWatchdogOff(t *testing.T) {
 	require.Contains(t, b.String(), "WEFT_WATCHDOG=10s")
 	require.NoError(t, rt.Close())
 
-	for value, want := range map[string]string{"1": "WEFT_WATCHDOG is \"1\"", "-3s": "-3s", "1ns": "1ms to 24h", "x": "must be a time"} {
+	for value, want := range map[string]string{"1": "WEFT_WATCHDOG=\"1\"", "-3s": "-3s", "1ns": "1ms to 24h", "x": "a time from"} {
 		t.Setenv(task.EnvWatchdog, value)
 		_, err := task.Open(task.Config{})
 		require.ErrorContains(t, err, want)

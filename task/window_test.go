@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/deps"
+	"weft/internal/env"
 	"weft/internal/leaktest"
 )
 
@@ -55,7 +56,7 @@ func TestNoWindow(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1, Window: -1})
 	ran := 0
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
-		for range 3 * defaultWindow {
+		for range 3 * env.DefaultWindow {
 			t.Spawn(func(*Task) error { ran++; return nil })
 		}
 		if ran != 0 {
@@ -63,7 +64,7 @@ func TestNoWindow(t *testing.T) {
 		}
 		return nil
 	}))
-	require.Equal(t, 3*defaultWindow, ran)
+	require.Equal(t, 3*env.DefaultWindow, ran)
 }
 
 // The memory of a long chain is bounded by the window, not by its length.
@@ -92,7 +93,7 @@ func TestADD01_WindowBoundsMemory(t *testing.T) {
 		}))
 		require.Equal(t, n, x)
 		// A live task and its closure take less than a kilobyte; the free ones are as many again.
-		require.Less(t, most, uint64(4*(defaultWindow+windowSlack)<<10))
+		require.Less(t, most, uint64(4*(env.DefaultWindow+windowSlack)<<10))
 	}
 }
 
@@ -358,7 +359,7 @@ func TestSpawnAllocatesOnlyTheClosure(t *testing.T) {
 			}
 			t.Wait()
 		}
-		spawn(3 * defaultWindow) // the memory that is used again and again
+		spawn(3 * env.DefaultWindow) // the memory that is used again and again
 		runtime.ReadMemStats(&before)
 		spawn(n)
 		runtime.ReadMemStats(&after)

@@ -40,7 +40,7 @@ func (r *Recorder) Close() error { return (*event.Recorder)(r).Close() }
 func (r *Recorder) Lost() uint64 { return (*event.Recorder)(r).Lost() }
 
 // EnvFile is the environment variable that names the file of an unchanged program's recording.
-const EnvFile = output.EnvFile
+const EnvFile = "WEFT_TRACE"
 
 // Options set a recording up.
 type Options struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/internal/env"
 	"weft/internal/launch/bind"
 )
 
@@ -41,7 +42,7 @@ func TestRunBinds(t *testing.T) {
 	require.Len(t, lines, len(all)+1)
 	require.Contains(t, lines, "0//"+all.String())
 	require.Contains(t, r.errOut, "ranks are not bound to processors")
-	t.Setenv(bind.Env, first)
+	t.Setenv(env.Bind.Name, first)
 	lines, _ = ranks("-n", "1")
 	require.Equal(t, []string{"0/" + first + "/" + first}, lines)
 	lines, _ = ranks("-bind", "none", "-n", "1")
@@ -50,11 +51,11 @@ func TestRunBinds(t *testing.T) {
 	r = self(t, "", "run", "-bind", "core", "-n", n, "true")
 	require.Equal(t, exitUsage, r.status)
 	require.Contains(t, r.errOut, "ranks cannot be bound: "+n+" ranks, and ")
-	t.Setenv(bind.Env, "cores")
+	t.Setenv(env.Bind.Name, "cores")
 	r = self(t, "", "run", "true")
 	require.Equal(t, exitUsage, r.status)
-	require.Contains(t, r.errOut, `environment variable WEFT_BIND is "cores"; legal are auto, none, core, or sets`)
+	require.Contains(t, r.errOut, `environment variable WEFT_BIND="cores"; legal are auto, none, core, or sets`)
 	r = weft("info")
 	require.Equal(t, exitFailure, r.status)
-	require.Contains(t, r.errOut, `WEFT_BIND="cores": legal are auto`)
+	require.Contains(t, r.errOut, `WEFT_BIND="cores"; legal are auto`)
 }

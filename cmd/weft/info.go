@@ -4,14 +4,10 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"math"
-	"os"
 	"runtime"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -19,111 +15,7 @@ import (
 
 	"weft/comm"
 	"weft/internal/env"
-	"weft/internal/fabric/mpi"
-	"weft/internal/fabric/mux"
-	"weft/internal/fabric/tcp"
-	"weft/internal/friend"
-	"weft/internal/histogram"
-	"weft/internal/launch"
-	"weft/internal/launch/bind"
-	"weft/internal/vigil"
-	"weft/nam"
-	"weft/task"
-	"weft/trace"
 )
-
-// variable is what there is to know of an environment variable besides its row in env.Table.
-type variable struct {
-	name     string
-	standard func() string      // the value where the variable is not set
-	check    func(string) error // what is wrong with a value; nil: nothing can be
-}
-
-var variables = []variable{
-	{comm.EnvRanks, func() string { return "1" }, friend.Checks[comm.EnvRanks]},
-	{comm.EnvSurvive, func() string { return "0" }, onOff},
-	{comm.EnvSpare, func() string { return "0" }, onOff},
-	{task.EnvWorkers, func() string { return strconv.Itoa(task.DefaultWorkers()) }, within(1, 4096)},
-	{task.EnvWindow, func() string { return strconv.Itoa(task.DefaultWindow) }, within(2, 1<<30)},
-	{task.EnvDebug, func() string { return "0" }, onOff},
-	{task.EnvLint, func() string { return "0" }, onOff},
-	{task.EnvWatchdog, func() string { return "0" }, friend.Checks[task.EnvWatchdog]},
-	{trace.EnvFile, none, nil},
-	{nam.EnvDir, nam.DefaultDir, nil},
-	{comm.EnvCollectives, none, friend.Checks[comm.EnvCollectives]},
-	{comm.EnvStats, none, nil},
-	{comm.EnvDeadlock, func() string { return "0" }, within(-1, math.MaxInt)},
-	{histogram.EnvOn, func() string { return "0" }, checkHistogram(histogram.EnvOn)},
-	{histogram.EnvMin, func() string { return strconv.Itoa(histogram.DefaultMin) }, checkHistogram(histogram.EnvMin)},
-	{histogram.EnvMax, func() string { return strconv.Itoa(histogram.DefaultMax) }, checkHistogram(histogram.EnvMax)},
-	{histogram.EnvShift, func() string { return strconv.Itoa(histogram.DefaultShift) }, checkHistogram(histogram.EnvShift)},
-	{histogram.EnvTypes, func() string { return "all" }, checkHistogram(histogram.EnvTypes)},
-	{mux.EnvOrder, func() string { return strings.Join(mux.Names, ",") }, checkFabrics(mux.EnvOrder)},
-	{mux.Env("shm"), func() string { return "1" }, checkFabrics(mux.Env("shm"))},
-	{mux.Env("mpi"), func() string { return "1" }, checkFabrics(mux.Env("mpi"))},
-	{mux.Env("tcp"), func() string { return "1" }, checkFabrics(mux.Env("tcp"))},
-	{mpi.EnvUse, none, mpi.CheckUse},
-	{mpi.EnvSleep, mpi.DefaultSleep.String, mpi.CheckSleep},
-	{comm.EnvSingleCopy, func() string { return strconv.Itoa(comm.DefaultSingleCopy) }, friend.Checks[comm.EnvSingleCopy]},
-	{tcp.EnvNetwork, none, tcp.CheckNetworks},
-	{tcp.EnvCert, none, checkTLS},
-	{tcp.EnvKey, none, checkTLS},
-	{tcp.EnvCA, none, checkTLS},
-	{vigil.Env, vigil.Default.String, vigil.Check},
-	{tcp.EnvRetry, func() string { return strconv.Itoa(tcp.DefaultRetry) }, friend.Checks[tcp.EnvRetry]},
-	{bind.Env, func() string { return "auto" }, checkBind},
-	{launch.EnvBound, none, launch.CheckBound},
-	{launch.EnvRank, none, checkStarted},
-	{launch.EnvJob, none, checkStarted},
-	{env.Reported, none, nil},
-	{launch.EnvNode, none, launch.CheckNode},
-}
-
-// none is the value of what is not there.
-func none() string { return "-" }
-
-func within(least, most int) func(string) error {
-	return func(value string) error {
-		switch n, err := strconv.Atoi(value); {
-		case err == nil && n >= least && n <= most:
-		case most == math.MaxInt:
-			return fmt.Errorf("must be a number, %d or more", least)
-		default:
-			return fmt.Errorf("must be a number, %d to %d", least, most)
-		}
-		return nil
-	}
-}
-
-func onOff(value string) error {
-	if value != "0" && value != "1" {
-		return errors.New("must be 0 or 1")
-	}
-	return nil
-}
-
-func checkTLS(string) error {
-	_, err := tcp.TLSFromEnv(os.Getenv)
-	return err
-}
-
-func checkFabrics(name string) func(string) error {
-	return func(string) error { return mux.Check(name, os.Getenv) }
-}
-
-func checkHistogram(name string) func(string) error {
-	return func(string) error { return histogram.Check(name, os.Getenv) }
-}
-
-func checkBind(value string) error {
-	_, err := bind.Parse(value)
-	return err
-}
-
-func checkStarted(string) error {
-	_, err := launch.Detect()
-	return err
-}
 
 // setting is a variable as it is here and now.
 type setting struct {
@@ -162,36 +54,26 @@ them. It exits with status 1 if a variable cannot be used.
   HERE        yes, or why it cannot be used`,
 		Args: arguments(cobra.NoArgs, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return printInfo(cmd.OutOrStdout(), collect(os.Environ()), asJSON)
+			return printInfo(cmd.OutOrStdout(), collect(), asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
 	return cmd
 }
 
-func collect(environ []string) about {
+func collect() about {
 	a := about{Version: version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Fabrics: comm.Fabrics()}
-	set := map[string]string{}
-	for _, kv := range environ {
-		k, v, _ := strings.Cut(kv, "=")
-		set[k] = v
-	}
-	for _, v := range variables {
-		s := setting{Name: v.name, Meaning: env.Meaning(v.name), Origin: "default"}
-		if value := set[v.name]; value != "" {
-			s.Value, s.Origin = value, "environment"
-			if v.check != nil {
-				if err := v.check(value); err != nil {
-					s.Problem = err.Error()
-				}
-			}
-		} else {
-			s.Value = v.standard()
+	for _, v := range env.Table {
+		s := setting{Name: v.Name, Meaning: v.Meaning, Value: v.Text(), Origin: "environment"}
+		if s.Value == "" {
+			s.Value, s.Origin = v.Standard(), "default"
+		} else if err := v.Problem(); err != nil {
+			s.Problem = err.Error()
 		}
 		a.Variables = append(a.Variables, s)
 	}
-	for _, name := range env.Strange(environ) {
-		a.Variables = append(a.Variables, setting{Name: name, Value: set[name], Origin: "unknown", Problem: env.Problem(name)})
+	for _, name := range env.Strange(env.All()) {
+		a.Variables = append(a.Variables, setting{Name: name, Value: env.Get(name), Origin: "unknown", Problem: env.Problem(name)})
 	}
 	return a
 }
@@ -224,8 +106,12 @@ func version() string {
 func printInfo(out io.Writer, a about, asJSON bool) error {
 	var bad []string
 	for _, s := range a.Variables {
-		if s.Problem != "" {
+		switch {
+		case s.Problem == "":
+		case s.Origin == "unknown":
 			bad = append(bad, fmt.Sprintf("%s=%q: %s", s.Name, s.Value, s.Problem))
+		default:
+			bad = append(bad, s.Problem) // which names it
 		}
 	}
 	err := error(nil)

@@ -101,7 +101,7 @@ func report(w io.Writer, spec *job.Spec) {
 		environ = append(environ, p.Env...)
 	}
 	strange := env.Strange(environ)
-	before := strings.Split(os.Getenv(env.Reported), ",")
+	before := strings.Split(env.Reported.Text(), ",")
 	for _, name := range strange {
 		if !slices.Contains(before, name) {
 			fmt.Fprintln(w, env.Line(name))
@@ -110,7 +110,7 @@ func report(w io.Writer, spec *job.Spec) {
 	if len(strange) == 0 {
 		return
 	}
-	told := env.Reported + "=" + strings.Join(strange, ",")
+	told := env.Reported.Name + "=" + strings.Join(strange, ",")
 	for i := range spec.Parts {
 		spec.Parts[i].Env = append([]string{told}, spec.Parts[i].Env...)
 	}

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"weft/comm"
+	"weft/internal/env"
 	"weft/internal/launch"
 	"weft/internal/launch/bind"
 	"weft/internal/launch/job"
-	"weft/internal/vigil"
 )
 
 // runSpec is a job, with what is to be done besides running it.
@@ -164,13 +164,13 @@ func parseRun(args []string) (spec runSpec, help bool, err error) {
 		return spec, false, fmt.Errorf("-label and -output are two ways to tell ranks apart; choose one")
 	}
 	if spec.Bind == nil {
-		p, err := bind.Parse(cmp.Or(os.Getenv(bind.Env), "auto"))
+		p, err := bind.Parse(cmp.Or(env.Bind.Text(), "auto"))
 		if err != nil {
-			return spec, false, fmt.Errorf("environment variable %s is %q; %w", bind.Env, os.Getenv(bind.Env), err)
+			return spec, false, fmt.Errorf("environment variable %w", env.Bind.Problem())
 		}
 		spec.Bind = &p
 	}
-	deadAfter, err := vigil.FromEnv(os.Getenv)
+	deadAfter, err := env.DeadAfter.Value()
 	if err != nil {
 		return spec, false, fmt.Errorf("environment variable %w", err)
 	}

@@ -213,7 +213,7 @@ func TestRunWeftProgram(t *testing.T) {
 
 	r = self(t, "", "run", me, "--role", "any", ":", "-env", "WEFT_WORKERS=2", "-env", "PSP_SMP_NODE_ID=x", me, "--role", "any")
 	require.Equal(t, 1, r.status)
-	require.Contains(t, r.errOut, `PSP_SMP_NODE_ID="x"; it is a number`)
+	require.Contains(t, r.errOut, `PSP_SMP_NODE_ID="x"; legal: 0 to`)
 }
 
 func TestRunArguments(t *testing.T) {

@@ -181,13 +181,8 @@ func flagsOf(cfg *conf.Run) uint64 {
 
 // workers is the number of slots for the task runtime; 0: it decides. The ranks of a job share the machine's cores.
 func workers(cfg *conf.Run) int {
-	if cfg.Workers > 0 || !cfg.Launched || os.Getenv(envWorkers) != "" || os.Getenv(envBound) != "" {
+	if cfg.Workers > 0 || !cfg.Launched || os.Getenv(task.EnvWorkers) != "" || comm.Bound() {
 		return cfg.Workers // if it is bound to processors, they are its own
 	}
 	return max(1, task.DefaultWorkers()/cfg.Layout.Ranks)
 }
-
-const (
-	envWorkers = "WEFT_WORKERS"
-	envBound   = "WEFT_BOUND"
-)

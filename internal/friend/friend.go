@@ -8,9 +8,6 @@ package friend
 
 import "weft/internal/event"
 
-// Checks say what is wrong with a value of an environment variable, by its name.
-var Checks = map[string]func(value string) error{}
-
 // Where a *comm.Comm, a *comm.Request or a *rma.Win records what happens to it: nil if it is not recorded.
 var (
 	EventsOfComm    func(c any) *event.Shared

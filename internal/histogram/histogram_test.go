@@ -10,16 +10,21 @@ import (
 	"strings"
 	"testing"
 
+	"weft/internal/env"
+
 	"github.com/stretchr/testify/require"
 )
 
-func env(kvs ...string) func(string) string {
-	m := map[string]string{}
+// from returns the settings where the environment has these variables, and no others.
+func from(t *testing.T, kvs ...string) (Settings, error) {
+	for _, v := range []*env.Variable{env.Histogram.Variable, env.HistogramMin.Variable, env.HistogramMax.Variable, env.HistogramShift.Variable, env.HistogramTypes.Variable} {
+		t.Setenv(v.Name, "")
+	}
 	for _, kv := range kvs {
 		k, v, _ := strings.Cut(kv, "=")
-		m[k] = v
+		t.Setenv(k, v)
 	}
-	return func(name string) string { return m[name] }
+	return FromEnvironment()
 }
 
 // count fills a histogram with so many messages of each length.
@@ -37,12 +42,12 @@ func TestGolden(t *testing.T) {
 		env      []string
 		messages map[uint64]uint64
 	}{
-		"barrier":    {[]string{EnvOn + "=1", EnvShift + "=2", EnvMax + "=4096"}, map[uint64]uint64{0: 16000, 64: 942, 257: 3, 1024: 5}},
-		"barrier_gw": {[]string{EnvTypes + "=gw", EnvOn + "=1", EnvShift + "=2", EnvMax + "=4096"}, map[uint64]uint64{1: 12694, 1000: 4}},
-		"bcast": {[]string{EnvOn + "=1"}, map[uint64]uint64{4: 353913, 128: 6303, 256: 6303, 512: 6303, 1024: 6311, 2048: 6303, 4096: 6303,
+		"barrier":    {[]string{env.Histogram.Name + "=1", env.HistogramShift.Name + "=2", env.HistogramMax.Name + "=4096"}, map[uint64]uint64{0: 16000, 64: 942, 257: 3, 1024: 5}},
+		"barrier_gw": {[]string{env.HistogramTypes.Name + "=gw", env.Histogram.Name + "=1", env.HistogramShift.Name + "=2", env.HistogramMax.Name + "=4096"}, map[uint64]uint64{1: 12694, 1000: 4}},
+		"bcast": {[]string{env.Histogram.Name + "=1"}, map[uint64]uint64{4: 353913, 128: 6303, 256: 6303, 512: 6303, 1024: 6311, 2048: 6303, 4096: 6303,
 			8192: 6303, 16384: 6303, 32768: 6303, 65536: 4035, 131072: 2019, 262144: 1011, 524288: 507, 67108865: 1}},
 	} {
-		s, err := FromEnv(env(row.env...))
+		s, err := from(t, row.env...)
 		require.NoError(t, err)
 		require.True(t, s.On)
 		var b strings.Builder
@@ -57,7 +62,7 @@ func TestGolden(t *testing.T) {
 func TestBinsAgainstLoops(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20000 {
-		s := Settings{Min: 1 + r.Uint64N(1<<r.IntN(20)), Shift: 1 + r.IntN(maxShift)}
+		s := Settings{Min: 1 + r.Uint64N(1<<r.IntN(20)), Shift: 1 + r.IntN(env.MaxShift)}
 		s.Max = s.Min + r.Uint64N(1<<r.IntN(39))
 		var limits []uint64
 		limit := s.Min
@@ -80,14 +85,14 @@ func TestBinsAgainstLoops(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
-	s, err := FromEnv(env())
+	s, err := from(t)
 	require.NoError(t, err)
 	require.False(t, s.On)
 	require.Equal(t, 21, s.Bins())
 	require.EqualValues(t, 64<<20, s.Limit(20))
 	require.True(t, s.Counts("tcp"))
 
-	s, err = FromEnv(env(EnvMin + "=100000000"))
+	s, err = from(t, env.HistogramMin.Name+"=100000000")
 	require.NoError(t, err, "a minimum above the standard maximum")
 	require.Equal(t, 1, s.Bins())
 }
@@ -97,31 +102,37 @@ func TestRefused(t *testing.T) {
 		env  string // separated by blanks
 		want string
 	}{
-		{EnvOn + "=yes", `PSP_HISTOGRAM="yes"; it is 0 or 1`},
-		{EnvMin + "=0", `PSP_HISTOGRAM_MIN="0"; it is a number of bytes, 1 to 1099511627776`},
-		{EnvMin + "=-1", `PSP_HISTOGRAM_MIN="-1"; it is a number of bytes, 1 to 1099511627776`},
-		{EnvMin + "=64k", `PSP_HISTOGRAM_MIN="64k"; it is`},
-		{EnvMax + "=0", `PSP_HISTOGRAM_MAX="0"; it is a number of bytes, 1 to 1099511627776`},
-		{EnvMax + "=18446744073709551616", `it is a number of bytes, 1 to 1099511627776`},
-		{EnvMax + "=63", `PSP_HISTOGRAM_MAX="63"; it is a number of bytes, 64 (PSP_HISTOGRAM_MIN) to 1099511627776`},
-		{EnvShift + "=0", `PSP_HISTOGRAM_SHIFT="0"; it is a number of bits, 1 to 20`},
-		{EnvShift + "=21", `PSP_HISTOGRAM_SHIFT="21"; it is a number of bits, 1 to 20`},
-		{EnvTypes + "=openib", `PSP_HISTOGRAM_CONTYPE="openib"; it is one of loop, inproc, shm, tcp, mpi, gw, gateway`},
-		{EnvTypes + "=tcp,", `PSP_HISTOGRAM_CONTYPE="tcp,"; it is one of`},
+		{env.Histogram.Name + "=yes", `PSP_HISTOGRAM="yes"; legal: 0, 1`},
+		{env.HistogramMin.Name + "=0", `PSP_HISTOGRAM_MIN="0"; legal: 1 to 1099511627776`},
+		{env.HistogramMin.Name + "=-1", `PSP_HISTOGRAM_MIN="-1"; legal: 1 to 1099511627776`},
+		{env.HistogramMin.Name + "=64k", `PSP_HISTOGRAM_MIN="64k"; legal`},
+		{env.HistogramMax.Name + "=0", `PSP_HISTOGRAM_MAX="0"; legal: PSP_HISTOGRAM_MIN to 1099511627776`},
+		{env.HistogramMax.Name + "=18446744073709551616", `legal: PSP_HISTOGRAM_MIN to 1099511627776`},
+		{env.HistogramMax.Name + "=63", `PSP_HISTOGRAM_MAX=63 is below PSP_HISTOGRAM_MIN=64`},
+		{env.HistogramShift.Name + "=0", `PSP_HISTOGRAM_SHIFT="0"; legal: 1 to 20`},
+		{env.HistogramShift.Name + "=21", `PSP_HISTOGRAM_SHIFT="21"; legal: 1 to 20`},
+		{env.HistogramTypes.Name + "=openib", `PSP_HISTOGRAM_CONTYPE="openib"; legal: loop, inproc, shm, tcp, mpi, gw, gateway, or several`},
+		{env.HistogramTypes.Name + "=tcp,", `PSP_HISTOGRAM_CONTYPE="tcp,"; legal: `},
 	} {
-		_, err := FromEnv(env(strings.Fields(row.env)...))
+		_, err := from(t, strings.Fields(row.env)...)
 		require.ErrorIs(t, err, ErrSetting, row.env)
 		require.ErrorContains(t, err, row.want)
 	}
-	_, err := FromEnv(env(EnvMin+"=x", EnvShift+"=x"))
-	require.ErrorContains(t, err, EnvMin)
-	require.ErrorContains(t, err, EnvShift)
-	require.Error(t, Check(EnvMin, env(EnvMin+"=x")))
-	require.NoError(t, Check(EnvMax, env(EnvMin+"=x")))
+	_, err := from(t, env.HistogramMin.Name+"=x", env.HistogramShift.Name+"=x")
+	require.ErrorContains(t, err, env.HistogramMin.Name)
+	require.ErrorContains(t, err, env.HistogramShift.Name)
+	require.Error(t, env.HistogramMin.Problem())
+	require.NoError(t, env.HistogramMax.Problem(), "it is not set")
+	t.Setenv(env.HistogramMax.Name, "1")
+	require.NoError(t, env.HistogramMax.Problem(), "the other one is wrong")
+	t.Setenv(env.HistogramMin.Name, "2")
+	require.ErrorContains(t, env.HistogramMax.Problem(), `PSP_HISTOGRAM_MAX="1" is below PSP_HISTOGRAM_MIN, 2`)
+	t.Setenv(env.HistogramMin.Name, "1")
+	require.NoError(t, env.HistogramMax.Problem())
 }
 
 func TestTypes(t *testing.T) {
-	s, err := FromEnv(env(EnvTypes + "=shm,gateway"))
+	s, err := from(t, env.HistogramTypes.Name+"=shm,gateway")
 	require.NoError(t, err)
 	require.True(t, s.Counts("shm"))
 	require.True(t, s.Counts("gw"))

@@ -3,7 +3,7 @@
 
 // Package histogram is ParaStation MPI's histogram of messages: its environment variables, its bins, its layout.
 //
-//	s, err := histogram.FromEnv(os.Getenv)
+//	s, err := histogram.FromEnvironment()
 //	counts := make([]uint64, s.Bins())
 //	counts[s.Bin(length)]++
 //	err = s.Write(os.Stdout, counts)
@@ -13,7 +13,7 @@
 // four bins, 64, 256, 1024 and 4096. That is release 5.4.7 of ParaStation MPI, whose layout this is; later ones print another
 // row, for what is larger than MAX.
 //
-// The package is pure, and says nothing of which messages are counted: package comm does.
+// The package says nothing of which messages are counted: package comm does.
 package histogram
 
 import (
@@ -24,32 +24,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-)
 
-// The environment variables.
-const (
-	EnvOn    = "PSP_HISTOGRAM"
-	EnvMin   = "PSP_HISTOGRAM_MIN"
-	EnvMax   = "PSP_HISTOGRAM_MAX"
-	EnvShift = "PSP_HISTOGRAM_SHIFT"
-	EnvTypes = "PSP_HISTOGRAM_CONTYPE"
+	"weft/internal/env"
 )
-
-// What counts where the environment says nothing.
-const (
-	DefaultMin   = 64
-	DefaultMax   = 64 << 20
-	DefaultShift = 1
-)
-
-// maxLimit bounds MIN and MAX in bytes, and maxShift the shift, so that no limit of a bin is beyond 2^60.
-const (
-	maxLimit = 1 << 40
-	maxShift = 20
-)
-
-// ConnectionTypes are the legal types of connections. gateway means gw, as in later releases.
-var ConnectionTypes = []string{"loop", "inproc", "shm", "tcp", "mpi", "gw", "gateway"}
 
 // ErrSetting: a variable has a value that it cannot have. Nothing is lost: the run has not begun.
 var ErrSetting = errors.New("bad setting of the histogram")
@@ -62,72 +39,43 @@ type Settings struct {
 	Types    []string // of connections; empty: all
 }
 
-// FromEnv returns the settings of an environment. Errors: ErrSetting, with each variable that is wrong.
-func FromEnv(getenv func(string) string) (Settings, error) {
-	s, problems := read(getenv)
-	var all []error
-	for _, p := range problems {
-		all = append(all, p.err)
-	}
-	return s, errors.Join(all...)
-}
-
-// Check returns what is wrong with one of the variables.
-func Check(name string, getenv func(string) string) error {
-	_, problems := read(getenv)
-	for _, p := range problems {
-		if p.name == name {
-			return p.err
-		}
-	}
-	return nil
-}
-
-type problem struct {
-	name string
-	err  error
-}
-
-func read(getenv func(string) string) (s Settings, problems []problem) {
-	bad := func(name, format string, args ...any) {
-		args = append([]any{ErrSetting, name, getenv(name)}, args...)
-		problems = append(problems, problem{name, fmt.Errorf("%w: %s=%q; "+format, args...)})
-	}
-	number := func(name string, standard, least, most uint64, what string) uint64 {
-		text := getenv(name)
-		if text == "" {
-			return standard
-		}
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil || n < least || n > most {
-			bad(name, "it is %s, %d to %d", what, least, most)
-			return standard
-		}
+// FromEnvironment returns the settings of this process's environment. Errors: ErrSetting, with each variable that is wrong.
+func FromEnvironment() (s Settings, err error) {
+	var problems []error
+	number := func(v env.Setting[int]) int {
+		n, err := v.Value()
+		problems = append(problems, err)
 		return n
 	}
-	switch getenv(EnvOn) {
-	case "", "0":
-	case "1":
-		s.On = true
-	default:
-		bad(EnvOn, "it is 0 or 1")
+	s.On = number(env.Histogram) == 1
+	s.Min = uint64(number(env.HistogramMin))
+	s.Max = uint64(number(env.HistogramMax))
+	s.Shift = number(env.HistogramShift)
+	if env.HistogramMax.Text() == "" {
+		s.Max = max(s.Max, s.Min)
 	}
-	s.Min = number(EnvMin, DefaultMin, 1, maxLimit, "a number of bytes")
-	s.Max = number(EnvMax, max(DefaultMax, s.Min), 1, maxLimit, "a number of bytes")
-	s.Shift = int(number(EnvShift, DefaultShift, 1, maxShift, "a number of bits"))
-	if s.Max < s.Min && len(problems) == 0 {
-		bad(EnvMax, "it is a number of bytes, %d (%s) to %d", s.Min, EnvMin, uint64(maxLimit))
+	s.Types, err = env.HistogramTypes.Value()
+	if err = errors.Join(append(problems, err)...); err == nil && s.Max < s.Min {
+		err = fmt.Errorf("%s=%d is below %s=%d", env.HistogramMax.Name, s.Max, env.HistogramMin.Name, s.Min)
 	}
-	if text := getenv(EnvTypes); text != "" {
-		s.Types = strings.Split(text, ",")
-		for _, t := range s.Types {
-			if !slices.Contains(ConnectionTypes, t) {
-				bad(EnvTypes, "it is one of %s, or several with commas between", strings.Join(ConnectionTypes, ", "))
-				break
-			}
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrSetting, err)
+	}
+	return s, err
+}
+
+func init() {
+	within := env.HistogramMax.Check
+	env.HistogramMax.Check = func(text string) error {
+		if err := within(text); err != nil {
+			return err
 		}
+		most, _ := env.HistogramMax.Parse(text)
+		if least, err := env.HistogramMin.Value(); err == nil && most < least {
+			return fmt.Errorf("%s=%q is below %s, %d", env.HistogramMax.Name, text, env.HistogramMin.Name, least)
+		}
+		return nil
 	}
-	return s, problems
 }
 
 // Counts reports whether messages over connections of a type are counted.

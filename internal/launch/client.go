@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"weft/internal/env"
 	"weft/internal/waits"
 )
 
@@ -92,9 +93,9 @@ func (p *Place) join(ctx context.Context) (_ *Client, err error) {
 	st, err := os.Lstat(p.Dir)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %s: %w", ErrLauncherLost, EnvJob, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrLauncherLost, env.Job.Name, err)
 	case !st.IsDir() || !private(st) || jobID(p.Dir) == "":
-		return nil, fmt.Errorf("%w: %s=%q is not the directory of a job of this user", ErrEnvironment, EnvJob, p.Dir)
+		return nil, fmt.Errorf("%w: %s=%q is not the directory of a job of this user", ErrEnvironment, env.Job.Name, p.Dir)
 	}
 	if c.secret, err = readSecret(p.Dir); err != nil {
 		return nil, err
@@ -130,7 +131,7 @@ func (c *Client) greet() error {
 	case f.kind != jobWelcomes || jobID(dirPrefix+f.key) == "":
 		return fmt.Errorf("%w: the launcher answers with a frame of kind %d", ErrProtocol, f.kind)
 	case int(f.rank) != c.place.Ranks:
-		return fmt.Errorf("%w: %s=%d in a job of %d ranks", ErrEnvironment, EnvRanks, c.place.Ranks, f.rank)
+		return fmt.Errorf("%w: %s=%d in a job of %d ranks", ErrEnvironment, env.Ranks.Name, c.place.Ranks, f.rank)
 	}
 	c.id, c.part, c.spread = f.key, int(f.code), f.id == 1
 	return nil

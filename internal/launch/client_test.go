@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"weft/internal/env"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -41,7 +43,7 @@ func TestAnswersToAJoiningRank(t *testing.T) {
 		"another kind":   {with(func(f *frame) { f.kind = jobAnswers }), ErrProtocol, fmt.Sprintf("the launcher answers with a frame of kind %d", jobAnswers)},
 		"no job's name":  {with(func(f *frame) { f.key = "x" }), ErrProtocol, fmt.Sprintf("the launcher answers with a frame of kind %d", jobWelcomes)},
 		"no name at all": {with(func(f *frame) { f.key = "" }), ErrProtocol, "the launcher answers"},
-		"another size":   {with(func(f *frame) { f.rank = 4 }), ErrEnvironment, EnvRanks + "=3 in a job of 4 ranks"},
+		"another size":   {with(func(f *frame) { f.rank = 4 }), ErrEnvironment, env.Ranks.Name + "=3 in a job of 4 ranks"},
 		"no frame":       {make([]byte, 4), ErrProtocol, "a frame of 0 bytes"},
 	} {
 		c, far, err := f.meet(t, &Place{1, 3, f.dir}, row.answer)
@@ -72,7 +74,7 @@ func TestDirectoriesOfAJoiningRank(t *testing.T) {
 	err := join(missing)
 	require.ErrorIs(t, err, ErrLauncherLost)
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.ErrorContains(t, err, EnvJob+": ")
+	require.ErrorContains(t, err, env.Job.Name+": ")
 
 	f := newFakeLauncher(t)
 	require.NoError(t, f.l.Close()) // with its socket
@@ -96,7 +98,7 @@ func TestDirectoriesOfAJoiningRank(t *testing.T) {
 		for _, dir := range []string{file, other, open} {
 			err = join(dir)
 			require.ErrorIs(t, err, ErrEnvironment, dir)
-			require.ErrorContains(t, err, fmt.Sprintf("%s=%q is not the directory of a job of this user", EnvJob, dir))
+			require.ErrorContains(t, err, fmt.Sprintf("%s=%q is not the directory of a job of this user", env.Job.Name, dir))
 		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"weft/internal/env"
 )
 
 // A job has a directory, which holds the launcher's socket and the secret, and may have a second one for shared segments,
@@ -31,7 +33,7 @@ const (
 // homes lists where job directories may be, the best first.
 func homes() []string {
 	var list []string
-	for _, d := range []string{os.Getenv("XDG_RUNTIME_DIR"), os.TempDir(), "/tmp"} {
+	for _, d := range []string{env.Get("XDG_RUNTIME_DIR"), os.TempDir(), "/tmp"} {
 		if filepath.IsAbs(d) {
 			list = append(list, filepath.Clean(d))
 		}

@@ -13,34 +13,35 @@ import (
 	"testing"
 	"time"
 
+	"weft/internal/env"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 func TestDetect(t *testing.T) {
-	env := func(kv ...string) func(string) string {
-		return func(k string) string {
-			for i := 0; i < len(kv); i += 2 {
-				if kv[i] == k {
-					return kv[i+1]
-				}
-			}
-			return ""
+	detect := func(kv ...string) (*Place, error) {
+		for _, v := range []string{env.Rank.Name, env.Ranks.Name, env.Job.Name} {
+			t.Setenv(v, "")
 		}
+		for i := 0; i < len(kv); i += 2 {
+			t.Setenv(kv[i], kv[i+1])
+		}
+		return Detect()
 	}
-	p, err := detect(env(EnvRanks, "4"))
+	p, err := detect(env.Ranks.Name, "4")
 	require.NoError(t, err)
 	require.Nil(t, p, "a number of ranks alone is the user's")
-	p, err = detect(env(EnvRank, "3", EnvRanks, "4", EnvJob, "/d"))
+	p, err = detect(env.Rank.Name, "3", env.Ranks.Name, "4", env.Job.Name, "/d")
 	require.NoError(t, err)
 	require.Equal(t, Place{3, 4, "/d"}, *p)
 	require.Equal(t, []string{"WEFT_RANK=3", "WEFT_RANKS=4", "WEFT_JOB=/d"}, p.Environ())
 	for _, bad := range [][]string{
-		{EnvRank, "0"}, {EnvJob, "/d"}, {EnvJob, "/d", EnvRank, "0"}, {EnvJob, "/d", EnvRanks, "2"},
-		{EnvJob, "/d", EnvRank, "2", EnvRanks, "2"}, {EnvJob, "/d", EnvRank, "-1", EnvRanks, "2"},
-		{EnvJob, "/d", EnvRank, "x", EnvRanks, "2"}, {EnvJob, "/d", EnvRank, "0", EnvRanks, "5000"},
+		{env.Rank.Name, "0"}, {env.Job.Name, "/d"}, {env.Job.Name, "/d", env.Rank.Name, "0"}, {env.Job.Name, "/d", env.Ranks.Name, "2"},
+		{env.Job.Name, "/d", env.Rank.Name, "2", env.Ranks.Name, "2"}, {env.Job.Name, "/d", env.Rank.Name, "-1", env.Ranks.Name, "2"},
+		{env.Job.Name, "/d", env.Rank.Name, "x", env.Ranks.Name, "2"}, {env.Job.Name, "/d", env.Rank.Name, "0", env.Ranks.Name, "5000"},
 	} {
-		_, err := detect(env(bad...))
+		_, err := detect(bad...)
 		require.ErrorIs(t, err, ErrEnvironment, bad)
 		require.ErrorContains(t, err, "WEFT_", bad)
 	}
@@ -49,23 +50,27 @@ func TestDetect(t *testing.T) {
 }
 
 func TestNode(t *testing.T) {
-	a, err := node("")
+	emulated := func(n string) (NodeID, error) {
+		t.Setenv(env.Node.Name, n)
+		return Node()
+	}
+	a, err := emulated("")
 	require.NoError(t, err)
-	b, err := node("")
+	b, err := emulated("")
 	require.NoError(t, err)
 	require.Equal(t, a, b)
 	seen := map[NodeID]string{a: ""}
 	for _, n := range []string{"0", "1", "2147483647"} {
-		id, err := node(n)
+		id, err := emulated(n)
 		require.NoError(t, err)
 		require.Len(t, string(id), nodeIDSize)
 		require.NotContains(t, seen, id)
 		seen[id] = n
 	}
 	for _, bad := range []string{"-1", "x", "2147483648", "1 ", "0x1", "1.0"} {
-		_, err := node(bad)
+		_, err := emulated(bad)
 		require.ErrorIs(t, err, ErrEnvironment)
-		require.ErrorContains(t, err, "it is a number from 0 to 2147483647")
+		require.ErrorContains(t, err, "legal: 0 to 2147483647")
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"weft/internal/env"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -22,17 +24,18 @@ import (
 // and what is legal.
 func TestDetectAtTheEdges(t *testing.T) {
 	for _, row := range []struct{ rank, ranks, wrong string }{
-		{"0", "1", ""}, {"0", "0", EnvRanks}, {"0", "-1", EnvRanks}, {"0", "", EnvRanks}, {"0", "1x", EnvRanks},
+		{"0", "1", ""}, {"0", "0", env.Ranks.Name}, {"0", "-1", env.Ranks.Name}, {"0", "", env.Ranks.Name}, {"0", "1x", env.Ranks.Name},
 		{"0", strconv.Itoa(MaxRanks), ""}, {strconv.Itoa(MaxRanks - 1), strconv.Itoa(MaxRanks), ""},
-		{strconv.Itoa(MaxRanks), strconv.Itoa(MaxRanks), EnvRank}, {"0", strconv.Itoa(MaxRanks + 1), EnvRanks},
-		{"1", "2", ""}, {"2", "2", EnvRank}, {"-1", "2", EnvRank}, {"", "2", EnvRank}, {" 1", "2", EnvRank},
+		{strconv.Itoa(MaxRanks), strconv.Itoa(MaxRanks), env.Rank.Name}, {"0", strconv.Itoa(MaxRanks + 1), env.Ranks.Name},
+		{"1", "2", ""}, {"2", "2", env.Rank.Name}, {"-1", "2", env.Rank.Name}, {"", "2", env.Rank.Name}, {" 1", "2", env.Rank.Name},
 	} {
-		p, err := detect(func(name string) string {
-			return map[string]string{EnvRank: row.rank, EnvRanks: row.ranks, EnvJob: "/d"}[name]
-		})
+		t.Setenv(env.Rank.Name, row.rank)
+		t.Setenv(env.Ranks.Name, row.ranks)
+		t.Setenv(env.Job.Name, "/d")
+		p, err := Detect()
 		if row.wrong == "" {
 			require.NoError(t, err, row)
-			require.Equal(t, []string{EnvRank + "=" + row.rank, EnvRanks + "=" + row.ranks, EnvJob + "=/d"}, p.Environ())
+			require.Equal(t, []string{env.Rank.Name + "=" + row.rank, env.Ranks.Name + "=" + row.ranks, env.Job.Name + "=/d"}, p.Environ())
 			continue
 		}
 		require.ErrorIs(t, err, ErrEnvironment, row)

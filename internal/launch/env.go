@@ -7,22 +7,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
 
+	"weft/internal/env"
 	"weft/internal/launch/bind"
-)
-
-// The environment of a started rank. docs/environment.md explains the variables to users.
-const (
-	EnvRank  = "WEFT_RANK"  // this process's rank
-	EnvRanks = "WEFT_RANKS" // the number of ranks
-	EnvJob   = "WEFT_JOB"   // the job directory
-	// EnvBound is the list of processors that the launcher has bound this process to; empty if it has not.
-	EnvBound = "WEFT_BOUND"
-	// EnvNode, if set, is a number that stands for the node: ranks with different numbers behave as on different nodes.
-	EnvNode = "PSP_SMP_NODE_ID"
 )
 
 // MaxRanks is the largest number of ranks of a job. It guards against misprints, not against machines.
@@ -35,23 +25,21 @@ type Place struct {
 }
 
 // Detect returns the place of this process, nil if it was not started by a launcher.
-func Detect() (*Place, error) { return detect(os.Getenv) }
-
-func detect(getenv func(string) string) (*Place, error) {
-	dir, rank, ranks := getenv(EnvJob), getenv(EnvRank), getenv(EnvRanks)
+func Detect() (*Place, error) {
+	dir, rank, ranks := env.Job.Text(), env.Rank.Text(), env.Ranks.Text()
 	switch {
 	case dir == "" && rank == "":
 		return nil, nil
 	case dir == "":
-		return nil, envError("%s=%q without %s; a launcher sets both, and nobody else should", EnvRank, rank, EnvJob)
+		return nil, envError("%s=%q without %s; a launcher sets both, and nobody else should", env.Rank.Name, rank, env.Job.Name)
 	}
 	n, err := strconv.Atoi(ranks)
 	if err != nil || n < 1 || n > MaxRanks {
-		return nil, envError("%s=%q; in a started rank it is a number from 1 to %d", EnvRanks, ranks, MaxRanks)
+		return nil, envError("%s=%q; in a started rank it is a number from 1 to %d", env.Ranks.Name, ranks, MaxRanks)
 	}
 	r, err := strconv.Atoi(rank)
 	if err != nil || r < 0 || r >= n {
-		return nil, envError("%s=%q; it is a number from 0 to %d, one less than %s", EnvRank, rank, n-1, EnvRanks)
+		return nil, envError("%s=%q; it is a number from 0 to %d, one less than %s", env.Rank.Name, rank, n-1, env.Ranks.Name)
 	}
 	return &Place{Rank: r, Ranks: n, Dir: dir}, nil
 }
@@ -63,26 +51,28 @@ func envError(format string, args ...any) error {
 // Environ returns the variables that Detect reads.
 func (p *Place) Environ() []string {
 	return []string{
-		EnvRank + "=" + strconv.Itoa(p.Rank),
-		EnvRanks + "=" + strconv.Itoa(p.Ranks),
-		EnvJob + "=" + p.Dir,
+		env.Rank.Name + "=" + strconv.Itoa(p.Rank),
+		env.Ranks.Name + "=" + strconv.Itoa(p.Ranks),
+		env.Job.Name + "=" + p.Dir,
 	}
 }
 
-// CheckBound says what is wrong with a value of EnvBound.
-func CheckBound(value string) error {
-	if value == "" {
+func init() {
+	detect := func(string) error {
+		_, err := Detect()
+		return err
+	}
+	env.Rank.Check, env.Job.Check, env.Bound.Check = detect, detect, func(text string) error {
+		if _, err := bind.ParseSet(text); err != nil {
+			return fmt.Errorf("%s=%q; %w. A launcher sets it, and nobody else should", env.Bound.Name, text, err)
+		}
 		return nil
 	}
-	if _, err := bind.ParseSet(value); err != nil {
-		return fmt.Errorf("%s=%q; %w. A launcher sets it, and nobody else should", EnvBound, value, err)
-	}
-	return nil
 }
 
 // Reserved reports whether a variable's value is the launcher's alone.
 func Reserved(name string) bool {
-	return strings.EqualFold(name, EnvRank) || strings.EqualFold(name, EnvRanks) || strings.EqualFold(name, EnvJob) || strings.EqualFold(name, EnvBound)
+	return slices.ContainsFunc([]*env.Variable{env.Rank, env.Ranks.Variable, env.Job, env.Bound}, func(v *env.Variable) bool { return strings.EqualFold(name, v.Name) })
 }
 
 // NodeID tells nodes apart: ranks with equal ones can share memory. It means nothing else.
@@ -91,34 +81,22 @@ type NodeID string
 // nodeIDs are this long.
 const nodeIDSize = 16
 
-// maxEmulated is the largest number of an emulated node.
-const maxEmulated = 1<<31 - 1
-
 // Node returns the identity of this process's node. PSP_SMP_NODE_ID in the environment makes nodes out of one.
-func Node() (NodeID, error) { return node(os.Getenv(EnvNode)) }
-
-func node(emulated string) (NodeID, error) {
+func Node() (NodeID, error) {
+	emulated, err := env.Node.Value()
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrEnvironment, err)
+	}
 	traits, err := nodeTraits()
 	if err != nil {
 		return "", fmt.Errorf("node identity: %w", err)
 	}
-	if emulated != "" {
-		if err := CheckNode(emulated); err != nil {
-			return "", err
-		}
-		traits = append(traits, strings.TrimLeft(emulated, "0"))
+	if emulated >= 0 {
+		traits = append(traits, strconv.Itoa(emulated))
 	}
 	h := sha256.New()
 	for _, t := range traits {
 		h.Write([]byte(strconv.Itoa(len(t)) + ":" + t))
 	}
 	return NodeID(hex.EncodeToString(h.Sum(nil)[:nodeIDSize/2])), nil
-}
-
-// CheckNode says what is wrong with a value of PSP_SMP_NODE_ID.
-func CheckNode(value string) error {
-	if n, err := strconv.ParseUint(value, 10, 64); err != nil || n > maxEmulated {
-		return fmt.Errorf("%w: %s=%q; it is a number from 0 to %d", ErrEnvironment, EnvNode, value, maxEmulated)
-	}
-	return nil
 }

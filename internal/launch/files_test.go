@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"weft/internal/env"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -235,8 +237,8 @@ func TestErrors(t *testing.T) {
 			require.Equal(t, is == target, errors.Is(err, target))
 		}
 	}
-	for value, wrong := range map[string]string{"": "", "3": "", "0-3,8": "", "x": `WEFT_BOUND="x"; `, "1,": `WEFT_BOUND="1,"; `} {
-		if err := CheckBound(value); wrong == "" {
+	for value, wrong := range map[string]string{"3": "", "0-3,8": "", "x": `WEFT_BOUND="x"; `, "1,": `WEFT_BOUND="1,"; `} {
+		if err := env.Bound.Check(value); wrong == "" {
 			require.NoError(t, err, value)
 		} else {
 			require.ErrorContains(t, err, wrong)
@@ -244,16 +246,17 @@ func TestErrors(t *testing.T) {
 			require.ErrorContains(t, err, "A launcher sets it, and nobody else should")
 		}
 	}
-	for _, name := range []string{EnvRank, EnvRanks, EnvJob, EnvBound} {
+	for _, name := range []string{env.Rank.Name, env.Ranks.Name, env.Job.Name, env.Bound.Name} {
 		require.True(t, Reserved(name))
 		require.True(t, Reserved(strings.ToLower(name)), "as some systems have it")
 		require.False(t, Reserved(name+"X"))
 	}
-	require.False(t, Reserved(EnvNode))
+	require.False(t, Reserved(env.Node.Name))
 	for _, row := range []struct{ job, rank, want string }{{"", "", ""}, {"", "1", `WEFT_RANK="1" without WEFT_JOB; a launcher sets both, and nobody else should`}, {"/d", "", `WEFT_RANK=""; it is a number from 0 to 1, one less than WEFT_RANKS`}} {
-		p, err := detect(func(name string) string {
-			return map[string]string{EnvJob: row.job, EnvRank: row.rank, EnvRanks: "2"}[name]
-		})
+		t.Setenv(env.Job.Name, row.job)
+		t.Setenv(env.Rank.Name, row.rank)
+		t.Setenv(env.Ranks.Name, "2")
+		p, err := Detect()
 		require.Nil(t, p)
 		if row.want == "" {
 			require.NoError(t, err)
@@ -261,9 +264,9 @@ func TestErrors(t *testing.T) {
 			require.EqualError(t, err, "launch: environment: bad environment: "+row.want)
 		}
 	}
-	t.Setenv(EnvJob, "/d")
-	t.Setenv(EnvRank, "1")
-	t.Setenv(EnvRanks, "2")
+	t.Setenv(env.Job.Name, "/d")
+	t.Setenv(env.Rank.Name, "1")
+	t.Setenv(env.Ranks.Name, "2")
 	p, err := Detect()
 	require.NoError(t, err)
 	require.Equal(t, &Place{1, 2, "/d"}, p)

@@ -27,7 +27,7 @@ type RelayConfig struct {
 	First int // number of the first of them; -1: does not matter
 	// Wait is how long to wait for somebody to listen.
 	Wait time.Duration
-	// DeadAfter bounds how long that launcher's machine goes unnoticed if it vanishes. 0: vigil.Default.
+	// DeadAfter bounds how long that launcher's machine goes unnoticed if it vanishes. 0: env.DefaultDeadAfter.
 	DeadAfter time.Duration
 	// OnDir is that of ServerConfig.
 	OnDir func(dir string)

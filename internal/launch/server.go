@@ -41,7 +41,7 @@ type ServerConfig struct {
 	Listen    string
 	Key       *Key
 	Hosts     HostEvents
-	// DeadAfter bounds how long their machines go unnoticed if they vanish. 0: vigil.Default.
+	// DeadAfter bounds how long their machines go unnoticed if they vanish. 0: env.DefaultDeadAfter.
 	DeadAfter time.Duration
 	// places for the job directory; tests. nil: homes().
 	places []string

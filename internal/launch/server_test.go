@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/internal/env"
 	"weft/internal/leaktest"
 )
 
@@ -139,12 +140,12 @@ func TestMisuse(t *testing.T) {
 	require.ErrorIs(t, err, ErrEnvironment)
 	_, err = (&Place{Rank: 1, Ranks: 2, Dir: filepath.Join(t.TempDir(), "x")}).Join(t.Context())
 	require.ErrorIs(t, err, ErrLauncherLost)
-	t.Setenv(EnvNode, "x")
+	t.Setenv(env.Node.Name, "x")
 	c, err = newTestServer(t, ServerConfig{Ranks: 2}).Place(1).Join(t.Context())
 	require.NoError(t, err)
 	_, err = c.Meet(t.Context(), nil)
 	require.ErrorIs(t, err, ErrEnvironment)
-	require.EqualError(t, err, `launch: meet: rank 1: bad environment: PSP_SMP_NODE_ID="x"; it is a number from 0 to 2147483647`)
+	require.EqualError(t, err, `launch: meet: rank 1: bad environment: PSP_SMP_NODE_ID="x"; legal: 0 to 2147483647 (number of the emulated node; ranks with different ones behave as on different nodes)`)
 }
 
 func TestExchange(t *testing.T) {
@@ -211,7 +212,7 @@ func TestMeet(t *testing.T) {
 	s := newTestServer(t, ServerConfig{Ranks: 4})
 	var cs []*Client
 	for r := range 4 {
-		t.Setenv(EnvNode, []string{"", "1", "", "01"}[r])
+		t.Setenv(env.Node.Name, []string{"", "1", "", "01"}[r])
 		c, err := s.Place(r).Join(t.Context())
 		require.NoError(t, err)
 		defer func() { require.NoError(t, c.Leave()) }()

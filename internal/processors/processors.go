@@ -14,9 +14,10 @@
 package processors
 
 import (
-	"os"
 	"runtime"
 	"sync"
+
+	"weft/internal/env"
 )
 
 var (
@@ -40,7 +41,7 @@ func Count() int {
 func Spare() {
 	mu.Lock()
 	defer mu.Unlock()
-	if with != 0 || os.Getenv("GOMAXPROCS") != "" {
+	if with != 0 || env.Get("GOMAXPROCS") != "" {
 		return
 	}
 	with = runtime.GOMAXPROCS(0) + 1

@@ -22,10 +22,9 @@ const Tag = "weftlint"
 var Packages = []string{"weft/deps", "weft/internal/addrmap", "weft/internal/chain", "weft/internal/order", "weft/task", "weft/task/internal/audit", "weft/task/internal/guests", "weft/task/internal/lint", "weft/task/internal/pool", "weft/task/internal/probe", "weft/task/internal/record", "weft/task/internal/say", "weft/task/internal/sched", "weft/task/internal/stuck", "weft/task/internal/watchdog", "weft/tampi", "weft/internal/race", "weft/internal/xatomic", "weft/internal/event"}
 
 // EnvRace is the race detector's own variable, and longest is how much of the past it is told
-// to remember in lint mode: the most that is legal. EnvLint turns lint mode on, or off in a build for it.
+// to remember in lint mode: the most that is legal.
 const (
 	EnvRace = "GORACE"
-	EnvLint = "WEFT_LINT"
 	longest = "history_size=7"
 )
 

@@ -3,7 +3,7 @@
 
 // Package vigil has the kernel notice that a machine, or the link to it, has vanished: nobody says so, there is only silence.
 //
-//	after, err := vigil.FromEnv(os.Getenv) // WEFT_DEAD_AFTER
+//	after, err := env.DeadAfter.Value()
 //	vigil.Keep(conn, after)                // conn fails within that time
 //
 // Two things go on at a connection whose other end has vanished. If something was written that nobody acknowledges, the kernel sends it again and again; it gives
@@ -21,40 +21,11 @@ package vigil
 
 import (
 	"cmp"
-	"fmt"
 	"net"
 	"time"
+
+	"weft/internal/env"
 )
-
-// Env is the environment variable that says how long a vanished machine goes unnoticed at most.
-const Env = "WEFT_DEAD_AFTER"
-
-const (
-	// Default is long enough for a switch that begins anew with a port, and a short pause of a virtual machine. (A guess.)
-	Default = 8 * time.Second
-	// Least and Most bound it. Probes come whole seconds apart.
-	Least = 2 * time.Second
-	Most  = time.Hour
-)
-
-// FromEnv returns what the environment says, or Default. Its error names the variable and what is legal.
-func FromEnv(getenv func(string) string) (time.Duration, error) {
-	text := getenv(Env)
-	if text == "" {
-		return Default, nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < Least || d > Most {
-		return 0, fmt.Errorf("%s=%q; it is how long a vanished machine goes unnoticed, a time from %v to %v such as 20s", Env, text, Least, Most)
-	}
-	return d, nil
-}
-
-// Check returns what is wrong with a value of the variable.
-func Check(value string) error {
-	_, err := FromEnv(func(string) string { return value })
-	return err
-}
 
 // Times are what the kernel is told.
 type Times struct {
@@ -64,15 +35,15 @@ type Times struct {
 	Count    int           // of probes, where there is no limit to silence
 }
 
-// For returns the times for something that is to be noticed within after; 0 means Default.
+// For returns the times for something that is to be noticed within after; 0 means env.DefaultDeadAfter.
 func For(after time.Duration) Times {
-	after = cmp.Or(after, Default)
+	after = cmp.Or(after, env.DefaultDeadAfter)
 	t := Times{Silence: after * 4 / 5, Idle: max(time.Second, (after / 4).Truncate(time.Second)), Interval: max(time.Second, (after / 8).Truncate(time.Second))}
 	t.Count = max(1, int((t.Silence-t.Idle+t.Interval-1)/t.Interval))
 	return t
 }
 
-// Keep has the kernel give up a connection whose other end has vanished, within about after; 0 means Default. Connections that are not of TCP are left
+// Keep has the kernel give up a connection whose other end has vanished, within about after; 0 means env.DefaultDeadAfter. Connections that are not of TCP are left
 // alone, and what the kernel refuses stays as it is.
 func Keep(c net.Conn, after time.Duration) {
 	t, ok := c.(*net.TCPConn)

@@ -9,22 +9,19 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 
+	"weft/internal/env"
 	"weft/internal/event"
 	"weft/internal/event/journal"
 	"weft/internal/event/timeline"
 )
 
-// EnvFile names the file of the recording of a program that does not make one itself.
-const EnvFile = "WEFT_TRACE"
-
 // Create returns a sink that writes a file: a timeline if its name ends in .json, with the recording itself beside it, under the same name with
 // .weft; otherwise the recording. In a process that is one of several ranks, the name gets the rank.
 func Create(file string) (event.Sink, error) {
-	rank, ranks := Place()
+	rank, ranks := env.Place()
 	json := ""
 	if strings.HasSuffix(file, ".json") {
 		json = Part(file, rank)
@@ -73,31 +70,19 @@ func Part(file string, rank int) string {
 	return fmt.Sprintf("%s%s.rank%d%s", dir, stem, rank, ext)
 }
 
-// Place returns the rank of this process and how many there are; -1 and 1 if it is on its own.
-func Place() (rank, ranks int) {
-	for _, name := range [][2]string{{"WEFT_RANK", "WEFT_RANKS"}, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}} {
-		r, err := strconv.Atoi(os.Getenv(name[0]))
-		n, err2 := strconv.Atoi(os.Getenv(name[1]))
-		if err == nil && err2 == nil && n > 0 {
-			return r, n
-		}
-	}
-	return -1, 1
-}
-
 // job returns what the launcher of this process calls its job; empty if that is not known, or there is none.
 func job(rank int) string {
 	if rank < 0 {
 		return ""
 	}
-	if dir := os.Getenv("WEFT_JOB"); dir != "" {
+	if dir := env.Job.Text(); dir != "" {
 		return filepath.Base(dir)
 	}
-	if name := os.Getenv("PMIX_NAMESPACE"); name != "" {
+	if name := env.Get("PMIX_NAMESPACE"); name != "" {
 		return name
 	}
-	if id := os.Getenv("SLURM_JOB_ID"); id != "" {
-		return id + "." + os.Getenv("SLURM_STEP_ID")
+	if id := env.Get("SLURM_JOB_ID"); id != "" {
+		return id + "." + env.Get("SLURM_STEP_ID")
 	}
 	return ""
 }
@@ -158,7 +143,7 @@ type loud struct {
 func (l *loud) say(err error) error {
 	if err != nil && !l.said {
 		l.said = true
-		_, _ = fmt.Fprintf(l.out, "weft: %s=%s: the recording is not whole: %v\n", EnvFile, l.file, err) // there is nowhere else to say it
+		_, _ = fmt.Fprintf(l.out, "weft: %s=%s: the recording is not whole: %v\n", env.Trace.Name, l.file, err) // there is nowhere else to say it
 	}
 	return err
 }
@@ -185,7 +170,7 @@ func FromEnvironment() (*event.Recorder, error) {
 	e := &environment
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if file := os.Getenv(EnvFile); !e.taken && file != "" {
+	if file := env.Trace.Text(); !e.taken && file != "" {
 		e.rec, e.err = openLoud(file, os.Stderr)
 		e.err = named(file, e.err)
 	}
@@ -199,7 +184,7 @@ func EnvironmentSink() (event.Sink, func(*event.Recorder), error) {
 	e := &environment
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	file := os.Getenv(EnvFile)
+	file := env.Trace.Text()
 	if e.taken || file == "" {
 		return nil, nil, nil
 	}
@@ -220,5 +205,5 @@ func named(file string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("environment variable %s is %q: %w; legal are names of files that can be written", EnvFile, file, err)
+	return fmt.Errorf("environment variable %s is %q: %w; legal are names of files that can be written", env.Trace.Name, file, err)
 }

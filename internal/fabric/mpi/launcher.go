@@ -6,75 +6,46 @@ package mpi
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
+
+	"weft/internal/env"
 )
 
-// EnvUse says whether an MPI launcher counts. docs/environment.md explains the variables to users.
-const EnvUse = "WEFT_MPI"
-
-// EnvSleep is the longest time that the watch sleeps.
-const EnvSleep = "WEFT_MPI_SLEEP"
-
-// Launched is what the environment tells of an MPI launcher.
-type Launched struct {
-	By   string // who has started this process; empty: WEFT_MPI=1 says that somebody has
-	Rank int    // -1: not told
-	Size int    // -1: not told
-}
-
-// launchers have their variables for rank and size. Which of them has set both is not seen: PMI is spoken by MPICH's mpirun, by
-// that of its descendants, and by srun.
-var launchers = []struct{ by, rank, size string }{
-	{"the mpirun of Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-	{"a launcher that speaks PMI, as the mpirun of MPICH", "PMI_RANK", "PMI_SIZE"},
-	{"a launcher that speaks PMIx, as srun", "PMIX_RANK", stepTasks},
-}
-
-// stepTasks is how many processes a step of Slurm has.
-const stepTasks = "SLURM_STEP_NUM_TASKS"
-
 // Detect returns what the environment tells of an MPI launcher, nil if there is none or it is not to count.
-func Detect() (*Launched, error) { return detect(os.Getenv) }
-
-func detect(getenv func(string) string) (*Launched, error) {
-	use := getenv(EnvUse)
-	if err := CheckUse(use); err != nil {
+func Detect() (*Launched, error) {
+	use, err := env.UseMPI.Value()
+	if err != nil {
 		return nil, &Error{Op: "environment", Rank: -1, Err: err}
 	}
-	if use == "0" {
+	if use == 0 {
 		return nil, nil
 	}
-	for _, l := range launchers {
-		text := getenv(l.rank)
-		if text == "" {
+	for _, l := range env.Launchers {
+		if !l.MPI || env.Get(l.Rank) == "" {
 			continue
 		}
-		found := &Launched{By: l.by, Rank: -1, Size: -1}
-		if r, err := strconv.Atoi(text); err == nil && r >= 0 {
+		found := &Launched{By: l.By, Rank: -1, Size: -1}
+		if r, err := strconv.Atoi(env.Get(l.Rank)); err == nil && r >= 0 {
 			found.Rank = r
 		}
-		if n, err := strconv.Atoi(getenv(l.size)); err == nil && n > 0 {
+		if n, err := strconv.Atoi(env.Get(l.Ranks)); err == nil && n > 0 {
 			found.Size = n
 		}
 		return found, nil
 	}
-	if use == "1" {
+	if use == 1 {
 		return &Launched{Rank: -1, Size: -1}, nil
 	}
-	return nil, strewn(getenv)
+	return nil, Strewn()
 }
 
 // ErrStrewn is the error of a process that srun has started as one of several, and told nothing by which these could meet.
 var ErrStrewn = errors.New("the processes cannot find each other")
 
-// Strewn is for a process of which the MPI library says that it is the only one: it returns an error if srun says otherwise.
-func Strewn() error { return strewn(os.Getenv) }
-
-// strewn returns an error if this process is one of several of a step of Slurm: nobody speaks PMI with them, so each would be a job of its own. SLURM_NTASKS says nothing of
-// that: batch scripts have it too, which run once.
-func strewn(getenv func(string) string) error {
-	n, err := strconv.Atoi(getenv(stepTasks))
+// Strewn returns an error if this process is one of several of a step of Slurm: nobody speaks PMI with them, so each would be a
+// job of its own. SLURM_NTASKS says nothing of that: batch scripts have it too, which run once.
+func Strewn() error {
+	n, err := strconv.Atoi(env.Get(env.StepTasks))
 	if err != nil || n <= 1 {
 		return nil
 	}
@@ -84,15 +55,7 @@ func strewn(getenv func(string) string) error {
 	}
 	return &Error{Op: "environment", Rank: -1, Err: fmt.Errorf("%w: srun has started %d of this program (%s) without PMI, and each would run the whole job. Ways: %s; "+
 		"srun -n 1 weft run -n %d, which starts ranks on one node (weft run -listen and -join: on several); srun -n 1 for ranks as goroutines of one process; "+
-		"%s=1 if the MPI library finds the others by itself; %s=0 if each process is to run by itself", ErrStrewn, n, stepTasks, ways, n, EnvUse, EnvUse)}
-}
-
-// CheckUse says what is wrong with a value of WEFT_MPI.
-func CheckUse(value string) error {
-	if value != "" && value != "0" && value != "1" {
-		return fmt.Errorf("%s=%q; it is 0 (no MPI, whoever has started the program), 1 (MPI), or not set (MPI if an MPI launcher has started it)", EnvUse, value)
-	}
-	return nil
+		"%s=1 if the MPI library finds the others by itself; %s=0 if each process is to run by itself", ErrStrewn, n, env.StepTasks, ways, n, env.UseMPI.Name, env.UseMPI.Name)}
 }
 
 // Alone reports whether the launcher has started one process only, so that there is nothing to connect.
@@ -105,7 +68,7 @@ func (l *Launched) Needed() error {
 	}
 	err := ErrAbsent
 	if l.By != "" {
-		err = fmt.Errorf("%s has started it as rank %d of several, but %w; %s=0 has each process run by itself", l.By, l.Rank, ErrAbsent, EnvUse)
+		err = fmt.Errorf("%s has started it as rank %d of several, but %w; %s=0 has each process run by itself", l.By, l.Rank, ErrAbsent, env.UseMPI.Name)
 	}
 	return &Error{Op: "init", Rank: -1, Err: err}
 }

@@ -6,33 +6,38 @@ package mpi
 import (
 	"testing"
 
+	"weft/internal/env"
+
 	"github.com/stretchr/testify/require"
 )
 
 func TestDetect(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		env  map[string]string
+		vars map[string]string
 		want *Launched
 		err  string
 	}{
 		{"nobody", nil, nil, ""},
-		{"Open MPI", map[string]string{"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4", "PMIX_RANK": "1"}, &Launched{By: launchers[0].by, Rank: 1, Size: 4}, ""},
-		{"MPICH", map[string]string{"PMI_RANK": "0", "PMI_SIZE": "2"}, &Launched{By: launchers[1].by, Rank: 0, Size: 2}, ""},
-		{"srun", map[string]string{"PMIX_RANK": "3", "SLURM_STEP_NUM_TASKS": "8"}, &Launched{By: launchers[2].by, Rank: 3, Size: 8}, ""},
-		{"PMIx without a size", map[string]string{"PMIX_RANK": "3"}, &Launched{By: launchers[2].by, Rank: 3, Size: -1}, ""},
-		{"no numbers", map[string]string{"PMI_RANK": "x", "PMI_SIZE": "-2"}, &Launched{By: launchers[1].by, Rank: -1, Size: -1}, ""},
-		{"switched off", map[string]string{EnvUse: "0", "PMI_RANK": "0", "PMI_SIZE": "2"}, nil, ""},
-		{"switched on", map[string]string{EnvUse: "1"}, &Launched{Rank: -1, Size: -1}, ""},
+		{"Open MPI", map[string]string{"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4", "PMIX_RANK": "1"}, &Launched{By: env.Launchers[1].By, Rank: 1, Size: 4}, ""},
+		{"MPICH", map[string]string{"PMI_RANK": "0", "PMI_SIZE": "2"}, &Launched{By: env.Launchers[2].By, Rank: 0, Size: 2}, ""},
+		{"srun", map[string]string{"PMIX_RANK": "3", "SLURM_STEP_NUM_TASKS": "8"}, &Launched{By: env.Launchers[3].By, Rank: 3, Size: 8}, ""},
+		{"PMIx without a size", map[string]string{"PMIX_RANK": "3"}, &Launched{By: env.Launchers[3].By, Rank: 3, Size: -1}, ""},
+		{"no numbers", map[string]string{"PMI_RANK": "x", "PMI_SIZE": "-2"}, &Launched{By: env.Launchers[2].By, Rank: -1, Size: -1}, ""},
+		{"switched off", map[string]string{env.UseMPI.Name: "0", "PMI_RANK": "0", "PMI_SIZE": "2"}, nil, ""},
+		{"switched on", map[string]string{env.UseMPI.Name: "1"}, &Launched{Rank: -1, Size: -1}, ""},
 		{"srun without PMI", map[string]string{"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "2"}, nil, "srun has started 4 of this program"},
 		{"one task of srun", map[string]string{"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, nil, ""},
 		{"a batch script", map[string]string{"SLURM_NTASKS": "4", "SLURM_PROCID": "0"}, nil, ""},
-		{"srun, each by itself", map[string]string{"SLURM_STEP_NUM_TASKS": "4", EnvUse: "0"}, nil, ""},
-		{"srun, and the library knows", map[string]string{"SLURM_STEP_NUM_TASKS": "4", EnvUse: "1"}, &Launched{Rank: -1, Size: -1}, ""},
-		{"bad", map[string]string{EnvUse: "yes"}, nil, `WEFT_MPI="yes"; it is 0`},
+		{"srun, each by itself", map[string]string{"SLURM_STEP_NUM_TASKS": "4", env.UseMPI.Name: "0"}, nil, ""},
+		{"srun, and the library knows", map[string]string{"SLURM_STEP_NUM_TASKS": "4", env.UseMPI.Name: "1"}, &Launched{Rank: -1, Size: -1}, ""},
+		{"bad", map[string]string{env.UseMPI.Name: "yes"}, nil, `WEFT_MPI="yes"; legal: 0, 1`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l, err := detect(func(name string) string { return c.env[name] })
+			for name, value := range c.vars {
+				t.Setenv(name, value)
+			}
+			l, err := Detect()
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
 				return
@@ -60,19 +65,6 @@ func TestNeeded(t *testing.T) {
 	require.ErrorContains(t, (&Launched{By: "mpirun", Rank: 0, Size: 2}).Needed(), "mpirun has started it as rank 0 of several, but this program was built without MPI")
 	require.ErrorIs(t, (&Launched{By: "srun", Rank: 1, Size: -1}).Needed(), ErrAbsent)
 	require.ErrorIs(t, (&Launched{Rank: -1, Size: -1}).Needed(), ErrAbsent)
-}
-
-func TestSleep(t *testing.T) {
-	for text, ok := range map[string]bool{"0s": true, "4ms": true, "1s": true, "2s": false, "-1ms": false, "4": false} {
-		require.Equal(t, ok, CheckSleep(text) == nil, text)
-		t.Setenv(EnvSleep, text)
-		_, err := longestSleep()
-		require.Equal(t, ok, err == nil, text)
-	}
-	t.Setenv(EnvSleep, "")
-	d, err := longestSleep()
-	require.NoError(t, err)
-	require.Equal(t, DefaultSleep, d)
 }
 
 // Without MPI, all that needs it says so.

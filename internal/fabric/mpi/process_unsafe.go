@@ -21,6 +21,7 @@ import (
 	"time"
 	"unsafe"
 
+	"weft/internal/env"
 	"weft/internal/fabric"
 )
 
@@ -181,7 +182,7 @@ func (p *Process) open(ranks []int, span uint64) (*Endpoint, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	longest, err := longestSleep()
+	longest, err := env.MPISleep.Value()
 	if err != nil {
 		p.dirty = true // the others may have no such error, and wait: Finalize would wait for them
 		return nil, &Error{Op: "environment", Rank: -1, Err: err}

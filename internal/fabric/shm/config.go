@@ -14,10 +14,6 @@ const (
 	headSize = 8 + 8*fabric.HeadWords // of a frame in a ring: the first word and the head
 	// EagerLimit is the advice of this fabric in bytes. Up to it, two copies cost less than the offer, the copy by the kernel and the answer.
 	EagerLimit = 16 << 10
-	// DefaultSingleCopy is in bytes. Below it, two copies by two processors at once are faster than one by the kernel, which has to find each page
-	// (52 against 124 µs for 1 MiB, 200 against 500 for 4 MiB on a virtual machine with Linux 6.18); a guess beyond 4 MiB, where less work
-	// for the processors together is to count.
-	DefaultSingleCopy = 32 << 20
 	// MaxSize is the largest number of ranks: each has its ring in each inbox.
 	MaxSize = 1 << 14
 )
@@ -31,7 +27,7 @@ type Config struct {
 	Lookup func(rank int) (string, error)
 
 	// SingleCopy is from how many bytes on a transfer is one copy by the kernel, from process to process, where that is possible. Zero means
-	// DefaultSingleCopy; a negative number, never.
+	// env.DefaultSingleCopy; a negative number, never.
 	SingleCopy int
 	// Hold, if not nil, keeps the endpoint's own goroutine from looking until it is closed, so that only calls that look or
 	// poll read what comes. For tests.

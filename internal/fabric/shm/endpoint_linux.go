@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weft/internal/env"
 	"weft/internal/fabric"
 	"weft/internal/waits"
 )
@@ -43,7 +44,7 @@ func New(cfg Config) (*Endpoint, error) {
 	_ = unix.Prctl(unix.PR_SET_PTRACER, ^uintptr(0), 0, 0, 0)
 	switch {
 	case cfg.SingleCopy == 0:
-		e.cfg.SingleCopy = DefaultSingleCopy
+		e.cfg.SingleCopy = env.DefaultSingleCopy
 	case cfg.SingleCopy < 0:
 		e.cfg.SingleCopy = math.MaxInt
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"weft/internal/env"
 	"weft/internal/fabric"
 )
 
@@ -341,7 +342,7 @@ func TestConfig(t *testing.T) {
 		require.ErrorContains(t, err, row.want)
 		require.Nil(t, e)
 	}
-	for given, want := range map[int]int{0: DefaultSingleCopy, -1: int(^uint(0) >> 1), 1: 1, -5: int(^uint(0) >> 1), 7000: 7000} {
+	for given, want := range map[int]int{0: env.DefaultSingleCopy, -1: int(^uint(0) >> 1), 1: 1, -5: int(^uint(0) >> 1), 7000: 7000} {
 		e, err := New(Config{Size: 1, SingleCopy: given})
 		require.NoError(t, err)
 		require.Equal(t, want, e.cfg.SingleCopy)

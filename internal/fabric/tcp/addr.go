@@ -10,16 +10,9 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"weft/internal/env"
 )
-
-// EnvNetwork is the environment variable that says which of the machine's networks are used; see CheckNetworks.
-const EnvNetwork = "PSP_NETWORK"
-
-// EnvRetry is the environment variable for Config.Retry.
-const EnvRetry = "PSP_RETRY"
-
-// MaxRetry bounds Config.Retry.
-const MaxRetry = 1000
 
 // ErrNetwork: no address of this machine is in the networks that are wanted, or they are not networks. Nothing is lost.
 var ErrNetwork = errors.New("no such network here")
@@ -27,11 +20,11 @@ var ErrNetwork = errors.New("no such network here")
 // maxAddrs bounds the addresses that a rank is known by.
 const maxAddrs = 8
 
-// CheckNetworks says what is wrong with a list of networks, each the name of an interface, an address, or a prefix such as 10.1.0.0/16, with
-// commas between. Each of them must be here.
-func CheckNetworks(networks string) error {
-	_, err := addresses(networks)
-	return err
+func init() {
+	env.Networks.Check = func(text string) error {
+		_, err := addresses(text)
+		return err
+	}
 }
 
 // local is an address of this machine.
@@ -109,7 +102,7 @@ func choose(all []local, networks string) ([]netip.Addr, error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("%w: %s=%q: nothing here is %q; there are %s", ErrNetwork, EnvNetwork, networks, want, describe(all))
+			return nil, fmt.Errorf("%w: %s=%q: nothing here is %q; there are %s", ErrNetwork, env.Networks.Name, networks, want, describe(all))
 		}
 	}
 	return list[:min(len(list), maxAddrs)], nil

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"weft/internal/env"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -96,9 +98,9 @@ func TestNetworks(t *testing.T) {
 		require.NoError(t, err, row.networks)
 		require.Equal(t, strings.Join(row.want, " "), strings.Trim(fmt.Sprint(got), "[]"), row.networks)
 	}
-	require.NoError(t, CheckNetworks(""))
-	require.NoError(t, CheckNetworks("127.0.0.0/8"))
-	require.ErrorIs(t, CheckNetworks("127.0.0.0/8,192.0.2.255"), ErrNetwork)
+	require.NoError(t, env.Networks.Check(""))
+	require.NoError(t, env.Networks.Check("127.0.0.0/8"))
+	require.ErrorIs(t, env.Networks.Check("127.0.0.0/8,192.0.2.255"), ErrNetwork)
 }
 
 // Where an endpoint listens, and what it tells the others.

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weft/internal/env"
 	"weft/internal/fabric"
 )
 
@@ -35,8 +36,6 @@ const (
 	// failedLinger is for the frames that say why the run has failed: what is queued has to be written, and peers that look have to have read it. A guess.
 	failedLinger = 100 * time.Millisecond
 	minSecret    = 16
-	// DefaultRetry is ParaStation MPI's.
-	DefaultRetry = 10
 	firstPause   = 10 * time.Millisecond // before the first time that a connection is tried again; it doubles
 	lastPause    = time.Second
 	// tryTime bounds the attempt at one of several addresses, so that one which leads nowhere does not take all the time there is.
@@ -54,7 +53,8 @@ type Config struct {
 	Listen string
 	// Everywhere listens at all interfaces: there are ranks on other machines.
 	Everywhere bool
-	// Networks are those of this machine's networks to listen at; see CheckNetworks. Empty: all that Everywhere means.
+	// Networks are those of this machine's networks to listen at, each the name of an interface, an address, or a prefix
+	// such as 10.1.0.0/16, with commas between; each of them must be here. Empty: all that Everywhere means.
 	Networks string
 	// Serves says with which ranks there are connections; nil: all. It is asked after Bind.
 	Serves func(rank int) bool
@@ -64,7 +64,7 @@ type Config struct {
 	TLS *tls.Config
 	// DialTimeout bounds how long a connection may take to be made and proved. 0: 10 s.
 	DialTimeout time.Duration
-	// DeadAfter bounds how long a machine that has vanished goes unnoticed, where there is a connection with it. 0: vigil.Default.
+	// DeadAfter bounds how long a machine that has vanished goes unnoticed, where there is a connection with it. 0: env.DefaultDeadAfter.
 	DeadAfter time.Duration
 	// Linger bounds how long Close tries to write what is queued, and waits for the peers to close. 0: 2 s.
 	Linger time.Duration
@@ -89,37 +89,30 @@ func (c *Config) check() error {
 	return nil
 }
 
-// The environment variables that name the files of TLS, in PEM.
-const (
-	EnvCert = "WEFT_TLS_CERT" // this machine's certificate
-	EnvKey  = "WEFT_TLS_KEY"  // its private key
-	EnvCA   = "WEFT_TLS_CA"   // certificates of those who have signed the others'
-)
-
 // ErrTLS: the files of TLS are not all named, or are of no use. No connection is made.
 var ErrTLS = errors.New("bad TLS settings")
 
-// TLSFromEnv returns how connections are encrypted, nil if they are not. Both sides have to have a certificate that one of WEFT_TLS_CA
+// TLSFromEnvironment returns how connections are encrypted, nil if they are not. Both sides have to have a certificate that one of WEFT_TLS_CA
 // has signed; names in it do not matter, since a rank may be at any address and proves the job's secret besides.
-func TLSFromEnv(getenv func(string) string) (*tls.Config, error) {
-	cert, key, ca := getenv(EnvCert), getenv(EnvKey), getenv(EnvCA)
+func TLSFromEnvironment() (*tls.Config, error) {
+	cert, key, ca := env.TLSCert.Text(), env.TLSKey.Text(), env.TLSCA.Text()
 	switch {
 	case cert == "" && key == "" && ca == "":
 		return nil, nil
 	case cert == "" || key == "" || ca == "":
-		return nil, fmt.Errorf("%w: %s=%q, %s=%q, %s=%q; it takes all three files, or none", ErrTLS, EnvCert, cert, EnvKey, key, EnvCA, ca)
+		return nil, fmt.Errorf("%w: %s=%q, %s=%q, %s=%q; it takes all three files, or none", ErrTLS, env.TLSCert.Name, cert, env.TLSKey.Name, key, env.TLSCA.Name, ca)
 	}
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s=%q, %s=%q: %w", ErrTLS, EnvCert, cert, EnvKey, key, err)
+		return nil, fmt.Errorf("%w: %s=%q, %s=%q: %w", ErrTLS, env.TLSCert.Name, cert, env.TLSKey.Name, key, err)
 	}
 	text, err := os.ReadFile(ca)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrTLS, EnvCA, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrTLS, env.TLSCA.Name, err)
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%w: %s=%q: there is no certificate in it", ErrTLS, EnvCA, ca)
+		return nil, fmt.Errorf("%w: %s=%q: there is no certificate in it", ErrTLS, env.TLSCA.Name, ca)
 	}
 	verify := func(s tls.ConnectionState) error {
 		if len(s.PeerCertificates) == 0 {
@@ -154,4 +147,12 @@ func isNear(c net.Conn) bool {
 	here, ok := c.LocalAddr().(*net.TCPAddr)
 	there, too := c.RemoteAddr().(*net.TCPAddr)
 	return ok && too && (here.IP.Equal(there.IP) || here.IP.IsLoopback() && there.IP.IsLoopback())
+}
+
+func init() {
+	check := func(string) error {
+		_, err := TLSFromEnvironment()
+		return err
+	}
+	env.TLSCert.Check, env.TLSKey.Check, env.TLSCA.Check = check, check, check
 }

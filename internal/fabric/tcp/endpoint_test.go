@@ -212,7 +212,7 @@ func TestBeyondTheTimeToDial(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const limit = time.Second
-			eps := openAll(t, 2, func(c *Config) { c.TLS, c.DialTimeout, c.Retry = conf, limit, MaxRetry })
+			eps := openAll(t, 2, func(c *Config) { c.TLS, c.DialTimeout, c.Retry = conf, limit, 1000 })
 			cs := bindAll(eps)
 			require.NoError(t, eps[0].Send(1, fabric.Frame{}))
 			eventually(t, func() bool { return cs[1].n.Load() == 1 })

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/internal/env"
 	"weft/internal/fabric"
 	"weft/internal/waits"
 )
@@ -32,7 +33,7 @@ func idleConnections(t *testing.T, addr string, n int) {
 func TestIdleStrangersGiveWay(t *testing.T) {
 	for name, conf := range map[string]*tls.Config{"plain": nil, "TLS": testTLS(t)} {
 		t.Run(name, func(t *testing.T) {
-			eps := openAll(t, 2, func(c *Config) { c.Retry, c.TLS = DefaultRetry, conf })
+			eps := openAll(t, 2, func(c *Config) { c.Retry, c.TLS = env.DefaultRetry, conf })
 			cs := bindAll(eps)
 			idleConnections(t, eps[1].addrs[0], 2*maxStrangers)
 			require.NoError(t, eps[0].Send(1, fabric.Frame{}))

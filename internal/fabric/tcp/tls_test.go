@@ -23,6 +23,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/internal/env"
 	"weft/internal/fabric"
 )
 
@@ -50,12 +51,16 @@ func authority(t *testing.T) (cert, key, ca string) {
 	return write("cert", "CERTIFICATE", ownDER), write("key", "EC PRIVATE KEY", keyDER), write("ca", "CERTIFICATE", rootDER)
 }
 
-func settings(cert, key, ca string) func(string) string {
-	return func(name string) string { return map[string]string{EnvCert: cert, EnvKey: key, EnvCA: ca}[name] }
+// settings is TLSFromEnvironment where these files are named.
+func settings(t *testing.T, cert, key, ca string) (*tls.Config, error) {
+	t.Setenv(env.TLSCert.Name, cert)
+	t.Setenv(env.TLSKey.Name, key)
+	t.Setenv(env.TLSCA.Name, ca)
+	return TLSFromEnvironment()
 }
 
-func TestTLSFromEnv(t *testing.T) {
-	conf, err := TLSFromEnv(settings("", "", ""))
+func TestTLSFromEnvironment(t *testing.T) {
+	conf, err := settings(t, "", "", "")
 	require.NoError(t, err)
 	require.Nil(t, conf)
 	cert, key, ca := authority(t)
@@ -71,15 +76,15 @@ func TestTLSFromEnv(t *testing.T) {
 		{cert, key, ca + "x", "no such file"},
 		{cert, key, key, "there is no certificate in it"},
 	} {
-		_, err := TLSFromEnv(settings(row[0], row[1], row[2]))
+		_, err := settings(t, row[0], row[1], row[2])
 		require.ErrorIs(t, err, ErrTLS)
 		require.ErrorContains(t, err, row[3])
 	}
-	conf, err = TLSFromEnv(settings(cert, key, ca))
+	conf, err = settings(t, cert, key, ca)
 	require.NoError(t, err)
 	require.Error(t, conf.VerifyConnection(tls.ConnectionState{}), "no certificate")
 	_, _, strange := authority(t)
-	other, err := TLSFromEnv(settings(cert, key, strange)) // trusts somebody else
+	other, err := settings(t, cert, key, strange) // trusts somebody else
 	require.NoError(t, err)
 
 	eps := openAll(t, 2, func(c *Config) { c.TLS = conf })
@@ -103,7 +108,7 @@ func TestTLSFromEnv(t *testing.T) {
 // need be, whatever its names and uses are.
 func TestTLSTrust(t *testing.T) {
 	cert, key, ca := authority(t)
-	conf, err := TLSFromEnv(settings(cert, key, ca))
+	conf, err := settings(t, cert, key, ca)
 	require.NoError(t, err)
 	read := func(file string) *x509.Certificate {
 		text, err := os.ReadFile(file)
@@ -132,7 +137,7 @@ func TestTLSTrust(t *testing.T) {
 	leaf, _ := sign(4, false, lower, lowerKey, x509.ExtKeyUsageServerAuth)
 	file := filepath.Join(t.TempDir(), "root")
 	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Raw}), 0o600))
-	ours, err := TLSFromEnv(settings(cert, key, file))
+	ours, err := settings(t, cert, key, file)
 	require.NoError(t, err)
 	for _, row := range []struct {
 		conf  *tls.Config

@@ -23,10 +23,19 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"weft/internal/env"
 )
 
-// Env is the environment variable that says how ranks are bound where the command line does not.
-const Env = "WEFT_BIND"
+func init() {
+	env.Bind.Standard = func() string { return "auto" }
+	env.Bind.Check = func(text string) error {
+		if _, err := Parse(text); err != nil {
+			return fmt.Errorf("%s=%q; %w", env.Bind.Name, text, err)
+		}
+		return nil
+	}
+}
 
 // Legal says what Parse takes.
 const Legal = "auto, none, core, or sets of processors, one for each rank, with commas between, as in 0-3,4-7 or 0+2,1+3"

@@ -6,7 +6,7 @@ package job
 import (
 	"fmt"
 
-	"weft/internal/launch"
+	"weft/internal/env"
 	"weft/internal/launch/bind"
 )
 
@@ -47,9 +47,9 @@ func (r *runner) detail(format string, args ...any) {
 
 // bound binds the thread that is about to start the i-th rank of this launcher. It returns what the rank has to be told, and the function that
 // gives the thread its processors back.
-func (r *runner) bound(rank, i int) (env []string, restore func(), _ *Error) {
+func (r *runner) bound(rank, i int) (vars []string, restore func(), _ *Error) {
 	if r.sets == nil {
-		return []string{launch.EnvBound + "="}, func() {}, nil
+		return []string{env.Bound.Name + "="}, func() {}, nil
 	}
 	s := r.sets[i]
 	back, err := bind.Thread(s)
@@ -59,10 +59,10 @@ func (r *runner) bound(rank, i int) (env []string, restore func(), _ *Error) {
 			return nil, nil, &Error{StatusUsage, fmt.Errorf("rank %d cannot be bound to %w", rank, err)}
 		}
 		r.say("rank %d is not bound to processors: %v", rank, err)
-		return []string{launch.EnvBound + "="}, func() {}, nil
+		return []string{env.Bound.Name + "="}, func() {}, nil
 	}
 	r.detail("rank %d is bound to processors %v", rank, s)
-	return []string{launch.EnvBound + "=" + s.String()}, func() {
+	return []string{env.Bound.Name + "=" + s.String()}, func() {
 		if err := back(); err != nil {
 			r.say("the launcher stays bound to processors %v: %v", s, err)
 		}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/internal/env"
 	"weft/internal/launch"
 	"weft/internal/leaktest"
 )
@@ -204,7 +205,7 @@ func bytesRole() int {
 	check(err)
 	_, err = fmt.Sscan(os.Args[3], &piece)
 	check(err)
-	rank := os.Getenv(launch.EnvRank)
+	rank := os.Getenv(env.Rank.Name)
 	for i := range lines {
 		line := fmt.Appendf(nil, "%s:%d:", rank, i)
 		line = append(line, bytes.Repeat([]byte{'x'}, length)...)

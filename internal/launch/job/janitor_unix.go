@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"weft/internal/env"
 	"weft/internal/launch"
 )
 
@@ -50,10 +51,10 @@ func startJanitor() (*janitor, error) {
 	}
 	defer null.Close()
 	// If the launcher is a rank of another job, whose janitor kills what belongs to that: this one is not to be killed.
-	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, launch.EnvJob+"=") })
+	vars := slices.DeleteFunc(env.All(), func(kv string) bool { return strings.HasPrefix(kv, env.Job.Name+"=") })
 	// A session of its own: what ends the launcher's terminal or group is not for the janitor.
 	proc, err := os.StartProcess(exe, []string{janitorName}, &os.ProcAttr{
-		Dir: "/", Env: env, Files: []*os.File{rd, null, null}, Sys: &syscall.SysProcAttr{Setsid: true},
+		Dir: "/", Env: vars, Files: []*os.File{rd, null, null}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
 		_ = wr.Close()
@@ -123,7 +124,7 @@ func Janitor() bool {
 	}
 	// What was started a moment ago, and what has made a group of its own.
 	for range 100 {
-		if killMarked(launch.EnvJob+"="+dir) == 0 {
+		if killMarked(env.Job.Name+"="+dir) == 0 {
 			break
 		}
 		time.Sleep(5 * time.Millisecond) // the kernel takes them apart; they may have had children

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"weft/internal/env"
 
-	"weft/internal/launch"
+	"github.com/stretchr/testify/require"
 )
 
 // How a process has ended is told as a shell does, and in words.
@@ -73,10 +73,10 @@ func TestWhatAJanitorDoes(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "f"), nil, 0o600))
 	here, gone := group(t), group(t)
 	marked := exec.Command("sleep", "1000")
-	marked.Env = append(os.Environ(), launch.EnvJob+"="+dir)
+	marked.Env = append(os.Environ(), env.Job.Name+"="+dir)
 	require.NoError(t, marked.Start())
 	other := exec.Command("sleep", "1000")
-	other.Env = append(os.Environ(), launch.EnvJob+"="+dir+"x", "X"+launch.EnvJob+"="+dir)
+	other.Env = append(os.Environ(), env.Job.Name+"="+dir+"x", "X"+env.Job.Name+"="+dir)
 	require.NoError(t, other.Start())
 	t.Cleanup(func() { _ = other.Process.Kill(); _, _ = other.Process.Wait() })
 	j, err := startJanitor()
@@ -104,16 +104,16 @@ func TestWhatAJanitorDoes(t *testing.T) {
 // A janitor lives in a session of its own, and a launcher that is a rank of another job does not
 // hand its mark on.
 func TestWhereAJanitorLives(t *testing.T) {
-	t.Setenv(launch.EnvJob, "/of/another/job")
+	t.Setenv(env.Job.Name, "/of/another/job")
 	j, err := startJanitor()
 	require.NoError(t, err)
 	defer j.stop()
 	pid := strconv.Itoa(j.proc.Pid)
-	env, err := os.ReadFile("/proc/" + pid + "/environ")
+	vars, err := os.ReadFile("/proc/" + pid + "/environ")
 	if err != nil {
 		t.Skip("only Linux tells")
 	}
-	require.NotContains(t, string(env), launch.EnvJob+"=")
+	require.NotContains(t, string(vars), env.Job.Name+"=")
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	require.NoError(t, err)
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:])) // state, parent, group, session

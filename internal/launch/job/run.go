@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"weft/internal/env"
 	"weft/internal/launch"
 )
 
@@ -129,16 +130,16 @@ func (r *runner) startRank(rank int, label string, null *os.File) *Error {
 		mine = append(mine, f)
 		files[1+i] = f
 	}
-	env := environ(os.Environ(), p.env)
+	vars := environ(env.All(), p.env)
 	if p.dir != "" {
-		env = environ(env, []string{"PWD=" + p.dir})
+		vars = environ(vars, []string{"PWD=" + p.dir})
 	}
 	place, restore, failed := r.bound(rank, rank-first)
 	if failed != nil {
 		return failed
 	}
 	proc, err := os.StartProcess(p.path, p.args, &os.ProcAttr{
-		Dir: p.dir, Env: environ(env, append(place, r.server.Place(rank).Environ()...)), Files: files, Sys: rankAttr(),
+		Dir: p.dir, Env: environ(vars, append(place, r.server.Place(rank).Environ()...)), Files: files, Sys: rankAttr(),
 	})
 	restore()
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"weft/internal/env"
 
-	"weft/internal/launch"
+	"github.com/stretchr/testify/require"
 )
 
 func TestRanksAndParts(t *testing.T) {
@@ -200,7 +200,7 @@ func TestStandardInput(t *testing.T) {
 }
 
 func TestEnvironmentOfRanks(t *testing.T) {
-	t.Setenv(launch.EnvRank, "17") // of the launcher itself, which may be a rank of another job
+	t.Setenv(env.Rank.Name, "17") // of the launcher itself, which may be a rank of another job
 	t.Setenv("A", "a")
 	o := run(t, Spec{Parts: []Part{{Ranks: 1, Program: "env", Env: []string{"B=1", "A=2"}}}})
 	require.NoError(t, o.err)

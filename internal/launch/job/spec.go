@@ -64,7 +64,7 @@ type Spec struct {
 	First      int           // with Join: number of this launcher's first rank; 0: does not matter
 	Wait       time.Duration // for others to join, or to listen; 0: DefaultWait
 	SecretFile string
-	DeadAfter  time.Duration // bounds how long a machine that has vanished goes unnoticed; 0: vigil.Default
+	DeadAfter  time.Duration // bounds how long a machine that has vanished goes unnoticed; 0: env.DefaultDeadAfter
 }
 
 // DefaultWait is the time for a person, or a script, to start the launcher on the other machine. A guess.

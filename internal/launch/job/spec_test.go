@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"weft/internal/env"
 
-	"weft/internal/launch"
+	"github.com/stretchr/testify/require"
 )
 
 // requireStatus checks the text of an error and the exit status that goes with it.
@@ -149,7 +149,7 @@ func TestPartsAtTheEdges(t *testing.T) {
 		env, wrong string
 	}{
 		{"A=", ""}, {"A=b=c", ""}, {"A", `environment "A"; it must be NAME=VALUE`}, {"=b", `environment "=b"; it must be NAME=VALUE`}, {"", `environment ""; it must be NAME=VALUE`},
-		{launch.EnvRank + "=1", `environment "WEFT_RANK=1"; WEFT_RANK is set by the launcher`}, {launch.EnvBound + "=", "WEFT_BOUND is set by the launcher"}, {launch.EnvNode + "=1", ""},
+		{env.Rank.Name + "=1", `environment "WEFT_RANK=1"; WEFT_RANK is set by the launcher`}, {env.Bound.Name + "=", "WEFT_BOUND is set by the launcher"}, {env.Node.Name + "=1", ""},
 	} {
 		_, err := (&Part{Program: "found", Env: []string{"B=1", row.env}}).check()
 		if row.wrong == "" {

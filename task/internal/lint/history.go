@@ -25,15 +25,15 @@ const accessesPerHistory = 18_000
 // before packages that import this one have done anything. Where a system cannot do that, the
 // program goes on, and says how far it sees.
 func init() {
-	value := os.Getenv(race.EnvRace)
-	if !race.Lint || os.Getenv(race.EnvLint) == "0" || race.History(value) == value {
+	value := env.Get(race.EnvRace)
+	if !race.Lint || env.Lint.Text() == "0" || race.History(value) == value {
 		return
 	}
 	program, err := os.Executable()
 	if err != nil || os.Setenv(race.EnvRace, race.History(value)) != nil {
 		return
 	}
-	_ = syscall.Exec(program, os.Args, os.Environ())
+	_ = syscall.Exec(program, os.Args, env.All())
 	_ = os.Setenv(race.EnvRace, value)
 }
 
@@ -47,15 +47,15 @@ func Say(log *slog.Logger, out io.Writer) {
 			return
 		}
 		size := 0
-		if m := race.HistorySize.FindStringSubmatch(os.Getenv(race.EnvRace)); m != nil {
+		if m := race.HistorySize.FindStringSubmatch(env.Get(race.EnvRace)); m != nil {
 			size, _ = strconv.Atoi(m[1])
 		}
 		limit := fmt.Sprintf("a race is missed if, since the earlier of its two accesses, that body has made more than some %d others, or more than some %d bodies have ended",
 			(size+2)*accessesPerHistory/10_000*10_000, kept/50*50)
 		if log != nil {
-			log.Info("lint mode", "limit", limit, race.EnvRace, os.Getenv(race.EnvRace))
+			log.Info("lint mode", "limit", limit, race.EnvRace, env.Get(race.EnvRace))
 			return
 		}
-		_, _ = fmt.Fprintf(out, "weft: lint mode: %s (%s=%q)\n", limit, race.EnvRace, os.Getenv(race.EnvRace))
+		_, _ = fmt.Fprintf(out, "weft: lint mode: %s (%s=%q)\n", limit, race.EnvRace, env.Get(race.EnvRace))
 	})
 }

@@ -17,10 +17,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/internal/env"
 	"weft/internal/fabric"
 	"weft/internal/fabric/mpi"
 	"weft/internal/fabric/mpi/mpitest"
-	"weft/internal/fabric/mux"
 	"weft/internal/leaktest"
 )
 
@@ -135,7 +135,7 @@ func TestMainUnderMPIRun(t *testing.T) {
 // Ranks under mpirun find a deadlock by themselves, over MPI and over shared memory.
 func TestDeadlockUnderMPIRun(t *testing.T) {
 	for _, fabrics := range []string{"mpi", "shm"} {
-		out, err := mpitest.Run(t, mpi.Version(), 2, []string{os.Args[0]}, envMPIJob+"=deadlock", mux.EnvOrder+"="+fabrics)
+		out, err := mpitest.Run(t, mpi.Version(), 2, []string{os.Args[0]}, envMPIJob+"=deadlock", env.Fabrics.Name+"="+fabrics)
 		require.NoError(t, err, "%s", out)
 		require.Equal(t, 2, strings.Count(out, "a deadlock: true, "), "%s", out)
 		require.Contains(t, out, "rank 0 waits in Recv at ")
@@ -149,7 +149,7 @@ func TestOddRankUnderMPIRun(t *testing.T) {
 	out, err := mpitest.Run(t, mpi.Version(), 2, []string{os.Args[0]}, envMPIJob+"=main")
 	require.NoError(t, err, "%s", out)
 	usual, took := time.Since(start), time.Hour
-	for name, wrong := range map[string]string{EnvSpare: "yes", mpi.EnvSleep: "5h", "PSP_TCP": "often", "PSP_RETRY": "-1", "PSP_SMP_NODE_ID": "here", EnvCollectives: "magic"} {
+	for name, wrong := range map[string]string{EnvSpare: "yes", env.MPISleep.Name: "5h", "PSP_TCP": "often", "PSP_RETRY": "-1", "PSP_SMP_NODE_ID": "here", EnvCollectives: "magic"} {
 		start = time.Now()
 		out, err := mpitest.Run(t, mpi.Version(), 2, []string{os.Args[0]}, envMPIJob+"=main", envMPIOdd+"="+name+"="+wrong)
 		require.Error(t, err, "%s", out)
@@ -225,6 +225,6 @@ func TestJobProgram(t *testing.T) {
 // The library that carries messages is named, with its version.
 func TestLibraryIsNamedOverMPI(t *testing.T) {
 	for _, f := range Fabrics() {
-		require.Equal(t, f.Name == mpiName, f.Library != "", f.Name)
+		require.Equal(t, f.Name == "mpi", f.Library != "", f.Name)
 	}
 }

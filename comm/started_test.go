@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weft/internal/fabric/mpi"
-	"weft/internal/histogram"
+	"weft/internal/boot"
+	"weft/internal/env"
 	"weft/internal/launch"
 )
 
@@ -54,7 +54,7 @@ func TestWhoIsBlamed(t *testing.T) {
 
 // A rank that could not begin says whose mistake that was.
 func TestWhoseBeginningFailed(t *testing.T) {
-	place := &launch.Place{Rank: 1, Ranks: 4}
+	job := &boot.Job{Rank: 1, Size: 4}
 	death := &launch.Death{Rank: 3, How: "exit status 3"}
 	told := &launch.Death{Rank: 3, How: "exit status 3", Cause: &launch.Blame{Rank: 2, Reason: "no room"}}
 	gone := &launch.Death{Rank: 3, How: "exit status 3", Cause: &launch.Blame{Rank: 0, Lost: true, Reason: "killed"}}
@@ -68,20 +68,21 @@ func TestWhoseBeginningFailed(t *testing.T) {
 		{told, "rank 2 of 4: no room"},
 		{gone, "rank 0 is lost: killed"},
 	} {
-		require.EqualError(t, notStarted(place, beginning(row.err)), row.says)
+		require.EqualError(t, notStarted(job, beginning(row.err)), row.says)
 	}
-	_, err := prepare(&Config{Ranks: 3}, 4)
+	refused := notStarted(job, &boot.Refused{Rank: 2, Text: "no"})
+	require.EqualError(t, refused, "rank 2 of 4: no")
+	require.ErrorAs(t, refused, new(*RemoteError))
+	err := (&Config{Ranks: 3}).prepare(4)
 	require.ErrorIs(t, err, ErrConfig)
 	require.ErrorContains(t, err, "the program wants 3 ranks, and is one of 4 that were started")
 	for _, n := range []int{0, 4} {
 		cfg := Config{Ranks: n}
-		node, err := prepare(&cfg, 4)
-		require.NoError(t, err)
-		require.NotEmpty(t, node)
+		require.NoError(t, cfg.prepare(4))
 		require.Equal(t, 4, cfg.Ranks)
 	}
 	t.Setenv(EnvSpare, "yes")
-	_, err = prepare(&Config{}, 4)
+	err = (&Config{}).prepare(4)
 	require.ErrorIs(t, err, ErrConfig)
 	require.ErrorContains(t, err, EnvSpare)
 }
@@ -139,19 +140,19 @@ func TestBlameComesFirst(t *testing.T) {
 // Each variable of the environment that a run reads, or that only other programs and builds read,
 // is checked when the run begins; what is wrong is named with its value.
 func TestSettingsOfARun(t *testing.T) {
-	_, err := (&Config{Ranks: maxRanks}).validate()
+	_, err := (&Config{Ranks: env.MaxRanks}).validate()
 	require.NoError(t, err)
 	for name, values := range map[string][2][]string{ // legal, and not
-		EnvRanks:          {{"", "1", strconv.Itoa(maxRanks)}, {"0", "-1", strconv.Itoa(maxRanks + 1), "two"}},
-		EnvSurvive:        {{"", "0", "1"}, {"2", "-1", "yes"}},
-		EnvSpare:          {{"", "0", "1"}, {"2", "-1", "yes"}},
-		EnvDeadlock:       {{"", "-1", "0", "7"}, {"-2", "1.5", "never"}},
-		EnvCollectives:    {{""}, {"magic"}},
-		mpi.EnvUse:        {{"", "0", "1"}, {"2", "no"}},
-		mpi.EnvSleep:      {{"", "0s", "16ms"}, {"-1ns", "5h", "16"}},
-		launch.EnvBound:   {{"", "0-3"}, {"3-", "x"}},
-		histogram.EnvOn:   {{"", "0", "1"}, {"2", "yes"}},
-		"WEFT_TRACE_NONE": {{"", "x"}, nil}, // nobody's: a run says so, and begins
+		EnvRanks:           {{"", "1", strconv.Itoa(env.MaxRanks)}, {"0", "-1", strconv.Itoa(env.MaxRanks + 1), "two"}},
+		EnvSurvive:         {{"", "0", "1"}, {"2", "-1", "yes"}},
+		EnvSpare:           {{"", "0", "1"}, {"2", "-1", "yes"}},
+		EnvDeadlock:        {{"", "-1", "0", "7"}, {"-2", "1.5", "never"}},
+		EnvCollectives:     {{""}, {"magic"}},
+		env.UseMPI.Name:    {{"", "0", "1"}, {"2", "no"}},
+		env.MPISleep.Name:  {{"", "0s", "16ms"}, {"-1ns", "5h", "16"}},
+		env.Bound.Name:     {{"", "0-3"}, {"3-", "x"}},
+		env.Histogram.Name: {{"", "0", "1"}, {"2", "yes"}},
+		"WEFT_TRACE_NONE":  {{"", "x"}, nil}, // nobody's: a run says so, and begins
 	} {
 		for i, list := range values {
 			for _, v := range list {

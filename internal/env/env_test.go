@@ -4,9 +4,11 @@
 package env
 
 import (
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -61,17 +63,28 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// One process speaks for a job, whoever has started it.
-func TestFirst(t *testing.T) {
-	for _, name := range []string{"WEFT_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"} {
+// One process speaks for a job, whoever has started it, and knows its place if the launcher says how many there are.
+func TestSpeaks(t *testing.T) {
+	for _, l := range Launchers {
+		t.Setenv(l.Rank, "")
+		t.Setenv(l.Ranks, "")
+	}
+	for _, l := range Launchers {
 		for rank, want := range map[string]bool{"": true, "0": true, "1": false} {
-			require.Equal(t, want, first(func(n string) string {
-				if n == name {
-					return rank
-				}
-				return ""
-			}), "%s=%s", name, rank)
+			t.Setenv(l.Rank, rank)
+			require.Equal(t, want, Speaks(), "%s=%s", l.Rank, rank)
+			r, n := Place()
+			require.Equal(t, []int{-1, 1}, []int{r, n})
 		}
+		t.Setenv(l.Ranks, "2")
+		r, n := Place()
+		if l.Rank == "SLURM_PROCID" {
+			require.Equal(t, []int{-1, 1}, []int{r, n}, "it says so of any program")
+		} else {
+			require.Equal(t, []int{1, 2}, []int{r, n})
+		}
+		t.Setenv(l.Rank, "")
+		t.Setenv(l.Ranks, "")
 	}
 }
 
@@ -98,6 +111,9 @@ func TestTable(t *testing.T) {
 		require.False(t, seen[v.Name], v.Name)
 		seen[v.Name] = true
 		require.NotEmpty(t, v.Meaning)
+		require.NotEmpty(t, v.Values)
+		require.NotEmpty(t, v.Reader)
+		require.True(t, v.Set || v.Default != "" || v.Standard() == "-", v.Name)
 	}
 	for name, other := range instead {
 		name = "PSP_" + name
@@ -105,4 +121,51 @@ func TestTable(t *testing.T) {
 		require.True(t, seen[other] || other == "Config.EagerLimit of package comm", other)
 		require.Contains(t, Problem(name), other)
 	}
+}
+
+// What a setting takes, and what it says of what it does not take.
+func TestSettings(t *testing.T) {
+	for _, row := range []struct {
+		v     *Variable
+		right []string
+		wrong []string
+		legal string
+		unset string
+	}{
+		{Workers.Variable, []string{"1", "4096"}, []string{"0", "4097", "many", " 1", "1.0"}, "1 to 4096 (slots of", "0"},
+		{Survive.Variable, []string{"0", "1"}, []string{"2", "-1", "yes"}, "0, 1 (1: the other ranks", "0"},
+		{DeadlockWarnings.Variable, []string{"-1", "0", "9223372036854775807"}, []string{"-2", "never"}, "-1 or more (", "0"},
+		{Watchdog.Variable, []string{"0", "1ms", "24h"}, []string{"1", "999us", "24h1ns", "-1s"}, "a time from 1ms to 24h, such as 10s; 0 (", "0s"},
+		{DeadAfter.Variable, []string{"2s", "1h"}, []string{"0", "1999ms", "61m", "10", "soon", "-5s"}, "a time from 2s to 1h, such as 20s (", "8s"},
+		{MPISleep.Variable, []string{"0s", "4ms", "1s"}, []string{"2s", "-1ms", "4"}, "a time from 0s to 1s, such as 500us (", "16ms"},
+		{SingleCopy.Variable, []string{"never", "1", "1048576"}, []string{"0", "-1", "1MiB", "always"}, "bytes, at least 1, or never (", "33554432"},
+		{Fabrics.Variable, []string{"tcp", "tcp,shm"}, []string{"ucp", "tcp,tcp", "tcp,", ","}, "shm, mpi, tcp, or several with commas between (", "all"},
+		{Node.Variable, []string{"0", "01", "2147483647"}, []string{"-1", "2147483648", "0x1"}, "0 to 2147483647 (", "-1"},
+	} {
+		require.Equal(t, row.unset, row.v.Standard(), row.v.Name)
+		for _, text := range row.right {
+			t.Setenv(row.v.Name, text)
+			require.NoError(t, row.v.Problem(), "%s=%s", row.v.Name, text)
+		}
+		for _, text := range row.wrong {
+			t.Setenv(row.v.Name, text)
+			require.ErrorContains(t, row.v.Problem(), fmt.Sprintf("%s=%q; legal: %s", row.v.Name, text, row.legal))
+		}
+		t.Setenv(row.v.Name, "")
+		require.NoError(t, row.v.Problem())
+	}
+	t.Setenv(DeadAfter.Name, "3s")
+	d, err := DeadAfter.Value()
+	require.NoError(t, err)
+	require.Equal(t, 3*time.Second, d)
+	t.Setenv(DeadAfter.Name, "")
+	d, err = DeadAfter.Value()
+	require.NoError(t, err)
+	require.Equal(t, DefaultDeadAfter, d)
+	names, err := Fabrics.Parse("tcp,shm")
+	require.NoError(t, err)
+	require.Equal(t, []string{"tcp", "shm"}, names)
+	never, err := SingleCopy.Parse("never")
+	require.NoError(t, err)
+	require.Equal(t, -1, never)
 }

@@ -1,11 +1,14 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package comm
+package boot
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -14,13 +17,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/internal/env"
 	"weft/internal/fabric"
 	"weft/internal/fabric/inproc"
-	"weft/internal/fabric/mux"
-	"weft/internal/fabric/tcp"
 	"weft/internal/launch"
-	"weft/internal/vigil"
 )
+
+var errFault = errors.New("test")
 
 // gathering is a meeting of ranks that are goroutines here.
 type gathering struct {
@@ -30,9 +33,9 @@ type gathering struct {
 	all   chan struct{}
 }
 
-func (g *gathering) meeting(rank int, node string, segments string) *meeting {
-	return &meeting{
-		rank: rank, size: len(g.peers), node: launch.NodeID(node), secret: make([]byte, 32), segments: segments,
+func (g *gathering) job(rank int, node string) *Job {
+	return &Job{
+		Rank: rank, Size: len(g.peers), node: launch.NodeID(node), secret: make([]byte, 32),
 		meet: func(_ context.Context, said map[string][]byte) ([]launch.Peer, error) {
 			g.mu.Lock()
 			g.peers[rank] = launch.Peer{Rank: rank, Node: launch.NodeID(node), Addrs: maps.Clone(said)}
@@ -52,10 +55,9 @@ func connectAll(t *testing.T, nodes string) ([]fabric.Endpoint, []error) {
 	n := len(nodes)
 	g := &gathering{peers: make([]launch.Peer, n), left: n, all: make(chan struct{})}
 	eps, errs := make([]fabric.Endpoint, n), make([]error, n)
-	segments := t.TempDir()
 	var wg sync.WaitGroup
 	for r := range n {
-		wg.Go(func() { eps[r], errs[r] = connect(t.Context(), g.meeting(r, nodes[r:r+1], segments), nil) })
+		wg.Go(func() { eps[r], errs[r] = g.job(r, nodes[r:r+1]).Connect(t.Context(), Own{}) })
 	}
 	wg.Wait()
 	t.Cleanup(func() {
@@ -69,51 +71,40 @@ func connectAll(t *testing.T, nodes string) ([]fabric.Endpoint, []error) {
 	return eps, errs
 }
 
-// Messages between ranks of several nodes arrive, over what connects them.
+// Frames between ranks of several nodes arrive, over what connects them.
 func TestConnect(t *testing.T) {
 	eps, errs := connectAll(t, "aabb")
 	for r := range errs {
 		require.NoError(t, errs[r])
 	}
+	got := make(chan [2]int, len(eps)*len(eps))
 	for r, ep := range eps {
 		for p := range eps {
 			if p/2 != r/2 {
 				require.Equal(t, "tcp", ep.Caps(p).Kind)
 			}
 		}
+		ep.Bind(handler(func(src int, f fabric.Frame) { got <- [2]int{src, int(f.Head[0])} }))
 	}
-	errs = make([]error, len(eps))
-	var wg sync.WaitGroup
-	for r, ep := range eps {
-		wg.Go(func() {
-			cfg := Config{}
-			if _, errs[r] = cfg.validate(); errs[r] != nil {
-				return
-			}
-			errs[r] = newWorld(t.Context(), cfg, []fabric.Endpoint{ep}).run(t.Context(), func(c *Comm) error {
-				sum := make([]int, 200000)
-				mine := make([]int, len(sum))
-				mine[c.Rank()*1000] = c.Rank() + 1
-				if err := c.Allreduce(Of(mine), Of(sum), Sum); err != nil {
-					return err
-				}
-				for i := range c.Size() {
-					if err := expect("sum", i+1, sum[i*1000]); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		})
+	for _, ep := range eps {
+		for p := range eps {
+			require.NoError(t, ep.Send(p, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(p)}}))
+		}
 	}
-	wg.Wait()
-	for _, err := range errs {
-		require.NoError(t, err)
+	seen := map[[2]int]bool{}
+	for range len(eps) * len(eps) {
+		seen[<-got] = true
 	}
+	require.Len(t, seen, len(eps)*len(eps))
 }
 
+type handler func(src int, f fabric.Frame)
+
+func (h handler) Deliver(src int, f fabric.Frame) { h(src, f) }
+func (handler) Lost(int, error)                   {}
+
 func TestConnectRefuses(t *testing.T) {
-	t.Setenv(mux.Env("tcp"), "0")
+	t.Setenv(env.TCP.Name, "0")
 	_, errs := connectAll(t, "ab")
 	for _, err := range errs {
 		require.ErrorIs(t, err, ErrNoFabric)
@@ -125,31 +116,30 @@ func TestConnectRefuses(t *testing.T) {
 			require.Contains(t, f.Problem, "switched off by PSP_TCP")
 		}
 	}
-	t.Setenv(mux.Env("tcp"), "off")
-	m := (&gathering{peers: make([]launch.Peer, 2)}).meeting(0, "a", "")
-	_, err := connect(t.Context(), m, nil)
+	t.Setenv(env.TCP.Name, "off")
+	_, err := (&gathering{peers: make([]launch.Peer, 2)}).job(0, "a").Connect(t.Context(), Own{})
 	require.ErrorIs(t, err, ErrConfig)
 	require.ErrorContains(t, err, `PSP_TCP="off"`)
 
-	t.Setenv(mux.Env("tcp"), "")
-	t.Setenv(mux.EnvOrder, "tcp")
-	t.Setenv(tcp.EnvNetwork, "203.0.113.0/24")
+	t.Setenv(env.TCP.Name, "")
+	t.Setenv(env.Fabrics.Name, "tcp")
+	t.Setenv(env.Networks.Name, "203.0.113.0/24")
 	_, errs = connectAll(t, "ab")
 	require.ErrorIs(t, errs[0], ErrNoFabric)
 	require.ErrorContains(t, errs[0], `PSP_NETWORK="203.0.113.0/24": nothing here is "203.0.113.0/24"; there are lo 127.0.0.1/8`[:60])
-	t.Setenv(tcp.EnvNetwork, "")
-	t.Setenv(tcp.EnvRetry, "many")
+	t.Setenv(env.Networks.Name, "")
+	t.Setenv(env.Retry.Name, "many")
 	_, errs = connectAll(t, "ab")
-	require.ErrorContains(t, errs[1], `PSP_RETRY="many"; it is how often a connection is tried again, 0 to 1000`)
-	t.Setenv(tcp.EnvRetry, "")
-	t.Setenv(EnvSingleCopy, "often")
+	require.ErrorContains(t, errs[1], `PSP_RETRY="many"; legal: 0 to 1000 (`)
+	t.Setenv(env.Retry.Name, "")
+	t.Setenv(env.SingleCopy.Name, "often")
 	_, errs = connectAll(t, "ab")
 	require.ErrorIs(t, errs[1], ErrConfig)
-	require.ErrorContains(t, errs[1], `WEFT_SINGLE_COPY="often"; it is a number of bytes, at least 1, or never`)
-	t.Setenv(EnvSingleCopy, "")
-	t.Setenv(vigil.Env, "1s")
+	require.ErrorContains(t, errs[1], `WEFT_SINGLE_COPY="often"; legal: bytes, at least 1, or never`)
+	t.Setenv(env.SingleCopy.Name, "")
+	t.Setenv(env.DeadAfter.Name, "1s")
 	_, errs = connectAll(t, "ab")
-	require.ErrorContains(t, errs[1], `WEFT_DEAD_AFTER="1s"; it is how long a vanished machine goes unnoticed, a time from 2s to 1h0m0s`)
+	require.ErrorContains(t, errs[1], `WEFT_DEAD_AFTER="1s"; legal: a time from 2s to 1h`)
 }
 
 // closing counts how often an endpoint is closed.
@@ -163,13 +153,13 @@ func (c *closing) Close() error {
 	return nil
 }
 
-// Whatever fails when fabrics are opened, met for and used, connect returns that error, and each fabric that was opened is
+// Whatever fails when fabrics are opened, met for and used, Connect returns that error, and each fabric that was opened is
 // dropped or closed once. A fabric that cannot be opened is replaced by another one.
 func TestConnectLosesNoErrorAndNoFabric(t *testing.T) {
 	own := providers
 	defer func() { providers = own }()
 	for _, x := range []struct {
-		fault, want string // what fails, and what connect then says
+		fault, want string // what fails, and what Connect then says
 		used        []string
 	}{
 		{"", "", []string{"shm", "mpi"}},
@@ -184,26 +174,26 @@ func TestConnectLosesNoErrorAndNoFabric(t *testing.T) {
 		{"use mpi, drop tcp", "mpi: use mpi: test\ndrop tcp: test", []string{"shm"}},
 		{"meet", "meet: test", nil},
 		{"meet, drop shm", "meet: test\ndrop shm: test", nil},
-		{"statistics", "rank 0 and rank 2 have different settings", nil},
+		{"settings", "rank 2 has other settings: other", nil},
 		{"offer", "tcp of rank 2: bad offer", nil},
 	} {
 		t.Run(x.fault, func(t *testing.T) {
 			fault := func(what string) error {
 				if slices.Contains(strings.Split(x.fault, ", "), what) {
-					return fmt.Errorf("%s: %w", what, errTest)
+					return fmt.Errorf("%s: %w", what, errFault)
 				}
 				return nil
 			}
 			live, used := map[string]int{}, map[string]*closing{}
 			providers = nil
-			for _, name := range mux.Names {
-				providers = append(providers, provider{name: name, open: func(*meeting) (opened, error) {
+			for i, name := range env.FabricNames {
+				providers = append(providers, provider{name: name, priority: own[i].priority, nodeOnly: own[i].nodeOnly, open: func(*Job) (opened, error) {
 					if err := fault("open " + name); err != nil {
 						return opened{}, err
 					}
 					live[name]++
 					return opened{
-						use: func(context.Context, []launch.Peer, []int) (fabric.Endpoint, error) {
+						use: func([]launch.Peer, []int) (fabric.Endpoint, error) {
 							live[name]--
 							if err := fault("use " + name); err != nil {
 								return nil, err
@@ -220,17 +210,19 @@ func TestConnectLosesNoErrorAndNoFabric(t *testing.T) {
 					}, nil
 				}})
 			}
-			m := &meeting{rank: 0, size: 3, meet: func(_ context.Context, said map[string][]byte) ([]launch.Peer, error) {
+			j := &Job{Rank: 0, Size: 3, meet: func(_ context.Context, said map[string][]byte) ([]launch.Peer, error) {
 				peers := []launch.Peer{{Node: "a", Addrs: said}, {Rank: 1, Node: "a", Addrs: said}, {Rank: 2, Node: "b", Addrs: maps.Clone(said)}}
-				if fault("statistics") != nil {
-					peers[2].Addrs[statsName] = []byte("other")
+				if fault("settings") != nil {
+					peers[2].Addrs[settingsName] = []byte("other")
 				}
 				if fault("offer") != nil {
-					peers[2].Addrs[tcpName] = []byte("bad")
+					peers[2].Addrs["tcp"] = []byte("bad")
 				}
 				return peers, fault("meet")
 			}}
-			ep, err := connect(t.Context(), m, nil)
+			ep, err := j.Connect(t.Context(), Own{Differ: func(rank int, theirs []byte) error {
+				return fmt.Errorf("rank %d has other settings: %s", rank, theirs)
+			}})
 			if x.want == "" {
 				require.NoError(t, err)
 				require.NotNil(t, ep)
@@ -251,7 +243,7 @@ func TestConnectLosesNoErrorAndNoFabric(t *testing.T) {
 
 // What is said of TCP is wrong even where all ranks have something better.
 func TestConnectChecksTCP(t *testing.T) {
-	for name, wrong := range map[string]string{tcp.EnvRetry: "5000", vigil.Env: "1s", tcp.EnvCert: "/there/is/none.pem"} {
+	for name, wrong := range map[string]string{env.Retry.Name: "5000", env.DeadAfter.Name: "1s", env.TLSCert.Name: "/there/is/none.pem"} {
 		for _, nodes := range []string{"aa", "a"} {
 			t.Run(name+" "+nodes, func(t *testing.T) {
 				t.Setenv(name, wrong)
@@ -260,12 +252,29 @@ func TestConnectChecksTCP(t *testing.T) {
 					require.ErrorIs(t, err, ErrConfig)
 					require.ErrorContains(t, err, fmt.Sprintf("%s=%q", name, wrong))
 				}
-				t.Setenv(mux.Env(tcpName), "0") // nobody reads it then
+				t.Setenv(env.TCP.Name, "0") // nobody reads it then
 				_, errs = connectAll(t, nodes)
 				for _, err := range errs {
 					require.NoError(t, err)
 				}
 			})
 		}
+	}
+}
+
+// What ranks share when MPI starts them is their node, and what in their environment means nothing: rank 0 says
+// that, with where it is.
+func TestWarnOthers(t *testing.T) {
+	for _, rank := range []int{0, 1} {
+		var out bytes.Buffer
+		shares := [][]byte{[]byte("a\x00"), []byte("b\x00WEFT_THIS,WEFT_THAT"), []byte("c\x00WEFT_THIS")}
+		warnOthers(slog.New(slog.NewTextHandler(&out, nil)), rank, shares)
+		require.Equal(t, [][]byte{[]byte("a"), []byte("b"), []byte("c")}, shares)
+		if rank != 0 {
+			require.Empty(t, out.String())
+			continue
+		}
+		require.Equal(t, 2, strings.Count(out.String(), "\n"))
+		require.Regexp(t, `name=WEFT_THIS .*rank=1\n.*name=WEFT_THAT .*rank=1\n`, out.String())
 	}
 }

@@ -1,0 +1,255 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package comm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"weft/internal/boot"
+	"weft/internal/env"
+	"weft/internal/fabric"
+	"weft/internal/launch"
+	"weft/internal/processors"
+	"weft/internal/waits"
+)
+
+// wrapEndpoint lets tests have a started rank die at a frame of their choice.
+var wrapEndpoint func(fabric.Endpoint) fabric.Endpoint
+
+// runStarted runs body as the one rank that this process was started as.
+func runStarted(ctx context.Context, cfg Config, place *boot.Place, body func(c *Comm) error) (err error) {
+	job, err := place.Join(ctx) // in any case: the others are to hear of what is wrong here
+	if err == nil && job.Client == nil {
+		defer func() {
+			if left := job.Leave(); err == nil && left != nil {
+				err = runError(left)
+			}
+		}()
+		if job.Size == 1 {
+			return Run(ctx, cfg, body)
+		}
+	}
+	problem := cfg.prepare(place.Ranks)
+	if err != nil {
+		return runError(cmp.Or(problem, err))
+	}
+	own := boot.Own{Problem: problem, Settings: cfg.stats.text(), Differ: func(rank int, theirs []byte) error {
+		return differentStatistics(job.Rank, rank, cfg.stats.text(), theirs)
+	}}
+	if cfg.logs {
+		own.Logger = cfg.Logger
+	}
+	ep, problem := job.Connect(ctx, own)
+	client := job.Client
+	if problem != nil {
+		// This rank has not left the job: the launcher ends the others when it ends.
+		problem = beginning(problem)
+		if client != nil {
+			blame(client, problem, true)
+		}
+		return runError(notStarted(job, problem))
+	}
+	if wrapEndpoint != nil {
+		ep = wrapEndpoint(ep)
+	}
+	if client != nil {
+		cfg.blame = func(cause error, certain bool) { blame(client, cause, certain) } // before any frame comes
+	}
+	w := newWorld(ctx, cfg, []fabric.Endpoint{ep})
+	w.together, w.hasFailed = job.Together, &job.Failed
+	if client == nil {
+		return w.runSpared(ctx, body)
+	}
+	defer w.follow(client)()
+	err = w.runSpared(ctx, body)
+	// Whatever the run came to, it is over for this rank, and its exit status is the program's to choose.
+	if w.deaths.joined() != nil {
+		return err // in the eyes of the launcher too, whatever the exit status: this rank dies
+	}
+	if left := client.Leave(); err == nil && left != nil {
+		err = runError(left)
+	}
+	return err
+}
+
+// follow ends what the launcher's news end, until the function that it returns is called.
+func (w *world) follow(client *launch.Client) (stop func()) {
+	if w.stalls != nil {
+		w.stalls.tell(client)
+	}
+	over, me := make(chan struct{}), client.Rank()
+	go waits.Service(func() {
+		select {
+		case <-client.Lost():
+			w.end(launch.ErrLauncherLost)
+		case <-over:
+		}
+	})()
+	client.Watch(func(news error) {
+		var d *launch.Death
+		var a *launch.Abort
+		switch {
+		case errors.As(news, &a) && a.Rank < 0 && a.Code == launch.StatusDeadlock:
+			w.end(&remoteDeadlock{a.Reason})
+		case !errors.As(news, &d):
+			w.end(news)
+		case d.Rank == me:
+		case !d.Clean && d.Cause != nil && d.Cause.Rank != me && !w.survive:
+			w.end(remoteCause(d.Cause.Rank, d.Cause.Lost, d.Cause.Reason)) // and not the rank that happened to end first
+		case !d.Clean:
+			w.procs[me].gone(d.Rank, d)
+		case w.survive:
+			// It could leave because all that live have come to leave, so nobody needs to hear more.
+			w.procs[me].ballots.finish(leaving, nil)
+		}
+	})
+	return func() { close(over) }
+}
+
+// runSpared is run for the one rank of this process.
+func (w *world) runSpared(ctx context.Context, body func(c *Comm) error) error {
+	if w.cfg.spare {
+		processors.Spare()
+		defer processors.Return()
+	}
+	return w.run(ctx, body)
+}
+
+// prepare does what can go wrong at a rank that is one of size processes, without the others.
+func (cfg *Config) prepare(size int) error {
+	if cfg.Ranks != 0 && cfg.Ranks != size {
+		return fmt.Errorf("%w: the program wants %d ranks, and is one of %d that were started", ErrConfig, cfg.Ranks, size)
+	}
+	cfg.Ranks = size
+	_, err := cfg.validate()
+	return err
+}
+
+// beginning is the failure of another rank that err is about, or else err.
+func beginning(err error) error {
+	d := (*launch.Death)(nil)
+	switch {
+	case !errors.As(err, &d):
+		return err
+	case d.Cause != nil:
+		return remoteCause(d.Cause.Rank, d.Cause.Lost, d.Cause.Reason)
+	}
+	return &RankError{Rank: d.Rank, Err: &LostError{Rank: d.Rank, Err: d}}
+}
+
+// notStarted is the error of a rank that has not come as far as the run: it says whose mistake that
+// is.
+func notStarted(job *boot.Job, err error) error {
+	rank := job.Rank
+	if of, ok := err.(*RankError); ok {
+		rank, err = of.Rank, of.Err
+	} else if of, ok := errors.AsType[*boot.Refused](err); ok {
+		rank, err = of.Rank, &RemoteError{Text: of.Text}
+	}
+	if _, ok := err.(*LostError); ok {
+		return err // which names the rank
+	}
+	return fmt.Errorf("rank %d of %d: %w", rank, job.Size, err)
+}
+
+// rankRuns is set while a Main runs that is this process's rank.
+var rankRuns atomic.Bool
+
+// asRank calls f, which is Main of a process that was started as a rank, unless another one is under way.
+func asRank(f func() error) error {
+	if !rankRuns.CompareAndSwap(false, true) {
+		return runError(fmt.Errorf("%w: Main is called while it runs in this process, which was started as one rank; Run makes ranks in the process", ErrConfig))
+	}
+	defer rankRuns.Store(false)
+	return f()
+}
+
+// blame tells the launcher what blameOf says.
+func blame(client *launch.Client, cause error, certain bool) {
+	if b := blameOf(cause, client.Rank(), certain); b != nil {
+		_ = client.Blame(*b) // if the launcher is gone, or ends the job, it does not matter any more
+	}
+}
+
+// blameOf is whose failure ends rank me, or may if that is another one's, and why. It is nil if the
+// launcher knows, or there is none.
+func blameOf(cause error, me int, certain bool) *launch.Blame {
+	if errors.Is(cause, ErrEnded) || errors.Is(cause, launch.ErrAborted) || errors.Is(cause, launch.ErrLauncherLost) || errors.Is(cause, ErrDeadlock) {
+		return nil
+	}
+	var of *RankError
+	var lost *LostError
+	var dead *launch.Death
+	b := &launch.Blame{Rank: -1, Certain: certain}
+	switch {
+	case errors.As(cause, &lost) && lost.Rank != me:
+		b.Rank = lost.Rank
+	case errors.As(cause, &of) && of.Rank != me:
+		b.Rank = of.Rank
+	case errors.As(cause, &dead) && dead.Rank != me:
+		b.Rank = dead.Rank
+	case !errors.Is(cause, ErrPeerLost):
+		if !certain {
+			return nil
+		}
+		b.Rank = me
+	}
+	if certain {
+		_, b.Lost, b.Reason = rootOf(cause, me)
+	}
+	return b
+}
+
+// Launched says whether this process was started as one of the ranks of a job, by "weft run", or by mpirun or srun in a build with
+// MPI, and then as which of how many: what Main is going to run body as. A program asks if it has to know before, such as for its
+// defaults. An error is an environment that makes no sense; Main returns it too. Where only the MPI library knows (WEFT_MPI=1 without a
+// launcher that tells), it begins MPI, and Main has to follow.
+func Launched() (rank, ranks int, ok bool, err error) {
+	place, err := boot.Detect()
+	if err == nil && place != nil {
+		ok, err = place.Known()
+	}
+	switch {
+	case err != nil:
+		return 0, 0, false, runError(err)
+	case !ok:
+		return 0, 0, false, nil
+	}
+	return place.Rank, place.Ranks, true, nil
+}
+
+// Bound reports whether the launcher of this rank has bound the process to processors, which are its
+// own then, and not to be shared with the other ranks of the machine.
+func Bound() bool { return env.Bound.Text() != "" }
+
+// Local reports whether a rank of this communicator is in this process, so that its memory can be reached. It panics if
+// there is no such rank.
+func (c *Comm) Local(rank int) bool { return c.peers[rank] != nil }
+
+// Fabric says what can carry messages between ranks, and what it can do here.
+type Fabric struct {
+	Name     string `json:"name"`
+	Connects string `json:"connects"` // which ranks
+	// Problem is why it cannot be used here; empty if it can.
+	Problem      string `json:"problem,omitempty"`
+	Library      string `json:"library,omitempty"` // what carries it, name and version
+	EagerLimit   int    `json:"eager_limit"`       // bytes; what Config.EagerLimit zero means
+	MaxFrame     int    `json:"max_frame"`         // bytes; 0: no limit
+	Ordered      bool   `json:"ordered"`
+	OneSided     bool   `json:"one_sided"`
+	SharedMemory bool   `json:"shared_memory"`
+}
+
+// Fabrics lists the fabrics of this build, the fastest first. It tries each.
+func Fabrics() []Fabric {
+	var all []Fabric
+	for _, f := range boot.Fabrics() {
+		all = append(all, Fabric{f.Name, f.Connects, f.Problem, f.Library, f.Caps.EagerLimit, f.Caps.MaxFrame, f.Caps.Ordered, f.Caps.OneSided, f.Caps.SharedMemory})
+	}
+	return all
+}

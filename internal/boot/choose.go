@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package boot
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weft/internal/env"
+)
+
+// Errors of a choice.
+var (
+	// ErrUnreachable: no fabric connects two ranks. They are lost to each other.
+	ErrUnreachable = errors.New("unreachable")
+	// ErrOffer: what another rank says that it offers makes no sense.
+	ErrOffer = errors.New("bad offer of fabrics")
+)
+
+// wishes returns the priorities of the fabrics in a list, in its order, as the environment wants
+// them: 0 is not to be used, and of others the highest is the best. Errors: each variable that is
+// wrong.
+func wishes(list []provider) ([]int, error) {
+	w := make([]int, len(list))
+	order, err := env.Fabrics.Value()
+	problems := []error{err}
+	for i, f := range list {
+		w[i], err = f.priority.Value()
+		problems = append(problems, err)
+		if at := slices.Index(order, f.name); order != nil && (at < 0 || w[i] == 0) {
+			w[i] = 0
+		} else if order != nil {
+			w[i] = len(order) - at
+		}
+	}
+	return w, errors.Join(problems...)
+}
+
+// maxOffered bounds what one rank says of one fabric, in bytes.
+const maxOffered = 4 << 10
+
+// encode returns an access as it goes to other ranks: priority (4 bytes, little endian), whether
+// there is a problem (1), problem or address.
+func (a access) encode() []byte {
+	b := binary.LittleEndian.AppendUint32(nil, uint32(a.priority))
+	if a.problem != "" {
+		b = append(append(b, 1), a.problem...)
+	} else {
+		b = append(append(b, 0), a.addr...)
+	}
+	return b[:min(len(b), maxOffered)]
+}
+
+// decode reads what another rank's encode has made. Errors: ErrOffer.
+func decode(b []byte) (access, error) {
+	if len(b) < 5 || len(b) > maxOffered || b[4] > 1 {
+		return access{}, fmt.Errorf("%w: %d bytes", ErrOffer, len(b))
+	}
+	p := binary.LittleEndian.Uint32(b)
+	if p > env.MaxPriority {
+		return access{}, fmt.Errorf("%w: priority %d", ErrOffer, p)
+	}
+	if b[4] == 1 {
+		return access{priority: int(p), problem: string(b[5:])}, nil
+	}
+	return access{priority: int(p), addr: b[5:]}, nil
+}
+
+// choose returns the fabric that connects two ranks: the one of the highest priority, where that of
+// two different ones is the lower, and of several of these the first in the list. It does not matter
+// which of the two is a. Errors: ErrUnreachable, with the reason for each fabric.
+func choose(list []provider, a, b side) (string, error) {
+	if b.rank < a.rank {
+		a, b = b, a
+	}
+	best, priority := "", 0
+	var reasons []string
+	for _, f := range list {
+		p, reason := f.between(a, b)
+		switch {
+		case reason != "":
+			reasons = append(reasons, f.name+": "+reason)
+		case p > priority:
+			best, priority = f.name, p
+		}
+	}
+	if best == "" {
+		return "", fmt.Errorf("rank %d and rank %d are %w to each other: %s", a.rank, b.rank, ErrUnreachable, strings.Join(reasons, "; "))
+	}
+	return best, nil
+}
+
+// between returns the priority of a fabric for a pair, or why it cannot be used.
+func (f *provider) between(a, b side) (int, string) {
+	for _, s := range []side{a, b} {
+		access, ok := s.offer[f.name]
+		switch {
+		case !ok:
+			return 0, fmt.Sprintf("not in the build of rank %d", s.rank)
+		case access.priority == 0:
+			return 0, fmt.Sprintf("switched off at rank %d by %s or %s", s.rank, f.priority.Name, env.Fabrics.Name)
+		case access.problem != "":
+			return 0, fmt.Sprintf("rank %d: %s", s.rank, access.problem)
+		}
+	}
+	if a.node != b.node && f.nodeOnly {
+		return 0, "they are on different nodes"
+	}
+	return min(a.offer[f.name].priority, b.offer[f.name].priority), ""
+}
