@@ -40,7 +40,6 @@ type Client struct {
 	c      net.Conn
 	id     string
 	part   int
-	segs   string
 	spread bool
 	secret Secret
 	node   NodeID
@@ -118,7 +117,6 @@ func (p *Place) join(ctx context.Context) (_ *Client, err error) {
 	if err = c.greet(); err != nil {
 		return nil, err
 	}
-	c.segs = segmentsOf(p.Dir)
 	return c, nil
 }
 
@@ -156,10 +154,6 @@ func (c *Client) JobID() string { return c.id }
 // Dir returns the job directory: mode 0700, for sockets and small files. It goes with the job. Its path is short enough for
 // the address of a socket if names in it have at most 16 bytes.
 func (c *Client) Dir() string { return c.place.Dir }
-
-// Segments returns a directory for shared segments, mode 0700, in memory where the machine has a file system for that. It
-// goes with the job.
-func (c *Client) Segments() string { return c.segs }
 
 // Spread reports whether the job has ranks on other machines.
 func (c *Client) Spread() bool { return c.spread }

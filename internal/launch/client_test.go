@@ -57,7 +57,7 @@ func TestAnswersToAJoiningRank(t *testing.T) {
 	}
 	c, _, err := f.meet(t, &Place{1, 3, f.dir}, good.encode())
 	require.NoError(t, err)
-	require.Equal(t, []any{1, 3, 2, f.id, f.dir, f.segs, true, f.secret}, []any{c.Rank(), c.Size(), c.Part(), c.JobID(), c.Dir(), c.Segments(), c.Spread(), *c.Secret()})
+	require.Equal(t, []any{1, 3, 2, f.id, f.dir, true, f.secret}, []any{c.Rank(), c.Size(), c.Part(), c.JobID(), c.Dir(), c.Spread(), *c.Secret()})
 	require.NoError(t, c.Leave())
 }
 

@@ -18,13 +18,12 @@ import (
 	"weft/internal/env"
 )
 
-// A job has a directory, which holds the launcher's socket and the secret, and may have a second one for shared segments,
-// where memory is. Both are named for the job, have mode 0700, and go with it: Remove removes both, whoever calls it.
+// A job has a directory, which holds the launcher's socket and the secret. It is named for the job,
+// has mode 0700, and goes with the job: Remove removes it, whoever calls it.
 const (
-	dirPrefix      = "weft-job-"
-	socketFile     = "socket"
-	segmentsInside = "segments" // in the job directory, where there is no better place
-	maxSocketPath  = 100        // bytes; the systems allow 104 to 108
+	dirPrefix     = "weft-job-"
+	socketFile    = "socket"
+	maxSocketPath = 100 // bytes; the systems allow 104 to 108
 	// staleAge is how old a directory at least is whose launcher may be taken for dead when it does not answer. A younger
 	// one may be on its way to listen. A guess, far above what that takes.
 	staleAge = 10 * time.Second
@@ -80,45 +79,12 @@ func jobID(dir string) string {
 	return id
 }
 
-// segmentsOutside is where the segments of a job are if its machine has a file system in memory for such.
-func segmentsOutside(id string) string {
-	if segmentHome == "" {
-		return ""
-	}
-	return filepath.Join(segmentHome, dirPrefix+id)
-}
-
-// makeSegments makes the directory for segments and returns its path.
-func makeSegments(dir, id string) (string, error) {
-	if s := segmentsOutside(id); s != "" && os.Mkdir(s, 0o700) == nil {
-		return s, os.Chmod(s, 0o700)
-	}
-	s := filepath.Join(dir, segmentsInside)
-	return s, os.Mkdir(s, 0o700)
-}
-
-// segmentsOf returns what makeSegments has made for a job directory.
-func segmentsOf(dir string) string {
-	if s := segmentsOutside(jobID(dir)); s != "" {
-		if st, err := os.Lstat(s); err == nil && st.IsDir() && private(st) {
-			return s
-		}
-	}
-	return filepath.Join(dir, segmentsInside)
-}
-
 // Remove removes all that a job has in the file system. Whoever notices that the launcher is gone calls it; it may be called
 // several times, and by several processes at once.
 func Remove(dir string) error {
 	id := jobID(dir)
 	if id == "" || !filepath.IsAbs(dir) {
 		return &Error{Op: "remove", Rank: -1, Err: fmt.Errorf("%q is not the directory of a job", dir)}
-	}
-	// The directory goes last: while it is there, others find what is left.
-	if s := segmentsOutside(id); s != "" {
-		if err := os.RemoveAll(s); err != nil {
-			return err
-		}
 	}
 	return os.RemoveAll(dir)
 }

@@ -28,8 +28,7 @@
 //   - Watch tells each death once, and that of a rank is known before a wait fails for it, unless the rank has left.
 //   - Nothing from the other end of a connection is used before it is checked, and nothing before the other end has
 //     proved that it knows the job's secret.
-//   - The job directory, and the one of segments, have mode 0700; the socket and the secret's file 0600. They go with the
-//     job: the launcher removes them, or whoever notices that it is gone.
+//   - The job directory has mode 0700; the socket and the secret's file 0600. They go with the job: the launcher removes them, or whoever notices that it is gone.
 //   - A rank whose launcher is gone ends within two seconds.
 //
 // Lock order, of a Client and of a Server:

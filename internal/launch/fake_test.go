@@ -17,9 +17,9 @@ import (
 
 // fakeLauncher has all that ranks find a launcher by, and says what a test has it say.
 type fakeLauncher struct {
-	dir, id, segs string
-	secret        Secret
-	l             *net.UnixListener
+	dir, id string
+	secret  Secret
+	l       *net.UnixListener
 }
 
 func newFakeLauncher(t *testing.T) *fakeLauncher {
@@ -29,8 +29,6 @@ func newFakeLauncher(t *testing.T) *fakeLauncher {
 	f.dir, f.id, err = makeDir([]string{shortDir(t)}, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, Remove(f.dir)) })
-	f.segs, err = makeSegments(f.dir, f.id)
-	require.NoError(t, err)
 	require.NoError(t, writeSecret(f.dir, &f.secret))
 	f.l, err = net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(f.dir, socketFile), Net: "unix"})
 	require.NoError(t, err)

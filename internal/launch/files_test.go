@@ -119,38 +119,13 @@ func TestMakingDirectories(t *testing.T) {
 	}
 
 	old := syscall.Umask(0o277)
-	dir, id, err = makeDir([]string{home}, nil)
-	segs, err2 := makeSegments(dir, id)
+	dir, _, err = makeDir([]string{home}, nil)
 	syscall.Umask(old)
-	require.NoError(t, errors.Join(err, err2))
+	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, Remove(dir)) })
-	for _, d := range []string{dir, segs} {
-		st, err := os.Lstat(d)
-		require.NoError(t, err)
-		require.Equal(t, fs.ModeDir|0o700, st.Mode(), d)
-	}
-	// Segments are where memory is, if that is possible and private, or else inside.
-	inside := filepath.Join(dir, segmentsInside)
-	if segs == inside {
-		return
-	}
-	require.Equal(t, segs, segmentsOf(dir))
-	for range 2 {
-		s, err := makeSegments(dir, id)
-		require.Equal(t, inside, s)
-		if told != nil {
-			require.NoError(t, err)
-		} else {
-			require.ErrorIs(t, err, fs.ErrExist)
-		}
-		told = nil
-	}
-	require.NoError(t, os.Chmod(segs, 0o701))
-	require.Equal(t, inside, segmentsOf(dir))
-	require.NoError(t, os.Remove(segs))
-	require.Equal(t, inside, segmentsOf(dir))
-	require.NoError(t, os.WriteFile(segs, nil, 0o600))
-	require.Equal(t, inside, segmentsOf(dir))
+	st, err := os.Lstat(dir)
+	require.NoError(t, err)
+	require.Equal(t, fs.ModeDir|0o700, st.Mode(), dir)
 }
 
 // What is swept away is a directory of a job, private, old, and without a launcher.
@@ -211,15 +186,12 @@ func TestFilesThatCannotBeRemoved(t *testing.T) {
 	require.NoError(t, s.Close())
 	require.DirExists(t, s.dir)
 
-	_ = os.Remove(segmentsOf(s.dir))
-
 	of, key := spreadServer(t, 2, 1)
 	r, err := JoinJob(t.Context(), RelayConfig{Addr: of.Addr(), Key: key, Ranks: 1, First: -1, Wait: time.Minute, places: []string{"."}, OnLost: func(error) {}})
 	require.NoError(t, err)
 	require.EqualError(t, r.Close(), fmt.Sprintf("launch: remove: %q is not the directory of a job", r.dir))
 	require.NoError(t, r.Close())
 	require.DirExists(t, r.dir)
-	_ = os.Remove(segmentsOutside(r.id))
 }
 
 // Errors name what they are about, and match what they are.

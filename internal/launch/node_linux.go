@@ -8,9 +8,6 @@ import (
 	"path/filepath"
 )
 
-// segmentHome is the file system in memory.
-const segmentHome = "/dev/shm"
-
 // nodeTraits returns what is the same for two processes if, and only if, they are on one node: the boot of the machine, and
 // the namespaces that decide whether they can share memory, see each other's process, and use each other's loopback device.
 // Mount namespaces do not count: ip(8) makes one for each program that it runs in a network namespace.

@@ -7,9 +7,6 @@ package launch
 
 import "os"
 
-// segmentHome is empty: segments are in the job directory.
-const segmentHome = ""
-
 // nodeTraits knows the machine by its name.
 func nodeTraits() ([]string, error) {
 	name, err := os.Hostname()

@@ -105,9 +105,6 @@ func NewServer(cfg ServerConfig) (_ *Server, err error) {
 
 // listenIn makes what belongs in the directory of a job, last the socket.
 func listenIn(dir string, s *Secret) (*net.UnixListener, error) {
-	if _, err := makeSegments(dir, jobID(dir)); err != nil {
-		return nil, err
-	}
 	if err := writeSecret(dir, s); err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A launcher that is killed, or asked to end, at whatever time leaves no directory, no segments, no janitor and no rank, also in its first milliseconds.
+// A launcher that is killed, or asked to end, at whatever time leaves no directory, no janitor and no rank, also in its first milliseconds.
 func TestLauncherIsEndedEarly(t *testing.T) {
 	spec, err := json.Marshal(launcherSpec{Janitor: true, Grace: time.Minute, Parts: []Part{shell(2, "exec sleep 1000")}})
 	require.NoError(t, err)
