@@ -76,6 +76,7 @@ func TestSpeaks(t *testing.T) {
 			r, n := Place()
 			require.Equal(t, []int{-1, 1}, []int{r, n})
 		}
+		t.Setenv(l.Rank, "1")
 		t.Setenv(l.Ranks, "2")
 		r, n := Place()
 		if l.Rank == "SLURM_PROCID" {
