@@ -4,6 +4,7 @@
 package weft_test
 
 import (
+	"go/ast"
 	"go/types"
 	"math/rand/v2"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -147,17 +149,54 @@ func move(list []int, from, to int) {
 	list[to] = x
 }
 
-func TestOrderWithinPackages(t *testing.T) {
-	all, err := packages.Load(&packages.Config{
+// loadTyped loads the code of all packages, without their tests, once.
+var loadTyped = sync.OnceValues(func() ([]*packages.Package, error) {
+	return packages.Load(&packages.Config{
 		Mode: packages.NeedName | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedExportFile |
 			packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo,
 		Env: append(os.Environ(), "GOOS=linux", "GOARCH=amd64"), // the same files everywhere
 	}, "./...")
+})
+
+func typed(t *testing.T) []*packages.Package {
+	t.Helper()
+	all, err := loadTyped()
 	require.NoError(t, err)
 	require.NotEmpty(t, all)
-	sources := slices.DeleteFunc(goFiles(t), func(f *goFile) bool { return f.test })
 	for _, p := range all {
 		require.Empty(t, p.Errors, p.PkgPath)
+	}
+	return all
+}
+
+// What a fabric can is said by its methods and its data: nobody asks a value of an interface of package
+// fabric whether it has other methods too.
+func TestFabricsAreNotAsked(t *testing.T) {
+	asks := func(p *packages.Package, asked ast.Expr) bool {
+		named, ok := p.TypesInfo.TypeOf(asked).(*types.Named)
+		return ok && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == modulePath+"/internal/fabric"
+	}
+	interfaces := 0
+	for _, p := range typed(t) {
+		for _, f := range p.Syntax {
+			ast.Inspect(f, func(n ast.Node) bool {
+				a, ok := n.(*ast.TypeAssertExpr)
+				if !ok || !asks(p, a.X) {
+					return true
+				}
+				interfaces++
+				assert.False(t, a.Type == nil || types.IsInterface(p.TypesInfo.TypeOf(a.Type)), "%s: a method of the interface, or of fabric.Caps or fabric.Costs, is to say it", p.Fset.Position(n.Pos()))
+				return true
+			})
+		}
+	}
+	require.Positive(t, interfaces, "comm asks for its own handler, for one")
+}
+
+func TestOrderWithinPackages(t *testing.T) {
+	all := typed(t)
+	sources := slices.DeleteFunc(goFiles(t), func(f *goFile) bool { return f.test })
+	for _, p := range all {
 		name := strings.TrimPrefix(p.PkgPath, modulePath+"/")
 		may := debt[name]
 		files, to := references(p)

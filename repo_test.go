@@ -26,52 +26,54 @@ const modulePath = "weft"
 // law is the import law: for each part of the repository, the other parts that it may import. A part owns the packages
 // below its path. An arrow never points up or sideways: docs/architecture.md draws it.
 var law = map[string][]string{
-	"internal/xatomic":       {},
-	"internal/explore":       {"internal/xatomic"}, // only tests use it
-	"internal/soak":          {},                   // the same
-	"internal/env":           {},
-	"internal/event":         {"internal/env", "internal/waits"},
-	"internal/fabric":        {"internal/env", "internal/lobby", "internal/vigil", "internal/waits", "internal/xatomic"}, // the latter in builds for exploration
-	"internal/launch":        {"internal/env", "internal/lobby", "internal/vigil", "internal/waits"},
-	"internal/lobby":         {},
-	"internal/vigil":         {"internal/env"},
-	"internal/histogram":     {"internal/env"},
-	"internal/vec":           {},
-	"internal/processors":    {"internal/env"},
-	"internal/boot":          {"internal/env", "internal/fabric", "internal/launch"},
-	"internal/race":          {},
-	"internal/stream":        {},
-	"internal/vet":           {}, // it knows the packages by their names
-	"internal/leaktest":      {}, // only tests use it: those of all parts may
-	"internal/mutate":        {}, // a program for developers
-	"internal/friend":        {"internal/event"},
-	"internal/chain":         {"internal/race", "internal/xatomic"},
-	"internal/addrmap":       {},
-	"internal/order":         {"internal/addrmap", "internal/chain"},
-	"internal/waits":         {},
-	"deps":                   {"internal/chain"},
-	"task":                   {"internal/friend", "trace", "internal/xatomic", "internal/env", "internal/event", "internal/processors", "internal/race", "internal/waits", "internal/chain", "deps", "task/internal/say", "task/internal/audit", "task/internal/lint", "task/internal/guests", "task/internal/pool", "task/internal/probe", "task/internal/record", "task/internal/sched", "task/internal/stuck", "task/internal/watchdog"},
-	"task/internal/probe":    {"internal/event", "internal/race", "internal/chain", "task/internal/audit", "task/internal/lint", "task/internal/record", "task/internal/watchdog"},
-	"task/internal/lint":     {"internal/env", "internal/race", "internal/waits", "internal/chain", "internal/order"},
-	"task/internal/record":   {"internal/event", "internal/chain"},
-	"task/internal/sched":    {"internal/race", "internal/xatomic", "internal/chain"},
-	"task/internal/stuck":    {"internal/waits", "internal/xatomic", "task/internal/say", "task/internal/sched", "task/internal/watchdog"},
-	"task/internal/pool":     {"internal/xatomic", "internal/chain"},
-	"task/internal/guests":   {"internal/race", "task/internal/sched"},
-	"task/internal/say":      {},
-	"task/internal/audit":    {"internal/xatomic", "internal/addrmap", "internal/chain", "internal/order", "task/internal/say"},
-	"task/internal/watchdog": {"internal/xatomic", "internal/waits", "internal/chain", "internal/order", "task/internal/say"},
-	"comm":                   {"internal/boot", "internal/friend", "trace", "internal/xatomic", "internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/processors", "internal/vec", "internal/stream", "internal/waits"},
-	"rma":                    {"internal/friend", "internal/xatomic", "internal/event", "comm"},
-	"nam":                    {"internal/env", "internal/friend", "internal/xatomic", "internal/event", "internal/waits", "comm", "rma"},
-	"tampi":                  {"internal/friend", "internal/xatomic", "internal/event", "internal/race", "comm", "task"},
-	"trace":                  {"internal/event"},
-	"observe":                {"trace", "internal/env", "internal/event", "internal/order"},
-	"examples/heat":          public,
-	"bench":                  public,
-	"cmd/weft":               append([]string{"internal/env", "internal/event", "internal/launch", "internal/race", "internal/vet"}, public...),
-	"docs":                   public, // the programs of the guide, all of them tests
-	".":                      {},     // the package comment, and these tests
+	"internal/xatomic":           {},
+	"internal/explore":           {"internal/xatomic"}, // only tests use it
+	"internal/soak":              {},                   // the same
+	"internal/env":               {},
+	"internal/event":             {"internal/env", "internal/waits"},
+	"internal/fabric":            {"internal/env", "internal/lobby", "internal/vigil", "internal/waits", "internal/xatomic"}, // the latter in builds for exploration
+	"internal/fabric/fabrictest": {"internal/leaktest", "internal/soak", "internal/fabric", "internal/progress"},             // the suite for fabrics: only tests use it
+	"internal/progress":          {"internal/fabric", "internal/processors", "internal/xatomic"},
+	"internal/launch":            {"internal/env", "internal/lobby", "internal/vigil", "internal/waits"},
+	"internal/lobby":             {},
+	"internal/vigil":             {"internal/env"},
+	"internal/histogram":         {"internal/env"},
+	"internal/vec":               {},
+	"internal/processors":        {"internal/env"},
+	"internal/boot":              {"internal/env", "internal/fabric", "internal/launch"},
+	"internal/race":              {},
+	"internal/stream":            {},
+	"internal/vet":               {}, // it knows the packages by their names
+	"internal/leaktest":          {}, // only tests use it: those of all parts may
+	"internal/mutate":            {}, // a program for developers
+	"internal/friend":            {"internal/event"},
+	"internal/chain":             {"internal/race", "internal/xatomic"},
+	"internal/addrmap":           {},
+	"internal/order":             {"internal/addrmap", "internal/chain"},
+	"internal/waits":             {},
+	"deps":                       {"internal/chain"},
+	"task":                       {"internal/friend", "trace", "internal/xatomic", "internal/env", "internal/event", "internal/processors", "internal/race", "internal/waits", "internal/chain", "deps", "task/internal/say", "task/internal/audit", "task/internal/lint", "task/internal/guests", "task/internal/pool", "task/internal/probe", "task/internal/record", "task/internal/sched", "task/internal/stuck", "task/internal/watchdog"},
+	"task/internal/probe":        {"internal/event", "internal/race", "internal/chain", "task/internal/audit", "task/internal/lint", "task/internal/record", "task/internal/watchdog"},
+	"task/internal/lint":         {"internal/env", "internal/race", "internal/waits", "internal/chain", "internal/order"},
+	"task/internal/record":       {"internal/event", "internal/chain"},
+	"task/internal/sched":        {"internal/race", "internal/xatomic", "internal/chain"},
+	"task/internal/stuck":        {"internal/waits", "internal/xatomic", "task/internal/say", "task/internal/sched", "task/internal/watchdog"},
+	"task/internal/pool":         {"internal/xatomic", "internal/chain"},
+	"task/internal/guests":       {"internal/race", "task/internal/sched"},
+	"task/internal/say":          {},
+	"task/internal/audit":        {"internal/xatomic", "internal/addrmap", "internal/chain", "internal/order", "task/internal/say"},
+	"task/internal/watchdog":     {"internal/xatomic", "internal/waits", "internal/chain", "internal/order", "task/internal/say"},
+	"comm":                       {"internal/boot", "internal/friend", "trace", "internal/xatomic", "internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/processors", "internal/progress", "internal/vec", "internal/stream", "internal/waits"},
+	"rma":                        {"internal/friend", "internal/xatomic", "internal/event", "comm"},
+	"nam":                        {"internal/env", "internal/friend", "internal/xatomic", "internal/event", "internal/waits", "comm", "rma"},
+	"tampi":                      {"internal/friend", "internal/xatomic", "internal/event", "internal/race", "comm", "task"},
+	"trace":                      {"internal/event"},
+	"observe":                    {"trace", "internal/env", "internal/event", "internal/order"},
+	"examples/heat":              public,
+	"bench":                      public,
+	"cmd/weft":                   append([]string{"internal/env", "internal/event", "internal/launch", "internal/race", "internal/vet"}, public...),
+	"docs":                       public, // the programs of the guide, all of them tests
+	".":                          {},     // the package comment, and these tests
 }
 
 // public is what users import.
@@ -88,7 +90,9 @@ var testsMayAlsoImport = map[string][]string{
 	"task":                {"internal/explore", "internal/order", "internal/soak"},
 	"task/internal/sched": {"internal/explore"},
 	"task/internal/stuck": {"internal/chain"}, // the nodes of a scheduler
-	"internal/fabric":     {"internal/explore"},
+	"internal/fabric":     {"internal/explore", "internal/progress", "internal/fabric/fabrictest"},
+	"internal/progress":   {"internal/explore"},
+	"internal/boot":       {"internal/progress"},
 	"comm":                {"internal/explore", "internal/soak"},
 	"cmd/weft":            {"internal/fabric"},               // whether the build has MPI
 	"observe":             {"deps", "task", "tampi", "comm"}, // what is observed
@@ -106,7 +110,7 @@ var thirdParty = map[string]struct {
 	"go.etcd.io/bbolt":                    {"metadata of network-attached memory", []string{"nam"}},
 	"go.uber.org/goleak":                  {"tests find goroutines that are left behind", []string{"internal/leaktest"}},
 	"golang.org/x/sync":                   {"errgroup, a peer of the benchmarks; mutants that are judged at one time", []string{"bench", "internal/mutate"}},
-	"golang.org/x/sys":                    {"calls of the operating system that syscall lacks; what the processor can do", []string{"nam", "examples/heat", "bench", "task/internal/sched", "internal/fabric", "internal/launch", "internal/mutate", "internal/vec"}},
+	"golang.org/x/sys":                    {"calls of the operating system that syscall lacks; what the processor can do", []string{"nam", "examples/heat", "bench", "task/internal/sched", "internal/fabric", "internal/progress", "internal/launch", "internal/mutate", "internal/vec"}},
 	"golang.org/x/tools":                  {"analyzers, as go vet runs them, and code as the Go command loads it: only programs are made of them, and the tests of the repository", []string{"internal/vet", "internal/mutate", "cmd/weft", "."}},
 	"golang.org/x/term":                   {"whether the output is a terminal", []string{"examples/heat", "bench", "cmd/weft"}},
 	"github.com/schollz/progressbar/v3":   {"progress of programs on a terminal", []string{"examples/heat", "bench", "cmd/weft"}},

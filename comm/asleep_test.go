@@ -53,7 +53,7 @@ func TestWhoSleeps(t *testing.T) {
 	sleeps(func() error { return second(c.Sendrecv(Of([]byte{1}), 2, 5, Buffer{}, 2, 5)) }, 6)
 	// A Sendrecv that still sends counts once, by what it sends.
 	sleeps(func() error { return second(c.Sendrecv(big(), 2, 6, Buffer{}, 2, 6)) }, 7)
-	p.Deliver(1, frameOfHeader(header{proto: eager, elem: Byte, elemSize: 1, src: 1, tag: 50}, nil))
+	p.hear(1, frameOfHeader(header{proto: eager, elem: Byte, elemSize: 1, src: 1, tag: 50}, nil))
 	changed("a frame that has come")
 	p.traffic.sent.Add(1)
 	p.traffic.here.Add(1)
@@ -121,7 +121,7 @@ func TestMessagesThatAreHereOfTheLost(t *testing.T) {
 		if ctx == 2 {
 			ctx, tag = 0, 5
 		}
-		p.Deliver(1, frameOfHeader(header{proto: eager, ctx: ctx, elem: Byte, elemSize: 1, src: 1, tag: 4}, nil))
+		p.hear(1, frameOfHeader(header{proto: eager, ctx: ctx, elem: Byte, elemSize: 1, src: 1, tag: 4}, nil))
 		row.then(p)
 		op := newReusedRecv()
 		op.init(c, callRecv, blockedCall, ctx, &Buffer{}, row.src, int(tag))

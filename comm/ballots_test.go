@@ -32,7 +32,13 @@ type addressed struct {
 func (s *scribe) Rank() int                { return s.rank }
 func (s *scribe) Size() int                { return s.size }
 func (s *scribe) Caps(int) fabric.Caps     { return fabric.Caps{} }
-func (s *scribe) Bind(fabric.Handler)      {}
+func (s *scribe) Sources() []fabric.Source { return nil }
+func (s *scribe) Drop(int, error)          {}
+
+func (s *scribe) Bind(fabric.Handler, fabric.Progress) {}
+
+func (s *scribe) Shared(int) ([]byte, error) { return nil, fabric.ErrUnsupported }
+
 func (s *scribe) Local(int) fabric.Handler { return nil }
 
 func (s *scribe) Send(dst int, f fabric.Frame) error {

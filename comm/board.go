@@ -98,10 +98,10 @@ func (s *boards) settle(c *Comm, common, mine uint64) {
 // makeBoard gives c a board if its ranks can have one. All of them come to the same answer, or are lost to each other.
 func (c *Comm) makeBoard(index int) {
 	w, p := c.world, c.proc
-	if c.hub != nil || w.together == nil || !w.direct || c.size < 2 || c.size > flatRanks || p.sharer == nil || !w.together(c.group, c.size) {
+	if c.hub != nil || w.together == nil || !w.direct || c.size < 2 || c.size > flatRanks || !w.together(c.group, c.size) {
 		return
 	}
-	mem, err := p.sharer.Shared(p.rank)
+	mem, err := p.ep.Shared(p.rank)
 	if err != nil {
 		return
 	}
@@ -204,7 +204,7 @@ func (b *board) connected() bool {
 	}
 	parts, stages := make([]*boardPart, b.c.size), make([]stage, b.c.size)
 	for r := range parts {
-		mem, err := b.c.proc.sharer.Shared(b.c.worldRank(r))
+		mem, err := b.c.proc.ep.Shared(b.c.worldRank(r))
 		if err == nil {
 			parts[r], stages[r] = boardPartAt(mem, b.index), stageAt(mem)
 		}
@@ -379,7 +379,7 @@ func (b *board) await(d *collCall, ready func() bool) {
 	if ready() {
 		return
 	}
-	b.c.proc.sharer.Watch(ready)
+	b.c.proc.engine.Watch(ready)
 	for !ready() {
 		b.mu.Lock()
 		b.sleeps = sleeper{b.seq, b.next, d.what}

@@ -14,16 +14,13 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
-
-	"weft/internal/fabric"
 )
 
 // boarder is the endpoint of a rank that is alone in a test, and shares memory with ranks that the
 // test plays.
 type boarder struct {
 	*scribe
-	mems    [][]byte // by rank; nil: it cannot be had
-	watches int
+	mems [][]byte // by rank; nil: it cannot be had
 }
 
 func (s *boarder) Shared(r int) ([]byte, error) {
@@ -32,8 +29,6 @@ func (s *boarder) Shared(r int) ([]byte, error) {
 	}
 	return s.mems[r], nil
 }
-
-func (s *boarder) Watch(func() bool) { s.watches++ }
 
 // boardMemory is the size of memory that has room for all boards and a stage.
 const boardMemory = (maxBoards*int(unsafe.Sizeof(boardPart{}))+4095)&^4095 + stageWindow + stageResult
@@ -46,7 +41,7 @@ func loneBoard(t *testing.T, me, n int) (*Comm, *boarder) {
 	for range n {
 		b.mems = append(b.mems, make([]byte, boardMemory))
 	}
-	c.proc.ep, c.proc.sharer = b, b
+	c.proc.ep = b
 	c.world.together = func([]int32, int) bool { return true }
 	c.makeBoard(worldBoard)
 	require.NotNil(t, c.board)
@@ -67,7 +62,7 @@ func TestWhoHasABoard(t *testing.T) {
 		"a hub":              {2, 0, func(c *Comm, _ *boarder) { c.hub = newHub(nil, 2) }, false},
 		"nobody knows where": {2, 0, func(c *Comm, _ *boarder) { c.world.together = nil }, false},
 		"only messages":      {2, 0, func(c *Comm, _ *boarder) { c.world.direct = false }, false},
-		"no memory":          {2, 0, func(c *Comm, _ *boarder) { c.proc.sharer = nil }, false},
+		"no memory":          {2, 0, func(c *Comm, _ *boarder) { c.proc.ep = &scribe{} }, false},
 		"not its own":        {2, 0, func(_ *Comm, b *boarder) { b.mems[0] = nil }, false},
 		"not another's":      {2, 0, func(_ *Comm, b *boarder) { b.mems[1] = nil }, true}, // as it will find
 		"too little of it":   {2, 1, func(_ *Comm, b *boarder) { b.mems[0] = b.mems[0][:2*part-1] }, false},
@@ -79,7 +74,7 @@ func TestWhoHasABoard(t *testing.T) {
 		for range x.n {
 			b.mems = append(b.mems, make([]byte, boardMemory))
 		}
-		c.proc.sharer = b
+		c.proc.ep = b
 		c.world.together = func(_ []int32, n int) bool { return n == x.n }
 		x.edit(c, b)
 		c.makeBoard(x.index)
@@ -196,7 +191,6 @@ func TestOneRankAtABoard(t *testing.T) {
 	require.NoError(t, <-over)
 	require.Zero(t, b.mine.sleeps.Load())
 	require.Empty(t, b.waits())
-	require.Equal(t, 1, s.watches)
 	require.Empty(t, s.nudges())
 	require.False(t, b.busy.Load())
 	require.EqualValues(t, 0, b.safe)
@@ -212,7 +206,6 @@ func TestOneRankAtABoard(t *testing.T) {
 	require.NoError(t, c.Allreduce(Of(in), Of(out), Sum))
 	require.Equal(t, []int32{12, 24, 36}, out)
 	require.Equal(t, []int{2}, s.nudges())
-	require.Equal(t, 1, s.watches)
 	require.EqualValues(t, 1, b.safe)
 	require.Equal(t, [2]uint64{1, 2}, b.shown)
 	q2.part.sleeps.Store(0)
@@ -571,5 +564,3 @@ func TestBoardGivesUp(t *testing.T) {
 	require.EqualValues(t, 1, b.mine.places[0].state.Load(), "who gives up at once shows nothing")
 	require.Zero(t, b.mine.places[1].state.Load())
 }
-
-var _ fabric.Sharer = (*boarder)(nil)

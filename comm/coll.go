@@ -92,7 +92,7 @@ type collID struct {
 // newColl returns a collective. The caller calls start.
 func (c *Comm) newColl(id collID) *coll {
 	x := &coll{c: c, what: id.what, tag: int(id.seq & TagUB)}
-	x.shard, x.progress = c.proc.shard, c.proc.progress
+	x.shard, x.engine = c.proc.shard, c.proc.engine
 	x.owner = x // for its name
 	x.cb = x.transferred
 	return x

@@ -197,10 +197,10 @@ func (c *Comm) check(op string, buf *Buffer, peer, tag int, wildcard bool) error
 // way that can be looked at. Nothing depends on its being called: it spares the time to wake a goroutine. Any goroutine may call
 // it; it runs the callbacks of what it completes.
 func (c *Comm) Poller() func() bool {
-	if c.proc.progress.looker == nil {
+	if !c.proc.engine.Polls() {
 		return nil
 	}
-	return c.proc.progress.poll
+	return c.proc.engine.Poll
 }
 
 // Info is a list of keys and values in the order in which they were first set. The zero Info is empty and ready to

@@ -217,7 +217,7 @@ func (p *proc) explain() {
 // explanation asks rank src, and returns what explained says.
 func (c *Comm) explanation(src int, err error) error {
 	r, complete := NewRequest()
-	r.progress = c.proc.progress
+	r.engine = c.proc.engine
 	c.ask(src, true, false)
 	c.explained(err, complete)
 	return wait(r)
@@ -247,7 +247,7 @@ func (p *proc) compareAll() error {
 		return p.unheard()
 	}
 	r, complete := NewRequest()
-	r.progress = p.progress
+	r.engine = p.engine
 	a := &answers{of: map[int]int{}, done: complete}
 	before := func(c *Comm) int { return (c.rank + c.size - 1) % c.size } // if all neighbours agree, all do
 	for _, c := range all {

@@ -40,11 +40,6 @@ func TestFabricHearsOfLoss(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, d.dropped, 2)
 		require.Equal(t, 3, <-d.dropped+<-d.dropped)
-		p.ep = struct{ fabric.Endpoint }{d} // which cannot be told
-		p.drop(1, errors.New("x"))
-		time.Sleep(dropAfter)
-		synctest.Wait()
-		require.Empty(t, d.dropped)
 	})
 }
 

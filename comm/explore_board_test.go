@@ -11,6 +11,7 @@ import (
 
 	"weft/internal/explore"
 	"weft/internal/fabric"
+	"weft/internal/progress"
 )
 
 // boardProgram is a small job at one board, whose every order is run.
@@ -37,9 +38,6 @@ type boardRank struct {
 
 func (r *boardRank) Shared(int) ([]byte, error) { panic("the parts are there") }
 
-// Watch leaves out what only takes time.
-func (r *boardRank) Watch(func() bool) {}
-
 func (r *boardRank) Send(dst int, _ fabric.Frame) error {
 	r.l.ranks[dst].b.token.put()
 	return nil
@@ -51,7 +49,7 @@ func (l *boardLab) start(n int) []*boardRank {
 	parts, stages := make([]*boardPart, n), make([]stage, n)
 	for me := range n {
 		r := &boardRank{l: l, made: map[uint64]bool{}}
-		c := &Comm{world: w, proc: &proc{world: w, rank: me, ep: r, sharer: r}, rank: me, size: n}
+		c := &Comm{world: w, proc: &proc{world: w, rank: me, ep: r, engine: progress.New(nil, progress.Config{Ranks: 1})}, rank: me, size: n}
 		parts[me] = new(boardPart)
 		stages[me] = stage{make([]byte, stageWindow), make([]byte, stageResult)}
 		c.hist = &history{c: c}

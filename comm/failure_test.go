@@ -42,15 +42,13 @@ var errKilled = errors.New("killed by the test")
 
 func (e *mortal) Local(int) fabric.Handler { return nil }
 
-func (e *mortal) Bind(h fabric.Handler) {
+func (e *mortal) Bind(h fabric.Handler, p fabric.Progress) {
 	e.m.handlers[e.rank] = h
-	e.Endpoint.Bind(e)
+	e.Endpoint.Bind(e, p)
 }
 
-func (e *mortal) Deliver(src int, f fabric.Frame) {
-	if !e.m.dead[src].Load() && !e.m.dead[e.rank].Load() {
-		e.m.handlers[e.rank].Deliver(src, f)
-	}
+func (e *mortal) Deliver(src int, f *fabric.Frame) bool {
+	return !e.m.dead[src].Load() && !e.m.dead[e.rank].Load() && e.m.handlers[e.rank].Deliver(src, f)
 }
 
 func (e *mortal) Lost(src int, err error) { e.m.handlers[e.rank].Lost(src, err) }

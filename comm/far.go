@@ -290,17 +290,21 @@ var errFrame = errors.New("bad frame")
 
 // Deliver takes a frame from a rank of another process. A frame that breaks the protocol ends the run: the sender is out of its mind, or is
 // not what it says it is.
-func (p *proc) Deliver(src int, f fabric.Frame) {
+func (p *proc) Deliver(src int, f *fabric.Frame) (met bool) {
+	if s := &p.seeker; s.near != nil && s.near[src] && s.on && s.pick(src, f) {
+		return true
+	}
 	if kind := protocol(f.Head[3] >> 8); kind == stalling || kind == asking {
-		p.world.stalls.hear(src, &f)
-		return
+		p.world.stalls.hear(src, f)
+		return false
 	}
 	if p.world.apart {
 		defer p.traffic.here.Add(1) // when it has had its effect
 	}
-	if err := p.deliver(src, &f); err != nil {
+	if err := p.deliver(src, f); err != nil {
 		p.gone(src, fmt.Errorf("%w: %w", errFrame, err))
 	}
+	return false
 }
 
 func (p *proc) deliver(src int, f *fabric.Frame) error {

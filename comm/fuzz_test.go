@@ -22,11 +22,14 @@ type nowhere struct {
 func (e *nowhere) Rank() int { return e.rank }
 func (e *nowhere) Size() int { return e.size }
 func (e *nowhere) Caps(int) fabric.Caps {
-	return fabric.Caps{Kind: "nowhere", EagerLimit: 64, Ordered: true}
+	return fabric.Caps{Kind: "nowhere", EagerLimit: 64}
 }
-func (e *nowhere) Bind(fabric.Handler)          {}
-func (e *nowhere) Local(int) fabric.Handler     { return nil }
-func (e *nowhere) Send(int, fabric.Frame) error { return nil }
+func (e *nowhere) Sources() []fabric.Source             { return nil }
+func (e *nowhere) Bind(fabric.Handler, fabric.Progress) {}
+func (e *nowhere) Local(int) fabric.Handler             { return nil }
+func (e *nowhere) Shared(int) ([]byte, error)           { return nil, fabric.ErrUnsupported }
+func (e *nowhere) Drop(int, error)                      {}
+func (e *nowhere) Send(int, fabric.Frame) error         { return nil }
 func (e *nowhere) Expect(src int, key uint64, dst []byte, done func(error)) {
 	e.expected.Add(src, key, dst, done)
 }
@@ -165,7 +168,7 @@ func FuzzDeliver(f *testing.F) {
 						fr.Data = make([]byte, 8)
 					}
 				}
-				p.Deliver(src, fr)
+				p.hear(src, fr)
 			}
 		}
 		w.end(errTest)

@@ -119,7 +119,7 @@ func runOver(ctx context.Context, cfg Config, eps []fabric.Endpoint, body func(c
 	worlds := make([]*world, len(eps))
 	for r, ep := range eps {
 		worlds[r] = newWorld(ctx, cfg, []fabric.Endpoint{ep})
-		if _, ok := ep.(fabric.Sharer); ok {
+		if _, err := ep.Shared(r); err == nil {
 			worlds[r].together = func([]int32, int) bool { return true }
 		}
 	}

@@ -156,27 +156,27 @@ func TestQuestionsByTheBook(t *testing.T) {
 	}
 	ep, c := withNeighbours(t, false)
 	q := frameOf(comparing, signatureBytes, 0, 1, 1)
-	c.proc.Deliver(1, q)
+	c.proc.hear(1, q)
 	require.Empty(t, ep.take(), "it is to be compared later, and nobody waits for the answer")
 	require.True(t, c.hist.behind.Load())
 	q.Head[3] |= askAnswer
-	c.proc.Deliver(1, q)
+	c.proc.hear(1, q)
 	sent := ep.take()
 	require.Len(t, sent, 1)
 	require.Equal(t, frameOf(answering, 0).Head, sent[0].Head)
 	require.Nil(t, c.disagreement(c.proc.trouble.Load()))
 	c.proc.ended.Store(true) // now both are at their end
-	c.proc.Deliver(1, q)
+	c.proc.hear(1, q)
 	require.Nil(t, c.disagreement(c.proc.trouble.Load()), "it may be the last barrier")
 	_, c = withNeighbours(t, true) // where the end is no barrier
 	c.proc.ended.Store(true)
-	c.proc.Deliver(1, q)
+	c.proc.hear(1, q)
 	require.ErrorContains(t, c.disagreement(c.proc.trouble.Load()).err, "rank 0 has come to its end")
 
 	ep, c = withNeighbours(t, false)
 	q = frameOf(comparing, signatureBytes, 9<<1, 1, 1) // of a communicator that is not here
 	q.Head[3] |= askCertain
-	c.proc.Deliver(1, q)
+	c.proc.hear(1, q)
 	sent = ep.take()
 	require.Len(t, sent, 1, "nobody has it any more")
 	d, err := disagreementOf(&sent[0].Frame)

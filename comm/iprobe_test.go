@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/internal/fabric"
+	"weft/internal/progress"
 )
 
 // Keys that differ have words that differ, or none.
@@ -105,13 +106,13 @@ func TestIprobeFindsWhatIsSent(t *testing.T) {
 	}))
 }
 
-// pollOnce is a looker that runs come at its first look, and finds nothing later.
+// pollOnce is a source that runs come when it is first polled, and finds nothing later.
 type pollOnce struct {
-	fabric.Looker
+	fabric.NoSource
 	come func()
 }
 
-func (p *pollOnce) Poll(int) bool {
+func (p *pollOnce) Poll(bool) bool {
 	come := p.come
 	p.come = nil
 	if come != nil {
@@ -123,11 +124,11 @@ func (p *pollOnce) Poll(int) bool {
 // Iprobe finds what has come and was not delivered yet, in one call.
 func TestIprobeMakesProgress(t *testing.T) {
 	require.NoError(t, Run(t.Context(), Config{Ranks: 1}, func(c *Comm) error {
-		before := c.proc.progress
-		defer func() { c.proc.progress = before }()
+		before := c.proc.engine
+		defer func() { c.proc.engine = before }()
 		for _, tag := range []int{1, 2} { // 2: what comes has another tag
 			var sent error
-			c.proc.progress = &progress{yieldEvery: yieldSingle, looker: &pollOnce{come: func() { sent = c.Send(Of([]int{7}), 0, 1) }}}
+			c.proc.engine = progress.New([]fabric.Source{&pollOnce{come: func() { sent = c.Send(Of([]int{7}), 0, 1) }}}, progress.Config{Ranks: 1})
 			here, st, err := c.Iprobe(0, tag)
 			if err := errors.Join(sent, err, expect("found", tag == 1, here)); err != nil {
 				return err
@@ -136,7 +137,7 @@ func TestIprobeMakesProgress(t *testing.T) {
 				return fmt.Errorf("found %+v", st)
 			}
 		}
-		c.proc.progress = before
+		c.proc.engine = before
 		for range 2 {
 			if _, err := c.Recv(Of(make([]int, 1)), 0, 1); err != nil {
 				return err

@@ -105,6 +105,9 @@ func frameOf(p protocol, data int, words ...uint64) fabric.Frame {
 	return f
 }
 
+// hear is Deliver of a frame by value.
+func (p *proc) hear(src int, f fabric.Frame) bool { return p.Deliver(src, &f) }
+
 func frameOfHeader(h header, data []byte) fabric.Frame {
 	return fabric.Frame{Head: h.pack(), Data: data}
 }
@@ -189,7 +192,7 @@ func TestFramesOfOtherProcesses(t *testing.T) {
 			require.True(t, p.far.withdraw(4))
 			require.False(t, p.far.withdraw(4), "once")
 			before := p.traffic.here.Load()
-			p.Deliver(1, row.f)
+			p.hear(1, row.f)
 			lost := p.trouble.Load().lostRank(1)
 			counted := int64(1)
 			if kind := protocol(row.f.Head[3] >> 8); kind == stalling || kind == asking {
@@ -212,7 +215,7 @@ func TestFramesOfOtherProcesses(t *testing.T) {
 				}
 			}
 			require.Equal(t, 1, told)
-			p.Deliver(1, frameOfHeader(good, make([]byte, 16)))
+			p.hear(1, frameOfHeader(good, make([]byte, 16)))
 			here, _, err := c.Iprobe(1, 5)
 			require.False(t, here, "what it says does not count any more")
 			require.ErrorIs(t, err, ErrPeerLost)
@@ -250,7 +253,7 @@ func TestSendByTheBook(t *testing.T) {
 					require.Equal(t, binary.LittleEndian.AppendUint64(nil, 1), sent[0].Data)
 					require.Equal(t, int64(1), c.proc.traffic.sent.Load())
 
-					c.proc.Deliver(1, frameOf(wanted, 0, 1, 50, 0, 0, uint64(want)))
+					c.proc.hear(1, frameOf(wanted, 0, 1, 50, 0, 0, uint64(want)))
 					if want > 0 {
 						require.Len(t, ep.pushes, 1)
 						require.Equal(t, []int{1, 50}, []int{ep.pushes[0].dst, int(ep.pushes[0].key)})
@@ -265,7 +268,7 @@ func TestSendByTheBook(t *testing.T) {
 					require.False(t, c.proc.underWay())
 					require.Empty(t, ep.take())
 					require.Empty(t, c.proc.far.sends)
-					c.proc.Deliver(1, frameOf(wanted, 0, 1, 50, 0, 0, uint64(want)))
+					c.proc.hear(1, frameOf(wanted, 0, 1, 50, 0, 0, uint64(want)))
 					require.ErrorContains(t, c.proc.trouble.Load().lostRank(1), "it asks for the message 1, which was not announced to it")
 				})
 			}
@@ -297,7 +300,7 @@ func TestReceiveByTheBook(t *testing.T) {
 					ep, c := withNeighbours(t, true)
 					buf, got := row.into()
 					h := header{proto: ready, elem: Int64, elemSize: 8, src: 1, tag: 3, length: length}
-					announce := func() { c.proc.Deliver(1, frameOfHeader(h, binary.LittleEndian.AppendUint64(nil, 31))) }
+					announce := func() { c.proc.hear(1, frameOfHeader(h, binary.LittleEndian.AppendUint64(nil, 31))) }
 					if early {
 						announce()
 					}
@@ -391,7 +394,7 @@ func TestFabricThatSendsNothing(t *testing.T) {
 			if send == nil {
 				r := c.Irecv(Of(make([]byte, 1000)), 1, 2)
 				ep.fails = errTest
-				c.proc.Deliver(1, frameOfHeader(header{proto: ready, elem: Byte, elemSize: 1, src: 1, tag: 2, length: 1000}, make([]byte, 8)))
+				c.proc.hear(1, frameOfHeader(header{proto: ready, elem: Byte, elemSize: 1, src: 1, tag: 2, length: 1000}, make([]byte, 8)))
 				send = func(*Comm) error { return wait(r) }
 			}
 			ep.fails = errTest
@@ -434,7 +437,7 @@ func TestEndThatOthersTell(t *testing.T) {
 		r := c.Irecv(Buffer{}, 1, 0)
 		f := frameOf(ending, 0, row.rank, row.how)
 		f.Data = []byte(row.text)
-		c.proc.Deliver(1, f)
+		c.proc.hear(1, f)
 		err := wait(r)
 		require.ErrorIs(t, err, ErrAborted)
 		require.ErrorIs(t, err, row.is)
@@ -495,7 +498,7 @@ func TestTroubleWhileAReceiveBegins(t *testing.T) {
 			}
 			began := false
 			ep.expects = func() { began = true; row.does(c) }
-			c.proc.Deliver(1, frames[row.call])
+			c.proc.hear(1, frames[row.call])
 			require.True(t, began)
 			require.Equal(t, row.want != nil, r.Done())
 			if row.want != nil {
@@ -516,11 +519,11 @@ func TestWishForWhatWasTakenBack(t *testing.T) {
 	}
 	require.True(t, p.far.withdraw(1))
 	wish := frameOf(wanted, 0, 1, 9, 0, 0, 100)
-	p.Deliver(2, wish)
+	p.hear(2, wish)
 	require.ErrorContains(t, p.trouble.Load().lostRank(2), "it asks for the message 1, which was not announced to it")
-	p.Deliver(1, wish)
+	p.hear(1, wish)
 	require.NoError(t, p.trouble.Load().lostRank(1))
-	p.Deliver(1, wish)
+	p.hear(1, wish)
 	require.ErrorContains(t, p.trouble.Load().lostRank(1), "it asks for the message 1, which was not announced to it")
 }
 
@@ -551,7 +554,7 @@ func TestDisagreementEndsCollectivesOnly(t *testing.T) {
 	ends := c.Ibcast(one(), 1)
 	stay := []*Request{c.Irecv(one(), 1, 3), c.Issend(one(), 1, 3), d.Ibcast(one(), 1), d.Irecv(one(), AnySource, 3)}
 	for _, f := range []fabric.Frame{second, later, laterOther} {
-		p.Deliver(1, f)
+		p.hear(1, f)
 	}
 	why := &disagreement{err: fmt.Errorf("%w: told", ErrMismatch)}
 	require.True(t, p.disagreed(c.ctx, why))
@@ -563,7 +566,7 @@ func TestDisagreementEndsCollectivesOnly(t *testing.T) {
 	}
 	require.ErrorIs(t, c.Barrier(), why.err)
 	for _, f := range []fabric.Frame{message, first, firstOther} {
-		p.Deliver(1, f)
+		p.hear(1, f)
 	}
 	for _, i := range []int{0, 2} {
 		_, err := stay[i].Wait(t.Context())

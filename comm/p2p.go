@@ -253,26 +253,29 @@ func mismatch(expect uint64, h *header) error {
 type seeker struct {
 	// Constant after construction.
 	p    *proc
-	eyes fabric.Seeker
-	near []bool // by rank of the run: all that comes from there is found by looking
+	near []bool      // by rank of the run: all that comes from there is delivered by who polls; nil: from nowhere
+	met  func() bool // the message is here, or the receive has to be posted
 
-	// Owned by who looks.
-	op   recvOp
-	ctx  uint64
-	from uint64 // source and tag, as in a frame's head
-	torn bool   // the message has come, and is not one that can be taken here; so those behind it must not be
+	// Owned by who polls.
+	on     bool // somebody seeks
+	op     recvOp
+	ctx    uint64
+	from   uint64 // source and tag, as in a frame's head
+	picked bool   // the message is here
+	torn   bool   // the message has come, and is not one that can be taken here; so those behind it must not be
 }
 
 func (s *seeker) init(p *proc, size int) {
 	s.p = p
-	eyes, ok := p.ep.(fabric.Seeker)
-	if !ok {
-		return
-	}
-	s.near = make([]bool, size)
-	for r := range s.near {
-		if s.near[r] = p.ep.Caps(r).SharedMemory && p.ep.Local(r) == nil; s.near[r] {
-			s.eyes = eyes
+	s.met = func() bool { return s.picked || s.torn || p.world.troubled.Load() }
+	if p.engine.Polls() {
+		for r := range size {
+			if p.ep.Caps(r).SharedMemory && p.ep.Local(r) == nil {
+				if s.near == nil {
+					s.near = make([]bool, size)
+				}
+				s.near[r] = true
+			}
 		}
 	}
 	s.op.call = callRecv
@@ -281,26 +284,29 @@ func (s *seeker) init(p *proc, size int) {
 // seek receives a message if it is one that comes soon and is found here. If not, the caller posts its receive, and may look already.
 func (s *seeker) seek(c *Comm, buf *Buffer, src, tag int) sought {
 	p := s.p
-	if src < 0 || tag < 0 || !s.near[c.worldRank(src)] || p.ev != nil || !p.progress.looker.Enter() {
+	if src < 0 || tag < 0 || !s.near[c.worldRank(src)] || p.ev != nil || !p.engine.Take() {
 		return sought{}
 	}
-	// Behind Enter: what another goroutine has delivered before is in the matcher, and what comes from src from now on is seen here first.
+	// Behind Take: what another goroutine has delivered before is in the matcher, and what comes from src from now on is seen here first.
 	p.mu.Lock()
 	free := p.m.idle() && p.trouble.Load() == nil
 	p.mu.Unlock()
 	if !free {
-		return sought{looks: true}
+		p.engine.Leave()
+		return sought{}
 	}
-	s.ctx, s.from, s.torn = c.ctx, uint64(uint32(src))<<32|uint64(uint32(tag)), false
+	s.on, s.picked, s.torn = true, false, false
+	s.ctx, s.from = c.ctx, uint64(uint32(src))<<32|uint64(uint32(tag))
 	s.op.c, s.op.buf = c, *buf
 	s.op.entry.key.ctx, s.op.entry.key.src, s.op.entry.key.tag = c.ctx, int32(src), int32(tag)
-	picked, tired := s.eyes.Seek(s)
+	_, tired := p.engine.Seek(s.met)
+	s.on = false
 	s.op.buf.ptr = nil // not to be kept until the next receive
-	if !picked {
+	if !s.picked {
 		return sought{looks: true, tired: tired}
 	}
 	found := sought{st: s.op.st, err: s.op.err, received: true}
-	p.progress.looker.Leave()
+	p.engine.Leave()
 	return found
 }
 
@@ -316,18 +322,17 @@ type sought struct {
 
 // await is proc.await of one who has sought.
 func (s *sought) await(p *proc, ch <-chan struct{}) {
-	switch {
-	case s.tired:
-		p.progress.looker.Leave()
-	default:
-		p.progress.look(ch, s.looks)
+	if s.tired {
+		p.engine.Leave()
+	} else {
+		p.engine.Look(ch, s.looks)
 	}
 	s.looks = false
 	<-ch
 }
 
-// Pick takes the message that is looked for.
-func (s *seeker) Pick(src int, f *fabric.Frame) bool {
+// pick takes the message that is looked for, if f, which is of a near rank, is that. The caller polls.
+func (s *seeker) pick(src int, f *fabric.Frame) bool {
 	if s.torn || f.Head[0] != s.ctx || f.Head[1] != s.from {
 		return false
 	}
@@ -341,11 +346,9 @@ func (s *seeker) Pick(src int, f *fabric.Frame) bool {
 	if s.p.world.apart {
 		s.p.traffic.here.Add(1)
 	}
+	s.picked = true
 	return true
 }
-
-// Enough reports whether the receive has to be posted.
-func (s *seeker) Enough() bool { return s.torn || s.p.world.troubled.Load() }
 
 // lastProbe is what the last Iprobe of a rank has seen. A loop of Iprobe looks here before it takes
 // the rank's lock, which senders need: README.md, "Progress without waiting". It has cache lines of
@@ -401,7 +404,7 @@ func (c *Comm) Iprobe(src, tag int) (bool, Status, error) {
 			return here, st, err
 		}
 	}
-	if !c.proc.progress.try() || c.proc.probe.in(key) {
+	if !c.proc.engine.Try() || c.proc.probe.in(key) {
 		return false, Status{}, nil
 	}
 	return c.peek(src, tag, key)

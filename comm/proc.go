@@ -10,6 +10,7 @@ import (
 
 	"weft/internal/event"
 	"weft/internal/fabric"
+	"weft/internal/progress"
 )
 
 // proc is one rank of the run as a receiver: it owns the matcher into which other ranks deliver.
@@ -23,14 +24,13 @@ type proc struct {
 	trouble atomic.Pointer[trouble] // written under mu; nil: nothing has gone wrong. Once it has dead, nothing is posted or filed
 
 	// Constant after construction.
-	world    *world
-	rank     int // in the run
-	ep       fabric.Endpoint
-	progress *progress
-	sharer   fabric.Sharer // the endpoint, if it is one
-	shard    uint8
-	tally    *rankTally    // nil: nothing is counted
-	ev       *event.Shared // nil: nothing is recorded
+	world  *world
+	rank   int // in the run
+	ep     fabric.Endpoint
+	engine *progress.Engine // polls what comes to ep
+	shard  uint8
+	tally  *rankTally    // nil: nothing is counted
+	ev     *event.Shared // nil: nothing is recorded
 
 	// own is the operation of a blocking receive, for ranks that have one of these at a time. It is taken, under mu, when
 	// freed equals taken. It spares them the pool: one atomic operation instead of four.
@@ -56,29 +56,28 @@ func newProc(w *world, rank int, ep fabric.Endpoint, ranks int) *proc {
 	p := &proc{world: w, rank: rank, ep: ep, shard: uint8(rank % shards), tally: newRankTally(w.cfg.stats)}
 	p.own = newReusedRecv()
 	p.own.owned, p.own.call, p.own.waiter, p.own.shard = true, callRecv, blockedCall, p.shard
-	if p.progress = newProgress(ep, ranks); p.progress.looker != nil {
-		anyProgress.Store(p.progress)
+	if p.engine = progress.New(ep.Sources(), w.pace(ranks)); p.engine.Polls() {
+		anyEngine.Store(p.engine)
 	}
-	p.sharer, _ = ep.(fabric.Sharer)
 	p.boards.free = ^uint64(1 << worldBoard)
 	p.seeker.init(p, w.size)
-	ep.Bind(p)
+	ep.Bind(p, p.engine)
 	return p
 }
 
 // enter says that the caller is about to wait for messages, and reports whether it is now the one who looks for them.
-func (p *proc) enter() bool { return p.progress.looker != nil && p.progress.looker.Enter() }
+func (p *proc) enter() bool { return p.engine.Enter() }
 
 // leave ends that, if it has not ended.
 func (p *proc) leave(entered *bool) {
 	if *entered {
-		p.progress.looker.Leave()
+		p.engine.Leave()
 	}
 }
 
 // await takes the token of ch, which ends a blocking call.
 func (p *proc) await(ch <-chan struct{}) {
-	p.progress.look(ch, false)
+	p.engine.Look(ch, false)
 	<-ch
 }
 
@@ -217,7 +216,7 @@ func (op *sendOp) release() { sendOps.Put(op) }
 
 // init fills a fresh or released operation.
 func (op *recvOp) init(c *Comm, call recvCall, w waiterKind, ctx uint64, buf *Buffer, src, tag int) {
-	op.c, op.call, op.waiter, op.shard, op.progress = c, call, w, c.proc.shard, c.proc.progress
+	op.c, op.call, op.waiter, op.shard, op.engine = c, call, w, c.proc.shard, c.proc.engine
 	op.buf = *buf
 	op.expect = 0
 	op.entry.isScan = call == callProbe
@@ -225,7 +224,7 @@ func (op *recvOp) init(c *Comm, call recvCall, w waiterKind, ctx uint64, buf *Bu
 }
 
 func (op *sendOp) init(c *Comm, name string, w waiterKind, buf *Buffer, dst, tag int) {
-	op.c, op.op, op.waiter, op.shard, op.progress = c, name, w, c.proc.shard, c.proc.progress
+	op.c, op.op, op.waiter, op.shard, op.engine = c, name, w, c.proc.shard, c.proc.engine
 	op.buf = *buf
 	op.dst, op.tag, op.err = dst, tag, nil
 }
@@ -351,7 +350,7 @@ func (p *proc) post(op *recvOp) bool {
 // is a mispredicted return less when it goes on.
 func (p *proc) recv(c *Comm, buf *Buffer, src, tag int) (Status, error) {
 	var s sought
-	if p.seeker.eyes != nil && !p.probe.taken() {
+	if p.seeker.near != nil && !p.probe.taken() {
 		if s = p.seeker.seek(c, buf, src, tag); s.received {
 			return s.st, s.err
 		}

@@ -85,12 +85,6 @@ func (s *suicide) Push(dst int, key uint64, data []byte, done func(error)) {
 	s.Endpoint.Push(dst, key, data, done)
 }
 
-func (s *suicide) Shared(rank int) ([]byte, error) { return s.Endpoint.(fabric.Sharer).Shared(rank) }
-
-func (s *suicide) Watch(ready func() bool) {
-	s.Endpoint.(fabric.Sharer).Watch(ready)
-}
-
 func resilientRole() error {
 	victim, frame, _ := strings.Cut(os.Getenv(killVariable), ":")
 	if os.Getenv(env.Rank.Name) == victim {

@@ -44,14 +44,15 @@ func heldRunners(t *testing.T) map[string]func(cfg Config, hold chan struct{}, b
 		"shm, tcp": func(a, b int) bool { return a == b || a < 2 && b < 2 },
 	} {
 		all[name] = func(cfg Config, hold chan struct{}, body func(c *Comm) error) error {
+			cfg.hold = hold
 			n, err := cfg.validate()
 			require.NoError(t, err)
 			nears, fars := make([]*shm.Endpoint, n), make([]*tcp.Endpoint, n)
 			for r := range n {
 				var err error
-				nears[r], err = shm.New(shm.Config{Rank: r, Size: n, Hold: hold, Lookup: func(peer int) (string, error) { return nears[peer].Addr(), nil }})
+				nears[r], err = shm.New(shm.Config{Rank: r, Size: n, Lookup: func(peer int) (string, error) { return nears[peer].Addr(), nil }})
 				require.NoError(t, err)
-				fars[r], err = tcp.New(tcp.Config{Rank: r, Size: n, Hold: hold, Secret: make([]byte, 32),
+				fars[r], err = tcp.New(tcp.Config{Rank: r, Size: n, Secret: make([]byte, 32),
 					Lookup: func(_ context.Context, peer int) (string, error) { return fars[peer].Addr(), nil }})
 				require.NoError(t, err)
 			}
@@ -200,23 +201,5 @@ func TestLoopAroundTestStarvesNobody(t *testing.T) {
 				return expect("more than 10000 tries", false, tries > 10000)
 			}))
 		})
-	}
-}
-
-// How many tries it takes until other goroutines get the processor goes by how many ranks share it.
-func TestHowOftenTriesYield(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	for _, row := range []struct {
-		processors, ranks int
-		every             uint32
-	}{{1, 1, yieldSingle}, {1, 2, yieldCrowded}, {2, 1, yieldAlone}, {2, 2, 2}, {2, 3, yieldCrowded}, {3, 2, 3}, {4, 4, 4}, {4, 5, yieldCrowded}} {
-		runtime.GOMAXPROCS(row.processors)
-		g := newProgress(&nowhere{}, row.ranks)
-		require.Equal(t, row.every, g.yieldEvery, "%+v", row)
-		require.Nil(t, g.looker)
-		for range 3 {
-			require.False(t, g.try())
-		}
-		require.Equal(t, uint32(3), g.tries.Load())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"weft/internal/event"
+	"weft/internal/progress"
 	"weft/internal/waits"
 )
 
@@ -48,11 +49,11 @@ type Request struct {
 	err   error
 
 	// Constant after construction.
-	owner    canceler      // nil: cannot be cancelled
-	shard    uint8         // which trampoline runs the callbacks
-	progress *progress     // of the rank that waits for it; not nil before it is complete
-	ev       *event.Shared // nil: it is not recorded
-	id       uint64        // its number there
+	owner  canceler         // nil: cannot be cancelled
+	shard  uint8            // which trampoline runs the callbacks
+	engine *progress.Engine // of the rank that waits for it; not nil before it is complete
+	ev     *event.Shared    // nil: it is not recorded
+	id     uint64           // its number there
 }
 
 // canceler is the operation behind a request.
@@ -85,11 +86,17 @@ func (n *node) wake() {
 // NewRequest returns a request of the caller's own and the function that completes it. Calls of complete
 // after the first do nothing. It is not tied to a run: an abort does not complete it.
 func NewRequest() (r *Request, complete func(error)) {
-	r = &Request{shard: uint8(nextShard.Add(1) % shards), progress: anyProgress.Load()}
+	r = &Request{shard: uint8(nextShard.Add(1) % shards), engine: anyEngine.Load()}
 	return r, func(err error) { r.complete(Status{}, err) }
 }
 
 var nextShard atomic.Uint32
+
+// anyEngine is for requests that are tied to no rank: where frames come to the rank that began last. That is a hint; such
+// a request is completed all the same.
+var anyEngine atomic.Pointer[progress.Engine]
+
+func init() { anyEngine.Store(progress.New(nil, progress.Config{Ranks: 1})) }
 
 // over is the request of everything that was over at once, with nothing to tell. A complete request does not change.
 var over Request
@@ -233,7 +240,7 @@ func (r *Request) Done() bool { return r.done() || r.tried() }
 
 // tried reports whether a request is complete that was not, when this call has made progress.
 func (r *Request) tried() bool {
-	r.progress.try()
+	r.engine.Try()
 	return r.done()
 }
 
@@ -300,11 +307,11 @@ func (r *Request) park(ctx context.Context, entered bool) error {
 		n.next = nil
 		waiters.Put(n)
 		if entered {
-			r.progress.looker.Leave()
+			r.engine.Leave()
 		}
 		return nil
 	}
-	r.progress.look(n.ch, entered)
+	r.engine.Look(n.ch, entered)
 	if ctx == nil || ctx.Done() == nil {
 		n.count.Sleep()
 		<-n.ch
@@ -396,7 +403,7 @@ func WaitAny(ctx context.Context, reqs ...*Request) (int, Status, error) {
 	if registered == len(reqs) {
 		for _, r := range reqs {
 			if r != nil {
-				r.progress.look(ch, false)
+				r.engine.Look(ch, false)
 				break
 			}
 		}

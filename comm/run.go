@@ -4,12 +4,14 @@
 package comm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -21,6 +23,7 @@ import (
 	"weft/internal/fabric"
 	"weft/internal/fabric/inproc"
 	"weft/internal/launch"
+	"weft/internal/progress"
 	"weft/internal/waits"
 	"weft/trace"
 )
@@ -54,6 +57,9 @@ type Config struct {
 	spare bool // EnvSpare; set by validate
 
 	stats *statistics // what is to be counted; set by validate, nil: nothing
+
+	near boot.Near       // set where a launcher has started the ranks
+	hold <-chan struct{} // for tests: see progress.Config
 }
 
 // Environment variables that count where Config does not say.
@@ -383,6 +389,12 @@ func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
 	}
 	w.observe((*event.Recorder)(cfg.Trace))
 	return w
+}
+
+// pace says how the ranks of this process, of which there are so many, give way to others.
+func (w *world) pace(ranks int) progress.Config {
+	crowded := cmp.Or(w.cfg.near.Ranks, w.size) > cmp.Or(w.cfg.near.Processors, runtime.NumCPU())
+	return progress.Config{Ranks: ranks, Crowded: crowded, Hold: w.cfg.hold}
 }
 
 // comm returns the communicator of all ranks, as rank r has it.

@@ -13,51 +13,37 @@ import (
 	"weft/internal/fabric"
 )
 
-// watched is a neighbour that can be looked at: a script says what comes while a caller looks.
+// watched is a neighbour that is polled: a script says what comes while a caller seeks, and what when it looks.
 type watched struct {
 	neighbour
-	near    bool // rank 1
-	looks   bool // somebody does
-	entered int
-	left    int
-	seeks   int
-	tired   bool
-	script  func(p fabric.Picker) bool
-	looked  func()
+	fabric.NoSource
+	near   bool // rank 1
+	p      *proc
+	seeks  int
+	script func() bool // comes once, while a caller seeks
+	waits  bool        // there is something to do without the turn
+	looked func()      // comes once, later
 }
+
+func (e *watched) Sources() []fabric.Source { return []fabric.Source{e} }
+func (e *watched) Waits() bool              { w := e.waits; e.waits = false; return w }
 
 func (e *watched) Caps(r int) fabric.Caps {
-	return fabric.Caps{Kind: "watched", EagerLimit: 64, Ordered: true, SharedMemory: e.near && r == 1}
+	return fabric.Caps{Kind: "watched", EagerLimit: 64, SharedMemory: e.near && r == 1}
 }
 
-func (e *watched) Enter() bool {
-	if e.looks {
-		return false
+func (e *watched) Poll(bool) bool {
+	switch script, looked := e.script, e.looked; {
+	case e.p.seeker.on && script != nil:
+		e.seeks++
+		e.script = nil
+		return script()
+	case !e.p.seeker.on && looked != nil:
+		e.looked = nil
+		looked()
+		return true
 	}
-	e.looks = true
-	e.entered++
-	return true
-}
-
-func (e *watched) Leave() {
-	e.looks = false
-	e.left++
-}
-
-func (e *watched) Look(_ <-chan struct{}, entered bool) {
-	if e.looked != nil {
-		e.looked()
-	}
-	if entered {
-		e.Leave()
-	}
-}
-
-func (e *watched) Poll(int) bool { return false }
-
-func (e *watched) Seek(p fabric.Picker) (picked, tired bool) {
-	e.seeks++
-	return e.script(p), e.tired
+	return false
 }
 
 // A blocking receive looks for its message itself where that can be seen: it takes the message that
@@ -92,13 +78,12 @@ func TestSeekByTheBook(t *testing.T) {
 		{"an announcement first", []*fabric.Frame{announcement, frame(same)}, 1, 5, true, nil, 1, -1, true},
 		{"a part of a collective first", []*fabric.Frame{frame(func(h *header) { h.aux = 1 }), frame(same)}, 1, 5, true, nil, 1, -1, true},
 		{"a wrong one first", []*fabric.Frame{frame(func(h *header) { h.length = 2 }), frame(same)}, 1, 5, true, nil, 1, -1, true},
-		{"trouble", []*fabric.Frame{frame(same)}, 1, 5, true, func(c *Comm) { c.world.troubled.Store(true) }, 1, -1, true},
+		{"trouble", []*fabric.Frame{frame(same)}, 1, 5, true, func(c *Comm) { c.world.troubled.Store(true) }, 0, -1, true},
 		{"a loss", nil, 1, 5, true, func(c *Comm) { c.proc.lose(2, errTest) }, 0, -1, false},
 		{"something waits", nil, 1, 5, true, func(c *Comm) { c.Irecv(Buffer{}, 2, 9) }, 0, -1, false},
 		{"any source", nil, AnySource, 5, true, nil, 0, -1, false},
 		{"any tag", nil, 1, AnyTag, true, nil, 0, -1, false},
 		{"a rank that is far", nil, 1, 5, false, nil, 0, -1, false},
-		{"somebody looks", nil, 1, 5, true, func(c *Comm) { c.proc.ep.(*watched).looks = true }, 0, -1, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			cfg := Config{Ranks: 3, Survive: true}
@@ -111,22 +96,20 @@ func TestSeekByTheBook(t *testing.T) {
 			if row.before != nil {
 				row.before(c)
 			}
+			ep.p = c.proc
 			picked := -1
-			ep.script = func(p fabric.Picker) bool {
-				require.Equal(t, w.troubled.Load(), p.Enough())
+			ep.script = func() bool {
+				require.Equal(t, w.troubled.Load(), c.proc.seeker.met())
 				for i, f := range row.frames {
-					if p.Pick(1, f) {
+					if c.proc.seeker.pick(1, f) {
 						picked = i
-						return true
+						break
 					}
 				}
-				require.Equal(t, row.enough, p.Enough())
-				return false
+				require.Equal(t, row.enough || picked >= 0, c.proc.seeker.met())
+				return true
 			}
-			ep.looked = func() { // the long way: the message comes now
-				ep.looked = nil
-				c.proc.Deliver(1, *frame(same))
-			}
+			ep.looked = func() { c.proc.hear(1, *frame(same)) } // the long way: the message comes now
 			here := c.proc.traffic.here.Load()
 			in := []byte{0, 0, 0, 0}
 			st, err := c.Recv(Of(in), row.src, row.tag)
@@ -136,23 +119,48 @@ func TestSeekByTheBook(t *testing.T) {
 			require.Equal(t, row.picked, picked)
 			require.Equal(t, row.seeks, ep.seeks)
 			require.Equal(t, here+1, c.proc.traffic.here.Load())
-			require.Equal(t, ep.entered, ep.left)
+			require.True(t, c.proc.engine.Enter(), "nobody has the turn")
+			c.proc.engine.Leave()
 			require.Nil(t, c.proc.seeker.op.buf.ptr, "the memory is let go of")
 			require.Equal(t, row.picked >= 0, ep.looked != nil)
 		})
 	}
 }
 
-// A caller that has looked for long enough does not look again when it posts its receive.
+// Where somebody else polls, a receive is posted, and waits for what that one delivers.
+func TestSeekWhereSomebodyPolls(t *testing.T) {
+	c, ep := newWatched(t)
+	require.True(t, c.proc.engine.Enter())
+	over := make(chan error)
+	go func() { over <- second(c.Recv(Buffer{}, 1, 5)) }()
+	for c.world.activity() == 0 {
+		runtime.Gosched()
+	}
+	c.proc.hear(1, frameOfHeader(header{proto: eager, elem: Byte, elemSize: 1, src: 1, tag: 5}, nil))
+	require.NoError(t, <-over)
+	require.Zero(t, ep.seeks)
+	c.proc.engine.Leave()
+}
+
+func newWatched(t *testing.T) (*Comm, *watched) {
+	cfg := Config{Ranks: 3}
+	_, err := cfg.validate()
+	require.NoError(t, err)
+	ep := &watched{neighbour: neighbour{nowhere: nowhere{size: 3}}, near: true}
+	w := newWorld(context.Background(), cfg, []fabric.Endpoint{ep})
+	t.Cleanup(func() { w.end(ErrEnded) })
+	c := w.comm(0)
+	ep.p = c.proc
+	return c, ep
+}
+
+// A caller that has looked for long enough does not look again when it posts its receive; one that gives up since
+// something is to be done without the turn does.
 func TestSeekerThatIsTired(t *testing.T) {
 	for _, tired := range []bool{false, true} {
-		cfg := Config{Ranks: 3}
-		_, err := cfg.validate()
-		require.NoError(t, err)
-		ep := &watched{neighbour: neighbour{nowhere: nowhere{size: 3}}, near: true, tired: tired}
-		w := newWorld(context.Background(), cfg, []fabric.Endpoint{ep})
-		c := w.comm(0)
-		ep.script = func(fabric.Picker) bool { return false }
+		c, ep := newWatched(t)
+		ep.script = func() bool { return !tired }
+		ep.waits = !tired
 		looked := false
 		ep.looked = func() { looked = true }
 		over := make(chan error)
@@ -160,29 +168,22 @@ func TestSeekerThatIsTired(t *testing.T) {
 		for c.world.activity() == 0 {
 			runtime.Gosched()
 		}
-		c.proc.Deliver(1, frameOfHeader(header{proto: eager, elem: Byte, elemSize: 1, src: 1, tag: 5}, nil))
+		c.proc.hear(1, frameOfHeader(header{proto: eager, elem: Byte, elemSize: 1, src: 1, tag: 5}, nil))
 		require.NoError(t, <-over)
 		require.Equal(t, !tired, looked)
-		require.Equal(t, []int{1, 1}, []int{ep.entered, ep.left})
-		w.end(ErrEnded)
+		require.True(t, c.proc.engine.Enter(), "nobody has the turn")
+		c.proc.engine.Leave()
 	}
 }
 
 // Messages of a rank that is far are not looked for, though those of another rank are.
 func TestSeekOfNearRanksOnly(t *testing.T) {
-	cfg := Config{Ranks: 3}
-	_, err := cfg.validate()
-	require.NoError(t, err)
-	ep := &watched{neighbour: neighbour{nowhere: nowhere{size: 3}}, near: true}
-	w := newWorld(context.Background(), cfg, []fabric.Endpoint{ep})
-	defer w.end(ErrEnded)
-	c := w.comm(0)
+	c, ep := newWatched(t)
 	require.Equal(t, []bool{false, true, false}, c.proc.seeker.near)
 	ep.looked = func() {
-		c.proc.Deliver(2, frameOfHeader(header{proto: eager, elem: Byte, elemSize: 1, src: 2, tag: 5}, nil))
+		c.proc.hear(2, frameOfHeader(header{proto: eager, elem: Byte, elemSize: 1, src: 2, tag: 5}, nil))
 	}
-	_, err = c.Recv(Buffer{}, 2, 5)
+	_, err := c.Recv(Buffer{}, 2, 5)
 	require.NoError(t, err)
 	require.Zero(t, ep.seeks)
-	require.Zero(t, ep.entered)
 }

@@ -268,7 +268,7 @@ func TestStallAgreementByTheBook(t *testing.T) {
 			say := func(src int, question, sent, here, state uint64, text string) {
 				f := frameOf(stalling, 0, question, sent, here, 0, state)
 				f.Data = []byte(text)
-				c.proc.Deliver(src, f)
+				c.proc.hear(src, f)
 				require.Len(t, a.some, 1)
 				<-a.some
 				s.gatherAll()
@@ -332,14 +332,14 @@ func TestStallAgreementByTheBook(t *testing.T) {
 	}
 	s.report(nil)
 	require.Equal(t, frameOf(stalling, 0, 0).Head, ep.take()[0].Head)
-	c.proc.Deliver(2, frameOf(asking, 0, 3)) // which is not rank 0
+	c.proc.hear(2, frameOf(asking, 0, 3)) // which is not rank 0
 	require.Empty(t, s.asks)
-	c.proc.Deliver(2, frameOf(stalling, 0, 3)) // nor is this one
-	c.proc.Deliver(0, frameOf(asking, 0, 3))
+	c.proc.hear(2, frameOf(stalling, 0, 3)) // nor is this one
+	c.proc.hear(0, frameOf(asking, 0, 3))
 	require.Equal(t, uint64(3), <-s.asks)
 
 	_, c = amongNeighbours(t, 1, Config{DeadlockWarnings: -1})
 	require.Nil(t, c.world.stalls)
-	c.proc.Deliver(0, frameOf(asking, 0, 3)) // it waits for ever
+	c.proc.hear(0, frameOf(asking, 0, 3)) // it waits for ever
 	c.world.watchStalls()()
 }

@@ -60,6 +60,7 @@ func runStarted(ctx context.Context, cfg Config, place *boot.Place, body func(c 
 	if client != nil {
 		cfg.blame = func(cause error, certain bool) { blame(client, cause, certain) } // before any frame comes
 	}
+	cfg.near = job.Near()
 	w := newWorld(ctx, cfg, []fabric.Endpoint{ep})
 	w.together, w.hasFailed = job.Together, &job.Failed
 	if client == nil {
@@ -240,8 +241,6 @@ type Fabric struct {
 	Library      string `json:"library,omitempty"` // what carries it, name and version
 	EagerLimit   int    `json:"eager_limit"`       // bytes; what Config.EagerLimit zero means
 	MaxFrame     int    `json:"max_frame"`         // bytes; 0: no limit
-	Ordered      bool   `json:"ordered"`
-	OneSided     bool   `json:"one_sided"`
 	SharedMemory bool   `json:"shared_memory"`
 }
 
@@ -249,7 +248,7 @@ type Fabric struct {
 func Fabrics() []Fabric {
 	var all []Fabric
 	for _, f := range boot.Fabrics() {
-		all = append(all, Fabric{f.Name, f.Connects, f.Problem, f.Library, f.Caps.EagerLimit, f.Caps.MaxFrame, f.Caps.Ordered, f.Caps.OneSided, f.Caps.SharedMemory})
+		all = append(all, Fabric{f.Name, f.Connects, f.Problem, f.Library, f.Caps.EagerLimit, f.Caps.MaxFrame, f.Caps.SharedMemory})
 	}
 	return all
 }

@@ -28,19 +28,19 @@ func TestStrandedOperationsWaitForNews(t *testing.T) {
 		},
 		"a send whose payload is not taken": func(ep *neighbour, c *Comm) *Request {
 			r := c.Isend(big(), 1, 2)
-			c.proc.Deliver(1, frameOf(wanted, 0, 1, 7, 0, 0, 1000))
+			c.proc.hear(1, frameOf(wanted, 0, 1, 7, 0, 0, 1000))
 			ep.pushes[0].done(errTest)
 			return r
 		},
 		"the same from memory in pieces": func(ep *neighbour, c *Comm) *Request {
 			r := c.Isend(Vector(make([]byte, 2000), 1000, 1, 2), 1, 2)
-			c.proc.Deliver(1, frameOf(wanted, 0, 1, 7, 0, 0, 1000))
+			c.proc.hear(1, frameOf(wanted, 0, 1, 7, 0, 0, 1000))
 			ep.pushes[0].done(errTest)
 			return r
 		},
 		"a receive whose payload does not come": func(ep *neighbour, c *Comm) *Request {
 			r := c.Irecv(big(), 1, 2)
-			c.proc.Deliver(1, frameOfHeader(header{proto: ready, elem: Byte, elemSize: 1, src: 1, tag: 2, length: 1000}, make([]byte, 8)))
+			c.proc.hear(1, frameOfHeader(header{proto: ready, elem: Byte, elemSize: 1, src: 1, tag: 2, length: 1000}, make([]byte, 8)))
 			ep.expected.Lose(1, errTest)
 			return r
 		},
@@ -64,7 +64,7 @@ func TestStrandedOperationsWaitForNews(t *testing.T) {
 						ep.fails = nil
 						f := frameOf(ending, 0, 2, 0)
 						f.Data = []byte("no such file")
-						c.proc.Deliver(2, f)
+						c.proc.hear(2, f)
 					}
 					time.Sleep(time.Nanosecond)
 					<-c.world.killed
@@ -165,7 +165,7 @@ func TestObituaries(t *testing.T) {
 	say := func(c *Comm, src int, of uint64, why string) {
 		f := frameOf(mourning, 0, of)
 		f.Data = []byte(why)
-		c.proc.Deliver(src, f)
+		c.proc.hear(src, f)
 	}
 	ep, c := withNeighbours(t, true)
 	say(c, 1, 2, "reset")
@@ -198,7 +198,7 @@ func TestTransfersAtOnce(t *testing.T) {
 	var reqs []*Request
 	for i := range 5 {
 		reqs = append(reqs, c.Irecv(Of(make([]byte, 100)), 1, i), c.Issend(Of([]byte{1}), 1, i))
-		c.proc.Deliver(1, frameOfHeader(header{proto: ready, elem: Byte, elemSize: 1, src: 1, tag: int32(i), length: 100}, []byte{byte(i), 0, 0, 0, 0, 0, 0, 0}))
+		c.proc.hear(1, frameOfHeader(header{proto: ready, elem: Byte, elemSize: 1, src: 1, tag: int32(i), length: 100}, []byte{byte(i), 0, 0, 0, 0, 0, 0, 0}))
 	}
 	for _, f := range ep.take() {
 		key := f.Head[1]

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"weft/internal/fabric"
 	"weft/internal/launch"
 )
 
@@ -427,11 +426,9 @@ const dropAfter = newsWait
 // drop has the fabric let go of a rank that is lost, so that what waits to be sent to it, and transfers that it will never end, do not stay until the end
 // of the run.
 func (p *proc) drop(r int, err error) {
-	d, ok := p.ep.(fabric.Dropper)
-	if !ok || p.world.procs[r] != nil {
-		return
+	if p.world.procs[r] == nil {
+		time.AfterFunc(dropAfter, func() { p.ep.Drop(r, err) })
 	}
-	time.AfterFunc(dropAfter, func() { d.Drop(r, err) })
 }
 
 // newsWait is how long one waits to hear why a rank has closed its end.

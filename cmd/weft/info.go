@@ -48,8 +48,6 @@ them. It exits with status 1 if a variable cannot be used.
   FABRIC      its name
   CONNECTS    which ranks
   EAGER       bytes up to which a message is copied if no receive waits for it
-  ORDERED     messages of one goroutine to one rank arrive in order
-  ONE-SIDED   memory of the other rank can be read and written without its help
   SHARED      both ranks can map the same memory
   HERE        yes, or why it cannot be used`,
 		Args: arguments(cobra.NoArgs, "no arguments"),
@@ -120,7 +118,7 @@ func printInfo(out io.Writer, a about, asJSON bool) error {
 	} else {
 		fmt.Fprintf(out, "weft %s, %s, %s, %d CPUs\n\n", a.Version, a.Go, a.Platform, a.CPUs)
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "FABRIC\tCONNECTS\tEAGER\tORDERED\tONE-SIDED\tSHARED\tHERE")
+		fmt.Fprintln(w, "FABRIC\tCONNECTS\tEAGER\tSHARED\tHERE")
 		for _, f := range a.Fabrics {
 			here := "yes"
 			if f.Library != "" {
@@ -129,7 +127,7 @@ func printInfo(out io.Writer, a about, asJSON bool) error {
 			if f.Problem != "" {
 				here = f.Problem
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", f.Name, f.Connects, size(int64(f.EagerLimit)), yesNo(f.Ordered), yesNo(f.OneSided), yesNo(f.SharedMemory), here)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Name, f.Connects, size(int64(f.EagerLimit)), yesNo(f.SharedMemory), here)
 		}
 		_ = w.Flush()
 		fmt.Fprintln(out)

@@ -62,6 +62,7 @@ func (j *Job) connect(ctx context.Context, own Own) (ep fabric.Endpoint, err err
 	if err != nil {
 		return nil, err
 	}
+	j.near = Near{peers[j.Rank].LocalSize, nodeProcessors(peers, j.Rank)}
 	for r, p := range peers {
 		if string(p.Addrs[settingsName]) != string(own.Settings) {
 			return nil, own.Differ(r, p.Addrs[settingsName])
@@ -118,6 +119,9 @@ func sidesOf(peers []launch.Peer) ([]side, error) {
 	}
 	return sides, nil
 }
+
+// Near returns who shares the processors of this node, once the ranks are connected.
+func (j *Job) Near() Near { return j.near }
 
 // Together reports whether some ranks, nil: the first n, are pairwise connected by memory that they
 // share. All ranks come to the same answer.

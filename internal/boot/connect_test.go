@@ -21,6 +21,7 @@ import (
 	"weft/internal/fabric"
 	"weft/internal/fabric/inproc"
 	"weft/internal/launch"
+	"weft/internal/progress"
 )
 
 var errFault = errors.New("test")
@@ -84,7 +85,7 @@ func TestConnect(t *testing.T) {
 				require.Equal(t, "tcp", ep.Caps(p).Kind)
 			}
 		}
-		ep.Bind(handler(func(src int, f fabric.Frame) { got <- [2]int{src, int(f.Head[0])} }))
+		ep.Bind(handler(func(src int, f fabric.Frame) { got <- [2]int{src, int(f.Head[0])} }), progress.New(ep.Sources(), progress.Config{Ranks: 1}))
 	}
 	for _, ep := range eps {
 		for p := range eps {
@@ -100,8 +101,8 @@ func TestConnect(t *testing.T) {
 
 type handler func(src int, f fabric.Frame)
 
-func (h handler) Deliver(src int, f fabric.Frame) { h(src, f) }
-func (handler) Lost(int, error)                   {}
+func (h handler) Deliver(src int, f *fabric.Frame) bool { h(src, *f); return false }
+func (handler) Lost(int, error)                         {}
 
 func TestConnectRefuses(t *testing.T) {
 	t.Setenv(env.TCP.Name, "0")

@@ -97,7 +97,6 @@ func openSHM(j *Job) (opened, error) {
 		addr: []byte(ep.Addr()),
 		use: func(all []launch.Peer, _ []int) (fabric.Endpoint, error) {
 			peers = all
-			ep.Crowd(all[j.Rank].LocalSize, nodeProcessors(all, j.Rank))
 			return ep, nil
 		},
 		drop: ep.Close,
@@ -157,7 +156,6 @@ func openTCP(j *Job) (opened, error) {
 				served[r] = true
 			}
 			close(met)
-			ep.Crowd(all[j.Rank].LocalSize, nodeProcessors(all, j.Rank))
 			return ep, nil
 		},
 		drop: ep.Close,

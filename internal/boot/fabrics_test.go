@@ -50,7 +50,7 @@ func TestFabricsOfRanks(t *testing.T) {
 // What fabrics say of themselves is told, and so is why one cannot be used, or not be closed.
 func TestFabricsAreDescribed(t *testing.T) {
 	f := describe("x", "y", alone)
-	require.Equal(t, Fabric{Name: "x", Connects: "y", Caps: fabric.Caps{Kind: "inproc", EagerLimit: inproc.EagerLimit, Ordered: true, SharedMemory: true}}, f)
+	require.Equal(t, Fabric{Name: "x", Connects: "y", Caps: fabric.Caps{Kind: "inproc", EagerLimit: inproc.EagerLimit, SharedMemory: true}}, f)
 	f = describe("x", "y", func() (fabric.Endpoint, error) { return nil, errFault })
 	require.Equal(t, Fabric{Name: "x", Connects: "y", Problem: "test"}, f)
 	f = describe("x", "y", func() (fabric.Endpoint, error) {

@@ -37,9 +37,14 @@ type Job struct {
 	secret  []byte // of the job
 	spread  bool   // there are ranks on other machines
 	sides   []side // by rank, once they have met
+	near    Near
 	// meet gives every rank what all say of themselves, by rank. All ranks call it once.
 	meet func(ctx context.Context, said map[string][]byte) ([]launch.Peer, error)
 }
+
+// Near says how many ranks share how many processors of this rank's node: those of all of them, since one that is bound has
+// a part only. Zero: that is not known.
+type Near struct{ Ranks, Processors int }
 
 // provider is a row of the table of fabrics between processes: one of env.FabricNames.
 type provider struct {

@@ -9,15 +9,15 @@
 // not advertised there is refused with [ErrUnsupported].
 //
 //	eps, _ := inproc.New(4)
-//	eps[1].Bind(handler)                       // before the first frame
+//	eps[1].Bind(handler, engine)               // before the first frame; package progress has engines
 //	eps[0].Send(1, fabric.Frame{Data: bytes})  // handler.Deliver(0, frame)
 //
 // Invariants:
-//   - A fabric with Caps.Ordered delivers the frames of one sending goroutine to one destination in
-//     the order of the calls of Send. (comm's non-overtaking rule rests on this.)
+//   - Frames of one sending goroutine to one destination are delivered in the order of the calls of Send. (comm's
+//     non-overtaking rule rests on this.)
 //   - Send may be called by any goroutine, also from within Deliver.
-//   - Deliver may be called by several goroutines at once, and must not block. A fabric whose
-//     address space is shared calls it on the sender's goroutine.
+//   - Deliver may be called by several goroutines at once, and must not block. What comes from a source is
+//     delivered by the goroutine that polls. A fabric whose address space is shared calls it on the sender's goroutine.
 //   - Frame.Data belongs to the sender again when Send returns; the receiver may use it until Deliver returns.
 //     What is given to Push and Expect belongs to the fabric until done is called.
 //   - Neither Send nor Push waits for the receiver: what Send cannot write at once is queued, as a copy.

@@ -5,7 +5,9 @@ package fabric
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // HeadWords is the number of words in the head of a frame.
@@ -28,11 +30,8 @@ type Caps struct {
 	EagerLimit int
 	// MaxFrame is the largest payload of one frame in bytes; 0 means unlimited.
 	MaxFrame int
-	// Ordered: see the invariants in the package comment.
-	Ordered bool
-	// OneSided: memory of a peer can be read and written without its help.
-	OneSided bool
-	// SharedMemory: peers are on this node and can map the same memory.
+	// SharedMemory: peers share memory with this rank. If they are in another address space, Endpoint.Shared
+	// returns memory of theirs, and their frames are delivered by the goroutine that polls, and nobody else.
 	SharedMemory bool
 }
 
@@ -45,8 +44,9 @@ var (
 
 // Handler takes the frames that arrive at one rank.
 type Handler interface {
-	// Deliver takes one frame from rank src. It must not block and must not keep f.Data.
-	Deliver(src int, f Frame)
+	// Deliver takes one frame from rank src. It must not block and must not keep f or f.Data. It returns true if
+	// what the goroutine that polls waits for has come, so that it need not look for more.
+	Deliver(src int, f *Frame) (met bool)
 	// Lost says that nothing will come from rank src any more, nor arrive there, and why. It must not block.
 	Lost(src int, err error)
 }
@@ -57,13 +57,20 @@ type Endpoint interface {
 	Size() int
 	// Caps returns the properties of the connection to a peer.
 	Caps(peer int) Caps
-	// Bind sets the handler of arriving frames. It is called once, before the first frame is sent to
-	// this rank.
-	Bind(h Handler)
+	// Sources are what has to be polled for frames to come soon: none where they come by themselves.
+	// It is called before Bind, and returns the same each time.
+	Sources() []Source
+	// Bind sets the handler of arriving frames, and the engine that polls the sources. It is called once, before the
+	// first frame is sent to this rank.
+	Bind(h Handler, p Progress)
 	// Local returns the handler of a peer in the same address space, nil for others. To call its methods is as good
 	// as sending it a frame, and keeps the order; it exists so that a layer that recognises its own handler at
 	// the other end need not pack and unpack. Only after all ranks have called Bind.
 	Local(peer int) Handler
+	// Shared returns the memory that a rank shares with all whom this fabric connects it with; its own, too. It begins at a
+	// cache line, has the same size at all ranks, is zero at first, and is there until this endpoint is closed. The fabric
+	// does not use it. Without Caps.SharedMemory: ErrUnsupported.
+	Shared(rank int) ([]byte, error)
 	// Send moves one frame to rank dst.
 	Send(dst int, f Frame) error
 	// Expect says where the bytes of a transfer from rank src are to be put: the peer sends len(dst) bytes, at least one, by Push
@@ -74,62 +81,98 @@ type Endpoint interface {
 	Forget(src int, key uint64) bool
 	// Push sends data to the memory that rank dst expects to be filled under key. data must not change until done is called.
 	Push(dst int, key uint64, data []byte, done func(error))
+	// Drop says that a peer takes nothing any more, and that nothing of it will be taken: what is queued for it is dropped, transfers with it end
+	// with err, and what was kept for it is let go. Handler.Lost may be called. It does nothing if the peer is lost already, or the endpoint is
+	// closed; nor where peers are in one address space, which end together.
+	Drop(peer int, err error)
 	// Close ends this rank's part.
 	Close() error
 }
 
-// Sharer is an endpoint that has memory in common with some peers.
-type Sharer interface {
-	// Shared returns the memory that a rank shares with all whom this fabric connects it with; its own, too. It begins at a cache line, has the same size
-	// at all ranks, is zero at first, and is there until this endpoint is closed. The fabric does not use it.
-	Shared(rank int) ([]byte, error)
-	// Watch delivers what comes, as Look, until ready returns true, or for a short time only. It calls ready often.
-	Watch(ready func() bool)
+// Source is what an engine (package progress) needs of a fabric whose frames come sooner if a goroutine that waits for one
+// looks for it itself, and of which a goroutine of its own sees to it that they come at all. All methods but Costs and
+// Work are called by who has the turn, one goroutine at a time.
+type Source interface {
+	// Costs are constant.
+	Costs() Costs
+	// Poll delivers what is there and reports whether it was anything. If so, and unless that is dear, it disarms the source
+	// first: as soon as can be, since whoever has sent may be about to ring. It never waits. patient: it may look some times
+	// if there is nothing.
+	Poll(patient bool) bool
+	// Arm has Progress.Ring called, once, by what comes from now on, or takes that back: nobody needs to be woken for what
+	// comes now. why is why the turn ends. The source is armed at first, and after Ring armed no more. What is so already
+	// may be said again.
+	Arm(on bool, why Leaving) Armed
+	// Knock has Ring called, for something that is here and that the caller may not deliver.
+	Knock()
+	// Serve does what Progress.Call was called for.
+	Serve()
+	// Midway reports whether pieces of a transfer are to come, or to go: something comes soon.
+	Midway() bool
+	// Waits reports whether there is something for Work to do, which is done without the turn, by any goroutine.
+	Waits() bool
+	Work()
 }
 
-// Looker is an endpoint whose frames come sooner if a goroutine that waits for one looks for it itself. Nothing depends on it.
-type Looker interface {
-	// Enter says that the caller will look soon, so that nobody needs to be woken for what comes meanwhile. It reports whether the caller is now
-	// the one who looks; if so, it calls Look with entered, or Leave.
-	Enter() bool
-	// Leave takes that back.
-	Leave()
-	// Look delivers what comes until there is something in woken, or for a short time only.
-	Look(woken <-chan struct{}, entered bool)
-	// Poll delivers what is there and reports whether it was anything. Where another goroutine looks, it leaves that to the
-	// other. tries is how many calls of Poll in a row, this one included, find nothing if this one does. A caller that polls
-	// in a loop, for want of anything else to do, counts them: then Poll gives the processor to other processes now and
-	// then, and may count on the caller to come back soon. 0: the caller does not say, and sees to that itself.
-	Poll(tries int) bool
+// Costs say what is dear of a source.
+type Costs struct {
+	Poll    bool // Poll is a call of the system, or of a library
+	Arm     bool // Arm is a call of the system, so that it is worth to be put off
+	Readers bool // it is not to be polled: goroutines read, which must get the processor
 }
 
-// Picker takes frames before the handler has them.
-type Picker interface {
-	// Pick takes a frame, as Handler.Deliver does, or returns false and leaves it to the handler. It runs on the goroutine that looks, while that does.
-	Pick(src int, f *Frame) bool
-	// Enough reports whether what is looked for will not come this way. It is called often.
-	Enough() bool
+// Leaving is why somebody polls no more.
+type Leaving uint8
+
+const (
+	LeavingInVain  Leaving = iota
+	LeavingFound           // what was looked for has come
+	LeavingForSoon         // and somebody is likely to poll again within some tens of microseconds
+)
+
+// Armed is what has become of Arm.
+type Armed uint8
+
+const (
+	ArmedFully    Armed = iota
+	ArmedLater          // not yet, since somebody is likely to poll soon; of LeavingForSoon only. If nobody does, Poll is called in a millisecond
+	SomethingHere       // it is armed; but something is here that may not ring
+)
+
+// Progress is what a fabric needs of whoever polls its sources. A fabric calls it for sources of its own.
+type Progress interface {
+	// Ring is the doorbell of a source that was armed: something has come, or Knock was called. A goroutine of the fabric's
+	// own calls it, which may be the one to deliver that.
+	Ring(s Source)
+	// Call has Serve called, by who has the turn or else by the caller.
+	Call()
+	// Retire ends the polling of a source: when it has returned true, nobody calls its methods any more, nor
+	// will. false: somebody does still, after limit.
+	Retire(s Source, limit time.Duration) bool
 }
 
-// Seeker is a Looker that can look for one frame, which whoever waits for it then takes itself.
-type Seeker interface {
-	// Seek delivers what comes until p has picked a frame, and reports whether it has. It gives up when p has enough, when something is to be done that
-	// Look does, or, tired, after a short time. The caller has entered, and still looks when Seek returns: it calls Look with entered, or Leave.
-	Seek(p Picker) (picked, tired bool)
-}
+// NoSource is a source from which nothing comes. Others have its methods where they have none.
+type NoSource struct{}
 
-// Beside is a Looker that looks for others as well, so that who waits for messages of several fabrics can look at all of them. Nothing depends on it.
-type Beside interface {
-	// Beside has poll, which is Poll of another endpoint, called now and then in Look. It is called before Bind.
-	Beside(poll func() bool)
-}
+func (NoSource) Costs() Costs            { return Costs{} }
+func (NoSource) Poll(bool) bool          { return false }
+func (NoSource) Arm(bool, Leaving) Armed { return ArmedFully }
+func (NoSource) Knock()                  {}
+func (NoSource) Serve()                  {}
+func (NoSource) Midway() bool            { return false }
+func (NoSource) Waits() bool             { return false }
+func (NoSource) Work()                   {}
 
-// Dropper is an endpoint that need not find out by itself that a rank is lost.
-type Dropper interface {
-	// Drop says that a peer takes nothing any more, and that nothing of it will be taken: what is queued for it is dropped, transfers with it end
-	// with err, and what was kept for it is let go. Handler.Lost may be called. It does nothing if the peer is lost already, or the endpoint is
-	// closed.
-	Drop(peer int, err error)
+var frames = sync.Pool{New: func() any { return new(Frame) }}
+
+// Deliver delivers a copy of f, so that f need not be of the heap. It is for fabrics whose frames come
+// from the sender's goroutine.
+func Deliver(h Handler, src int, f *Frame) {
+	own := frames.Get().(*Frame)
+	*own = *f
+	h.Deliver(src, own)
+	own.Data = nil
+	frames.Put(own)
 }
 
 // Last returns a function that is to be called n times, and calls done the last time, with the first error.

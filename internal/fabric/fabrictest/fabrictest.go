@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,16 +20,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/internal/fabric"
+	"weft/internal/progress"
 )
 
 // Run checks the fabrics that open makes. open returns the connected endpoints of n ranks.
 func Run(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	RunAlone(t, open)
+	t.Run("drop", func(t *testing.T) { drop(t, open(t, 3)) })
 	t.Run("late ends", func(t *testing.T) { ends(t, open) })
 }
 
-// RunAlone is Run for a fabric of which a process has one endpoint at a time: late ends are not
-// looked for, since those that wait sleep together.
+// RunAlone is Run for a fabric of which a process has one endpoint at a time, and whose processes end together: a peer that
+// lives is not dropped, and late ends are not looked for, since those that wait sleep together.
 func RunAlone(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	t.Run("identity", func(t *testing.T) { identity(t, open(t, 3)) })
 	t.Run("all pairs", func(t *testing.T) { allPairs(t, open(t, 4)) })
@@ -43,10 +46,14 @@ func RunAlone(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	t.Run("closed while others look", func(t *testing.T) { closedUnderEyes(t, open(t, 2)) })
 	t.Run("push from deliver", func(t *testing.T) { flood(t, open(t, 2)) })
 	t.Run("local", func(t *testing.T) { local(t, open(t, 2)) })
+	t.Run("polled in a loop", func(t *testing.T) { polled(t, open(t, 3), true) })
+	t.Run("polled now and then", func(t *testing.T) { polled(t, open(t, 3), false) })
+	t.Run("sources", func(t *testing.T) { sources(t, open(t, 2)) })
+	t.Run("shared memory", func(t *testing.T) { sharing(t, open(t, 2)) })
 	t.Run("limits", func(t *testing.T) { limits(t, open(t, 2)) })
 	t.Run("bad rank", func(t *testing.T) {
 		eps := open(t, 2)
-		bindAll(eps)
+		bindAll(t, eps)
 		require.ErrorIs(t, eps[0].Send(2, fabric.Frame{}), fabric.ErrRank)
 		require.ErrorIs(t, eps[0].Send(-1, fabric.Frame{}), fabric.ErrRank)
 		for _, rank := range []int{2, -1} {
@@ -57,10 +64,9 @@ func RunAlone(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 		}
 	})
 	t.Run("oneself", func(t *testing.T) { oneself(t, open(t, 2)) })
-	t.Run("drop", func(t *testing.T) { drop(t, open(t, 3)) })
 	t.Run("close", func(t *testing.T) {
 		eps := open(t, 2)
-		bindAll(eps)
+		bindAll(t, eps)
 		require.NoError(t, eps[0].Close())
 		require.NoError(t, eps[0].Close(), "a second close is harmless")
 		for rank := range eps {
@@ -73,32 +79,28 @@ func RunAlone(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	})
 }
 
-// RunPolled checks fabrics whose endpoints can be polled. open returns connected endpoints whose own goroutines read nothing
-// before hold is closed. Frames and transfers must come all the same, to a caller that does nothing but poll.
-func RunPolled(t *testing.T, open func(t *testing.T, n int, hold <-chan struct{}) []fabric.Endpoint) {
-	for name, count := range map[string]int{"in a loop": 1, "now and then": 0} {
-		t.Run(name, func(t *testing.T) {
-			hold := make(chan struct{})
-			eps := open(t, 3, hold)
-			t.Cleanup(func() { close(hold) }) // before the endpoints are closed
-			polled(t, eps, count)
-		})
-	}
+// RunLooking is Run, with goroutines that look, poll, enter and leave all the while, so that the turn changes hands in the
+// middle of everything.
+func RunLooking(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
+	looking.Store(true)
+	defer looking.Store(false)
+	Run(t, open)
 }
 
-// polled has all endpoints polled by this goroutine only. count is what the count of tries grows by.
-func polled(t *testing.T, eps []fabric.Endpoint, count int) {
-	sinks := bindAll(eps)
-	tries := make([]int, len(eps))
+// polled has all endpoints polled by this goroutine only, while the goroutines of their own that would do so are held:
+// frames and transfers must come all the same, whether the caller polls in a loop or now and then.
+func polled(t *testing.T, eps []fabric.Endpoint, inLoop bool) {
+	hold := make(chan struct{})
+	defer close(hold) // before the endpoints are closed
+	sinks, engines := bindHeld(t, eps, hold)
 	until := func(done func() bool) {
 		for deadline := time.Now().Add(time.Minute); !done(); {
 			require.False(t, time.Now().After(deadline), "what was sent does not come by polling")
-			for i, e := range eps {
-				if tries[i] += count; e.(fabric.Looker).Poll(tries[i]) {
-					tries[i] = 0
-				}
-				if count == 0 {
-					runtime.Gosched() // who does not count sees to others itself
+			for _, g := range engines {
+				if inLoop {
+					g.Try()
+				} else if !g.Poll() {
+					runtime.Gosched() // who has other work sees to others itself
 				}
 			}
 		}
@@ -130,8 +132,131 @@ func polled(t *testing.T, eps []fabric.Endpoint, count int) {
 	}
 }
 
+// byHand is an engine without polls of its own: it hears of doorbells.
+type byHand struct {
+	rings   chan fabric.Source
+	mu      sync.Mutex // held while somebody polls
+	retired bool       // guarded by mu
+}
+
+func (b *byHand) Ring(s fabric.Source) { b.rings <- s }
+func (b *byHand) Call()                {}
+
+func (b *byHand) Retire(fabric.Source, time.Duration) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.retired = true
+	return true
+}
+
+// goOn polls from now on, until the sources are retired.
+func (b *byHand) goOn(sources []fabric.Source) {
+	for over := false; !over; runtime.Gosched() {
+		b.mu.Lock()
+		for _, s := range sources {
+			if !b.retired {
+				s.Poll(false)
+			}
+		}
+		over = b.retired
+		b.mu.Unlock()
+	}
+}
+
+// sources checks what an engine relies on. What comes rings an armed source, once, and waits until it is polled; what is
+// here when a source is armed is told, by the answer or by a ring; Knock rings. All sources of rank 1 are polled by this
+// goroutine.
+func sources(t *testing.T, eps []fabric.Endpoint) {
+	all := slices.DeleteFunc(eps[1].Sources(), func(s fabric.Source) bool { return s.Costs().Readers })
+	require.Equal(t, all, slices.DeleteFunc(eps[1].Sources(), func(s fabric.Source) bool { return s.Costs().Readers }), "the same each time")
+	sinks := []*sink{{signal: make(chan struct{}, 1<<10), lost: make(chan int, 64)}, {signal: make(chan struct{}, 1<<10), lost: make(chan int, 64)}}
+	eps[0].Bind(sinks[0], progress.New(eps[0].Sources(), progress.Config{Ranks: 1}))
+	hand := &byHand{rings: make(chan fabric.Source, 1<<10)}
+	rings := hand.rings
+	eps[1].Bind(sinks[1], hand)
+	if len(all) == 0 {
+		require.NoError(t, eps[0].Send(1, fabric.Frame{}))
+		sinks[1].wait(1)
+		require.Empty(t, rings, "what comes by itself rings nobody")
+		return
+	}
+	poll := func() {
+		for n := len(sinks[1].signal); len(sinks[1].signal) == n; {
+			for _, s := range all {
+				s.Poll(false)
+				if s.Waits() {
+					s.Work()
+				}
+				s.Serve()
+			}
+		}
+	}
+	send := func() { require.NoError(t, eps[0].Send(1, fabric.Frame{})) }
+	send()
+	s := <-rings
+	require.Contains(t, all, s)
+	require.Empty(t, sinks[1].signal, "nobody polls")
+	poll()
+	for _, why := range []fabric.Leaving{fabric.LeavingInVain, fabric.LeavingFound, fabric.LeavingForSoon} {
+		switch s.Arm(true, why) {
+		case fabric.ArmedLater:
+			require.Equal(t, fabric.LeavingForSoon, why)
+			send()
+		case fabric.ArmedFully, fabric.SomethingHere: // not all can see that there is nothing
+			send()
+			require.Equal(t, s, <-rings)
+		}
+		poll()
+		s.Arm(false, fabric.LeavingInVain)
+		send()
+		poll()
+		send()
+		if s.Arm(true, fabric.LeavingInVain) != fabric.SomethingHere {
+			require.Equal(t, s, <-rings)
+		}
+		poll()
+		for len(rings) > 0 {
+			<-rings
+		}
+	}
+	require.False(t, s.Midway())
+	go hand.goOn(all) // for the end
+}
+
+// sharing checks what is said of common memory: peers see what a rank writes to what it shares, or there is none.
+func sharing(t *testing.T, eps []fabric.Endpoint) {
+	bindAll(t, eps)
+	for i, e := range eps {
+		for p := range eps {
+			mem, err := e.Shared(p)
+			if !e.Caps(p).SharedMemory || e.Local(p) != nil && p != i {
+				require.ErrorIs(t, err, fabric.ErrUnsupported)
+				continue
+			}
+			if err != nil { // of itself, where all are in one address space
+				require.ErrorIs(t, err, fabric.ErrUnsupported)
+				continue
+			}
+			require.NotEmpty(t, mem)
+			require.Zero(t, mem[i], "nobody has written it")
+			mem[i] = byte(10 + p)
+		}
+	}
+	for p, e := range eps {
+		if mem, err := e.Shared(p); err == nil {
+			for i := range eps {
+				require.EqualValues(t, 10+p, mem[i])
+			}
+		}
+	}
+	for _, rank := range []int{-1, len(eps)} {
+		_, err := eps[0].Shared(rank)
+		require.Error(t, err)
+	}
+}
+
 func identity(t *testing.T, eps []fabric.Endpoint) {
-	bindAll(eps)
+	bindAll(t, eps)
 	for i, e := range eps {
 		require.Equal(t, i, e.Rank())
 		require.Equal(t, len(eps), e.Size())
@@ -144,7 +269,7 @@ func identity(t *testing.T, eps []fabric.Endpoint) {
 }
 
 func allPairs(t *testing.T, eps []fabric.Endpoint) {
-	sinks := bindAll(eps)
+	sinks := bindAll(t, eps)
 	for i, e := range eps {
 		for d := range eps {
 			f := fabric.Frame{Data: fmt.Appendf(nil, "%d to %d", i, d)}
@@ -167,7 +292,7 @@ func allPairs(t *testing.T, eps []fabric.Endpoint) {
 }
 
 func nested(t *testing.T, eps []fabric.Endpoint) {
-	sinks := bindAll(eps)
+	sinks := bindAll(t, eps)
 	sinks[1].extra = func(src int, f fabric.Frame) {
 		if f.Head[0] > 0 {
 			f.Head[0]--
@@ -183,7 +308,7 @@ func nested(t *testing.T, eps []fabric.Endpoint) {
 
 // push checks that transfers arrive whole where they are expected, of every size and many at once, with frames in between.
 func push(t *testing.T, eps []fabric.Endpoint) {
-	sinks := bindAll(eps)
+	sinks := bindAll(t, eps)
 	limit := eps[0].Caps(1).MaxFrame
 	limit = cmp.Or(limit, 1<<20)
 	sizes := []int{1, 7, 4096, 65535, 1 << 18, limit, limit + 1, 3*limit - 5}
@@ -222,7 +347,7 @@ func push(t *testing.T, eps []fabric.Endpoint) {
 // oneself checks transfers from a rank to itself: one that is expected, one that is not, and one
 // that was taken back.
 func oneself(t *testing.T, eps []fabric.Endpoint) {
-	bindAll(eps)
+	bindAll(t, eps)
 	place := make([]byte, 10)
 	ended, pushed := make(chan error, 4), make(chan error, 4)
 	push := func(key uint64, data string) error {
@@ -248,7 +373,7 @@ func oneself(t *testing.T, eps []fabric.Endpoint) {
 
 // forget checks that what is taken back stays untouched, and that nobody else notices.
 func forget(t *testing.T, eps []fabric.Endpoint) {
-	sinks := bindAll(eps)
+	sinks := bindAll(t, eps)
 	place, other := make([]byte, 1<<16), make([]byte, 1<<16)
 	eps[1].Expect(0, 1, place, func(error) { t.Error("a transfer that was taken back has ended") })
 	require.True(t, eps[1].Forget(0, 1))
@@ -277,7 +402,7 @@ func forget(t *testing.T, eps []fabric.Endpoint) {
 
 // forgetInside checks that a handler can take back what a handler has just expected, and that the peer's bytes go somewhere.
 func forgetInside(t *testing.T, eps []fabric.Endpoint) {
-	sinks := bindAll(eps)
+	sinks := bindAll(t, eps)
 	const n = 1 << 18
 	place, data := make([]byte, n), bytes.Repeat([]byte("x"), n)
 	var forgotten, again bool
@@ -297,7 +422,7 @@ func forgetInside(t *testing.T, eps []fabric.Endpoint) {
 
 // closing checks that what never came ends with the endpoint.
 func closing(t *testing.T, eps []fabric.Endpoint) {
-	bindAll(eps)
+	bindAll(t, eps)
 	ended := make(chan error, 2)
 	eps[1].Expect(0, 1, make([]byte, 10), func(err error) { ended <- err })
 	require.NoError(t, eps[1].Close())
@@ -309,11 +434,8 @@ func closing(t *testing.T, eps []fabric.Endpoint) {
 // closedUnderEyes has goroutines look without end while their endpoint closes, on one processor. Each of them comes again as
 // soon as it has left, and goroutines take turns while one of them looks: so whoever closes would never find that nobody does.
 func closedUnderEyes(t *testing.T, eps []fabric.Endpoint) {
-	bindAll(eps)
-	l, ok := eps[1].(fabric.Looker)
-	if !ok {
-		t.Skip("nobody looks")
-	}
+	_, engines := bindHeld(t, eps, nil)
+	l := engines[1]
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var looking sync.WaitGroup
 	over := make(chan struct{})
@@ -342,7 +464,7 @@ func flood(t *testing.T, eps []fabric.Endpoint) {
 	if size == 0 || size > 1<<20 {
 		size = 1 << 20
 	}
-	sinks := bindAll(eps)
+	sinks := bindAll(t, eps)
 	const n = 8
 	data := [2][]byte{bytes.Repeat([]byte("a"), size), bytes.Repeat([]byte("b"), size)}
 	var places [2][n][]byte
@@ -380,14 +502,14 @@ func flood(t *testing.T, eps []fabric.Endpoint) {
 }
 
 func local(t *testing.T, eps []fabric.Endpoint) {
-	sinks := bindAll(eps)
+	sinks := bindAll(t, eps)
 	if h := eps[0].Local(1); h != nil {
 		require.Same(t, sinks[1], h)
 	}
 }
 
 func limits(t *testing.T, eps []fabric.Endpoint) {
-	sinks := bindAll(eps)
+	sinks := bindAll(t, eps)
 	limit := eps[0].Caps(1).MaxFrame
 	size := limit
 	size = cmp.Or(size, 4<<20)
@@ -401,11 +523,13 @@ func limits(t *testing.T, eps []fabric.Endpoint) {
 
 // drop checks that a peer of which the layer above says that it is lost is gone, with all that was under way, and that others are not.
 func drop(t *testing.T, eps []fabric.Endpoint) {
-	d, ok := eps[0].(fabric.Dropper)
-	if !ok {
-		t.Skip("it finds out by itself")
+	sinks := bindAll(t, eps)
+	d := eps[0]
+	if d.Local(1) != nil {
+		d.Drop(1, errors.New("no matter"))
+		require.NoError(t, d.Send(1, fabric.Frame{}), "ranks of one address space end together")
+		return
 	}
-	sinks := bindAll(eps)
 	ended := make(chan error, 1)
 	end := func(err error) { ended <- err }
 	word := func(w uint64) fabric.Frame { return fabric.Frame{Head: [fabric.HeadWords]uint64{w}} }

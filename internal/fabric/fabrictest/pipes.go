@@ -57,7 +57,7 @@ func edges(limit int) (sizes []int) {
 // bounds checks that frames and transfers of every size around a bound come as they were sent, in
 // order, from memory that is used again at once.
 func bounds(t *testing.T, eps []fabric.Endpoint) {
-	sinks := bindAll(eps)
+	sinks := bindAll(t, eps)
 	limit := eps[0].Caps(1).MaxFrame
 	limit = cmp.Or(limit, 1<<20)
 	sizes := edges(limit)
@@ -90,7 +90,7 @@ func bounds(t *testing.T, eps []fabric.Endpoint) {
 // Crumbs checks connections that cut what goes over them into small pieces. connected is called
 // when there is one.
 func Crumbs(t *testing.T, eps []fabric.Endpoint, connected func()) {
-	sinks := bindAll(eps)
+	sinks := bindAll(t, eps)
 	require.NoError(t, eps[1].Send(0, fabric.Frame{})) // rank 1 connects
 	sinks[0].wait(1)
 	connected()
@@ -145,7 +145,7 @@ func backlog(t *testing.T, eps []fabric.Endpoint) {
 	if limit == 0 || limit > 64<<10 {
 		limit = 64 << 10
 	}
-	sinks := bindAll(eps)
+	sinks := bindAll(t, eps)
 	var mu sync.Mutex
 	var next [3][senders]uint64
 	var wrong []string
@@ -230,7 +230,6 @@ const late = 300 * time.Millisecond
 // does go on.
 func ends(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	why := errors.New("the reason")
-	drops := func(e fabric.Endpoint) bool { _, ok := e.(fabric.Dropper); return ok }
 	var finish []func()
 	for name, row := range map[string]struct {
 		end   func(eps []fabric.Endpoint, unhold func())
@@ -241,14 +240,11 @@ func ends(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 		"the bytes come":  {func(eps []fabric.Endpoint, _ func()) { eps[1].Push(0, 1, make([]byte, 1<<14), func(error) {}) }, false, false},
 		"it closes":       {func(eps []fabric.Endpoint, unhold func()) { unhold(); _ = eps[0].Close() }, true, false},
 		"the peer closes": {func(eps []fabric.Endpoint, unhold func()) { unhold(); _ = eps[1].Close() }, true, false},
-		"it drops":        {func(eps []fabric.Endpoint, _ func()) { eps[0].(fabric.Dropper).Drop(1, why) }, true, true},
+		"it drops":        {func(eps []fabric.Endpoint, _ func()) { eps[0].Drop(1, why) }, true, true},
 	} {
 		eps := open(t, 3)
-		sinks := bindAll(eps)
-		if name == "it drops" && !drops(eps[0]) {
-			continue // it finds out by itself
-		}
-		if name == "the peer closes" && eps[0].Local(1) != nil {
+		sinks := bindAll(t, eps)
+		if name == "the peer closes" && eps[0].Local(1) != nil || name == "it drops" && eps[0].Local(1) != nil {
 			continue // ranks of one process close together
 		}
 		unhold := gate(eps, sinks[1], nil)
@@ -302,7 +298,7 @@ func ends(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 // what the other has room for told, so that neither waits for as long as it would wait for a peer
 // that takes nothing.
 func bothClose(t *testing.T, eps []fabric.Endpoint) {
-	sinks := bindAll(eps)
+	sinks := bindAll(t, eps)
 	var wg sync.WaitGroup
 	opens := []func(){gate(eps, sinks[0], nil), gate(eps, sinks[1], nil)}
 	defer opens[0]()

@@ -5,9 +5,13 @@ package fabrictest
 
 import (
 	"bytes"
+	"runtime"
 	"sync"
+	"sync/atomic"
+	"testing"
 
 	"weft/internal/fabric"
+	"weft/internal/progress"
 )
 
 // pattern returns n bytes.
@@ -34,25 +38,71 @@ type got struct {
 	data []byte
 }
 
-func (s *sink) Deliver(src int, f fabric.Frame) {
+func (s *sink) Deliver(src int, f *fabric.Frame) (met bool) {
 	s.mu.Lock()
 	s.got = append(s.got, got{src, f.Head, bytes.Clone(f.Data)})
 	s.mu.Unlock()
 	if s.extra != nil {
-		s.extra(src, f)
+		s.extra(src, *f)
 	}
 	s.signal <- struct{}{}
+	return false
 }
 
 func (s *sink) Lost(src int, _ error) { s.lost <- src }
 
-func bindAll(eps []fabric.Endpoint) []*sink {
-	sinks := make([]*sink, len(eps))
-	for i, e := range eps {
-		sinks[i] = &sink{signal: make(chan struct{}, 1<<16), lost: make(chan int, 64)}
-		e.Bind(sinks[i])
-	}
+// looking has goroutines poll all the time beside whatever is tested.
+var looking atomic.Bool
+
+// bindAll binds endpoints to sinks, and to engines that poll them.
+func bindAll(t *testing.T, eps []fabric.Endpoint) []*sink {
+	sinks, _ := bindHeld(t, eps, nil)
 	return sinks
+}
+
+// bindHeld is bindAll for engines whose own goroutines do not poll before hold is closed.
+func bindHeld(t *testing.T, eps []fabric.Endpoint, hold <-chan struct{}) (sinks []*sink, engines []*progress.Engine) {
+	var lookers sync.WaitGroup
+	over := make(chan struct{})
+	t.Cleanup(func() { close(over); lookers.Wait() })
+	for _, e := range eps {
+		s := &sink{signal: make(chan struct{}, 1<<16), lost: make(chan int, 64)}
+		g := progress.New(e.Sources(), progress.Config{Ranks: 1, Hold: hold})
+		e.Bind(s, g)
+		sinks, engines = append(sinks, s), append(engines, g)
+		for k := range 2 {
+			if !looking.Load() || hold != nil {
+				break
+			}
+			lookers.Go(func() { look(g, k, over) })
+		}
+	}
+	return sinks, engines
+}
+
+func look(g *progress.Engine, i int, over <-chan struct{}) {
+	woken := make(chan struct{}, 1)
+	for ; ; i++ {
+		select {
+		case <-over:
+			return
+		default:
+		}
+		switch i % 5 {
+		case 0:
+			g.Look(woken, g.Enter())
+		case 1:
+			g.Try()
+		case 2:
+			g.Poll()
+		case 3:
+			if g.Enter() {
+				g.Leave()
+			}
+		default:
+			runtime.Gosched()
+		}
+	}
 }
 
 func (s *sink) wait(n int) []got {

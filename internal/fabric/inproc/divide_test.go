@@ -39,7 +39,7 @@ func TestPart(t *testing.T) {
 	eps, err := inproc.New(5)
 	require.NoError(t, err)
 	for _, ep := range eps {
-		ep.Bind(deaf{})
+		ep.Bind(deaf{}, nil)
 	}
 	part := inproc.Part(eps, 1, 3)
 	require.Len(t, part, 2)
@@ -47,6 +47,7 @@ func TestPart(t *testing.T) {
 		require.Equal(t, 1+i, ep.Rank())
 		for peer := range eps {
 			require.Equal(t, peer == 1 || peer == 2, ep.Local(peer) != nil, "rank %d of %d", peer, 1+i)
+			require.Equal(t, peer == 1 || peer == 2, ep.Caps(peer).SharedMemory, "rank %d of %d", peer, 1+i)
 		}
 	}
 }

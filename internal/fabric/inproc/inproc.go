@@ -50,10 +50,20 @@ func (e *endpoint) Rank() int { return e.rank }
 func (e *endpoint) Size() int { return len(e.peers) }
 
 func (e *endpoint) Caps(int) fabric.Caps {
-	return fabric.Caps{Kind: "inproc", EagerLimit: EagerLimit, Ordered: true, SharedMemory: true}
+	return fabric.Caps{Kind: "inproc", EagerLimit: EagerLimit, SharedMemory: true}
 }
 
-func (e *endpoint) Bind(h fabric.Handler)         { e.handler = h }
+func (e *endpoint) Bind(h fabric.Handler, _ fabric.Progress) { e.handler = h }
+
+// Sources are none: frames come on their senders' goroutines.
+func (e *endpoint) Sources() []fabric.Source { return nil }
+
+// Shared is not needed: all memory is shared.
+func (e *endpoint) Shared(int) ([]byte, error) { return nil, fabric.ErrUnsupported }
+
+// Drop does nothing.
+func (e *endpoint) Drop(int, error) {}
+
 func (e *endpoint) Local(peer int) fabric.Handler { return e.peers[peer].handler }
 
 func (e *endpoint) Send(dst int, f fabric.Frame) error {
@@ -64,7 +74,7 @@ func (e *endpoint) Send(dst int, f fabric.Frame) error {
 	if e.closed.Load() || p.closed.Load() {
 		return fabric.ErrClosed
 	}
-	p.handler.Deliver(e.rank, f)
+	fabric.Deliver(p.handler, e.rank, &f)
 	return nil
 }
 
@@ -138,6 +148,12 @@ func Part(eps []fabric.Endpoint, lo, hi int) []fabric.Endpoint {
 type partial struct {
 	fabric.Endpoint
 	lo, hi int
+}
+
+func (p partial) Caps(peer int) fabric.Caps {
+	c := p.Endpoint.Caps(peer)
+	c.SharedMemory = p.Local(peer) != nil
+	return c
 }
 
 func (p partial) Local(peer int) fabric.Handler {

@@ -40,15 +40,15 @@ func TestRanks(t *testing.T) {
 
 type deaf struct{}
 
-func (deaf) Deliver(int, fabric.Frame) {}
-func (deaf) Lost(int, error)           {}
+func (deaf) Deliver(int, *fabric.Frame) bool { return false }
+func (deaf) Lost(int, error)                 {}
 
 // A rank that has closed sends nothing and takes nothing, by frame or transfer, and others go on.
 func TestClosedRank(t *testing.T) {
 	eps, err := inproc.New(3)
 	require.NoError(t, err)
 	for _, ep := range eps {
-		ep.Bind(deaf{})
+		ep.Bind(deaf{}, nil)
 	}
 	push := func(from, to int) (err error) {
 		ends := 0
@@ -87,7 +87,7 @@ func TestCloseBesideSendsHammer(t *testing.T) {
 		eps, err := inproc.New(3)
 		require.NoError(t, err)
 		for _, ep := range eps {
-			ep.Bind(deaf{})
+			ep.Bind(deaf{}, nil)
 		}
 		var wg sync.WaitGroup
 		for _, way := range [][2]int{{0, 1}, {2, 1}, {1, 0}} {

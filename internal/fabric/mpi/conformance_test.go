@@ -131,7 +131,7 @@ var passed atomic.Int64
 // near is the endpoint of rank 0.
 type near struct{ fabric.Endpoint }
 
-func (n near) Bind(h fabric.Handler) { n.Endpoint.Bind(told{h}) }
+func (n near) Bind(h fabric.Handler, p fabric.Progress) { n.Endpoint.Bind(told{h}, p) }
 
 func (n near) Send(dst int, f fabric.Frame) error {
 	passed.Add(1)
@@ -147,9 +147,9 @@ func (n near) Local(peer int) fabric.Handler {
 
 type told struct{ fabric.Handler }
 
-func (t told) Deliver(src int, f fabric.Frame) {
+func (t told) Deliver(src int, f *fabric.Frame) bool {
 	passed.Load()
-	t.Handler.Deliver(src, f)
+	return t.Handler.Deliver(src, f)
 }
 
 // suite is the role of the ranks of that job.
@@ -200,8 +200,9 @@ func (a *agent) say(r *reply) {
 	}
 }
 
-func (a *agent) Deliver(src int, f fabric.Frame) {
+func (a *agent) Deliver(src int, f *fabric.Frame) bool {
 	a.say(&reply{What: "deliver", Peer: src, Head: f.Head, Data: f.Data})
+	return false
 }
 
 func (a *agent) Lost(src int, err error) { a.say(&reply{What: "lost", Peer: src, Err: text(err)}) }
@@ -213,7 +214,7 @@ func (a *agent) do(q *request) {
 		ep, err := process.Open(world(process)[:q.N])
 		a.ep, r.Err = ep, text(err)
 		if err == nil {
-			ep.Bind(a)
+			bind(ep, a)
 		}
 	case "send":
 		r.Err = text(a.ep.Send(q.Peer, fabric.Frame{Head: q.Head, Data: q.Data}))
@@ -296,7 +297,7 @@ func (r *remote) reset(rank, n int) *remote {
 			case "over":
 				return
 			case "deliver":
-				h.Deliver(m.Peer, fabric.Frame{Head: m.Head, Data: m.Data})
+				h.Deliver(m.Peer, &fabric.Frame{Head: m.Head, Data: m.Data})
 			case "lost":
 				h.Lost(m.Peer, untext(m.Err))
 			case "done":
@@ -331,7 +332,12 @@ func (r *remote) call(q *request, end func(*reply)) *reply {
 func (r *remote) Rank() int                  { return r.rank }
 func (r *remote) Size() int                  { return r.n }
 func (r *remote) Caps(int) fabric.Caps       { return caps }
-func (r *remote) Bind(h fabric.Handler)      { r.bound <- h }
+func (r *remote) Sources() []fabric.Source   { return nil } // its process polls them
+func (r *remote) Shared(int) ([]byte, error) { return nil, fabric.ErrUnsupported }
+func (r *remote) Drop(int, error)            { panic("only rank 0 drops others") }
+
+func (r *remote) Bind(h fabric.Handler, _ fabric.Progress) { r.bound <- h }
+
 func (r *remote) Local(int) fabric.Handler   { return nil }
 func (r *remote) key(k uint64) (h [6]uint64) { h[0] = k; return h }
 

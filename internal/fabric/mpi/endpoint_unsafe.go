@@ -22,10 +22,8 @@ import (
 
 // shared are the words that Go and C both use; weft_shared of engine.h has the same layout and says what they mean.
 type shared struct {
-	seat, bell, stop, turns, deep, waits atomic.Uint32
+	seat, bell, stop, turns, deep, waits, polled atomic.Uint32
 }
-
-var _ fabric.Looker = (*Endpoint)(nil)
 
 // Endpoint is one rank's end.
 type Endpoint struct {
@@ -38,7 +36,8 @@ type Endpoint struct {
 	desk       *C.weft_desk
 	pin        runtime.Pinner // of s
 
-	handler fabric.Handler // set once by Bind, before frames are looked for
+	handler  fabric.Handler  // set once by Bind, before frames are looked for
+	progress fabric.Progress // likewise; nil if nobody has bound anything
 
 	_ [64]byte
 	s shared
@@ -47,7 +46,8 @@ type Endpoint struct {
 	queue queue
 
 	// Owned by who has the seat.
-	todo    *op // taken from the queue, not done yet
+	frame   fabric.Frame // that is delivered
+	todo    *op          // taken from the queue, not done yet
 	tags    tags
 	table   []*op // transfers by number
 	free    []uint64
@@ -57,7 +57,6 @@ type Endpoint struct {
 	gone    []bool           // by rank: it has said that nothing more comes
 	left    int              // peers that have not said so, nor are lost
 
-	bound   atomic.Bool
 	closed  atomic.Bool
 	over    atomic.Bool   // nothing is done any more
 	faded   chan struct{} // closed when the watch has ended
@@ -92,11 +91,16 @@ func (e *Endpoint) Size() int { return e.size }
 // Caps returns the properties of the connection to a peer.
 func (e *Endpoint) Caps(int) fabric.Caps { return caps }
 
+// Sources is the endpoint.
+func (e *Endpoint) Sources() []fabric.Source { return []fabric.Source{e} }
+
+// Shared is not there.
+func (e *Endpoint) Shared(int) ([]byte, error) { return nil, fabric.ErrUnsupported }
+
 // Bind sets the handler and begins to look for frames.
-func (e *Endpoint) Bind(h fabric.Handler) {
+func (e *Endpoint) Bind(h fabric.Handler, p fabric.Progress) {
 	e.bind.Do(func() {
-		e.handler = h
-		e.bound.Store(true)
+		e.handler, e.progress = h, p
 		e.startWatch() // it ends when the endpoint is closed, and begins to fade; Process.Finalize waits for that
 	})
 }
@@ -128,7 +132,7 @@ func (e *Endpoint) Send(dst int, f fabric.Frame) error {
 		return fmt.Errorf("%w: a frame of %d bytes; the largest is %d", fabric.ErrUnsupported, len(f.Data), MaxFrame)
 	}
 	if dst == e.rank {
-		e.handler.Deliver(dst, f)
+		fabric.Deliver(e.handler, dst, &f)
 		return nil
 	}
 	if e.sit() {
@@ -228,8 +232,11 @@ func (e *Endpoint) Close() error {
 
 func (e *Endpoint) close() error {
 	e.closed.Store(true)
-	e.Bind(nil) // if nobody has: there is a watch then
+	e.Bind(nil, nil) // if nobody has: there is a watch then
 	until := time.Now().Add(Linger)
+	if e.progress != nil && !e.progress.Retire(e, Linger) {
+		return &Error{Op: "close", Rank: -1, Err: fmt.Errorf("somebody still looks at what has come, after %v", Linger)}
+	}
 	// What is sent is on its way before this side says that nothing more comes: a peer that has heard so from all may go, and
 	// then nobody would take the rest.
 	sent := e.pollUntil(until, func() bool { return e.todo == nil && e.queue.top.Load() == nil && C.weft_sending(e.c) == 0 })

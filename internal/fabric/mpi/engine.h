@@ -41,7 +41,7 @@ typedef struct {
 
 // What the two sides of the language border hand to each other, in C's memory. It belongs to who has the seat.
 typedef struct {
-	int32_t n;         // events of the last weft_poll
+	int32_t n;         // events of the last weft_poll that are not handled
 	int32_t under_way; // pieces of transfers that have not ended
 	int32_t crowded;   // constant: there are more ranks on this machine than processors
 	char *out;         // where the head of the next frame is to be written, and its data if both fit in WEFT_SMALL bytes; NULL: no memory
@@ -50,12 +50,13 @@ typedef struct {
 
 // Words that both sides of the language border use, in Go's memory, pinned. The layout is that of Go's type shared.
 typedef struct {
-	uint32_t seat;  // 0: free; 1: somebody talks to MPI; 2: somebody looks, and kicks the watch if he gives up
+	uint32_t seat;  // 0: free; 1: somebody talks to MPI
 	uint32_t bell;  // 1: there may be work in the queue
 	uint32_t stop;  // 1: the watch ends
 	uint32_t turns; // what others than the watch have begun, and their looks; written by who has the seat
 	uint32_t deep;  // 1: the watch sleeps long because nothing has happened; who begins something kicks it
 	uint32_t waits; // the watch's sleeps, for tests
+	uint32_t polled; // 1: somebody polls all the time, and kicks the watch if he gives up
 } weft_shared;
 
 typedef struct weft_engine weft_engine;

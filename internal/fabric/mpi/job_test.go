@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/internal/fabric"
+	"weft/internal/progress"
 )
 
 // handler is what a rank of a job does with what comes.
@@ -30,7 +31,17 @@ type handler struct {
 	lost    func(src int, err error)
 }
 
-func (h *handler) Deliver(src int, f fabric.Frame) { h.deliver(src, f) }
+func (h *handler) Deliver(src int, f *fabric.Frame) bool {
+	h.deliver(src, *f)
+	return false
+}
+
+// bind binds an endpoint, and an engine that polls it.
+func bind(e fabric.Endpoint, h fabric.Handler) *progress.Engine {
+	g := progress.New(e.Sources(), progress.Config{Ranks: 1})
+	e.Bind(h, g)
+	return g
+}
 
 func (h *handler) Lost(src int, err error) {
 	if h.lost != nil {
@@ -100,7 +111,7 @@ func storm(p *Process) int {
 			})
 		}
 	}
-	e.Bind(h)
+	polls := bind(e, h)
 	var wg sync.WaitGroup
 	for g := range senders {
 		wg.Go(func() {
@@ -120,7 +131,7 @@ func storm(p *Process) int {
 		wg.Go(func() {
 			woken := make(chan struct{}, 1)
 			for here.Load() < total || ended.Load() < total {
-				e.Look(woken, e.Enter())
+				polls.Look(woken, polls.Enter())
 				time.Sleep(50 * time.Microsecond)
 			}
 		})
@@ -152,7 +163,7 @@ func idle(p *Process) int {
 	e, err := p.open(world(p), 1000)
 	must(err)
 	got := make(chan struct{}, 1)
-	e.Bind(&handler{deliver: func(int, fabric.Frame) { got <- struct{}{} }})
+	bind(e, &handler{deliver: func(int, fabric.Frame) { got <- struct{}{} }})
 	time.Sleep(200 * time.Millisecond)
 	waits := e.s.waits.Load()
 	if p.Rank == 0 {
@@ -172,7 +183,7 @@ func bad(p *Process) int {
 	e, err := p.open(world(p), 1000)
 	must(err)
 	lost := make(chan error, 1)
-	e.Bind(&handler{deliver: func(int, fabric.Frame) {}, lost: func(_ int, err error) { lost <- err }})
+	bind(e, &handler{deliver: func(int, fabric.Frame) {}, lost: func(_ int, err error) { lost <- err }})
 	if p.Rank == 0 {
 		e.take()
 		must(e.sendNow(1, 99, new([fabric.HeadWords]uint64), nil))
@@ -199,7 +210,7 @@ func drop(p *Process) int {
 	must(err)
 	got := make(chan int, 4)
 	lost := make(chan int, 4)
-	e.Bind(&handler{deliver: func(src int, _ fabric.Frame) { got <- src }, lost: func(src int, _ error) { lost <- src }})
+	bind(e, &handler{deliver: func(src int, _ fabric.Frame) { got <- src }, lost: func(src int, _ error) { lost <- src }})
 	switch p.Rank {
 	case 0:
 		ended := make(chan error, 2)
@@ -243,7 +254,7 @@ func lists(p *Process) int {
 	if _, err := p.Open([]int{p.Rank}); err == nil {
 		must(errors.New("two endpoints at a time"))
 	}
-	e.Bind(&handler{})
+	bind(e, &handler{})
 	place, done := make([]byte, 3), make(chan error, 2)
 	e.Expect(0, 5, place, func(err error) { done <- err })
 	e.Push(0, 5, []byte("abc"), func(err error) { done <- err })

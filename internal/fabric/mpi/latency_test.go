@@ -25,7 +25,7 @@ func init() {
 		}
 		e := ep.(*Endpoint)
 		c := &counter{woken: make(chan struct{}, 1)}
-		e.Bind(c)
+		polls := bind(e, c)
 		n, _ := strconv.Atoi(os.Getenv("WEFT_TEST_MPI_HOPS"))
 		n = max(n, 2000)
 		f := fabric.Frame{Data: make([]byte, 8)}
@@ -37,7 +37,7 @@ func init() {
 					_ = e.Send(1, f)
 				}
 				for want++; c.n.Load() < want; {
-					e.Look(c.woken, e.Enter())
+					polls.Look(c.woken, polls.Enter())
 					select {
 					case <-c.woken:
 					default:
@@ -61,12 +61,13 @@ type counter struct {
 	woken chan struct{}
 }
 
-func (c *counter) Deliver(int, fabric.Frame) {
+func (c *counter) Deliver(int, *fabric.Frame) bool {
 	c.n.Add(1)
 	select {
 	case c.woken <- struct{}{}:
 	default:
 	}
+	return false
 }
 func (c *counter) Lost(r int, err error) { println("lost", r, err.Error()) }
 

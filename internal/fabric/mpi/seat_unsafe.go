@@ -30,35 +30,18 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
-	"time"
 	"unsafe"
 
 	"weft/internal/fabric"
 )
 
-// spins is how often one call of C looks, if nothing happens: some microseconds.
+// spins is how often one call of C looks, if nothing happens and whoever polls is patient: some microseconds.
 const spins = 64
-
-const (
-	// lookFor is how long Look looks before it leaves it to the watch, and lookOn how much longer if a transfer is under way. It must be
-	// well over the time of a message that the watch brings, 20 to 100 µs: see README.md.
-	// With more ranks than processors, patience takes the processor from the one that is waited for: others may be in scheduling groups of their own,
-	// which offers of the processor do not reach.
-	lookFor     = 300 * time.Microsecond
-	lookOn      = 2 * time.Millisecond
-	lookCrowded = 50 * time.Microsecond
-	// lookTries is how often it tries to get the seat.
-	lookTries = 1000
-	// gosched is how many calls of C it makes before other goroutines get its processor: rarely, since that wakes a thread each time where Go
-	// has another one.
-	gosched = 64
-)
 
 // What the seat's word says.
 const (
 	seatFree = iota
 	seatTaken
-	seatLook // by one who looks for a while
 )
 
 // sit takes the seat if it is free. Who has it calls rise.
@@ -95,78 +78,58 @@ func (e *Endpoint) submit(o *op) {
 	}
 }
 
-// Look delivers what comes until there is something in woken, or for a short time. It returns at once if another goroutine that waits
-// looks.
-func (e *Endpoint) Look(woken <-chan struct{}, _ bool) {
-	if !e.bound.Load() {
-		return
-	}
-	for n := 0; !e.s.seat.CompareAndSwap(seatFree, seatLook); n++ {
-		switch {
-		case len(woken) > 0 || e.s.seat.Load() == seatLook:
-			return
-		case n == lookTries:
-			C.weft_kick(e.c)
-			return
-		case n%64 == 63:
-			runtime.Gosched()
-		}
-	}
-	e.look(woken)
-}
+// The endpoint is a source of its rank's engine. Its doorbell is the watch.
 
-// Enter does nothing: nobody is woken for a message, since the watch looks.
-func (e *Endpoint) Enter() bool { return false }
-
-// Leave does nothing.
-func (e *Endpoint) Leave() {}
+// Costs: a poll is a call of C, and of MPI.
+func (e *Endpoint) Costs() fabric.Costs { return fabric.Costs{Poll: true} }
 
 // Poll delivers messages and ends transfers, if there are any, and reports whether there were.
-// In a loop, C counts the looks, and gives the processor to others where that is needed.
-func (e *Endpoint) Poll(int) bool {
-	if !e.bound.Load() || !e.sit() {
+func (e *Endpoint) Poll(patient bool) bool {
+	if !e.sit() {
 		return false
 	}
-	did := e.turn(1)
+	n := C.int(1)
+	if patient {
+		n = spins
+	}
+	did := e.turn(n)
 	e.rise()
 	return did
 }
 
-// look is Look for who has the seat.
-func (e *Endpoint) look(woken <-chan struct{}) {
-	patience, more := lookFor, lookOn
-	if e.desk.crowded != 0 {
-		patience, more = lookCrowded, 0
+// Arm says whether somebody polls who will say when he gives up. If he does, the watch looks from then on.
+func (e *Endpoint) Arm(on bool, why fabric.Leaving) fabric.Armed {
+	if !on {
+		e.s.polled.Store(1)
+		return fabric.ArmedFully
 	}
-	var until time.Time
-	for n := 1; len(woken) == 0; n++ {
-		e.drain()
-		if e.turn(spins) {
-			n, until = 0, time.Time{}
-			continue
-		}
-		if e.s.bell.Load() != 0 {
-			continue
-		}
-		now := time.Now()
-		if until.IsZero() {
-			until = now.Add(patience)
-		} else if now.After(until) && (e.desk.under_way == 0 || now.After(until.Add(more))) {
-			break
-		}
-		if n%gosched == 0 {
-			runtime.Gosched()
-		}
+	e.s.polled.Store(0)
+	if why == fabric.LeavingInVain {
+		C.weft_kick(e.c)
 	}
-	e.rise()
-	if len(woken) == 0 {
-		C.weft_kick(e.c) // from here on the watch looks
-	}
+	return fabric.ArmedFully
 }
 
-// turn looks for events and handles them. The caller has the seat.
+// Knock is not called.
+func (e *Endpoint) Knock() {}
+
+// Serve does nothing.
+func (e *Endpoint) Serve() {}
+
+// Midway reports whether a transfer is under way.
+func (e *Endpoint) Midway() bool { return e.desk.under_way != 0 }
+
+// Waits: nothing does.
+func (e *Endpoint) Waits() bool { return false }
+
+// Work does nothing.
+func (e *Endpoint) Work() {}
+
+// turn looks for events, unless the watch has left some, and handles them. The caller has the seat.
 func (e *Endpoint) turn(spins C.int) bool {
-	C.weft_look(e.number, spins)
+	if e.desk.n == 0 {
+		C.weft_look(e.number, spins)
+	}
 	return e.handle()
 }
 
@@ -174,6 +137,7 @@ func (e *Endpoint) turn(spins C.int) bool {
 // and queues.
 func (e *Endpoint) handle() bool {
 	n := int(e.desk.n)
+	e.desk.n = 0
 	for i := range e.desk.ev[:n] {
 		ev := &e.desk.ev[i]
 		peer := int(ev.peer)
@@ -209,7 +173,8 @@ func (e *Endpoint) arrived(src, tag int, b []byte) {
 		e.lose(src, &Error{Op: "receive", Rank: src, Err: fmt.Errorf("%w: %d bytes with tag %d; a head has %d, and nothing comes after the end", ErrFrame, len(b), tag, headSize)})
 		return
 	}
-	f := fabric.Frame{Data: b[headSize:]}
+	f := &e.frame
+	f.Data = b[headSize:]
 	for i := range f.Head {
 		f.Head[i] = binary.LittleEndian.Uint64(b[8*i:])
 	}

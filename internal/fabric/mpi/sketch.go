@@ -20,4 +20,4 @@ func Sketch() (fabric.Endpoint, error) {
 func (sketch) Caps(int) fabric.Caps { return caps }
 func (sketch) Close() error         { return nil }
 
-var caps = fabric.Caps{Kind: "mpi", EagerLimit: EagerLimit, MaxFrame: MaxFrame, Ordered: true}
+var caps = fabric.Caps{Kind: "mpi", EagerLimit: EagerLimit, MaxFrame: MaxFrame}

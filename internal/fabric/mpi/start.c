@@ -38,7 +38,7 @@ void weft_release(weft_engine *e, buffer *b) {
 	*list = b;
 }
 
-// touched says that something was begun: the watch will look soon. README.md, "Who looks", has the reason for the order.
+// touched says that something was begun: the watch will look soon. README.md, "Who polls", has the reason for the order.
 static void touched(weft_engine *e) {
 	__atomic_fetch_add(&e->shared->turns, 1, __ATOMIC_SEQ_CST);
 	if (LOAD(&e->shared->deep))

@@ -14,7 +14,7 @@
 #include <sys/prctl.h>
 #endif
 
-// The watch: who looks when nobody else does.
+// The watch polls when nobody else does.
 
 static uint64_t now(void) {
 	struct timespec t;
@@ -58,7 +58,7 @@ void weft_kick(weft_engine *e) {
 enum {
 	SHORTEST = 20 * 1000, // ns
 	DRIVEN = 250 * 1000,  // ns: a sleep while others poll
-	LOOKED = 1000 * 1000, // ns: a sleep while one looks who kicks if he gives up
+	LOOKED = 1000 * 1000, // ns: a sleep while a goroutine polls that kicks if it gives up
 	DEEP = 200 * 1000     // ns: from here on, who begins something kicks
 };
 
@@ -75,12 +75,14 @@ static void *watch(void *arg) {
 		uint32_t was = 0;
 		if (__atomic_compare_exchange_n(&s->seat, &was, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
 			int queued = LOAD(&s->bell);
-			e->desk.n = 0;
-			if (!queued)
+			int left = e->desk.n > 0; // somebody has the turn to poll, and will come for it
+			if (!queued && !left)
 				weft_poll(e, 0);
 			if (queued || e->desk.n > 0) {
 				weftWatched(handle); // which gives up the seat
 				last = now();
+				if (left)
+					nap(e, SHORTEST);
 				continue;
 			}
 			STORE(&s->seat, 0);
@@ -90,7 +92,7 @@ static void *watch(void *arg) {
 		uint64_t t = now();
 		uint32_t seen = LOAD(&s->turns);
 		uint64_t ns;
-		if (was == 2) {
+		if (LOAD(&s->polled)) {
 			turns = seen;
 			last = t;
 			ns = LOOKED;

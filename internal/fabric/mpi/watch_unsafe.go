@@ -27,16 +27,18 @@ func (e *Endpoint) startWatch() {
 	}
 }
 
-// weftWatched is called by the watch with the seat.
+// weftWatched is called by the watch with the seat: there are events on the desk, or work is queued. The
+// events are for the goroutine that polls; if nobody does, this thread is the one.
 //
 //export weftWatched
 func weftWatched(h C.uintptr_t) {
 	e := cgo.Handle(h).Value().(*Endpoint)
 	e.s.seat.Load() // taken in C: what who had it before has written is seen from here on, and the race detector knows
-	e.handle()
-	for e.turn(spins) {
-	}
+	some := e.desk.n > 0
 	e.rise()
+	if some && e.progress != nil {
+		e.progress.Ring(e)
+	}
 }
 
 // weftFaded is the watch's end.

@@ -5,7 +5,6 @@ package mux
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,81 +12,45 @@ import (
 	"weft/internal/fabric"
 )
 
-// side is an endpoint that can be looked at, and keeps a log of it.
+// side is an endpoint with one source, which keeps a log.
 type side struct {
 	fabric.Endpoint
+	fabric.NoSource
 	name string
-	size int
-	log  *[]string
+	log  []string
 }
 
-func (s *side) Rank() int { return 0 }
-func (s *side) Size() int { return s.size }
-
-func (s *side) say(what string) { *s.log = append(*s.log, s.name+" "+what) }
-
-func (s *side) Enter() bool { s.say("enter"); return true }
-func (s *side) Leave()      { s.say("leave") }
-func (s *side) Poll(tries int) bool {
-	s.say(fmt.Sprintf("polls, %d", tries))
-	return s.name == "tcp"
-}
-
-func (s *side) Look(woken <-chan struct{}, entered bool) {
-	s.say(map[bool]string{true: "looks, entered", false: "looks"}[entered])
-}
+func (s *side) Rank() int                { return 0 }
+func (s *side) Size() int                { return 4 }
+func (s *side) Sources() []fabric.Source { return []fabric.Source{s} }
 
 func (s *side) Drop(peer int, err error) {
-	s.say("drops " + string(rune('0'+peer)) + " " + err.Error())
+	s.log = append(s.log, s.name+" drops "+string(rune('0'+peer))+" "+err.Error())
 }
 
-// first is one that looks for others as well.
-type first struct {
-	side
-	aside func() bool
+func (s *side) Shared(rank int) ([]byte, error) {
+	if s.name != "shm" {
+		return nil, fabric.ErrUnsupported
+	}
+	return []byte{byte(rank)}, nil
 }
 
-func (f *first) Beside(poll func() bool) { f.aside = poll }
-
-// Who waits looks first where others can be looked for too, whatever rank that is of; and at the others when there is nothing.
-func TestLooksAtAll(t *testing.T) {
-	var log []string
-	take := func() []string { l := log; log = nil; return l }
-	mpi := &side{name: "mpi", size: 4, log: &log}
-	tcp := &side{name: "tcp", size: 4, log: &log}
-	shm := &first{side: side{name: "shm", size: 4, log: &log}}
+// The sources are those of all fabrics, each once; what is of a peer goes to the fabric that reaches it.
+func TestOneOfSeveral(t *testing.T) {
+	mpi, tcp, shm := &side{name: "mpi"}, &side{name: "tcp"}, &side{name: "shm"}
 	e := New(0, []fabric.Endpoint{mpi, tcp, shm, mpi})
-	l := e.(fabric.Looker)
-
-	woken := make(chan struct{}, 1)
-	require.True(t, l.Enter())
-	l.Look(woken, true)
-	require.Equal(t, []string{"shm enter", "shm looks, entered", "mpi looks", "tcp looks"}, take())
-	woken <- struct{}{}
-	l.Look(woken, false)
-	require.Equal(t, []string{"shm looks"}, take(), "there is something")
-	require.True(t, shm.aside())
-	require.Equal(t, []string{"mpi polls, 0", "tcp polls, 0"}, take())
-	require.True(t, l.Poll(0))
-	require.Equal(t, []string{"shm polls, 0", "mpi polls, 0", "tcp polls, 0"}, take())
-	require.False(t, l.Poll(15), "the first of several")
-	require.Equal(t, []string{"shm polls, 15"}, take())
-	require.True(t, l.Poll(32))
-	require.Equal(t, []string{"shm polls, 32", "mpi polls, 2", "tcp polls, 2"}, take())
-	l.Leave()
-	require.Equal(t, []string{"shm leave"}, take())
-
-	d := e.(fabric.Dropper)
-	d.Drop(1, errors.New("x"))
-	d.Drop(7, errors.New("x"))
-	require.Equal(t, []string{"tcp drops 1 x"}, take())
-
-	// Without one that looks for others, each has its turn.
-	l = New(0, []fabric.Endpoint{mpi, tcp, mpi, mpi}).(fabric.Looker)
-	l.Look(make(chan struct{}), false)
-	require.Equal(t, []string{"mpi looks", "tcp looks"}, take())
-	require.Nil(t, New(0, []fabric.Endpoint{mute{mpi}, mute{tcp}, mute{mpi}, mute{mpi}}).(*endpoint).eyes)
+	require.Equal(t, []fabric.Source{mpi, tcp, shm}, e.Sources())
+	e.Drop(1, errors.New("x"))
+	e.Drop(7, errors.New("x"))
+	e.Drop(-1, errors.New("x"))
+	require.Equal(t, []string{"tcp drops 1 x"}, append(append(mpi.log, tcp.log...), shm.log...))
+	mem, err := e.Shared(2)
+	require.NoError(t, err)
+	require.Equal(t, []byte{2}, mem)
+	_, err = e.Shared(1)
+	require.ErrorIs(t, err, fabric.ErrUnsupported)
+	for _, rank := range []int{-1, 4} {
+		_, err = e.Shared(rank)
+		require.ErrorIs(t, err, fabric.ErrRank)
+	}
 }
-
-// mute cannot be looked at.
-type mute struct{ fabric.Endpoint }

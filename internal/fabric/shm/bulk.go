@@ -60,14 +60,14 @@ type incoming struct {
 
 func (b *bulk) init() { b.out, b.in = make(map[transferKey]*outgoing), make(map[transferKey]*incoming) }
 
-// add leaves a copy to whoever looks, behind the looking.
+// add leaves a copy to Work.
 func (b *bulk) add(job func()) {
 	b.jobs = append(b.jobs, job)
 	b.waits.Add(1)
 }
 
-// work makes the copies that wait. The caller does not look.
-func (e *Endpoint) work() {
+// Work makes the copies that wait. The caller does not poll.
+func (e *Endpoint) Work() {
 	b := &e.bulk
 	for b.waits.Load() > 0 {
 		b.mu.Lock()
@@ -114,7 +114,7 @@ func (p *peer) pieces(key uint64, data []byte, done func(error)) {
 	}
 }
 
-// offered is the arrival of an offer. The caller looks.
+// offered is the arrival of an offer. The caller has the turn to poll.
 func (p *peer) offered(key, addr, n uint64) error {
 	e, b := p.e, &p.e.bulk
 	if n == 0 || n > 1<<48 || !p.copy {
@@ -232,7 +232,7 @@ func (p *peer) endIn(t transferKey, err error) {
 	p.e.expected.End(p.rank, t.key, len(in.dst), err)
 }
 
-// invited is the arrival of an invitation to help. The caller looks.
+// invited is the arrival of an invitation to help. The caller has the turn to poll.
 func (p *peer) invited(key, addr, n, which uint64) error {
 	b := &p.e.bulk
 	t := transferKey{p, key}

@@ -8,6 +8,7 @@ package shm
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -86,7 +87,7 @@ func TestCopies(t *testing.T) {
 				require.Equal(t, shared, from.copy && a.bulk.waits.Load() == 1)
 				switch {
 				case !shared || order == "receiver":
-					b.work()
+					b.Work()
 					f.has(t, 0, n)
 					got.is(t, over)
 					sent.is(t, none)
@@ -95,19 +96,19 @@ func TestCopies(t *testing.T) {
 						sent.is(t, none)
 						require.True(t, a.bulk.out[transferKey{from, 7}].over)
 					}
-					a.work()
+					a.Work()
 				case order == "sender":
-					a.work()
+					a.Work()
 					f.has(t, 0, n)
 					sent.is(t, over)
 					got.is(t, none)
 					b.looks(t) // the news finds it about to copy
 					got.is(t, none)
 					require.True(t, in.over)
-					b.work()
+					b.Work()
 				case order == "sender, told late":
-					a.work()
-					b.work()
+					a.Work()
+					b.Work()
 					f.has(t, 0, n)
 					sent.is(t, over)
 					got.is(t, none)
@@ -118,9 +119,9 @@ func TestCopies(t *testing.T) {
 					c, ok := d.take(1, chunksOf(n))
 					require.True(t, ok)
 					require.Zero(t, c)
-					a.work()
+					a.Work()
 					f.has(t, chunk, n)
-					b.work()
+					b.Work()
 					sent.is(t, none)
 					got.is(t, none)
 					require.False(t, in.busy)
@@ -187,17 +188,17 @@ func counters(t *testing.T, senderFirst bool) {
 	want := map[uint64]string{}
 	for k := range uint64(all) {
 		if want[k] = ""; k == numDeals-1 && senderFirst {
-			a.work()
+			a.Work()
 			sent.is(t, want)
 			got.is(t, nil)
 			b.looks(t)
 		}
 	}
-	b.work()
+	b.Work()
 	got.is(t, want)
 	require.Zero(t, p.deals)
 	a.looks(t)
-	a.work()
+	a.Work()
 	sent.is(t, want)
 	for k := range uint64(all) {
 		f[k].has(t, 0, n)
@@ -211,9 +212,9 @@ func counters(t *testing.T, senderFirst bool) {
 	require.EqualValues(t, 2<<32, d.over.Load())
 	_, ok := d.take(1, 2)
 	require.False(t, ok, "who helps late takes nothing")
-	b.work()
+	b.Work()
 	a.looks(t)
-	a.work()
+	a.Work()
 	f[all].has(t, 0, n)
 	require.Len(t, sent.of, all+1)
 	require.Len(t, got.of, all+1)
@@ -246,7 +247,7 @@ func TestWhoCopies(t *testing.T) {
 			sent.is(t, map[uint64]string{3: ""}) // all of it is in the ring
 		}
 		b.looks(t)
-		b.work()
+		b.Work()
 		a.looks(t)
 		got.is(t, map[uint64]string{3: ""})
 		sent.is(t, map[uint64]string{3: ""})
@@ -332,10 +333,10 @@ func TestTakenBack(t *testing.T) {
 	b.looks(t)
 	require.False(t, b.Forget(0, 8))
 	got.is(t, nil)
-	b.work()
+	b.Work()
 	got.is(t, map[uint64]string{8: ""})
 	a.looks(t)
-	a.work()
+	a.Work()
 	sent.is(t, map[uint64]string{7: "", 8: ""})
 	f.has(t, 0, 0)
 	f2.has(t, 0, 2*chunk)
@@ -355,7 +356,7 @@ func TestCopyFails(t *testing.T) {
 		b.Expect(0, 7, f.place, got.done(7))
 		a.Push(1, 7, mem[:n], sent.done(7))
 		b.looks(t)
-		b.work()
+		b.Work()
 		got.is(t, map[uint64]string{7: "shm: rank 0: reading its memory: bad address"})
 		require.Equal(t, []string{"0 is lost: shm: rank 0: reading its memory: bad address"}, b.hears())
 		require.ErrorContains(t, b.Send(0, word(1)), "reading its memory")
@@ -367,7 +368,7 @@ func TestCopyFails(t *testing.T) {
 		d := &a.peers[1].out.ctl.deals[1]
 		generation := d.start()
 		require.NoError(t, a.peers[1].invited(8, address(mem), uint64(n), 1<<32|uint64(generation)))
-		a.work()
+		a.Work()
 		want := "shm: rank 1: writing its memory: bad address"
 		sent.is(t, map[uint64]string{7: want, 8: want})
 		require.Equal(t, []string{"1 is lost: " + want}, a.hears())
@@ -397,7 +398,7 @@ func TestCopyOfTheDead(t *testing.T) {
 			require.NoError(t, s[dead].Send(1-dead, word(1)))
 			who.peers[dead].pid = noProcess
 			rings := who.rings(t)
-			who.work()
+			who.Work()
 			require.Equal(t, rings+1, who.rings(t), "its sleeper wakes, to bury it")
 			require.Empty(t, who.hears(), "its last frame is first")
 			e.is(t, nil)
@@ -460,7 +461,7 @@ func TestEndsOfTransfers(t *testing.T) {
 				sent.is(t, map[uint64]string{uint64(rank): "gone", uint64(3 - rank): "endpoint is closed"})
 				continue
 			}
-			a.work()
+			a.Work()
 			all[uint64(rank)], all[uint64(3-rank)] = "gone", "" // both sides have made their copies
 			got.is(t, all)
 			sent.is(t, all)
@@ -473,10 +474,10 @@ func TestEndsOfTransfers(t *testing.T) {
 func TestWork(t *testing.T) {
 	e := onStage(t, 1, nil)[0]
 	e.bulk.mu.Lock()
-	e.work()
+	e.Work()
 	e.bulk.mu.Unlock()
 	e.bulk.waits.Add(1) // somebody else has taken it
-	e.work()
+	e.Work()
 	e.bulk.waits.Add(-1)
 	var order []int
 	e.bulk.mu.Lock()
@@ -488,7 +489,7 @@ func TestWork(t *testing.T) {
 	}
 	e.bulk.mu.Unlock()
 	require.EqualValues(t, 3, e.bulk.waits.Load())
-	e.work()
+	e.Work()
 	require.Equal(t, []int{0, 1, 2}, order)
 	require.Empty(t, e.bulk.jobs)
 
@@ -502,13 +503,13 @@ func TestWork(t *testing.T) {
 				e.bulk.add(func() { done[k].Add(1) })
 				e.bulk.mu.Unlock()
 				if k%7 == 0 {
-					e.work()
+					e.Work()
 				}
 			}
 		})
 	}
 	wg.Wait()
-	e.work()
+	e.Work()
 	for k := range done {
 		require.EqualValues(t, 1, done[k].Load())
 	}
@@ -557,7 +558,7 @@ func TestLostBetweenPieces(t *testing.T) {
 	go func() {
 		defer close(dropped)
 		for !a.peers[1].queued.Load() {
-			pause()
+			runtime.Gosched()
 		}
 		a.Drop(1, errors.New("gone"))
 	}()

@@ -29,9 +29,6 @@ type Config struct {
 	// SingleCopy is from how many bytes on a transfer is one copy by the kernel, from process to process, where that is possible. Zero means
 	// env.DefaultSingleCopy; a negative number, never.
 	SingleCopy int
-	// Hold, if not nil, keeps the endpoint's own goroutine from looking until it is closed, so that only calls that look or
-	// poll read what comes. For tests.
-	Hold <-chan struct{}
 }
 
 func (c *Config) check() error {

@@ -4,7 +4,7 @@
 // Package shm is the fabric between the processes of one node: frames go through rings in memory that two processes have mapped. It works on Linux; elsewhere New returns [fabric.ErrUnsupported].
 //
 //	ep, _ := shm.New(shm.Config{Rank: 1, Size: 4, Lookup: address}) // address(rank) is what ep.Addr() of that rank has said
-//	ep.Bind(handler)
+//	ep.Bind(handler, engine) // a progress.Engine of ep.Sources()
 //	ep.Send(2, fabric.Frame{Data: bytes})
 //
 // # The inbox
@@ -22,45 +22,43 @@
 // in one lap must not look like a frame in the next. It publishes how far it has come only after a quarter of the ring, or when the producer
 // waits, and the producer looks there only when the ring seems to be full: the two share no line that is written for each frame.
 //
-// # Who looks
+// # Who polls
 //
-// One goroutine of a process looks at the rings at a time: one that waits for a message and does so for a short time (Look), or else the
-// endpoint's own goroutine, which sleeps in the poller of Go's runtime, on the pipe. The look word is 2 while somebody looks, plus 1 from when
-// somebody has written to the pipe until the sleeper is up:
+// The endpoint is one source of its rank's engine (package progress): one goroutine of the process polls
+// the rings at a time, or else the endpoint's own goroutine (the sleeper) sleeps in the poller of Go's
+// runtime, on the pipe. The look word tells producers which: it is 2 while the source is not armed, plus 1
+// from when somebody has written to the pipe until the sleeper is up. To arm is R1 and R2:
 //
-//	W1 the producer publishes a frame (atomic)          R1 the looker ends: word -= 2
-//	W2 it loads the word; if zero: 0 → 1, and it        R2 if that makes it zero, it looks at the rings once more;
-//	   writes a byte to the pipe                           if there is a frame, it does what W2 does
+//	W1 the producer publishes a frame (atomic)          R1 Arm: word -= 2
+//	W2 it loads the word; if zero: 0 → 1, and it        R2 if that makes it zero, Arm looks at the rings once more,
+//	   writes a byte to the pipe                           and says SomethingHere if there is a frame
 //
-//	S1 the sleeper, up, makes the word even             S2 it becomes the looker, but if there is one that has not
-//	                                                       done R1, it sleeps again
+//	S1 the sleeper, up, makes the word even             S2 it calls Progress.Ring, which polls, or leaves it to
+//	                                                       the goroutine that has the turn
 //
-// No frame is forgotten: either W2 sees a word that is not zero, and then R1 comes after it, so that R2 sees the frame; or it
-// sees zero and wakes. While somebody looks, a frame costs its producer one load. What each step prevents:
+// No frame is forgotten: either W2 sees a word that is not zero, and then R1 comes after it, so that R2
+// sees the frame; or it sees zero and wakes. While somebody polls, a frame costs its producer one load.
+// What each step prevents:
 //
-//   - W2 before W1: the looker goes between, finds nothing, and the frame lies there while all sleep.
-//   - R2 before R1, or no R2: a frame that comes between has seen that somebody looks.
+//   - W2 before W1: the poller goes between, finds nothing, and the frame lies there while all sleep.
+//   - R2 before R1, or no R2: a frame that comes between has seen that somebody polls.
 //   - W2 without its change of the word: everyone who sends to a sleeper makes a system call until it is up.
-//   - No S1: the word stays odd, and nobody wakes the sleeper again. S1 behind S2: who looked meanwhile leaves while the word is odd, which
-//     leaves the frames to the sleeper, and that has gone to sleep because somebody looked.
-//   - S2 counts on one that has done R1: that one has seen the word odd likewise.
-//   - R2 by one that has let another in: two take frames from one ring.
+//   - No S1: the word stays odd, and nobody wakes the sleeper again. S1 behind S2: the goroutine that
+//     polled meanwhile leaves while the word is odd, which leaves the frames to the sleeper, and that has
+//     gone to sleep because somebody polled.
 //
-// Who waits for one frame may seek it (Seek): it looks as in Look, and is asked for each frame before the handler is, so that it can take its own from the ring. It still looks
-// when Seek returns, and leaves as everybody does, so nothing above changes.
+// A poll disarms only if there is something. A loop of polls that did so each time would take the word's
+// line away from a producer, which waits for it meanwhile. Between two polls the word is zero for some
+// tens of nanoseconds, which a producer outwaits (knockSpin). A frame that comes behind a poll finds the
+// word at zero, and W2 wakes the sleeper, which leaves it to the next poll.
 //
-// Who polls in a loop (Poll, for Test and Iprobe) keeps others from looking, looks once, and raises the word only if there is something: then it delivers that
-// and leaves as everybody does. A loop that raised it each time would take its line away from a producer, which waits for it meanwhile. Until the next poll has found
-// the frame the word is zero for some tens of nanoseconds, which a producer outwaits (knockSpin). A frame that comes behind a poll finds the word at zero, and W2 wakes
-// the sleeper, which waits until the poll is over. The sleeper makes way for it as for a waiter. It gives the processor to others as a waiter does: it is
-// told how many looks in a row have found nothing.
-//
-// Who leaves delivers what R2 finds a few times only, and then does what W2 does before it lets another in: behind that, Close may have unmapped the
-// word. So a sender knocks before it lets go of the lock of its peer, behind which Close unmaps that peer's.
+// When Arm says SomethingHere too often, the engine has the endpoint do what W2 does (Knock), before it
+// gives the turn up: behind that, Close may have unmapped the word. So a sender knocks before it lets go
+// of the lock of its peer, behind which Close unmaps that peer's.
 //
 // # A full ring
 //
-// Send and Push never wait. What does not fit is queued at the sender; whoever looks there moves it:
+// Send and Push never wait. What does not fit is queued at the sender; the goroutine that polls there moves it:
 //
 //	F1 the producer tries, and finds no room            C1 the consumer has a frame behind it, and publishes its place, if that is due
 //	F2 it sets the ring's waiting word                  C2 it loads the waiting word; if that is set:
@@ -79,10 +77,8 @@
 // Whoever ends the last chunk says so to the other. So a transfer does not wait for a side that gets no processor. A counter is used again for
 // later transfers, and so carries a generation: a helper that comes late finds another one, and takes nothing.
 //
-// These copies are made by whoever looks, but outside of looking, so that others can look meanwhile.
-//
-// A sleeper with the process's only processor makes way when nothing more is there, but for a moment longer while a transfer is under way: if a goroutine
-// computes there, Go's runtime takes the processor from it only every ten milliseconds, and each lap of the ring would wait for that once more.
+// These copies are made by the goroutine that has polled, without the turn (Source.Work), so that others
+// can poll meanwhile.
 //
 // # Loss
 //
@@ -105,5 +101,5 @@
 // may write is rings and counters alone; addresses in frames are used for copies by the kernel, into memory that is expected to be written.
 // A peer whose ring makes no sense is lost.
 //
-// Lock order: looking before peer.mu before bulk.mu. No lock but looking is held while the handler or done is called.
+// Lock order: the turn to poll, peer.mu, bulk.mu. No lock but the turn is held while the handler or done is called.
 package shm

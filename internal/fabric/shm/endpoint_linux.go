@@ -4,13 +4,11 @@
 package shm
 
 import (
-	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
 	"os"
-	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,19 +18,12 @@ import (
 	"weft/internal/waits"
 )
 
-var (
-	_ fabric.Looker = (*Endpoint)(nil)
-	_ fabric.Sharer = (*Endpoint)(nil)
-	_ fabric.Seeker = (*Endpoint)(nil)
-)
-
 // New returns the endpoint of a rank.
 func New(cfg Config) (*Endpoint, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
 	e := &Endpoint{cfg: cfg}
-	e.Crowd(cfg.Size, 0)
 	var err error
 	if e.box, e.file, err = makeInbox(cfg.Size); err != nil {
 		return nil, err
@@ -72,17 +63,6 @@ func makeAddr(e *Endpoint) string {
 	return fmt.Sprintf("%d %d %d %s %x", os.Getpid(), e.file.Fd(), e.bell.descriptor(), hex.EncodeToString(e.box.head.token[:]), address(e.box.head.token[:]))
 }
 
-// Crowd says how many ranks share how many processors of this node; without it, all do those of this process. If they are more than the processors,
-// those that wait soon make room for others. A rank that is bound to processors has fewer than all ranks have together; 0 processors are those of this
-// process. It is called before Bind.
-func (e *Endpoint) Crowd(ranks, processors int) {
-	processors = cmp.Or(processors, runtime.NumCPU())
-	e.turn = lookAlone
-	if ranks > processors {
-		e.turn = lookCrowded
-	}
-}
-
 // Addr returns what the others' Lookup is to return.
 func (e *Endpoint) Addr() string { return e.addr }
 
@@ -94,21 +74,19 @@ func (e *Endpoint) Size() int { return e.cfg.Size }
 
 // Caps returns the properties of the connection to a peer.
 func (e *Endpoint) Caps(int) fabric.Caps {
-	return fabric.Caps{Kind: "shm", EagerLimit: EagerLimit, MaxFrame: MaxFrame, Ordered: true, SharedMemory: true}
+	return fabric.Caps{Kind: "shm", EagerLimit: EagerLimit, MaxFrame: MaxFrame, SharedMemory: true}
 }
 
+// Sources is the endpoint.
+func (e *Endpoint) Sources() []fabric.Source { return []fabric.Source{e} }
+
 // Bind sets the handler. From now on frames are delivered.
-func (e *Endpoint) Bind(h fabric.Handler) {
+func (e *Endpoint) Bind(h fabric.Handler, p fabric.Progress) {
 	if e.bound.Swap(true) {
 		return
 	}
-	e.handler = h
-	e.wg.Go(waits.Service(func() {
-		if e.cfg.Hold != nil {
-			<-e.cfg.Hold
-		}
-		e.sleeper()
-	}))
+	e.handler, e.progress = h, p
+	e.wg.Go(waits.Service(e.sleeper))
 }
 
 // Local returns the handler for the rank itself.
@@ -130,7 +108,7 @@ func (e *Endpoint) Send(dst int, f fabric.Frame) error {
 		if e.closed.Load() {
 			return fabric.ErrClosed
 		}
-		e.handler.Deliver(dst, f)
+		fabric.Deliver(e.handler, dst, &f)
 		return nil
 	}
 	return e.peers[dst].send(kindFrame, &f, nil)
@@ -200,15 +178,12 @@ func (e *Endpoint) Close() error {
 			p.unwatch()
 		}
 		e.wg.Wait()
-		last := newDeadline(linger)
-		for !e.looking.CompareAndSwap(false, true) { // for ever: nobody looks behind this
-			if !last.pause() {
-				// A handler that does not return, or has ended its goroutine. What it may use stays mapped.
-				e.closeErr = errors.New("shm: somebody still looks at what has come")
-				return
-			}
+		if e.bound.Load() && !e.progress.Retire(e, linger) {
+			// A handler that does not return, or has ended its goroutine. What it may use stays mapped.
+			e.closeErr = errors.New("shm: somebody still looks at what has come")
+			return
 		}
-		e.work()
+		e.Work()
 		for _, p := range e.peers {
 			p.leave()
 		}

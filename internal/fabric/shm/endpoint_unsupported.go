@@ -25,18 +25,3 @@ func New(cfg Config) (*Endpoint, error) {
 
 // Addr returns nothing.
 func (*Endpoint) Addr() string { return "" }
-
-// Crowd does nothing.
-func (*Endpoint) Crowd(int, int) {}
-
-// Poll does nothing.
-func (*Endpoint) Poll(int) bool { return false }
-
-// Enter does nothing.
-func (*Endpoint) Enter() bool { return false }
-
-// Leave does nothing.
-func (*Endpoint) Leave() {}
-
-// Look does nothing.
-func (*Endpoint) Look(<-chan struct{}, bool) {}

@@ -56,92 +56,30 @@ var plantedBugs = []explore.Bug{
 `,
 	},
 	{
-		Name: "no R2", File: "look.go", Test: "TestExploreLook",
+		Name: "no R2", File: "poll.go", Test: "TestExploreLook",
 		At: "R2",
-		New: `	look.Add(^uint32(1))
-	e.looking.Store(false)
+		New: `	e.asleep()
+	return false
 `,
 	},
 	{
-		Name: "a poll delivers without saying so", File: "look.go", Test: "TestExploreLook",
-		At:  "says-so",
-		New: "",
-	},
-	{
-		Name: "a poll that finds nothing goes on looking", File: "look.go", Test: "TestExploreLook",
-		At: "found-nothing",
-		New: `		e.work()
-`,
-	},
-	{
-		Name: "R2 before R1", File: "look.go", Test: "TestExploreLook",
+		Name: "R2 before R1", File: "poll.go", Test: "TestExploreLook",
 		At: "R2",
-		New: `	if e.ready() {
-		e.poll()
-	}
-	look.Add(^uint32(1))
-	e.looking.Store(false)
+		New: `	here := e.ready()
+	return e.asleep() == 0 && here
 `,
 	},
 	{
-		Name: "R2 gives up without W2", File: "look.go", Test: "TestExploreLook",
-		At: "R2",
-		New: `	for n := 0; look.Add(^uint32(1)) == 0 && e.ready(); n++ {
-		if n == leaveAfter {
-			break
-		}
-		look.Add(2)
-		e.poll()
-	}
-	e.looking.Store(false)
-`,
-	},
-	{
-		Name: "R2 by one who does not look any more", File: "look.go", Test: "TestExploreLook",
-		At: "R2",
-		New: `	e.looking.Store(false)
-	for n := 0; look.Add(^uint32(1)) == 0 && e.ready(); n++ {
-		if n == leaveAfter {
-			e.wake()
-			break
-		}
-		look.Add(2)
-		e.poll()
-	}
-`,
-	},
-	{
-		Name: "no S1", File: "look.go", Test: "TestExploreLook",
+		Name: "no S1", File: "poll.go", Test: "TestExploreLook",
 		At: "S1",
-		New: `		for !e.enter() {
-			if look.Load() >= 2 {
-				continue sleep // who looks now will see, when leaving, that the word is even
-			}
-			// Who looked has taken its 2 back while the word was odd, so has left to this goroutine what came meanwhile, and is about to make way.
-			pause()
-		}
+		New: `		e.progress.Ring(e)
 `,
 	},
 	{
-		Name: "S1 behind S2", File: "look.go", Test: "TestExploreLook",
+		Name: "S1 behind S2", File: "poll.go", Test: "TestExploreLook",
 		At: "S1",
-		New: `		for !e.enter() {
-			if look.Load() >= 2 {
-				continue sleep // who looks now will see, when leaving, that the word is even
-			}
-			// Who looked has taken its 2 back while the word was odd, so has left to this goroutine what came meanwhile, and is about to make way.
-			pause()
-		}
-		look.And(^uint32(1))
-`,
-	},
-	{
-		Name: "S2 counts on one who leaves", File: "look.go", Test: "TestExploreLook",
-		At: "S1",
-		New: `		look.And(^uint32(1))
-		if !e.enter() {
-			continue sleep
-		}
+		New: `		e.progress.Ring(e)
+		e.box.head.look.And(^uint32(lookRung))
 `,
 	},
 	{
@@ -162,19 +100,19 @@ var plantedBugs = []explore.Bug{
 `,
 	},
 	{
-		Name: "no C4", File: "look.go", Test: "TestExploreFull",
+		Name: "no C4", File: "poll.go", Test: "TestExploreFull",
 		At: "C4",
 		New: `			p.in.done(n)
-			if picked {
-				return true, true
+			if met {
+				return true
 			}
 `,
 	},
 	{
-		Name: "a picked frame stays", File: "look.go", Test: "TestExploreLook",
+		Name: "a picked frame stays", File: "poll.go", Test: "TestExploreLook",
 		At: "C4",
-		New: `			if picked {
-				return true, true
+		New: `			if met {
+				return true
 			}
 			if p.in.done(n) {
 				p.rouse()
@@ -184,16 +122,16 @@ var plantedBugs = []explore.Bug{
 	{
 		Name: "a death is told by W2", File: "peer.go", Test: "TestExploreEnd",
 		At: "death",
-		New: `		p.e.wake()
+		New: `		p.e.Knock()
 `,
 	},
 	{
-		Name: "a death before a stranger's frames", File: "look.go", Test: "TestExploreEnd",
+		Name: "a death before a stranger's frames", File: "poll.go", Test: "TestExploreEnd",
 		At:  "death-of-stranger",
 		New: "",
 	},
 	{
-		Name: "a death before the last frames", File: "look.go", Test: "TestExploreEnd",
+		Name: "a death before the last frames", File: "poll.go", Test: "TestExploreEnd",
 		At:  "death",
 		New: "",
 	},

@@ -29,8 +29,8 @@ func (l *lab) at(n int) []*rank {
 // visits has a goroutine say that it will look, and then leave it.
 func (r *rank) visits() {
 	r.Go(fmt.Sprintf("%d visitor", r.e.cfg.Rank), func() {
-		if r.e.Enter() {
-			r.e.Leave()
+		if r.g.Enter() {
+			r.g.Leave()
 		}
 	})
 }
@@ -133,8 +133,8 @@ var lookPrograms = []program{
 		r := l.at(2)
 		r[1].sender(0, 2)
 		r[0].Go("0 tester", func() {
-			for k := range 3 {
-				r[0].e.Poll(k + 1)
+			for range 3 {
+				r[0].g.Try()
 			}
 		})
 	}},
@@ -142,7 +142,7 @@ var lookPrograms = []program{
 		r := l.at(3)
 		r[1].sender(0, 1)
 		r[2].sender(0, 1)
-		r[0].Go("0 poll", func() { r[0].e.Poll(0) })
+		r[0].Go("0 poll", func() { r[0].g.Poll() })
 	}},
 	{"an answer", 0, func(l *lab) { // each has a sleeper, and sends while it looks
 		r := l.at(2)
@@ -180,13 +180,13 @@ var awakePrograms = []program{
 		r := l.at(3)
 		in, over := make(xatomic.Chan[struct{}], 1), make(xatomic.Chan[struct{}], 1)
 		r[0].Go("0 looker", func() {
-			for !r[0].e.Enter() {
+			for !r[0].g.Enter() {
 				xatomic.Pause()
 			}
 			in.Send(struct{}{})
 			over.Recv()
 			l.Check(r[1].pulls == 0, "%d system calls to wake one who is awake", r[1].pulls)
-			r[0].e.Leave()
+			r[0].g.Leave()
 		})
 		r[1].Go("1 sender", func() {
 			in.Recv()

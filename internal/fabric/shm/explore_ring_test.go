@@ -188,11 +188,16 @@ func endPrograms() []program {
 			r[0].knows(r[1])
 			r[0].isToldOnce(1)
 			r[1].dies(step, 1, r[0].e.peers[1].unreachable)
-			r[0].Go("0 looker", func() { // may look where nobody has come yet when the first frame does, as the sleeper of one processor
-				if r[0].e.enter() {
-					r[0].e.lookShortly()
-				}
-			})
+			r[0].Go("0 looker", func() { r[0].g.Poll() })
+		}}, program{fmt.Sprintf("one that was sent to dies before step %d of its first frame, and another one sends", step), 1000, func(l *lab) {
+			r := l.job(3)
+			acquainted(r[0], r[2]) // whose frame has somebody poll who does not see yet that rank 1 has come
+			r[0].sleeps()
+			r[0].atRest()
+			r[0].knows(r[1])
+			r[0].isToldOnce(1)
+			r[1].dies(step, 1, r[0].e.peers[1].unreachable)
+			r[2].sender(0, 1)
 		}}, program{fmt.Sprintf("a stranger dies before step %d of its first frame", step), 1000, func(l *lab) {
 			r := l.job(3)
 			acquainted(r[0], r[2])

@@ -12,6 +12,7 @@ import (
 
 	"weft/internal/explore"
 	"weft/internal/fabric"
+	"weft/internal/progress"
 	"weft/internal/xatomic"
 )
 
@@ -44,6 +45,7 @@ type lab struct {
 type rank struct {
 	*lab
 	e     *Endpoint
+	g     *progress.Engine
 	last  explore.Mark // of the consumer, when it had taken a frame
 	some  bool
 	got   [][]uint64 // by sender: what has come, in order
@@ -52,6 +54,7 @@ type rank struct {
 	dead  bool              // its process has been killed
 	pulls int               // how often it has rung others' bells
 	sent  []uint64          // by receiver: frames whose Send has returned no error
+	seeks *seeking          // of the goroutine that polls: nil if nobody seeks
 	used  []*xatomic.Uint32 // by peer: stands for the descriptor of its bell
 }
 
@@ -72,14 +75,14 @@ func (l *lab) job(n int) []*rank {
 		if err != nil {
 			panic(err)
 		}
-		e.turn = 1
-		r := &rank{lab: l, e: e, got: make([][]uint64, n), sent: make([]uint64, n)}
+		r := &rank{lab: l, e: e, g: progress.New(e.Sources(), progress.Config{Ranks: 1}), got: make([][]uint64, n), sent: make([]uint64, n)}
 		for range n {
 			r.used = append(r.used, new(xatomic.Uint32))
 		}
-		e.handler = r
+		e.handler, e.progress = r, r.g
 		e.bound.Store(true)
 		l.Name(fmt.Sprint(k), e)
+		l.Name(fmt.Sprintf("%d.engine", k), r.g)
 		l.Name(fmt.Sprintf("%d.inbox", k), e.box.head)
 		l.Name(fmt.Sprintf("%d.bell", k), e.bell)
 		for p := range n {
@@ -139,7 +142,10 @@ func (r *rank) fills(to *rank) {
 }
 
 // Deliver takes frames as a consumer that is alone.
-func (r *rank) Deliver(src int, f fabric.Frame) {
+func (r *rank) Deliver(src int, f *fabric.Frame) (met bool) {
+	if k := r.seeks; k != nil && src == k.src && f.Head[0] == k.n {
+		k.picked, met = true, true
+	}
 	r.Check(!r.some || r.Before(r.last), "two take frames at once")
 	r.Check(len(r.lost) == 0 || r.lost[0] != src, "a frame of rank %d behind its loss", src)
 	r.got[src] = append(r.got[src], f.Head[0])
@@ -148,6 +154,7 @@ func (r *rank) Deliver(src int, f fabric.Frame) {
 		r.each(src, f.Head[0])
 	}
 	r.last, r.some = r.Now(), true
+	return met
 }
 
 // Lost takes news of a loss.
@@ -206,17 +213,17 @@ func (r *rank) waiter(src int, n uint64) {
 		}
 	}
 	r.Go(fmt.Sprintf("%d waiter", r.e.cfg.Rank), func() {
-		r.e.Look(woken, false)
+		r.g.Look(woken, false)
 		woken.Recv()
 	})
 }
 
 // seeker waits for frame n of a sender, as package comm does in a blocking receive: it seeks the frame, and if it gives up, waits for whoever delivers it.
 func (r *rank) seeker(src int, n uint64) {
-	k := &picker{rank: r, src: src, n: n, woken: make(xatomic.Chan[struct{}], 1)}
+	k := &seeking{src: src, n: n, woken: make(xatomic.Chan[struct{}], 1)}
 	before := r.each
 	r.each = func(s int, m uint64) {
-		if s == src && m == n && !k.picking {
+		if s == src && m == n && !k.picked {
 			k.woken.Send(struct{}{})
 		}
 		if before != nil {
@@ -224,22 +231,25 @@ func (r *rank) seeker(src int, n uint64) {
 		}
 	}
 	r.Go(fmt.Sprintf("%d seeker", r.e.cfg.Rank), func() {
-		if !r.e.Enter() {
-			r.e.Look(k.woken, false)
+		if !r.g.Enter() {
+			r.g.Look(k.woken, false)
 			k.woken.Recv()
 			return
 		}
 		if uint64(len(r.got[src])) >= n { // it was here before
-			r.e.Leave()
+			r.g.Leave()
 			k.woken.Recv()
 			return
 		}
-		picked, tired := r.e.Seek(k)
+		r.seeks = k
+		_, tired := r.g.Seek(func() bool { return uint64(len(r.got[k.src])) >= k.n })
+		r.seeks = nil
+		picked := k.picked
 		switch {
 		case picked, tired:
-			r.e.Leave()
+			r.g.Leave()
 		default:
-			r.e.Look(k.woken, true)
+			r.g.Look(k.woken, true)
 		}
 		if !picked {
 			k.woken.Recv()
@@ -247,25 +257,13 @@ func (r *rank) seeker(src int, n uint64) {
 	})
 }
 
-// picker picks frame n of src.
-type picker struct {
-	*rank
-	src     int
-	n       uint64
-	woken   xatomic.Chan[struct{}]
-	picking bool // of who looks
+// seeking is the search for frame n of src.
+type seeking struct {
+	src    int
+	n      uint64
+	woken  xatomic.Chan[struct{}]
+	picked bool // of the goroutine that polls
 }
-
-func (k *picker) Pick(src int, f *fabric.Frame) bool {
-	if src != k.src || f.Head[0] != k.n {
-		return false
-	}
-	k.picking = true
-	k.Deliver(src, *f)
-	return true
-}
-
-func (k *picker) Enough() bool { return uint64(len(k.got[k.src])) >= k.n }
 
 // atRest says that in the end what was sent to r has come, and that r sleeps so that it can be woken.
 func (r *rank) atRest() {
@@ -301,10 +299,10 @@ func (r *rank) asleep() error {
 	switch look := e.box.head.look.Load(); {
 	case look != 0:
 		return fmt.Errorf("rank %d sleeps, and its look word is %d", e.cfg.Rank, look)
-	case e.looking.Load():
-		return fmt.Errorf("rank %d sleeps, and nobody can begin to look", e.cfg.Rank)
 	case e.pending.Load() != 0:
 		return fmt.Errorf("rank %d sleeps, and %d queues are not empty", e.cfg.Rank, e.pending.Load())
+	case !r.g.Enter():
+		return fmt.Errorf("rank %d sleeps, and nobody can begin to look", e.cfg.Rank)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/internal/fabric"
+	"weft/internal/progress"
 )
 
 // inHeap returns n connected ranks whose inboxes are in the memory of Go, each at one address for
@@ -53,10 +54,9 @@ func inHeap(t *testing.T, n int, change func(*Config)) []*Endpoint {
 // seek and poll: all of it comes, in order.
 func TestHeapHammer(t *testing.T) {
 	const ranks, frames = 2, 600
-	before := single
-	t.Cleanup(func() { single = before })
-	for _, single = range []bool{false, true} {
+	for range 2 {
 		eps := inHeap(t, ranks, nil)
+		engines := make([]*progress.Engine, ranks)
 		var wrong atomic.Int32
 		var here sync.WaitGroup
 		here.Add(ranks * frames)
@@ -64,7 +64,7 @@ func TestHeapHammer(t *testing.T) {
 		for i, e := range eps {
 			left[i].Store(frames)
 			next := uint64(0)
-			e.Bind(&collector{lost: make(chan error, ranks), each: func(_ int, f fabric.Frame) {
+			engines[i] = bind(e, &collector{lost: make(chan error, ranks), each: func(_ int, f fabric.Frame) {
 				if f.Head[0] != next || len(f.Data) != int(next*37%5000) {
 					wrong.Add(1)
 				}
@@ -86,18 +86,19 @@ func TestHeapHammer(t *testing.T) {
 			wg.Go(func() {
 				woken := make(chan struct{}, 1)
 				for k := 0; left[i].Load() > 0; k++ {
+					g, asked := engines[i], 0
 					switch k % 4 {
 					case 0:
-						e.Look(woken, e.Enter())
+						g.Look(woken, g.Enter())
 					case 1:
-						e.Poll(k)
+						g.Try()
 					case 2:
-						if e.Enter() {
-							e.Seek(&hunter{n: 1 << 60, enough: 20})
-							e.Leave()
+						if g.Enter() {
+							g.Seek(func() bool { asked++; return asked == 20 })
+							g.Leave()
 						}
 					default:
-						e.Watch(func() bool { return left[i].Load()%3 == 0 })
+						g.Watch(func() bool { return left[i].Load()%3 == 0 })
 					}
 				}
 			})

@@ -22,7 +22,7 @@ type inboxHead struct {
 	size  uint64 // ranks
 	token [16]byte
 	_     [lineSize - 32]byte
-	look  xatomic.Uint32 // package comment, "Who looks"
+	look  xatomic.Uint32 // package comment, "Who polls"
 	_     [lineSize - 4]byte
 	joins xatomic.Uint32 // producers that have come
 	_     [lineSize - 4]byte

@@ -23,6 +23,7 @@ import (
 
 	"weft/internal/fabric"
 	"weft/internal/leaktest"
+	"weft/internal/progress"
 )
 
 // collector counts what arrives.
@@ -32,11 +33,12 @@ type collector struct {
 	lost   chan error
 }
 
-func (c *collector) Deliver(src int, f fabric.Frame) {
+func (c *collector) Deliver(src int, f *fabric.Frame) bool {
 	c.frames.Add(1)
 	if c.each != nil {
-		c.each(src, f)
+		c.each(src, *f)
 	}
+	return false
 }
 
 func (c *collector) Lost(_ int, err error) { c.lost <- err }
@@ -56,7 +58,7 @@ func child(parent string) {
 	if err != nil {
 		panic(err)
 	}
-	ep.Bind(&collector{lost: make(chan error, 1), each: func(_ int, f fabric.Frame) {
+	bind(ep, &collector{lost: make(chan error, 1), each: func(_ int, f fabric.Frame) {
 		if f.Head[0] == 7 { // the parent waits for these bytes
 			ep.Push(0, f.Head[1], bytes.Repeat([]byte("p"), 1<<20), func(error) {})
 		}
@@ -110,7 +112,7 @@ func startChild(t *testing.T) (*Endpoint, *collector, *exec.Cmd, io.Writer) {
 	}
 	addr = string(line)
 	c := &collector{lost: make(chan error, 10)}
-	ep.Bind(c)
+	bind(ep, c)
 	return ep, c, cmd, in
 }
 
@@ -214,7 +216,7 @@ func TestBadAddress(t *testing.T) {
 		ep, err := New(Config{Size: 2, Lookup: func(int) (string, error) { return addr, nil }})
 		require.NoError(t, err)
 		c := &collector{lost: make(chan error, 1)}
-		ep.Bind(c)
+		bind(ep, c)
 		require.Error(t, ep.Send(1, fabric.Frame{}), addr)
 		require.ErrorContains(t, <-c.lost, "rank 1", addr)
 		require.NoError(t, ep.Close())
@@ -231,9 +233,10 @@ func TestHammer(t *testing.T) {
 		var answers, arrived sync.WaitGroup
 		arrived.Add(ranks * (ranks - 1) * senders * per)
 		answers.Add(ranks * (ranks - 1) * senders * per)
+		engines := make([]*progress.Engine, ranks)
 		for r, e := range eps {
 			next := make([][senders]uint64, ranks)
-			e.Bind(&collector{lost: make(chan error, 10), each: func(src int, f fabric.Frame) {
+			engines[r] = bind(e, &collector{lost: make(chan error, 10), each: func(src int, f fabric.Frame) {
 				if f.Head[5] == 1 { // an answer
 					answers.Done()
 					return
@@ -254,7 +257,6 @@ func TestHammer(t *testing.T) {
 				}
 				arrived.Done()
 			}})
-			_ = r
 		}
 		var wg sync.WaitGroup
 		for r, e := range eps {
@@ -295,7 +297,7 @@ func TestHammer(t *testing.T) {
 							if rng.IntN(20) == 0 {
 								woken := make(chan struct{}, 1)
 								time.AfterFunc(10*time.Microsecond, func() { woken <- struct{}{} })
-								e.Look(woken, e.Enter())
+								engines[r].Look(woken, engines[r].Enter())
 							}
 						}
 					}
@@ -313,15 +315,14 @@ func TestHammer(t *testing.T) {
 func TestOffersBesideCopiesHammer(t *testing.T) {
 	const transfers, lookers, size = 8000, 3, 2 << 10
 	eps := openAll(t, 2, func(c *Config) { c.SingleCopy = 1 })
-	for _, e := range eps {
-		e.Bind(&collector{lost: make(chan error, 10)})
-	}
+	bind(eps[0], &collector{lost: make(chan error, 10)})
+	engine := bind(eps[1], &collector{lost: make(chan error, 10)})
 	var wg, over sync.WaitGroup
 	var ended atomic.Bool
 	for range lookers {
 		over.Go(func() {
 			for !ended.Load() {
-				eps[1].Poll(0)
+				engine.Poll()
 			}
 		})
 	}

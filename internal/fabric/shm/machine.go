@@ -9,48 +9,22 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// leaveAfter is how many times what has come meanwhile is delivered by one who ends looking.
-	leaveAfter = 4
-	// knockSpin is how many times a sender looks whether somebody begins to look, before it wakes the peer's sleeper: half a microsecond, or a
-	// quarter of what waking costs. Ranks that talk to each other look all the time, but for moments.
-	knockSpin = 500
-	// wantFor is how many times one asks the sleeper to make way.
-	wantFor = 1000
-)
+// knockSpin is how many times a sender looks whether somebody begins to look, before it wakes the peer's sleeper: half a microsecond, or a
+// quarter of what waking costs. Ranks that talk to each other look all the time, but for moments.
+const knockSpin = 500
+
+// A poll looks so many times if there is nothing, since a look costs less than to come again. patientLooks is
+// for callers that would come at once.
+const looks, patientLooks = 4, 24
 
 // group counts goroutines.
 type group = sync.WaitGroup
-
-// woke reports whether there is something in the channel of a goroutine that looks while it waits for that.
-func woke(ch <-chan struct{}) bool { return len(ch) > 0 }
-
-// patience ends some time after it was asked first.
-type patience struct{ until time.Time }
-
-// over reports whether the time has passed since the first call.
-func (p *patience) over(after time.Duration) bool {
-	at := now()
-	if p.until.IsZero() {
-		p.until = at.Add(after)
-	}
-	return at.After(p.until)
-}
-
-// What takes time, which tests have pass by steps. pause is called where another goroutine of this
-// process is about to do something.
-var (
-	now   = time.Now
-	rest  = giveWay
-	pause = runtime.Gosched
-)
 
 // deadline bounds several waits.
 type deadline struct{ t *time.Timer }
@@ -66,16 +40,6 @@ func (d deadline) await(ch <-chan struct{}) {
 	}
 }
 
-// pause waits a moment, and reports whether there is time left.
-func (d deadline) pause() bool {
-	select {
-	case <-d.t.C:
-		return false
-	case <-time.After(10 * time.Microsecond):
-		return true
-	}
-}
-
 // signal is something that happens once.
 type signal struct{ ch chan struct{} }
 
@@ -86,16 +50,6 @@ func (s *signal) set() { close(s.ch) }
 
 // wait waits for it.
 func (s *signal) wait(d deadline) { d.await(s.ch) }
-
-// giveWay gives up the processor to another process, and before to a goroutine of this one if it is
-// to: that is rarely needed where Go has other processors, and wakes one of them each time, perhaps
-// at the cost of the very process that is waited for.
-func giveWay(here bool) {
-	if here {
-		runtime.Gosched()
-	}
-	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-}
 
 // bell is the pipe by which others wake the endpoint's sleeper.
 type bell struct{ in, out *os.File }

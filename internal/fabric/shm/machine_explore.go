@@ -12,22 +12,10 @@ import (
 	"weft/internal/xatomic"
 )
 
-// The bounds are small, so that what happens behind them is reached.
-const (
-	leaveAfter = 1
-	knockSpin  = 1
-	wantFor    = 2
-)
+// knockSpin is small, so that what happens behind it is reached.
+const knockSpin = 1
 
-func woke(ch <-chan struct{}) bool { return xatomic.Len(ch) > 0 }
-
-// patience ends when it is asked a second time.
-type patience struct{ asked int }
-
-func (p *patience) over(time.Duration) bool {
-	p.asked++
-	return p.asked > 1
-}
+const looks, patientLooks = 1, 1
 
 // group counts goroutines.
 type group struct{ n xatomic.Int32 }
@@ -52,11 +40,6 @@ type deadline struct{}
 func newDeadline(time.Duration) deadline { return deadline{} }
 func (deadline) await(<-chan struct{})   { panic("there are no transfers") }
 
-func (deadline) pause() bool {
-	xatomic.Pause()
-	return true
-}
-
 type signal struct{ v xatomic.Bool }
 
 func newSignal() signal { return signal{} }
@@ -72,10 +55,6 @@ func (s *signal) wait(deadline) {
 		xatomic.Pause()
 	}
 }
-
-func rest(bool) { xatomic.Pause() }
-
-func pause() { xatomic.Pause() }
 
 // bell is a pipe: it counts, since a channel of the explorer has room for one.
 type bell struct {

@@ -231,7 +231,7 @@ func TestGivesBack(t *testing.T) {
 		eps := openAll(t, 3, nil)
 		got := make(chan bool, 10)
 		for _, e := range eps {
-			e.Bind(&collector{lost: make(chan error, 3), each: func(int, fabric.Frame) { got <- true }})
+			bind(e, &collector{lost: make(chan error, 3), each: func(int, fabric.Frame) { got <- true }})
 		}
 		for i, e := range eps {
 			require.NoError(t, e.Send((i+1)%3, fabric.Frame{}))
@@ -300,10 +300,8 @@ func TestPrepared(t *testing.T) {
 		in := eps[0].box.incoming(1).data
 		require.Zero(t, present(t, in))
 		require.Zero(t, present(t, eps[0].box.incoming(0).data))
-		require.True(t, eps[0].enter())
 		eps[0].handler = mute{}
-		eps[0].poll()
-		eps[0].leave()
+		eps[0].Poll(false)
 		require.Equal(t, want/pageSize, present(t, in), "%d ranks, where it is read", n)
 		require.Equal(t, 1, present(t, in[:pageSize]))
 		for _, e := range eps {

@@ -34,7 +34,7 @@ type peer struct {
 	dead   xatomic.Bool // it cannot be reached: what is in its ring is the last
 	queued xatomic.Bool // there is a queue
 
-	// Of who looks.
+	// Of the goroutine that polls.
 	joined bool
 	deals  uint32 // guarded by bulk.mu: counters in use
 	buried bool
@@ -80,7 +80,7 @@ func (p *peer) connect() error {
 	return nil
 }
 
-// unreachable has whoever looks end everything with the peer, when its last frame is delivered.
+// unreachable has the goroutine that polls end everything with the peer, when its last frame is delivered.
 func (p *peer) unreachable() {
 	if !p.dead.Swap(true) {
 		p.e.deaths.Add(1)
@@ -215,7 +215,7 @@ func (p *peer) knock() {
 			return
 		}
 	}
-	if p.look.CompareAndSwap(0, 1) { //bug:W2-claim
+	if p.look.CompareAndSwap(0, lookRung) { //bug:W2-claim
 		p.rope.ring()
 	}
 }
@@ -229,12 +229,9 @@ func (p *peer) rouse() {
 	p.mu.Unlock()
 }
 
-// take takes a frame from the peer's ring. The caller looks.
+// take takes a frame of this fabric's own from the peer's ring. The caller polls.
 func (p *peer) take(kind uint64, f *fabric.Frame) error {
 	switch kind {
-	case kindFrame:
-		p.e.handler.Deliver(p.rank, *f)
-		return nil
 	case kindClose:
 		p.lose(nil) // nothing is taken behind it
 		return nil
@@ -336,22 +333,17 @@ type Endpoint struct {
 	peers []*peer
 	addr  string
 
-	handler fabric.Handler // set once by Bind
-
-	aside func() bool // set by Beside, before Bind; nil if nobody has
+	handler  fabric.Handler  // set once by Bind
+	progress fabric.Progress // likewise
 
 	expected fabric.Expected
 	bulk     bulk
 
-	looking xatomic.Bool // who has set it looks; package comment, "Who looks"
-	up      xatomic.Bool // it is the sleeper
-	wanted  xatomic.Bool // and another goroutine would rather look
-
-	// Of who looks.
-	joins  uint32       // producers that are known
-	active []*peer      // those who have sent
-	frame  fabric.Frame // the one that is being taken
-	turn   int          // how many times one looks before another process has its turn
+	// Of the goroutine that polls.
+	isAwake bool         // the look word says so
+	joins   uint32       // producers that are known
+	active  []*peer      // those who have sent
+	frame   fabric.Frame // the one that is being taken
 
 	pending xatomic.Int32 // peers with frames that wait for room
 	deaths  xatomic.Int32 // peers whose processes have ended, and whose rings are to be looked at for the last time

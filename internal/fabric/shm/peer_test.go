@@ -55,11 +55,11 @@ func TestConnects(t *testing.T) {
 	require.False(t, b.looks(t))
 	// Somebody looks.
 	b.box.head.look.Store(0)
-	require.True(t, b.Enter())
+	b.Arm(false, fabric.LeavingInVain)
 	require.EqualValues(t, 2, b.box.head.look.Load())
 	require.NoError(t, a.Send(1, word(4)))
 	require.Equal(t, 1, b.rings(t))
-	b.Leave()
+	b.leave()
 	require.Zero(t, b.box.head.look.Load())
 	require.Equal(t, []string{"0 sends 4"}, b.hears(), "who leaves takes what has come")
 	require.NoError(t, a.Send(1, word(5)))
@@ -125,12 +125,11 @@ func TestQueue(t *testing.T) {
 	require.EqualValues(t, 2, a.pending.Load())
 	b.looks(t)
 	b.hears()
-	require.True(t, a.enter())
-	require.True(t, a.poll())
-	require.False(t, a.poll())
+	require.True(t, a.Poll(false))
+	require.False(t, a.Poll(false))
 	require.EqualValues(t, 1, a.pending.Load())
 	s[2].looks(t)
-	require.True(t, a.poll())
+	require.True(t, a.Poll(false))
 	a.leave()
 	b.looks(t)
 	s[2].looks(t)
@@ -142,7 +141,6 @@ func TestQueue(t *testing.T) {
 	for k := range 200 {
 		require.NoError(t, a.Send(1, word(uint64(n+1+k))))
 	}
-	require.True(t, b.enter())
 	var took fabric.Frame
 	in := &b.peers[0].in
 	for range 100 {
@@ -351,16 +349,10 @@ func TestCloseEndsAll(t *testing.T) {
 	for _, single := range []int{1, -1} {
 		hold := make(chan struct{})
 		waitsFor(t, 0)
-		eps := openAll(t, 2, func(c *Config) {
-			c.SingleCopy = single
-			if c.Rank == 1 {
-				c.Hold = hold
-			}
-		})
+		eps := openAll(t, 2, func(c *Config) { c.SingleCopy = single })
 		t.Cleanup(func() { close(hold) })
-		for _, e := range eps {
-			e.Bind(mute{})
-		}
+		bind(eps[0], mute{})
+		bindHeld(eps[1], mute{}, hold)
 		a := &actor{Endpoint: eps[0]}
 		a.fills(t, 1)
 		var sent, got ends
@@ -443,8 +435,8 @@ func TestDrop(t *testing.T) {
 	e.Drop(1, gone)
 	require.Equal(t, idle, e.peers[1].state)
 	h := &actor{Endpoint: e}
-	e.Bind(h)
-	e.Bind(mute{})
+	bind(e, h)
+	bind(e, mute{})
 	require.Same(t, h, e.Local(0), "the first handler stays")
 	require.Nil(t, e.Local(1))
 	require.NoError(t, e.Close())
@@ -471,9 +463,8 @@ func TestBury(t *testing.T) {
 	require.Equal(t, rings+1, a.rings(t), "its sleeper wakes once")
 	var want []string
 	for _, part := range [][2]int{{1, batch}, {batch + 1, 2 * batch}, {2*batch + 1, 2*batch + 5}} {
-		require.True(t, a.enter())
-		require.True(t, a.poll())
-		a.looking.Store(false)
+		require.True(t, a.Poll(false))
+		a.isAwake = false
 		want = append(sends(1, part[0], part[1]), sends(2, part[0], part[1])...)
 		if part[1] == 2*batch+5 {
 			want = append(want, fmt.Sprintf("1 is lost: shm: rank 1: its process %d has ended", p.pid))
@@ -498,13 +489,12 @@ func TestBury(t *testing.T) {
 	a.peers[2].meet()
 	a.peers[1].unreachable()
 	require.NoError(t, s[2].Send(0, word(1)))
-	require.True(t, a.enter())
 	a.joins = a.box.head.joins.Load()
 	a.peers[2].unreachable()
 	a.bury()
 	require.Len(t, a.hears(), 1)
 	require.EqualValues(t, 1, a.deaths.Load())
-	require.True(t, a.poll())
+	require.True(t, a.Poll(false))
 	a.leave()
 	require.Equal(t, []string{"2 sends 1", fmt.Sprintf("2 is lost: shm: rank 2: its process %d has ended", a.peers[2].pid)}, a.hears())
 }

@@ -6,13 +6,31 @@
 package shm
 
 import (
-	"fmt"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"weft/internal/fabric"
 )
+
+// twoRanks returns two ranks that know each other; transfers are of one copy.
+func twoRanks(t *testing.T) (a, b *actor) {
+	s := onStage(t, 2, func(c *Config) { c.SingleCopy = 1 })
+	meet(t, s)
+	for _, a := range s {
+		a.box.head.look.Store(0)
+	}
+	return s[0], s[1]
+}
+
+// offers has rank 1 push a transfer of one copy that rank 0 expects; copied is called when it is
+// made.
+func offers(a, b *actor, key uint64, copied func()) {
+	a.Expect(1, key, make([]byte, 10), func(error) { copied() })
+	b.Push(0, key, make([]byte, 10), func(error) {})
+}
 
 // What stirs: a frame, one who comes, one who dies, and a queue that waits.
 func TestStirs(t *testing.T) {
@@ -22,185 +40,165 @@ func TestStirs(t *testing.T) {
 		"one has died": func(a, b *actor) { a.peers[1].unreachable() },
 		"a queue":      func(a, b *actor) { a.fills(t, 1) },
 	} {
-		a, b, _ := beside(t)
+		a, b := twoRanks(t)
 		require.False(t, a.stirs(), name)
 		require.False(t, a.ready(), name)
+		require.False(t, a.Poll(false), name)
+		require.False(t, a.Midway(), name)
 		row(a, b)
 		require.True(t, a.stirs(), name)
 		require.Equal(t, name != "a queue", a.ready(), name)
+		require.Equal(t, name == "a queue", a.Midway(), name)
 		a.looks(t)
 		require.Equal(t, name == "a queue", a.stirs(), name)
 		require.False(t, a.ready(), name)
 	}
 	// One who leaves writes what there is room for.
-	a, b, _ := beside(t)
+	a, b := twoRanks(t)
 	n := a.fills(t, 1)
 	b.looks(t)
 	a.box.head.look.Store(0)
-	require.True(t, a.enter())
 	a.leave()
 	require.Zero(t, a.pending.Load())
 	b.looks(t)
 	require.Equal(t, sends(0, 1, n), b.hears())
 }
 
-// A poll takes what is there; one that finds nothing gives way each so many tries, and leaves the
-// look word alone.
+// A poll that finds nothing leaves the look word alone; one that finds something raises it before it
+// delivers, and keeps it so until the source is armed.
 func TestPoll(t *testing.T) {
-	for _, turn := range []int{lookCrowded, 3} {
-		t.Run(fmt.Sprint(turn), func(t *testing.T) {
-			a, b, _ := beside(t)
-			a.turn = turn
-			c := still(t)
-			here := 0
-			for tries := range 130 * turn {
-				rests := c.rests
-				require.False(t, a.Poll(tries))
-				if tries > 0 && tries%turn == 0 {
-					rests++
-					if tries/turn%64 == 0 {
-						here++
-					}
-				}
-				require.Equal(t, rests, c.rests, "try %d", tries)
-				require.Len(t, c.here, here, "try %d", tries)
-			}
-			require.Equal(t, 2, here)
-			require.Zero(t, a.box.head.look.Load())
-			require.False(t, a.looking.Load())
-			rests := c.rests
-			require.NoError(t, b.Send(0, word(1)))
-			a.each = func(int, fabric.Frame) {
-				require.True(t, a.looking.Load())
-				require.EqualValues(t, 2, a.box.head.look.Load()&^1, "a sender finds that somebody looks")
-			}
-			require.True(t, a.Poll(turn))
-			require.Equal(t, rests, c.rests, "something has come")
-			require.Equal(t, sends(1, 1, 1), a.hears())
-			require.EqualValues(t, 0, a.box.head.look.Load()&^1)
-			require.False(t, a.looking.Load())
-			// A copy is made by whoever polls next.
-			copied := false
-			for _, add := range []bool{false, true} { // by this poll, or left by another
-				if offers(a, b, map[bool]uint64{false: 1, true: 2}[add], func() {
-					copied = true
-					require.False(t, a.looking.Load())
-				}); add {
-					a.looks(t)
-				}
-				require.Equal(t, !add, a.Poll(1))
-				require.True(t, copied)
-				copied = false
-			}
-			// Where somebody else looks.
-			require.NoError(t, b.Send(0, word(2)))
-			a.box.head.look.Store(0)
-			require.True(t, a.Enter())
-			for _, row := range []struct {
-				up     bool
-				tries  int
-				wanted bool
-			}{{false, 0, false}, {false, 1, false}, {true, 0, false}, {true, 1, true}, {true, turn, true}} {
-				a.up.Store(row.up)
-				a.wanted.Store(false)
-				rests := c.rests
-				require.False(t, a.Poll(row.tries))
-				require.Equal(t, row.wanted, a.wanted.Load(), "%+v", row)
-				require.Equal(t, row.tries == turn, c.rests > rests)
-			}
-			a.up.Store(false)
-			require.Empty(t, a.hears())
-			a.Leave()
-			require.Equal(t, sends(1, 2, 2), a.hears())
-			require.NoError(t, b.Send(0, word(3)))
-			a.closed.Store(true)
-			require.False(t, a.Poll(1))
-			require.False(t, a.Enter())
-			a.Look(make(chan struct{}), false)
-			require.Empty(t, a.hears(), "it is closed")
-		})
-	}
-}
-
-// The sleeper makes way for a goroutine that waits, which asks a bounded number of times; others do
-// not.
-func TestClaim(t *testing.T) {
-	a, _, _ := beside(t)
-	c := still(t)
-	woken := make(chan struct{}, 1)
-	require.True(t, a.claim(woken))
-	require.False(t, a.claim(woken), "another goroutine looks")
-	require.Zero(t, c.pauses)
-	require.False(t, a.wanted.Load())
-	a.up.Store(true)
-	require.False(t, a.claim(woken))
-	require.Equal(t, wantFor/100, c.pauses)
-	require.True(t, a.wanted.Load())
-	*c = clock{at: c.at, each: func(n int) {
-		if n == 3 {
-			a.leave() // as the sleeper does
-		}
-	}}
-	require.True(t, a.claim(woken))
-	require.Equal(t, 3, c.pauses)
-	require.True(t, a.looking.Load())
-	*c = clock{at: c.at}
-	a.wanted.Store(false)
-	woken <- struct{}{}
-	require.False(t, a.claim(woken))
-	require.Zero(t, c.pauses)
-	require.True(t, a.wanted.Load())
-	a.up.Store(false)
-	a.leave()
-	a.closed.Store(true)
-	require.False(t, a.claim(woken))
-	require.False(t, a.looking.Load())
-}
-
-// One who leaves takes what comes meanwhile a few times, and then leaves it to the sleeper, which
-// it wakes.
-func TestLeaves(t *testing.T) {
-	a, b, _ := beside(t)
-	a.box.head.look.Store(0)
-	rings := a.rings(t)
-	most, n := 1000, uint64(1)
-	send := func() {
-		f := word(n)
-		n++
-		require.True(t, b.peers[0].out.put(kindFrame, &f))
-	}
-	a.each = func(int, fabric.Frame) {
-		if n <= uint64(most) {
-			send()
-		}
-	}
-	require.True(t, a.enter())
-	send()
-	a.leave()
-	require.Equal(t, sends(1, 1, leaveAfter*batch), a.hears())
-	require.False(t, a.looking.Load())
-	require.EqualValues(t, 1, a.box.head.look.Load())
-	require.Equal(t, rings+1, a.rings(t))
-	a.wake()
-	require.Equal(t, rings+1, a.rings(t), "it was woken")
-	// It ends earlier if nothing comes any more, or if the sleeper is up, for whom it is then.
-	a.box.head.look.Store(0)
-	require.True(t, a.enter())
-	most = 3 * batch
-	a.leave()
-	require.Equal(t, sends(1, leaveAfter*batch+1, leaveAfter*batch+1), a.hears())
+	a, b := twoRanks(t)
+	require.False(t, a.Poll(false))
 	require.Zero(t, a.box.head.look.Load())
+	require.NoError(t, b.Send(0, word(1)))
+	require.NoError(t, b.Send(0, word(2)))
+	require.EqualValues(t, lookRung, a.box.head.look.Load())
+	a.each = func(int, fabric.Frame) { require.EqualValues(t, lookAwake|lookRung, a.box.head.look.Load()) }
+	require.True(t, a.Poll(false))
+	require.Equal(t, sends(1, 1, 2), a.hears())
+	require.EqualValues(t, lookAwake|lookRung, a.box.head.look.Load())
+	require.False(t, a.Poll(false))
+	require.Equal(t, fabric.ArmedFully, a.Arm(true, fabric.LeavingFound))
+	require.EqualValues(t, lookRung, a.box.head.look.Load(), "the sleeper is on its way")
+	// A frame that the caller has waited for ends the poll; what is behind it stays.
+	a.each, a.met = nil, true
+	for n := range 3 {
+		require.NoError(t, b.Send(0, word(uint64(n)+1)))
+	}
+	for n := range 3 {
+		require.True(t, a.Poll(false))
+		require.Equal(t, sends(1, n+1, n+1), a.hears())
+	}
+	require.False(t, a.Poll(false))
+}
+
+// What is here when the source is armed is told, unless the sleeper is on its way; who may not deliver
+// it wakes that.
+func TestArm(t *testing.T) {
+	a, b := twoRanks(t)
+	rings := a.rings(t)
+	for range 2 {
+		require.Equal(t, fabric.ArmedFully, a.Arm(false, fabric.LeavingInVain))
+		require.EqualValues(t, lookAwake, a.box.head.look.Load(), "once")
+	}
+	require.NoError(t, b.Send(0, word(1)))
+	require.Equal(t, rings, a.rings(t), "somebody polls")
+	require.Equal(t, fabric.SomethingHere, a.Arm(true, fabric.LeavingInVain))
+	require.Zero(t, a.box.head.look.Load())
+	require.Equal(t, fabric.SomethingHere, a.Arm(true, fabric.LeavingInVain), "still")
+	a.Knock()
+	require.EqualValues(t, lookRung, a.box.head.look.Load())
 	require.Equal(t, rings+1, a.rings(t))
-	a.each = nil
-	a.box.head.look.Store(1)
-	require.True(t, a.enter())
-	send()
-	a.leave()
-	require.Empty(t, a.hears())
-	require.EqualValues(t, 1, a.box.head.look.Load())
-	require.False(t, a.looking.Load())
-	a.box.head.look.Store(0)
-	a.wake()
-	require.EqualValues(t, 1, a.box.head.look.Load())
-	require.Equal(t, rings+2, a.rings(t))
+	a.Knock()
+	require.Equal(t, rings+1, a.rings(t), "it was woken")
+	require.Equal(t, fabric.ArmedFully, a.Arm(true, fabric.LeavingInVain), "the sleeper comes")
+	require.Equal(t, fabric.Costs{}, a.Costs())
+	require.Equal(t, []fabric.Source{a.Endpoint}, a.Sources())
+	require.Equal(t, fabric.Caps{Kind: "shm", EagerLimit: EagerLimit, MaxFrame: MaxFrame, SharedMemory: true}, a.Caps(0))
+}
+
+// The sleeper says that it is up, and rings, for each byte; it ends when the endpoint is closed.
+func TestSleeper(t *testing.T) {
+	a, _ := twoRanks(t)
+	for a.rings(t) > 0 {
+		require.NoError(t, a.bell.wait())
+	}
+	a.box.head.look.Store(lookRung)
+	a.bell.ring()
+	a.bell.ring()
+	var over sync.WaitGroup
+	over.Go(a.sleeper)
+	soon(t, func() bool { return a.rings(t) == 0 })
+	a.closed.Store(true)
+	a.bell.ring()
+	over.Wait()
+	require.Equal(t, 2, a.rung)
+	require.Zero(t, a.box.head.look.Load())
+}
+
+// Copies are not made by the goroutine that polls, but by Work.
+func TestCopiesWait(t *testing.T) {
+	a, b := twoRanks(t)
+	copies := 0
+	for key := range uint64(3) {
+		offers(a, b, key+1, func() { copies++ })
+	}
+	require.False(t, a.Waits())
+	require.True(t, a.Midway(), "they are expected")
+	require.True(t, a.looks(t))
+	require.True(t, a.Waits())
+	require.Zero(t, copies)
+	a.Work()
+	require.Equal(t, 3, copies)
+	require.False(t, a.Waits())
+	a.Work()
+	require.Equal(t, 3, copies)
+	a.Serve()
+}
+
+// Copies that nobody has made yet are made when the endpoint closes.
+func TestCloseMakesCopies(t *testing.T) {
+	a, b := twoRanks(t)
+	copied := false
+	offers(a, b, 1, func() { copied = true })
+	a.looks(t)
+	require.False(t, copied)
+	require.NoError(t, a.Close())
+	require.True(t, copied)
+}
+
+// A handler that does not return keeps Close waiting for a bounded time, and keeps its memory.
+// Close waits for the endpoint's own goroutine first.
+func TestCloseUnderAHandler(t *testing.T) {
+	eps := openAll(t, 2, nil)
+	waitsFor(t, 20*time.Millisecond)
+	hold := make(chan struct{})
+	a := &actor{Endpoint: eps[0]}
+	g := bindHeld(eps[0], a, hold)
+	bind(eps[1], mute{})
+	in, out := make(chan struct{}), make(chan struct{})
+	got := ""
+	a.each = func(_ int, f fabric.Frame) {
+		in <- struct{}{}
+		<-out
+		got = string(f.Data)
+	}
+	looked := make(chan struct{})
+	require.NoError(t, eps[1].Send(0, fabric.Frame{Data: []byte("data")}))
+	go func() {
+		defer close(looked)
+		for !g.Poll() {
+		}
+	}()
+	<-in
+	close(hold)
+	require.EqualError(t, a.Close(), "shm: somebody still looks at what has come")
+	require.EqualError(t, a.Close(), "shm: somebody still looks at what has come", "it says so again")
+	close(out)
+	<-looked
+	require.Equal(t, "data", got)
+	for _, p := range a.peers {
+		p.leave()
+	}
+	require.NoError(t, a.release())
 }

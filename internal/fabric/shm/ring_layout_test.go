@@ -8,6 +8,7 @@ package shm
 import (
 	"bytes"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -255,7 +256,7 @@ func TestRingHammer(t *testing.T) {
 				return
 			}
 			if kind == 0 {
-				pause()
+				runtime.Gosched()
 				continue
 			}
 			if f.Head[0] != uint64(i) || len(f.Data) != size(i) || !bytes.Equal(f.Data, bytes.Repeat([]byte{byte(i)}, size(i))) {

@@ -16,6 +16,7 @@ import (
 
 	"weft/internal/fabric"
 	"weft/internal/fabric/fabrictest"
+	"weft/internal/progress"
 )
 
 // openAll returns n connected endpoints; change, if not nil, changes their configurations.
@@ -40,6 +41,21 @@ func openAll(t testing.TB, n int, change func(*Config)) []*Endpoint {
 	return eps
 }
 
+// bind binds an endpoint, and an engine that polls it.
+func bind(e *Endpoint, h fabric.Handler) *progress.Engine { return bindHeld(e, h, nil) }
+
+// bindHeld is bind for an engine that leaves it to callers to poll until hold is closed.
+func bindHeld(e *Endpoint, h fabric.Handler, hold <-chan struct{}) *progress.Engine {
+	g := progress.New(e.Sources(), progress.Config{Ranks: 1, Hold: hold})
+	e.Bind(h, g)
+	return g
+}
+
+type mute struct{}
+
+func (mute) Deliver(int, *fabric.Frame) bool { return false }
+func (mute) Lost(int, error)                 {}
+
 func asFabric(eps []*Endpoint) []fabric.Endpoint {
 	out := make([]fabric.Endpoint, len(eps))
 	for i, e := range eps {
@@ -56,14 +72,11 @@ func TestConformance(t *testing.T) {
 			})
 		})
 	}
-	if single {
-		return
-	}
-	single = true
-	t.Cleanup(func() { single = false })
-	t.Run("one processor", func(t *testing.T) {
-		fabrictest.Run(t, func(t *testing.T, n int) []fabric.Endpoint { return asFabric(openAll(t, n, nil)) })
-	})
+}
+
+// The conformance suite, with goroutines that poll beside it.
+func TestConformanceLooking(t *testing.T) {
+	fabrictest.RunLooking(t, func(t *testing.T, n int) []fabric.Endpoint { return asFabric(openAll(t, n, nil)) })
 }
 
 // Ranks that there are not share no memory, and what is no address of a rank is said to be none.
@@ -98,16 +111,5 @@ func TestNoSuchRank(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorContains(t, e.Send(1, fabric.Frame{}), fmt.Sprintf("%q is no address", addr), name)
 		require.NoError(t, e.Close())
-	}
-}
-
-// Polling alone delivers: what is polled needs no sleeper.
-func TestConformancePolled(t *testing.T) {
-	for name, from := range map[string]int{"one copy": 1, "pieces": -1} {
-		t.Run(name, func(t *testing.T) {
-			fabrictest.RunPolled(t, func(t *testing.T, n int, hold <-chan struct{}) []fabric.Endpoint {
-				return asFabric(openAll(t, n, func(c *Config) { c.SingleCopy, c.Hold = from, hold }))
-			})
-		})
 	}
 }

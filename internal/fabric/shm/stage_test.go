@@ -24,9 +24,11 @@ type actor struct {
 	said []string
 	last [2]int // the first and the last frame of which the last one of said speaks
 	each func(src int, f fabric.Frame)
+	met  bool // what Deliver returns
+	rung int  // how often Ring was called
 }
 
-func (a *actor) Deliver(src int, f fabric.Frame) {
+func (a *actor) Deliver(src int, f *fabric.Frame) (met bool) {
 	n := int(f.Head[0])
 	if k := len(a.said) - 1; k >= 0 && n == a.last[1]+1 && a.said[k] == sends(src, a.last[0], a.last[1])[0] {
 		a.said, a.last[1] = a.said[:k], n
@@ -35,30 +37,36 @@ func (a *actor) Deliver(src int, f fabric.Frame) {
 	}
 	a.said = append(a.said, sends(src, a.last[0], a.last[1])...)
 	if a.each != nil {
-		a.each(src, f)
+		a.each(src, *f)
 	}
+	return a.met
 }
 
 func (a *actor) Lost(src int, err error) {
 	a.said = append(a.said, fmt.Sprintf("%d is lost: %v", src, err))
 }
 
-// onStage returns n ranks whose own goroutines stand still until the test is over.
+// An actor polls its endpoint itself.
+
+func (a *actor) Ring(fabric.Source) { a.rung++ }
+func (a *actor) Call()              {}
+
+func (a *actor) Retire(fabric.Source, time.Duration) bool { return true }
+
+// bindTo binds an endpoint that has no sleeper.
+func (a *actor) bindTo(e *Endpoint) {
+	e.handler, e.progress = a, a
+	e.bound.Store(true)
+}
+
+// onStage returns n ranks that have no sleepers.
 func onStage(t *testing.T, n int, change func(*Config)) []*actor {
 	waitsFor(t, 50*time.Millisecond) // nobody takes what is left
-	hold := make(chan struct{})
-	eps := openAll(t, n, func(c *Config) {
-		c.Hold = hold
-		if change != nil {
-			change(c)
-		}
-	})
 	actors := make([]*actor, n)
-	for i, e := range eps {
+	for i, e := range openAll(t, n, change) {
 		actors[i] = &actor{Endpoint: e}
-		e.Bind(actors[i])
+		actors[i].bindTo(e)
 	}
-	t.Cleanup(func() { close(hold) })
 	return actors
 }
 
@@ -85,16 +93,22 @@ func meet(t *testing.T, actors []*actor) {
 	}
 }
 
-// looks has the rank take what is there, and reports whether it was anything. Copies wait for work.
+// looks has the rank take what is there, and reports whether it was anything. Copies wait for Work.
 func (a *actor) looks(t *testing.T) bool {
 	t.Helper()
-	require.True(t, a.enter())
 	did := false
-	for a.poll() {
+	for a.Poll(false) {
 		did = true
 	}
 	a.leave()
 	return did
+}
+
+// leave is the end of polling.
+func (a *actor) leave() {
+	for a.Arm(true, fabric.LeavingFound) == fabric.SomethingHere {
+		a.Poll(false)
+	}
 }
 
 // hears returns what the rank was told since it was asked last.

@@ -80,7 +80,7 @@ func TestAnswersByState(t *testing.T) {
 		}
 	})
 	c := newCollect()
-	eps[0].Bind(c)
+	bind(eps[0], c)
 	connect := func(rank int) (net.Conn, error) {
 		conn, err := net.Dial("tcp", eps[0].Addr())
 		require.NoError(t, err)
@@ -207,7 +207,7 @@ func TestPromisedConnectionNeverComes(t *testing.T) {
 			e, err := New(cfg)
 			require.NoError(t, err)
 			c := newCollect()
-			e.Bind(c)
+			bind(e, c)
 			ended := make(chan error, 1)
 			require.NoError(t, e.Send(0, fabric.Frame{}))
 			e.Push(0, 1, make([]byte, 10), func(err error) {

@@ -70,9 +70,6 @@ type Config struct {
 	Linger time.Duration
 	// Failed, if not nil, is true when the run has failed: then Close waits for a moment only. A peer that computes closes its end when it likes.
 	Failed *atomic.Bool
-	// Hold, if not nil, keeps the endpoint's own goroutine from looking until it is closed, so that only calls that look or
-	// poll read what comes. For tests.
-	Hold <-chan struct{}
 }
 
 func (c *Config) check() error {
@@ -130,16 +127,6 @@ func TLSFromEnvironment() (*tls.Config, error) {
 		InsecureSkipVerify: true, // of names; verify does the rest, on both sides
 		VerifyConnection:   verify,
 	}, nil
-}
-
-// letReadEvery is how many polls of a loop it takes until readers get the processor, where connections have such.
-const letReadEvery = 16
-
-// letRead is Poll where each connection has a reader: when no goroutine can run, Go's poller looks, and wakes the reader.
-func letRead(tries int) {
-	if tries > 0 && tries%letReadEvery == 0 {
-		time.Sleep(time.Microsecond)
-	}
 }
 
 // isNear reports whether a connection does not leave the machine: it goes to the address that it comes from, or within the loopback interface.

@@ -5,7 +5,7 @@
 // connection, which is made when the first of them sends; both sides prove that they know the secret of the job.
 //
 //	e, err := tcp.New(tcp.Config{Rank: 0, Size: 2, Secret: secret, Lookup: lookup}) // e.Addr() is for the others' lookup
-//	e.Bind(handler)
+//	e.Bind(handler, engine) // a progress.Engine of e.Sources()
 //	e.Send(1, frame)
 //
 // The states of a peer:
@@ -27,7 +27,7 @@
 // # Writing
 //
 // The sender writes on its own goroutine as long as the socket takes it at once (one system call for head and
-// data). What is left over goes on the peer's queue, in front, and all further frames behind it, until whoever looks finds that the socket takes more. So Send
+// data). What is left over goes on the peer's queue, in front, and all further frames behind it, until the goroutine that polls finds that the socket takes more. So Send
 // and Push never wait for the receiver, and Deliver may call them. One goroutine at a time writes (peer.writing); who finds somebody writing queues, and
 // who ends writing looks at the queue once more, under the same lock; so nothing is left in it that nobody will write.
 //
@@ -41,33 +41,22 @@
 // whatever size, nobody waits for more than a piece and what the kernel has taken. The sender's memory is used until the last piece is written or dropped,
 // whichever the writer and a loss agree on: each holds the transfer, and who lets go last calls done.
 //
-// Who forgets a transfer while a piece of it is half here says so under peer.mu, and has whoever reads let go of the memory; the rest of the piece is then
+// Who forgets a transfer while a piece of it is half here says so under peer.mu, and has the goroutine that polls let go of the memory; the rest of the piece is then
 // dropped. Without that, a peer that was stopped in the middle of a piece would keep the memory, and with it the receive, of a run that has ended.
 //
-// # Who looks
+// # Polling
 //
-// On Linux an endpoint has no goroutine for each connection. Its sockets are in a set of epoll of their own (inner), unknown to Go's poller, which would wake
-// a thread for each message though somebody waits for it with open eyes. One goroutine at a time looks at them, reads, and writes what is queued: the
-// one whose turn it is (package turn). That is a rank that waits (Look, for some time), an idle worker (Poll), or else the sleeper, a goroutine of
-// the endpoint. The sleeper waits, in Go's poller, for a second set (outer), which has only inner in it, and that one-shot: armed, outer speaks once
-// and is then silent until it is armed again. The states of this:
+// On Linux an endpoint has no goroutine for each connection. Its sockets are in a set of epoll of their
+// own (inner), unknown to Go's poller, and are one source of the rank's engine (package progress): one
+// goroutine at a time polls them, reads, and writes what is queued. If nobody polls, a goroutine of the
+// endpoint waits, in Go's poller, for a second set (outer), which has only inner in it and is one-shot;
+// to arm the source is to arm that set. Sockets that spoke last are read without asking inner
+// (talkers), and if ranks take turns rapidly, these are taken out of inner until the source is armed
+// (apart): a message then costs one system call to write it and one to read it. README.md has the steps
+// and the bad schedule that each prevents.
 //
-//	            enter                     leave: arm (L1), take looking back (L2)
-//	nobody ─────────────► somebody looks ──────────────────────────────────────► nobody, armed ──outer speaks──► the sleeper looks
-//	  ▲                      │  ▲  │ leave, having found something rapidly
-//	  │                      │  │  └───────────────────────────────────────────► nobody, guarded ──1 ms──► the guard looks, and arms
-//	  │                      │  └── called, or fired: serve (L3), and leave again
-//	  └──────────────────────┘
-//
-// README.md has the steps, the bad schedule that each prevents, and why nothing that comes is left lying.
-//
-// Who looks reads the sockets that spoke last without asking inner for them (talkers), and if ranks take turns rapidly, these are taken out of inner until
-// somebody arms (apart): a message then costs one system call to write it and one to read it.
-//
-// Who looks makes room for others: for goroutines of this process now and then, for other processes at every look if there are more ranks than processors, and
-// else only after longer than an answer takes. The sleeper makes way for a rank (wanted), and looks on only where the rest of a piece is to come.
-//
-// Connections under TLS, and all of them on other systems, have a reader and a writer goroutine each, and Go's poller wakes them.
+// Connections under TLS, and all of them on other systems, have a reader and a writer goroutine each,
+// and Go's poller wakes them.
 //
 // # Connections within the machine
 //
@@ -76,9 +65,9 @@
 //
 // # Invariants
 //
-//   - "looking" comes before peer.mu. peer.mu is not held while something blocks, and no lock but looking while the handler is called.
-//   - A socket's read side belongs to who looks, its write side to who has set peer.writing. It is closed when neither can be: Close looks for good, and
-//     the last writer closes what it finds dead.
+//   - The turn to poll comes before peer.mu. peer.mu is not held while something blocks, and no lock but the turn while the handler is called.
+//   - A socket's read side belongs to the goroutine that polls, its write side to the one that has set peer.writing. It is closed when neither can
+//     be: Close retires the source, and the last writer closes what it finds dead.
 //   - One goroutine at a time writes to a connection: who holds peer.writing.
 //   - Each posted frame's done is called once: by the write that completes it, or when the peer is lost or closed.
 //   - Every length from the wire is checked before memory is taken for it.

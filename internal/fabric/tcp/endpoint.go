@@ -39,7 +39,6 @@ func New(cfg Config) (*Endpoint, error) {
 	if e.eyes, err = openEyes(e); err != nil {
 		return nil, errors.Join(fmt.Errorf("tcp: %w", err), ln.Close())
 	}
-	e.Crowd(cfg.Size, 0)
 	return e, nil
 }
 
@@ -54,13 +53,29 @@ func (e *Endpoint) Size() int { return e.cfg.Size }
 
 // Caps returns the properties of the connection to a peer.
 func (e *Endpoint) Caps(int) fabric.Caps {
-	return fabric.Caps{Kind: "tcp", EagerLimit: EagerLimit, MaxFrame: MaxFrame, Ordered: true}
+	return fabric.Caps{Kind: "tcp", EagerLimit: EagerLimit, MaxFrame: MaxFrame}
 }
 
+// Sources are the connections together or, where each has a reader, something that says so.
+func (e *Endpoint) Sources() []fabric.Source {
+	if e.eyes == nil {
+		return []fabric.Source{readers{}}
+	}
+	return []fabric.Source{e.eyes}
+}
+
+// readers are what reads where connections are read in the ordinary way.
+type readers struct{ fabric.NoSource }
+
+func (readers) Costs() fabric.Costs { return fabric.Costs{Readers: true} }
+
+// Shared is not there.
+func (e *Endpoint) Shared(int) ([]byte, error) { return nil, fabric.ErrUnsupported }
+
 // Bind sets the handler and begins to take connections.
-func (e *Endpoint) Bind(h fabric.Handler) {
+func (e *Endpoint) Bind(h fabric.Handler, p fabric.Progress) {
 	e.bind.Do(func() {
-		e.handler = h
+		e.handler, e.progress = h, p
 		e.wg.Go(waits.Service(e.accept))
 		if e.eyes != nil {
 			e.wg.Go(waits.Service(e.eyes.sleeper))
@@ -124,7 +139,7 @@ func (e *Endpoint) to(dst int, f *fabric.Frame) (*peer, error) {
 		if e.ctx.Err() != nil {
 			return nil, fabric.ErrClosed
 		}
-		e.handler.Deliver(dst, *f)
+		fabric.Deliver(e.handler, dst, f)
 		return nil, nil
 	}
 	return e.peers[dst], nil

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/internal/fabric"
+	"weft/internal/progress"
 )
 
 // What is refused, or done by the endpoint itself, and with which words.
@@ -28,8 +29,8 @@ func TestRefused(t *testing.T) {
 	e, err := New(Config{Rank: 1, Size: 2, Secret: testSecret, Lookup: noLookup})
 	require.NoError(t, err)
 	k := &keeper{}
-	e.Bind(k)
-	e.Bind(&keeper{}) // the first one counts
+	bind(e, k)
+	bind(e, &keeper{}) // the first one counts
 	require.Equal(t, fabric.Handler(k), e.Local(1))
 	require.Nil(t, e.Local(0))
 	require.Nil(t, e.Local(2))
@@ -108,7 +109,7 @@ func TestListenerFails(t *testing.T) {
 	d = &door{Listener: e.ln}
 	d.refuses.Store(1 << 30)
 	e.ln = d
-	e.Bind(newCollect())
+	bind(e, newCollect())
 	eventually(t, func() bool { return d.asked.Load() > 2 })
 	before := runtime.NumGoroutine()
 	require.NoError(t, e.Close())
@@ -189,7 +190,7 @@ func TestLookupFails(t *testing.T) {
 	e, err := New(Config{Size: 2, Secret: testSecret, Lookup: noLookup})
 	require.NoError(t, err)
 	c := newCollect()
-	e.Bind(c)
+	bind(e, c)
 	require.NoError(t, e.Send(1, fabric.Frame{}))
 	require.Equal(t, 1, <-c.lost)
 	require.EqualError(t, c.errors()[0], "tcp: connecting to rank 1: nobody is to be found")
@@ -334,24 +335,10 @@ func TestWriter(t *testing.T) {
 	require.Empty(t, done)
 }
 
-// Where each connection has a reader, one that polls in a loop lets them run now and then.
-func TestLetRead(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	for tries, want := range map[int]bool{-letReadEvery: false, 0: false, 1: false, letReadEvery - 1: false, letReadEvery: true, letReadEvery + 1: false, 2 * letReadEvery: true} {
-		lets := func() bool {
-			var ran atomic.Bool
-			go ran.Store(true)
-			new(Endpoint).Poll(tries)
-			did := ran.Load()
-			for !ran.Load() {
-				runtime.Gosched()
-			}
-			return did
-		}
-		n := 0
-		for n < 100 && lets() != want { // a busy machine lets others run at any time
-			n++
-		}
-		require.Less(t, n, 100, "%d tries", tries)
-	}
+// Where each connection has a reader, nobody is to poll.
+func TestReaders(t *testing.T) {
+	s := new(Endpoint).Sources()
+	require.Len(t, s, 1)
+	require.Equal(t, fabric.Costs{Readers: true}, s[0].Costs())
+	require.False(t, progress.New(s, progress.Config{Ranks: 1}).Polls())
 }

@@ -19,48 +19,9 @@ import (
 	"weft/internal/fabric/fabrictest"
 )
 
-// The conformance suite, with goroutines that look, poll, enter and leave all the while, so that the reading changes hands in the middle of everything.
+// The conformance suite, with goroutines that poll beside it.
 func TestConformanceLooking(t *testing.T) {
-	fabrictest.Run(t, func(t *testing.T, n int) []fabric.Endpoint {
-		eps := openAll(t, n, nil)
-		var stop sync.WaitGroup
-		over := make(chan struct{})
-		for _, e := range eps {
-			for k := range 2 {
-				stop.Go(func() {
-					woken := make(chan struct{}, 1)
-					for i := k; ; i++ {
-						select {
-						case <-over:
-							return
-						default:
-						}
-						switch i % 4 {
-						case 0:
-							e.Look(woken, false)
-						case 1:
-							e.Poll(i % 64)
-						case 2:
-							if e.Enter() {
-								e.Leave()
-							}
-						case 3:
-							runtime.Gosched()
-						}
-					}
-				})
-			}
-		}
-		t.Cleanup(func() { close(over); stop.Wait() })
-		return asFabric(eps)
-	})
-}
-
-// Polling alone delivers: what is polled needs neither sleeper nor guard.
-func TestConformancePolled(t *testing.T) {
-	fabrictest.RunPolled(t, func(t *testing.T, n int, hold <-chan struct{}) []fabric.Endpoint {
-		return asFabric(openAll(t, n, func(c *Config) { c.Hold = hold }))
-	})
+	fabrictest.RunLooking(t, func(t *testing.T, n int) []fabric.Endpoint { return asFabric(openAll(t, n, nil)) })
 }
 
 // Two ranks take turns. Who waits looks, or polls, or leaves it to others, at random and for random times, so that frames come at every moment of
@@ -79,13 +40,17 @@ func TestHandOverHammer(t *testing.T) {
 	}
 	seed := rand.Uint64()
 	turn := func(i int, r *rand.Rand) {
-		e, woken := eps[i], token[i]
+		e, woken := engine(eps[i]), token[i]
 		switch r.IntN(5) {
 		case 0: // nobody looks
 		case 1:
-			loop := r.IntN(2) // or now and then
-			for k := range r.IntN(40) {
-				e.Poll(k * loop)
+			loop := r.IntN(2) == 0 // or now and then
+			for range r.IntN(40) {
+				if loop {
+					e.Try()
+				} else {
+					e.Poll()
+				}
 			}
 		case 2:
 			if e.Enter() {
@@ -102,7 +67,7 @@ func TestHandOverHammer(t *testing.T) {
 		select {
 		case <-woken:
 		case <-time.After(20 * time.Second):
-			t.Errorf("seed %d: rank %d waits for a frame that nobody has read: %+v", seed, i, &e.eyes.turn)
+			t.Errorf("seed %d: rank %d waits for a frame that nobody has read: %+v", seed, i, e)
 		}
 	}
 	var both sync.WaitGroup
@@ -125,40 +90,6 @@ func TestHandOverHammer(t *testing.T) {
 	}
 	both.Wait()
 	require.Zero(t, cs[0].bad.Load()+cs[1].bad.Load())
-}
-
-// Somebody who looks rapidly leaves without arming, and never comes back: the guard has what comes behind him delivered.
-func TestGuard(t *testing.T) {
-	eps := openAll(t, 2, nil)
-	cs := bindAll(eps)
-	require.NoError(t, eps[0].Send(1, fabric.Frame{}))
-	eventually(t, func() bool { return cs[1].n.Load() == 1 })
-	y := eps[1].eyes
-	eventually(t, eps[1].Enter)
-	require.False(t, y.turn.Armed())
-	y.left = y.now() + time.Hour // as if he had left just now, however long this takes
-	y.turn.Leave(true)
-	require.NoError(t, eps[0].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{1}}))
-	eventually(t, func() bool { return cs[1].n.Load() == 2 })
-}
-
-// A sleeper that is woken while somebody looks leaves what it was woken for to him; he arms again, or looks, before he leaves.
-func TestWokenWhileSomebodyLooks(t *testing.T) {
-	eps := openAll(t, 2, nil)
-	cs := bindAll(eps)
-	require.NoError(t, eps[0].Send(1, fabric.Frame{}))
-	eventually(t, func() bool { return cs[1].n.Load() == 1 })
-	y := eps[1].eyes
-	eventually(t, y.turn.Enter) // and he leaves the bell armed
-	if !y.turn.Armed() {
-		y.turn.Leave(false)
-		eventually(t, y.turn.Enter)
-	}
-	require.NoError(t, eps[0].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{1}}))
-	eventually(t, func() bool { return y.turn.Called() })
-	require.EqualValues(t, 1, cs[1].n.Load())
-	y.turn.Leave(true)
-	eventually(t, func() bool { return cs[1].n.Load() == 2 })
 }
 
 // As TestForgottenInTheMiddleOfAPiece, over a socket that nobody reads at the moment.
@@ -289,7 +220,7 @@ func BenchmarkPingPongLooking(b *testing.B) {
 		cs[i].each = func(int, fabric.Frame) { woken[i] <- struct{}{} }
 	}
 	wait := func(i int) {
-		eps[i].Look(woken[i], false)
+		engine(eps[i]).Look(woken[i], false)
 		<-woken[i]
 	}
 	data := make([]byte, 8)

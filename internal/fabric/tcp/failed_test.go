@@ -17,16 +17,13 @@ import (
 func TestFailedRunDoesNotLinger(t *testing.T) {
 	hold := make(chan struct{})
 	failed := new(atomic.Bool)
-	eps := openAll(t, 2, func(c *Config) {
-		if c.Rank == 1 {
-			c.Hold = hold // its process computes
-		}
-		c.Failed = failed
-	})
-	cs := bindAll(eps)
+	eps := openAll(t, 2, func(c *Config) { c.Failed = failed })
+	c := newCollect()
+	bind(eps[0], newCollect())
+	g := bindHeld(eps[1], c, hold) // its process computes
 	t.Cleanup(func() { close(hold) })
 	require.NoError(t, eps[0].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{0: 0}}))
-	for eps[1].Poll(1); cs[1].n.Load() == 0; eps[1].Poll(1) {
+	for g.Try(); c.n.Load() == 0; g.Try() {
 		time.Sleep(time.Millisecond) // until they are connected
 	}
 	require.NoError(t, eps[0].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{0: 1}}))
@@ -34,23 +31,20 @@ func TestFailedRunDoesNotLinger(t *testing.T) {
 	start := time.Now()
 	require.NoError(t, eps[0].Close())
 	require.Less(t, time.Since(start), eps[0].cfg.Linger/2)
-	eps[1].Poll(1)
-	eventually(t, func() bool { eps[1].Poll(1); return cs[1].n.Load() == 2 })
+	g.Try()
+	eventually(t, func() bool { g.Try(); return c.n.Load() == 2 })
 }
 
 // As long as it has not failed, Close waits for such a peer.
 func TestRunThatGoesOnLingers(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
-	eps := openAll(t, 2, func(c *Config) {
-		if c.Rank == 1 {
-			c.Hold = hold
-		}
-		c.Failed = new(atomic.Bool)
-	})
-	cs := bindAll(eps)
+	eps := openAll(t, 2, func(c *Config) { c.Failed = new(atomic.Bool) })
+	c := newCollect()
+	bind(eps[0], newCollect())
+	g := bindHeld(eps[1], c, hold)
 	require.NoError(t, eps[0].Send(1, fabric.Frame{}))
-	eventually(t, func() bool { eps[1].Poll(1); return cs[1].n.Load() == 1 })
+	eventually(t, func() bool { g.Try(); return c.n.Load() == 1 })
 	ended := make(chan struct{})
 	go func() { _ = eps[0].Close(); close(ended) }()
 	select {

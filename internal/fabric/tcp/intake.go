@@ -61,7 +61,7 @@ func (in *intake) took(n int) error {
 			in.arrived()
 		} else {
 			in.f.Data = in.big[:in.size]
-			in.p.e.handler.Deliver(in.p.rank, in.f)
+			in.p.e.handler.Deliver(in.p.rank, &in.f)
 		}
 		in.kind = 0
 	}
@@ -100,7 +100,7 @@ func (in *intake) took(n int) error {
 			in.shy = false
 			in.f.Data = in.buf[in.r+headSize : in.r+whole]
 			in.r += whole
-			in.p.e.handler.Deliver(in.p.rank, in.f)
+			in.p.e.handler.Deliver(in.p.rank, &in.f)
 		}
 	}
 	return nil

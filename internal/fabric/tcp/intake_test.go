@@ -48,12 +48,14 @@ type keeper struct {
 	lose   func(err error)
 }
 
-func (k *keeper) Deliver(_ int, f fabric.Frame) {
+func (k *keeper) Deliver(_ int, came *fabric.Frame) bool {
+	f := *came
 	f.Data = bytes.Clone(f.Data)
 	k.frames = append(k.frames, f)
 	if k.each != nil {
 		k.each(f)
 	}
+	return false
 }
 
 func (k *keeper) Lost(_ int, err error) {

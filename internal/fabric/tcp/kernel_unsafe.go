@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The system calls of who looks and of who writes. To Go's scheduler they are none (RawSyscall). That is safe, since none of them waits: they are asked not to,
+// The system calls of the goroutine that polls and of who writes. To Go's scheduler they are none (RawSyscall). That is safe, since none of them waits: they are asked not to,
 // whatever the descriptor says, and so take as long as the kernel takes for some hundred kilobytes, during which this processor of Go's runs nothing else
 // and a collection of garbage waits for it, as for any loop of that length. It is needed, since with each proper system call, Go's monitor looks every 20 µs
 // whether it lasts, on the processor of a rank that has one only, and may give the caller's place to another goroutine while the kernel runs something else.

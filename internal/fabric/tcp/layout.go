@@ -26,7 +26,8 @@ type Endpoint struct {
 
 	expected fabric.Expected
 
-	handler fabric.Handler // set once by Bind, before the first connection
+	handler  fabric.Handler  // set once by Bind, before the first connection
+	progress fabric.Progress // likewise
 
 	wg        sync.WaitGroup // all goroutines
 	bind      sync.Once
@@ -45,7 +46,7 @@ type peer struct {
 	flushed chan struct{} // closed when the closing frame is written, or never will be
 	ended   chan struct{} // closed when the reader has ended
 
-	looked atomic.Pointer[socket] // sock, for who looks
+	looked atomic.Pointer[socket] // sock, for the goroutine that polls
 
 	mu      sync.Mutex
 	state   state    // guarded by mu
@@ -90,7 +91,7 @@ type push struct {
 }
 
 // intake takes what comes over a connection apart, however it is cut: whoever reads puts the next bytes into room, and says by took how many these
-// are. It is used by one goroutine at a time: the reader, or who looks.
+// are. It is used by one goroutine at a time: the reader, or the goroutine that polls.
 type intake struct {
 	p    *peer
 	buf  []byte

@@ -5,7 +5,9 @@
 
 package tcp
 
-type eyes struct{}
+import "weft/internal/fabric"
+
+type eyes struct{ fabric.NoSource }
 
 func (*eyes) call() {}
 

@@ -221,11 +221,11 @@ func TestFullSocket(t *testing.T) {
 	for _, pushes := range []bool{false, true} {
 		l := newLinked(t, 1)
 		p, s, y := l.peers[1], l.sock(1), l.eyes
-		eventually(t, y.turn.Enter)
+		eventually(t, l.g.Enter)
 		filled := l.fill(1)
 		d := tally{p: p}
 		first, second := frameOf(1, 2*directCopy), frameOf(2, 3)
-		require.False(t, y.turn.Called())
+		require.Zero(t, l.calls.Load())
 		want := filled
 		if pushes {
 			p.piece = 1000
@@ -242,7 +242,7 @@ func TestFullSocket(t *testing.T) {
 			clear(first.Data) // which the sender may use again
 			clear(second.Data)
 		}
-		require.True(t, y.turn.Called(), "somebody is to be there when it takes more")
+		require.Positive(t, l.calls.Load(), "somebody is to be there when it takes more")
 		require.True(t, s.full)
 		require.Equal(t, "in out", members(t, y.inner)[s.fd])
 		require.NotEmpty(t, p.queue)
@@ -251,7 +251,7 @@ func TestFullSocket(t *testing.T) {
 		heard := make(chan []byte, 1)
 		go func() { heard <- l.hears(1, len(want)) }()
 		eventually(t, func() bool {
-			y.poll()
+			y.Poll(false)
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			return !s.full
@@ -262,7 +262,7 @@ func TestFullSocket(t *testing.T) {
 		if pushes {
 			require.Equal(t, tally{n: 1, p: p}, d)
 		}
-		y.turn.Leave(false)
+		l.g.Leave()
 	}
 }
 
@@ -351,9 +351,9 @@ func TestMute(t *testing.T) {
 		p.queue = nil
 		_, err := l.fars[1].Read(make([]byte, 1))
 		require.ErrorIs(t, err, io.EOF)
-		eventually(t, l.eyes.turn.Enter)
-		eventually(t, func() bool { l.eyes.poll(); return len(l.k.errs) == 1 })
-		l.eyes.turn.Leave(false)
+		eventually(t, l.g.Enter)
+		eventually(t, func() bool { l.eyes.Poll(false); return len(l.k.errs) == 1 })
+		l.g.Leave()
 		require.Len(t, l.k.frames, 1)
 		require.EqualError(t, l.k.errs[0], "tcp: rank 1: broken pipe")
 		late := tally{p: p}
@@ -527,7 +527,7 @@ func TestEstablishFlushes(t *testing.T) {
 	defer far.Close()
 	e, err := New(Config{Size: 2, Secret: testSecret, Lookup: noLookup, Linger: time.Millisecond})
 	require.NoError(t, err)
-	e.Bind(newCollect())
+	bind(e, newCollect())
 	p := e.peers[1]
 	p.state = connecting
 	f := frameOf(1, 5)
@@ -560,7 +560,7 @@ func TestCloseStepByStep(t *testing.T) {
 		"the peer breaks off": {func(l *linked) { _ = l.fars[1].SetLinger(0); _ = l.fars[1].Close() }, 0},
 	} {
 		l := newLinked(t, 1)
-		y, p := l.eyes, l.peers[1]
+		p := l.peers[1]
 		l.cfg.Linger = time.Minute
 		f := frameOf(2, 10)
 		p.queue = []*item{newItem(kindFrame, &f, 0, nil)}
@@ -571,10 +571,7 @@ func TestCloseStepByStep(t *testing.T) {
 		require.Equal(t, want, l.hears(1, len(want)), name)
 		row.peer(l)
 		eventually(t, func() bool {
-			if y.enter() {
-				y.poll()
-				y.turn.Leave(false)
-			}
+			l.g.Poll()
 			return len(ended) == 1
 		})
 		require.NoError(t, <-ended)

@@ -215,7 +215,7 @@ func TestHalfHandshakes(t *testing.T) {
 				e, err := New(cfg)
 				require.NoError(t, err)
 				t.Cleanup(func() { _ = e.Close() })
-				e.Bind(c)
+				bind(e, c)
 				stranger, err := net.Dial("tcp", e.Addr())
 				require.NoError(t, err)
 				t.Cleanup(func() { _ = stranger.Close() })

@@ -64,7 +64,7 @@ func (s *socket) wait(full bool) {
 	_ = unix.EpollCtl(s.p.e.eyes.inner, how, s.fd, s.events(which))
 }
 
-// setApart takes the socket out of the set, unless it is full, or has it back there. The caller looks.
+// setApart takes the socket out of the set, unless it is full, or has it back there. The caller has the turn to poll.
 func (s *socket) setApart(on bool) {
 	s.p.mu.Lock()
 	defer s.p.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *socket) setApart(on bool) {
 	_ = unix.EpollCtl(s.p.e.eyes.inner, how, s.fd, s.events(unix.EPOLLIN))
 }
 
-// take reads what is there, and reports whether it was anything. The caller looks.
+// take reads what is there, and reports whether it was anything. The caller has the turn to poll.
 func (s *socket) take() (did bool) {
 	if s.over {
 		return false
@@ -110,7 +110,7 @@ func (s *socket) take() (did bool) {
 	return did
 }
 
-// end ends the reading. The caller looks.
+// end ends the reading. The caller has the turn to poll.
 func (s *socket) end(err error) {
 	p := s.p
 	s.over = true

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weft/internal/fabric"
+	"weft/internal/progress"
 )
 
 // linked is an endpoint of rank 0 at which nobody looks by itself, and the far ends of its
@@ -29,16 +31,31 @@ type linked struct {
 	k      *keeper
 	fars   []*net.TCPConn // by rank
 	unhold func()         // lets the sleeper look
+	g      *progress.Engine
+	calls  *atomic.Int32 // for the goroutine that polls
+}
+
+// spy counts calls for the goroutine that polls.
+type spy struct {
+	*progress.Engine
+	calls *atomic.Int32
+}
+
+func (s spy) Call() {
+	s.calls.Add(1)
+	s.Engine.Call()
 }
 
 // newLinked connects rank 0 with so many peers.
 func newLinked(t *testing.T, peers int) *linked {
 	t.Helper()
 	hold := make(chan struct{})
-	e, err := New(Config{Size: peers + 1, Secret: testSecret, Lookup: noLookup, Hold: hold, Linger: time.Second})
+	e, err := New(Config{Size: peers + 1, Secret: testSecret, Lookup: noLookup, Linger: time.Second})
 	require.NoError(t, err)
 	l := &linked{Endpoint: e, t: t, k: &keeper{}, fars: make([]*net.TCPConn, peers+1), unhold: sync.OnceFunc(func() { close(hold) })}
-	e.Bind(l.k)
+	by := spy{Engine: progress.New(e.Sources(), progress.Config{Ranks: 1, Hold: hold}), calls: new(atomic.Int32)}
+	l.g, l.calls = by.Engine, by.calls
+	e.Bind(l.k, by)
 	for r := 1; r <= peers; r++ {
 		var near net.Conn
 		near, l.fars[r] = tcpPair(t)
@@ -359,13 +376,13 @@ func TestSocketEnds(t *testing.T) {
 				events = append(events, "half a transfer")
 				require.True(t, l.Forget(1, 5))
 			}
-			eventually(t, y.turn.Enter)
+			eventually(t, l.g.Enter)
 			if talks {
 				y.talkers[1] = s
-				y.poll()
+				y.Poll(false)
 			}
 			row.end(l)
-			eventually(t, func() bool { y.poll(); return len(events) == 3 })
+			eventually(t, func() bool { y.Poll(false); return len(events) == 3 })
 			require.Equal(t, []string{"half a transfer", "transfer behind the end", "lost behind the end"}, events, name)
 			require.EqualError(t, l.k.errs[0], row.want, name)
 			require.True(t, s.over)
@@ -375,7 +392,7 @@ func TestSocketEnds(t *testing.T) {
 			require.False(t, s.take())
 			y.listen(s)
 			require.Equal(t, [2]*socket{}, y.talkers)
-			y.turn.Leave(false)
+			l.g.Leave()
 			require.EqualError(t, l.Send(1, fabric.Frame{}), row.want)
 		}
 	}
@@ -404,7 +421,7 @@ func TestCloseOfASilentPeer(t *testing.T) {
 	defer far.Close()
 	e, err := New(Config{Size: 2, Secret: testSecret, Lookup: noLookup, Linger: time.Minute, DeadAfter: 4 * time.Second})
 	require.NoError(t, err)
-	e.Bind(newCollect())
+	bind(e, newCollect())
 	p := e.peers[1]
 	p.state = connecting
 	p.establish(near)

@@ -69,7 +69,7 @@ func TestManyRanksConnectAtOnce(t *testing.T) {
 	const n = 4 * maxStrangers
 	e, err := New(Config{Size: n + 1, Secret: testSecret, Lookup: noLookup, Linger: time.Millisecond})
 	require.NoError(t, err)
-	e.Bind(newCollect())
+	bind(e, newCollect())
 	var wg sync.WaitGroup
 	errs := make([]error, n)
 	for r := range n {

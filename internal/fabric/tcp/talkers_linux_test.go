@@ -5,36 +5,11 @@ package tcp
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"weft/internal/fabric"
 )
-
-// apart has a rank send to rank 1, which takes that with rapid looks until it should have the socket out of its set. It returns the socket. sent counts what
-// the rank has sent.
-func apart(t *testing.T, eps []*Endpoint, cs []*collect, from int, sent *int64) *socket {
-	t.Helper()
-	y := eps[1].eyes
-	send := func() {
-		require.NoError(t, eps[from].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(*sent)}}))
-		*sent++
-	}
-	before := cs[1].n.Load()
-	send()
-	eventually(t, func() bool { return cs[1].n.Load() == before+1 })
-	for k := range int64(2 * apartAfter) {
-		send()
-		eventually(t, y.turn.Enter)
-		y.turn.Disarm()
-		eventually(t, func() bool { y.poll(); return cs[1].n.Load() == before+2+k })
-		y.gaveUp.Store(-int64(time.Hour))
-		y.left = y.now() + time.Hour // as if he had left just now, however long this takes
-		y.turn.Leave(true)
-	}
-	return eps[1].peers[from].looked.Load()
-}
 
 func isApart(s *socket) bool {
 	s.p.mu.Lock()
@@ -42,18 +17,22 @@ func isApart(s *socket) bool {
 	return s.apart
 }
 
-// holdApart is apart, and then the caller is the one who looks, and nobody has looked in between.
+// holdApart has a rank send to rank 1, which takes that with rapid looks until it has the socket out of its set. It returns the socket, and
+// the caller is the one who polls. sent counts what the rank has sent.
 func holdApart(t *testing.T, eps []*Endpoint, cs []*collect, from int, sent *int64) *socket {
-	for {
-		s := apart(t, eps, cs, from, sent)
-		if !eps[1].eyes.turn.Enter() {
-			continue // the guard was here
-		}
-		if isApart(s) {
-			return s
-		}
-		eps[1].eyes.turn.Leave(false)
+	t.Helper()
+	y := eps[1].eyes
+	eventually(t, engine(eps[1]).Enter)
+	for y.streak < apartAfter {
+		before := cs[1].n.Load()
+		require.NoError(t, eps[from].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(*sent)}}))
+		*sent++
+		eventually(t, func() bool { y.Poll(false); return cs[1].n.Load() == before+1 })
+		require.Equal(t, fabric.ArmedLater, y.Arm(true, fabric.LeavingForSoon))
 	}
+	s := eps[1].peers[from].looked.Load()
+	require.True(t, isApart(s))
+	return s
 }
 
 // What is read directly is taken out of the set, and is back there when nobody looks any more: the guard sees to that, and then the sleeper is woken.
@@ -62,9 +41,7 @@ func TestApart(t *testing.T) {
 	cs := bindAll(eps)
 	var sent int64
 	s := holdApart(t, eps, cs, 0, &sent)
-	y := eps[1].eyes
-	y.left = y.now() + time.Hour
-	y.turn.Leave(true) // and never looks again
+	engine(eps[1]).Leave() // and never looks again
 	eventually(t, func() bool { return !isApart(s) })
 	for range 3 {
 		before := cs[1].n.Load()
@@ -81,7 +58,7 @@ func TestApartAndFull(t *testing.T) {
 	cs := bindAll(eps)
 	var sent int64
 	s := holdApart(t, eps, cs, 0, &sent)
-	eventually(t, eps[0].eyes.turn.Enter) // so that nobody reads there
+	eventually(t, engine(eps[0]).Enter) // so that nobody reads there
 	data := make([]byte, 64<<20)
 	done := make(chan error, 2)
 	eps[0].Expect(1, 5, make([]byte, len(data)), func(err error) { done <- err })
@@ -90,8 +67,8 @@ func TestApartAndFull(t *testing.T) {
 	require.EqualValues(t, 1, eps[1].eyes.full.Load())
 	s.setApart(true)
 	require.False(t, isApart(s), "it would not be heard of when it takes more")
-	eps[1].eyes.turn.Leave(false)
-	eps[0].eyes.turn.Leave(false)
+	engine(eps[1]).Leave()
+	engine(eps[0]).Leave()
 	require.NoError(t, <-done)
 	require.NoError(t, <-done)
 }
@@ -117,12 +94,12 @@ func TestTalkersChange(t *testing.T) {
 			before := cs[1].n.Load()
 			require.NoError(t, eps[next].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(sent[next])}}))
 			sent[next]++
-			eventually(t, func() bool { y.poll(); return cs[1].n.Load() == before+1 })
+			eventually(t, func() bool { y.Poll(false); return cs[1].n.Load() == before+1 })
 			require.Equal(t, [2]*socket{eps[1].peers[next].sock}, y.talkers, "turn %d", k)
 			require.False(t, isApart(s), "turn %d: nobody reads it directly any more", k)
 		}
-		y.turn.Leave(false)
-		require.False(t, isApart(s))
+		engine(eps[1]).Leave()
+		eventually(t, func() bool { return !isApart(s) })
 	}
 	for range 20 { // and all are heard
 		before := cs[1].n.Load()
@@ -130,7 +107,7 @@ func TestTalkersChange(t *testing.T) {
 			require.NoError(t, eps[r].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(sent[r])}}))
 			sent[r]++
 		}
-		eventually(t, func() bool { eps[1].Poll(0); return cs[1].n.Load() == before+3 })
+		eventually(t, func() bool { engine(eps[1]).Poll(); return cs[1].n.Load() == before+3 })
 	}
 	require.Zero(t, cs[1].bad.Load())
 }
@@ -142,9 +119,9 @@ func TestApartAndLost(t *testing.T) {
 	var sent int64
 	s := holdApart(t, eps, cs, 0, &sent)
 	eps[0].peers[1].hang(both)
-	eventually(t, func() bool { eps[1].eyes.poll(); return len(cs[1].lost) == 1 })
+	eventually(t, func() bool { eps[1].eyes.Poll(false); return len(cs[1].lost) == 1 })
 	require.True(t, s.over)
 	require.Equal(t, [2]*socket{}, eps[1].eyes.talkers)
 	require.Zero(t, eps[1].eyes.open.Load())
-	eps[1].eyes.turn.Leave(false)
+	engine(eps[1]).Leave()
 }

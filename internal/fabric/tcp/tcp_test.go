@@ -25,6 +25,7 @@ import (
 
 	"weft/internal/fabric"
 	"weft/internal/fabric/fabrictest"
+	"weft/internal/progress"
 )
 
 var testSecret = []byte("0123456789abcdef0123456789abcdef")
@@ -100,7 +101,7 @@ type collect struct {
 
 func newCollect() *collect { return &collect{next: map[int]uint64{}, lost: make(chan int, 64)} }
 
-func (c *collect) Deliver(src int, f fabric.Frame) {
+func (c *collect) Deliver(src int, f *fabric.Frame) bool {
 	c.mu.Lock()
 	if c.next[src] != f.Head[0] {
 		c.bad.Add(1)
@@ -108,9 +109,10 @@ func (c *collect) Deliver(src int, f fabric.Frame) {
 	c.next[src]++
 	c.mu.Unlock()
 	if c.each != nil {
-		c.each(src, f)
+		c.each(src, *f)
 	}
 	c.n.Add(1)
+	return false
 }
 
 func (c *collect) Lost(src int, err error) {
@@ -126,11 +128,24 @@ func (c *collect) errors() []error {
 	return slices.Clone(c.errs)
 }
 
+// bind binds an endpoint, and an engine that polls it.
+func bind(e *Endpoint, h fabric.Handler) *progress.Engine { return bindHeld(e, h, nil) }
+
+// bindHeld is bind for an engine that leaves it to callers to poll until hold is closed.
+func bindHeld(e *Endpoint, h fabric.Handler, hold <-chan struct{}) *progress.Engine {
+	g := progress.New(e.Sources(), progress.Config{Ranks: 1, Hold: hold})
+	e.Bind(h, g)
+	return g
+}
+
+// engine returns what bind has bound.
+func engine(e *Endpoint) *progress.Engine { return e.progress.(*progress.Engine) }
+
 func bindAll(eps []*Endpoint) []*collect {
 	cs := make([]*collect, len(eps))
 	for i, e := range eps {
 		cs[i] = newCollect()
-		e.Bind(cs[i])
+		bind(e, cs[i])
 	}
 	return cs
 }
@@ -329,7 +344,7 @@ func TestConfig(t *testing.T) {
 		} else {
 			require.Equal(t, []time.Duration{defaultDial, defaultLinger}, []time.Duration{e.cfg.DialTimeout, e.cfg.Linger})
 		}
-		require.Equal(t, fabric.Caps{Kind: "tcp", EagerLimit: EagerLimit, MaxFrame: MaxFrame, Ordered: true}, e.Caps(0))
+		require.Equal(t, fabric.Caps{Kind: "tcp", EagerLimit: EagerLimit, MaxFrame: MaxFrame}, e.Caps(0))
 		require.NoError(t, e.Close())
 	}
 }

@@ -172,7 +172,7 @@ func TestCloseWhileGreeting(t *testing.T) {
 		Lookup: func(context.Context, int) (string, error) { return quiet.Addr().String(), nil }})
 	require.NoError(t, err)
 	c := newCollect()
-	e.Bind(c)
+	bind(e, c)
 	stranger, err := net.Dial("tcp", e.Addr())
 	require.NoError(t, err)
 	defer stranger.Close()

@@ -3,7 +3,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package turn
+package progress
 
 import (
 	"testing"
@@ -11,8 +11,8 @@ import (
 	"weft/internal/explore"
 )
 
-// TestPlantedBugs: each step of ../README.md, left out or out of order, is found by the exploration.
-func TestPlantedBugs(t *testing.T) { explore.FindBugs(t, "turn", plantedBugs) }
+// TestPlantedBugs: each step of README.md, left out or out of order, is found by the exploration.
+func TestPlantedBugs(t *testing.T) { explore.FindBugs(t, "progress", plantedBugs) }
 
 var plantedBugs = []explore.Bug{
 	{
@@ -36,18 +36,18 @@ var plantedBugs = []explore.Bug{
 	{
 		Name: "S1 behind S2", File: "turn.go", Test: "TestExploreTurn",
 		At: "S1",
-		New: `	if t.word.Or(called)&looking != 0 || !t.Enter() {
-		t.fired.Store(true)
+		New: `	if t.word.Or(called)&polling != 0 || !t.enter() {
+		t.fired.Or(1 << source)
 		return
 	}
-	t.fired.Store(true)
+	t.fired.Or(1 << source)
 `,
 	},
 	{
 		Name: "S2 looks before it calls", File: "turn.go", Test: "TestExploreTurn",
 		At: "S1",
-		New: `	t.fired.Store(true)
-	if !t.Enter() {
+		New: `	t.fired.Or(1 << source)
+	if !t.enter() {
 		return
 	}
 `,
@@ -55,58 +55,56 @@ var plantedBugs = []explore.Bug{
 	{
 		Name: "C1 only if nobody looks", File: "turn.go", Test: "TestExploreTurn",
 		At: "C1",
-		New: `	if t.Enter() {
+		New: `	if t.enter() {
 		t.serve()
-		t.Leave(false)
+		t.leaveBy(false, false)
 	}
 `,
 	},
 	{
 		Name: "who looks for long forgets that he has disarmed", File: "turn.go", Test: "TestExploreTurn",
 		At: "disarmed",
-		New: `		t.k.Arm(false)
+		New: `		t.sources[bits.TrailingZeros32(sources)].Arm(false, fabric.LeavingInVain)
 `,
 	},
 	{
 		Name: "who leaves arms for ever", File: "turn.go", Test: "TestExploreTurn",
-		At: "arm",
-		New: `	switch {
-	case t.armed:
-	case !t.k.Soon(found):
-		t.armed = true
-		t.k.Arm(true)
-	case !t.guarded:
-		t.guarded = true
-		t.k.Guard()
-	}
+		At: "tired",
+		New: `	return false
 `,
 	},
 	{
 		Name: "no guard", File: "turn.go", Test: "TestExploreRapid",
-		At: "arm",
-		New: `	if !t.armed && (n >= patience || !t.k.Soon(found)) {
-		t.armed = true
-		t.k.Arm(true)
-	}
-`,
+		At:  "guard",
+		New: ``,
 	},
 	{
 		Name: "who leaves is armed before he arms", File: "turn.go", Test: "TestExploreTurn",
 		At: "arm",
-		New: `	switch {
-	case t.armed:
-	case n < patience && !t.k.Soon(found):
-		t.armed = true
-	case !t.guarded:
-		t.guarded = true
-		t.k.Guard()
-	}
+		New: `	return fabric.ArmedFully
+`,
+	},
+	{
+		Name: "what is put off counts as armed", File: "turn.go", Test: "TestExploreRapid",
+		At:  "put-off",
+		New: ``,
+	},
+	{
+		Name: "what is here when it is armed lies", File: "turn.go", Test: "TestExploreQuiet",
+		At: "once-more",
+		New: `		return false
+`,
+	},
+	{
+		Name: "a caller that may not poll leaves what is here", File: "turn.go", Test: "TestExploreQuiet",
+		At: "knock",
+		New: `			return false
 `,
 	},
 	{
 		Name: "the guard comes once", File: "turn.go", Test: "TestExploreRapid",
 		At: "G1",
-		New: `	if !t.Enter() {
+		New: `	if !t.enter() {
 		return true
 	}
 `,

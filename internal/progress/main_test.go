@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package turn
+package progress
 
 import (
 	"os"
