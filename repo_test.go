@@ -31,8 +31,8 @@ var law = map[string][]string{
 	"internal/soak":              {},                   // the same
 	"internal/env":               {},
 	"internal/event":             {"internal/env", "internal/waits"},
-	"internal/fabric":            {"internal/env", "internal/lobby", "internal/vigil", "internal/waits", "internal/xatomic"}, // the latter in builds for exploration
-	"internal/fabric/fabrictest": {"internal/leaktest", "internal/soak", "internal/fabric", "internal/progress"},             // the suite for fabrics: only tests use it
+	"internal/fabric":            {"internal/env", "internal/lobby", "internal/shmem", "internal/vigil", "internal/waits", "internal/xatomic"}, // the latter in builds for exploration
+	"internal/fabric/fabrictest": {"internal/leaktest", "internal/soak", "internal/fabric", "internal/progress"},                               // the suite for fabrics: only tests use it
 	"internal/progress":          {"internal/fabric", "internal/processors", "internal/xatomic"},
 	"internal/launch":            {"internal/env", "internal/lobby", "internal/vigil", "internal/waits"},
 	"internal/lobby":             {},
@@ -44,6 +44,7 @@ var law = map[string][]string{
 	"internal/race":              {},
 	"internal/stream":            {},
 	"internal/vet":               {}, // it knows the packages by their names
+	"internal/shmem":             {},
 	"internal/leaktest":          {}, // only tests use it: those of all parts may
 	"internal/mutate":            {}, // a program for developers
 	"internal/friend":            {"internal/event"},
@@ -63,9 +64,9 @@ var law = map[string][]string{
 	"task/internal/say":          {},
 	"task/internal/audit":        {"internal/xatomic", "internal/addrmap", "internal/chain", "internal/order", "task/internal/say"},
 	"task/internal/watchdog":     {"internal/xatomic", "internal/waits", "internal/chain", "internal/order", "task/internal/say"},
-	"comm":                       {"internal/boot", "internal/friend", "trace", "internal/xatomic", "internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/processors", "internal/progress", "internal/vec", "internal/stream", "internal/waits"},
+	"comm":                       {"internal/boot", "internal/friend", "trace", "internal/xatomic", "internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/processors", "internal/progress", "internal/shmem", "internal/vec", "internal/stream", "internal/waits"},
 	"rma":                        {"internal/friend", "internal/xatomic", "internal/event", "comm"},
-	"nam":                        {"internal/env", "internal/friend", "internal/xatomic", "internal/event", "internal/waits", "comm", "rma"},
+	"nam":                        {"internal/env", "internal/friend", "internal/shmem", "internal/xatomic", "internal/event", "internal/waits", "comm", "rma"},
 	"tampi":                      {"internal/friend", "internal/xatomic", "internal/event", "internal/race", "comm", "task"},
 	"trace":                      {"internal/event"},
 	"observe":                    {"trace", "internal/env", "internal/event", "internal/order"},
@@ -110,7 +111,7 @@ var thirdParty = map[string]struct {
 	"go.etcd.io/bbolt":                    {"metadata of network-attached memory", []string{"nam"}},
 	"go.uber.org/goleak":                  {"tests find goroutines that are left behind", []string{"internal/leaktest"}},
 	"golang.org/x/sync":                   {"errgroup, a peer of the benchmarks; mutants that are judged at one time", []string{"bench", "internal/mutate"}},
-	"golang.org/x/sys":                    {"calls of the operating system that syscall lacks; what the processor can do", []string{"nam", "examples/heat", "bench", "task/internal/sched", "internal/fabric", "internal/progress", "internal/launch", "internal/mutate", "internal/vec"}},
+	"golang.org/x/sys":                    {"calls of the operating system that syscall lacks; what the processor can do", []string{"nam", "examples/heat", "bench", "task/internal/sched", "internal/fabric", "internal/progress", "internal/shmem", "internal/launch", "internal/mutate", "internal/vec"}},
 	"golang.org/x/tools":                  {"analyzers, as go vet runs them, and code as the Go command loads it: only programs are made of them, and the tests of the repository", []string{"internal/vet", "internal/mutate", "cmd/weft", "."}},
 	"golang.org/x/term":                   {"whether the output is a terminal", []string{"examples/heat", "bench", "cmd/weft"}},
 	"github.com/schollz/progressbar/v3":   {"progress of programs on a terminal", []string{"examples/heat", "bench", "cmd/weft"}},

@@ -6,6 +6,7 @@ package comm
 import (
 	"unsafe"
 
+	"weft/internal/shmem"
 	"weft/internal/xatomic"
 )
 
@@ -39,11 +40,11 @@ type boardPlace struct {
 
 // boardPartAt returns a part of the memory that a rank shares; nil if there is no such part.
 func boardPartAt(mem []byte, index int) *boardPart {
-	const size = int(unsafe.Sizeof(boardPart{}))
+	size := shmem.SizeOf[boardPart]()
 	if index < 0 || (index+1)*size > len(mem) {
 		return nil
 	}
-	return (*boardPart)(unsafe.Pointer(&mem[index*size]))
+	return shmem.View[boardPart](mem, index*size)
 }
 
 // stage is memory of a rank through which the ranks of a board make large collectives.

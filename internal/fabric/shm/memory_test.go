@@ -47,10 +47,10 @@ func TestInboxLayout(t *testing.T) {
 		controls, rings, end := place(n)
 		require.EqualValues(t, pageSize+sharedSize, controls)
 		require.Zero(t, rings%pageSize)
-		behind := controls + uintptr(n)*controlSize
+		behind := controls + n*controlSize
 		require.GreaterOrEqual(t, rings, behind, "%d ranks", n)
-		require.Less(t, rings-behind, uintptr(pageSize), "%d ranks", n)
-		require.Equal(t, rings+uintptr(n)*ringSize, end)
+		require.Less(t, rings-behind, pageSize, "%d ranks", n)
+		require.Equal(t, rings+n*ringSize, end)
 	}
 	require.Zero(t, controlSize%lineSize)
 	b, f, err := makeInbox(3)
@@ -117,13 +117,13 @@ func TestOpenInbox(t *testing.T) {
 	}{
 		"it is one":            {f, nil, 3, 2, "", nil},
 		"the first ring":       {f, nil, 3, 0, "", nil},
-		"of two ranks":         {f, nil, 2, 0, "is no inbox of a run of 2 ranks", nil},
-		"of four ranks":        {f, nil, 4, 0, "is no inbox of a run of 4 ranks", nil},
-		"no memory":            {null, nil, 3, 0, "is no inbox of a run of 3 ranks", nil},
-		"not sealed":           {other(int64(end), unix.F_SEAL_GROW), nil, 3, 0, "is no inbox of a run of 3 ranks", nil},
-		"too short":            {other(int64(end)-1, seals), nil, 3, 0, "is no inbox of a run of 3 ranks", nil},
-		"too long":             {other(int64(end)+1, seals), nil, 3, 0, "is no inbox of a run of 3 ranks", nil},
-		"not to be written":    {other(int64(end), seals&^unix.F_SEAL_SEAL|unix.F_SEAL_WRITE), nil, 3, 0, "mapping", unix.EPERM},
+		"of two ranks":         {f, nil, 2, 0, "the inbox of a run of 2 ranks", nil},
+		"of four ranks":        {f, nil, 4, 0, "the inbox of a run of 4 ranks", nil},
+		"no memory":            {null, nil, 3, 0, "the inbox of a run of 3 ranks", nil},
+		"not sealed":           {other(int64(end), unix.F_SEAL_GROW), nil, 3, 0, "the inbox of a run of 3 ranks", nil},
+		"too short":            {other(int64(end)-1, unix.F_SEAL_SHRINK), nil, 3, 0, "the inbox of a run of 3 ranks", nil},
+		"too long":             {other(int64(end)+1, unix.F_SEAL_SHRINK), nil, 3, 0, "the inbox of a run of 3 ranks", nil},
+		"not to be written":    {other(int64(end), unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE), nil, 3, 0, "mapping", unix.EPERM},
 		"of another version":   {f, func() { b.head.magic ^= 1 }, 3, 0, bad, nil},
 		"of other ranks":       {f, func() { b.head.size ^= 1 }, 3, 0, bad, nil},
 		"of another process":   {f, func() { b.head.token[15] ^= 1 }, 3, 0, bad, nil},
@@ -170,7 +170,7 @@ func TestMakeInboxFails(t *testing.T) {
 		givesBack(t, func() {
 			b, f, err := makeInbox(n)
 			require.ErrorIs(t, err, want)
-			require.ErrorContains(t, err, "shm: making")
+			require.ErrorContains(t, err, "shm: ")
 			require.Nil(t, b)
 			require.Nil(t, f)
 		})
@@ -179,7 +179,7 @@ func TestMakeInboxFails(t *testing.T) {
 
 // A process that may open no more files gets an error that says for what, and keeps nothing.
 func TestNoDescriptors(t *testing.T) {
-	for more, want := range []string{"memfd_create", "a pipe", "a pipe", ""} {
+	for more, want := range []string{"shmem: memfd_create", "a pipe", "a pipe", ""} {
 		givesBack(t, func() {
 			var limit unix.Rlimit
 			require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))

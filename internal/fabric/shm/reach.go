@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weft/internal/shmem"
 	"weft/internal/waits"
 )
 
@@ -23,7 +24,7 @@ func (p *peer) reach() error {
 	if err != nil {
 		return err
 	}
-	var inboxFD, bellFD int
+	var inboxFD, bellFD uintptr
 	var hexToken string
 	var tokenAt uint64
 	if _, err := fmt.Sscanf(addr, "%d %d %d %s %x", &p.pid, &inboxFD, &bellFD, &hexToken, &tokenAt); err != nil || p.pid <= 0 {
@@ -35,11 +36,11 @@ func (p *peer) reach() error {
 		return fmt.Errorf("%q is no address", addr)
 	}
 	copy(token[:], b)
-	box, err := openInbox(fmt.Sprintf("/proc/%d/fd/%d", p.pid, inboxFD), p.e.cfg.Size, p.e.cfg.Rank, token)
+	box, err := openInbox(shmem.Path(p.pid, inboxFD), p.e.cfg.Size, p.e.cfg.Rank, token)
 	if err != nil {
 		return err
 	}
-	if p.rope, err = openRope(fmt.Sprintf("/proc/%d/fd/%d", p.pid, bellFD)); err != nil {
+	if p.rope, err = openRope(shmem.Path(p.pid, bellFD)); err != nil {
 		box.unmap()
 		return err
 	}

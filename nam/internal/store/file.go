@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"weft/internal/shmem"
 )
 
 func (s *Store) allocPath() string { return filepath.Join(s.dir, allocDir) }
@@ -111,7 +113,7 @@ func (s *Store) setFlags(rec *Record, set, clear uint32) error {
 	if err != nil {
 		return err
 	}
-	defer unmapFile(m)
+	defer func() { _ = shmem.Unmap(m) }()
 	return guard([][]byte{m}, func() error {
 		changeFlags(m, set, clear)
 		return s.syncRange(f, m, 0, headerSize)

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"sync"
+
+	"weft/internal/shmem"
 )
 
 type handleKey struct {
@@ -158,7 +160,7 @@ func unsyncedError(rec *Record, epochs, vouched uint64) error {
 func (h *Handle) unmap() error {
 	var err error
 	for _, m := range h.maps {
-		err = errors.Join(err, unmapFile(m))
+		err = errors.Join(err, shmem.Unmap(m))
 	}
 	for _, f := range h.files {
 		err = errors.Join(err, h.s.close(f))
@@ -333,7 +335,7 @@ const populateBytes = 4 << 20
 func (h *Handle) Populate(rank int, stop func() bool) {
 	g := h.rec.Regions[rank]
 	for off := 0; off < int(g.Size) && !stop(); off += populateBytes {
-		populate(h.maps[g.File], headerSize+int(g.Offset)+off, min(populateBytes, int(g.Size)-off))
+		shmem.Populate(h.maps[g.File], headerSize+int(g.Offset)+off, min(populateBytes, int(g.Size)-off))
 		h.s.step("prefault")
 	}
 }

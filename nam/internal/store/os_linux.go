@@ -148,42 +148,6 @@ func writeZeros(f *os.File, size uint64) error {
 // Best effort.
 func reserveMeta(f *os.File) { _ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, 1<<20) }
 
-func mapFile(f *os.File, size uint64, readOnly bool) ([]byte, error) {
-	prot := unix.PROT_READ | unix.PROT_WRITE
-	if readOnly {
-		prot = unix.PROT_READ
-	}
-	b, err := unix.Mmap(int(f.Fd()), 0, int(size), prot, unix.MAP_SHARED)
-	if errors.Is(err, unix.ENOMEM) {
-		return nil, fmt.Errorf("%w: map %d bytes: %w", ErrNoSpace, size, err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("map %s: %w", f.Name(), err)
-	}
-	return b, nil
-}
-
-func unmapFile(b []byte) error { return unix.Munmap(b) }
-
-// syncRange forces the pages that contain b[off:off+n] to the disk.
-func syncRange(b []byte, off, n int) error {
-	if n == 0 {
-		return nil
-	}
-	lo := off / pageSize * pageSize
-	return unix.Msync(b[lo:off+n], unix.MS_SYNC)
-}
-
-// populate makes the pages of b[off:off+n] present and writable. Best effort: kernels before 5.14 refuse the advice,
-// and then the pages are made at first touch.
-func populate(b []byte, off, n int) {
-	if n == 0 {
-		return
-	}
-	lo := off / pageSize * pageSize
-	_ = unix.Madvise(b[lo:off+n], unix.MADV_POPULATE_WRITE)
-}
-
 // lockRange takes an exclusive lock on bytes of a file against every other open of it, in this process or another;
 // the kernel drops it when the process dies. It waits.
 func lockRange(f *os.File, off, n int64) error { return rangeLock(f, unix.F_WRLCK, off, n) }

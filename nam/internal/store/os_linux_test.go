@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"weft/internal/shmem"
+
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -262,34 +264,6 @@ func TestReserveMeta(t *testing.T) {
 	require.GreaterOrEqual(t, st.Sys().(*syscall.Stat_t).Blocks*512, int64(1<<20))
 }
 
-// What cannot be mapped is an error that says why, and a mapping for reading is for reading.
-func TestMapFile(t *testing.T) {
-	f := create(t, make([]byte, headerSize))
-	m, err := mapFile(f, headerSize, false)
-	require.NoError(t, err)
-	m[0] = 1
-	require.NoError(t, unmapFile(m))
-	r, err := os.Open(f.Name())
-	require.NoError(t, err)
-	defer r.Close()
-	_, err = mapFile(r, headerSize, false)
-	require.ErrorIs(t, err, unix.EACCES)
-	require.ErrorContains(t, err, "map "+f.Name())
-	require.NotErrorIs(t, err, ErrNoSpace)
-	for _, f := range []*os.File{f, r} {
-		m, err = mapFile(f, headerSize, true)
-		require.NoError(t, err)
-		require.EqualValues(t, 1, m[0])
-		err = guard([][]byte{m}, func() error { m[0] = 2; return nil })
-		require.ErrorIs(t, err, ErrLost, "it can be written")
-		require.NoError(t, unmapFile(m))
-	}
-	_, err = mapFile(f, 1<<60, false)
-	require.ErrorIs(t, err, ErrNoSpace)
-	require.ErrorContains(t, err, "map 1152921504606846976 bytes")
-	require.Error(t, unmapFile(m), "twice")
-}
-
 // present says which pages of a mapping are there.
 func present(t *testing.T, m []byte) string {
 	t.Helper()
@@ -309,6 +283,31 @@ func present(t *testing.T, m []byte) string {
 	return all.String()
 }
 
+// What cannot be mapped for want of room is an error of that kind.
+func TestMapFile(t *testing.T) {
+	s := newTestStore(t, Config{})
+	f := create(t, make([]byte, headerSize))
+	m, err := s.mapFile(f, headerSize, false)
+	require.NoError(t, err)
+	m[0] = 1
+	require.NoError(t, shmem.Unmap(m))
+	r, err := os.Open(f.Name())
+	require.NoError(t, err)
+	defer r.Close()
+	_, err = s.mapFile(r, headerSize, false)
+	require.ErrorIs(t, err, unix.EACCES)
+	require.NotErrorIs(t, err, ErrNoSpace)
+	m, err = s.mapFile(r, headerSize, true)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, m[0])
+	err = guard([][]byte{m}, func() error { m[0] = 2; return nil })
+	require.ErrorIs(t, err, ErrLost, "it can be written")
+	require.NoError(t, shmem.Unmap(m))
+	_, err = s.mapFile(f, 1<<60, false)
+	require.ErrorIs(t, err, ErrNoSpace)
+	require.ErrorIs(t, err, unix.ENOMEM)
+}
+
 // requirePopulate skips a test on kernels before 5.14, which refuse the advice.
 func requirePopulate(t *testing.T) {
 	t.Helper()
@@ -317,26 +316,6 @@ func requirePopulate(t *testing.T) {
 	defer func() { require.NoError(t, unix.Munmap(m)) }()
 	if err := unix.Madvise(m, unix.MADV_POPULATE_WRITE); err != nil {
 		t.Skipf("this kernel makes no pages present: %v", err)
-	}
-}
-
-// Exactly the pages that contain the bytes are made present.
-func TestPopulate(t *testing.T) {
-	p := pageSize
-	requirePopulate(t)
-	for _, row := range []struct {
-		off, n int
-		wants  string
-	}{
-		{0, 0, "......"}, {p + 1, 0, "......"}, {p, 1, ".P...."}, {2*p - 1, 1, ".P...."}, {2*p - 1, 2, ".PP..."}, {p, p, ".P...."}, {p, p + 1, ".PP..."},
-		{3*p + 5, 3*p - 5, "...PPP"}, {0, 6 * p, "PPPPPP"}, {5*p + 1, 1, ".....P"},
-	} {
-		m, err := unix.Mmap(-1, 0, 6*p, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-		require.NoError(t, err)
-		_ = unix.Madvise(m, unix.MADV_NOHUGEPAGE) // kernels without huge pages refuse it
-		populate(m, row.off, row.n)
-		require.Equal(t, row.wants, present(t, m), "%d+%d", row.off, row.n)
-		require.NoError(t, unix.Munmap(m))
 	}
 }
 
@@ -367,32 +346,6 @@ func TestPopulateRegion(t *testing.T) {
 	require.NotContains(t, there[1:1+(64+size+pageSize-1)/pageSize], ".")
 	require.NoError(t, h.Release())
 	require.NoError(t, s.Close())
-}
-
-// Exactly the pages that contain the bytes are forced; without bytes nothing is asked for. The
-// kernel says ENOMEM if one of the pages is not there.
-func TestSyncRange(t *testing.T) {
-	p := pageSize
-	for _, row := range []struct {
-		off, n int
-		fails  bool
-	}{
-		{0, 0, false}, {p, 0, false}, {2 * p, 0, false}, {2*p + 1, 0, false}, {2 * p, 1, true}, {3*p - 1, 1, true}, {2*p - 1, 1, false}, {2*p - 1, 2, true}, {p, p, false},
-		{p, p + 1, true}, {3 * p, p, false}, {3*p + 1, p - 1, false}, {3*p - 1, 2, true}, {0, 4 * p, true}, {p + 7, p - 7, false},
-	} {
-		f := create(t, make([]byte, 4*p))
-		m, err := unix.Mmap(int(f.Fd()), 0, 4*p, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-		require.NoError(t, err)
-		_, _, e := unix.Syscall(unix.SYS_MUNMAP, addressOf(m)+uintptr(2*p), uintptr(p), 0)
-		require.Zero(t, e)
-		err = syncRange(m, row.off, row.n)
-		if row.fails {
-			require.ErrorIs(t, err, unix.ENOMEM, "%d+%d", row.off, row.n)
-		} else {
-			require.NoError(t, err, "%d+%d", row.off, row.n)
-		}
-		require.NoError(t, unix.Munmap(m), "holes do not matter")
-	}
 }
 
 // A lock of bytes keeps others from exactly these bytes, until it is let go or its file is closed.

@@ -10,8 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"syscall"
 
 	bolt "go.etcd.io/bbolt"
+
+	"weft/internal/shmem"
 )
 
 // The store's calls of the operating system that can fail, or of which depends what a disk has,
@@ -75,7 +78,7 @@ func (s *Store) syncDir(path string) error {
 
 // syncRange forces m[off:off+n] to the disk, a mapping of f.
 func (s *Store) syncRange(f *os.File, m []byte, off, n int) error {
-	return s.do("syncRange", f.Name(), off, n, func() error { return syncRange(m, off, n) })
+	return s.do("syncRange", f.Name(), off, n, func() error { return shmem.Sync(m, off, n) })
 }
 
 func (s *Store) remove(path string) error {
@@ -117,9 +120,12 @@ func (s *Store) reserve(f *os.File, size uint64) error {
 
 func (s *Store) mapFile(f *os.File, size uint64, readOnly bool) (m []byte, err error) {
 	err = s.do("map", f.Name(), 0, 0, func() (err error) {
-		m, err = mapFile(f, size, readOnly)
+		m, err = shmem.Map(f, 0, int(size), readOnly)
 		return err
 	})
+	if errors.Is(err, syscall.ENOMEM) {
+		err = fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
 	return m, err
 }
 

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 
+	"weft/internal/shmem"
+
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
@@ -116,7 +118,7 @@ func TestCallsOfTheSystem(t *testing.T) {
 				_ = f.Truncate(headerSize)
 				m, err := s.mapFile(f, headerSize, false)
 				if got = len(m); err == nil {
-					require.NoError(t, unmapFile(m))
+					require.NoError(t, shmem.Unmap(m))
 				}
 				return err
 			}, func() bool { return got == headerSize }},

@@ -6,8 +6,7 @@
 package shm
 
 import (
-	"unsafe"
-
+	"weft/internal/shmem"
 	"weft/internal/xatomic"
 )
 
@@ -28,15 +27,15 @@ type inboxHead struct {
 	_     [lineSize - 4]byte
 }
 
-const controlSize = (unsafe.Sizeof(ringControl{}) + lineSize - 1) &^ (lineSize - 1)
+var controlSize = (shmem.SizeOf[ringControl]() + lineSize - 1) &^ (lineSize - 1)
 
-func align(n uintptr) uintptr { return (n + pageSize - 1) &^ (pageSize - 1) }
+func align(n int) int { return (n + pageSize - 1) &^ (pageSize - 1) }
 
 // place returns where in an inbox of n ranks the controls begin, behind the memory for others, and the rings, and where it ends.
-func place(n int) (controls, rings, end uintptr) {
+func place(n int) (controls, rings, end int) {
 	controls = pageSize + sharedSize
-	rings = align(controls + uintptr(n)*controlSize)
-	return controls, rings, rings + uintptr(n)*ringSize
+	rings = align(controls + n*controlSize)
+	return controls, rings, rings + n*ringSize
 }
 
 // inbox is one that is mapped.
@@ -46,19 +45,26 @@ type inbox struct {
 	head *inboxHead
 }
 
+// newInbox makes an inbox for n ranks of memory that is zero.
+func newInbox(mem []byte, n int) *inbox {
+	b := &inbox{mem: mem, head: shmem.View[inboxHead](mem, 0)}
+	b.head.size = uint64(n)
+	b.head.magic = magic
+	return b
+}
+
 // shared is the memory for others.
 func (b *inbox) shared() []byte { return b.mem[pageSize : pageSize+sharedSize : pageSize+sharedSize] }
 
 func (b *inbox) control(src int) *ringControl {
 	controls, _, _ := place(0)
-	off := controls + uintptr(src)*controlSize
-	return (*ringControl)(unsafe.Pointer(&b.mem[off]))
+	return shmem.View[ringControl](b.mem, controls+src*controlSize)
 }
 
 // incoming returns the consumer's side of the ring of src. The owner.
 func (b *inbox) incoming(src int) ring {
 	_, rings, _ := place(int(b.head.size))
-	off := rings + uintptr(src)*ringSize
+	off := rings + src*ringSize
 	return ring{data: b.mem[off : off+ringSize : off+ringSize], ctl: b.control(src)}
 }
 

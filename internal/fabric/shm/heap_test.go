@@ -10,12 +10,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
 	"weft/internal/fabric"
 	"weft/internal/progress"
+	"weft/internal/shmem"
 )
 
 // inHeap returns n connected ranks whose inboxes are in the memory of Go, each at one address for
@@ -25,9 +25,7 @@ func inHeap(t *testing.T, n int, change func(*Config)) []*Endpoint {
 	boxes := make([]*inbox, n)
 	_, _, end := place(n)
 	for i, e := range eps {
-		mem := make([]byte, end)
-		boxes[i] = &inbox{mem: mem, head: (*inboxHead)(unsafe.Pointer(&mem[0]))}
-		boxes[i].head.magic, boxes[i].head.size = magic, uint64(n)
+		boxes[i] = newInbox(shmem.Heap(end), n)
 		real := e.box
 		e.box = boxes[i]
 		t.Cleanup(real.unmap)

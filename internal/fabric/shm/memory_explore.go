@@ -7,16 +7,14 @@ package shm
 
 import (
 	"os"
-	"unsafe"
+
+	"weft/internal/shmem"
 )
 
 // makeInbox makes an inbox in the memory of the process.
 func makeInbox(n int) (*inbox, *os.File, error) {
 	_, _, end := place(n)
-	mem := make([]byte, end)
-	b := &inbox{mem: mem, head: (*inboxHead)(unsafe.Pointer(&mem[0]))}
-	b.head.magic, b.head.size = magic, uint64(n)
-	return b, nil, nil
+	return newInbox(shmem.Heap(end), n), nil, nil
 }
 
 // of returns the inbox as another rank has mapped it.
