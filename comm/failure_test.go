@@ -47,8 +47,8 @@ func (e *mortal) Bind(h fabric.Handler, p fabric.Progress) {
 	e.Endpoint.Bind(e, p)
 }
 
-func (e *mortal) Deliver(src int, f *fabric.Frame) bool {
-	return !e.m.dead[src].Load() && !e.m.dead[e.rank].Load() && e.m.handlers[e.rank].Deliver(src, f)
+func (e *mortal) Deliver(f *fabric.Frame) bool {
+	return !e.m.dead[f.Origin].Load() && !e.m.dead[e.rank].Load() && e.m.handlers[e.rank].Deliver(f)
 }
 
 func (e *mortal) Lost(src int, err error) { e.m.handlers[e.rank].Lost(src, err) }

@@ -290,7 +290,8 @@ var errFrame = errors.New("bad frame")
 
 // Deliver takes a frame from a rank of another process. A frame that breaks the protocol ends the run: the sender is out of its mind, or is
 // not what it says it is.
-func (p *proc) Deliver(src int, f *fabric.Frame) (met bool) {
+func (p *proc) Deliver(f *fabric.Frame) (met bool) {
+	src := int(f.Origin)
 	if s := &p.seeker; s.near != nil && s.near[src] && s.on && s.pick(src, f) {
 		return true
 	}
@@ -308,6 +309,9 @@ func (p *proc) Deliver(src int, f *fabric.Frame) (met bool) {
 }
 
 func (p *proc) deliver(src int, f *fabric.Frame) error {
+	if int(f.Target) != p.rank {
+		return fmt.Errorf("it is for rank %d", f.Target)
+	}
 	if p.trouble.Load().lostRank(src) != nil {
 		return nil // others may have heard so: what it says does not count any more
 	}

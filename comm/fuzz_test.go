@@ -29,6 +29,8 @@ func (e *nowhere) Bind(fabric.Handler, fabric.Progress) {}
 func (e *nowhere) Local(int) fabric.Handler             { return nil }
 func (e *nowhere) Shared(int) ([]byte, error)           { return nil, fabric.ErrUnsupported }
 func (e *nowhere) Drop(int, error)                      {}
+func (e *nowhere) Grow(int) error                       { return fabric.ErrUnsupported }
+func (e *nowhere) Relay(int, fabric.Frame) error        { return nil }
 func (e *nowhere) Send(int, fabric.Frame) error         { return nil }
 func (e *nowhere) Expect(src int, key uint64, dst []byte, done func(error)) {
 	e.expected.Add(src, key, dst, done)

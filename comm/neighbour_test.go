@@ -105,8 +105,11 @@ func frameOf(p protocol, data int, words ...uint64) fabric.Frame {
 	return f
 }
 
-// hear is Deliver of a frame by value.
-func (p *proc) hear(src int, f fabric.Frame) bool { return p.Deliver(src, &f) }
+// hear is Deliver of a frame of rank src.
+func (p *proc) hear(src int, f fabric.Frame) bool {
+	f.Origin, f.Target = int32(src), int32(p.rank)
+	return p.Deliver(&f)
+}
 
 func frameOfHeader(h header, data []byte) fabric.Frame {
 	return fabric.Frame{Head: h.pack(), Data: data}

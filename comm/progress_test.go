@@ -63,7 +63,7 @@ func heldRunners(t *testing.T) map[string]func(cfg Config, hold chan struct{}, b
 						peers[d] = nears[r]
 					}
 				}
-				return mux.New(r, peers)
+				return mux.New(r, peers, nil)
 			})(cfg, make([]fabric.Endpoint, n), body)
 		}
 	}

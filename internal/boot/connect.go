@@ -97,7 +97,7 @@ func (j *Job) connect(ctx context.Context, own Own) (ep fabric.Endpoint, err err
 			byRank[r] = ep
 		}
 	}
-	return mux.New(j.Rank, byRank), nil
+	return mux.New(j.Rank, byRank, nil), nil
 }
 
 // sidesOf returns what all ranks have said of their fabrics.

@@ -101,8 +101,8 @@ func TestConnect(t *testing.T) {
 
 type handler func(src int, f fabric.Frame)
 
-func (h handler) Deliver(src int, f *fabric.Frame) bool { h(src, *f); return false }
-func (handler) Lost(int, error)                         {}
+func (h handler) Deliver(f *fabric.Frame) bool { h(int(f.Origin), *f); return false }
+func (handler) Lost(int, error)                {}
 
 func TestConnectRefuses(t *testing.T) {
 	t.Setenv(env.TCP.Name, "0")

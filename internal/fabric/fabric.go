@@ -5,6 +5,7 @@ package fabric
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,10 +16,21 @@ const HeadWords = 6
 
 // Frame is the unit of delivery.
 type Frame struct {
+	// Origin and Target are the ranks that it travels between. Send sets them. A rank on the way passes
+	// the frame on by Relay.
+	Origin, Target int32
 	// Head is opaque to the fabric.
 	Head [HeadWords]uint64
 	// Data is the payload. The receiver copies what it keeps.
 	Data []byte
+}
+
+// Between returns ErrRank if the frame does not go from one of size ranks to another.
+func (f *Frame) Between(size int) error {
+	if uint(f.Origin) >= uint(size) || uint(f.Target) >= uint(size) {
+		return fmt.Errorf("%w: a frame from rank %d to rank %d of %d", ErrRank, f.Origin, f.Target, size)
+	}
+	return nil
 }
 
 // Caps are the properties of a fabric: flags and limits, no behaviour.
@@ -44,9 +56,10 @@ var (
 
 // Handler takes the frames that arrive at one rank.
 type Handler interface {
-	// Deliver takes one frame from rank src. It must not block and must not keep f or f.Data. It returns true if
-	// what the goroutine that polls waits for has come, so that it need not look for more.
-	Deliver(src int, f *Frame) (met bool)
+	// Deliver takes one frame. Its origin and target are ranks that there are; if the target is another one, it is to be
+	// relayed or refused. Deliver must not block and must not keep f or f.Data. It returns true if what the goroutine that
+	// polls waits for has come, so that it need not look for more.
+	Deliver(f *Frame) (met bool)
 	// Lost says that nothing will come from rank src any more, nor arrive there, and why. It must not block.
 	Lost(src int, err error)
 }
@@ -54,7 +67,12 @@ type Handler interface {
 // Endpoint is one rank's end of a fabric.
 type Endpoint interface {
 	Rank() int
+	// Size is the number of ranks of the job, as far as this rank knows.
 	Size() int
+	// Grow makes the ranks up to size peers: they have joined the job. It is called before any of them sends to this
+	// rank. It returns ErrRank for fewer ranks than there are, or more than there is room for, and ErrUnsupported
+	// where ranks cannot join.
+	Grow(size int) error
 	// Caps returns the properties of the connection to a peer.
 	Caps(peer int) Caps
 	// Sources are what has to be polled for frames to come soon: none where they come by themselves.
@@ -71,8 +89,10 @@ type Endpoint interface {
 	// cache line, has the same size at all ranks, is zero at first, and is there until this endpoint is closed. The fabric
 	// does not use it. Without Caps.SharedMemory: ErrUnsupported.
 	Shared(rank int) ([]byte, error)
-	// Send moves one frame to rank dst.
+	// Send moves one frame to rank dst, its target; its origin is this rank.
 	Send(dst int, f Frame) error
+	// Relay passes a frame on to rank hop, which may be its target, or is to relay it in turn. Origin and target stay.
+	Relay(hop int, f Frame) error
 	// Expect says where the bytes of a transfer from rank src are to be put: the peer sends len(dst) bytes, at least one, by Push
 	// with the same key. It is called before the peer can know the key, and a key is used once.
 	Expect(src int, key uint64, dst []byte, done func(error))
@@ -167,10 +187,10 @@ var frames = sync.Pool{New: func() any { return new(Frame) }}
 
 // Deliver delivers a copy of f, so that f need not be of the heap. It is for fabrics whose frames come
 // from the sender's goroutine.
-func Deliver(h Handler, src int, f *Frame) {
+func Deliver(h Handler, f *Frame) {
 	own := frames.Get().(*Frame)
 	*own = *f
-	h.Deliver(src, own)
+	h.Deliver(own)
 	own.Data = nil
 	frames.Put(own)
 }

@@ -39,6 +39,7 @@ func RunAlone(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	t.Run("backlog", func(t *testing.T) { backlog(t, open(t, 3)) })
 	t.Run("both close", func(t *testing.T) { bothClose(t, open(t, 2)) })
 	t.Run("send from deliver", func(t *testing.T) { nested(t, open(t, 2)) })
+	t.Run("relay", func(t *testing.T) { relay(t, open(t, 3)) })
 	t.Run("push", func(t *testing.T) { push(t, open(t, 2)) })
 	t.Run("forget", func(t *testing.T) { forget(t, open(t, 2)) })
 	t.Run("forget in deliver", func(t *testing.T) { forgetInside(t, open(t, 2)) })
@@ -56,6 +57,10 @@ func RunAlone(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 		bindAll(t, eps)
 		require.ErrorIs(t, eps[0].Send(2, fabric.Frame{}), fabric.ErrRank)
 		require.ErrorIs(t, eps[0].Send(-1, fabric.Frame{}), fabric.ErrRank)
+		require.ErrorIs(t, eps[0].Relay(2, fabric.Frame{}), fabric.ErrRank)
+		for _, bad := range []fabric.Frame{{Origin: -1}, {Origin: 2}, {Target: -1}, {Target: 2}} {
+			require.ErrorIs(t, eps[0].Relay(1, bad), fabric.ErrRank)
+		}
 		for _, rank := range []int{2, -1} {
 			ended := make(chan error, 2)
 			eps[0].Push(rank, 1, []byte{1}, func(err error) { ended <- err })

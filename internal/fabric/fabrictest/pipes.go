@@ -38,13 +38,13 @@ func headOf(seed uint64) (h [fabric.HeadWords]uint64) {
 
 // edges are sizes around the bounds of fabrics, with and without a head before them.
 func edges(limit int) (sizes []int) {
-	const head = 8 + 8*fabric.HeadWords
+	const small, head = 8 + 8*fabric.HeadWords, 16 + 8*fabric.HeadWords
 	bounds := []int{0, limit, limit / 2, limit / 4}
 	for b := 64; b <= 4<<20; b *= 4 {
 		bounds = append(bounds, b, 2*b)
 	}
 	for _, b := range bounds {
-		for _, n := range []int{b - 1, b, b + 1, b - head - 1, b - head, b - head + 1} {
+		for _, n := range []int{b - 1, b, b + 1, b - small - 1, b - small, b - small + 1, b - head - 1, b - head, b - head + 1} {
 			if n >= 0 && n <= limit {
 				sizes = append(sizes, n)
 			}

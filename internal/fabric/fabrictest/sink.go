@@ -33,14 +33,16 @@ type sink struct {
 }
 
 type got struct {
-	src  int
-	head [fabric.HeadWords]uint64
-	data []byte
+	src    int
+	target int32
+	head   [fabric.HeadWords]uint64
+	data   []byte
 }
 
-func (s *sink) Deliver(src int, f *fabric.Frame) (met bool) {
+func (s *sink) Deliver(f *fabric.Frame) (met bool) {
+	src := int(f.Origin)
 	s.mu.Lock()
-	s.got = append(s.got, got{src, f.Head, bytes.Clone(f.Data)})
+	s.got = append(s.got, got{src, f.Target, f.Head, bytes.Clone(f.Data)})
 	s.mu.Unlock()
 	if s.extra != nil {
 		s.extra(src, *f)

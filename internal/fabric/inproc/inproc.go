@@ -22,7 +22,7 @@ const EagerLimit = 16 << 10
 type endpoint struct {
 	// Constant after construction.
 	rank  int
-	peers []*endpoint
+	peers *fabric.Peers[endpoint] // of all ranks
 
 	// Set once by Bind, before frames flow.
 	handler fabric.Handler
@@ -37,17 +37,30 @@ func New(n int) ([]fabric.Endpoint, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("%w: %d ranks, at least 1 is needed", fabric.ErrRank, n)
 	}
-	peers := make([]*endpoint, n)
-	eps := make([]fabric.Endpoint, n)
-	for i := range peers {
-		peers[i] = &endpoint{rank: i, peers: peers}
-		eps[i] = peers[i]
+	first := &endpoint{peers: new(fabric.Peers[endpoint])}
+	if err := first.Grow(n); err != nil {
+		return nil, err
+	}
+	var eps []fabric.Endpoint
+	for _, p := range first.peers.All() {
+		eps = append(eps, p)
 	}
 	return eps, nil
 }
 
+// At returns the endpoint of another rank of the job of ep, which New has returned: one that has joined, after Grow.
+func At(ep fabric.Endpoint, rank int) fabric.Endpoint { return ep.(*endpoint).peers.At(rank) }
+
 func (e *endpoint) Rank() int { return e.rank }
-func (e *endpoint) Size() int { return len(e.peers) }
+func (e *endpoint) Size() int { return len(e.peers.All()) }
+
+// Grow makes endpoints of the ranks that have joined.
+func (e *endpoint) Grow(size int) error {
+	if e.closed.Load() {
+		return fabric.ErrClosed
+	}
+	return e.peers.Grow(size, func(rank int) *endpoint { return &endpoint{rank: rank, peers: e.peers} })
+}
 
 func (e *endpoint) Caps(int) fabric.Caps {
 	return fabric.Caps{Kind: "inproc", EagerLimit: EagerLimit, SharedMemory: true}
@@ -64,17 +77,29 @@ func (e *endpoint) Shared(int) ([]byte, error) { return nil, fabric.ErrUnsupport
 // Drop does nothing.
 func (e *endpoint) Drop(int, error) {}
 
-func (e *endpoint) Local(peer int) fabric.Handler { return e.peers[peer].handler }
+func (e *endpoint) Local(peer int) fabric.Handler { return e.peers.At(peer).handler }
 
 func (e *endpoint) Send(dst int, f fabric.Frame) error {
-	if uint(dst) >= uint(len(e.peers)) {
-		return fmt.Errorf("%w: %d of %d", fabric.ErrRank, dst, len(e.peers))
+	f.Origin, f.Target = int32(e.rank), int32(dst)
+	return e.pass(dst, &f)
+}
+
+func (e *endpoint) Relay(hop int, f fabric.Frame) error {
+	if err := f.Between(e.Size()); err != nil {
+		return err
 	}
-	p := e.peers[dst]
+	return e.pass(hop, &f)
+}
+
+func (e *endpoint) pass(hop int, f *fabric.Frame) error {
+	p := e.peers.At(hop)
+	if p == nil {
+		return e.peers.Missing(hop)
+	}
 	if e.closed.Load() || p.closed.Load() {
 		return fabric.ErrClosed
 	}
-	fabric.Deliver(p.handler, e.rank, &f)
+	fabric.Deliver(p.handler, f)
 	return nil
 }
 
@@ -85,11 +110,11 @@ func (e *endpoint) Expect(src int, key uint64, dst []byte, done func(error)) {
 func (e *endpoint) Forget(src int, key uint64) bool { return e.expected.Forget(src, key) }
 
 func (e *endpoint) Push(dst int, key uint64, data []byte, done func(error)) {
-	if uint(dst) >= uint(len(e.peers)) {
-		done(fmt.Errorf("%w: %d of %d", fabric.ErrRank, dst, len(e.peers)))
+	p := e.peers.At(dst)
+	if p == nil {
+		done(e.peers.Missing(dst))
 		return
 	}
-	p := e.peers[dst]
 	if e.closed.Load() || p.closed.Load() {
 		done(fabric.ErrClosed)
 		return

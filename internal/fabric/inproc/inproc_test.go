@@ -25,6 +25,14 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+func TestGrowing(t *testing.T) {
+	fabrictest.RunGrowing(t, func(t *testing.T, size, _ int) ([]fabric.Endpoint, func(int) fabric.Endpoint) {
+		eps, err := inproc.New(size)
+		require.NoError(t, err)
+		return eps, func(rank int) fabric.Endpoint { return inproc.At(eps[0], rank) }
+	})
+}
+
 func TestRanks(t *testing.T) {
 	for n := -1; n < 3; n++ {
 		eps, err := inproc.New(n)
@@ -40,8 +48,8 @@ func TestRanks(t *testing.T) {
 
 type deaf struct{}
 
-func (deaf) Deliver(int, *fabric.Frame) bool { return false }
-func (deaf) Lost(int, error)                 {}
+func (deaf) Deliver(*fabric.Frame) bool { return false }
+func (deaf) Lost(int, error)            {}
 
 // A rank that has closed sends nothing and takes nothing, by frame or transfer, and others go on.
 func TestClosedRank(t *testing.T) {

@@ -37,6 +37,8 @@ type (
 		What      string
 		Peer, N   int
 		Key       uint64
+		Origin    int32
+		Target    int32
 		Head      [fabric.HeadWords]uint64
 		Data      []byte
 		Forgotten bool
@@ -44,6 +46,7 @@ type (
 	reply struct {
 		What      string // "reply", "deliver", "lost", "done"
 		Peer      int
+		Target    int32
 		Key       uint64 // of the request that is done
 		Head      [fabric.HeadWords]uint64
 		Data      []byte
@@ -107,6 +110,9 @@ func TestConformance(t *testing.T) {
 		for r := 1; r < n; r++ {
 			require.NoError(t, untext((<-remotes[r].replies).Err))
 		}
+		for _, ep := range eps {
+			require.ErrorIs(t, ep.Grow(n+1), fabric.ErrUnsupported, "mpirun has started all there are")
+		}
 		t.Cleanup(func() {
 			var wg sync.WaitGroup
 			for _, ep := range eps {
@@ -138,6 +144,11 @@ func (n near) Send(dst int, f fabric.Frame) error {
 	return n.Endpoint.Send(dst, f)
 }
 
+func (n near) Relay(hop int, f fabric.Frame) error {
+	passed.Add(1)
+	return n.Endpoint.Relay(hop, f)
+}
+
 func (n near) Local(peer int) fabric.Handler {
 	if h, ok := n.Endpoint.Local(peer).(told); ok {
 		return h.Handler
@@ -147,9 +158,9 @@ func (n near) Local(peer int) fabric.Handler {
 
 type told struct{ fabric.Handler }
 
-func (t told) Deliver(src int, f *fabric.Frame) bool {
+func (t told) Deliver(f *fabric.Frame) bool {
 	passed.Load()
-	return t.Handler.Deliver(src, f)
+	return t.Handler.Deliver(f)
 }
 
 // suite is the role of the ranks of that job.
@@ -200,8 +211,8 @@ func (a *agent) say(r *reply) {
 	}
 }
 
-func (a *agent) Deliver(src int, f *fabric.Frame) bool {
-	a.say(&reply{What: "deliver", Peer: src, Head: f.Head, Data: f.Data})
+func (a *agent) Deliver(f *fabric.Frame) bool {
+	a.say(&reply{What: "deliver", Peer: int(f.Origin), Target: f.Target, Head: f.Head, Data: f.Data})
 	return false
 }
 
@@ -219,6 +230,10 @@ func (a *agent) do(q *request) {
 	case "send":
 		r.Err = text(a.ep.Send(q.Peer, fabric.Frame{Head: q.Head, Data: q.Data}))
 		clear(q.Data)
+	case "relay":
+		r.Err = text(a.ep.Relay(q.Peer, fabric.Frame{Origin: q.Origin, Target: q.Target, Head: q.Head, Data: q.Data}))
+	case "grow":
+		r.Err = text(a.ep.Grow(q.N))
 	case "expect":
 		place := make([]byte, q.N)
 		a.ep.Expect(q.Peer, q.Head[0], place, func(err error) {
@@ -297,7 +312,7 @@ func (r *remote) reset(rank, n int) *remote {
 			case "over":
 				return
 			case "deliver":
-				h.Deliver(m.Peer, &fabric.Frame{Head: m.Head, Data: m.Data})
+				h.Deliver(&fabric.Frame{Origin: int32(m.Peer), Target: m.Target, Head: m.Head, Data: m.Data})
 			case "lost":
 				h.Lost(m.Peer, untext(m.Err))
 			case "done":
@@ -343,6 +358,14 @@ func (r *remote) key(k uint64) (h [6]uint64) { h[0] = k; return h }
 
 func (r *remote) Send(dst int, f fabric.Frame) error {
 	return untext(r.call(&request{What: "send", Peer: dst, Head: f.Head, Data: f.Data}, nil).Err)
+}
+
+func (r *remote) Relay(hop int, f fabric.Frame) error {
+	return untext(r.call(&request{What: "relay", Peer: hop, Origin: f.Origin, Target: f.Target, Head: f.Head, Data: f.Data}, nil).Err)
+}
+
+func (r *remote) Grow(size int) error {
+	return untext(r.call(&request{What: "grow", N: size}, nil).Err)
 }
 
 func (r *remote) Expect(src int, key uint64, dst []byte, done func(error)) {

@@ -88,6 +88,9 @@ func (e *Endpoint) Rank() int { return e.rank }
 // Size returns the number of ranks.
 func (e *Endpoint) Size() int { return e.size }
 
+// Grow is refused: the processes of an MPI job are those that mpirun has started.
+func (e *Endpoint) Grow(int) error { return fabric.ErrUnsupported }
+
 // Caps returns the properties of the connection to a peer.
 func (e *Endpoint) Caps(int) fabric.Caps { return caps }
 
@@ -125,6 +128,19 @@ func (e *Endpoint) check(dst int) error {
 
 // Send moves one frame to a rank. A frame to a peer that is lost later is lost.
 func (e *Endpoint) Send(dst int, f fabric.Frame) error {
+	f.Origin, f.Target = int32(e.rank), int32(dst)
+	return e.pass(dst, &f)
+}
+
+// Relay passes on a frame that is on its way.
+func (e *Endpoint) Relay(hop int, f fabric.Frame) error {
+	if err := f.Between(e.size); err != nil {
+		return err
+	}
+	return e.pass(hop, &f)
+}
+
+func (e *Endpoint) pass(dst int, f *fabric.Frame) error {
 	if err := e.check(dst); err != nil {
 		return err
 	}
@@ -132,19 +148,21 @@ func (e *Endpoint) Send(dst int, f fabric.Frame) error {
 		return fmt.Errorf("%w: a frame of %d bytes; the largest is %d", fabric.ErrUnsupported, len(f.Data), MaxFrame)
 	}
 	if dst == e.rank {
-		fabric.Deliver(e.handler, dst, &f)
+		fabric.Deliver(e.handler, f)
 		return nil
 	}
 	if e.sit() {
 		e.drain()
 		err := e.refusal(dst)
 		if err == nil {
-			err = e.sendNow(dst, kindFrame, &f.Head, f.Data)
+			err = e.sendNow(dst, kindFrame, f)
 		}
 		e.rise()
 		return err
 	}
-	e.submit(&op{kind: opFrame, peer: dst, head: f.Head, data: bytes.Clone(f.Data)})
+	o := &op{kind: opFrame, peer: dst, frame: *f}
+	o.frame.Data = bytes.Clone(f.Data)
+	e.submit(o)
 	return nil
 }
 
@@ -243,8 +261,7 @@ func (e *Endpoint) close() error {
 	e.take()
 	for r := range e.size {
 		if r != e.rank && e.lost[r] == nil {
-			var none [fabric.HeadWords]uint64
-			_ = e.sendNow(r, kindBye, &none, nil)
+			_ = e.sendNow(r, kindBye, new(fabric.Frame))
 		}
 	}
 	for _, o := range e.table {

@@ -31,8 +31,8 @@ type handler struct {
 	lost    func(src int, err error)
 }
 
-func (h *handler) Deliver(src int, f *fabric.Frame) bool {
-	h.deliver(src, *f)
+func (h *handler) Deliver(f *fabric.Frame) bool {
+	h.deliver(int(f.Origin), *f)
 	return false
 }
 
@@ -186,7 +186,7 @@ func bad(p *Process) int {
 	bind(e, &handler{deliver: func(int, fabric.Frame) {}, lost: func(_ int, err error) { lost <- err }})
 	if p.Rank == 0 {
 		e.take()
-		must(e.sendNow(1, 99, new([fabric.HeadWords]uint64), nil))
+		must(e.sendNow(1, 99, new(fabric.Frame)))
 		e.rise()
 		must(e.Send(1, fabric.Frame{}))
 	} else {

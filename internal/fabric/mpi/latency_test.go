@@ -61,7 +61,7 @@ type counter struct {
 	woken chan struct{}
 }
 
-func (c *counter) Deliver(int, *fabric.Frame) bool {
+func (c *counter) Deliver(*fabric.Frame) bool {
 	c.n.Add(1)
 	select {
 	case c.woken <- struct{}{}:

@@ -26,12 +26,12 @@ type op struct {
 	next *op // in the queue
 
 	// Constant once it is queued.
-	kind opKind
-	peer int
-	key  uint64
-	head [fabric.HeadWords]uint64
-	data []byte // of a frame: a copy
-	done func(error)
+	kind  opKind
+	peer  int
+	key   uint64
+	frame fabric.Frame // with a copy of its data
+	data  []byte       // of a transfer
+	done  func(error)
 
 	// Owned by who has the seat.
 	id   uint64         // of a transfer: its number in the table

@@ -175,13 +175,18 @@ func (e *Endpoint) arrived(src, tag int, b []byte) {
 	}
 	f := &e.frame
 	f.Data = b[headSize:]
+	f.Origin, f.Target = int32(binary.LittleEndian.Uint32(b)), int32(binary.LittleEndian.Uint32(b[4:]))
+	if err := f.Between(e.size); err != nil {
+		e.lose(src, &Error{Op: "receive", Rank: src, Err: fmt.Errorf("%w: %w", ErrFrame, err)})
+		return
+	}
 	for i := range f.Head {
-		f.Head[i] = binary.LittleEndian.Uint64(b[8*i:])
+		f.Head[i] = binary.LittleEndian.Uint64(b[8+8*i:])
 	}
 	switch tag {
 	case kindFrame:
 		if !e.closed.Load() {
-			e.handler.Deliver(src, f)
+			e.handler.Deliver(f)
 		}
 	case kindBye:
 		e.gone[src] = true
@@ -327,7 +332,7 @@ func (e *Endpoint) do(o *op) {
 		e.lose(o.peer, o.err)
 	case opFrame:
 		if err == nil {
-			_ = e.sendNow(o.peer, kindFrame, &o.head, o.data)
+			_ = e.sendNow(o.peer, kindFrame, &o.frame)
 		}
 	default:
 		if err == nil && o.kind == opExpect {
@@ -343,7 +348,7 @@ func (e *Endpoint) do(o *op) {
 }
 
 // sendNow sends a message on the frames' communicator.
-func (e *Endpoint) sendNow(dst, tag int, head *[fabric.HeadWords]uint64, data []byte) error {
+func (e *Endpoint) sendNow(dst, tag int, f *fabric.Frame) error {
 	d := e.desk
 	if d.out == nil {
 		if C.weft_refill(e.c); d.out == nil {
@@ -351,9 +356,12 @@ func (e *Endpoint) sendNow(dst, tag int, head *[fabric.HeadWords]uint64, data []
 		}
 	}
 	b := (*[C.WEFT_SMALL]byte)(unsafe.Pointer(d.out))
-	for i, w := range head {
-		binary.LittleEndian.PutUint64(b[8*i:], w)
+	binary.LittleEndian.PutUint32(b[:], uint32(f.Origin))
+	binary.LittleEndian.PutUint32(b[4:], uint32(f.Target))
+	for i, w := range f.Head {
+		binary.LittleEndian.PutUint64(b[8+8*i:], w)
 	}
+	data := f.Data
 	var code C.int
 	if n := len(data); n <= len(b)-headSize {
 		copy(b[headSize:], data)
@@ -391,7 +399,7 @@ func (e *Endpoint) expect(o *op) error {
 		return &Error{Op: "expect", Rank: o.peer, Err: fmt.Errorf("%d transfers from this rank are under way, and MPI has no more tags", e.tags.span)}
 	}
 	if other {
-		if err := e.sendNow(o.peer, kindTag, &[fabric.HeadWords]uint64{o.key, uint64(tag)}, nil); err != nil {
+		if err := e.sendNow(o.peer, kindTag, &fabric.Frame{Head: [fabric.HeadWords]uint64{o.key, uint64(tag)}}); err != nil {
 			e.tags.give(o.peer, tag)
 			return err
 		}

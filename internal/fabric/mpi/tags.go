@@ -47,8 +47,8 @@ func (t *tags) take(peer int, key uint64) (tag int, other, ok bool) {
 func (t *tags) give(peer, tag int) { delete(t.busy, place{peer, tag}) }
 
 const (
-	version   = 1
-	headSize  = 8 * fabric.HeadWords
+	version   = 2
+	headSize  = 8 + 8*fabric.HeadWords // origin and target, the words
 	frameSize = headSize + MaxFrame
 	slots     = 64 // receives of frames that are posted
 

@@ -38,7 +38,7 @@ func (s *side) Shared(rank int) ([]byte, error) {
 // The sources are those of all fabrics, each once; what is of a peer goes to the fabric that reaches it.
 func TestOneOfSeveral(t *testing.T) {
 	mpi, tcp, shm := &side{name: "mpi"}, &side{name: "tcp"}, &side{name: "shm"}
-	e := New(0, []fabric.Endpoint{mpi, tcp, shm, mpi})
+	e := New(0, []fabric.Endpoint{mpi, tcp, shm, mpi}, nil)
 	require.Equal(t, []fabric.Source{mpi, tcp, shm}, e.Sources())
 	e.Drop(1, errors.New("x"))
 	e.Drop(7, errors.New("x"))

@@ -33,7 +33,7 @@ func open(t *testing.T, n int) []fabric.Endpoint {
 				peers[p] = near[r]
 			}
 		}
-		out[r] = New(r, peers)
+		out[r] = New(r, peers, nil)
 	}
 	t.Cleanup(func() {
 		var wg sync.WaitGroup
@@ -54,9 +54,37 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// A rank that joins is reached by the fabric that more says; without it, none joins.
+func TestGrowing(t *testing.T) {
+	fabrictest.RunGrowing(t, func(t *testing.T, size, _ int) ([]fabric.Endpoint, func(int) fabric.Endpoint) {
+		a, err := inproc.New(size)
+		require.NoError(t, err)
+		b, err := inproc.New(size)
+		require.NoError(t, err)
+		of := func(self int) func(peer int) fabric.Endpoint {
+			return func(peer int) fabric.Endpoint {
+				if (self+peer)%2 == 0 {
+					return inproc.At(a[0], self)
+				}
+				return inproc.At(b[0], self)
+			}
+		}
+		join := func(self, size int) fabric.Endpoint {
+			var peers []fabric.Endpoint
+			for peer := range size {
+				peers = append(peers, of(self)(peer))
+			}
+			return New(self, peers, of(self))
+		}
+		eps := []fabric.Endpoint{join(0, size), join(1, size)}
+		require.ErrorIs(t, New(0, []fabric.Endpoint{a[0], b[0]}, nil).Grow(size+1), fabric.ErrUnsupported)
+		return eps, func(rank int) fabric.Endpoint { return join(rank, rank+1) }
+	})
+}
+
 func TestOneFabricIsItself(t *testing.T) {
 	eps, err := inproc.New(2)
 	require.NoError(t, err)
-	require.Same(t, eps[1], New(1, []fabric.Endpoint{eps[1], eps[1]}))
-	require.Panics(t, func() { New(0, []fabric.Endpoint{eps[0], eps[1]}) })
+	require.Same(t, eps[1], New(1, []fabric.Endpoint{eps[1], eps[1]}, nil))
+	require.Panics(t, func() { New(0, []fabric.Endpoint{eps[0], eps[1]}, nil) })
 }

@@ -71,7 +71,7 @@ func TestCopies(t *testing.T) {
 				meet(t, s)
 				var sent, got ends
 				f := pushed(a, b, &sent, &got, 7, n)
-				from, to := a.peers[1], b.peers[0]
+				from, to := a.peers.At(1), b.peers.At(0)
 				require.Len(t, a.bulk.out, 1)
 				b.looks(t)
 				require.Len(t, b.bulk.in, 1)
@@ -169,7 +169,7 @@ func counters(t *testing.T, senderFirst bool) {
 		f = append(f, pushed(a, b, &sent, &got, k, n))
 	}
 	b.looks(t)
-	p := b.peers[0]
+	p := b.peers.At(0)
 	require.EqualValues(t, 1<<numDeals-1, p.deals)
 	used := map[int]bool{}
 	for k := range uint64(all) {
@@ -231,12 +231,12 @@ func TestWhoCopies(t *testing.T) {
 		a, b := s[0], s[1]
 		require.NoError(t, a.Send(1, word(1)))
 		b.looks(t)
-		require.True(t, a.peers[1].copy && b.peers[0].copy, "they may read each other")
-		a.peers[1].copy = row.copy
+		require.True(t, a.peers.At(1).copy && b.peers.At(0).copy, "they may read each other")
+		a.peers.At(1).copy = row.copy
 		var sent, got ends
 		f := pushed(a, b, &sent, &got, 3, row.n)
 		var frame fabric.Frame
-		kind, _, err := b.peers[0].in.get(&frame)
+		kind, _, err := b.peers.At(0).in.get(&frame)
 		require.NoError(t, err)
 		require.Equal(t, row.kind, kind)
 		if kind == kindOffer {
@@ -264,36 +264,36 @@ func TestDamagedTransfers(t *testing.T) {
 		want string
 		jobs int32
 	}{
-		"an offer of nothing":    {func(a, b *actor, h, _ *freight) error { return a.peers[1].offered(5, address(h.from), 0) }, "it offers 0 bytes", 0},
-		"an offer of too much":   {func(a, b *actor, h, _ *freight) error { return a.peers[1].offered(5, address(h.from), 1<<48+1) }, "it offers 281474976710657 bytes", 0},
-		"an offer of much":       {func(a, b *actor, h, _ *freight) error { return a.peers[1].offered(5, address(h.from), 1<<48) }, "it sends 281474976710656 bytes at 0 of the transfer 5", 0},
-		"an offer of one more":   {func(a, b *actor, h, _ *freight) error { return a.peers[1].offered(5, address(h.from), n+1) }, "it sends 131074 bytes at 0 of the transfer 5", 0},
-		"an offer that is right": {func(a, b *actor, h, _ *freight) error { return a.peers[1].offered(5, address(h.from), n) }, "", 1},
+		"an offer of nothing":    {func(a, b *actor, h, _ *freight) error { return a.peers.At(1).offered(5, address(h.from), 0) }, "it offers 0 bytes", 0},
+		"an offer of too much":   {func(a, b *actor, h, _ *freight) error { return a.peers.At(1).offered(5, address(h.from), 1<<48+1) }, "it offers 281474976710657 bytes", 0},
+		"an offer of much":       {func(a, b *actor, h, _ *freight) error { return a.peers.At(1).offered(5, address(h.from), 1<<48) }, "it sends 281474976710656 bytes at 0 of the transfer 5", 0},
+		"an offer of one more":   {func(a, b *actor, h, _ *freight) error { return a.peers.At(1).offered(5, address(h.from), n+1) }, "it sends 131074 bytes at 0 of the transfer 5", 0},
+		"an offer that is right": {func(a, b *actor, h, _ *freight) error { return a.peers.At(1).offered(5, address(h.from), n) }, "", 1},
 		"an offer twice": {func(a, b *actor, h, _ *freight) error {
-			return errors.Join(a.peers[1].offered(5, address(h.from), n), a.peers[1].offered(5, 0, n))
+			return errors.Join(a.peers.At(1).offered(5, address(h.from), n), a.peers.At(1).offered(5, 0, n))
 		}, "it sends", 1},
 		"an offer without copies": {func(a, b *actor, h, _ *freight) error {
-			a.peers[1].copy = false
-			return a.peers[1].offered(5, address(h.from), n)
+			a.peers.At(1).copy = false
+			return a.peers.At(1).offered(5, address(h.from), n)
 		}, "it offers 131073 bytes", 0},
-		"nobody expects it":  {func(a, b *actor, h, _ *freight) error { return a.peers[1].offered(6, address(h.from), n) }, "", 0},
-		"help with nothing":  {func(a, b *actor, _, h *freight) error { return a.peers[1].invited(8, address(h.place), n, 0) }, "", 0},
-		"help that is right": {func(a, b *actor, _, h *freight) error { return a.peers[1].invited(7, address(h.place), n, 7<<32|1) }, "", 1},
+		"nobody expects it":  {func(a, b *actor, h, _ *freight) error { return a.peers.At(1).offered(6, address(h.from), n) }, "", 0},
+		"help with nothing":  {func(a, b *actor, _, h *freight) error { return a.peers.At(1).invited(8, address(h.place), n, 0) }, "", 0},
+		"help that is right": {func(a, b *actor, _, h *freight) error { return a.peers.At(1).invited(7, address(h.place), n, 7<<32|1) }, "", 1},
 		"help twice": {func(a, b *actor, _, h *freight) error {
-			return errors.Join(a.peers[1].invited(7, address(h.place), n, 1), a.peers[1].invited(7, address(h.place), n, 1))
+			return errors.Join(a.peers.At(1).invited(7, address(h.place), n, 1), a.peers.At(1).invited(7, address(h.place), n, 1))
 		}, "it invites to write 131073 bytes of 131073 by the counter 0", 1},
-		"help with less": {func(a, b *actor, _, h *freight) error { return a.peers[1].invited(7, address(h.place), n-1, 1) }, "it invites to write 131072 bytes of 131073 by the counter 0", 0},
-		"help with more": {func(a, b *actor, _, h *freight) error { return a.peers[1].invited(7, address(h.place), n+1, 1) }, "it invites to write 131074 bytes of 131073 by the counter 0", 0},
+		"help with less": {func(a, b *actor, _, h *freight) error { return a.peers.At(1).invited(7, address(h.place), n-1, 1) }, "it invites to write 131072 bytes of 131073 by the counter 0", 0},
+		"help with more": {func(a, b *actor, _, h *freight) error { return a.peers.At(1).invited(7, address(h.place), n+1, 1) }, "it invites to write 131074 bytes of 131073 by the counter 0", 0},
 		"no such counter": {func(a, b *actor, _, h *freight) error {
-			return a.peers[1].invited(7, address(h.place), n, numDeals<<32|1)
+			return a.peers.At(1).invited(7, address(h.place), n, numDeals<<32|1)
 		}, "by the counter 8", 0},
 		"help without copies": {func(a, b *actor, _, h *freight) error {
-			a.peers[1].copy = false
-			return a.peers[1].invited(7, address(h.place), n, 1)
+			a.peers.At(1).copy = false
+			return a.peers.At(1).invited(7, address(h.place), n, 1)
 		}, "it invites", 0},
-		"the end of nothing":      {func(a, b *actor, _, h *freight) error { return a.peers[1].over(9, 0) }, "", 0},
-		"the end of nothing here": {func(a, b *actor, _, h *freight) error { return a.peers[1].over(9, 1) }, "it ends a transfer that is not under way", 0},
-		"an end too early":        {func(a, b *actor, _, h *freight) error { return a.peers[1].over(5, 1) }, "it ends a transfer that is not under way", 0},
+		"the end of nothing":      {func(a, b *actor, _, h *freight) error { return a.peers.At(1).over(9, 0) }, "", 0},
+		"the end of nothing here": {func(a, b *actor, _, h *freight) error { return a.peers.At(1).over(9, 1) }, "it ends a transfer that is not under way", 0},
+		"an end too early":        {func(a, b *actor, _, h *freight) error { return a.peers.At(1).over(5, 1) }, "it ends a transfer that is not under way", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := onStage(t, 2, oneCopy)
@@ -361,13 +361,13 @@ func TestCopyFails(t *testing.T) {
 		require.Equal(t, []string{"0 is lost: shm: rank 0: reading its memory: bad address"}, b.hears())
 		require.ErrorContains(t, b.Send(0, word(1)), "reading its memory")
 		require.Empty(t, b.bulk.in)
-		require.Zero(t, b.peers[0].deals)
+		require.Zero(t, b.peers.At(0).deals)
 		// The sender hears nothing of that, and helps on; the receiver's place is such.
 		from := pack(n)
 		a.Push(1, 8, from.from, sent.done(8))
-		d := &a.peers[1].out.ctl.deals[1]
+		d := &a.peers.At(1).out.ctl.deals[1]
 		generation := d.start()
-		require.NoError(t, a.peers[1].invited(8, address(mem), uint64(n), 1<<32|uint64(generation)))
+		require.NoError(t, a.peers.At(1).invited(8, address(mem), uint64(n), 1<<32|uint64(generation)))
 		a.Work()
 		want := "shm: rank 1: writing its memory: bad address"
 		sent.is(t, map[uint64]string{7: want, 8: want})
@@ -396,7 +396,7 @@ func TestCopyOfTheDead(t *testing.T) {
 				who, dead, e = a, 1, &sent
 			}
 			require.NoError(t, s[dead].Send(1-dead, word(1)))
-			who.peers[dead].pid = noProcess
+			who.peers.At(dead).pid = noProcess
 			rings := who.rings(t)
 			who.Work()
 			require.Equal(t, rings+1, who.rings(t), "its sleeper wakes, to bury it")
@@ -439,7 +439,7 @@ func TestEndsOfTransfers(t *testing.T) {
 					in.busy = false
 				}
 			}
-			a.peers[1].endIn(transferKey{a.peers[1], 99}, gone) // it has ended already
+			a.peers.At(1).endIn(transferKey{a.peers.At(1), 99}, gone) // it has ended already
 			a.Drop(rank, gone)
 			all := map[uint64]string{}
 			if !busy {
@@ -456,7 +456,7 @@ func TestEndsOfTransfers(t *testing.T) {
 				}
 				a.bulk.jobs, a.bulk.waits = nil, xatomic.Int32{}
 				a.bulk.fail(nil, fabric.ErrClosed)
-				require.True(t, a.bulk.in[transferKey{a.peers[3-rank], uint64(3 - rank)}].over)
+				require.True(t, a.bulk.in[transferKey{a.peers.At(3 - rank), uint64(3 - rank)}].over)
 				require.Empty(t, a.bulk.out)
 				sent.is(t, map[uint64]string{uint64(rank): "gone", uint64(3 - rank): "endpoint is closed"})
 				continue
@@ -544,7 +544,7 @@ func TestCloseWaitsForTransfers(t *testing.T) {
 	a.bulk.flush(deadline{}) // nothing is going out
 	// What begins behind that is nobody's concern.
 	a.Push(1, 9, f.from, sent.done(9))
-	require.NoError(t, a.peers[1].over(9, 0))
+	require.NoError(t, a.peers.At(1).over(9, 0))
 	require.Len(t, sent.of, 3)
 }
 
@@ -557,7 +557,7 @@ func TestLostBetweenPieces(t *testing.T) {
 	dropped := make(chan struct{})
 	go func() {
 		defer close(dropped)
-		for !a.peers[1].queued.Load() {
+		for !a.peers.At(1).queued.Load() {
 			runtime.Gosched()
 		}
 		a.Drop(1, errors.New("gone"))

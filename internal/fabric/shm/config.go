@@ -4,6 +4,7 @@
 package shm
 
 import (
+	"cmp"
 	"fmt"
 
 	"weft/internal/fabric"
@@ -14,14 +15,17 @@ const (
 	headSize = 8 + 8*fabric.HeadWords // of a frame in a ring: the first word and the head
 	// EagerLimit is the advice of this fabric in bytes. Up to it, two copies cost less than the offer, the copy by the kernel and the answer.
 	EagerLimit = 16 << 10
+	rankBits = 14 // of a rank in the first word of a frame
 	// MaxSize is the largest number of ranks: each has its ring in each inbox.
-	MaxSize = 1 << 14
+	MaxSize = 1 << rankBits
 )
 
 // Config says where an endpoint is.
 type Config struct {
 	Rank int // of this endpoint
 	Size int // number of ranks; those of other nodes count
+	// Room is how many ranks the job may grow to; it is the same at all ranks. Zero means Size.
+	Room int
 	// Lookup returns what Addr of another rank's endpoint has returned. It does not block. It is called once for each rank, with the
 	// first frame to or from it.
 	Lookup func(rank int) (string, error)
@@ -32,9 +36,12 @@ type Config struct {
 }
 
 func (c *Config) check() error {
+	c.Room = cmp.Or(c.Room, c.Size)
 	switch {
 	case c.Size < 1 || c.Size > MaxSize:
 		return fmt.Errorf("%w: shm: %d ranks; 1 to %d are legal", fabric.ErrRank, c.Size, MaxSize)
+	case c.Room < c.Size || c.Room > MaxSize:
+		return fmt.Errorf("%w: shm: room for %d ranks; %d to %d are legal", fabric.ErrRank, c.Room, c.Size, MaxSize)
 	case c.Rank < 0 || c.Rank >= c.Size:
 		return fmt.Errorf("%w: shm: rank %d of %d", fabric.ErrRank, c.Rank, c.Size)
 	}

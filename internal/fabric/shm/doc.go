@@ -11,13 +11,13 @@
 //
 // Each rank owns an inbox: anonymous memory (mode 0600, without a name, sealed in size), so that nothing is left behind however the
 // processes end. Whoever sends to the rank opens it by the rank's process and descriptor, and proves by nothing: the kernel
-// lets in processes of the same user only. The inbox has a ring for each rank that may send, of which untouched pages cost nothing, a word that
+// lets in processes of the same user only. The inbox has a ring for each rank that may send, or may join the job and send (Config.Room), of which untouched pages cost nothing, a word that
 // says whether somebody looks at the rings, and counters of shared transfers. A pipe wakes the owner.
 //
 // # A ring
 //
 // A ring has one producer and one consumer. A frame begins at a multiple of a cache line, with one word that is not zero and that is written
-// last: length, kind, and a bit that is always set. The consumer looks at that word alone, so that a frame of up to eight bytes of
+// last: length, kind, origin and target, and a bit that is always set. The consumer looks at that word alone, so that a frame of up to eight bytes of
 // data moves one line. When the frame is over, the consumer makes the first word of each of its lines zero again: what was payload
 // in one lap must not look like a frame in the next. It publishes how far it has come only after a quarter of the ring, or when the producer
 // waits, and the producer looks there only when the ring seems to be full: the two share no line that is written for each frame.

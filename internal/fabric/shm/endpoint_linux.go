@@ -25,7 +25,7 @@ func New(cfg Config) (*Endpoint, error) {
 	}
 	e := &Endpoint{cfg: cfg}
 	var err error
-	if e.box, e.file, err = makeInbox(cfg.Size); err != nil {
+	if e.box, e.file, err = makeInbox(cfg.Room); err != nil {
 		return nil, err
 	}
 	if e.bell, err = newBell(); err != nil {
@@ -39,9 +39,8 @@ func New(cfg Config) (*Endpoint, error) {
 	case cfg.SingleCopy < 0:
 		e.cfg.SingleCopy = math.MaxInt
 	}
-	e.peers = make([]*peer, cfg.Size)
-	for r := range e.peers {
-		e.peers[r] = newPeer(e, r)
+	if err := e.Grow(cfg.Size); err != nil {
+		return nil, errors.Join(err, e.release())
 	}
 	e.bulk.init()
 	e.addr = makeAddr(e)
@@ -70,7 +69,15 @@ func (e *Endpoint) Addr() string { return e.addr }
 func (e *Endpoint) Rank() int { return e.cfg.Rank }
 
 // Size returns the number of ranks.
-func (e *Endpoint) Size() int { return e.cfg.Size }
+func (e *Endpoint) Size() int { return len(e.peers.All()) }
+
+// Grow makes the ranks up to size peers, which Config.Lookup knows from now on.
+func (e *Endpoint) Grow(size int) error {
+	if size > e.cfg.Room {
+		return fmt.Errorf("%w: shm: %d ranks; there is room for %d", fabric.ErrRank, size, e.cfg.Room)
+	}
+	return e.peers.Grow(size, func(rank int) *peer { return newPeer(e, rank) })
+}
 
 // Caps returns the properties of the connection to a peer.
 func (e *Endpoint) Caps(int) fabric.Caps {
@@ -99,19 +106,33 @@ func (e *Endpoint) Local(peer int) fabric.Handler {
 
 // Send moves one frame to a rank.
 func (e *Endpoint) Send(dst int, f fabric.Frame) error {
+	f.Origin, f.Target = int32(e.cfg.Rank), int32(dst)
+	return e.pass(dst, &f)
+}
+
+// Relay passes on a frame that is on its way.
+func (e *Endpoint) Relay(hop int, f fabric.Frame) error {
+	if err := f.Between(e.Size()); err != nil {
+		return err
+	}
+	return e.pass(hop, &f)
+}
+
+func (e *Endpoint) pass(hop int, f *fabric.Frame) error {
+	p := e.peers.At(hop)
 	switch {
-	case uint(dst) >= uint(len(e.peers)):
-		return fmt.Errorf("%w: %d of %d", fabric.ErrRank, dst, len(e.peers))
+	case p == nil:
+		return e.peers.Missing(hop)
 	case len(f.Data) > MaxFrame:
 		return fmt.Errorf("%w: a frame of %d bytes; the largest is %d", fabric.ErrUnsupported, len(f.Data), MaxFrame)
-	case dst == e.cfg.Rank:
+	case hop == e.cfg.Rank:
 		if e.closed.Load() {
 			return fabric.ErrClosed
 		}
-		fabric.Deliver(e.handler, dst, &f)
+		fabric.Deliver(e.handler, f)
 		return nil
 	}
-	return e.peers[dst].send(kindFrame, &f, nil)
+	return p.send(kindFrame, f, nil)
 }
 
 // Expect says where the bytes of a transfer are to be put.
@@ -124,11 +145,12 @@ func (e *Endpoint) Forget(src int, key uint64) bool { return e.expected.Forget(s
 
 // Push sends the bytes of a transfer.
 func (e *Endpoint) Push(dst int, key uint64, data []byte, done func(error)) {
+	p := e.peers.At(dst)
 	switch {
-	case uint(dst) >= uint(len(e.peers)):
-		done(fmt.Errorf("%w: %d of %d", fabric.ErrRank, dst, len(e.peers)))
+	case p == nil:
+		done(e.peers.Missing(dst))
 	case dst != e.cfg.Rank:
-		e.peers[dst].push(key, data, done)
+		p.push(key, data, done)
 	case e.closed.Load():
 		done(fabric.ErrClosed)
 	default:
@@ -141,10 +163,10 @@ func (e *Endpoint) Shared(rank int) ([]byte, error) {
 	if rank == e.cfg.Rank {
 		return e.box.shared(), nil
 	}
-	if uint(rank) >= uint(len(e.peers)) {
-		return nil, fmt.Errorf("%w: %d of %d", fabric.ErrRank, rank, len(e.peers))
+	p := e.peers.At(rank)
+	if p == nil {
+		return nil, e.peers.Missing(rank)
 	}
-	p := e.peers[rank]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.open(); err != nil {
@@ -164,17 +186,18 @@ func (e *Endpoint) Close() error {
 		if e.bound.Load() {
 			e.bulk.flush(d)
 		}
-		for _, p := range e.peers {
+		peers := e.peers.Close()
+		for _, p := range peers {
 			p.close()
 		}
 		if e.bound.Load() {
-			for _, p := range e.peers {
+			for _, p := range peers {
 				p.flushed.wait(d)
 			}
 		}
 		e.closed.Store(true) //bug:close
 		e.bell.ring()        // the sleeper ends //bug:close
-		for _, p := range e.peers {
+		for _, p := range peers {
 			p.unwatch()
 		}
 		e.wg.Wait()
@@ -184,7 +207,7 @@ func (e *Endpoint) Close() error {
 			return
 		}
 		e.Work()
-		for _, p := range e.peers {
+		for _, p := range peers {
 			p.leave()
 		}
 		e.bulk.fail(nil, fabric.ErrClosed)

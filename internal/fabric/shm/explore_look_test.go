@@ -50,8 +50,9 @@ var lookPrograms = []program{
 		for k := range 2 {
 			r[1].Go(fmt.Sprintf("1 sender %d", k), func() {
 				// Which number it is to have is known under the lock only.
-				p := r[1].e.peers[0]
+				p := r[1].e.peers.At(0)
 				f := numbered(0)
+				f.Origin = 1
 				p.mu.Lock()
 				r[1].sent[0]++
 				f.Head[0] = r[1].sent[0]

@@ -168,7 +168,7 @@ func endPrograms() []program {
 		programs = append(programs, program{fmt.Sprintf("one dies before step %d", step), some, func(l *lab) {
 			r := l.at(3)
 			r[0].isToldOnce(1)
-			r[1].dies(step, 2, r[0].e.peers[1].unreachable)
+			r[1].dies(step, 2, r[0].e.peers.At(1).unreachable)
 			r[2].sender(0, 1)
 		}})
 	}
@@ -176,7 +176,7 @@ func endPrograms() []program {
 		programs = append(programs, program{fmt.Sprintf("one dies before step %d where somebody looks", step), 0, func(l *lab) {
 			r := l.at(2)
 			r[0].isToldOnce(1)
-			r[1].dies(step, 1, r[0].e.peers[1].unreachable)
+			r[1].dies(step, 1, r[0].e.peers.At(1).unreachable)
 			r[0].visits()
 		}})
 	}
@@ -187,7 +187,7 @@ func endPrograms() []program {
 			r[0].atRest()
 			r[0].knows(r[1])
 			r[0].isToldOnce(1)
-			r[1].dies(step, 1, r[0].e.peers[1].unreachable)
+			r[1].dies(step, 1, r[0].e.peers.At(1).unreachable)
 			r[0].Go("0 looker", func() { r[0].g.Poll() })
 		}}, program{fmt.Sprintf("one that was sent to dies before step %d of its first frame, and another one sends", step), 1000, func(l *lab) {
 			r := l.job(3)
@@ -196,7 +196,7 @@ func endPrograms() []program {
 			r[0].atRest()
 			r[0].knows(r[1])
 			r[0].isToldOnce(1)
-			r[1].dies(step, 1, r[0].e.peers[1].unreachable)
+			r[1].dies(step, 1, r[0].e.peers.At(1).unreachable)
 			r[2].sender(0, 1)
 		}}, program{fmt.Sprintf("a stranger dies before step %d of its first frame", step), 1000, func(l *lab) {
 			r := l.job(3)

@@ -86,7 +86,7 @@ func (l *lab) job(n int) []*rank {
 		l.Name(fmt.Sprintf("%d.inbox", k), e.box.head)
 		l.Name(fmt.Sprintf("%d.bell", k), e.bell)
 		for p := range n {
-			l.Name(fmt.Sprintf("%d.peer%d", k, p), e.peers[p])
+			l.Name(fmt.Sprintf("%d.peer%d", k, p), e.peers.At(p))
 			l.Name(fmt.Sprintf("%d.from%d", k, p), e.box.control(p))
 			in := e.box.incoming(p)
 			for off := uint64(0); off < ringSize; off += lineSize {
@@ -101,7 +101,7 @@ func (l *lab) job(n int) []*rank {
 // knows connects r with others before the program begins.
 func (r *rank) knows(others ...*rank) {
 	for _, to := range others {
-		if err := r.e.peers[to.e.cfg.Rank].connect(); err != nil {
+		if err := r.e.peers.At(to.e.cfg.Rank).connect(); err != nil {
 			panic(err)
 		}
 	}
@@ -117,7 +117,7 @@ func acquainted(a, b *rank) {
 
 // laps has the rings from a to b begin so many lines behind their beginning.
 func laps(a, b *rank, lines int) {
-	out, in := &a.e.peers[b.e.cfg.Rank].out, &b.e.peers[a.e.cfg.Rank].in
+	out, in := &a.e.peers.At(b.e.cfg.Rank).out, &b.e.peers.At(a.e.cfg.Rank).in
 	for range lines {
 		var f fabric.Frame
 		out.put(kindFrame, &f)
@@ -129,9 +129,10 @@ func laps(a, b *rank, lines int) {
 // fills fills the ring from r to another rank, which has been knocked.
 func (r *rank) fills(to *rank) {
 	k := to.e.cfg.Rank
-	p := r.e.peers[k]
+	p := r.e.peers.At(k)
 	for {
 		f := numbered(r.sent[k] + 1)
+		f.Origin = int32(r.e.cfg.Rank)
 		if !p.out.put(kindFrame, &f) {
 			break
 		}
@@ -142,7 +143,8 @@ func (r *rank) fills(to *rank) {
 }
 
 // Deliver takes frames as a consumer that is alone.
-func (r *rank) Deliver(src int, f *fabric.Frame) (met bool) {
+func (r *rank) Deliver(f *fabric.Frame) (met bool) {
+	src := int(f.Origin)
 	if k := r.seeks; k != nil && src == k.src && f.Head[0] == k.n {
 		k.picked, met = true, true
 	}
@@ -282,7 +284,7 @@ func (r *rank) hasAll(k int, s *rank) error {
 	e := r.e
 	me := e.cfg.Rank
 	in := e.box.incoming(k)
-	in.pos = e.peers[k].in.pos
+	in.pos = e.peers.At(k).in.pos
 	switch n := uint64(len(r.got[k])); {
 	case s == r || s.dead && !in.ready():
 		return nil

@@ -31,7 +31,7 @@ func inHeap(t *testing.T, n int, change func(*Config)) []*Endpoint {
 		t.Cleanup(real.unmap)
 	}
 	for i, e := range eps {
-		for k, p := range e.peers {
+		for k, p := range e.peers.All() {
 			if k == i {
 				continue
 			}

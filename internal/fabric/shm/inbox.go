@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	version = 3
+	version = 4
 	magic   = 0x7766747368_0000 | version // "wftsh"
 )
 
 // inboxHead is what an inbox begins with. Rings and their controls follow: see place.
 type inboxHead struct {
 	magic uint64
-	size  uint64 // ranks
+	size  uint64 // ranks that there is room for
 	token [16]byte
 	_     [lineSize - 32]byte
 	look  xatomic.Uint32 // package comment, "Who polls"

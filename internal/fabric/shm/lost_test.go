@@ -33,10 +33,10 @@ type collector struct {
 	lost   chan error
 }
 
-func (c *collector) Deliver(src int, f *fabric.Frame) bool {
+func (c *collector) Deliver(f *fabric.Frame) bool {
 	c.frames.Add(1)
 	if c.each != nil {
-		c.each(src, *f)
+		c.each(int(f.Origin), *f)
 	}
 	return false
 }
@@ -361,7 +361,7 @@ func TestUnreachableBehindItsFrames(t *testing.T) {
 	require.NoError(t, a.Send(1, word(1)))
 	a.Push(1, 7, make([]byte, 5), sent.done(7))
 	require.NoError(t, a.Send(1, word(2)))
-	require.False(t, a.peers[1].flush(), "there is no ring")
+	require.False(t, a.peers.At(1).flush(), "there is no ring")
 	a.each(1, fabric.Frame{})
 	require.True(t, a.looks(t))
 	want := "shm: rank 1: no such address"

@@ -67,7 +67,7 @@ func TestInboxLayout(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL, seals)
 	require.EqualValues(t, 3, b.head.size)
-	require.Equal(t, uint64(0x7766747368_0003), b.head.magic)
+	require.Equal(t, uint64(0x7766747368_0004), b.head.magic)
 	require.NotEqual(t, [16]byte{}, b.head.token)
 
 	base := address(b.mem)
@@ -294,7 +294,7 @@ func TestPrepared(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.NoError(t, eps[1].Send(0, fabric.Frame{}))
-		out := eps[1].peers[0].out.data
+		out := eps[1].peers.At(0).out.data
 		require.Equal(t, want/pageSize, present(t, out), "%d ranks, where it is written", n)
 		require.Equal(t, 1, present(t, out[:pageSize]))
 		in := eps[0].box.incoming(1).data

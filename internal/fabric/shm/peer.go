@@ -72,7 +72,7 @@ func (p *peer) connect() error {
 	}
 	p.look = &p.box.head.look
 	p.out = p.box.outgoing(p.e.cfg.Rank)
-	p.out.prepare(p.e.cfg.Size)
+	p.out.prepare(p.e.Size())
 	p.state = open
 	p.watchProcess()
 	p.out.ctl.joined.Store(1)
@@ -330,7 +330,7 @@ type Endpoint struct {
 	box   *inbox
 	file  *os.File // of box
 	bell  *bell    // wakes the sleeper
-	peers []*peer
+	peers fabric.Peers[peer]
 	addr  string
 
 	handler  fabric.Handler  // set once by Bind

@@ -27,7 +27,7 @@ func (p *peer) closes(t *testing.T) {
 func TestConnects(t *testing.T) {
 	s := onStage(t, 3, nil)
 	a, b := s[0], s[1]
-	p := a.peers[1]
+	p := a.peers.At(1)
 	require.Equal(t, idle, p.state)
 	require.Zero(t, b.rings(t))
 	require.NoError(t, a.Send(1, word(1)))
@@ -41,14 +41,14 @@ func TestConnects(t *testing.T) {
 	require.NoError(t, s[2].Send(1, word(3)))
 	require.EqualValues(t, 2, b.box.head.joins.Load())
 	require.Equal(t, 1, b.rings(t), "it was woken")
-	require.Equal(t, idle, b.peers[0].state)
+	require.Equal(t, idle, b.peers.At(0).state)
 	require.True(t, b.looks(t))
 	require.Equal(t, []string{"0 sends 1 to 2", "2 sends 3"}, b.hears())
 	require.Zero(t, a.rings(t), "nobody waits for room")
 	require.Zero(t, a.box.head.look.Load())
 	for _, from := range []int{0, 2} {
-		require.Equal(t, open, b.peers[from].state, "who has sent is watched, and can be woken")
-		require.True(t, b.peers[from].joined)
+		require.Equal(t, open, b.peers.At(from).state, "who has sent is watched, and can be woken")
+		require.True(t, b.peers.At(from).joined)
 	}
 	require.EqualValues(t, 2, b.joins)
 	require.Len(t, b.active, 2)
@@ -73,7 +73,7 @@ func TestQueue(t *testing.T) {
 	s := onStage(t, 3, func(c *Config) { c.SingleCopy = -1 })
 	a, b := s[0], s[1]
 	meet(t, s)
-	p := a.peers[1]
+	p := a.peers.At(1)
 	n := a.fills(t, 1) // the last one waits
 	require.EqualValues(t, 1, a.pending.Load())
 	require.EqualValues(t, 1, p.out.ctl.waiting.Load())
@@ -142,7 +142,7 @@ func TestQueue(t *testing.T) {
 		require.NoError(t, a.Send(1, word(uint64(n+1+k))))
 	}
 	var took fabric.Frame
-	in := &b.peers[0].in
+	in := &b.peers.At(0).in
 	for range 100 {
 		_, k, err := in.get(&took)
 		require.NoError(t, err)
@@ -178,7 +178,7 @@ func TestRouse(t *testing.T) {
 	} {
 		s := onStage(t, 2, nil)
 		a, b := s[0], s[1]
-		p := b.peers[0]
+		p := b.peers.At(0)
 		if row.knows {
 			p.meet()
 		}
@@ -197,9 +197,9 @@ func TestRouse(t *testing.T) {
 	// came.
 	s := onStage(t, 2, nil)
 	a, b := s[0], s[1]
-	b.peers[0].closes(t)
-	require.Equal(t, closing, b.peers[0].state)
-	require.Nil(t, b.peers[0].box)
+	b.peers.At(0).closes(t)
+	require.Equal(t, closing, b.peers.At(0).state)
+	require.Nil(t, b.peers.At(0).box)
 	n := a.fills(t, 1)
 	require.True(t, b.looks(t))
 	require.Equal(t, sends(0, 1, n-1), b.hears())
@@ -226,7 +226,7 @@ func TestLose(t *testing.T) {
 			s := onStage(t, 3, func(c *Config) { c.SingleCopy = -1 })
 			a := s[0]
 			meet(t, s)
-			p := a.peers[1]
+			p := a.peers.At(1)
 			a.fills(t, 1)
 			var sent, got ends
 			a.Push(1, 7, make([]byte, 5), sent.done(7))
@@ -261,7 +261,7 @@ func TestLose(t *testing.T) {
 				<-p.flushed.ch
 				require.Equal(t, lost, p.state)
 			}
-			a.peers[2].lose(first)
+			a.peers.At(2).lose(first)
 			require.Zero(t, a.pending.Load(), "nothing waited for it")
 			got.is(t, map[uint64]string{8: row.want, 9: "first"})
 		})
@@ -273,12 +273,12 @@ func TestDamagedRingEndsThePeer(t *testing.T) {
 	s := onStage(t, 2, nil)
 	a := s[0]
 	meet(t, s)
-	in := a.peers[1].in
+	in := a.peers.At(1).in
 	off := in.pos & (ringSize - 1)
 	in.word(off).Store(5)
 	require.True(t, a.looks(t))
 	require.Equal(t, []string{fmt.Sprintf("1 is lost: shm: rank 1: a frame that begins with 0x5 at %d", off)}, a.hears())
-	require.True(t, a.peers[1].gone.Load())
+	require.True(t, a.peers.At(1).gone.Load())
 	require.False(t, a.looks(t))
 }
 
@@ -303,7 +303,7 @@ func TestPeerCloses(t *testing.T) {
 	}
 	t.Run("unknown", func(t *testing.T) {
 		s := onStage(t, 2, nil)
-		p := s[0].peers[1]
+		p := s[0].peers.At(1)
 		p.closes(t)
 		require.True(t, flushed(p))
 		require.Equal(t, closing, p.state)
@@ -313,7 +313,7 @@ func TestPeerCloses(t *testing.T) {
 	t.Run("it has sent", func(t *testing.T) {
 		s := onStage(t, 2, nil)
 		require.NoError(t, s[1].Send(0, word(1)))
-		p := s[0].peers[1]
+		p := s[0].peers.At(1)
 		p.closes(t)
 		require.True(t, flushed(p))
 		require.NotNil(t, p.box)
@@ -322,7 +322,7 @@ func TestPeerCloses(t *testing.T) {
 	t.Run("known", func(t *testing.T) {
 		s := onStage(t, 2, nil)
 		require.NoError(t, s[0].Send(1, word(1)))
-		p := s[0].peers[1]
+		p := s[0].peers.At(1)
 		p.closes(t)
 		require.True(t, flushed(p))
 		require.Equal(t, closing, p.state)
@@ -334,7 +334,7 @@ func TestPeerCloses(t *testing.T) {
 	t.Run("no room", func(t *testing.T) {
 		s := onStage(t, 2, nil)
 		n := s[0].fills(t, 1)
-		p := s[0].peers[1]
+		p := s[0].peers.At(1)
 		p.closes(t)
 		require.False(t, flushed(p))
 		require.Equal(t, fabric.ErrClosed, s[0].Send(1, word(1)))
@@ -363,7 +363,7 @@ func TestCloseEndsAll(t *testing.T) {
 		closed := "fabric: endpoint is closed"
 		sent.is(t, map[uint64]string{1: closed, 2: closed})
 		got.is(t, map[uint64]string{3: closed})
-		require.Nil(t, a.peers[1].queue)
+		require.Nil(t, a.peers.At(1).queue)
 		require.NoError(t, a.Close())
 		a.Expect(1, 4, make([]byte, 100), got.done(4))
 		got.is(t, map[uint64]string{3: closed, 4: closed})
@@ -426,21 +426,21 @@ func TestDrop(t *testing.T) {
 	s[0].hears()
 	require.True(t, s[0].looks(t))
 	require.Empty(t, s[0].hears())
-	require.True(t, s[0].peers[1].joined)
+	require.True(t, s[0].peers.At(1).joined)
 	require.Empty(t, s[0].active)
 	require.False(t, s[0].looks(t))
 	// Where there is no handler yet, and behind the end.
 	e, err := New(Config{Size: 2})
 	require.NoError(t, err)
 	e.Drop(1, gone)
-	require.Equal(t, idle, e.peers[1].state)
+	require.Equal(t, idle, e.peers.At(1).state)
 	h := &actor{Endpoint: e}
 	bind(e, h)
 	bind(e, mute{})
 	require.Same(t, h, e.Local(0), "the first handler stays")
 	require.Nil(t, e.Local(1))
 	require.NoError(t, e.Close())
-	e.peers[1].state = open
+	e.peers.At(1).state = open
 	e.Drop(1, gone)
 	require.Empty(t, h.hears())
 }
@@ -455,7 +455,7 @@ func TestBury(t *testing.T) {
 			require.NoError(t, s[from].Send(0, word(uint64(k)+1)))
 		}
 	}
-	p := a.peers[1]
+	p := a.peers.At(1)
 	rings := a.rings(t)
 	p.unreachable()
 	p.unreachable()
@@ -478,31 +478,31 @@ func TestBury(t *testing.T) {
 	require.Len(t, a.active, 2)
 	// One that was dropped is buried at once.
 	require.NoError(t, s[3].Send(0, word(1)))
-	a.peers[3].gone.Store(true)
-	a.peers[3].unreachable()
+	a.peers.At(3).gone.Store(true)
+	a.peers.At(3).unreachable()
 	require.True(t, a.looks(t))
 	require.Zero(t, a.deaths.Load())
 	require.Equal(t, []string{fmt.Sprintf("3 is lost: shm: rank 3: its process %d has ended", p.pid)}, a.hears())
 	// One that has never sent, and one that has come unseen.
 	s = onStage(t, 3, nil)
 	a = s[0]
-	a.peers[2].meet()
-	a.peers[1].unreachable()
+	a.peers.At(2).meet()
+	a.peers.At(1).unreachable()
 	require.NoError(t, s[2].Send(0, word(1)))
 	a.joins = a.box.head.joins.Load()
-	a.peers[2].unreachable()
+	a.peers.At(2).unreachable()
 	a.bury()
 	require.Len(t, a.hears(), 1)
 	require.EqualValues(t, 1, a.deaths.Load())
 	require.True(t, a.Poll(false))
 	a.leave()
-	require.Equal(t, []string{"2 sends 1", fmt.Sprintf("2 is lost: shm: rank 2: its process %d has ended", a.peers[2].pid)}, a.hears())
+	require.Equal(t, []string{"2 sends 1", fmt.Sprintf("2 is lost: shm: rank 2: its process %d has ended", a.peers.At(2).pid)}, a.hears())
 }
 
 // A process whose end cannot be awaited has ended before, or is not watched.
 func TestWatchProcess(t *testing.T) {
 	e := onStage(t, 2, nil)[0]
-	p := e.peers[1]
+	p := e.peers.At(1)
 	for _, row := range []struct {
 		pid  int
 		dead bool
@@ -556,7 +556,7 @@ func TestReach(t *testing.T) {
 	require.EqualError(t, a.Send(1, word(1)), "shm: rank 1: no such address")
 	_, err := a.Shared(1)
 	require.EqualError(t, err, "shm: rank 1: no such address")
-	require.True(t, a.peers[1].dead.Load())
+	require.True(t, a.peers.At(1).dead.Load())
 	require.True(t, a.looks(t))
 	require.Equal(t, []string{"1 is lost: shm: rank 1: no such address"}, a.hears())
 }

@@ -128,7 +128,7 @@ func (e *Endpoint) Poll(patient bool) (did bool) {
 		e.join(n)
 		did = true
 	}
-	f := &e.frame
+	f, ranks := &e.frame, e.Size()
 	gone := false
 	for _, p := range e.active {
 		for range batch {
@@ -144,7 +144,9 @@ func (e *Endpoint) Poll(patient bool) (did bool) {
 			switch {
 			case err != nil:
 			case kind == kindFrame:
-				met = e.handler.Deliver(p.rank, f)
+				if err = f.Between(ranks); err == nil {
+					met = e.handler.Deliver(f)
+				}
 			default:
 				err = p.take(kind, f)
 			}
@@ -176,11 +178,11 @@ func (e *Endpoint) Poll(patient bool) (did bool) {
 // join finds the producers that have come. The caller has the turn to poll.
 func (e *Endpoint) join(n uint32) {
 	e.joins = n
-	for _, p := range e.peers {
+	for _, p := range e.peers.All() {
 		if !p.joined && e.box.control(p.rank).joined.Load() != 0 {
 			p.joined = true
 			p.in = e.box.incoming(p.rank)
-			p.in.prepare(e.cfg.Size)
+			p.in.prepare(e.Size())
 			e.active = append(e.active, p)
 			p.meet()
 		}
@@ -189,7 +191,7 @@ func (e *Endpoint) join(n uint32) {
 
 // bury ends the peers whose processes have ended. What they have sent before is delivered. The caller has the turn to poll.
 func (e *Endpoint) bury() {
-	for _, p := range e.peers {
+	for _, p := range e.peers.All() {
 		if p.dead.Load() && !p.buried {
 			if !p.joined { //bug:death-of-stranger
 				e.join(e.box.head.joins.Load()) // it may have come, and sent, since poll has looked
@@ -206,7 +208,7 @@ func (e *Endpoint) bury() {
 
 // flush moves frames that have waited for room, and reports whether there were any. The caller has the turn to poll.
 func (e *Endpoint) flush() (did bool) {
-	for _, p := range e.peers {
+	for _, p := range e.peers.All() {
 		if p.queued.Load() {
 			did = p.flush() || did
 		}
@@ -217,8 +219,8 @@ func (e *Endpoint) flush() (did bool) {
 // Drop ends everything with a peer, which the layer above knows to be lost. Its memory stays mapped until the endpoint is closed: somebody may be
 // looking at it.
 func (e *Endpoint) Drop(peer int, err error) {
-	if uint(peer) < uint(len(e.peers)) && peer != e.cfg.Rank && e.bound.Load() && !e.closed.Load() {
-		e.peers[peer].lose(err)
+	if p := e.peers.At(peer); p != nil && peer != e.cfg.Rank && e.bound.Load() && !e.closed.Load() {
+		p.lose(err)
 		e.bell.ring() // whatever the look word says: package comment, "Loss"
 	}
 }

@@ -37,7 +37,7 @@ func TestStirs(t *testing.T) {
 	for name, row := range map[string]func(a, b *actor){
 		"a frame":      func(a, b *actor) { require.NoError(t, b.Send(0, word(1))) },
 		"one comes":    func(a, b *actor) { a.box.head.joins.Add(1) },
-		"one has died": func(a, b *actor) { a.peers[1].unreachable() },
+		"one has died": func(a, b *actor) { a.peers.At(1).unreachable() },
 		"a queue":      func(a, b *actor) { a.fills(t, 1) },
 	} {
 		a, b := twoRanks(t)
@@ -197,7 +197,7 @@ func TestCloseUnderAHandler(t *testing.T) {
 	close(out)
 	<-looked
 	require.Equal(t, "data", got)
-	for _, p := range a.peers {
+	for _, p := range a.peers.All() {
 		p.leave()
 	}
 	require.NoError(t, a.release())

@@ -36,7 +36,7 @@ func (p *peer) reach() error {
 		return fmt.Errorf("%q is no address", addr)
 	}
 	copy(token[:], b)
-	box, err := openInbox(shmem.Path(p.pid, inboxFD), p.e.cfg.Size, p.e.cfg.Rank, token)
+	box, err := openInbox(shmem.Path(p.pid, inboxFD), p.e.cfg.Room, p.e.cfg.Rank, token)
 	if err != nil {
 		return err
 	}

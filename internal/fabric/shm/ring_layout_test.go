@@ -45,7 +45,7 @@ func TestRingLayout(t *testing.T) {
 				p, c := pair()
 				pos := lap + ringSize - before
 				c.setUp(p, pos)
-				f := fabric.Frame{Head: [fabric.HeadWords]uint64{1, 2, 3, 4, 5, 1 << 63}, Data: make([]byte, size)}
+				f := fabric.Frame{Origin: 5, Target: MaxSize - 1, Head: [fabric.HeadWords]uint64{1, 2, 3, 4, 5, 1 << 63}, Data: make([]byte, size)}
 				for i := range f.Data {
 					f.Data[i] = byte(i) | 1
 				}
@@ -54,11 +54,11 @@ func TestRingLayout(t *testing.T) {
 				require.True(t, c.ready())
 				begin := pos
 				if need > before {
-					require.Equal(t, uint64(1<<63|2<<32), p.at(pos), "the rest of the lap is not used")
+					require.Equal(t, uint64(1<<63|2<<20), p.at(pos), "the rest of the lap is not used")
 					begin = lap + ringSize
 				}
 				require.Equal(t, begin+need, p.pos)
-				require.Equal(t, uint64(1<<63|7<<32)|uint64(size), p.at(begin))
+				require.Equal(t, uint64(1<<63|0x3fff<<42|5<<28|7<<20)|uint64(size), p.at(begin))
 				off := begin & (ringSize - 1)
 				require.Equal(t, f.Head, *p.words(off))
 				require.True(t, bytes.Equal(f.Data, p.data[off+56:off+56+uint64(size)]))
@@ -71,6 +71,7 @@ func TestRingLayout(t *testing.T) {
 				require.EqualValues(t, kindOver, kind)
 				require.Equal(t, need, n)
 				require.Equal(t, f.Head, got.Head)
+				require.Equal(t, []int32{5, MaxSize - 1}, []int32{got.Origin, got.Target})
 				require.True(t, bytes.Equal(f.Data, got.Data))
 				require.Equal(t, size, cap(got.Data), "what the handler appends does not come into the ring")
 				require.Equal(t, begin, c.pos)
@@ -199,6 +200,9 @@ func TestRingDamaged(t *testing.T) {
 		{off: 0, word: valid | numKinds<<kindShift},
 		{off: 0, word: valid | (numKinds+1)<<kindShift},
 		{off: 0, word: valid | 1<<62 | kindFrame<<kindShift},
+		{off: 0, word: valid | 1<<spareShift | kindFrame<<kindShift},
+		{off: 64, word: valid | 1<<originShift | kindWrap<<kindShift},
+		{off: 64, word: valid | 1<<targetShift | kindWrap<<kindShift},
 		{off: 0, word: valid | kindWrap<<kindShift},
 		{off: 64, word: valid | kindWrap<<kindShift, next: true},
 		{off: last, word: valid | kindWrap<<kindShift, next: true},
@@ -206,7 +210,7 @@ func TestRingDamaged(t *testing.T) {
 		{off: 64, word: kindWrap << kindShift},
 		{off: 0, word: valid | kindFrame<<kindShift | MaxFrame, bytes: lines(headSize + MaxFrame)},
 		{off: 0, word: valid | kindFrame<<kindShift | (MaxFrame + 1)},
-		{off: 0, word: valid | kindFrame<<kindShift | (1<<32 - 1)},
+		{off: 0, word: valid | kindFrame<<kindShift | (1<<kindShift - 1)},
 		{off: last, word: valid | kindFrame<<kindShift | 8, bytes: 64},
 		{off: last, word: valid | kindFrame<<kindShift | 9},
 		{off: last - 64, word: valid | kindFrame<<kindShift | 72, bytes: 128},

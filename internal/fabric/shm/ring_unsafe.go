@@ -13,9 +13,14 @@ import (
 	"weft/internal/xatomic"
 )
 
+// The first word of a frame: the length of the data, the kind, where it comes from and where it goes, and a bit that is always set.
 const (
-	valid     = 1 << 63
-	kindShift = 32
+	kindShift   = 20
+	originShift = kindShift + 8
+	targetShift = originShift + rankBits
+	spareShift  = targetShift + rankBits
+	valid       = 1 << 63
+	rankMask    = 1<<rankBits - 1
 )
 
 // The kinds of frames. The words of those that are not the handler's are given.
@@ -85,7 +90,7 @@ func (r *ring) put(kind uint64, f *fabric.Frame) bool {
 	}
 	*r.words(off) = f.Head
 	copy(r.data[off+headSize:], f.Data)
-	r.word(off).Store(valid | kind<<kindShift | uint64(len(f.Data)))
+	r.word(off).Store(valid | uint64(f.Target)&rankMask<<targetShift | uint64(f.Origin)&rankMask<<originShift | kind<<kindShift | uint64(len(f.Data)))
 	r.pos += need
 	return true
 }
@@ -101,15 +106,16 @@ func (r *ring) get(f *fabric.Frame) (kind uint64, n uint64, err error) {
 		if w == 0 {
 			return 0, 0, nil
 		}
-		kind = w &^ valid >> kindShift
+		kind = w >> kindShift & (1<<(originShift-kindShift) - 1)
 		length := w & (1<<kindShift - 1)
 		switch {
-		case w&valid == 0:
-		case kind == kindWrap && length == 0 && off != 0:
+		case w>>spareShift != valid>>spareShift:
+		case w == valid|kindWrap<<kindShift && off != 0:
 			r.word(off).Store(0)
 			r.pos += ringSize - off
 			continue
 		case kind > 0 && kind < numKinds && kind != kindWrap && length <= MaxFrame && off+lines(headSize+int(length)) <= ringSize:
+			f.Origin, f.Target = int32(w>>originShift&rankMask), int32(w>>targetShift&rankMask)
 			f.Head = *r.words(off)
 			f.Data = r.data[off+headSize : off+headSize+length : off+headSize+length]
 			return kind, lines(headSize + int(length)), nil

@@ -6,6 +6,7 @@
 package shm
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,8 +54,8 @@ func bindHeld(e *Endpoint, h fabric.Handler, hold <-chan struct{}) *progress.Eng
 
 type mute struct{}
 
-func (mute) Deliver(int, *fabric.Frame) bool { return false }
-func (mute) Lost(int, error)                 {}
+func (mute) Deliver(*fabric.Frame) bool { return false }
+func (mute) Lost(int, error)            {}
 
 func asFabric(eps []*Endpoint) []fabric.Endpoint {
 	out := make([]fabric.Endpoint, len(eps))
@@ -72,6 +73,33 @@ func TestConformance(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Ranks join and leave, as far as there is room.
+func TestGrowing(t *testing.T) {
+	fabrictest.RunGrowing(t, func(t *testing.T, size, room int) ([]fabric.Endpoint, func(int) fabric.Endpoint) {
+		var addrs sync.Map // by rank
+		lookup := func(peer int) (string, error) {
+			addr, ok := addrs.Load(peer)
+			if !ok {
+				return "", errors.New("it has not joined")
+			}
+			return addr.(string), nil
+		}
+		join := func(rank, size int) fabric.Endpoint {
+			e, err := New(Config{Rank: rank, Size: size, Room: room, Lookup: lookup})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = e.Close() })
+			addrs.Store(rank, e.Addr())
+			return e
+		}
+		var eps []fabric.Endpoint
+		for rank := range size {
+			eps = append(eps, join(rank, size))
+		}
+		require.ErrorIs(t, eps[0].Grow(room+1), fabric.ErrRank)
+		return eps, func(rank int) fabric.Endpoint { return join(rank, rank+1) }
+	})
 }
 
 // The conformance suite, with goroutines that poll beside it.

@@ -28,7 +28,8 @@ type actor struct {
 	rung int  // how often Ring was called
 }
 
-func (a *actor) Deliver(src int, f *fabric.Frame) (met bool) {
+func (a *actor) Deliver(f *fabric.Frame) (met bool) {
+	src := int(f.Origin)
 	n := int(f.Head[0])
 	if k := len(a.said) - 1; k >= 0 && n == a.last[1]+1 && a.said[k] == sends(src, a.last[0], a.last[1])[0] {
 		a.said, a.last[1] = a.said[:k], n
@@ -80,7 +81,7 @@ func waitsFor(t *testing.T, d time.Duration) {
 // meet connects all ranks, as if each had sent to the others, and has them know it.
 func meet(t *testing.T, actors []*actor) {
 	for _, a := range actors {
-		for _, p := range a.peers {
+		for _, p := range a.peers.All() {
 			if p.rank != a.Rank() {
 				p.meet()
 			}
@@ -135,7 +136,7 @@ func (a *actor) fills(t *testing.T, dst int) int {
 	t.Helper()
 	for n := 1; ; n++ {
 		require.NoError(t, a.Send(dst, word(uint64(n))))
-		if a.peers[dst].queued.Load() {
+		if a.peers.At(dst).queued.Load() {
 			return n
 		}
 	}

@@ -87,9 +87,9 @@ func reader(t *testing.T, h fabric.Handler) (*Endpoint, net.Conn, chan error) {
 	e := openAll(t, 2, nil)[0]
 	e.handler = h
 	near, far := net.Pipe()
-	e.peers[1].conn = near
+	e.peers.At(1).conn = near
 	ended := make(chan error, 1)
-	go func() { ended <- e.peers[1].readAll() }()
+	go func() { ended <- e.peers.At(1).readAll() }()
 	t.Cleanup(func() { _ = far.Close(); _ = near.Close() })
 	return e, far, ended
 }

@@ -57,7 +57,7 @@ func TestAdmit(t *testing.T) {
 		{0, 1, lost, true, 0},
 		{1, 0, lost, false, 0},
 	} {
-		p := newPeer(&Endpoint{cfg: Config{Rank: row.self, Size: 2}}, row.peer)
+		p := newPeer(lone(Config{Rank: row.self, Size: 2}, nil), row.peer)
 		p.state, p.taken = row.state, row.taken
 		require.Equal(t, row.want, p.admit(), "%+v", row)
 		if row.want == accepted {
@@ -85,11 +85,11 @@ func TestAnswersByState(t *testing.T) {
 		conn, err := net.Dial("tcp", eps[0].Addr())
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
-		return conn, greet(conn, testSecret, rank, 0, 4)
+		return conn, greet(conn, testSecret, rank, 0)
 	}
 	conn, err := connect(1)
 	require.NoError(t, err)
-	<-eps[0].peers[1].opened
+	<-eps[0].peers.At(1).opened
 	_, err = connect(1)
 	require.ErrorIs(t, err, errDuplicate)
 	require.NoError(t, eps[0].Send(2, fabric.Frame{}))
@@ -211,10 +211,10 @@ func TestPromisedConnectionNeverComes(t *testing.T) {
 			ended := make(chan error, 1)
 			require.NoError(t, e.Send(0, fabric.Frame{}))
 			e.Push(0, 1, make([]byte, 10), func(err error) {
-				if !e.peers[0].mu.TryLock() {
+				if !e.peers.At(0).mu.TryLock() {
 					err = errors.New("the peer is locked")
 				} else {
-					e.peers[0].mu.Unlock()
+					e.peers.At(0).mu.Unlock()
 				}
 				ended <- err
 			})

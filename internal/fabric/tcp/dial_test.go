@@ -23,7 +23,7 @@ func TestFailedDialBehindAConnection(t *testing.T) {
 	cs := bindAll(eps)
 	require.NoError(t, eps[0].Send(1, fabric.Frame{}))
 	eventually(t, func() bool { return cs[1].n.Load() == 1 })
-	eps[1].dial(eps[1].peers[0])
+	eps[1].dial(eps[1].peers.At(0))
 	require.NoError(t, eps[1].Send(0, fabric.Frame{}))
 	eventually(t, func() bool { return cs[0].n.Load() == 1 })
 	require.Empty(t, cs[0].lost)

@@ -31,11 +31,9 @@ func New(cfg Config) (*Endpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tcp: %w", err)
 	}
-	e := &Endpoint{cfg: cfg, ln: ln, addrs: addrs, peers: make([]*peer, cfg.Size)}
+	e := &Endpoint{cfg: cfg, ln: ln, addrs: addrs}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	for r := range e.peers {
-		e.peers[r] = newPeer(e, r)
-	}
+	_ = e.Grow(cfg.Size)
 	if e.eyes, err = openEyes(e); err != nil {
 		return nil, errors.Join(fmt.Errorf("tcp: %w", err), ln.Close())
 	}
@@ -49,7 +47,12 @@ func (e *Endpoint) Addr() string { return strings.Join(e.addrs, ",") }
 func (e *Endpoint) Rank() int { return e.cfg.Rank }
 
 // Size returns the number of ranks.
-func (e *Endpoint) Size() int { return e.cfg.Size }
+func (e *Endpoint) Size() int { return len(e.peers.All()) }
+
+// Grow makes the ranks up to size peers, which Config.Lookup knows from now on.
+func (e *Endpoint) Grow(size int) error {
+	return e.peers.Grow(size, func(rank int) *peer { return newPeer(e, rank) })
+}
 
 // Caps returns the properties of the connection to a peer.
 func (e *Endpoint) Caps(int) fabric.Caps {
@@ -93,11 +96,33 @@ func (e *Endpoint) Local(peer int) fabric.Handler {
 
 // Send moves one frame to a rank. A frame to a peer that is lost later is lost.
 func (e *Endpoint) Send(dst int, f fabric.Frame) error {
-	p, err := e.to(dst, &f)
-	if p == nil {
+	f.Origin, f.Target = int32(e.cfg.Rank), int32(dst)
+	return e.pass(dst, &f)
+}
+
+// Relay passes on a frame that is on its way.
+func (e *Endpoint) Relay(hop int, f fabric.Frame) error {
+	if err := f.Between(e.Size()); err != nil {
 		return err
 	}
-	return p.send(kindFrame, &f, nil)
+	return e.pass(hop, &f)
+}
+
+func (e *Endpoint) pass(hop int, f *fabric.Frame) error {
+	p := e.peers.At(hop)
+	switch {
+	case p == nil:
+		return e.peers.Missing(hop)
+	case len(f.Data) > MaxFrame:
+		return fmt.Errorf("%w: a frame of %d bytes; the largest is %d", fabric.ErrUnsupported, len(f.Data), MaxFrame)
+	case hop == e.cfg.Rank:
+		if e.ctx.Err() != nil {
+			return fabric.ErrClosed
+		}
+		fabric.Deliver(e.handler, f)
+		return nil
+	}
+	return p.send(kindFrame, f, nil)
 }
 
 // Expect says where the bytes of a transfer are to be put.
@@ -110,39 +135,23 @@ func (e *Endpoint) Forget(src int, key uint64) bool {
 	if e.expected.Forget(src, key) {
 		return true
 	}
-	e.peers[src].stir(key)
+	e.peers.At(src).stir(key)
 	return false
 }
 
 // Push sends the bytes of a transfer, in pieces that frames may go between.
 func (e *Endpoint) Push(dst int, key uint64, data []byte, done func(error)) {
+	p := e.peers.At(dst)
 	switch {
-	case uint(dst) >= uint(len(e.peers)):
-		done(fmt.Errorf("%w: %d of %d", fabric.ErrRank, dst, len(e.peers)))
+	case p == nil:
+		done(e.peers.Missing(dst))
 	case dst != e.cfg.Rank:
-		e.peers[dst].push(key, data, done)
+		p.push(key, data, done)
 	case e.ctx.Err() != nil:
 		done(fabric.ErrClosed)
 	default:
 		done(e.expected.Put(dst, key, data))
 	}
-}
-
-// to returns the peer to which f is to be sent, or nil if that is all: f was delivered or is refused.
-func (e *Endpoint) to(dst int, f *fabric.Frame) (*peer, error) {
-	switch {
-	case uint(dst) >= uint(len(e.peers)):
-		return nil, fmt.Errorf("%w: %d of %d", fabric.ErrRank, dst, len(e.peers))
-	case len(f.Data) > MaxFrame:
-		return nil, fmt.Errorf("%w: a frame of %d bytes; the largest is %d", fabric.ErrUnsupported, len(f.Data), MaxFrame)
-	case dst == e.cfg.Rank:
-		if e.ctx.Err() != nil {
-			return nil, fabric.ErrClosed
-		}
-		fabric.Deliver(e.handler, dst, f)
-		return nil, nil
-	}
-	return e.peers[dst], nil
 }
 
 // accept takes connections until the endpoint closes.
@@ -177,12 +186,12 @@ func (e *Endpoint) meet(c net.Conn, proved func() bool) {
 	if e.cfg.TLS != nil {
 		c = tls.Server(c, e.cfg.TLS)
 	}
-	rank, err := receive(c, e.cfg.Secret, e.cfg.Rank, e.cfg.Size)
+	rank, err := receive(c, e.cfg.Secret, e.cfg.Rank, e.Size())
 	if err != nil || !proved() || e.cfg.Serves != nil && !e.cfg.Serves(rank) { // else the two use another fabric
 		_ = c.Close()
 		return
 	}
-	p := e.peers[rank]
+	p := e.peers.At(rank)
 	verdict := p.admit()
 	if verdict != 0 {
 		_, err = c.Write([]byte{verdict})
@@ -267,7 +276,7 @@ func (e *Endpoint) try(ctx context.Context, p *peer, addr string, others bool) e
 	if e.cfg.TLS != nil {
 		c = tls.Client(c, e.cfg.TLS)
 	}
-	if err := greet(c, e.cfg.Secret, e.cfg.Rank, p.rank, e.cfg.Size); err != nil {
+	if err := greet(c, e.cfg.Secret, e.cfg.Rank, p.rank); err != nil {
 		_ = c.Close()
 		return fmt.Errorf("%s: %w", addr, err)
 	}
@@ -294,8 +303,8 @@ func (e *Endpoint) tune(c net.Conn) {
 
 // Drop ends everything with a peer, which the layer above knows to be lost.
 func (e *Endpoint) Drop(peer int, err error) {
-	if uint(peer) < uint(len(e.peers)) && peer != e.cfg.Rank {
-		e.peers[peer].lose(e.peers[peer].broken(err))
+	if p := e.peers.At(peer); p != nil && peer != e.cfg.Rank {
+		p.lose(p.broken(err))
 	}
 }
 
@@ -319,7 +328,7 @@ func (e *Endpoint) Close() error {
 			close(expired)
 		})
 		var wg sync.WaitGroup
-		for _, p := range e.peers {
+		for _, p := range e.peers.Close() {
 			wg.Go(func() { p.close(expired) })
 		}
 		wg.Wait()

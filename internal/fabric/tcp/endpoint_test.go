@@ -152,14 +152,14 @@ func TestMeet(t *testing.T) {
 		c := newCollect()
 		e := &Endpoint{cfg: Config{Size: 2, Secret: testSecret, DialTimeout: time.Minute}, handler: c}
 		e.ctx, e.cancel = context.WithCancel(t.Context())
-		e.peers = []*peer{newPeer(e, 0), newPeer(e, 1)}
+		require.NoError(t, e.Grow(2))
 		here, there := net.Pipe()
 		met := make(chan struct{})
 		go func() {
 			e.meet(here, func() bool { return row.proved })
 			close(met)
 		}()
-		hello := append([]byte("weft"), words(2, 1, 2)...)
+		hello := append([]byte("weft"), words(3, 1)...)
 		_, err := there.Write(append(hello, aNonce...))
 		require.NoError(t, err)
 		answer := take(t, there, nonceSize+32)
@@ -176,9 +176,9 @@ func TestMeet(t *testing.T) {
 			require.ErrorIs(t, err, io.EOF)
 		}
 		<-met
-		e.peers[1].mu.Lock()
-		require.Equal(t, row.want, e.peers[1].state, "%+v", row)
-		e.peers[1].mu.Unlock()
+		e.peers.At(1).mu.Lock()
+		require.Equal(t, row.want, e.peers.At(1).state, "%+v", row)
+		e.peers.At(1).mu.Unlock()
 		_ = there.Close()
 		e.cancel()
 		e.wg.Wait()
@@ -280,7 +280,7 @@ func (w *wires) RemoteAddr() net.Addr { return nil }
 func TestWriter(t *testing.T) {
 	open := func(fails bool) (*peer, *wires, *collect) {
 		c := newCollect()
-		p := newPeer(&Endpoint{cfg: Config{Size: 2}, handler: c}, 1)
+		p := newPeer(lone(Config{Size: 2}, c), 1)
 		p.state = connecting
 		return p, &wires{ends: make(chan struct{}), fails: fails}, c
 	}

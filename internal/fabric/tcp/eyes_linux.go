@@ -71,7 +71,7 @@ func (y *eyes) Knock() {}
 
 // Serve lets go of memory that nobody wants any more.
 func (y *eyes) Serve() {
-	for _, p := range y.e.peers {
+	for _, p := range y.e.peers.All() {
 		if s := p.looked.Load(); s != nil {
 			s.in.stirred()
 		}
@@ -89,7 +89,7 @@ func (y *eyes) Midway() bool {
 	if y.full.Load() > 0 {
 		return true
 	}
-	for _, p := range y.e.peers {
+	for _, p := range y.e.peers.All() {
 		if s := p.looked.Load(); s != nil && s.in.kind != 0 {
 			return true
 		}
@@ -117,7 +117,7 @@ func (y *eyes) end(limit time.Duration) error {
 		// A handler that does not return, or has ended its goroutine. What it may use stays open.
 		return errors.Join(errors.New("tcp: somebody still looks at what has come"), y.bell.Close())
 	}
-	for _, p := range y.e.peers {
+	for _, p := range y.e.peers.All() {
 		if s := p.looked.Load(); s != nil && !s.over {
 			s.end(fabric.ErrClosed) // lost, and its end not read: what is half here ends
 		}
@@ -165,7 +165,7 @@ func (y *eyes) Poll(bool) (did bool) {
 func (y *eyes) ask() (did bool) {
 	for i := range epollNow(y.inner, y.arrivals[:]) {
 		ev := &y.arrivals[i]
-		p := y.e.peers[ev.Fd]
+		p := y.e.peers.At(int(ev.Fd))
 		if ev.Events&unix.EPOLLOUT != 0 {
 			did = p.flush() || did
 		}

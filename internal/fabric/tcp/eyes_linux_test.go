@@ -98,7 +98,7 @@ func TestForgottenWhileNobodyReads(t *testing.T) {
 	cs := bindAll(eps)
 	require.NoError(t, eps[0].Send(1, fabric.Frame{}))
 	eventually(t, func() bool { return cs[1].n.Load() == 1 })
-	fd := eps[0].peers[1].sock.fd
+	fd := eps[0].peers.At(1).sock.fd
 	const n = 100 << 10
 	done := make(chan error, 2)
 	eps[1].Expect(0, 7, make([]byte, 2*n), func(err error) { done <- err })
@@ -114,7 +114,7 @@ func TestForgottenWhileNobodyReads(t *testing.T) {
 		}
 	}
 	write(append(appendHead(nil, kindPiece, &piece), piece.Data[:n-1000]...))
-	p := eps[1].peers[0]
+	p := eps[1].peers.At(0)
 	eventually(t, func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -152,9 +152,9 @@ func TestSendToOneThatCloses(t *testing.T) {
 		<-closed
 		eventually(t, func() bool { return eps[0].Send(1, fabric.Frame{}) != nil })
 		eventually(t, func() bool {
-			eps[0].peers[1].mu.Lock()
-			defer eps[0].peers[1].mu.Unlock()
-			return eps[0].peers[1].state == lost
+			eps[0].peers.At(1).mu.Lock()
+			defer eps[0].peers.At(1).mu.Unlock()
+			return eps[0].peers.At(1).state == lost
 		})
 		require.ErrorIs(t, eps[0].Send(1, fabric.Frame{}), fabric.ErrClosed)
 		require.Empty(t, cs[0].errors())
@@ -171,9 +171,9 @@ func TestDroppedInTheMiddleOfAPiece(t *testing.T) {
 	const n = 100 << 10
 	eps[1].Expect(0, 7, make([]byte, n), func(err error) { done <- err })
 	piece := fabric.Frame{Head: [fabric.HeadWords]uint64{7}, Data: make([]byte, n)}
-	_, err := unix.Write(eps[0].peers[1].sock.fd, append(appendHead(nil, kindPiece, &piece), piece.Data[:1000]...))
+	_, err := unix.Write(eps[0].peers.At(1).sock.fd, append(appendHead(nil, kindPiece, &piece), piece.Data[:1000]...))
 	require.NoError(t, err)
-	p := eps[1].peers[0]
+	p := eps[1].peers.At(0)
 	eventually(t, func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -198,7 +198,7 @@ func TestDescriptors(t *testing.T) {
 			require.NoError(t, e.Send(0, fabric.Frame{}))
 		}
 		eventually(t, func() bool { return cs[0].n.Load() == 2 })
-		eps[0].peers[1].hang(both)
+		eps[0].peers.At(1).hang(both)
 		require.Equal(t, 1, <-cs[0].lost)
 		for _, e := range eps {
 			require.NoError(t, e.Close())

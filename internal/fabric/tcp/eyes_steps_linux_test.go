@@ -169,23 +169,23 @@ func TestCloseUnderALooker(t *testing.T) {
 	g := bind(e, newCollect())
 	near, far := tcpPair(t)
 	defer far.Close()
-	e.peers[1].state = connecting
+	e.peers.At(1).state = connecting
 	eventually(t, g.Enter)
-	e.peers[1].establish(near)
+	e.peers.At(1).establish(near)
 	require.NoError(t, far.Close())
 	eventually(t, func() bool { e.eyes.Poll(false); return e.eyes.open.Load() == 0 }) // else Close waits for it
 	require.EqualError(t, e.Close(), "tcp: somebody still looks at what has come")
 	require.EqualError(t, e.Close(), "tcp: somebody still looks at what has come")
 	require.False(t, g.Enter())
-	require.False(t, e.peers[1].sock.closed)
-	e.peers[1].drop()
+	require.False(t, e.peers.At(1).sock.closed)
+	e.peers.At(1).drop()
 	require.NoError(t, unix.Close(e.eyes.inner))
 }
 
 // A socket that somebody writes to is closed by the writer, not under it.
 func TestDropUnderAWriter(t *testing.T) {
 	l := newLinked(t, 1)
-	p, s := l.peers[1], l.sock(1)
+	p, s := l.peers.At(1), l.sock(1)
 	eventually(t, l.g.Enter)
 	s.end(errors.New("it has ended"))
 	l.g.Leave()
@@ -199,7 +199,7 @@ func TestDropUnderAWriter(t *testing.T) {
 	p.mu.Unlock()
 	require.False(t, p.writing)
 	require.True(t, s.closed)
-	l.peers[0].drop() // which has no connection
+	l.peers.At(0).drop() // which has no connection
 }
 
 // An endpoint that cannot have what it needs leaves nothing open behind.

@@ -18,15 +18,15 @@ import (
 // The handshake, all numbers little-endian. Each side proves that it knows the secret by a MAC over both nonces, both ranks and its role, so that
 // neither can be fed the other's answer, or that of another connection.
 //
-//	dialler → acceptor   "weft" version rank size nonce    (4+4+4+4+32 bytes)
+//	dialler → acceptor   "weft" version rank nonce         (4+4+4+32 bytes)
 //	acceptor → dialler   nonce mac                         (32+32)
 //	dialler → acceptor   mac                               (32)
 //	acceptor → dialler   verdict                           (1)
 const (
 	magic     = "weft"
-	version   = 2 // 1: pieces were smaller
+	version   = 3 // 2: frames said nothing of their origin; 1: pieces were smaller
 	nonceSize = 32
-	helloSize = 4 + 4 + 4 + 4 + nonceSize
+	helloSize = 4 + 4 + 4 + nonceSize
 )
 
 // Verdicts.
@@ -56,14 +56,13 @@ func proof(secret []byte, role byte, dialler, acceptor uint32, a, b *nonce) []by
 }
 
 // greet is the dialler's part. It returns nil if the acceptor takes the connection, errDuplicate if there is another.
-func greet(c io.ReadWriter, secret []byte, self, peer, size int) error {
+func greet(c io.ReadWriter, secret []byte, self, peer int) error {
 	var mine, theirs nonce
 	_, _ = rand.Read(mine[:]) // never fails
 	hello := make([]byte, 0, helloSize)
 	hello = append(hello, magic...)
 	hello = binary.LittleEndian.AppendUint32(hello, version)
 	hello = binary.LittleEndian.AppendUint32(hello, uint32(self))
-	hello = binary.LittleEndian.AppendUint32(hello, uint32(size))
 	hello = append(hello, mine[:]...)
 	if _, err := c.Write(hello); err != nil {
 		return err
@@ -92,7 +91,7 @@ func greet(c io.ReadWriter, secret []byte, self, peer, size int) error {
 	return fmt.Errorf("it answers %d to the handshake", verdict[0])
 }
 
-// receive is the acceptor's part up to the verdict. It returns the dialler's rank.
+// receive is the acceptor's part up to the verdict, which knows of ranks below size. It returns the dialler's rank.
 func receive(c io.ReadWriter, secret []byte, self, size int) (int, error) {
 	var hello [helloSize]byte
 	if _, err := io.ReadFull(c, hello[:]); err != nil {
@@ -104,12 +103,12 @@ func receive(c io.ReadWriter, secret []byte, self, size int) (int, error) {
 	if v := binary.LittleEndian.Uint32(hello[4:]); v != version {
 		return 0, fmt.Errorf("it speaks version %d, this process version %d", v, version)
 	}
-	peer, n := binary.LittleEndian.Uint32(hello[8:]), binary.LittleEndian.Uint32(hello[12:])
-	if n != uint32(size) || peer >= n || peer == uint32(self) {
-		return 0, fmt.Errorf("it says that it is rank %d of %d, to rank %d of %d", peer, n, self, size)
+	peer := binary.LittleEndian.Uint32(hello[8:])
+	if peer >= uint32(size) || peer == uint32(self) {
+		return 0, fmt.Errorf("it says that it is rank %d, to rank %d of %d", peer, self, size)
 	}
 	var mine, theirs nonce
-	copy(theirs[:], hello[16:])
+	copy(theirs[:], hello[12:])
 	_, _ = rand.Read(mine[:]) // never fails
 	answer := append(mine[:], proof(secret, 'a', peer, uint32(self), &theirs, &mine)...)
 	if _, err := c.Write(answer); err != nil {
@@ -125,8 +124,9 @@ func receive(c io.ReadWriter, secret []byte, self, size int) (int, error) {
 	return int(peer), nil
 }
 
-// A frame on the wire, all numbers little-endian: the length of the data (4 bytes), the kind (4), the words of the head (8 each), the data.
-const headSize = 8 + 8*fabric.HeadWords
+// A frame on the wire, all numbers little-endian: the length of the data (4 bytes), the kind (4), origin and target (4 each), the words of the head (8
+// each), the data.
+const headSize = 16 + 8*fabric.HeadWords
 
 const (
 	kindFrame = 1
@@ -137,14 +137,16 @@ const (
 func appendHead(b []byte, kind uint32, f *fabric.Frame) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(f.Data)))
 	b = binary.LittleEndian.AppendUint32(b, kind)
+	b = binary.LittleEndian.AppendUint32(b, uint32(f.Origin))
+	b = binary.LittleEndian.AppendUint32(b, uint32(f.Target))
 	for _, w := range f.Head {
 		b = binary.LittleEndian.AppendUint64(b, w)
 	}
 	return b
 }
 
-// parseHead returns the kind of a frame and the length of its data.
-func parseHead(b []byte, f *fabric.Frame) (kind uint32, n int, err error) {
+// parseHead returns the kind of a frame and the length of its data. There are so many ranks.
+func parseHead(b []byte, ranks int, f *fabric.Frame) (kind uint32, n int, err error) {
 	size := binary.LittleEndian.Uint32(b)
 	kind = binary.LittleEndian.Uint32(b[4:])
 	switch {
@@ -153,8 +155,12 @@ func parseHead(b []byte, f *fabric.Frame) (kind uint32, n int, err error) {
 	default:
 		return 0, 0, fmt.Errorf("a frame of kind %d with %d bytes", kind, size)
 	}
+	f.Origin, f.Target = int32(binary.LittleEndian.Uint32(b[8:])), int32(binary.LittleEndian.Uint32(b[12:]))
+	if err := f.Between(ranks); err != nil {
+		return 0, 0, err
+	}
 	for i := range f.Head {
-		f.Head[i] = binary.LittleEndian.Uint64(b[8+8*i:])
+		f.Head[i] = binary.LittleEndian.Uint64(b[16+8*i:])
 	}
 	return kind, int(size), nil
 }

@@ -46,7 +46,7 @@ var aNonce = bytes.Repeat([]byte("n"), nonceSize)
 // The dialler's part, step by step, to an acceptor that is written from the description alone; each
 // field of its answer is wrong in turn.
 func TestGreet(t *testing.T) {
-	const self, peer, size = 3, 0x0102, 0x0304
+	const self, peer = 3, 0x0102
 	honest := func(theirs []byte) []byte { return mac(testSecret, 'a', self, peer, theirs, aNonce) }
 	var nonces [][]byte
 	for name, row := range map[string]struct {
@@ -70,13 +70,13 @@ func TestGreet(t *testing.T) {
 	} {
 		here, there := net.Pipe()
 		result := make(chan error, 1)
-		go func() { result <- greet(here, testSecret, self, peer, size); _ = here.Close() }()
+		go func() { result <- greet(here, testSecret, self, peer); _ = here.Close() }()
 		hello := take(t, there, helloSize)
-		require.Equal(t, append([]byte("weft"), words(2, self, size)...), hello[:16], name)
-		nonces = append(nonces, hello[16:])
-		_, _ = there.Write(append(bytes.Clone(aNonce), row.proof(hello[16:])...))
+		require.Equal(t, append([]byte("weft"), words(3, self)...), hello[:12], name)
+		nonces = append(nonces, hello[12:])
+		_, _ = there.Write(append(bytes.Clone(aNonce), row.proof(hello[12:])...))
 		if row.err != errProof.Error() {
-			require.Equal(t, mac(testSecret, 'd', self, peer, hello[16:], aNonce), take(t, there, 32), name)
+			require.Equal(t, mac(testSecret, 'd', self, peer, hello[12:], aNonce), take(t, there, 32), name)
 			_, _ = there.Write([]byte{row.verdict})
 		}
 		if err := <-result; row.err == "" {
@@ -106,22 +106,20 @@ func TestReceive(t *testing.T) {
 		proof func(theirs []byte) []byte
 		err   string
 	}{
-		"honest":           {hello("weft", 2, peer, size), peer, honest, ""},
-		"the first rank":   {hello("weft", 2, 0, size), 0, func(n []byte) []byte { return mac(testSecret, 'd', 0, self, aNonce, n) }, ""},
-		"the last rank":    {hello("weft", 2, size-1, size), size - 1, func(n []byte) []byte { return mac(testSecret, 'd', size-1, self, aNonce, n) }, ""},
-		"no such rank":     {hello("weft", 2, size, size), 0, nil, "it says that it is rank 772 of 772, to rank 258 of 772"},
-		"itself":           {hello("weft", 2, self, size), 0, nil, "it says that it is rank 258 of 772, to rank 258 of 772"},
-		"a smaller job":    {hello("weft", 2, peer, size-1), 0, nil, "it says that it is rank 3 of 771, to rank 258 of 772"},
-		"a larger job":     {hello("weft", 2, peer, size+1), 0, nil, "it says that it is rank 3 of 773, to rank 258 of 772"},
-		"version 1":        {hello("weft", 1, peer, size), 0, nil, "it speaks version 1, this process version 2"},
-		"version 3":        {hello("weft", 3, peer, size), 0, nil, "it speaks version 3, this process version 2"},
-		"another protocol": {hello("wefu", 2, peer, size), 0, nil, "it is no weft process"},
-		"another secret":   {hello("weft", 2, peer, size), peer, func(n []byte) []byte { return mac(testSecret[1:], 'd', peer, self, aNonce, n) }, errProof.Error()},
-		"the other role":   {hello("weft", 2, peer, size), peer, func(n []byte) []byte { return mac(testSecret, 'a', peer, self, aNonce, n) }, errProof.Error()},
-		"another dialler":  {hello("weft", 2, peer, size), peer, func(n []byte) []byte { return mac(testSecret, 'd', peer+1, self, aNonce, n) }, errProof.Error()},
-		"another rank":     {hello("weft", 2, peer, size), peer, func(n []byte) []byte { return mac(testSecret, 'd', peer, self+1, aNonce, n) }, errProof.Error()},
-		"nonces exchanged": {hello("weft", 2, peer, size), peer, func(n []byte) []byte { return mac(testSecret, 'd', peer, self, n, aNonce) }, errProof.Error()},
-		"the last bit":     {hello("weft", 2, peer, size), peer, func(n []byte) []byte { p := honest(n); p[31] ^= 1; return p }, errProof.Error()},
+		"honest":           {hello("weft", 3, peer), peer, honest, ""},
+		"the first rank":   {hello("weft", 3, 0), 0, func(n []byte) []byte { return mac(testSecret, 'd', 0, self, aNonce, n) }, ""},
+		"the last rank":    {hello("weft", 3, size-1), size - 1, func(n []byte) []byte { return mac(testSecret, 'd', size-1, self, aNonce, n) }, ""},
+		"no such rank":     {hello("weft", 3, size), 0, nil, "it says that it is rank 772, to rank 258 of 772"},
+		"itself":           {hello("weft", 3, self), 0, nil, "it says that it is rank 258, to rank 258 of 772"},
+		"version 2":        {hello("weft", 2, peer), 0, nil, "it speaks version 2, this process version 3"},
+		"version 4":        {hello("weft", 4, peer), 0, nil, "it speaks version 4, this process version 3"},
+		"another protocol": {hello("wefu", 3, peer), 0, nil, "it is no weft process"},
+		"another secret":   {hello("weft", 3, peer), peer, func(n []byte) []byte { return mac(testSecret[1:], 'd', peer, self, aNonce, n) }, errProof.Error()},
+		"the other role":   {hello("weft", 3, peer), peer, func(n []byte) []byte { return mac(testSecret, 'a', peer, self, aNonce, n) }, errProof.Error()},
+		"another dialler":  {hello("weft", 3, peer), peer, func(n []byte) []byte { return mac(testSecret, 'd', peer+1, self, aNonce, n) }, errProof.Error()},
+		"another rank":     {hello("weft", 3, peer), peer, func(n []byte) []byte { return mac(testSecret, 'd', peer, self+1, aNonce, n) }, errProof.Error()},
+		"nonces exchanged": {hello("weft", 3, peer), peer, func(n []byte) []byte { return mac(testSecret, 'd', peer, self, n, aNonce) }, errProof.Error()},
+		"the last bit":     {hello("weft", 3, peer), peer, func(n []byte) []byte { p := honest(n); p[31] ^= 1; return p }, errProof.Error()},
 	} {
 		here, there := net.Pipe()
 		type outcome struct {
@@ -182,9 +180,9 @@ func (f *failing) Read(b []byte) (int, error) {
 func TestHandshakeFails(t *testing.T) {
 	for k := range 2 { // those of which the answers do not depend on a nonce
 		f := &failing{fails: k}
-		require.ErrorIs(t, greet(f, testSecret, 0, 1, 2), errFails, k)
+		require.ErrorIs(t, greet(f, testSecret, 0, 1), errFails, k)
 		require.Equal(t, k+1, f.calls)
-		f = &failing{fails: k, answers: [][]byte{append([]byte("weft"), append(words(2, 1, 2), aNonce...)...)}}
+		f = &failing{fails: k, answers: [][]byte{append([]byte("weft"), append(words(3, 1), aNonce...)...)}}
 		rank, err := receive(f, testSecret, 0, 2)
 		require.ErrorIs(t, err, errFails, k)
 		require.Zero(t, rank)
@@ -193,10 +191,10 @@ func TestHandshakeFails(t *testing.T) {
 	for _, say := range []int{0, 1, 2} { // parts of what the other one says
 		here, there := net.Pipe()
 		result := make(chan error, 2)
-		go func() { result <- greet(here, testSecret, 0, 1, 2); _ = here.Close() }()
+		go func() { result <- greet(here, testSecret, 0, 1); _ = here.Close() }()
 		hello := take(t, there, helloSize)
 		if say > 0 {
-			_, _ = there.Write(append(bytes.Clone(aNonce), mac(testSecret, 'a', 0, 1, hello[16:], aNonce)...))
+			_, _ = there.Write(append(bytes.Clone(aNonce), mac(testSecret, 'a', 0, 1, hello[12:], aNonce)...))
 		}
 		if say > 1 {
 			take(t, there, 32)
@@ -207,7 +205,7 @@ func TestHandshakeFails(t *testing.T) {
 	here, there := net.Pipe()
 	result := make(chan error, 1)
 	go func() { _, err := receive(here, testSecret, 0, 2); result <- err }()
-	_, err := there.Write(append([]byte("weft"), append(words(2, 1, 2), aNonce...)...))
+	_, err := there.Write(append([]byte("weft"), append(words(3, 1), aNonce...)...))
 	require.NoError(t, err)
 	take(t, there, nonceSize+32)
 	_ = there.Close()
@@ -217,19 +215,27 @@ func TestHandshakeFails(t *testing.T) {
 // A head, and each of its fields at its bounds.
 func TestHeads(t *testing.T) {
 	f := frameOf(7, 11)
+	f.Origin = 1
 	head := appendHead([]byte("x"), kindPiece, &f)
-	want := append([]byte("x"), words(11, 3)...)
+	want := append([]byte("x"), words(11, 3, 1, 0)...)
 	for i := range f.Head {
 		want = binary.LittleEndian.AppendUint64(want, f.Head[i])
 	}
 	require.Equal(t, want, head)
 	require.Len(t, head, 1+headSize)
 	got := frameOf(0, 0)
-	kind, n, err := parseHead(head[1:], &got)
+	kind, n, err := parseHead(head[1:], 2, &got)
 	require.NoError(t, err)
 	require.EqualValues(t, kindPiece, kind)
 	require.Equal(t, 11, n)
 	require.Equal(t, f.Head, got.Head)
+	require.Equal(t, []int32{1, 0}, []int32{got.Origin, got.Target})
+	_, _, err = parseHead(head[1:], 1, &got)
+	require.EqualError(t, err, "fabric: no such rank: a frame from rank 1 to rank 0 of 1")
+	copy(head[13:], words(2))
+	_, _, err = parseHead(head[1:], 2, &got)
+	require.EqualError(t, err, "fabric: no such rank: a frame from rank 1 to rank 2 of 2")
+	copy(head[13:], words(0))
 	for _, row := range []struct {
 		kind, size uint32
 		ok         bool
@@ -241,7 +247,7 @@ func TestHeads(t *testing.T) {
 		{4, 0, false}, {1 << 8, 0, false}, {1<<32 - 1, 0, false},
 	} {
 		copy(head[1:], words(row.size, row.kind))
-		kind, n, err := parseHead(head[1:], &got)
+		kind, n, err := parseHead(head[1:], 2, &got)
 		if !row.ok {
 			require.EqualError(t, err, fmt.Sprintf("a frame of kind %d with %d bytes", row.kind, row.size))
 			continue

@@ -61,7 +61,7 @@ func (in *intake) took(n int) error {
 			in.arrived()
 		} else {
 			in.f.Data = in.big[:in.size]
-			in.p.e.handler.Deliver(in.p.rank, &in.f)
+			in.p.e.handler.Deliver(&in.f)
 		}
 		in.kind = 0
 	}
@@ -70,7 +70,7 @@ func (in *intake) took(n int) error {
 		if in.w-in.r < headSize {
 			return nil
 		}
-		kind, size, err := parseHead(in.buf[in.r:], &in.f)
+		kind, size, err := parseHead(in.buf[in.r:], in.p.e.Size(), &in.f)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (in *intake) took(n int) error {
 			in.shy = false
 			in.f.Data = in.buf[in.r+headSize : in.r+whole]
 			in.r += whole
-			in.p.e.handler.Deliver(in.p.rank, &in.f)
+			in.p.e.handler.Deliver(&in.f)
 		}
 	}
 	return nil

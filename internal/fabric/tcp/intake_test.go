@@ -48,7 +48,7 @@ type keeper struct {
 	lose   func(err error)
 }
 
-func (k *keeper) Deliver(_ int, came *fabric.Frame) bool {
+func (k *keeper) Deliver(came *fabric.Frame) bool {
 	f := *came
 	f.Data = bytes.Clone(f.Data)
 	k.frames = append(k.frames, f)
@@ -68,7 +68,7 @@ func (k *keeper) Lost(_ int, err error) {
 // newIn returns what takes apart what rank 1 says to rank 0, and the handler.
 func newIn() (*intake, *keeper) {
 	k := &keeper{}
-	return newIntake(newPeer(&Endpoint{cfg: Config{Size: 2}, handler: k}, 1)), k
+	return newIntake(newPeer(lone(Config{Size: 2}, k), 1)), k
 }
 
 // put puts bytes into room, at most so many at a time, and returns the first error.
@@ -347,7 +347,7 @@ func TestReaderEnds(t *testing.T) {
 		"goodbye, and another word": {[][2]any{{append(bytes.Clone(whole), append(appendHead(nil, kindClose, &fabric.Frame{}), 1, 2, 3)...), nil}, {nil, wrong}}, ""},
 	} {
 		k := &keeper{}
-		p := newPeer(&Endpoint{cfg: Config{Size: 2}, handler: k}, 1)
+		p := newPeer(lone(Config{Size: 2}, k), 1)
 		conn := &reads{}
 		for _, s := range row.script {
 			data, _ := s[0].([]byte)
@@ -389,8 +389,8 @@ func TestReaderEnds(t *testing.T) {
 // which is taken back, once; the rest of the piece is dropped.
 func TestReaderStirred(t *testing.T) {
 	k := &keeper{}
-	p := newPeer(&Endpoint{cfg: Config{Size: 2}, handler: k}, 1)
-	p.e.peers = []*peer{nil, p}
+	p := newPeer(lone(Config{Size: 2}, k), 1)
+	p.e.peers.All()[1] = p
 	piece := onWire(kindPiece, pieceOf(5, 0, 10))
 	var ends []error
 	conn := &reads{}

@@ -18,7 +18,7 @@ type Endpoint struct {
 	cfg    Config
 	ln     net.Listener
 	addrs  []string
-	peers  []*peer
+	peers  fabric.Peers[peer]
 	ctx    context.Context // ends when the endpoint closes
 	cancel context.CancelFunc
 

@@ -66,7 +66,7 @@ func TestNearIsTuned(t *testing.T) {
 	allowed, err := os.ReadFile("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 	require.NoError(t, err)
 	for i, e := range eps {
-		s := e.peers[1-i].looked.Load()
+		s := e.peers.At(1 - i).looked.Load()
 		require.Equal(t, nearPiece, s.p.piece)
 		if slices.Contains(strings.Fields(string(allowed)), nearControl) {
 			cc, err := unix.GetsockoptString(s.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
@@ -131,7 +131,7 @@ func TestNarrowSockets(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	fabrictest.Crumbs(t, asFabric(eps), func() {
 		for i, e := range eps {
-			s := e.peers[1-i].looked.Load()
+			s := e.peers.At(1 - i).looked.Load()
 			require.NoError(t, unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 4<<10))
 		}
 	})
@@ -146,7 +146,7 @@ func TestNarrowSocketsHammer(t *testing.T) {
 		eventually(t, func() bool { return cs[1-i].n.Load() == 1 })
 	}
 	for i, e := range eps {
-		s := e.peers[1-i].looked.Load()
+		s := e.peers.At(1 - i).looked.Load()
 		require.NoError(t, unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 4<<10))
 	}
 	hammerTransfers(t, eps, 200, 1<<12)

@@ -101,7 +101,7 @@ func TestPush(t *testing.T) {
 // What the writer is to write next: frames, then a piece of the transfer whose turn it is; the
 // closing frame behind all.
 func TestBatches(t *testing.T) {
-	p := newPeer(&Endpoint{}, 1)
+	p := newPeer(lone(Config{}, nil), 1)
 	p.piece = 4
 	var a, b tally
 	frame := frameOf(1, 1)
@@ -114,7 +114,7 @@ func TestBatches(t *testing.T) {
 	var said []string
 	for !p.idleLocked() {
 		for _, it := range p.batchLocked() {
-			kind, n, err := parseHead(it.head, &frame)
+			kind, n, err := parseHead(it.head, 2, &frame)
 			require.NoError(t, err)
 			require.Equal(t, kind == kindClose, it.last)
 			if kind == kindPiece {
@@ -146,7 +146,7 @@ func TestBatches(t *testing.T) {
 // whoever pushed is told once.
 func TestSendByState(t *testing.T) {
 	l := newLinked(t, 1)
-	p := l.peers[1]
+	p := l.peers.At(1)
 	frame := frameOf(1, 3)
 	why := errors.New("the reason")
 	for _, row := range []struct {
@@ -184,7 +184,9 @@ func TestSendByState(t *testing.T) {
 			require.Equal(t, row.queued, more == 1, row.name)
 			require.Equal(t, row.roused, len(p.wake) > 0, row.name)
 			if row.err == nil && !row.queued {
-				want := onWire(kindFrame, frame)
+				sent := frame
+				sent.Target = 1
+				want := onWire(kindFrame, sent)
 				if pushes {
 					want = onWire(kindPiece, fabric.Frame{Head: [fabric.HeadWords]uint64{5}, Data: frame.Data})
 				}
@@ -207,6 +209,7 @@ func TestSendByState(t *testing.T) {
 	l.Push(1, 5, frame.Data, d.done)
 	require.Len(t, p.bulk, 2, "a transfer waits for its turn")
 	require.NoError(t, l.Send(1, frame), "a frame goes before transfers")
+	frame.Target = 1
 	require.Equal(t, onWire(kindFrame, frame), l.hears(1, headSize+3))
 	require.Empty(t, p.bulk, "and takes them along")
 	require.Equal(t, tally{n: 2, p: p}, d)
@@ -220,11 +223,12 @@ func TestSendByState(t *testing.T) {
 func TestFullSocket(t *testing.T) {
 	for _, pushes := range []bool{false, true} {
 		l := newLinked(t, 1)
-		p, s, y := l.peers[1], l.sock(1), l.eyes
+		p, s, y := l.peers.At(1), l.sock(1), l.eyes
 		eventually(t, l.g.Enter)
 		filled := l.fill(1)
 		d := tally{p: p}
 		first, second := frameOf(1, 2*directCopy), frameOf(2, 3)
+		first.Target, second.Target = 1, 1
 		require.Zero(t, l.calls.Load())
 		want := filled
 		if pushes {
@@ -280,7 +284,7 @@ func TestWriterComesBack(t *testing.T) {
 		{"lost", func(p *peer) { p.state, p.err = lost, why }, why},
 	} {
 		l := newLinked(t, 1)
-		p := l.peers[1]
+		p := l.peers.At(1)
 		l.fill(1)
 		f := frameOf(1, 10)
 		row.change(p)
@@ -308,7 +312,7 @@ func TestWriterComesBack(t *testing.T) {
 func TestMute(t *testing.T) {
 	for _, how := range []string{"flush", "send", "push"} {
 		l := newLinked(t, 1)
-		p, s := l.peers[1], l.sock(1)
+		p, s := l.peers.At(1), l.sock(1)
 		l.says(1, onWire(kindFrame, frameOf(9, 3)))
 		require.NoError(t, unix.Shutdown(s.fd, unix.SHUT_WR)) // as a connection that the kernel has given up
 		d, e, g := tally{p: p}, tally{p: p}, tally{p: p}
@@ -369,7 +373,7 @@ func TestWroteLocked(t *testing.T) {
 		waits, full, mute, want bool
 	}{{false, false, false, false}, {true, false, false, true}, {true, true, false, false}, {true, false, true, false}} {
 		l := newLinked(t, 1)
-		p := l.peers[1]
+		p := l.peers.At(1)
 		p.writing = true
 		if row.waits {
 			p.queue = []*item{newItem(kindFrame, &f, 0, nil)}
@@ -409,7 +413,7 @@ func TestLose(t *testing.T) {
 		{idle, false, why, true}, {connecting, false, why, true}, {open, false, why, true}, {open, true, fabric.ErrClosed, false}, {closed, false, nil, false}, {lost, false, nil, false},
 	} {
 		k := &keeper{}
-		p := newPeer(&Endpoint{cfg: Config{Size: 2}, handler: k}, 1)
+		p := newPeer(lone(Config{Size: 2}, k), 1)
 		conn := &reads{}
 		p.state, p.bye = row.state, row.bye
 		if row.state >= open {
@@ -460,7 +464,7 @@ func TestLose(t *testing.T) {
 		want  bool
 	}{{idle, false, false}, {connecting, false, true}, {connecting, true, false}, {open, false, false}, {closed, false, false}, {lost, false, false}} {
 		k := &keeper{}
-		p := newPeer(&Endpoint{cfg: Config{Size: 2}, handler: k}, 1)
+		p := newPeer(lone(Config{Size: 2}, k), 1)
 		p.state, p.taken = row.state, row.taken
 		p.unreachable(why)
 		require.Equal(t, row.want, len(k.errs) == 1, "%+v", row)
@@ -475,7 +479,7 @@ func TestLose(t *testing.T) {
 // A peer that is lost while its socket is full is not waited for, and its connection ends.
 func TestLoseAFullSocket(t *testing.T) {
 	l := newLinked(t, 1)
-	p, s := l.peers[1], l.sock(1)
+	p, s := l.peers.At(1), l.sock(1)
 	p.mu.Lock()
 	s.wait(true)
 	p.mu.Unlock()
@@ -499,7 +503,7 @@ func (*far) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 
 // pieces are.
 func TestEstablish(t *testing.T) {
 	for _, s := range []state{idle, open, closed, lost} {
-		p := newPeer(&Endpoint{}, 1)
+		p := newPeer(lone(Config{}, nil), 1)
 		p.state = s
 		conn := &reads{}
 		p.establish(conn)
@@ -508,16 +512,16 @@ func TestEstablish(t *testing.T) {
 		require.Nil(t, p.conn)
 	}
 	k := &keeper{}
-	p := newPeer(&Endpoint{handler: k}, 1)
+	p := newPeer(lone(Config{}, k), 1)
 	p.state = connecting
 	p.establish(&far{reads{script: []readStep{{err: io.EOF}}}})
 	p.e.wg.Wait()
 	require.Equal(t, farPiece, p.piece)
 	require.Len(t, k.errs, 1)
 	l := newLinked(t, 1)
-	require.Equal(t, nearPiece, l.peers[1].piece)
-	<-l.peers[1].opened
-	require.Equal(t, open, l.peers[1].state)
+	require.Equal(t, nearPiece, l.peers.At(1).piece)
+	<-l.peers.At(1).opened
+	require.Equal(t, open, l.peers.At(1).state)
 }
 
 // What waited for the connection is written when it comes.
@@ -528,7 +532,7 @@ func TestEstablishFlushes(t *testing.T) {
 	e, err := New(Config{Size: 2, Secret: testSecret, Lookup: noLookup, Linger: time.Millisecond})
 	require.NoError(t, err)
 	bind(e, newCollect())
-	p := e.peers[1]
+	p := e.peers.At(1)
 	p.state = connecting
 	f := frameOf(1, 5)
 	require.NoError(t, p.send(kindFrame, &f, nil))
@@ -560,7 +564,7 @@ func TestCloseStepByStep(t *testing.T) {
 		"the peer breaks off": {func(l *linked) { _ = l.fars[1].SetLinger(0); _ = l.fars[1].Close() }, 0},
 	} {
 		l := newLinked(t, 1)
-		p := l.peers[1]
+		p := l.peers.At(1)
 		l.cfg.Linger = time.Minute
 		f := frameOf(2, 10)
 		p.queue = []*item{newItem(kindFrame, &f, 0, nil)}

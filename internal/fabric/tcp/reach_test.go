@@ -192,7 +192,7 @@ func TestAddressesAndRetries(t *testing.T) {
 // and an end that comes meanwhile is not waited for either.
 func TestHalfHandshakes(t *testing.T) {
 	const limit = 300 * time.Millisecond
-	hello := fmt.Appendf(nil, "%s\x02\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00%032d", magic, 0)
+	hello := fmt.Appendf(nil, "%s\x03\x00\x00\x00\x01\x00\x00\x00%032d", magic, 0)
 	require.Len(t, hello, helloSize)
 	var finish []func()
 	for name, conf := range map[string]*tls.Config{"plain": nil, "TLS": testTLS(t)} {

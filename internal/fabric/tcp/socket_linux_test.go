@@ -59,8 +59,8 @@ func newLinked(t *testing.T, peers int) *linked {
 	for r := 1; r <= peers; r++ {
 		var near net.Conn
 		near, l.fars[r] = tcpPair(t)
-		e.peers[r].state = connecting
-		e.peers[r].establish(near)
+		e.peers.At(r).state = connecting
+		e.peers.At(r).establish(near)
 	}
 	t.Cleanup(func() {
 		for _, c := range l.fars[1:] {
@@ -107,7 +107,7 @@ func (l *linked) hears(rank, n int) []byte {
 	return b
 }
 
-func (l *linked) sock(rank int) *socket { return l.peers[rank].sock }
+func (l *linked) sock(rank int) *socket { return l.peers.At(rank).sock }
 
 // fill writes to a socket until it takes no more, and returns what it wrote.
 func (l *linked) fill(rank int) (b []byte) {
@@ -238,7 +238,7 @@ func TestSystemCallsFail(t *testing.T) {
 // In which set a socket is, and what for, in each state: full, apart, closed.
 func TestSocketInSet(t *testing.T) {
 	l := newLinked(t, 1)
-	p, s, y := l.peers[1], l.sock(1), l.eyes
+	p, s, y := l.peers.At(1), l.sock(1), l.eyes
 	wait := func(full bool) {
 		p.mu.Lock()
 		s.wait(full)
@@ -351,13 +351,13 @@ func TestSocketEnds(t *testing.T) {
 		"a wrong frame": {func(l *linked) { l.says(1, make([]byte, headSize)) },
 			"tcp: rank 1: a frame of kind 0 with 0 bytes"},
 		"the end, having been found mute": {func(l *linked) {
-			l.peers[1].mute = io.ErrShortWrite
+			l.peers.At(1).mute = io.ErrShortWrite
 			_ = l.fars[1].CloseWrite()
 		}, "short write"},
 	} {
 		for _, talks := range []bool{false, true} {
 			l := newLinked(t, 1)
-			p, s, y := l.peers[1], l.sock(1), l.eyes
+			p, s, y := l.peers.At(1), l.sock(1), l.eyes
 			var events []string
 			note := func(what string) {
 				select {
@@ -422,7 +422,7 @@ func TestCloseOfASilentPeer(t *testing.T) {
 	e, err := New(Config{Size: 2, Secret: testSecret, Lookup: noLookup, Linger: time.Minute, DeadAfter: 4 * time.Second})
 	require.NoError(t, err)
 	bind(e, newCollect())
-	p := e.peers[1]
+	p := e.peers.At(1)
 	p.state = connecting
 	p.establish(near)
 	raw, err := far.SyscallConn()
@@ -459,16 +459,16 @@ func TestNewSocket(t *testing.T) {
 	a, b := net.Pipe()
 	defer a.Close()
 	defer b.Close()
-	require.Nil(t, newSocket(l.peers[1], a))
+	require.Nil(t, newSocket(l.peers.At(1), a))
 	near, far := tcpPair(t)
 	defer far.Close()
-	require.Nil(t, newSocket(newPeer(&Endpoint{}, 1), near))
+	require.Nil(t, newSocket(newPeer(lone(Config{}, nil), 1), near))
 	_, err := far.Write([]byte("x"))
 	require.NoError(t, err)
 	_, err = near.Read(make([]byte, 1))
 	require.NoError(t, err, "it is still open")
 	require.NoError(t, near.Close())
-	require.Nil(t, newSocket(l.peers[1], near), "it is closed")
+	require.Nil(t, newSocket(l.peers.At(1), near), "it is closed")
 }
 
 // Connections beyond the machine have limits to silence, those within have not.

@@ -30,7 +30,7 @@ func holdApart(t *testing.T, eps []*Endpoint, cs []*collect, from int, sent *int
 		eventually(t, func() bool { y.Poll(false); return cs[1].n.Load() == before+1 })
 		require.Equal(t, fabric.ArmedLater, y.Arm(true, fabric.LeavingForSoon))
 	}
-	s := eps[1].peers[from].looked.Load()
+	s := eps[1].peers.At(from).looked.Load()
 	require.True(t, isApart(s))
 	return s
 }
@@ -88,14 +88,14 @@ func TestTalkersChange(t *testing.T) {
 		s := holdApart(t, eps, cs, r, &sent[r])
 		require.Equal(t, [2]*socket{s}, y.talkers, "turn %d", k)
 		for _, other := range []int{0, 2, 3} {
-			require.Equal(t, other == r, isApart(eps[1].peers[other].looked.Load()), "turn %d, rank %d", k, other)
+			require.Equal(t, other == r, isApart(eps[1].peers.At(other).looked.Load()), "turn %d, rank %d", k, other)
 		}
 		if next := (r + 1) % 4; next > 1 { // another one speaks before the caller leaves
 			before := cs[1].n.Load()
 			require.NoError(t, eps[next].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(sent[next])}}))
 			sent[next]++
 			eventually(t, func() bool { y.Poll(false); return cs[1].n.Load() == before+1 })
-			require.Equal(t, [2]*socket{eps[1].peers[next].sock}, y.talkers, "turn %d", k)
+			require.Equal(t, [2]*socket{eps[1].peers.At(next).sock}, y.talkers, "turn %d", k)
 			require.False(t, isApart(s), "turn %d: nobody reads it directly any more", k)
 		}
 		engine(eps[1]).Leave()
@@ -118,7 +118,7 @@ func TestApartAndLost(t *testing.T) {
 	cs := bindAll(eps)
 	var sent int64
 	s := holdApart(t, eps, cs, 0, &sent)
-	eps[0].peers[1].hang(both)
+	eps[0].peers.At(1).hang(both)
 	eventually(t, func() bool { eps[1].eyes.Poll(false); return len(cs[1].lost) == 1 })
 	require.True(t, s.over)
 	require.Equal(t, [2]*socket{}, eps[1].eyes.talkers)

@@ -66,6 +66,32 @@ func TestConformance(t *testing.T) {
 	fabrictest.Run(t, func(t *testing.T, n int) []fabric.Endpoint { return asFabric(openAll(t, n, nil)) })
 }
 
+// Ranks join and leave.
+func TestGrowing(t *testing.T) {
+	fabrictest.RunGrowing(t, func(t *testing.T, size, _ int) ([]fabric.Endpoint, func(int) fabric.Endpoint) {
+		var addrs sync.Map // by rank
+		lookup := func(_ context.Context, peer int) (string, error) {
+			addr, ok := addrs.Load(peer)
+			if !ok {
+				return "", errors.New("it has not joined")
+			}
+			return addr.(string), nil
+		}
+		join := func(rank, size int) fabric.Endpoint {
+			e, err := New(Config{Rank: rank, Size: size, Secret: testSecret, DialTimeout: time.Minute, Lookup: lookup})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = e.Close() })
+			addrs.Store(rank, e.Addr())
+			return e
+		}
+		var eps []fabric.Endpoint
+		for rank := range size {
+			eps = append(eps, join(rank, size))
+		}
+		return eps, func(rank int) fabric.Endpoint { return join(rank, rank+1) }
+	})
+}
+
 func TestConformanceTLS(t *testing.T) {
 	conf := testTLS(t)
 	fabrictest.Run(t, func(t *testing.T, n int) []fabric.Endpoint {
@@ -88,6 +114,13 @@ func testTLS(t *testing.T) *tls.Config {
 		ClientAuth: tls.RequireAndVerifyClientCert, ServerName: "weft"}
 }
 
+// lone returns an endpoint of two ranks without a listener.
+func lone(cfg Config, h fabric.Handler) *Endpoint {
+	e := &Endpoint{cfg: cfg, handler: h}
+	_ = e.Grow(2)
+	return e
+}
+
 // collect counts what arrives and keeps its order.
 type collect struct {
 	mu   sync.Mutex
@@ -101,7 +134,8 @@ type collect struct {
 
 func newCollect() *collect { return &collect{next: map[int]uint64{}, lost: make(chan int, 64)} }
 
-func (c *collect) Deliver(src int, f *fabric.Frame) bool {
+func (c *collect) Deliver(f *fabric.Frame) bool {
+	src := int(f.Origin)
 	c.mu.Lock()
 	if c.next[src] != f.Head[0] {
 		c.bad.Add(1)
@@ -233,9 +267,9 @@ func TestLost(t *testing.T) {
 			}
 		})
 	}
-	<-eps[0].peers[1].opened
-	<-eps[1].peers[0].opened
-	eps[0].peers[1].hang(both)
+	<-eps[0].peers.At(1).opened
+	<-eps[1].peers.At(0).opened
+	eps[0].peers.At(1).hang(both)
 	require.Equal(t, 1, <-cs[0].lost)
 	close(block)
 	require.Equal(t, 0, <-cs[1].lost)
@@ -360,7 +394,7 @@ func FuzzRead(f *testing.F) {
 		c := newCollect()
 		size := int64(0)
 		c.each = func(_ int, f fabric.Frame) { size += int64(len(f.Data)) + headSize }
-		p := newPeer(&Endpoint{handler: c}, 1)
+		p := newPeer(lone(Config{}, c), 1)
 		p.conn, p.state = here, open
 		go func() {
 			_, _ = there.Write(says)
