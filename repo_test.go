@@ -64,7 +64,8 @@ var law = map[string][]string{
 	"task/internal/say":          {},
 	"task/internal/audit":        {"internal/xatomic", "internal/addrmap", "internal/chain", "internal/order", "task/internal/say"},
 	"task/internal/watchdog":     {"internal/xatomic", "internal/waits", "internal/chain", "internal/order", "task/internal/say"},
-	"comm":                       {"internal/boot", "internal/friend", "trace", "internal/xatomic", "internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/processors", "internal/progress", "internal/shmem", "internal/vec", "internal/stream", "internal/waits"},
+	"comm/internal/callback":     {"internal/xatomic"},
+	"comm":                       {"comm/internal/callback", "internal/boot", "internal/friend", "trace", "internal/xatomic", "internal/env", "internal/event", "internal/fabric", "internal/histogram", "internal/launch", "internal/processors", "internal/progress", "internal/shmem", "internal/vec", "internal/stream", "internal/waits"},
 	"rma":                        {"internal/friend", "internal/xatomic", "internal/event", "comm"},
 	"nam":                        {"internal/env", "internal/friend", "internal/shmem", "internal/xatomic", "internal/event", "internal/waits", "comm", "rma"},
 	"tampi":                      {"internal/friend", "internal/xatomic", "internal/event", "internal/race", "comm", "task"},
@@ -82,22 +83,23 @@ var public = []string{"deps", "task", "comm", "rma", "nam", "tampi", "trace", "o
 
 // testsMayAlsoImport lists what only the tests of a part need.
 var testsMayAlsoImport = map[string][]string{
-	".":                   {"internal/env"},                                                                                    // the table that docs/environment.md explains
-	"tampi":               {"deps", "rma", "trace", "internal/fabric", "internal/launch", "internal/soak", "internal/explore"}, // what is bound, and what depends on it; ranks as if apart, and as processes
-	"rma":                 {"trace", "internal/fabric", "internal/launch", "internal/soak", "internal/explore"},                // and to start ranks as processes
-	"nam":                 {"trace", "internal/fabric", "internal/launch"},
-	"examples/heat":       {"internal/fabric", "internal/launch", "internal/event", "internal/soak"},
-	"internal/chain":      {"internal/explore", "internal/order"}, // the oracle
-	"task":                {"internal/explore", "internal/order", "internal/soak"},
-	"task/internal/sched": {"internal/explore"},
-	"task/internal/stuck": {"internal/chain"}, // the nodes of a scheduler
-	"internal/fabric":     {"internal/explore", "internal/progress", "internal/fabric/fabrictest"},
-	"internal/progress":   {"internal/explore"},
-	"internal/boot":       {"internal/progress"},
-	"comm":                {"internal/explore", "internal/soak"},
-	"cmd/weft":            {"internal/fabric"},               // whether the build has MPI
-	"observe":             {"deps", "task", "tampi", "comm"}, // what is observed
-	"trace":               {"deps", "task", "tampi", "comm"}, // what is recorded
+	".":                      {"internal/env"},                                                                                    // the table that docs/environment.md explains
+	"tampi":                  {"deps", "rma", "trace", "internal/fabric", "internal/launch", "internal/soak", "internal/explore"}, // what is bound, and what depends on it; ranks as if apart, and as processes
+	"rma":                    {"trace", "internal/fabric", "internal/launch", "internal/soak", "internal/explore"},                // and to start ranks as processes
+	"nam":                    {"trace", "internal/fabric", "internal/launch"},
+	"examples/heat":          {"internal/fabric", "internal/launch", "internal/event", "internal/soak"},
+	"internal/chain":         {"internal/explore", "internal/order"}, // the oracle
+	"task":                   {"internal/explore", "internal/order", "internal/soak"},
+	"task/internal/sched":    {"internal/explore"},
+	"task/internal/stuck":    {"internal/chain"}, // the nodes of a scheduler
+	"internal/fabric":        {"internal/explore", "internal/progress", "internal/fabric/fabrictest"},
+	"internal/progress":      {"internal/explore"},
+	"internal/boot":          {"internal/progress"},
+	"comm":                   {"internal/explore", "internal/soak"},
+	"comm/internal/callback": {"internal/explore"},
+	"cmd/weft":               {"internal/fabric"},               // whether the build has MPI
+	"observe":                {"deps", "task", "tampi", "comm"}, // what is observed
+	"trace":                  {"deps", "task", "tampi", "comm"}, // what is recorded
 }
 
 // thirdParty is the list of modules that code may import: why, and which parts do. Another one has to be worth its

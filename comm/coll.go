@@ -92,7 +92,7 @@ type collID struct {
 // newColl returns a collective. The caller calls start.
 func (c *Comm) newColl(id collID) *coll {
 	x := &coll{c: c, what: id.what, tag: int(id.seq & TagUB)}
-	x.shard, x.engine = c.proc.shard, c.proc.engine
+	x.calls, x.engine = c.proc.calls, c.proc.engine
 	x.owner = x // for its name
 	x.cb = x.transferred
 	return x
@@ -223,7 +223,7 @@ func (x *coll) send(dst int, buf Buffer) {
 	}
 	op := sendOps.Get().(*sendOp)
 	op.init(c, "send", schedule, &buf, dst, x.tag)
-	op.self.fn = x.cb
+	op.self.Func = x.cb
 	x.sends = append(x.sends, op)
 	x.pending.Add(1)
 	received, err := c.transmit("send", &h, nil, op, dst)
@@ -246,7 +246,7 @@ func (x *coll) recv(src int, buf Buffer) {
 	op := newRecv()
 	op.init(c, callRecv, schedule, c.ctx+1, &buf, src, x.tag)
 	op.expect = uint64(x.what)
-	op.self.fn = x.cb
+	op.self.Func = x.cb
 	x.recvs = append(x.recvs, op)
 	x.pending.Add(1)
 	if c.proc.post(&op.recvOp) {

@@ -100,7 +100,7 @@ func (c *Comm) meetLater(d *collCall) *Request {
 
 func (c *Comm) newHubCall(d *collCall) *hubCall {
 	x := &hubCall{c: c, what: d.what}
-	x.shard, x.engine, x.owner = c.proc.shard, c.proc.engine, x
+	x.calls, x.engine, x.owner = c.proc.calls, c.proc.engine, x
 	return x
 }
 

@@ -69,7 +69,7 @@ func (c *Comm) send(name string, buf Buffer, dst, tag int, synchronous bool) err
 	received, err := c.transmit(name, &h, nil, op, dst)
 	if err == nil && !received {
 		if h.proto == ready {
-			c.proc.await(op.self.ch)
+			c.proc.await(op.self.Ch)
 			op.job = op.job.help()
 			err = op.err
 		} else {
@@ -161,7 +161,7 @@ func (c *Comm) Recv(buf Buffer, src, tag int) (Status, error) {
 // wait ends a blocking call: at once if post has ended it, or when another goroutine ends the operation.
 func (op *reusedRecv) wait(ended bool) (Status, error) {
 	if !ended {
-		op.c.proc.await(op.self.ch)
+		op.c.proc.await(op.self.Ch)
 		op.job = op.job.help()
 	}
 	st, err := op.st, op.err

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"weft/comm/internal/callback"
 	"weft/internal/event"
 	"weft/internal/fabric"
 	"weft/internal/progress"
@@ -28,9 +29,9 @@ type proc struct {
 	rank   int // in the run
 	ep     fabric.Endpoint
 	engine *progress.Engine // polls what comes to ep
-	shard  uint8
-	tally  *rankTally    // nil: nothing is counted
-	ev     *event.Shared // nil: nothing is recorded
+	calls  *callback.Set    // runs the callbacks of its requests
+	tally  *rankTally       // nil: nothing is counted
+	ev     *event.Shared    // nil: nothing is recorded
 
 	// own is the operation of a blocking receive, for ranks that have one of these at a time. It is taken, under mu, when
 	// freed equals taken. It spares them the pool: one atomic operation instead of four.
@@ -53,9 +54,9 @@ type proc struct {
 
 // newProc returns a rank of the run. ranks is how many this process has.
 func newProc(w *world, rank int, ep fabric.Endpoint, ranks int) *proc {
-	p := &proc{world: w, rank: rank, ep: ep, shard: uint8(rank % shards), tally: newRankTally(w.cfg.stats)}
+	p := &proc{world: w, rank: rank, ep: ep, calls: w.calls, tally: newRankTally(w.cfg.stats)}
 	p.own = newReusedRecv()
-	p.own.owned, p.own.call, p.own.waiter, p.own.shard = true, callRecv, blockedCall, p.shard
+	p.own.owned, p.own.call, p.own.waiter, p.own.calls = true, callRecv, blockedCall, p.calls
 	if p.engine = progress.New(ep.Sources(), w.pace(ranks)); p.engine.Polls() {
 		anyEngine.Store(p.engine)
 	}
@@ -86,8 +87,8 @@ type waiterKind uint8
 
 const (
 	aRequest    waiterKind = iota // whoever holds the Request
-	blockedCall                   // one goroutine, on self.ch; the operation is pooled
-	schedule                      // a collective's, by self.fn; the operation is pooled
+	blockedCall                   // one goroutine, on self.Ch; the operation is pooled
+	schedule                      // a collective's, by self.Func; the operation is pooled
 )
 
 // recvOp is a receive or a probe. Those of requests are the program's for as long as it likes, so
@@ -157,7 +158,7 @@ const smallLen = 64
 
 var (
 	recvOps  = sync.Pool{New: func() any { return newReusedRecv() }}
-	sendOps  = sync.Pool{New: func() any { return &sendOp{self: node{ch: make(chan struct{}, 1)}} }}
+	sendOps  = sync.Pool{New: func() any { return &sendOp{self: node{Ch: make(chan struct{}, 1)}} }}
 	messages = sync.Pool{New: func() any { return new(message) }}
 )
 
@@ -168,7 +169,7 @@ func (op *recvOp) done() {
 	case blockedCall:
 		op.reused().wake()
 	case schedule:
-		trampolines[op.shard].run(&op.reused().self, op.err)
+		op.calls.Run(&op.reused().self, op.err)
 	default:
 		op.buf = Buffer{} // not to be kept as long as the request is
 		op.settle()
@@ -181,7 +182,7 @@ func (op *reusedRecv) wake() {
 		j.run()
 		return
 	}
-	op.self.ch <- struct{}{}
+	op.self.Ch <- struct{}{}
 }
 
 // done ends a send likewise.
@@ -189,15 +190,15 @@ func (op *sendOp) done(err error) {
 	op.err = err
 	switch op.waiter {
 	case blockedCall:
-		op.self.ch <- struct{}{}
+		op.self.Ch <- struct{}{}
 	case schedule:
-		trampolines[op.shard].run(&op.self, err)
+		op.calls.Run(&op.self, err)
 	default:
 		op.settle()
 	}
 }
 
-func newReusedRecv() *reusedRecv { return &reusedRecv{self: node{ch: make(chan struct{}, 1)}} }
+func newReusedRecv() *reusedRecv { return &reusedRecv{self: node{Ch: make(chan struct{}, 1)}} }
 
 // newRecv returns a pooled operation.
 func newRecv() *reusedRecv { return recvOps.Get().(*reusedRecv) }
@@ -216,7 +217,7 @@ func (op *sendOp) release() { sendOps.Put(op) }
 
 // init fills a fresh or released operation.
 func (op *recvOp) init(c *Comm, call recvCall, w waiterKind, ctx uint64, buf *Buffer, src, tag int) {
-	op.c, op.call, op.waiter, op.shard, op.engine = c, call, w, c.proc.shard, c.proc.engine
+	op.c, op.call, op.waiter, op.calls, op.engine = c, call, w, c.proc.calls, c.proc.engine
 	op.buf = *buf
 	op.expect = 0
 	op.entry.isScan = call == callProbe
@@ -224,7 +225,7 @@ func (op *recvOp) init(c *Comm, call recvCall, w waiterKind, ctx uint64, buf *Bu
 }
 
 func (op *sendOp) init(c *Comm, name string, w waiterKind, buf *Buffer, dst, tag int) {
-	op.c, op.op, op.waiter, op.shard, op.engine = c, name, w, c.proc.shard, c.proc.engine
+	op.c, op.op, op.waiter, op.calls, op.engine = c, name, w, c.proc.calls, c.proc.engine
 	op.buf = *buf
 	op.dst, op.tag, op.err = dst, tag, nil
 }
@@ -370,10 +371,10 @@ func (p *proc) recv(c *Comm, buf *Buffer, src, tag int) (Status, error) {
 		op.st, op.err = Status{}, op.fail(err)
 	} else if a := p.m.post(&op.entry); a == nil {
 		p.mu.Unlock()
-		s.await(p, op.self.ch)
+		s.await(p, op.self.Ch)
 		op.job = op.job.help()
 	} else if !p.consume(&op.recvOp, a) {
-		s.await(p, op.self.ch)
+		s.await(p, op.self.Ch)
 	}
 	st, err := op.st, op.err
 	op.buf.ptr = nil // not to be kept until the next receive
@@ -460,9 +461,9 @@ func (op *recvOp) share(from *sendOp, side blockedSide) int {
 		return 0
 	case side == receiver:
 		r := op.reused()
-		r.job = newCocopy(dst, src, r.self.ch)
+		r.job = newCocopy(dst, src, r.self.Ch)
 	default:
-		from.job = newCocopy(dst, src, from.self.ch)
+		from.job = newCocopy(dst, src, from.self.Ch)
 	}
 	return len(dst)
 }

@@ -10,7 +10,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"weft/comm/internal/callback"
 	"weft/internal/event"
+	"weft/internal/processors"
 	"weft/internal/progress"
 	"weft/internal/waits"
 )
@@ -50,7 +52,7 @@ type Request struct {
 
 	// Constant after construction.
 	owner  canceler         // nil: cannot be cancelled
-	shard  uint8            // which trampoline runs the callbacks
+	calls  *callback.Set    // runs the callbacks
 	engine *progress.Engine // of the rank that waits for it; not nil before it is complete
 	ev     *event.Shared    // nil: it is not recorded
 	id     uint64           // its number there
@@ -59,12 +61,7 @@ type Request struct {
 // canceler is the operation behind a request.
 type canceler interface{ cancel() bool }
 
-// node is somebody who wants to know of the completion: a callback or a waiting goroutine.
-type node struct {
-	next *node
-	fn   func(error)
-	ch   chan struct{} // capacity 1; at most one token per registration
-}
+type node = callback.Node
 
 // parked is the node of a goroutine in Request.Wait.
 type parked struct {
@@ -74,23 +71,15 @@ type parked struct {
 
 var lockedNode, doneNode node
 
-// wake gives a waiting goroutine its token. It never blocks: WaitAny shares one channel between requests,
-// for which one token is enough.
-func (n *node) wake() {
-	select {
-	case n.ch <- struct{}{}:
-	default:
-	}
-}
-
 // NewRequest returns a request of the caller's own and the function that completes it. Calls of complete
 // after the first do nothing. It is not tied to a run: an abort does not complete it.
 func NewRequest() (r *Request, complete func(error)) {
-	r = &Request{shard: uint8(nextShard.Add(1) % shards), engine: anyEngine.Load()}
+	r = &Request{calls: anyCalls, engine: anyEngine.Load()}
 	return r, func(err error) { r.complete(Status{}, err) }
 }
 
-var nextShard atomic.Uint32
+// anyCalls is for requests that are tied to no rank.
+var anyCalls = callback.NewSet(processors.Count())
 
 // anyEngine is for requests that are tied to no rank: where frames come to the rank that began last. That is a hint; such
 // a request is completed all the same.
@@ -99,7 +88,7 @@ var anyEngine atomic.Pointer[progress.Engine]
 func init() { anyEngine.Store(progress.New(nil, progress.Config{Ranks: 1})) }
 
 // over is the request of everything that was over at once, with nothing to tell. A complete request does not change.
-var over Request
+var over = Request{calls: anyCalls}
 
 func init() { over.state.Store(&doneNode) }
 
@@ -108,7 +97,7 @@ func doneRequest(st Status, err error) *Request {
 	if st == (Status{}) && err == nil {
 		return &over
 	}
-	r := &Request{st: st, err: err}
+	r := &Request{st: st, err: err, calls: anyCalls}
 	r.state.Store(&doneNode)
 	return r
 }
@@ -137,19 +126,19 @@ func (r *Request) complete(st Status, err error) bool {
 	if !ok {
 		return false
 	}
-	shard := r.shard
+	calls := r.calls
 	r.st, r.err = st, err
 	if r.ev != nil {
 		r.ends(err)
 	}
 	r.state.Store(&doneNode)
-	list.tell(shard, err)
+	tell(list, calls, err)
 	return true
 }
 
 // settle is complete for the one who alone has the right to end the request, and has written its result.
 func (r *Request) settle() {
-	shard, err := r.shard, r.err
+	calls, err := r.calls, r.err
 	if r.ev != nil {
 		r.ends(err)
 	}
@@ -163,7 +152,7 @@ func (r *Request) settle() {
 			panic("comm: bug: an operation was completed twice")
 		}
 		if r.state.CompareAndSwap(list, &doneNode) {
-			list.tell(shard, err)
+			tell(list, calls, err)
 			return
 		}
 	}
@@ -171,26 +160,26 @@ func (r *Request) settle() {
 
 // tell wakes the waiting goroutines of a done request's list and runs the callbacks, oldest first. The request is not
 // touched any more, for whoever is woken may reuse it.
-func (list *node) tell(shard uint8, err error) {
+func tell(list *node, calls *callback.Set, err error) {
 	if list == nil {
 		return
 	}
-	if list.next == nil && list.fn == nil { // one waiting goroutine: the common case
-		list.wake()
+	if list.Next == nil && list.Func == nil { // one waiting goroutine: the common case
+		list.Wake()
 		return
 	}
 	var first *node
 	for n := list; n != nil; {
-		next := n.next
-		if n.fn == nil {
-			n.wake()
+		next := n.Next
+		if n.Func == nil {
+			n.Wake()
 		} else {
-			n.next, first = first, n
+			n.Next, first = first, n
 		}
 		n = next
 	}
 	if first != nil {
-		trampolines[shard].run(first, err)
+		calls.Run(first, err)
 	}
 }
 
@@ -205,7 +194,7 @@ func (r *Request) push(n *node) bool {
 			runtime.Gosched()
 			continue
 		}
-		n.next = h
+		n.Next = h
 		if r.state.CompareAndSwap(h, n) {
 			return true
 		}
@@ -219,11 +208,11 @@ func (r *Request) remove(n *node) bool {
 		return false
 	}
 	if list == n {
-		list = n.next
+		list = n.Next
 	} else {
-		for p := list; p != nil; p = p.next {
-			if p.next == n {
-				p.next = n.next
+		for p := list; p != nil; p = p.Next {
+			if p.Next == n {
+				p.Next = n.Next
 				break
 			}
 		}
@@ -274,10 +263,10 @@ func (r *Request) Peek() (bool, Status, error) {
 // OnDone has f called exactly once, with the request's error, when the request is complete; at once if it is.
 // It may be called any number of times; callbacks run in the order of registration. See Request for where they run.
 func (r *Request) OnDone(f func(error)) {
-	n := &node{fn: f}
+	n := &node{Func: f}
 	if !r.push(n) {
-		n.next = nil
-		trampolines[r.shard].run(n, r.err)
+		n.Next = nil
+		r.calls.Run(n, r.err)
 	}
 }
 
@@ -298,40 +287,40 @@ func (r *Request) Wait(ctx context.Context) (Status, error) {
 }
 
 // waiters holds nodes with channels that are empty and registered nowhere.
-var waiters = sync.Pool{New: func() any { return &parked{node{ch: make(chan struct{}, 1)}, waits.NewCounter()} }}
+var waiters = sync.Pool{New: func() any { return &parked{node{Ch: make(chan struct{}, 1)}, waits.NewCounter()} }}
 
 // park blocks until the request is done or ctx ends. entered: the caller looks already.
 func (r *Request) park(ctx context.Context, entered bool) error {
 	n := waiters.Get().(*parked)
 	if !r.push(&n.node) {
-		n.next = nil
+		n.Next = nil
 		waiters.Put(n)
 		if entered {
 			r.engine.Leave()
 		}
 		return nil
 	}
-	r.engine.Look(n.ch, entered)
+	r.engine.Look(n.Ch, entered)
 	if ctx == nil || ctx.Done() == nil {
 		n.count.Sleep()
-		<-n.ch
+		<-n.Ch
 		n.count.Wake()
 	} else {
 		count := counted(ctx, n.count)
 		select {
-		case <-n.ch:
+		case <-n.Ch:
 			count.Wake()
 		case <-ctx.Done():
 			count.Wake()
 			if r.remove(&n.node) {
-				n.next = nil
+				n.Next = nil
 				waiters.Put(n)
 				return waitError(ctx)
 			}
-			<-n.ch // completed meanwhile: the token is on its way
+			<-n.Ch // completed meanwhile: the token is on its way
 		}
 	}
-	n.next = nil
+	n.Next = nil
 	waiters.Put(n)
 	return nil
 }
@@ -393,7 +382,7 @@ func WaitAny(ctx context.Context, reqs ...*Request) (int, Status, error) {
 	nodes := make([]node, len(reqs))
 	registered := 0
 	for i, r := range reqs {
-		nodes[i].ch = ch
+		nodes[i].Ch = ch
 		if r != nil && !r.push(&nodes[i]) {
 			break
 		}

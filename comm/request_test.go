@@ -181,8 +181,8 @@ func waitedFor(r *Request) bool {
 		return false
 	}
 	r.state.Store(list)
-	for n := list; n != nil; n = n.next {
-		if n.fn == nil {
+	for n := list; n != nil; n = n.Next {
+		if n.Func == nil {
 			return true
 		}
 	}

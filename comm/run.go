@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"weft/comm/internal/callback"
 	"weft/internal/boot"
 	"weft/internal/env"
 	"weft/internal/event"
@@ -23,6 +24,7 @@ import (
 	"weft/internal/fabric"
 	"weft/internal/fabric/inproc"
 	"weft/internal/launch"
+	"weft/internal/processors"
 	"weft/internal/progress"
 	"weft/internal/waits"
 	"weft/trace"
@@ -302,7 +304,8 @@ type world struct {
 	// Constant after construction.
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
-	size     int     // ranks
+	size     int // ranks
+	calls    *callback.Set
 	procs    []*proc // by rank; nil for those of other processes
 	apart    bool    // there are ranks of other processes
 	cfg      Config
@@ -373,7 +376,7 @@ func (d *deaths) joined() error {
 // newWorld returns the run of the ranks whose endpoints are given. The rest is elsewhere.
 func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
 	n := eps[0].Size()
-	w := &world{cfg: cfg, blame: cfg.blame, direct: !onlyMessages.Load() && cfg.stats == nil, survive: cfg.Survive, size: n, apart: len(eps) < n, killed: make(chan struct{}), procs: make([]*proc, n), local: make([]*proc, n), contexts: make([]atomic.Uint64, n), bodies: make([]*body, n)}
+	w := &world{calls: callback.NewSet(processors.Count()), cfg: cfg, blame: cfg.blame, direct: !onlyMessages.Load() && cfg.stats == nil, survive: cfg.Survive, size: n, apart: len(eps) < n, killed: make(chan struct{}), procs: make([]*proc, n), local: make([]*proc, n), contexts: make([]atomic.Uint64, n), bodies: make([]*body, n)}
 	w.ctx, w.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	for _, ep := range eps {
 		r := ep.Rank()

@@ -28,7 +28,7 @@ func TestWaitersAreTakenBack(t *testing.T) {
 		r, complete := NewRequest()
 		var nodes [3]*node
 		for i := range nodes {
-			nodes[i] = &node{ch: make(chan struct{}, 1)}
+			nodes[i] = &node{Ch: make(chan struct{}, 1)}
 			require.True(t, r.push(nodes[i]))
 		}
 		if out < 3 {
@@ -38,7 +38,7 @@ func TestWaitersAreTakenBack(t *testing.T) {
 		}
 		complete(nil)
 		for i, n := range nodes {
-			require.Len(t, n.ch, btoi(i != out))
+			require.Len(t, n.Ch, btoi(i != out))
 		}
 		require.False(t, r.remove(nodes[0]), "it has been told")
 		require.False(t, r.push(nodes[0]))

@@ -39,7 +39,7 @@ import (
 
 // measured are the packages that mutants are made of unless others are named.
 var measured = []string{
-	"./deps", "./internal/chain", "./internal/order", "./task", "./task/internal/...", "./comm", "./rma", "./nam", "./nam/internal/store", "./tampi", "./internal/event", "./internal/launch",
+	"./deps", "./internal/chain", "./internal/order", "./task", "./task/internal/...", "./comm", "./comm/internal/...", "./rma", "./nam", "./nam/internal/store", "./tampi", "./internal/event", "./internal/launch",
 	"./internal/fabric", "./internal/fabric/inproc", "./internal/fabric/shm", "./internal/fabric/tcp", "./internal/progress", "./internal/shmem",
 }
 

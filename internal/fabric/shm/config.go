@@ -15,7 +15,7 @@ const (
 	headSize = 8 + 8*fabric.HeadWords // of a frame in a ring: the first word and the head
 	// EagerLimit is the advice of this fabric in bytes. Up to it, two copies cost less than the offer, the copy by the kernel and the answer.
 	EagerLimit = 16 << 10
-	rankBits = 14 // of a rank in the first word of a frame
+	rankBits   = 14 // of a rank in the first word of a frame
 	// MaxSize is the largest number of ranks: each has its ring in each inbox.
 	MaxSize = 1 << rankBits
 )

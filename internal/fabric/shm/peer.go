@@ -72,7 +72,7 @@ func (p *peer) connect() error {
 	}
 	p.look = &p.box.head.look
 	p.out = p.box.outgoing(p.e.cfg.Rank)
-	p.out.prepare(p.e.Size())
+	p.out.prepare(len(p.e.peers.All()))
 	p.state = open
 	p.watchProcess()
 	p.out.ctl.joined.Store(1)

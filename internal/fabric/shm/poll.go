@@ -128,7 +128,7 @@ func (e *Endpoint) Poll(patient bool) (did bool) {
 		e.join(n)
 		did = true
 	}
-	f, ranks := &e.frame, e.Size()
+	f, ranks := &e.frame, len(e.peers.All())
 	gone := false
 	for _, p := range e.active {
 		for range batch {
@@ -182,7 +182,7 @@ func (e *Endpoint) join(n uint32) {
 		if !p.joined && e.box.control(p.rank).joined.Load() != 0 {
 			p.joined = true
 			p.in = e.box.incoming(p.rank)
-			p.in.prepare(e.Size())
+			p.in.prepare(len(e.peers.All()))
 			e.active = append(e.active, p)
 			p.meet()
 		}

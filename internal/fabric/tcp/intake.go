@@ -70,7 +70,7 @@ func (in *intake) took(n int) error {
 		if in.w-in.r < headSize {
 			return nil
 		}
-		kind, size, err := parseHead(in.buf[in.r:], in.p.e.Size(), &in.f)
+		kind, size, err := parseHead(in.buf[in.r:], len(in.p.e.peers.All()), &in.f)
 		if err != nil {
 			return err
 		}
