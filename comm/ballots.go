@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"weft/comm/internal/ballot"
 	"weft/internal/fabric"
 )
 
@@ -31,7 +32,7 @@ type circle struct {
 // agreement is one of them, at this rank.
 type agreement struct {
 	c        *Comm // nil: this rank has not come yet
-	b        *ballot
+	b        *ballot.Ballot
 	early    []earlyMsg // for who has not come yet
 	complete func(error)
 	told     bool // complete was called, or will be
@@ -68,7 +69,7 @@ func (s *ballots) at(ctx uint64, seq uint32) *agreement {
 // settle forgets what an agreement that is now decided makes useless. It returns what tells who waits, or nil.
 // +checklocks:s.mu
 func (s *ballots) settle(ctx uint64, seq uint32, a *agreement) func(error) {
-	if a.b.out == nil || a.told {
+	if a.b.Out == nil || a.told {
 		return nil
 	}
 	a.told = true
@@ -97,7 +98,7 @@ var errPassed = fmt.Errorf("%w: a later agreement was decided before this one", 
 
 // agree takes part in the next agreement of c. The vote's sets are filled in. The result is in the agreement's b.out when the request is
 // complete.
-func (c *Comm) agree(kind voteKind, flags uint64) (*agreement, *Request) {
+func (c *Comm) agree(kind ballot.Kind, flags uint64) (*agreement, *Request) {
 	p := c.proc
 	s := &p.ballots
 	r, complete := NewRequest()
@@ -116,8 +117,9 @@ func (c *Comm) agree(kind voteKind, flags uint64) (*agreement, *Request) {
 		complete(errPassed)
 		return nil, r
 	}
-	v := &vote{kind: kind, flags: flags, lost: newMembers(c.size), acked: newMembers(c.size)}
-	gone := newMembers(c.size)
+	v := ballot.NewVote(kind, c.size)
+	v.Flags = flags
+	gone := ballot.NewMembers(c.size)
 	// Whoever is lost after this was read is told to the ballot when the lock is free.
 	if t := p.trouble.Load(); t != nil {
 		acked := int(c.acked.Load())
@@ -125,19 +127,19 @@ func (c *Comm) agree(kind voteKind, flags uint64) (*agreement, *Request) {
 			if m == c.rank {
 				continue
 			}
-			v.lost.add(m)
-			gone.add(m)
+			v.Lost.Add(m)
+			gone.Add(m)
 			if i < acked {
-				v.acked.add(m)
+				v.Acked.Add(m)
 			}
 		}
 	}
-	if kind == voteShrink {
-		v.ctx = c.world.newContext(p)
+	if kind == ballot.VoteShrink {
+		v.Ctx = c.world.newContext(p)
 	}
 	a.c, a.complete, a.number, a.told = c, complete, number, missed != nil
-	var out []ballotMsg
-	a.b, out = newBallot(c.size, c.rank, gone, v)
+	var out []ballot.Message
+	a.b, out = ballot.New(c.size, c.rank, gone, v)
 	var bad []earlyMsg
 	for _, e := range a.early {
 		from := c.memberRank(e.src)
@@ -145,8 +147,8 @@ func (c *Comm) agree(kind voteKind, flags uint64) (*agreement, *Request) {
 		switch {
 		case err != nil || from < 0:
 			bad = append(bad, e)
-		case !gone.has(from):
-			out = append(out, a.b.receive(from, &m)...)
+		case !gone.Has(from):
+			out = append(out, a.b.Receive(from, &m)...)
 		}
 	}
 	a.early = nil
@@ -175,13 +177,13 @@ func (c *Comm) agree(kind voteKind, flags uint64) (*agreement, *Request) {
 // where something has gone wrong with c that ranks may hear of at different times: a rank that
 // makes no collectives any more cannot disagree. missed is what other ranks have been told, in the
 // place of this agreement, and the program of this rank has not.
-func (c *Comm) numberVote(kind voteKind) (number uint64, missed error) {
-	if kind == voteLeave {
+func (c *Comm) numberVote(kind ballot.Kind) (number uint64, missed error) {
+	if kind == ballot.VoteLeave {
 		return 0, nil
 	}
 	if c.barredHere() == nil {
 		k := agree
-		if kind == voteShrink {
+		if kind == ballot.VoteShrink {
 			k = shrink
 		}
 		return c.hist.note(k), nil
@@ -210,7 +212,7 @@ func (s *ballots) waits(f func(c *Comm, seq uint32, r int)) {
 			if a.c == nil || a.told || a.number == 0 {
 				continue
 			}
-			if r := a.b.awaits(); r >= 0 {
+			if r := a.b.Awaits(); r >= 0 {
 				f(a.c, seq, r)
 			}
 		}
@@ -248,9 +250,9 @@ func (p *proc) voted(src int, f *fabric.Frame) error {
 		s.mu.Unlock()
 		return err
 	}
-	var out []ballotMsg
-	if !a.b.gone.has(from) {
-		out = a.b.receive(from, &m)
+	var out []ballot.Message
+	if !a.b.Gone.Has(from) {
+		out = a.b.Receive(from, &m)
 	}
 	done := s.settle(ctx, seq, a)
 	s.mu.Unlock()
@@ -266,7 +268,7 @@ func (s *ballots) lose(p *proc, r int) {
 	type step struct {
 		a    *agreement
 		seq  uint32
-		out  []ballotMsg
+		out  []ballot.Message
 		done func(error)
 	}
 	var steps []step
@@ -277,7 +279,7 @@ func (s *ballots) lose(p *proc, r int) {
 				continue
 			}
 			if m := a.c.memberRank(r); m >= 0 {
-				out := a.b.lose(m)
+				out := a.b.Lose(m)
 				steps = append(steps, step{a, seq, out, s.settle(ctx, seq, a)})
 			}
 		}
@@ -324,49 +326,49 @@ func (s *ballots) kill(err error) {
 }
 
 // send sends messages of an agreement. A rank that does not get one is lost, which will be heard of.
-func (a *agreement) send(seq uint32, out []ballotMsg) {
+func (a *agreement) send(seq uint32, out []ballot.Message) {
 	c := a.c
 	for i := range out {
 		m := &out[i]
-		_ = c.proc.frame(c.worldRank(m.to), m.pack(c.ctx, seq))
+		_ = c.proc.frame(c.worldRank(m.To), packBallot(m, c.ctx, seq))
 	}
 }
 
 // A message of an agreement as a frame: context; number of the agreement, by; –, kind and phase; flags; the vote's context. The data is
 // the vote's kind, whether it is decided, and its two sets.
 
-func (m *ballotMsg) pack(ctx uint64, seq uint32) fabric.Frame {
-	f := fabric.Frame{Head: [fabric.HeadWords]uint64{ctx, uint64(seq)<<32 | uint64(uint32(m.by)), 0, agreeing.word() | uint64(m.phase), m.v.flags, m.v.ctx}}
+func packBallot(m *ballot.Message, ctx uint64, seq uint32) fabric.Frame {
+	f := fabric.Frame{Head: [fabric.HeadWords]uint64{ctx, uint64(seq)<<32 | uint64(uint32(m.By)), 0, agreeing.word() | uint64(m.Phase), m.Vote.Flags, m.Vote.Ctx}}
 	decided := byte(0)
-	if m.decided {
+	if m.Decided {
 		decided = 1
 	}
-	f.Data = append(f.Data, byte(m.v.kind), decided)
-	f.Data = append(f.Data, m.v.lost...)
-	f.Data = append(f.Data, m.v.acked...)
+	f.Data = append(f.Data, byte(m.Vote.Kind), decided)
+	f.Data = append(f.Data, m.Vote.Lost...)
+	f.Data = append(f.Data, m.Vote.Acked...)
 	return f
 }
 
-func unpackBallot(n int, head *[fabric.HeadWords]uint64, data []byte) (m ballotMsg, err error) {
-	m = ballotMsg{phase: phase(head[3]), by: int(int32(head[1]))}
-	set := membersBytes(n)
+func unpackBallot(n int, head *[fabric.HeadWords]uint64, data []byte) (m ballot.Message, err error) {
+	m = ballot.Message{Phase: ballot.Phase(head[3]), By: int(int32(head[1]))}
+	set := ballot.MembersBytes(n)
 	switch {
-	case m.phase < 1 || m.phase > lastPhase:
-		return m, fmt.Errorf("it sends a message of the unknown phase %d of an agreement", m.phase)
-	case m.by < -1 || m.by >= n:
-		return m, fmt.Errorf("it sends a vote of rank %d to an agreement of %d", m.by, n)
+	case m.Phase < 1 || m.Phase > ballot.LastPhase:
+		return m, fmt.Errorf("it sends a message of the unknown phase %d of an agreement", m.Phase)
+	case m.By < -1 || m.By >= n:
+		return m, fmt.Errorf("it sends a vote of rank %d to an agreement of %d", m.By, n)
 	case len(data) != 2+2*set:
 		return m, fmt.Errorf("it sends a vote of %d bytes, not %d", len(data), 2+2*set)
-	case data[0] < 1 || voteKind(data[0]) > lastVote || data[1] > 1:
+	case data[0] < 1 || ballot.Kind(data[0]) > ballot.LastVote || data[1] > 1:
 		return m, fmt.Errorf("it sends a vote of the unknown kind %d", data[0])
 	}
-	if voteKind(data[0]) == voteShrink && (head[5]&1 != 0 || head[5]>>32 == 0) {
+	if ballot.Kind(data[0]) == ballot.VoteShrink && (head[5]&1 != 0 || head[5]>>32 == 0) {
 		return m, fmt.Errorf("it sends a vote for the communicator %#x, which is none", head[5])
 	}
-	m.decided = data[1] == 1
-	m.v = &vote{kind: voteKind(data[0]), flags: head[4], ctx: head[5]}
-	m.v.lost = append(members(nil), data[2:2+set]...)
-	m.v.acked = append(members(nil), data[2+set:]...)
+	m.Decided = data[1] == 1
+	m.Vote = &ballot.Vote{Kind: ballot.Kind(data[0]), Flags: head[4], Ctx: head[5]}
+	m.Vote.Lost = append(ballot.Members(nil), data[2:2+set]...)
+	m.Vote.Acked = append(ballot.Members(nil), data[2+set:]...)
 	return m, nil
 }
 

@@ -6,11 +6,13 @@ package comm
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"weft/comm/internal/ballot"
 	"weft/internal/fabric"
 )
 
@@ -71,7 +73,7 @@ func lone(t *testing.T, me, n int) (*Comm, *scribe) {
 	return c, s
 }
 
-var phaseNames = [...]string{phaseJoin: "join", phasePropose: "propose", phaseAccept: "accept", phaseCommit: "commit"}
+var phases = [...]string{ballot.PhaseJoin: "join", ballot.PhasePropose: "propose", ballot.PhaseAccept: "accept", ballot.PhaseCommit: "commit"}
 
 // votesIn returns the messages of agreements among what a rank has sent, as in "join 0 in 1".
 func votesIn(t *testing.T, n int, sent []addressed) (all string) {
@@ -82,16 +84,17 @@ func votesIn(t *testing.T, n int, sent []addressed) (all string) {
 		}
 		m, err := unpackBallot(n, &x.f.Head, x.f.Data)
 		require.NoError(t, err)
-		all += fmt.Sprintf("%s %d in %d;", phaseNames[m.phase], x.to, x.f.Head[1]>>32)
+		all += fmt.Sprintf("%s %d in %d;", phases[m.Phase], x.to, x.f.Head[1]>>32)
 	}
 	return all
 }
 
-// aVote is one of rank r of n.
-func aVote(kind voteKind, n int, flags uint64) *vote {
-	v := &vote{kind: kind, flags: flags, lost: newMembers(n), acked: newMembers(n)}
-	if kind == voteShrink {
-		v.ctx = 1<<32 | 8
+// voteOf is a vote of a rank of n.
+func voteOf(kind ballot.Kind, n int, flags uint64) *ballot.Vote {
+	v := ballot.NewVote(kind, n)
+	v.Flags = flags
+	if kind == ballot.VoteShrink {
+		v.Ctx = 1<<32 | 8
 	}
 	return v
 }
@@ -100,15 +103,15 @@ func aVote(kind voteKind, n int, flags uint64) *vote {
 // be are taken.
 func TestBallotFramesAreChecked(t *testing.T) {
 	const n = 9 // two bytes a set
-	m := &ballotMsg{phase: phaseJoin, by: -1, v: aVote(voteShrink, n, 5)}
+	m := &ballot.Message{Phase: ballot.PhaseJoin, By: -1, Vote: voteOf(ballot.VoteShrink, n, 5)}
 	for what, x := range map[string]struct {
 		edit func(f *fabric.Frame)
 		says string
 	}{
 		"as it is":       {func(*fabric.Frame) {}, ""},
 		"no phase":       {func(f *fabric.Frame) { f.Head[3] &^= 0xff }, "unknown phase 0 "},
-		"the last phase": {func(f *fabric.Frame) { f.Head[3] = agreeing.word() | uint64(phaseCommit) }, ""},
-		"one phase more": {func(f *fabric.Frame) { f.Head[3] = agreeing.word() | uint64(phaseCommit+1) }, "unknown phase 5 "},
+		"the last phase": {func(f *fabric.Frame) { f.Head[3] = agreeing.word() | uint64(ballot.PhaseCommit) }, ""},
+		"one phase more": {func(f *fabric.Frame) { f.Head[3] = agreeing.word() | uint64(ballot.PhaseCommit+1) }, "unknown phase 5 "},
 		"the first rank": {func(f *fabric.Frame) { f.Head[1] = 0 }, ""},
 		"the last rank":  {func(f *fabric.Frame) { f.Head[1] = n - 1 }, ""},
 		"no rank":        {func(f *fabric.Frame) { f.Head[1] = n }, "of rank 9 to an agreement of 9"},
@@ -116,15 +119,15 @@ func TestBallotFramesAreChecked(t *testing.T) {
 		"too short":      {func(f *fabric.Frame) { f.Data = f.Data[1:] }, "of 5 bytes, not 6"},
 		"too long":       {func(f *fabric.Frame) { f.Data = append(f.Data, 0) }, "of 7 bytes, not 6"},
 		"no kind":        {func(f *fabric.Frame) { f.Data[0] = 0 }, "unknown kind 0"},
-		"the last kind":  {func(f *fabric.Frame) { f.Data[0] = byte(voteMixed) }, ""},
-		"one kind more":  {func(f *fabric.Frame) { f.Data[0] = byte(voteMixed + 1) }, "unknown kind 5"},
+		"the last kind":  {func(f *fabric.Frame) { f.Data[0] = byte(ballot.VoteMixed) }, ""},
+		"one kind more":  {func(f *fabric.Frame) { f.Data[0] = byte(ballot.VoteMixed + 1) }, "unknown kind 5"},
 		"decided":        {func(f *fabric.Frame) { f.Data[1] = 1 }, ""},
 		"more than that": {func(f *fabric.Frame) { f.Data[1] = 2 }, "unknown kind 2"},
 		"for messages":   {func(f *fabric.Frame) { f.Head[5]++ }, "communicator 0x100000009, which is none"},
 		"of nobody":      {func(f *fabric.Frame) { f.Head[5] = 8 }, "communicator 0x8, which is none"},
-		"not to shrink":  {func(f *fabric.Frame) { f.Data[0], f.Head[5] = byte(voteAgree), 9 }, ""},
+		"not to shrink":  {func(f *fabric.Frame) { f.Data[0], f.Head[5] = byte(ballot.VoteAgree), 9 }, ""},
 	} {
-		f := m.pack(4, 7)
+		f := packBallot(m, 4, 7)
 		x.edit(&f)
 		got, err := unpackBallot(n, &f.Head, f.Data)
 		if x.says != "" {
@@ -132,15 +135,15 @@ func TestBallotFramesAreChecked(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, what)
-		require.Equal(t, phase(f.Head[3]), got.phase, what)
-		require.Equal(t, int(int32(f.Head[1])), got.by, what)
-		require.Equal(t, f.Data[1] == 1, got.decided, what)
+		require.Equal(t, ballot.Phase(f.Head[3]), got.Phase, what)
+		require.Equal(t, int(int32(f.Head[1])), got.By, what)
+		require.Equal(t, f.Data[1] == 1, got.Decided, what)
 	}
-	m.v.lost.add(8)
-	m.v.acked.add(1)
-	m.decided, m.by = true, 8
-	f := m.pack(4, 7)
-	require.Equal(t, [fabric.HeadWords]uint64{4, 7<<32 | 8, 0, agreeing.word() | uint64(phaseJoin), 5, 1<<32 | 8}, f.Head)
+	m.Vote.Lost.Add(8)
+	m.Vote.Acked.Add(1)
+	m.Decided, m.By = true, 8
+	f := packBallot(m, 4, 7)
+	require.Equal(t, [fabric.HeadWords]uint64{4, 7<<32 | 8, 0, agreeing.word() | uint64(ballot.PhaseJoin), 5, 1<<32 | 8}, f.Head)
 	again, err := unpackBallot(n, &f.Head, f.Data)
 	require.NoError(t, err)
 	require.Equal(t, *m, again)
@@ -173,8 +176,8 @@ func TestGroupsAsData(t *testing.T) {
 }
 
 // hear has the rank of c get a message of an agreement.
-func hear(c *Comm, from int, seq uint32, m ballotMsg) error {
-	f := m.pack(c.ctx, seq)
+func hear(c *Comm, from int, seq uint32, m ballot.Message) error {
+	f := packBallot(&m, c.ctx, seq)
 	return c.proc.voted(from, &f)
 }
 
@@ -183,27 +186,27 @@ func hear(c *Comm, from int, seq uint32, m ballotMsg) error {
 func TestEarlyVotes(t *testing.T) {
 	const n = 3
 	c, s := lone(t, 1, n)
-	commit := ballotMsg{phase: phaseCommit, by: -1, v: aVote(voteAgree, n, 6)}
+	commit := ballot.Message{Phase: ballot.PhaseCommit, By: -1, Vote: voteOf(ballot.VoteAgree, n, 6)}
 	require.NoError(t, hear(c, 0, 1, commit))
 	for range 4*n - 1 {
-		require.NoError(t, hear(c, 2, 1, ballotMsg{phase: phaseJoin, by: -1, v: aVote(voteAgree, n, 4)}))
+		require.NoError(t, hear(c, 2, 1, ballot.Message{Phase: ballot.PhaseJoin, By: -1, Vote: voteOf(ballot.VoteAgree, n, 4)}))
 	}
 	require.ErrorContains(t, hear(c, 2, 1, commit), "it sends 12 messages to an agreement that this rank has not come to")
 	require.Empty(t, s.take())
-	a, r := c.agree(voteAgree, 7)
+	a, r := c.agree(ballot.VoteAgree, 7)
 	require.NoError(t, wait(r))
-	require.EqualValues(t, 6, a.b.out.flags)
+	require.EqualValues(t, 6, a.b.Out.Flags)
 	require.Nil(t, a.early)
 	require.Equal(t, "join 0 in 1;commit 2 in 1;", votesIn(t, n, s.take())[:len("join 0 in 1;commit 2 in 1;")])
 
 	// The commit of a rank that is lost now, and a message that says nothing.
 	require.NoError(t, hear(c, 0, 2, commit))
 	c.proc.gone(0, errTest)
-	require.NoError(t, hear(c, 2, 2, ballotMsg{phase: phaseCommit + 1, v: aVote(voteAgree, n, 0)}))
+	require.NoError(t, hear(c, 2, 2, ballot.Message{Phase: ballot.PhaseCommit + 1, Vote: voteOf(ballot.VoteAgree, n, 0)}))
 	s.take()
-	a, r = c.agree(voteAgree, 7)
+	a, r = c.agree(ballot.VoteAgree, 7)
 	require.NoError(t, wait(r)) // alone
-	require.EqualValues(t, 7, a.b.out.flags)
+	require.EqualValues(t, 7, a.b.Out.Flags)
 	require.ErrorContains(t, c.proc.trouble.Load().lostRank(2), "it sends to an agreement of others")
 }
 
@@ -212,14 +215,14 @@ func TestVotesOfOthers(t *testing.T) {
 	const n = 4
 	world, s := lone(t, 1, n)
 	c := world.sub([]int{3, 1}, 1<<32|2)
-	early := ballotMsg{phase: phaseJoin, by: -1, v: aVote(voteAgree, 2, 4)}
+	early := ballot.Message{Phase: ballot.PhaseJoin, By: -1, Vote: voteOf(ballot.VoteAgree, 2, 4)}
 	require.NoError(t, hear(c, 2, 1, early)) // who knows
-	_, r := c.agree(voteAgree, 7)
+	_, r := c.agree(ballot.VoteAgree, 7)
 	require.ErrorContains(t, world.proc.trouble.Load().lostRank(2), "it sends to an agreement of others")
 	require.Equal(t, "join 3 in 1;", votesIn(t, 2, s.take()))
 	require.ErrorContains(t, hear(c, 0, 1, early), "it sends to an agreement of others")
-	require.ErrorContains(t, hear(c, 3, 1, ballotMsg{phase: phaseCommit, by: 2, v: aVote(voteAgree, 2, 4)}), "rank 2 to an agreement of 2")
-	require.NoError(t, hear(c, 3, 1, ballotMsg{phase: phasePropose, v: aVote(voteAgree, 2, 4)}))
+	require.ErrorContains(t, hear(c, 3, 1, ballot.Message{Phase: ballot.PhaseCommit, By: 2, Vote: voteOf(ballot.VoteAgree, 2, 4)}), "rank 2 to an agreement of 2")
+	require.NoError(t, hear(c, 3, 1, ballot.Message{Phase: ballot.PhasePropose, Vote: voteOf(ballot.VoteAgree, 2, 4)}))
 	require.Equal(t, "accept 3 in 1;", votesIn(t, 2, s.take()))
 	world.proc.gone(0, errTest) // no member
 	require.Empty(t, votesIn(t, 2, s.take()))
@@ -233,8 +236,8 @@ func TestVotesOfOthers(t *testing.T) {
 func TestAgreementsThatAreOver(t *testing.T) {
 	const n = 3
 	c, s := lone(t, 1, n)
-	commit := ballotMsg{phase: phaseCommit, by: -1, v: aVote(voteAgree, n, 6)}
-	join := ballotMsg{phase: phaseJoin, by: -1, v: aVote(voteAgree, n, 4)}
+	commit := ballot.Message{Phase: ballot.PhaseCommit, By: -1, Vote: voteOf(ballot.VoteAgree, n, 6)}
+	join := ballot.Message{Phase: ballot.PhaseJoin, By: -1, Vote: voteOf(ballot.VoteAgree, n, 4)}
 	open := func() (seqs []uint32) {
 		for seq := range c.proc.ballots.circles[c.ctx].open {
 			seqs = append(seqs, seq)
@@ -243,9 +246,9 @@ func TestAgreementsThatAreOver(t *testing.T) {
 	}
 	require.NoError(t, hear(c, 2, 0, join)) // no agreement has this number
 	require.Empty(t, open())
-	_, first := c.agree(voteAgree, 7)
-	_, second := c.agree(voteAgree, 7)
-	third, last := c.agree(voteAgree, 7)
+	_, first := c.agree(ballot.VoteAgree, 7)
+	_, second := c.agree(ballot.VoteAgree, 7)
+	third, last := c.agree(ballot.VoteAgree, 7)
 	require.Equal(t, "join 0 in 1;join 0 in 2;join 0 in 3;", votesIn(t, n, s.take()))
 	require.NoError(t, hear(c, 0, 2, commit))
 	require.NoError(t, wait(second))
@@ -264,26 +267,26 @@ func TestAgreementsThatAreOver(t *testing.T) {
 	third.told = true
 	require.NoError(t, hear(c, 0, 3, commit))
 	require.False(t, last.Done())
-	require.NotNil(t, third.b.out)
+	require.NotNil(t, third.b.Out)
 
 	// A goroutine that comes to one of the past, in the place of another one, is told so.
 	c.voteSeq.Store(0)
-	a, r := c.agree(voteAgree, 7)
+	a, r := c.agree(ballot.VoteAgree, 7)
 	require.Nil(t, a)
 	require.ErrorIs(t, wait(r), errPassed)
 	require.Empty(t, s.take())
 
 	// Nor is there any behind the end.
 	c.voteSeq.Store(4)
-	_, waits := c.agree(voteAgree, 7)
-	early := ballotMsg{phase: phaseJoin, by: -1, v: aVote(voteAgree, n, 4)}
+	_, waits := c.agree(ballot.VoteAgree, 7)
+	early := ballot.Message{Phase: ballot.PhaseJoin, By: -1, Vote: voteOf(ballot.VoteAgree, n, 4)}
 	require.NoError(t, hear(c, 0, 6, early)) // this rank will not come
 	c.proc.ballots.kill(errTest)
 	require.ErrorIs(t, wait(waits), errTest)
 	require.False(t, last.Done(), "it was told already")
 	require.NoError(t, hear(c, 0, 7, early))
 	require.NotContains(t, open(), uint32(7))
-	_, r = c.agree(voteAgree, 7)
+	_, r = c.agree(ballot.VoteAgree, 7)
 	require.ErrorIs(t, wait(r), errTest)
 }
 
@@ -296,25 +299,25 @@ func TestVotesHaveLosses(t *testing.T) {
 	c.proc.gone(0, errTest)
 	require.Equal(t, 1, c.AckFailed(1))
 	s.take()
-	a, r := c.agree(voteShrink, 7)
-	require.Equal(t, []int{0, 3}, ranksIn(a.b.mine.lost, n))
-	require.Equal(t, []int{3}, ranksIn(a.b.mine.acked, n))
-	require.Equal(t, []int{0, 3}, ranksIn(a.b.gone, n))
-	require.NotZero(t, a.b.mine.ctx)
+	a, r := c.agree(ballot.VoteShrink, 7)
+	require.Equal(t, []int{0, 3}, ranksIn(a.b.Mine.Lost, n))
+	require.Equal(t, []int{3}, ranksIn(a.b.Mine.Acked, n))
+	require.Equal(t, []int{0, 3}, ranksIn(a.b.Gone, n))
+	require.NotZero(t, a.b.Mine.Ctx)
 	require.Equal(t, "join 1 in 1;", votesIn(t, n, s.take()))
 	c.proc.gone(1, errTest)
 	require.NoError(t, wait(r))
-	require.Equal(t, []int{0, 1, 3}, ranksIn(a.b.out.lost, n))
-	a, r = c.agree(voteAgree, 7)
+	require.Equal(t, []int{0, 1, 3}, ranksIn(a.b.Out.Lost, n))
+	a, r = c.agree(ballot.VoteAgree, 7)
 	require.NoError(t, wait(r)) // alone
-	require.Zero(t, a.b.mine.ctx)
+	require.Zero(t, a.b.Mine.Ctx)
 	require.Empty(t, votesIn(t, n, s.take()))
 }
 
 // ranksIn returns the ranks of a set.
-func ranksIn(s members, n int) (all []int) {
+func ranksIn(s ballot.Members, n int) (all []int) {
 	for r := range n {
-		if s.has(r) {
+		if s.Has(r) {
 			all = append(all, r)
 		}
 	}
@@ -328,10 +331,10 @@ func TestDisagreementsEndAgreements(t *testing.T) {
 	s := &c.proc.ballots
 	var all [4]*Request
 	for i := range all {
-		_, all[i] = c.agree(voteAgree, 7)
+		_, all[i] = c.agree(ballot.VoteAgree, 7)
 	}
-	_, leave := c.agree(voteLeave, 0) // not among the collectives
-	require.NoError(t, hear(c, 0, 9, ballotMsg{phase: phaseJoin, by: -1, v: aVote(voteAgree, n, 4)}))
+	_, leave := c.agree(ballot.VoteLeave, 0) // not among the collectives
+	require.NoError(t, hear(c, 0, 9, ballot.Message{Phase: ballot.PhaseJoin, By: -1, Vote: voteOf(ballot.VoteAgree, n, 4)}))
 	look := func() (waits map[uint32]int) {
 		waits = map[uint32]int{}
 		s.waits(func(of *Comm, seq uint32, r int) {
@@ -354,7 +357,7 @@ func TestDisagreementsEndAgreements(t *testing.T) {
 	require.Equal(t, []bool{false, false, true, true, false}, done())
 	require.ErrorIs(t, wait(all[2]), errTest)
 	require.Equal(t, map[uint32]int{1: 0, 2: 0}, look())
-	require.NoError(t, hear(c, 0, 2, ballotMsg{phase: phasePropose, by: 0, v: aVote(voteAgree, n, 4)}))
+	require.NoError(t, hear(c, 0, 2, ballot.Message{Phase: ballot.PhasePropose, By: 0, Vote: voteOf(ballot.VoteAgree, n, 4)}))
 	require.Equal(t, map[uint32]int{1: 0}, look())
 	s.disagreed(c.ctx, &disagreement{err: errors.New("another"), from: 2})
 	require.ErrorIs(t, wait(all[2]), errTest)
@@ -364,4 +367,60 @@ func TestDisagreementsEndAgreements(t *testing.T) {
 	s.finish(c.ctx, ErrEnded)
 	require.ErrorIs(t, wait(leave), ErrEnded)
 	require.ErrorIs(t, wait(all[3]), errTest)
+}
+
+func FuzzBallotFrame(f *testing.F) {
+	m := &ballot.Message{Phase: ballot.PhaseJoin, By: -1, Vote: &ballot.Vote{Kind: ballot.VoteShrink, Flags: 3, Ctx: 1<<32 | 6, Lost: ballot.NewMembers(9), Acked: ballot.NewMembers(9)}}
+	x := packBallot(m, 2, 7)
+	f.Add(x.Head[1], x.Head[3], x.Data)
+	f.Add(uint64(1), uint64(0), []byte{1})
+	f.Fuzz(func(t *testing.T, w1, w3 uint64, data []byte) {
+		head := x.Head
+		head[1], head[3] = w1, w3
+		if m, err := unpackBallot(9, &head, data); err == nil {
+			again := packBallot(&m, head[0], uint32(w1>>32))
+			require.Equal(t, data, again.Data)
+			require.Equal(t, head[1], again.Head[1])
+		}
+	})
+}
+
+// An agreement reports a death that all have acknowledged to nobody, and any other one to all, also
+// one that happens while they wait for the rank that dies. Then all know of it.
+func TestAgreeReportsDeaths(t *testing.T) {
+	for how, run := range runners {
+		for _, late := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, while others wait: %v", how, late), func(t *testing.T) {
+				var waiting sync.WaitGroup
+				waiting.Add(2)
+				err := run(t.Context(), Config{Ranks: 3, Survive: true}, func(c *Comm) error {
+					if c.Rank() == 2 {
+						if late {
+							waiting.Wait()
+							runtime.Gosched()
+						}
+						return errTest
+					}
+					if late {
+						waiting.Done()
+					}
+					for acked := range 3 { // by nobody, rank 0, both
+						want := min(1, max(0, acked-c.Rank()))
+						if n := c.AckFailed(want); n != want {
+							return fmt.Errorf("%d of %v are acknowledged, not %d", n, c.Failed(), want)
+						}
+						all, err := c.Agree(t.Context(), uint64(3-c.Rank()))
+						if all != 2 || errors.Is(err, ErrPeerLost) != (acked < 2) {
+							return fmt.Errorf("acknowledged by %d, agreed on %d: %w", acked, all, err)
+						}
+					}
+					return nil
+				})
+				if of := (*RankError)(nil); err != nil {
+					require.ErrorAs(t, err, &of)
+					require.Equal(t, 2, of.Rank, "%v", err)
+				}
+			})
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"weft/comm/internal/ballot"
 	"weft/internal/fabric"
 )
 
@@ -68,18 +69,18 @@ func (c *Comm) Revoked() bool { return c.revokedIn(c.proc.trouble.Load()) }
 // collective; the flags count nevertheless, where the others come to an agreement later),
 // ErrAborted, the context's.
 func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
-	v, err := c.decide(ctx, "agree", voteAgree, flags)
+	v, err := c.decide(ctx, "agree", ballot.VoteAgree, flags)
 	if err != nil {
 		return 0, err
 	}
-	if !v.lost.within(v.acked) {
+	if !v.Lost.Within(v.Acked) {
 		for r := range c.size {
-			if v.lost.has(r) && !v.acked.has(r) {
-				return v.flags, c.fail("agree", r, NoPeer, fmt.Errorf("%w: rank %d", ErrPeerLost, r))
+			if v.Lost.Has(r) && !v.Acked.Has(r) {
+				return v.Flags, c.fail("agree", r, NoPeer, fmt.Errorf("%w: rank %d", ErrPeerLost, r))
 			}
 		}
 	}
-	return v.flags, nil
+	return v.Flags, nil
 }
 
 // Shrink returns a communicator of the ranks that live, in their order: the same at all of them. A rank that dies meanwhile may be in it
@@ -88,20 +89,20 @@ func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 // Errors: ErrMismatch (others call Agree, or another collective), ErrPeerLost (the others take this
 // rank for lost), ErrAborted, the context's.
 func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
-	v, err := c.decide(ctx, "shrink", voteShrink, 0)
+	v, err := c.decide(ctx, "shrink", ballot.VoteShrink, 0)
 	if err != nil {
 		return nil, err
 	}
-	if v.lost.has(c.rank) {
+	if v.Lost.Has(c.rank) {
 		return nil, c.fail("shrink", NoPeer, NoPeer, fmt.Errorf("%w: the others take this rank for lost", ErrPeerLost))
 	}
 	var alive []int
 	for r := range c.size {
-		if !v.lost.has(r) {
+		if !v.Lost.Has(r) {
 			alive = append(alive, r)
 		}
 	}
-	n := c.sub(alive, v.ctx)
+	n := c.sub(alive, v.Ctx)
 	c.proc.comms.add(n)
 	return n, nil
 }
@@ -110,7 +111,7 @@ func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 var errDecided = errors.New("others have found so in an agreement")
 
 // decide is an agreement, waited for.
-func (c *Comm) decide(ctx context.Context, op string, kind voteKind, flags uint64) (*vote, error) {
+func (c *Comm) decide(ctx context.Context, op string, kind ballot.Kind, flags uint64) (*ballot.Vote, error) {
 	a, r := c.agree(kind, flags)
 	if _, err := r.Wait(ctx); err != nil {
 		if typed, ok := errors.AsType[*Error](err); ok && typed.Op == "wait" {
@@ -121,13 +122,13 @@ func (c *Comm) decide(ctx context.Context, op string, kind voteKind, flags uint6
 		}
 		return nil, c.fail(op, NoPeer, NoPeer, err)
 	}
-	v := a.b.out
+	v := a.b.Out
 	for r := range c.size { // Failed has at all what was decided
-		if w := c.worldRank(r); v.lost.has(r) && c.proc.trouble.Load().lostRank(w) == nil {
+		if w := c.worldRank(r); v.Lost.Has(r) && c.proc.trouble.Load().lostRank(w) == nil {
 			c.proc.gone(w, errDecided)
 		}
 	}
-	if v.kind != kind {
+	if v.Kind != kind {
 		return nil, c.fail(op, NoPeer, NoPeer, fmt.Errorf("%w: some ranks are in Agree and some in Shrink", ErrMismatch))
 	}
 	return v, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/comm/internal/ballot"
 	"weft/internal/fabric"
 )
 
@@ -140,10 +141,10 @@ func FuzzDeliver(f *testing.F) {
 					reqs = append(reqs, c.Iallgather(Of(make([]byte, 10)), Of(make([]byte, 10*n))))
 				}
 			case doAgree:
-				_, r := c.agree(voteAgree, 1)
+				_, r := c.agree(ballot.VoteAgree, 1)
 				reqs = append(reqs, r)
 			case doShrink:
-				_, r := c.agree(voteShrink, 1)
+				_, r := c.agree(ballot.VoteShrink, 1)
 				reqs = append(reqs, r)
 			case doRevoke:
 				c.Revoke()

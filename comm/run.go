@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"weft/comm/internal/ballot"
 	"weft/comm/internal/callback"
 	"weft/internal/boot"
 	"weft/internal/env"
@@ -216,7 +217,7 @@ func (w *world) leave(r int) {
 	c.ctx, c.hist = leaving, w.procs[r].comms.find(0, nil).hist
 	d := c.disagreement(c.proc.trouble.Load())
 	if w.survive || d != nil && d.heard.Load() { // the program has handled it, so it is no failure; but barriers are none any more
-		_, r := c.agree(voteLeave, 0) // a barrier of those that live
+		_, r := c.agree(ballot.VoteLeave, 0) // a barrier of those that live
 		_ = wait(r)
 		return
 	}

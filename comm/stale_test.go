@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/comm/internal/ballot"
 	"weft/internal/fabric/inproc"
 )
 
@@ -53,7 +54,7 @@ func TestLooksAtWhatWaits(t *testing.T) {
 	late.look()
 	require.Empty(t, s.questions(), "it was asked")
 
-	a, vote := c.agree(voteAgree, 7)
+	a, vote := c.agree(ballot.VoteAgree, 7)
 	require.NotZero(t, a.number)
 	d := c.sub([]int{2, 1}, 1<<32|2)
 	c.proc.comms.add(d)

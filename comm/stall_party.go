@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"weft/comm/internal/ballot"
 	"weft/internal/fabric"
 	"weft/internal/waits"
 )
@@ -164,7 +165,7 @@ func (w *world) pending(still bool) [][]string {
 			for _, a := range k.open {
 				switch {
 				case a.c == nil || a.told:
-				case a.b.mine.kind == voteLeave:
+				case a.b.Mine.Kind == ballot.VoteLeave:
 					add(r, "the end of all ranks")
 				default:
 					add(r, "an agreement with "+a.c.place())
