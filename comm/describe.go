@@ -45,7 +45,7 @@ func (op *sendOp) cancel() bool { return false }
 func (x *coll) cancel() bool    { return false }
 
 func (op *recvOp) String() string {
-	return fmt.Sprintf("%s from %s, tag %s, at %s", spoken(op.call.String()), rankName(int(op.entry.key.src)), tagName(int(op.entry.key.tag)), op.c.place())
+	return fmt.Sprintf("%s from %s, tag %s, at %s", spoken(op.call.String()), rankName(int(op.entry.Key.Src)), tagName(int(op.entry.Key.Tag)), op.c.place())
 }
 
 func (op *sendOp) String() string {

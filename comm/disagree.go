@@ -114,7 +114,7 @@ func (p *proc) disagreed(ctx uint64, d *disagreement) (news bool) {
 		return nil
 	}
 	recv := func(op *recvOp) error {
-		if op.entry.key.ctx&1 == 0 {
+		if op.entry.Key.Ctx&1 == 0 {
 			return nil
 		}
 		return on(op.c)

@@ -403,9 +403,9 @@ func (p *proc) announced(h *header, src int, id uint64) {
 		p.mu.Unlock()
 		return
 	}
-	if e := p.m.take(key); e != nil {
+	if e := p.m.Take(key); e != nil {
 		p.mu.Unlock()
-		if op := e.op(); op.pull(p, h, src, id) {
+		if op := opOf(e); op.pull(p, h, src, id) {
 			op.done()
 		}
 		return
@@ -413,7 +413,7 @@ func (p *proc) announced(h *header, src int, id uint64) {
 	msg := messages.Get().(*message)
 	msg.h = *h
 	msg.far, msg.id = src+1, id
-	msg.entry.key = key
+	msg.entry.Key = key
 	p.file(h, msg)
 }
 

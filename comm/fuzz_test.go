@@ -182,7 +182,7 @@ func FuzzDeliver(f *testing.F) {
 		for _, b := range append(guard[:256:256], guard[512:]...) {
 			require.Zero(t, b, "written beside the memory of a receive")
 		}
-		ps, as := p.m.drain()
+		ps, as := p.m.Drain()
 		require.Empty(t, ps)
 		require.Empty(t, as)
 		require.True(t, errors.Is(w.aborted.Load(), ErrAborted))

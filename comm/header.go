@@ -3,7 +3,10 @@
 
 package comm
 
-import "weft/internal/fabric"
+import (
+	"weft/comm/internal/match"
+	"weft/internal/fabric"
+)
 
 // protocol is the kind of a frame.
 type protocol uint8
@@ -93,7 +96,7 @@ func (h *header) unpack(w *[fabric.HeadWords]uint64) {
 	h.aux = w[5]
 }
 
-func (h *header) key() matchKey { return matchKey{ctx: h.ctx, src: h.src, tag: h.tag} }
+func (h *header) key() match.Key { return match.Key{Ctx: h.ctx, Src: h.src, Tag: h.tag} }
 
 func (h *header) status() Status {
 	return Status{Source: int(h.src), Tag: int(h.tag), Bytes: int(h.length)}

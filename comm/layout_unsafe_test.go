@@ -4,11 +4,13 @@
 package comm
 
 import (
+	"reflect"
 	"testing"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
+	"weft/comm/internal/match"
 	"weft/internal/fabric/inproc"
 )
 
@@ -21,7 +23,9 @@ func TestCacheLines(t *testing.T) {
 	for _, p := range w.procs {
 		require.Zero(t, uintptr(unsafe.Pointer(&p.mu))%cacheLine)
 	}
-	require.EqualValues(t, cacheLine, unsafe.Sizeof(proc{}.mu)+unsafe.Offsetof(matcher{}.buckets))
+	buckets, ok := reflect.TypeFor[match.Matcher]().FieldByName("buckets")
+	require.True(t, ok)
+	require.EqualValues(t, cacheLine, unsafe.Sizeof(proc{}.mu)+buckets.Offset)
 	require.LessOrEqual(t, unsafe.Offsetof(recvOp{}.entry), uintptr(3*cacheLine))
 	w.end(ErrEnded)
 }

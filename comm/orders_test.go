@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"weft/comm/internal/match"
 )
 
 // Messages and receives, with and without wildcards, are matched by MPI's rules in every order in
@@ -57,9 +59,9 @@ func driven(run func(context.Context, Config, func(c *Comm) error) error, cfg Co
 // allOrders runs all programs of four steps with few keys, and longer ones by lot.
 func allOrders(c, fence []*Comm) error {
 	few := []orderStep{
-		{false, matchKey{src: 1, tag: 0}}, {false, matchKey{src: wild, tag: 0}},
-		{false, matchKey{src: 1, tag: wild}}, {false, matchKey{src: wild, tag: wild}},
-		{true, matchKey{src: 1, tag: 0}}, {true, matchKey{src: 1, tag: 1}}, {true, matchKey{src: 2, tag: 0}},
+		{false, match.Key{Src: 1, Tag: 0}}, {false, match.Key{Src: match.Wild, Tag: 0}},
+		{false, match.Key{Src: 1, Tag: match.Wild}}, {false, match.Key{Src: match.Wild, Tag: match.Wild}},
+		{true, match.Key{Src: 1, Tag: 0}}, {true, match.Key{Src: 1, Tag: 1}}, {true, match.Key{Src: 2, Tag: 0}},
 	}
 	const length = 4
 	n := 1
@@ -75,10 +77,10 @@ func allOrders(c, fence []*Comm) error {
 			}
 		} else {
 			for range 5 + o.rng.IntN(30) {
-				k := matchKey{src: int32(o.rng.IntN(3)), tag: int32(o.rng.IntN(3))}
+				k := match.Key{Src: int32(o.rng.IntN(3)), Tag: int32(o.rng.IntN(3))}
 				message := o.rng.IntN(2) == 0
 				if !message {
-					k = k.in(o.rng.IntN(classes))
+					k = k.In(o.rng.IntN(match.Classes))
 				}
 				steps = append(steps, orderStep{message, k})
 			}
@@ -90,10 +92,15 @@ func allOrders(c, fence []*Comm) error {
 	return nil
 }
 
+// wants is the rule, as the standard says it: a receive takes a message of its source and tag, or of any.
+func wants(r, m match.Key) bool {
+	return r.Ctx == m.Ctx && (r.Src == match.Wild || r.Src == m.Src) && (r.Tag == match.Wild || r.Tag == m.Tag)
+}
+
 // orderStep is a message that comes, or a receive.
 type orderStep struct {
 	message bool
-	key     matchKey // its context is not used
+	key     match.Key // its context is not used
 }
 
 // orders is the oracle, and what it looks at.
@@ -107,7 +114,7 @@ type orders struct {
 }
 
 type orderMessage struct {
-	key         matchKey
+	key         match.Key
 	id          int32
 	n           int // elements
 	synchronous bool
@@ -116,7 +123,7 @@ type orderMessage struct {
 }
 
 type orderReceive struct {
-	key  matchKey
+	key  match.Key
 	req  *Request
 	buf  []int32
 	as   Buffer
@@ -128,7 +135,7 @@ type orderReceive struct {
 func (m *orderMessage) content(i int) int32 { return m.id<<20 ^ int32(i)*0x01010101 ^ 0x5a }
 
 func (m *orderMessage) status() Status {
-	return Status{Source: int(m.key.src), Tag: int(m.key.tag), Bytes: 4 * m.n}
+	return Status{Source: int(m.key.Src), Tag: int(m.key.Tag), Bytes: 4 * m.n}
 }
 
 func (o *orders) run(steps []orderStep) error {
@@ -155,7 +162,7 @@ func (o *orders) run(steps []orderStep) error {
 		}
 	}
 	for len(o.msgs) > 0 {
-		if err := firstError(o.receive(matchKey{src: wild, tag: wild}), o.look()); err != nil {
+		if err := firstError(o.receive(match.Key{Src: match.Wild, Tag: match.Wild}), o.look()); err != nil {
 			return err
 		}
 	}
@@ -163,24 +170,24 @@ func (o *orders) run(steps []orderStep) error {
 }
 
 // send sends a message that has arrived when it returns: what comes behind it has.
-func (o *orders) send(id int32, k matchKey) error {
+func (o *orders) send(id int32, k match.Key) error {
 	n := []int{0, 1, 2, 16, 17, 64, 65, 65, 66, 20000}[min(o.rng.IntN(10), o.rng.IntN(12))]
 	m := &orderMessage{key: k, id: id, n: n, buf: make([]int32, n)}
 	for i := range m.buf {
 		m.buf[i] = m.content(i)
 	}
-	c := o.c[k.src]
+	c := o.c[k.Src]
 	m.synchronous = n > 64
 	switch way := o.rng.IntN(4); {
 	case way == 0 && !m.synchronous:
-		if err := c.Send(Of(m.buf), 0, int(k.tag)); err != nil {
+		if err := c.Send(Of(m.buf), 0, int(k.Tag)); err != nil {
 			return err
 		}
 	case way == 1:
 		m.synchronous = true
-		m.req = c.Issend(Of(m.buf), 0, int(k.tag))
+		m.req = c.Issend(Of(m.buf), 0, int(k.Tag))
 	default:
-		m.req = c.Isend(Of(m.buf), 0, int(k.tag))
+		m.req = c.Isend(Of(m.buf), 0, int(k.Tag))
 	}
 	if !m.synchronous {
 		if m.req != nil {
@@ -192,10 +199,10 @@ func (o *orders) send(id int32, k matchKey) error {
 			m.buf[i] = -1
 		}
 	}
-	if err := o.fence[k.src].Send(Buffer{}, 0, 0); err != nil {
+	if err := o.fence[k.Src].Send(Buffer{}, 0, 0); err != nil {
 		return err
 	}
-	if _, err := o.fence[0].Recv(Buffer{}, int(k.src), 0); err != nil {
+	if _, err := o.fence[0].Recv(Buffer{}, int(k.Src), 0); err != nil {
 		return err
 	}
 	if i := slices.IndexFunc(o.posted, func(r *orderReceive) bool { return wants(r.key, k) }); i >= 0 {
@@ -210,7 +217,7 @@ func (o *orders) send(id int32, k matchKey) error {
 }
 
 // receive posts a receive, of the size and type of the message if that is known, or not.
-func (o *orders) receive(k matchKey) error {
+func (o *orders) receive(k match.Key) error {
 	room := []int{0, 16, 17, 64, 66, 20000, 20001}[o.rng.IntN(7)]
 	var m *orderMessage
 	i := slices.IndexFunc(o.msgs, func(m *orderMessage) bool { return wants(k, m.key) })
@@ -225,10 +232,10 @@ func (o *orders) receive(k matchKey) error {
 		r.as, r.want = Of(make([]float32, room)), ErrType
 	}
 	if m != nil && !m.synchronous && o.rng.IntN(2) == 0 {
-		st, err := o.c[0].Recv(r.as, int(k.src), int(k.tag))
+		st, err := o.c[0].Recv(r.as, int(k.Src), int(k.Tag))
 		return r.check("recv", st, err)
 	}
-	r.req = o.c[0].Irecv(r.as, int(k.src), int(k.tag))
+	r.req = o.c[0].Irecv(r.as, int(k.Src), int(k.Tag))
 	o.reqs = append(o.reqs, r.req)
 	if m == nil {
 		o.posted = append(o.posted, r)
@@ -240,15 +247,15 @@ func (o *orders) receive(k matchKey) error {
 
 // look probes for a key, and asks those who must still wait.
 func (o *orders) look() error {
-	k := matchKey{src: int32(o.rng.IntN(3)), tag: int32(o.rng.IntN(2))}.in(o.rng.IntN(classes))
+	k := match.Key{Src: int32(o.rng.IntN(3)), Tag: int32(o.rng.IntN(2))}.In(o.rng.IntN(match.Classes))
 	i := slices.IndexFunc(o.msgs, func(m *orderMessage) bool { return wants(k, m.key) })
 	for range 2 {
-		here, st, err := o.c[0].Iprobe(int(k.src), int(k.tag))
+		here, st, err := o.c[0].Iprobe(int(k.Src), int(k.Tag))
 		if err := firstError(err, expect("iprobe", i >= 0, here)); err != nil {
 			return err
 		}
 		if here {
-			probed, err := o.c[0].Probe(int(k.src), int(k.tag))
+			probed, err := o.c[0].Probe(int(k.Src), int(k.Tag))
 			if err := firstError(err, expect("iprobed", o.msgs[i].status(), st), expect("probed", o.msgs[i].status(), probed)); err != nil {
 				return err
 			}
@@ -344,7 +351,7 @@ func (r *orderReceive) check(op string, st Status, err error) error {
 		want = ErrTruncated
 	}
 	var e *Error
-	if !errors.Is(err, want) || want != nil && (!errors.As(err, &e) || e.Op != op || e.Peer != int(r.key.src) || e.Tag != int(r.key.tag)) {
+	if !errors.Is(err, want) || want != nil && (!errors.As(err, &e) || e.Op != op || e.Peer != int(r.key.Src) || e.Tag != int(r.key.Tag)) {
 		return fmt.Errorf("message %d of %d elements into %d: %w, want %w", m.id, m.n, r.room, err, want)
 	}
 	for i, x := range r.buf {

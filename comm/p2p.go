@@ -8,6 +8,7 @@ import (
 	"math"
 	"sync/atomic"
 
+	"weft/comm/internal/match"
 	"weft/internal/fabric"
 )
 
@@ -289,7 +290,7 @@ func (s *seeker) seek(c *Comm, buf *Buffer, src, tag int) sought {
 	}
 	// Behind Take: what another goroutine has delivered before is in the matcher, and what comes from src from now on is seen here first.
 	p.mu.Lock()
-	free := p.m.idle() && p.trouble.Load() == nil
+	free := p.m.Idle() && p.trouble.Load() == nil
 	p.mu.Unlock()
 	if !free {
 		p.engine.Leave()
@@ -298,7 +299,7 @@ func (s *seeker) seek(c *Comm, buf *Buffer, src, tag int) sought {
 	s.on, s.picked, s.torn = true, false, false
 	s.ctx, s.from = c.ctx, uint64(uint32(src))<<32|uint64(uint32(tag))
 	s.op.c, s.op.buf = c, *buf
-	s.op.entry.key.ctx, s.op.entry.key.src, s.op.entry.key.tag = c.ctx, int32(src), int32(tag)
+	s.op.entry.Key.Ctx, s.op.entry.Key.Src, s.op.entry.Key.Tag = c.ctx, int32(src), int32(tag)
 	_, tired := p.engine.Seek(s.met)
 	s.on = false
 	s.op.buf.ptr = nil // not to be kept until the next receive
@@ -369,7 +370,7 @@ const (
 // not fit into a word; Iprobe takes the lock for these.
 func vain(ctx uint64, src, tag int) uint64 {
 	const makers, comms, sources, tags = 10, 14, 16, 22 // bits
-	maker, n, s, t := ctx>>32, ctx&math.MaxUint32>>1, uint64(src-wild), uint64(tag-wild)
+	maker, n, s, t := ctx>>32, ctx&math.MaxUint32>>1, uint64(src-match.Wild), uint64(tag-match.Wild)
 	if maker>>makers|n>>comms|s>>sources|t>>tags != 0 {
 		return 0
 	}
@@ -415,7 +416,7 @@ func (c *Comm) peek(src, tag int, key uint64) (bool, Status, error) {
 	p := c.proc
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	a := p.m.peek(matchKey{ctx: c.ctx, src: int32(src), tag: int32(tag)})
+	a := p.m.Peek(match.Key{Ctx: c.ctx, Src: int32(src), Tag: int32(tag)})
 	if a == nil {
 		if err := c.barred(p.trouble.Load(), src, false); err != nil {
 			return false, Status{}, c.fail("iprobe", src, tag, err)
@@ -424,5 +425,5 @@ func (c *Comm) peek(src, tag int, key uint64) (bool, Status, error) {
 		return false, Status{}, nil
 	}
 	p.probe.word.Store(found)
-	return true, a.message().h.status(), nil
+	return true, messageOf(a).h.status(), nil
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"weft/comm/internal/callback"
+	"weft/comm/internal/match"
 	"weft/internal/event"
 	"weft/internal/fabric"
 	"weft/internal/progress"
@@ -20,7 +21,7 @@ type proc struct {
 	// sender and a receiver alone write of it for a message.
 	_  [cacheLine - 8]byte
 	mu sync.Mutex
-	m  matcher // guarded by mu
+	m  match.Matcher // guarded by mu
 
 	trouble atomic.Pointer[trouble] // written under mu; nil: nothing has gone wrong. Once it has dead, nothing is posted or filed
 
@@ -101,8 +102,8 @@ type recvOp struct {
 	expect  uint64 // collectives: the aux that the message must carry
 	waiter  waiterKind
 	call    recvCall
-	away    atomic.Bool // the caller does something else first: it is in Sendrecv
-	entry   posted      // guarded by proc.mu while it is queued
+	away    atomic.Bool  // the caller does something else first: it is in Sendrecv
+	entry   match.Posted // guarded by proc.mu while it is queued
 }
 
 // recvCall is the call that a receive or a probe is of.
@@ -150,7 +151,7 @@ type message struct {
 	from  *sendOp        // ready
 	far   int            // ready, of another process: rank in the run, plus 1
 	id    uint64         // and its number there
-	entry arrival        // guarded by proc.mu while it is queued
+	entry match.Arrival  // guarded by proc.mu while it is queued
 }
 
 // smallLen is how many bytes a message has in itself (guess): a cache line.
@@ -220,8 +221,8 @@ func (op *recvOp) init(c *Comm, call recvCall, w waiterKind, ctx uint64, buf *Bu
 	op.c, op.call, op.waiter, op.calls, op.engine = c, call, w, c.proc.calls, c.proc.engine
 	op.buf = *buf
 	op.expect = 0
-	op.entry.isScan = call == callProbe
-	op.entry.key.ctx, op.entry.key.src, op.entry.key.tag = ctx, int32(src), int32(tag)
+	op.entry.IsScan = call == callProbe
+	op.entry.Key.Ctx, op.entry.Key.Src, op.entry.Key.Tag = ctx, int32(src), int32(tag)
 }
 
 func (op *sendOp) init(c *Comm, name string, w waiterKind, buf *Buffer, dst, tag int) {
@@ -231,7 +232,7 @@ func (op *sendOp) init(c *Comm, name string, w waiterKind, buf *Buffer, dst, tag
 }
 
 func (op *recvOp) fail(err error) error {
-	return &Error{Op: op.call.String(), Rank: op.c.rank, Peer: int(op.entry.key.src), Tag: int(op.entry.key.tag), Err: err}
+	return &Error{Op: op.call.String(), Rank: op.c.rank, Peer: int(op.entry.Key.Src), Tag: int(op.entry.Key.Tag), Err: err}
 }
 
 func (op *sendOp) fail(err error) error {
@@ -252,9 +253,9 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 			return false
 		}
 	}
-	if e := p.m.take(key); e != nil {
+	if e := p.m.Take(key); e != nil {
 		p.mu.Unlock()
-		op := e.op()
+		op := opOf(e)
 		op.transfer(h, data, from, op.waiter.side(receiver))
 		if op.waiter == blockedCall {
 			op.reused().wake()
@@ -276,9 +277,9 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 			blk.free()
 			return false
 		}
-		if e := p.m.take(key); e != nil {
+		if e := p.m.Take(key); e != nil {
 			p.mu.Unlock()
-			op := e.op()
+			op := opOf(e)
 			op.transfer(h, blk.b, nil, neither)
 			blk.free()
 			op.done()
@@ -286,7 +287,7 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 		}
 	}
 	msg := messages.Get().(*message)
-	msg.h, msg.data, msg.entry.key = *h, blk, key
+	msg.h, msg.data, msg.entry.Key = *h, blk, key
 	switch {
 	case h.proto == ready:
 		msg.from = from
@@ -309,13 +310,13 @@ func copyEager(dst, data []byte, from *sendOp) {
 
 // file queues a message that nobody has asked for yet. The caller holds mu; file releases it.
 func (p *proc) file(h *header, msg *message) {
-	woken := p.m.add(&msg.entry)
+	woken := p.m.Add(&msg.entry)
 	p.probe.filed()
 	p.mu.Unlock()
 	for woken != nil {
 		e := woken
-		woken, e.next = e.next, nil
-		op := e.op()
+		woken, e.Next = e.Next, nil
+		op := opOf(e)
 		op.st, op.err = h.status(), nil
 		op.done()
 	}
@@ -339,7 +340,7 @@ func (p *proc) post(op *recvOp) bool {
 			return true
 		}
 	}
-	a := p.m.post(&op.entry)
+	a := p.m.Post(&op.entry)
 	if a == nil {
 		p.mu.Unlock()
 		return false
@@ -361,7 +362,7 @@ func (p *proc) recv(c *Comm, buf *Buffer, src, tag int) (Status, error) {
 	if op.freed.Load() == op.taken { // the rest of it is as newProc has set it
 		op.taken++
 		op.c, op.buf = c, *buf
-		op.entry.key.ctx, op.entry.key.src, op.entry.key.tag = c.ctx, int32(src), int32(tag)
+		op.entry.Key.Ctx, op.entry.Key.Src, op.entry.Key.Tag = c.ctx, int32(src), int32(tag)
 	} else {
 		op = newRecv()
 		op.init(c, callRecv, blockedCall, c.ctx, buf, src, tag)
@@ -369,7 +370,7 @@ func (p *proc) recv(c *Comm, buf *Buffer, src, tag int) (Status, error) {
 	if err := p.barredNow(&op.recvOp); err != nil {
 		p.mu.Unlock()
 		op.st, op.err = Status{}, op.fail(err)
-	} else if a := p.m.post(&op.entry); a == nil {
+	} else if a := p.m.Post(&op.entry); a == nil {
 		p.mu.Unlock()
 		s.await(p, op.self.Ch)
 		op.job = op.job.help()
@@ -385,14 +386,14 @@ func (p *proc) recv(c *Comm, buf *Buffer, src, tag int) (Status, error) {
 
 // consume ends a receive or probe that has found a message. The caller holds mu; consume releases it. It returns false if the
 // payload is still to come, so that op ends by itself.
-func (p *proc) consume(op *recvOp, a *arrival) bool {
-	msg := a.message()
-	if op.entry.isScan {
+func (p *proc) consume(op *recvOp, a *match.Arrival) bool {
+	msg := messageOf(a)
+	if op.entry.IsScan {
 		op.st, op.err = msg.h.status(), nil
 		p.mu.Unlock()
 		return true
 	}
-	p.m.remove(a)
+	p.m.Remove(a)
 	p.mu.Unlock()
 	ended := true
 	switch {
@@ -496,7 +497,7 @@ func (op *recvOp) checkColl(h *header) error {
 func (op *recvOp) cancel() bool {
 	p := op.c.proc
 	p.mu.Lock()
-	ok := p.m.unpost(&op.entry)
+	ok := p.m.Unpost(&op.entry)
 	p.mu.Unlock()
 	if ok {
 		op.st, op.err = Status{Cancelled: true}, op.fail(ErrCancelled)
@@ -518,7 +519,7 @@ func (p *proc) kill(err error) bool {
 	t = t.clone()
 	t.dead = err
 	p.trouble.Store(t)
-	ps, as := p.m.drain()
+	ps, as := p.m.Drain()
 	p.mu.Unlock()
 	p.far.kill(p, err)
 	p.ballots.kill(err)

@@ -3,18 +3,22 @@
 
 package comm
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"weft/comm/internal/match"
+)
 
 // Whose entry an entry is, is computed: a pointer there would be one more cache line that a rank
 // waits for before it knows where the others are.
 
-// op returns the receive or probe whose entry this is.
-func (e *posted) op() *recvOp {
+// opOf returns the receive or probe whose entry this is.
+func opOf(e *match.Posted) *recvOp {
 	return (*recvOp)(unsafe.Add(unsafe.Pointer(e), -int(unsafe.Offsetof(recvOp{}.entry))))
 }
 
-// message returns the message whose entry this is.
-func (a *arrival) message() *message {
+// messageOf returns the message whose entry this is.
+func messageOf(a *match.Arrival) *message {
 	return (*message)(unsafe.Add(unsafe.Pointer(a), -int(unsafe.Offsetof(message{}.entry))))
 }
 

@@ -179,5 +179,5 @@ func TestSeekIsTaken(t *testing.T) {
 func posts(c *Comm) uint64 {
 	c.proc.mu.Lock()
 	defer c.proc.mu.Unlock()
-	return c.proc.m.seq
+	return c.proc.m.Seq
 }

@@ -6,6 +6,8 @@ package comm
 import (
 	"sync"
 	"time"
+
+	"weft/comm/internal/match"
 )
 
 // stale looks, now and then, for collectives by messages and for agreements that wait for long, and
@@ -25,7 +27,7 @@ type stale struct {
 // waiting is a receive of a collective, a message that no receive has asked for, whose sender may
 // wait with it, or an agreement that a rank has not come to.
 type waiting struct {
-	matchKey
+	match.Key
 	what waitKind
 }
 
@@ -113,22 +115,22 @@ func (s *stale) ask(all bool) (asked bool) {
 		var ask []wait
 		now := map[waiting]bool{}
 		note := func(c *Comm, w waiting) bool {
-			if before, old := s.waits[p][w]; c != nil && w.ctx&1 != 0 {
+			if before, old := s.waits[p][w]; c != nil && w.Ctx&1 != 0 {
 				if now[w] = old || all; now[w] && !before {
-					ask = append(ask, wait{c, int(w.src)})
+					ask = append(ask, wait{c, int(w.Src)})
 				}
 			}
 			return false
 		}
 		p.mu.Lock()
-		p.m.extract(func(e *posted) bool {
-			return note(e.op().c, waiting{e.key, waitReceive})
-		}, func(a *arrival) bool {
-			return note(p.comms.find(a.key.ctx&^1, nil), waiting{a.key, waitMessage})
+		p.m.Extract(func(e *match.Posted) bool {
+			return note(opOf(e).c, waiting{e.Key, waitReceive})
+		}, func(a *match.Arrival) bool {
+			return note(p.comms.find(a.Key.Ctx&^1, nil), waiting{a.Key, waitMessage})
 		})
 		p.mu.Unlock()
 		p.ballots.waits(func(c *Comm, seq uint32, r int) {
-			note(c, waiting{matchKey{c.ctx | 1, int32(r), int32(seq)}, waitVote})
+			note(c, waiting{match.Key{Ctx: c.ctx | 1, Src: int32(r), Tag: int32(seq)}, waitVote})
 		})
 		if delete(s.waits, p); len(now) > 0 {
 			s.waits[p] = now

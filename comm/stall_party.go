@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"weft/comm/internal/ballot"
+	"weft/comm/internal/match"
 	"weft/internal/fabric"
 	"weft/internal/waits"
 )
@@ -35,7 +36,7 @@ func (w *world) activity() (n int64) {
 	for _, p := range w.procs {
 		if p != nil {
 			p.mu.Lock()
-			n += int64(p.m.seq)
+			n += int64(p.m.Seq)
 			p.mu.Unlock()
 			n += p.traffic.sent.Load() + p.traffic.here.Load() + p.traffic.pushes.Load()
 		}
@@ -52,13 +53,13 @@ func (w *world) asleep() (n int, version uint64) {
 			continue
 		}
 		p.mu.Lock()
-		p.m.extract(func(e *posted) bool {
-			if e.op().waiter == blockedCall && !e.op().away.Load() {
+		p.m.Extract(func(e *match.Posted) bool {
+			if opOf(e).waiter == blockedCall && !opOf(e).away.Load() {
 				n++
 			}
 			return false
-		}, func(a *arrival) bool {
-			if a.message().from != nil && a.message().from.waiter == blockedCall {
+		}, func(a *match.Arrival) bool {
+			if messageOf(a).from != nil && messageOf(a).from.waiter == blockedCall {
 				n++
 			}
 			return false
@@ -138,11 +139,11 @@ func (w *world) pending(still bool) [][]string {
 			continue
 		}
 		p.mu.Lock()
-		p.m.extract(func(e *posted) bool {
-			add(r, e.op().describe())
+		p.m.Extract(func(e *match.Posted) bool {
+			add(r, opOf(e).describe())
 			return false
-		}, func(a *arrival) bool {
-			if from := a.message().from; from != nil {
+		}, func(a *match.Arrival) bool {
+			if from := messageOf(a).from; from != nil {
 				add(from.c.proc.rank, from.describe())
 			}
 			return false
@@ -210,15 +211,15 @@ func (op *recvOp) describe() string {
 	switch {
 	case op.c.ctx == leaving:
 		return "the end of all ranks"
-	case op.entry.key.ctx&1 == 0 && op.c.told != nil:
-		if what := op.c.told(int(op.entry.key.src), int(op.entry.key.tag)); what != "" {
+	case op.entry.Key.Ctx&1 == 0 && op.c.told != nil:
+		if what := op.c.told(int(op.entry.Key.Src), int(op.entry.Key.Tag)); what != "" {
 			return what + ", at " + op.c.place()
 		}
 		return ""
-	case op.entry.key.ctx&1 == 0:
+	case op.entry.Key.Ctx&1 == 0:
 		return op.String()
 	}
-	return fmt.Sprintf("rank %d in %v number %d, at %s", op.entry.key.src, collective(op.expect), op.entry.key.tag, op.c.place())
+	return fmt.Sprintf("rank %d in %v number %d, at %s", op.entry.Key.Src, collective(op.expect), op.entry.Key.Tag, op.c.place())
 }
 
 func (op *sendOp) describe() string {

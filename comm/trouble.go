@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"weft/comm/internal/match"
 	"weft/internal/launch"
 )
 
@@ -149,9 +150,9 @@ func (c *Comm) trouble(peer int, collective bool) error {
 // barred returns why a receive or probe cannot be posted. Messages that are here are received all the same, unless the
 // communicator is of no use any more. The caller holds mu.
 func (p *proc) barred(t *trouble, op *recvOp) error {
-	collective := op.entry.key.ctx&1 != 0
-	err := op.c.barred(t, int(op.entry.key.src), collective)
-	if err == nil || collective || t.dead != nil || op.c.revokedIn(t) || p.m.peek(op.entry.key) == nil {
+	collective := op.entry.Key.Ctx&1 != 0
+	err := op.c.barred(t, int(op.entry.Key.Src), collective)
+	if err == nil || collective || t.dead != nil || op.c.revokedIn(t) || p.m.Peek(op.entry.Key) == nil {
 		return err
 	}
 	return nil
@@ -245,13 +246,13 @@ func (p *proc) change(edit func(t *trouble) bool, ps func(*recvOp) error, as fun
 	}
 	p.trouble.Store(t)
 	var why []error
-	posts, arrivals := p.m.extract(func(e *posted) bool {
-		err := ps(e.op())
+	posts, arrivals := p.m.Extract(func(e *match.Posted) bool {
+		err := ps(opOf(e))
 		if err != nil {
 			why = append(why, err)
 		}
 		return err != nil
-	}, func(a *arrival) bool { return as(a.message()) != nil })
+	}, func(a *match.Arrival) bool { return as(messageOf(a)) != nil })
 	p.mu.Unlock()
 	p.end(posts, arrivals, func(i int) error { return why[i] }, as)
 	return true
@@ -259,14 +260,14 @@ func (p *proc) change(edit func(t *trouble) bool, ps func(*recvOp) error, as fun
 
 // end ends what the matcher has given up: receives with what recv says of each by its number, and
 // messages, whose senders are told what send says. What waits at boards looks again.
-func (p *proc) end(posts []*posted, arrivals []*arrival, recv func(int) error, send func(*message) error) {
+func (p *proc) end(posts []*match.Posted, arrivals []*match.Arrival, recv func(int) error, send func(*message) error) {
 	for i, e := range posts {
-		op := e.op()
+		op := opOf(e)
 		op.st, op.err = Status{}, op.fail(recv(i))
 		op.done()
 	}
 	for _, a := range arrivals {
-		msg := a.message()
+		msg := messageOf(a)
 		if msg.from != nil {
 			msg.from.refused(send(msg))
 		}
@@ -281,7 +282,7 @@ func (p *proc) end(posts []*posted, arrivals []*arrival, recv func(int) error, s
 // lose records that rank r of the run is lost, and ends what needs it. It returns false if that was known.
 func (p *proc) lose(r int, err error) bool {
 	recv := func(op *recvOp) error {
-		if op.c.concerns(r, int(op.entry.key.src), op.entry.key.ctx&1 != 0) {
+		if op.c.concerns(r, int(op.entry.Key.Src), op.entry.Key.Ctx&1 != 0) {
 			return err
 		}
 		return nil

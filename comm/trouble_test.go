@@ -423,7 +423,7 @@ func TestWhatTheEndWaitsFor(t *testing.T) {
 	end.ctx = leaving
 	for c, want := range map[*Comm]string{end: "the end of all ranks", all[1]: "rank 2 in barrier number 5, at rank 1 of communicator 0 (3 ranks)"} {
 		op := &recvOp{c: c, expect: uint64(barrier)}
-		op.entry.key.ctx, op.entry.key.src, op.entry.key.tag = c.ctx|1, 2, 5
+		op.entry.Key.Ctx, op.entry.Key.Src, op.entry.Key.Tag = c.ctx|1, 2, 5
 		require.Equal(t, want, op.describe())
 	}
 }

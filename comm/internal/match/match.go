@@ -1,135 +1,120 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package comm
+package match
 
 import "slices"
-
-// The matching engine of one rank, without locks, memory or protocol: the caller guards it and acts on what it
-// returns. Posted receives and unexpected messages are kept in queues found by hashing, so that
-// the cost of a message does not depend on how many of either there are.
-//
-// A receive has one of four classes, by its wildcards: exact, any source, any tag, both. A posted receive
-// is in one queue, that of its class and its given values. An arriving message looks at the head of the
-// (at most four) queues that could want it and takes the oldest. An unexpected message is in the
-// queue of each class for which it could be wanted, so that a receive (or probe) of any class finds the oldest
-// in its own queue's head. Wildcard classes that no receive ever used are not kept; the first
-// use of a class files what is there already, once.
-//
-// An exact receive that is posted when nothing is queued, as most are, waits outside the queues
-// (solo). So does a message that comes when nothing is queued (lone). What comes next and does not
-// match files it first.
-//
-// Invariant: in no queue are there both posted receives and unexpected messages.
 
 const (
 	anySourceBit = 1
 	anyTagBit    = 2
-	classes      = 4
-	wild         = -1 // stands for the wildcard in a key
+	// Classes is the number of classes of receives.
+	Classes = 4
+	// Wild stands for the wildcard in a key.
+	Wild = -1
 )
 
-// matchKey names a queue: a context and given or wild values. Sources and tags of messages are never negative.
-type matchKey struct {
-	ctx uint64
-	src int32
-	tag int32
+// Key names a queue: a context and given or wild values. Sources and tags of messages are never negative.
+type Key struct {
+	Ctx uint64
+	Src int32
+	Tag int32
 }
 
-func (k matchKey) class() int {
+func (k Key) class() int {
 	c := 0
-	if k.src < 0 {
+	if k.Src < 0 {
 		c |= anySourceBit
 	}
-	if k.tag < 0 {
+	if k.Tag < 0 {
 		c |= anyTagBit
 	}
 	return c
 }
 
-// in returns the key of the queue in which a message with this key is filed for a class of receives.
-func (k matchKey) in(class int) matchKey {
+// In returns the key of the queue in which a message with this key is filed for a class of receives.
+func (k Key) In(class int) Key {
 	if class&anySourceBit != 0 {
-		k.src = wild
+		k.Src = Wild
 	}
 	if class&anyTagBit != 0 {
-		k.tag = wild
+		k.Tag = Wild
 	}
 	return k
 }
 
 // wants reports whether a receive with key k takes a message with key o.
-func (k matchKey) wants(o matchKey) bool {
-	return k.ctx == o.ctx && (k.src < 0 || k.src == o.src) && (k.tag < 0 || k.tag == o.tag)
+func (k Key) wants(o Key) bool {
+	return k.Ctx == o.Ctx && (k.Src < 0 || k.Src == o.Src) && (k.Tag < 0 || k.Tag == o.Tag)
 }
 
-func (k matchKey) hash() uint64 {
-	h := k.ctx*0x9E3779B97F4A7C15 ^ uint64(uint32(k.src))*0xC2B2AE3D27D4EB4F ^ uint64(uint32(k.tag))*0x165667B19E3779F9
+func (k Key) hash() uint64 {
+	h := k.Ctx*0x9E3779B97F4A7C15 ^ uint64(uint32(k.Src))*0xC2B2AE3D27D4EB4F ^ uint64(uint32(k.Tag))*0x165667B19E3779F9
 	return h ^ h>>29
 }
 
-// posted is a receive, or a waiting probe, in the engine: the entry of a recvOp, which the engine
+// Posted is a receive, or a waiting probe, in the engine: the entry of a recvOp, which the engine
 // does not look at.
-type posted struct {
-	key    matchKey
+type Posted struct {
+	Key    Key
 	seq    uint64
-	prev   *posted
-	next   *posted
+	prev   *Posted
+	Next   *Posted
 	q      *queue // where it is queued; nil when it is not
 	class  uint8  // of the key, while it is queued
-	isScan bool   // a waiting probe: it is told of a message and does not take it
+	IsScan bool   // a waiting probe: it is told of a message and does not take it
 }
 
-// arrival is an unexpected message in the engine: the entry of a message, which the engine does not
+// Arrival is an unexpected message in the engine: the entry of a message, which the engine does not
 // look at.
-type arrival struct {
-	key   matchKey
+type Arrival struct {
+	Key   Key
 	seq   uint64
-	links [classes]link
+	links [Classes]link
 }
 
 type link struct {
-	prev, next *arrival
+	prev, next *Arrival
 	q          *queue
 }
 
 // queue has the receives posted, the probes waiting, and the messages unexpected, for one key.
 type queue struct {
-	key        matchKey
+	key        Key
 	chain      *queue // next in the hash bucket
 	posted     postedList
 	probes     postedList
-	head, tail *arrival
+	head, tail *Arrival
 }
 
-type postedList struct{ head, tail *posted }
+type postedList struct{ head, tail *Posted }
 
 func (q *queue) empty() bool { return q.posted.head == nil && q.probes.head == nil && q.head == nil }
 
-type matcher struct {
+type Matcher struct {
 	// A message for the only receive, and a receive of the only message, need no more than these.
-	solo    *posted  // an exact receive that is in no queue, since it came when nothing else was here; or nil
-	soloKey matchKey // its key
-	lone    *arrival // a message that is in no queue, likewise; or nil
+	solo    *Posted  // an exact receive that is in no queue, since it came when nothing else was here; or nil
+	soloKey Key      // its key
+	lone    *Arrival // a message that is in no queue, likewise; or nil
 	exact   int32    // posted receives without wildcards
 	wilds   int32    // posted receives with them
 	probes  int32    // waiting probes
 	waiting int32    // unexpected messages
-	seq     uint64
+	Seq     uint64
 
 	buckets []*queue       // length a power of two
 	queues  int            // in the buckets, empty ones included
 	last    *queue         // the one found last: often the next one wanted
 	spare   *queue         // unused queues
-	counts  [classes]int32 // wilds by class
-	filed   [classes]bool
+	counts  [Classes]int32 // wilds by class
+	filed   [Classes]bool
 }
 
-// idle reports whether nothing is queued: no receive, no probe, no message.
-func (m *matcher) idle() bool { return m.exact|m.wilds|m.probes|m.waiting == 0 }
+// Idle reports whether nothing is queued: no receive, no probe, no message.
+func (m *Matcher) Idle() bool { return m.exact|m.wilds|m.probes|m.waiting == 0 }
 
 // count counts a posted receive in, or out.
-func (m *matcher) count(class int, n int32) {
+func (m *Matcher) count(class int, n int32) {
 	if class == 0 {
 		m.exact += n
 		return
@@ -140,11 +125,11 @@ func (m *matcher) count(class int, n int32) {
 
 // queueUp files what waits alone in its queue, where others may join it. The queue has nothing that
 // would have matched it.
-func (m *matcher) queueUp() {
+func (m *Matcher) queueUp() {
 	if p := m.solo; p != nil {
 		m.solo = nil
 		p.class = 0
-		p.q = m.demand(p.key)
+		p.q = m.demand(p.Key)
 		p.q.posted = postedList{p, p}
 	}
 	if a := m.lone; a != nil {
@@ -154,7 +139,7 @@ func (m *matcher) queueUp() {
 }
 
 // find returns the queue of a key, or nil. The callers that matter look at m.last first.
-func (m *matcher) find(k matchKey) *queue {
+func (m *Matcher) find(k Key) *queue {
 	if m.buckets == nil {
 		return nil
 	}
@@ -169,7 +154,7 @@ func (m *matcher) find(k matchKey) *queue {
 }
 
 // demand returns the queue of a key and makes it if need be.
-func (m *matcher) demand(k matchKey) *queue {
+func (m *Matcher) demand(k Key) *queue {
 	if q := m.find(k); q != nil {
 		return q
 	}
@@ -192,7 +177,7 @@ func (m *matcher) demand(k matchKey) *queue {
 
 // resize drops empty queues and makes the table as large as what is left needs. It runs once per as many
 // new queues as it looks at, so its cost per message is constant.
-func (m *matcher) resize() {
+func (m *Matcher) resize() {
 	old := m.buckets
 	live := 0
 	for _, q := range old {
@@ -226,9 +211,9 @@ func (m *matcher) resize() {
 	}
 }
 
-// take finds the receive for a message that arrives, the oldest that wants it, and removes it. It returns nil if there is
+// Take finds the receive for a message that arrives, the oldest that wants it, and removes it. It returns nil if there is
 // none.
-func (m *matcher) take(k matchKey) *posted {
+func (m *Matcher) Take(k Key) *Posted {
 	if p := m.solo; p != nil { // there is no other
 		if m.soloKey != k {
 			return nil
@@ -251,41 +236,41 @@ func (m *matcher) take(k matchKey) *posted {
 	}
 	p := q.posted.head
 	m.exact--
-	if q.posted.head = p.next; p.next == nil {
+	if q.posted.head = p.Next; p.Next == nil {
 		q.posted.tail = nil
 	} else {
-		p.next.prev = nil
+		p.Next.prev = nil
 	}
-	p.q, p.next = nil, nil
+	p.q, p.Next = nil, nil
 	return p
 }
 
 // takeAny is take where there are receives with wildcards. q is the queue of the exact key, if it is there.
-func (m *matcher) takeAny(k matchKey, q *queue) *posted {
-	var best *posted
+func (m *Matcher) takeAny(k Key, q *queue) *Posted {
+	var best *Posted
 	if q != nil {
 		best = q.posted.head
 	}
-	for class := 1; class < classes; class++ {
+	for class := 1; class < Classes; class++ {
 		if m.counts[class] == 0 {
 			continue
 		}
-		if q := m.find(k.in(class)); q != nil && q.posted.head != nil && (best == nil || q.posted.head.seq < best.seq) {
+		if q := m.find(k.In(class)); q != nil && q.posted.head != nil && (best == nil || q.posted.head.seq < best.seq) {
 			best = q.posted.head
 		}
 	}
 	if best != nil {
-		m.unpost(best)
+		m.Unpost(best)
 	}
 	return best
 }
 
-// add files a message that take has found no receive for, and returns the waiting probes that it satisfies,
+// Add files a message that take has found no receive for, and returns the waiting probes that it satisfies,
 // removed, as a list.
-func (m *matcher) add(a *arrival) *posted {
-	m.seq++
-	a.seq = m.seq
-	if m.idle() {
+func (m *Matcher) Add(a *Arrival) *Posted {
+	m.Seq++
+	a.seq = m.Seq
+	if m.Idle() {
 		m.waiting++
 		m.lone = a
 		return nil
@@ -296,30 +281,30 @@ func (m *matcher) add(a *arrival) *posted {
 	if m.probes == 0 {
 		return nil
 	}
-	var woken *posted
-	for class := range classes {
-		q := m.find(a.key.in(class))
+	var woken *Posted
+	for class := range Classes {
+		q := m.find(a.Key.In(class))
 		for q != nil && q.probes.head != nil {
 			p := q.probes.head
-			m.unpost(p)
-			p.next, woken = woken, p
+			m.Unpost(p)
+			p.Next, woken = woken, p
 		}
 	}
 	return woken
 }
 
 // fileIn files a message in the queues of all classes that are kept.
-func (m *matcher) fileIn(a *arrival) {
+func (m *Matcher) fileIn(a *Arrival) {
 	m.filed[0] = true
-	for class := range classes {
+	for class := range Classes {
 		if m.filed[class] {
 			m.file(a, class)
 		}
 	}
 }
 
-func (m *matcher) file(a *arrival, class int) {
-	q := m.demand(a.key.in(class))
+func (m *Matcher) file(a *Arrival, class int) {
+	q := m.demand(a.Key.In(class))
 	l := &a.links[class]
 	l.q, l.prev, l.next = q, q.tail, nil
 	if q.tail == nil {
@@ -330,10 +315,10 @@ func (m *matcher) file(a *arrival, class int) {
 	q.tail = a
 }
 
-// peek returns the oldest unexpected message for a receive's key, or nil. It stays.
-func (m *matcher) peek(k matchKey) *arrival {
+// Peek returns the oldest unexpected message for a receive's key, or nil. It stays.
+func (m *Matcher) Peek(k Key) *Arrival {
 	if a := m.lone; a != nil {
-		if !k.wants(a.key) {
+		if !k.wants(a.Key) {
 			return nil
 		}
 		return a
@@ -348,7 +333,7 @@ func (m *matcher) peek(k matchKey) *arrival {
 }
 
 // fileAll starts to keep a wildcard class.
-func (m *matcher) fileAll(class int) {
+func (m *Matcher) fileAll(class int) {
 	m.filed[class] = true
 	all := m.arrivals()
 	for _, a := range all {
@@ -357,8 +342,8 @@ func (m *matcher) fileAll(class int) {
 }
 
 // arrivals returns all unexpected messages, oldest first.
-func (m *matcher) arrivals() []*arrival {
-	var all []*arrival
+func (m *Matcher) arrivals() []*Arrival {
+	var all []*Arrival
 	for _, q := range m.buckets {
 		for ; q != nil; q = q.chain {
 			if q.key.class() != 0 {
@@ -369,18 +354,18 @@ func (m *matcher) arrivals() []*arrival {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b *arrival) int { return int(a.seq) - int(b.seq) })
+	slices.SortFunc(all, func(a, b *Arrival) int { return int(a.seq) - int(b.seq) })
 	return all
 }
 
-// remove takes an unexpected message out of all queues.
-func (m *matcher) remove(a *arrival) {
+// Remove takes an unexpected message out of all queues.
+func (m *Matcher) Remove(a *Arrival) {
 	m.waiting--
 	if a == m.lone {
 		m.lone = nil
 		return
 	}
-	for class := range classes {
+	for class := range Classes {
 		l := &a.links[class]
 		q := l.q
 		if q == nil {
@@ -400,17 +385,17 @@ func (m *matcher) remove(a *arrival) {
 	}
 }
 
-// post returns the oldest unexpected message for a receive or probe, which stays, or else files the receive or probe.
-func (m *matcher) post(p *posted) *arrival {
-	class := p.key.class()
-	if class == 0 && !p.isScan && m.idle() {
-		m.seq++
-		p.seq = m.seq
+// Post returns the oldest unexpected message for a receive or probe, which stays, or else files the receive or probe.
+func (m *Matcher) Post(p *Posted) *Arrival {
+	class := p.Key.class()
+	if class == 0 && !p.IsScan && m.Idle() {
+		m.Seq++
+		p.seq = m.Seq
 		m.exact++
-		m.solo, m.soloKey = p, p.key
+		m.solo, m.soloKey = p, p.Key
 		return nil
 	}
-	if a := m.lone; a != nil && p.key.wants(a.key) {
+	if a := m.lone; a != nil && p.Key.wants(a.Key) {
 		return a
 	}
 	m.queueUp()
@@ -418,34 +403,34 @@ func (m *matcher) post(p *posted) *arrival {
 		m.fileAll(class)
 	}
 	q := m.last
-	if q == nil || q.key != p.key {
-		q = m.demand(p.key)
+	if q == nil || q.key != p.Key {
+		q = m.demand(p.Key)
 	}
 	if q.head != nil {
 		return q.head
 	}
-	m.seq++
-	p.seq = m.seq
+	m.Seq++
+	p.seq = m.Seq
 	l := &q.posted
-	if p.isScan {
+	if p.IsScan {
 		l = &q.probes
 		m.probes++
 	} else {
 		m.count(class, 1)
 	}
 	p.class = uint8(class)
-	p.q, p.prev, p.next = q, l.tail, nil
+	p.q, p.prev, p.Next = q, l.tail, nil
 	if l.tail == nil {
 		l.head = p
 	} else {
-		l.tail.next = p
+		l.tail.Next = p
 	}
 	l.tail = p
 	return nil
 }
 
-// unpost removes a receive or probe, and returns false if it is not there.
-func (m *matcher) unpost(p *posted) bool {
+// Unpost removes a receive or probe, and returns false if it is not there.
+func (m *Matcher) Unpost(p *Posted) bool {
 	if p == m.solo {
 		m.solo = nil
 		m.exact--
@@ -456,51 +441,51 @@ func (m *matcher) unpost(p *posted) bool {
 		return false
 	}
 	l := &q.posted
-	if p.isScan {
+	if p.IsScan {
 		l = &q.probes
 		m.probes--
 	} else {
 		m.count(int(p.class), -1)
 	}
 	if p.prev == nil {
-		l.head = p.next
+		l.head = p.Next
 	} else {
-		p.prev.next = p.next
+		p.prev.Next = p.Next
 	}
-	if p.next == nil {
+	if p.Next == nil {
 		l.tail = p.prev
 	} else {
-		p.next.prev = p.prev
+		p.Next.prev = p.prev
 	}
-	p.q, p.prev, p.next = nil, nil, nil
+	p.q, p.prev, p.Next = nil, nil, nil
 	return true
 }
 
-// drain empties the engine and returns what was in it, oldest first.
-func (m *matcher) drain() (ps []*posted, as []*arrival) {
-	return m.extract(func(*posted) bool { return true }, func(*arrival) bool { return true })
+// Drain empties the engine and returns what was in it, oldest first.
+func (m *Matcher) Drain() (ps []*Posted, as []*Arrival) {
+	return m.Extract(func(*Posted) bool { return true }, func(*Arrival) bool { return true })
 }
 
-// extract removes some of what is in the engine and returns it. Each is asked for once, oldest first.
-func (m *matcher) extract(wantPosted func(*posted) bool, wantArrival func(*arrival) bool) (ps []*posted, as []*arrival) {
+// Extract removes some of what is in the engine and returns it. Each is asked for once, oldest first.
+func (m *Matcher) Extract(wantPosted func(*Posted) bool, wantArrival func(*Arrival) bool) (ps []*Posted, as []*Arrival) {
 	m.queueUp()
-	as = slices.DeleteFunc(m.arrivals(), func(a *arrival) bool { return !wantArrival(a) })
+	as = slices.DeleteFunc(m.arrivals(), func(a *Arrival) bool { return !wantArrival(a) })
 	for _, q := range m.buckets {
 		for ; q != nil; q = q.chain {
 			for _, l := range []postedList{q.posted, q.probes} {
-				for p := l.head; p != nil; p = p.next {
+				for p := l.head; p != nil; p = p.Next {
 					ps = append(ps, p)
 				}
 			}
 		}
 	}
-	slices.SortFunc(ps, func(a, b *posted) int { return int(a.seq) - int(b.seq) })
-	ps = slices.DeleteFunc(ps, func(p *posted) bool { return !wantPosted(p) })
+	slices.SortFunc(ps, func(a, b *Posted) int { return int(a.seq) - int(b.seq) })
+	ps = slices.DeleteFunc(ps, func(p *Posted) bool { return !wantPosted(p) })
 	for _, p := range ps {
-		m.unpost(p)
+		m.Unpost(p)
 	}
 	for _, a := range as {
-		m.remove(a)
+		m.Remove(a)
 	}
 	return ps, as
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package comm
+package match
 
 import (
 	"flag"
@@ -49,22 +49,22 @@ func TestMatchScripts(t *testing.T) {
 
 func runScript(t *testing.T, script string) string {
 	var (
-		m     matcher
+		m     Matcher
 		out   strings.Builder
-		recvs = map[string]*posted{}
-		msgs  = map[*arrival]string{}
-		names = map[*posted]string{}
+		recvs = map[string]*Posted{}
+		msgs  = map[*Arrival]string{}
+		names = map[*Posted]string{}
 	)
-	key := func(f []string) matchKey {
+	key := func(f []string) Key {
 		num := func(s string) int {
 			if s == "*" {
-				return wild
+				return Wild
 			}
 			n, err := strconv.Atoi(s)
 			require.NoError(t, err)
 			return n
 		}
-		return matchKey{uint64(num(f[0])), int32(num(f[1])), int32(num(f[2]))}
+		return Key{uint64(num(f[0])), int32(num(f[1])), int32(num(f[2]))}
 	}
 	for _, line := range strings.Split(strings.TrimSpace(script), "\n") {
 		f := strings.Fields(line)
@@ -74,37 +74,37 @@ func runScript(t *testing.T, script string) string {
 		fmt.Fprintf(&out, "%s: ", line)
 		switch f[0] {
 		case "recv", "probe":
-			p := &posted{key: key(f[2:]), isScan: f[0] == "probe"}
+			p := &Posted{Key: key(f[2:]), IsScan: f[0] == "probe"}
 			recvs[f[1]], names[p] = p, f[1]
-			if a := m.post(p); a == nil {
+			if a := m.Post(p); a == nil {
 				out.WriteString("waits")
 			} else {
-				if !p.isScan {
-					m.remove(a)
+				if !p.IsScan {
+					m.Remove(a)
 				}
 				out.WriteString("finds " + msgs[a])
 			}
 		case "msg":
-			if p := m.take(key(f[2:])); p != nil {
+			if p := m.Take(key(f[2:])); p != nil {
 				out.WriteString("goes to " + names[p])
 				break
 			}
-			a := &arrival{key: key(f[2:])}
+			a := &Arrival{Key: key(f[2:])}
 			msgs[a] = f[1]
 			out.WriteString("unexpected")
-			for p := m.add(a); p != nil; p = p.next {
+			for p := m.Add(a); p != nil; p = p.Next {
 				out.WriteString(", wakes " + names[p])
 			}
 		case "peek":
-			if a := m.peek(key(f[1:])); a != nil {
+			if a := m.Peek(key(f[1:])); a != nil {
 				out.WriteString(msgs[a])
 			} else {
 				out.WriteString("nothing")
 			}
 		case "cancel":
-			fmt.Fprint(&out, m.unpost(recvs[f[1]]))
+			fmt.Fprint(&out, m.Unpost(recvs[f[1]]))
 		case "drain":
-			ps, as := m.drain()
+			ps, as := m.Drain()
 			for _, p := range ps {
 				out.WriteString(names[p] + " ")
 			}
@@ -122,12 +122,12 @@ func runScript(t *testing.T, script string) string {
 
 // modelEntry is a receive or message of the model: two plain lists, searched from the front.
 type modelEntry struct {
-	key  matchKey
+	key  Key
 	name int
 }
 
-func wants(r, m matchKey) bool {
-	return r.ctx == m.ctx && (r.src == wild || r.src == m.src) && (r.tag == wild || r.tag == m.tag)
+func wants(r, m Key) bool {
+	return r.Ctx == m.Ctx && (r.Src == Wild || r.Src == m.Src) && (r.Tag == Wild || r.Tag == m.Tag)
 }
 
 // TestMatchOracle compares the engine with two lists over random steps. Half of the runs are shallow: there is
@@ -136,18 +136,18 @@ func TestMatchOracle(t *testing.T) {
 	var soloTaken, soloFiled, soloWithdrawn, loneTaken, loneFiled, lonePeeked int
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		var m matcher
+		var m Matcher
 		var recvs, msgs []modelEntry
-		posts := map[int]*posted{}
-		names := map[*posted]int{}
-		arrivals := map[*arrival]int{}
-		var over []*posted
-		var gone []*arrival
+		posts := map[int]*Posted{}
+		names := map[*Posted]int{}
+		arrivals := map[*Arrival]int{}
+		var over []*Posted
+		var gone []*Arrival
 		wildness := rng.IntN(3) // 0: none
 		spread := 1 + rng.IntN(200)
 		bias := rng.IntN(100)
 		for step := range 1500 {
-			k := matchKey{uint64(rng.IntN(2)), int32(rng.IntN(3)), int32(rng.IntN(spread))}
+			k := Key{uint64(rng.IntN(2)), int32(rng.IntN(3)), int32(rng.IntN(spread))}
 			x := rng.IntN(100)
 			if seed%2 == 0 && len(recvs)+len(msgs) > rng.IntN(3) { // make it fewer
 				switch {
@@ -156,14 +156,14 @@ func TestMatchOracle(t *testing.T) {
 					k, x = msgs[0].key, -1
 				default:
 					k, x = recvs[0].key, 100
-					k.src, k.tag = max(k.src, 0), max(k.tag, 0)
+					k.Src, k.Tag = max(k.Src, 0), max(k.Tag, 0)
 				}
 			}
 			solo, lone := m.solo, m.lone
 			require.False(t, solo != nil && lone != nil || (solo != nil || lone != nil) && len(recvs)+len(msgs) != 1)
-			if r := k.in(rng.IntN(classes)); rng.IntN(4) == 0 {
+			if r := k.In(rng.IntN(Classes)); rng.IntN(4) == 0 {
 				i := slices.IndexFunc(msgs, func(e modelEntry) bool { return wants(r, e.key) })
-				a := m.peek(r)
+				a := m.Peek(r)
 				require.Equal(t, i >= 0, a != nil, "seed %d step %d", seed, step)
 				if a != nil {
 					require.Equal(t, msgs[i].name, arrivals[a], "seed %d step %d", seed, step)
@@ -178,22 +178,22 @@ func TestMatchOracle(t *testing.T) {
 				if solo != nil {
 					soloWithdrawn++
 				}
-				require.True(t, m.unpost(posts[recvs[i].name]))
-				require.False(t, m.unpost(posts[recvs[i].name]))
+				require.True(t, m.Unpost(posts[recvs[i].name]))
+				require.False(t, m.Unpost(posts[recvs[i].name]))
 				over = append(over, posts[recvs[i].name])
 				recvs = slices.Delete(recvs, i, i+1)
 			case x < bias:
 				if x >= 0 && rng.IntN(2) < wildness {
-					k = k.in(rng.IntN(classes))
+					k = k.In(rng.IntN(Classes))
 				}
 				i := slices.IndexFunc(msgs, func(e modelEntry) bool { return wants(k, e.key) })
-				p := new(posted)
+				p := new(Posted)
 				if n := len(over); n > 0 { // pooled operations come again
 					p, over = over[n-1], over[:n-1]
 				}
-				p.key = k
+				p.Key = k
 				posts[step], names[p] = p, step
-				a := m.post(p)
+				a := m.Post(p)
 				if solo != nil && m.solo == nil {
 					soloFiled++
 				}
@@ -207,21 +207,21 @@ func TestMatchOracle(t *testing.T) {
 				if a == m.lone {
 					loneTaken++
 				}
-				m.remove(a)
+				m.Remove(a)
 				gone = append(gone, a)
 				msgs = slices.Delete(msgs, i, i+1)
 			default:
 				i := slices.IndexFunc(recvs, func(e modelEntry) bool { return wants(e.key, k) })
-				p := m.take(k)
+				p := m.Take(k)
 				if i < 0 {
 					require.Nil(t, p, "seed %d step %d", seed, step)
-					a := new(arrival)
+					a := new(Arrival)
 					if n := len(gone); n > 0 {
 						a, gone = gone[n-1], gone[:n-1]
 					}
-					a.key = k
+					a.Key = k
 					arrivals[a] = step
-					m.add(a)
+					m.Add(a)
 					msgs = append(msgs, modelEntry{k, step})
 					break
 				}
@@ -237,7 +237,7 @@ func TestMatchOracle(t *testing.T) {
 				loneFiled++
 			}
 		}
-		ps, as := m.drain()
+		ps, as := m.Drain()
 		require.Len(t, ps, len(recvs))
 		require.Len(t, as, len(msgs))
 		for i, p := range ps {
@@ -257,11 +257,11 @@ func TestMatchOracle(t *testing.T) {
 // waiting probes and looks of every class, messages, and receives withdrawn.
 func TestMatchAllOrders(t *testing.T) {
 	const length = 4
-	var keys [classes]matchKey
-	for class := range classes {
-		keys[class] = matchKey{1, 0, 0}.in(class)
+	var keys [Classes]Key
+	for class := range Classes {
+		keys[class] = Key{1, 0, 0}.In(class)
 	}
-	const steps = 2*classes + 3 + 2 + 1
+	const steps = 2*Classes + 3 + 2 + 1
 	rng := rand.New(rand.NewPCG(1, 2))
 	all := int(math.Pow(steps, length))
 	for program := range all + 20000 {
@@ -280,13 +280,13 @@ func TestMatchAllOrders(t *testing.T) {
 
 // runPlan runs a program, and says what is not as in the model. Steps are, in this order, to receive and to probe by one of
 // the keys, a message of one of three, to withdraw the oldest or the newest receive or probe, and to look by all keys.
-func runPlan(keys [classes]matchKey, plan []int) string {
-	var m matcher
-	var ps []*posted  // oldest first
-	var as []*arrival // likewise
-	find := func(k matchKey) *arrival {
+func runPlan(keys [Classes]Key, plan []int) string {
+	var m Matcher
+	var ps []*Posted  // oldest first
+	var as []*Arrival // likewise
+	find := func(k Key) *Arrival {
 		for _, a := range as {
-			if wants(k, a.key) {
+			if wants(k, a.Key) {
 				return a
 			}
 		}
@@ -294,26 +294,26 @@ func runPlan(keys [classes]matchKey, plan []int) string {
 	}
 	for i, step := range plan {
 		switch {
-		case step < 2*classes:
-			p := &posted{key: keys[step%classes], isScan: step >= classes}
-			want, got := find(p.key), m.post(p)
+		case step < 2*Classes:
+			p := &Posted{Key: keys[step%Classes], IsScan: step >= Classes}
+			want, got := find(p.Key), m.Post(p)
 			if got != want {
 				return fmt.Sprintf("step %d finds another message", i)
 			}
 			switch {
 			case got == nil:
 				ps = append(ps, p)
-			case !p.isScan:
-				m.remove(got)
-				as = slices.DeleteFunc(as, func(a *arrival) bool { return a == got })
+			case !p.IsScan:
+				m.Remove(got)
+				as = slices.DeleteFunc(as, func(a *Arrival) bool { return a == got })
 			}
-		case step < 2*classes+3:
-			k := matchKey{1, int32(step - 2*classes), 0}
-			if k.src == 2 {
-				k.src, k.tag = 0, 1
+		case step < 2*Classes+3:
+			k := Key{1, int32(step - 2*Classes), 0}
+			if k.Src == 2 {
+				k.Src, k.Tag = 0, 1
 			}
-			at := slices.IndexFunc(ps, func(p *posted) bool { return !p.isScan && wants(p.key, k) })
-			got := m.take(k)
+			at := slices.IndexFunc(ps, func(p *Posted) bool { return !p.IsScan && wants(p.Key, k) })
+			got := m.Take(k)
 			if (got == nil) != (at < 0) || got != nil && got != ps[at] {
 				return fmt.Sprintf("step %d goes to another receive", i)
 			}
@@ -321,40 +321,40 @@ func runPlan(keys [classes]matchKey, plan []int) string {
 				ps = slices.Delete(ps, at, at+1)
 				break
 			}
-			a := &arrival{key: k}
+			a := &Arrival{Key: k}
 			as = append(as, a)
-			for p := m.add(a); p != nil; p = p.next {
-				if at := slices.Index(ps, p); at < 0 || !p.isScan || !wants(p.key, k) {
+			for p := m.Add(a); p != nil; p = p.Next {
+				if at := slices.Index(ps, p); at < 0 || !p.IsScan || !wants(p.Key, k) {
 					return fmt.Sprintf("step %d wakes what does not wait for it", i)
 				} else {
 					ps = slices.Delete(ps, at, at+1)
 				}
 			}
-			if slices.ContainsFunc(ps, func(p *posted) bool { return p.isScan && wants(p.key, k) }) {
+			if slices.ContainsFunc(ps, func(p *Posted) bool { return p.IsScan && wants(p.Key, k) }) {
 				return fmt.Sprintf("step %d does not wake a probe", i)
 			}
-		case step < 2*classes+5:
+		case step < 2*Classes+5:
 			if len(ps) == 0 {
 				break
 			}
-			at := (step - 2*classes - 3) * (len(ps) - 1)
-			if !m.unpost(ps[at]) || m.unpost(ps[at]) {
+			at := (step - 2*Classes - 3) * (len(ps) - 1)
+			if !m.Unpost(ps[at]) || m.Unpost(ps[at]) {
 				return fmt.Sprintf("step %d: a receive is there once", i)
 			}
 			ps = slices.Delete(ps, at, at+1)
 		default:
 			for _, k := range keys {
-				if m.peek(k) != find(k) {
+				if m.Peek(k) != find(k) {
 					return fmt.Sprintf("step %d sees another message", i)
 				}
 			}
 		}
-		if m.idle() != (len(ps)+len(as) == 0) {
+		if m.Idle() != (len(ps)+len(as) == 0) {
 			return fmt.Sprintf("idle is wrong after step %d", i)
 		}
 	}
-	gotPs, gotAs := m.drain()
-	if !slices.Equal(gotPs, ps) || !slices.Equal(gotAs, as) || !m.idle() {
+	gotPs, gotAs := m.Drain()
+	if !slices.Equal(gotPs, ps) || !slices.Equal(gotAs, as) || !m.Idle() {
 		return "something else is left"
 	}
 	return ""
@@ -362,12 +362,12 @@ func runPlan(keys [classes]matchKey, plan []int) string {
 
 // A program that uses a new tag for each message must not grow the table.
 func TestMatcherMemoryIsBounded(t *testing.T) {
-	var m matcher
-	m.post(&posted{key: matchKey{2, 0, 0}}) // so that no other one is solo
+	var m Matcher
+	m.Post(&Posted{Key: Key{2, 0, 0}}) // so that no other one is solo
 	for i := range 100000 {
-		k := matchKey{1, 0, int32(i)}
-		m.post(&posted{key: k})
-		require.NotNil(t, m.take(k))
+		k := Key{1, 0, int32(i)}
+		m.Post(&Posted{Key: k})
+		require.NotNil(t, m.Take(k))
 	}
 	require.LessOrEqual(t, len(m.buckets), 64)
 }
