@@ -23,9 +23,10 @@ const (
 	// takes the processor from it only every ten milliseconds.
 	sleeperFor, sleeperMidway = 20 * time.Microsecond, 100 * time.Microsecond
 	// yieldAfter is for how long a waiter keeps the processor from other processes, where each rank has
-	// one: longer than an answer takes, since on a busy machine it gets the processor back too late. But it
-	// must come: the kernel may have put two ranks on one.
-	yieldAfter = 25 * time.Microsecond
+	// one: longer than an answer takes, since on a busy machine it gets the processor back too late. But
+	// the kernel may have put what wakes up elsewhere on this one: with 25 µs, an answer of a rank that
+	// sleeps took 3 µs longer.
+	yieldAfter = 8 * time.Microsecond
 	// goroutinesAfter is for how long it keeps the processor from goroutines of its own process: rarely,
 	// since that wakes a thread each time where Go has another processor.
 	goroutinesAfter = 50 * time.Microsecond

@@ -291,7 +291,7 @@ func (e *Engine) Seek(ready func() bool) (met, tired bool) {
 func (e *Engine) lookOn(w *waiter, long time.Duration) (met, idle bool) {
 	b := newBudget(e.cfg.Crowded)
 	for n := 1; !w.met(); n++ {
-		if e.poll(n, n > 1 && !e.cfg.Crowded) {
+		if e.poll(n, !e.cfg.Crowded) {
 			if w.met() {
 				break
 			}

@@ -140,7 +140,7 @@ func TestLook(t *testing.T) {
 			if row.crowded {
 				require.Equal(t, looks, c.rests, "each time")
 			} else {
-				require.InDelta(t, looks/26, c.rests, 2, "when the others' turn comes")
+				require.InDelta(t, looks/(int(yieldAfter/step)+1), c.rests, 2, "when the others' turn comes")
 			}
 			require.InDelta(t, int(row.long/goroutinesAfter), c.here, float64(looks)/40)
 			requireFree(t, e)

@@ -128,7 +128,7 @@ func (e *Endpoint) Poll(patient bool) (did bool) {
 		e.join(n)
 		did = true
 	}
-	f, ranks := &e.frame, len(e.peers.All())
+	f, ranks := &e.frame, int32(len(e.peers.All()))
 	gone := false
 	for _, p := range e.active {
 		for range batch {
@@ -144,8 +144,10 @@ func (e *Endpoint) Poll(patient bool) (did bool) {
 			switch {
 			case err != nil:
 			case kind == kindFrame:
-				if err = f.Between(ranks); err == nil {
+				if max(f.Origin, f.Target) < ranks {
 					met = e.handler.Deliver(f)
+				} else {
+					err = f.Between(int(ranks))
 				}
 			default:
 				err = p.take(kind, f)
