@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"weft/comm/internal/count"
 )
 
 // Special ranks, tags and colours.
@@ -27,15 +29,15 @@ const (
 // all its ranks. A Comm needs no freeing.
 type Comm struct {
 	// Constant after construction.
-	world *world
-	proc  *proc
-	rank  int
-	group []int32 // rank here → rank in the run; nil: the same
-	size  int
-	ctx   uint64  // context of messages, even; collectives have ctx+1
-	eager uint64  // eager limit in bytes
-	peers []*proc // the ranks that are in this process, to be called directly; nil for others
-	tally *tally  // counts messages; nil: nobody does
+	world   *world
+	proc    *proc
+	rank    int
+	group   []int32 // rank here → rank in the run; nil: the same
+	size    int
+	ctx     uint64         // context of messages, even; collectives have ctx+1
+	eager   uint64         // eager limit in bytes
+	peers   []*proc        // the ranks that are in this process, to be called directly; nil for others
+	counter *count.Counter // counts messages; nil: nobody does
 
 	hist *history // of its collectives
 
@@ -137,7 +139,7 @@ func (c *Comm) sub(members []int, ctx uint64) *Comm {
 		}
 	}
 	n.hist = &history{c: n}
-	c.proc.tally.attach(n)
+	c.proc.count(n)
 	n.hub = c.world.hub(n.ctx, n.group[0], n.size)
 	return n
 }

@@ -16,25 +16,15 @@ import (
 	"weft/internal/waits"
 )
 
-// Runs that one context ends share one dump of the goroutines, which is not kept, and each says
-// where its ranks wait. Later runs have another dump.
+// Runs that one context ends share one list of the goroutines, and each says where its ranks wait.
 func TestRunsThatEndTogetherShareADump(t *testing.T) {
-	defer func(d time.Duration, f func() []waits.Goroutine) { dumpFresh, listGoroutines = d, f }(dumpFresh, listGoroutines)
-	last := func() (n int, fresh bool) {
-		dump.mu.Lock()
-		defer dump.mu.Unlock()
-		return dump.made, dump.all != nil
-	}
-	forget := func() { n, _ := last(); dump.forget(n) }
-	defer forget()
-	var dumps atomic.Int32
-	listGoroutines = func() []waits.Goroutine {
-		dumps.Add(1)
-		return waits.Goroutines()
-	}
-	dumpFresh = time.Hour
-	for round := range int32(2) {
-		forget()
+	defer func(d *waits.Dump) { dump = d }(dump)
+	for range 2 {
+		var dumps atomic.Int32
+		dump = waits.NewDump(time.Hour, func() []waits.Goroutine {
+			dumps.Add(1)
+			return waits.Goroutines()
+		})
 		const runs = 20
 		ctx, cancel := context.WithCancel(t.Context())
 		var errs [runs]error
@@ -61,22 +51,11 @@ func TestRunsThatEndTogetherShareADump(t *testing.T) {
 		}
 		cancel()
 		all.Wait()
-		require.Equal(t, round+1, dumps.Load())
+		require.Equal(t, int32(1), dumps.Load())
 		for _, err := range errs {
 			require.ErrorIs(t, err, context.Canceled)
 			require.ErrorContains(t, err, "rank 0 waits in Recv at ")
 			require.ErrorContains(t, err, "for: Recv from rank 1, tag 7, at rank 0")
 		}
-	}
-	n, fresh := last()
-	require.True(t, fresh)
-	dump.forget(n - 1) // its time is over, and another one has been made since
-	_, fresh = last()
-	require.True(t, fresh)
-	forget()
-	dumpFresh = time.Microsecond
-	require.NotEmpty(t, dump.get())
-	for fresh = true; fresh; _, fresh = last() {
-		runtime.Gosched()
 	}
 }

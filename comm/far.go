@@ -129,8 +129,8 @@ func (f *far) withdraw(id uint64) bool {
 // op has its result and is the caller's to end; otherwise op ends by itself when the payload is here.
 func (op *recvOp) pull(p *proc, h *header, src int, id uint64) bool {
 	op.st, op.err = h.status(), nil
-	if t := op.c.tally; t != nil {
-		t.receive(h)
+	if n := op.c.counter; n != nil {
+		n.Receive(int(h.src), h.length)
 	}
 	if ev := p.ev; ev != nil {
 		op.matched(ev, h)

@@ -119,8 +119,8 @@ func (c *Comm) isend(name string, buf Buffer, dst, tag int, synchronous bool) *R
 // transmit sends a message. Every message passes here. The payload is in data or, if from is not nil, in its buffer. It
 // returns true if the message is received already; from is then the caller's to end, as on error.
 func (c *Comm) transmit(name string, h *header, data []byte, from *sendOp, dst int) (bool, error) {
-	if t := c.tally; t != nil {
-		t.send(dst, h.length)
+	if n := c.counter; n != nil {
+		n.Send(dst, h.length)
 	}
 	if ev := c.proc.ev; ev != nil {
 		c.sends(ev, h, from, dst)

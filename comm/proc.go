@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"weft/comm/internal/callback"
+	"weft/comm/internal/count"
 	"weft/comm/internal/match"
 	"weft/internal/event"
 	"weft/internal/fabric"
@@ -31,7 +32,7 @@ type proc struct {
 	ep     fabric.Endpoint
 	engine *progress.Engine // polls what comes to ep
 	calls  *callback.Set    // runs the callbacks of its requests
-	tally  *rankTally       // nil: nothing is counted
+	counts *count.Rank      // nil: nothing is counted
 	ev     *event.Shared    // nil: nothing is recorded
 
 	// own is the operation of a blocking receive, for ranks that have one of these at a time. It is taken, under mu, when
@@ -55,7 +56,7 @@ type proc struct {
 
 // newProc returns a rank of the run. ranks is how many this process has.
 func newProc(w *world, rank int, ep fabric.Endpoint, ranks int) *proc {
-	p := &proc{world: w, rank: rank, ep: ep, calls: w.calls, tally: newRankTally(w.cfg.stats)}
+	p := &proc{world: w, rank: rank, ep: ep, calls: w.calls, counts: count.NewRank(w.cfg.stats)}
 	p.own = newReusedRecv()
 	p.own.owned, p.own.call, p.own.waiter, p.own.calls = true, callRecv, blockedCall, p.calls
 	if p.engine = progress.New(ep.Sources(), w.pace(ranks)); p.engine.Polls() {
@@ -425,8 +426,8 @@ func (op *recvOp) transfer(h *header, data []byte, from *sendOp, side blockedSid
 	op.st.Source, op.st.Tag, op.st.Bytes = int(h.src), int(h.tag), int(h.length)
 	op.st.Cancelled = false
 	op.err = nil
-	if t := op.c.tally; t != nil {
-		t.receive(h)
+	if n := op.c.counter; n != nil {
+		n.Receive(int(h.src), h.length)
 	}
 	if ev := op.c.proc.ev; ev != nil {
 		op.matched(ev, h)

@@ -18,6 +18,7 @@ import (
 
 	"weft/comm/internal/ballot"
 	"weft/comm/internal/callback"
+	"weft/comm/internal/count"
 	"weft/internal/boot"
 	"weft/internal/env"
 	"weft/internal/event"
@@ -59,7 +60,7 @@ type Config struct {
 
 	spare bool // EnvSpare; set by validate
 
-	stats *statistics // what is to be counted; set by validate, nil: nothing
+	stats *count.Settings // what is to be counted; set by validate, nil: nothing
 
 	near boot.Near       // set where a launcher has started the ranks
 	hold <-chan struct{} // for tests: see progress.Config
@@ -127,7 +128,7 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 	stop := context.AfterFunc(ctx, func() {
 		defer close(fired)
 		// Before the ranks unwind, and with what tasks wait for.
-		w.cancelled(waits.End(ctx, func() []string { return append(w.describe(false, dump.get()), waits.Describe(w.party)...) }))
+		w.cancelled(waits.End(ctx, func() []string { return append(w.describe(false, dump.Shared()), waits.Describe(w.party)...) }))
 	})
 	defer waits.Join(w.party)()
 	w.late.begin(w)
@@ -139,7 +140,7 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 		}
 		wg.Go(func() {
 			c := w.comm(r)
-			p.tally.attach(c)
+			p.count(c)
 			c.makeBoard(worldBoard)
 			p.comms.add(c)
 			w.bodies[r].begin()
@@ -255,7 +256,7 @@ func (cfg *Config) validate() (n int, err error) {
 		cfg.Survive = read(env.Survive) == 1
 	}
 	cfg.spare = read(env.Spare) == 1
-	cfg.stats, err = newStatistics(cfg)
+	cfg.stats, err = count.New(cfg.Stats, histogramOut)
 	problems = append(problems, err)
 	cfg.chosen, err = parseChosen(env.Collectives.Text())
 	// What this program or this build may never read: a mistake in it is one all the same.

@@ -20,6 +20,9 @@ const (
 	stallPause  = 20 * time.Millisecond
 )
 
+// dump is shared by runs that end together (its time is a guess). Tests have another.
+var dump = waits.NewDump(10*time.Millisecond, waits.Goroutines)
+
 // stallPeriod is how long nothing must have happened before anybody looks closer, and the time
 // between warnings.
 var stallPeriod = time.Second // constant, but in tests
@@ -300,7 +303,7 @@ func (s *stalls) look() *stall {
 		again, ok := waits.Take()
 		found.certain = ok && again.Same(census)
 	}
-	found.waits = append(w.describe(found.certain && !w.apart, numbered()), waits.Describe(w.party)...)
+	found.waits = append(w.describe(found.certain && !w.apart, dump.Now()), waits.Describe(w.party)...)
 	if w.activity() != before {
 		return nil
 	}

@@ -23,7 +23,7 @@ const maxStallLines = 8
 func (w *world) newParty() *waits.Party {
 	p := &waits.Party{
 		Asleep:   func() (int, int, uint64) { n, version := w.asleep(); return n, 0, version },
-		Describe: func() []string { return w.describe(false, dump.get()) },
+		Describe: func() []string { return w.describe(false, dump.Shared()) },
 	}
 	if w.apart {
 		p.Outside = func() bool { return true }

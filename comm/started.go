@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"weft/comm/internal/count"
 	"weft/internal/boot"
 	"weft/internal/env"
 	"weft/internal/fabric"
@@ -38,8 +39,8 @@ func runStarted(ctx context.Context, cfg Config, place *boot.Place, body func(c 
 	if err != nil {
 		return runError(cmp.Or(problem, err))
 	}
-	own := boot.Own{Problem: problem, Settings: cfg.stats.text(), Differ: func(rank int, theirs []byte) error {
-		return differentStatistics(job.Rank, rank, cfg.stats.text(), theirs)
+	own := boot.Own{Problem: problem, Settings: cfg.stats.Text(), Differ: func(rank int, theirs []byte) error {
+		return fmt.Errorf("%w: %w", ErrConfig, count.Different(job.Rank, rank, cfg.stats.Text(), theirs))
 	}}
 	if cfg.logs {
 		own.Logger = cfg.Logger
