@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"weft/comm/internal/mem"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -53,7 +55,7 @@ func TestWhoSleeps(t *testing.T) {
 	sleeps(func() error { return second(c.Sendrecv(Of([]byte{1}), 2, 5, Buffer{}, 2, 5)) }, 6)
 	// A Sendrecv that still sends counts once, by what it sends.
 	sleeps(func() error { return second(c.Sendrecv(big(), 2, 6, Buffer{}, 2, 6)) }, 7)
-	p.hear(1, frameOfHeader(header{proto: eager, elem: Byte, elemSize: 1, src: 1, tag: 50}, nil))
+	p.hear(1, frameOfHeader(header{proto: eager, elem: mem.Byte, elemSize: 1, src: 1, tag: 50}, nil))
 	changed("a frame that has come")
 	p.traffic.sent.Add(1)
 	p.traffic.here.Add(1)
@@ -121,10 +123,10 @@ func TestMessagesThatAreHereOfTheLost(t *testing.T) {
 		if ctx == 2 {
 			ctx, tag = 0, 5
 		}
-		p.hear(1, frameOfHeader(header{proto: eager, ctx: ctx, elem: Byte, elemSize: 1, src: 1, tag: 4}, nil))
+		p.hear(1, frameOfHeader(header{proto: eager, ctx: ctx, elem: mem.Byte, elemSize: 1, src: 1, tag: 4}, nil))
 		row.then(p)
 		op := newReusedRecv()
-		op.init(c, callRecv, blockedCall, ctx, &Buffer{}, row.src, int(tag))
+		op.init(c, callRecv, blockedCall, ctx, &mem.Buffer{}, row.src, int(tag))
 		p.mu.Lock()
 		err := p.barred(p.trouble.Load(), &op.recvOp)
 		p.mu.Unlock()
@@ -140,18 +142,18 @@ func TestPartsThatDoNotFit(t *testing.T) {
 		h    header
 		says string
 	}{
-		"the same":              {header{aux: what, elem: Int64, elemSize: 8, length: 16}, ""},
-		"plain memory":          {header{aux: what&(1<<elemShift-1) | uint64(Byte)<<elemShift, elem: Byte, elemSize: 1, length: 16}, ""},
-		"other elements":        {header{aux: what, elem: Float64, elemSize: 8, length: 16}, "message of float64 (8 bytes) where int64 (8 bytes) is expected"},
-		"elements of no size":   {header{aux: what, elem: Float64, elemSize: 8, length: 8}, "rank 2 sends 8 bytes where this rank expects 16"},
-		"a byte more":           {header{aux: what, elem: Byte, elemSize: 1, length: 17}, "rank 2 sends 17 bytes where this rank expects 16"},
-		"another root":          {header{aux: uint64(newCollective(bcast, Op{}, 2)), elem: Int64, elemSize: 8, length: 16}, "rank 2 is in bcast (root 2) where this rank is in bcast (root 1)"},
-		"another history":       {header{aux: what | 1<<historyShift, elem: Int64, elemSize: 8, length: 16}, "rank 2 has made other collectives than this rank"},
-		"a message of no other": {header{elem: Int64, elemSize: 8, length: 16}, "where this rank is in bcast (root 1)"},
+		"the same":              {header{aux: what, elem: mem.Int64, elemSize: 8, length: 16}, ""},
+		"plain memory":          {header{aux: what&(1<<elemShift-1) | uint64(Byte)<<elemShift, elem: mem.Byte, elemSize: 1, length: 16}, ""},
+		"other elements":        {header{aux: what, elem: mem.Float64, elemSize: 8, length: 16}, "message of float64 (8 bytes) where int64 (8 bytes) is expected"},
+		"elements of no size":   {header{aux: what, elem: mem.Float64, elemSize: 8, length: 8}, "rank 2 sends 8 bytes where this rank expects 16"},
+		"a byte more":           {header{aux: what, elem: mem.Byte, elemSize: 1, length: 17}, "rank 2 sends 17 bytes where this rank expects 16"},
+		"another root":          {header{aux: uint64(newCollective(bcast, Op{}, 2)), elem: mem.Int64, elemSize: 8, length: 16}, "rank 2 is in bcast (root 2) where this rank is in bcast (root 1)"},
+		"another history":       {header{aux: what | 1<<historyShift, elem: mem.Int64, elemSize: 8, length: 16}, "rank 2 has made other collectives than this rank"},
+		"a message of no other": {header{elem: mem.Int64, elemSize: 8, length: 16}, "where this rank is in bcast (root 1)"},
 	} {
 		h := row.h
 		h.src, h.tag = 2, 1
-		op := &recvOp{c: c, buf: Of(make([]int64, 2)), expect: what}
+		op := &recvOp{c: c, buf: Of(make([]int64, 2)).b, expect: what}
 		err := op.check(&h)
 		if row.says == "" {
 			require.NoError(t, err, name)
@@ -161,11 +163,11 @@ func TestPartsThatDoNotFit(t *testing.T) {
 		require.ErrorContains(t, err, row.says)
 		require.Equal(t, name == "other elements", errors.Is(err, ErrType))
 	}
-	op := &recvOp{c: c, buf: Buffer{}, expect: what}
-	require.NoError(t, op.check(&header{aux: what, elem: Float64, elemSize: 8}), "nothing fits nothing")
-	op = &recvOp{c: c, buf: Of([]int64{1})}
-	require.NoError(t, op.check(&header{elem: Float64, elemSize: 8}))
-	require.ErrorIs(t, op.check(&header{elem: Float64, elemSize: 8, length: 1}), ErrType)
-	require.NoError(t, op.check(&header{elem: Int64, elemSize: 8, length: 1}))
-	require.ErrorIs(t, op.check(&header{elem: Int64, elemSize: 4, length: 1}), ErrType)
+	op := &recvOp{c: c, buf: Buffer{}.b, expect: what}
+	require.NoError(t, op.check(&header{aux: what, elem: mem.Float64, elemSize: 8}), "nothing fits nothing")
+	op = &recvOp{c: c, buf: Of([]int64{1}).b}
+	require.NoError(t, op.check(&header{elem: mem.Float64, elemSize: 8}))
+	require.ErrorIs(t, op.check(&header{elem: mem.Float64, elemSize: 8, length: 1}), ErrType)
+	require.NoError(t, op.check(&header{elem: mem.Int64, elemSize: 8, length: 1}))
+	require.ErrorIs(t, op.check(&header{elem: mem.Int64, elemSize: 4, length: 1}), ErrType)
 }

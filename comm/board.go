@@ -161,11 +161,7 @@ func (b *board) begin(d *collCall, meets bool) (seq uint64, shown bool) {
 		b.turn ^= 1
 		p.what, p.elem, p.unit = d.what, elem, uint64(d.unit)
 		if n := d.published(b.c.rank, b.c.size); n > 0 && !d.large {
-			if n == 8 && d.in.count == 1 {
-				*(*[8]byte)(p.data[:]) = *(*[8]byte)(d.in.block(0))
-			} else {
-				d.in.CopyToBytes(p.data[:n], 0)
-			}
+			d.in.Show(p.data[:n])
 		}
 		p.state.Store(seq) //bug:show
 	} else {

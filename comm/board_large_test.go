@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"weft/comm/internal/mem"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -190,8 +192,7 @@ func TestStageWindows(t *testing.T) {
 	for _, size := range []int{1, 2, 8, 12, 16, 1000, stageElem} {
 		for _, unit := range []int{boardData/size*size + size, stageWindow / size * size, 3*(stageWindow/size*size) + size} {
 			s := make([]byte, unit)
-			d := collCall{kind: allreduce, unit: unit, in: Raw(s, Byte)}
-			d.in.typ = &elemType{size: size}
+			d := collCall{kind: allreduce, unit: unit, in: mem.Sized(s, size)}
 			next := 0
 			for k := 0; ; k++ {
 				lo, hi := d.window(k)

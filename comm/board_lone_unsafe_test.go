@@ -151,7 +151,7 @@ func aBarrier() collCall {
 }
 
 func aSum(in, out Buffer) collCall {
-	return collCall{kind: allreduce, what: newCollective(allreduce, Sum, -1), root: -1, op: Sum, unit: in.Bytes(), in: in, out: out}
+	return collCall{kind: allreduce, what: newCollective(allreduce, Sum, -1), root: -1, op: Sum, unit: in.Bytes(), in: in.b, out: out.b}
 }
 
 // nudges returns the ranks that frames have nudged since the last call.
@@ -480,7 +480,7 @@ func TestBoardAgrees(t *testing.T) {
 		"other elements":  {0, uint64(Int64^Float64) << 32, 0, "of 2 float64"},
 	} {
 		d := aSum(own, own)
-		elem := elemOf(&own, &own)
+		elem := elemOf(&own.b, &own.b)
 		b.at[0] = &boardPlace{what: d.what, elem: elem, unit: 16}
 		b.at[1] = &boardPlace{what: d.what ^ x.what, elem: elem ^ x.elem, unit: 16 + x.unit}
 		r, err := b.agreed(&d)

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+
+	"weft/comm/internal/mem"
 )
 
 // collKind is which collective a collective is.
@@ -80,7 +82,7 @@ type coll struct {
 	next   int
 	recvs  []*reusedRecv // of this step
 	sends  []*sendOp
-	blocks []*block // working memory, freed at the end
+	blocks []*mem.Block // working memory, freed at the end
 }
 
 // collID names a collective of a communicator: by its number, and with what all messages of it carry.
@@ -170,7 +172,7 @@ func (x *coll) recycle() {
 
 func (x *coll) finish() {
 	for _, b := range x.blocks {
-		b.free()
+		b.Free()
 	}
 	x.recvs, x.sends, x.blocks = nil, nil, nil // the program may keep the request
 	e := x.failed.Load()
@@ -189,34 +191,28 @@ func (x *coll) finish() {
 }
 
 // work returns n elements of working memory, like b's. It lives as long as the collective.
-func (x *coll) work(like Buffer, n int) Buffer {
-	blk := newBlock(n * like.ElemSize())
+func (x *coll) work(like mem.Buffer, n int) mem.Buffer {
+	blk := mem.NewBlock(n * like.ElemSize())
 	x.blocks = append(x.blocks, blk)
-	return like.over(blk.b).first(n)
-}
-
-// first returns the first n elements of a contiguous buffer that may be of size zero.
-func (b Buffer) first(n int) Buffer {
-	b.blocklen, b.stride = n, n
-	return b
+	return like.Over(blk.B).First(n)
 }
 
 // staged returns b itself if it is contiguous, else working memory of its size.
-func (x *coll) staged(b Buffer) Buffer {
-	if b.count <= 1 {
+func (x *coll) staged(b mem.Buffer) mem.Buffer {
+	if !b.Strided() {
 		return b
 	}
 	return x.work(b, b.Len())
 }
 
 // send starts the transfer of buf to a rank, in this step.
-func (x *coll) send(dst int, buf Buffer) {
+func (x *coll) send(dst int, buf mem.Buffer) {
 	c := x.c
 	var h header
 	h.fill(c, &buf, x.tag)
 	h.ctx, h.aux, h.proto = c.ctx+1, uint64(x.what), c.protocolOf(h.length, false)
-	if h.proto == eager && buf.count <= 1 {
-		if _, err := c.transmit("send", &h, buf.bytes(h.length), nil, dst); err != nil {
+	if h.proto == eager && !buf.Strided() {
+		if _, err := c.transmit("send", &h, buf.Memory(h.length), nil, dst); err != nil {
 			x.fail(err)
 		}
 		return
@@ -241,7 +237,7 @@ func (x *coll) ended(err error) {
 }
 
 // recv starts the transfer of exactly buf's size from a rank, in this step.
-func (x *coll) recv(src int, buf Buffer) {
+func (x *coll) recv(src int, buf mem.Buffer) {
 	c := x.c
 	op := newRecv()
 	op.init(c, callRecv, schedule, c.ctx+1, &buf, src, x.tag)
@@ -272,12 +268,12 @@ func firstError(errs ...error) error {
 }
 
 // checkShape says whether whole has n times the elements of part, and the same element type.
-func checkShape(part, whole Buffer, n int, what string) error {
+func checkShape(part, whole mem.Buffer, n int, what string) error {
 	if whole.Len() != n*part.Len() {
 		return fmt.Errorf("%w: %s of %d elements, where %d times %d are needed", ErrBuffer, what, whole.Len(), n, part.Len())
 	}
 	if part.Len() > 0 && (part.Kind() != whole.Kind() || part.ElemSize() != whole.ElemSize()) {
-		return typeMismatch(whole.Kind(), part.Kind(), whole.ElemSize(), part.ElemSize())
+		return mem.Mismatch(whole.Kind(), part.Kind(), whole.ElemSize(), part.ElemSize())
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ package comm
 
 import (
 	"context"
+
+	"weft/comm/internal/mem"
 )
 
 // Every collective has a form that waits and one, with an I before its name, that returns a request. Where all ranks are in
@@ -115,7 +117,7 @@ func waitEntered(r *Request, entered *bool) error {
 }
 
 func (c *Comm) collective(k collKind, in, out Buffer, op Op, root int) error {
-	d := collCall{kind: k.madeAs(), what: newCollective(k, op, root), in: in, out: out, op: op, root: root}
+	d := collCall{kind: k.madeAs(), what: newCollective(k, op, root), in: in.b, out: out.b, op: op, root: root}
 	if err := c.checkColl(&d); err != nil {
 		return c.failColl(d.what, err)
 	}
@@ -147,7 +149,7 @@ func (c *Comm) collective(k collKind, in, out Buffer, op Op, root int) error {
 }
 
 func (c *Comm) icollective(k collKind, in, out Buffer, op Op, root int) *Request {
-	d := collCall{kind: k.madeAs(), what: newCollective(k, op, root), in: in, out: out, op: op, root: root}
+	d := collCall{kind: k.madeAs(), what: newCollective(k, op, root), in: in.b, out: out.b, op: op, root: root}
 	if err := c.checkColl(&d); err != nil {
 		return doneRequest(Status{}, c.failColl(d.what, err))
 	}
@@ -177,13 +179,13 @@ func (c *Comm) checkColl(d *collCall) error {
 	switch d.kind {
 	case bcast:
 		if atRoot {
-			d.out = Buffer{}
+			d.out = mem.Buffer{}
 		} else {
-			d.in = Buffer{}
+			d.in = mem.Buffer{}
 		}
 	case gather:
 		if !atRoot {
-			d.out = Buffer{}
+			d.out = mem.Buffer{}
 			return nil
 		}
 		return checkShape(d.in, d.out, c.size, "receive buffer")
@@ -192,7 +194,7 @@ func (c *Comm) checkColl(d *collCall) error {
 	case scatter:
 		d.unit = d.out.Bytes()
 		if !atRoot {
-			d.in = Buffer{}
+			d.in = mem.Buffer{}
 			return nil
 		}
 		return checkShape(d.out, d.in, c.size, "send buffer")
@@ -209,7 +211,7 @@ func (c *Comm) checkColl(d *collCall) error {
 			return err
 		}
 		if d.kind == reduce && !atRoot {
-			d.out = Buffer{}
+			d.out = mem.Buffer{}
 			return nil
 		}
 		return checkShape(d.in, d.out, 1, "result buffer")

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"weft/comm/internal/mem"
 )
 
 // algorithm is a way to make a collective of messages.
@@ -62,7 +64,7 @@ var algorithms = [...][]algorithm{
 }
 
 // buffer is the one buffer of a broadcast.
-func (d *collCall) buffer(me int) Buffer {
+func (d *collCall) buffer(me int) mem.Buffer {
 	if me == d.root {
 		return d.in
 	}

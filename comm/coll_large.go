@@ -3,11 +3,13 @@
 
 package comm
 
+import "weft/comm/internal/mem"
+
 // Algorithms for large parts: every rank sends and receives about as much as there is, whatever their number.
 
 // bcastRing: the root scatters the payload, by a binomial tree, in as many blocks as there are ranks, and these go round in a
 // ring. Blocks are of bytes, since ranks may have buffers of different elements.
-func (c *Comm) bcastRing(buf Buffer, root int, id collID) *Request {
+func (c *Comm) bcastRing(buf mem.Buffer, root int, id collID) *Request {
 	x := c.newColl(id)
 	n := c.size
 	v := (c.rank - root + n) % n
@@ -15,9 +17,9 @@ func (c *Comm) bcastRing(buf Buffer, root int, id collID) *Request {
 	if v == 0 {
 		x.unstage(staged, buf)
 	}
-	mem, _ := staged.Contiguous()
-	bound := func(i int) int { return int(uint64(len(mem)) * uint64(i) / uint64(n)) } // of 2^31 ranks and 2^32 bytes at least
-	blocks := func(lo, hi int) Buffer { return Of(mem[bound(lo):bound(hi)]) }
+	whole, _ := staged.Contiguous()
+	bound := func(i int) int { return int(uint64(len(whole)) * uint64(i) / uint64(n)) } // of 2^31 ranks and 2^32 bytes at least
+	blocks := func(lo, hi int) mem.Buffer { return mem.Of(whole[bound(lo):bound(hi)]) }
 	span := func(v int) int { // blocks that the tree brings to a rank
 		if v == 0 {
 			return n
@@ -62,7 +64,7 @@ func (c *Comm) bcastRing(buf Buffer, root int, id collID) *Request {
 
 // allreduceHalves: as allreduceDoubling, and with the same bits, but in each round a pair of ranks shares what it has: each gives
 // the other one half, and combines the other half. Then the halves come back, in the opposite order.
-func (c *Comm) allreduceHalves(in, out Buffer, op Op, id collID) *Request {
+func (c *Comm) allreduceHalves(in, out mem.Buffer, op Op, id collID) *Request {
 	x := c.newColl(id)
 	acc := x.staged(out)
 	tmp := x.work(in, in.Len())
@@ -77,7 +79,7 @@ func (c *Comm) allreduceHalves(in, out Buffer, op Op, id collID) *Request {
 		if err := op.apply(mine, other); err != nil {
 			return err
 		}
-		copyPayload(mine, other)
+		mem.Copy(mine, other)
 		return nil
 	}
 	const (

@@ -3,6 +3,8 @@
 
 package comm
 
+import "weft/comm/internal/mem"
+
 // barrierByMessages: dissemination. In round k each rank tells the one 2^k ahead that the 2^(k+1) ranks up to itself have
 // arrived.
 func (c *Comm) barrierByMessages(id collID) *Request {
@@ -13,15 +15,15 @@ func (c *Comm) barrierByMessages(id collID) *Request {
 		if dist >= n {
 			return false, nil
 		}
-		x.recv((c.rank-dist+n)%n, Buffer{})
-		x.send((c.rank+dist)%n, Buffer{})
+		x.recv((c.rank-dist+n)%n, mem.Buffer{})
+		x.send((c.rank+dist)%n, mem.Buffer{})
 		return true, nil
 	})
 }
 
 // bcastTree: Binomial tree: rank v (counted from the root) receives from v without its lowest bit, and sends
 // to v plus each lower bit, the largest subtree first.
-func (c *Comm) bcastTree(buf Buffer, root int, id collID) *Request {
+func (c *Comm) bcastTree(buf mem.Buffer, root int, id collID) *Request {
 	x := c.newColl(id)
 	n := c.size
 	v := (c.rank - root + n) % n
@@ -49,7 +51,7 @@ func (c *Comm) bcastTree(buf Buffer, root int, id collID) *Request {
 }
 
 // gatherDirect: Each rank sends to the root, which receives into place.
-func (c *Comm) gatherDirect(send, recv Buffer, root int, id collID) *Request {
+func (c *Comm) gatherDirect(send, recv mem.Buffer, root int, id collID) *Request {
 	x := c.newColl(id)
 	if c.rank != root {
 		return x.start(func(i int) (bool, error) {
@@ -77,14 +79,14 @@ func (c *Comm) gatherDirect(send, recv Buffer, root int, id collID) *Request {
 
 // unstage copies staged memory to where it belongs, or what is to be staged, unless it is there:
 // others may be reading it.
-func (x *coll) unstage(dst, staged Buffer) {
-	if !sameMemory(dst, staged) {
-		copyPayload(dst, staged)
+func (x *coll) unstage(dst, staged mem.Buffer) {
+	if !mem.SameMemory(dst, staged) {
+		mem.Copy(dst, staged)
 	}
 }
 
 // scatterDirect: The root sends each rank its part.
-func (c *Comm) scatterDirect(send, recv Buffer, root int, id collID) *Request {
+func (c *Comm) scatterDirect(send, recv mem.Buffer, root int, id collID) *Request {
 	x := c.newColl(id)
 	if c.rank != root {
 		return x.start(func(i int) (bool, error) {
@@ -112,7 +114,7 @@ func (c *Comm) scatterDirect(send, recv Buffer, root int, id collID) *Request {
 
 // allgatherDirect: Every rank sends its part to every other, which in one process is one copy per part and
 // rank, the least possible.
-func (c *Comm) allgatherDirect(send, recv Buffer, id collID) *Request {
+func (c *Comm) allgatherDirect(send, recv mem.Buffer, id collID) *Request {
 	x := c.newColl(id)
 	all, m, n := x.staged(recv), send.Len(), c.size
 	return x.start(func(i int) (bool, error) {
@@ -133,12 +135,12 @@ func (c *Comm) allgatherDirect(send, recv Buffer, id collID) *Request {
 }
 
 // alltoallDirect: Every rank sends every other its part.
-func (c *Comm) alltoallDirect(send, recv Buffer, id collID) *Request {
+func (c *Comm) alltoallDirect(send, recv mem.Buffer, id collID) *Request {
 	x := c.newColl(id)
 	n := c.size
 	m := send.Len() / n
 	in, all := x.staged(send), x.staged(recv)
-	if sameMemory(send, recv) {
+	if mem.SameMemory(send, recv) {
 		in = x.work(send, send.Len())
 	}
 	return x.start(func(i int) (bool, error) {

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"testing"
 
+	"weft/comm/internal/mem"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -183,8 +185,8 @@ func TestOperatorsOnNothing(t *testing.T) {
 		require.NoError(t, op.Apply(Of(none), Of(none)))
 		require.NoError(t, op.Apply(Vector(none, 0, 5, 9), Vector([]int64{1}, 1, 0, 0)))
 		require.NoError(t, op.Apply(Buffer{}, Buffer{}))
-		require.NoError(t, op.combine(Of(none), Of(none), Of(none)))
-		require.NoError(t, op.combine(Buffer{}, Buffer{}, Buffer{}))
+		require.NoError(t, op.combine(Of(none).b, Of(none).b, Of(none).b))
+		require.NoError(t, op.combine(Buffer{}.b, Buffer{}.b, Buffer{}.b))
 	}
 }
 
@@ -218,14 +220,14 @@ func TestOperatorArguments(t *testing.T) {
 // What collectives say of buffers that do not fit, and of roots that are none.
 func TestShapesAreChecked(t *testing.T) {
 	b := func(n int) Buffer { return Of(make([]int64, n)) }
-	require.NoError(t, checkShape(b(2), b(6), 3, "x"))
-	require.NoError(t, checkShape(b(0), Of([]byte{}), 3, "x"), "nothing of whatever kind")
-	require.NoError(t, checkShape(Buffer{}, Buffer{}, 3, "x"))
-	require.ErrorContains(t, checkShape(b(2), b(5), 3, "x"), "x of 5 elements, where 3 times 2 are needed")
-	require.ErrorContains(t, checkShape(b(2), b(7), 3, "x"), "x of 7 elements")
-	require.ErrorContains(t, checkShape(b(2), Of(make([]uint64, 6)), 3, "x"), "message of int64 (8 bytes) where uint64 (8 bytes) is expected")
-	require.ErrorContains(t, checkShape(Of([]cell{{}}), Of([][3]int64{{}}), 1, "x"), "(24 bytes)")
-	require.ErrorIs(t, checkShape(b(1), Of([]cell{{}}), 1, "x"), ErrType)
+	require.NoError(t, checkShape(b(2).b, b(6).b, 3, "x"))
+	require.NoError(t, checkShape(b(0).b, Of([]byte{}).b, 3, "x"), "nothing of whatever kind")
+	require.NoError(t, checkShape(Buffer{}.b, Buffer{}.b, 3, "x"))
+	require.ErrorContains(t, checkShape(b(2).b, b(5).b, 3, "x"), "x of 5 elements, where 3 times 2 are needed")
+	require.ErrorContains(t, checkShape(b(2).b, b(7).b, 3, "x"), "x of 7 elements")
+	require.ErrorContains(t, checkShape(b(2).b, Of(make([]uint64, 6)).b, 3, "x"), "message of int64 (8 bytes) where uint64 (8 bytes) is expected")
+	require.ErrorContains(t, checkShape(Of([]cell{{}}).b, Of([][3]int64{{}}).b, 1, "x"), "(24 bytes)")
+	require.ErrorIs(t, checkShape(b(1).b, Of([]cell{{}}).b, 1, "x"), ErrType)
 	require.ErrorContains(t, errNotDivisible(5, 3), "5 elements are not a multiple of 3 ranks")
 	c := &Comm{size: 3}
 	for root, good := range map[int]bool{-1: false, 0: true, 2: true, 3: false} {
@@ -243,22 +245,22 @@ func TestStagedBuffers(t *testing.T) {
 	x := c.newColl(collID{seq: 1, what: newCollective(barrier, Op{}, -1)})
 	m := make([]int64, 10)
 	for _, b := range []Buffer{Of(m), Of(m[:1]), Of(m[:0]), {}} {
-		require.True(t, sameMemory(b, x.staged(b)))
+		require.True(t, mem.SameMemory(b.b, x.staged(b.b)))
 	}
 	require.Empty(t, x.blocks)
-	s := x.staged(Vector(m, 5, 1, 2))
-	require.False(t, sameMemory(Of(m), s))
+	s := x.staged(Vector(m, 5, 1, 2).b)
+	require.False(t, mem.SameMemory(Of(m).b, s))
 	require.Equal(t, 5, s.Len())
 	require.Len(t, x.blocks, 1)
-	mem, whole := s.Contiguous()
-	require.True(t, whole)
-	require.Len(t, mem, 40)
+	whole, ok := s.Contiguous()
+	require.True(t, ok)
+	require.Len(t, whole, 40)
 
 	// A copy to where it belongs, unless it is there.
-	copyPayload(s, Of([]int64{1, 2, 3, 4, 5}))
-	x.unstage(Vector(m, 5, 1, 2), s)
+	mem.Copy(s, mem.Of([]int64{1, 2, 3, 4, 5}))
+	x.unstage(Vector(m, 5, 1, 2).b, s)
 	require.Equal(t, []int64{1, 0, 2, 0, 3, 0, 4, 0, 5, 0}, m)
-	other := Of([]int64{9, 9})
+	other := mem.Of([]int64{9, 9})
 	x.unstage(other, other)
 	x.finish()
 	require.Empty(t, x.blocks)

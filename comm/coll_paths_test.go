@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"testing"
 
+	"weft/comm/internal/mem"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -65,11 +67,6 @@ func TestHubBySize(t *testing.T) {
 
 // Which collectives of processes of one node are made at their board.
 func TestBoardBySize(t *testing.T) {
-	elems := func(size int) Buffer {
-		b := Raw(make([]byte, 1), Byte)
-		b.typ = &elemType{size: size}
-		return b
-	}
 	c := &Comm{world: &world{}, size: 3}
 	for _, x := range []struct {
 		k          collKind
@@ -83,7 +80,7 @@ func TestBoardBySize(t *testing.T) {
 		{allreduce, boardData, 8, true}, {allreduce, boardData + 8, 8, true}, {allreduce, 10 * stageElem, stageElem, true}, {allreduce, 10 * (stageElem + 1), stageElem + 1, false},
 		{allreduce, stageRounds*stageWindow - 1, 1, true}, {allreduce, stageRounds * stageWindow, 1, false},
 	} {
-		d := &collCall{kind: x.k, unit: x.unit, in: elems(x.elem)}
+		d := &collCall{kind: x.k, unit: x.unit, in: mem.Sized(make([]byte, x.elem), x.elem)}
 		what := fmt.Sprintf("%s of %d bytes, %d each", collNames[x.k], x.unit, x.elem)
 		c.world.cfg.chosen = chosen{}
 		require.Equal(t, x.there, d.onBoard(c), what)
@@ -127,7 +124,7 @@ func TestPieceSizes(t *testing.T) {
 		{bcast, Op{}, 8, 1 << 40, 64, 1 << 36, 1 << 4},
 		{bcast, Op{}, 8, 1 << 40, 65, 1 << 36, 1 << 4},
 	} {
-		d := &collCall{kind: x.k, op: x.op, unit: x.unit, in: Buffer{typ: &elemType{size: x.elem}}}
+		d := &collCall{kind: x.k, op: x.op, unit: x.unit, in: mem.Sized(nil, x.elem)}
 		require.Equal(t, x.size, d.pieceSize(x.n), "%+v", x)
 		require.Equal(t, x.pieces, d.pieces(x.n), "%+v", x)
 	}

@@ -6,6 +6,8 @@ package comm
 import (
 	"fmt"
 	"math/bits"
+
+	"weft/comm/internal/mem"
 )
 
 // Reductions. All ranks combine in an order that depends on the number of ranks (and the root) only, never on
@@ -19,7 +21,7 @@ func errNotDivisible(n, parts int) error {
 // partial is a partial result and the memory to receive another.
 type partial struct {
 	op       Op
-	acc, tmp Buffer
+	acc, tmp mem.Buffer
 }
 
 // above combines acc with what was received in tmp from higher ranks.
@@ -38,7 +40,7 @@ func (p *partial) below() error { return p.op.apply(p.tmp, p.acc) }
 // reduceTree: Binomial tree: rank v receives from v plus each bit below its lowest, then sends to v without
 // its lowest. v counts from the root, or from rank 0 if the operator does not commute; rank 0 then sends the
 // result on to the root.
-func (c *Comm) reduceTree(in, out Buffer, op Op, root int, id collID) *Request {
+func (c *Comm) reduceTree(in, out mem.Buffer, op Op, root int, id collID) *Request {
 	x := c.newColl(id)
 	n, top := c.size, root
 	if !op.Commutes() {
@@ -53,7 +55,7 @@ func (c *Comm) reduceTree(in, out Buffer, op Op, root int, id collID) *Request {
 		deliver
 	)
 	state, bit := climb, 1
-	copyPayload(p.acc, in)
+	mem.Copy(p.acc, in)
 	return x.start(func(int) (bool, error) {
 		for {
 			switch state {
@@ -90,7 +92,7 @@ func (c *Comm) reduceTree(in, out Buffer, op Op, root int, id collID) *Request {
 				}
 			case deliver:
 				if c.rank == root {
-					copyPayload(out, p.acc)
+					mem.Copy(out, p.acc)
 				}
 				return false, nil
 			}
@@ -127,7 +129,7 @@ func (f *foldedRanks) rankOf(number int) int {
 
 // allreduceDoubling: Recursive doubling over the largest power of two that is not above Size: the ranks that
 // are too many first give their values to their upper neighbours, and get the result from them.
-func (c *Comm) allreduceDoubling(in, out Buffer, op Op, id collID) *Request {
+func (c *Comm) allreduceDoubling(in, out mem.Buffer, op Op, id collID) *Request {
 	x := c.newColl(id)
 	acc := x.staged(out)
 	p := &partial{op: op, acc: acc, tmp: x.work(in, in.Len())}
@@ -205,7 +207,7 @@ func (c *Comm) allreduceDoubling(in, out Buffer, op Op, id collID) *Request {
 
 // scanDoubling: In round k each rank has the result of the 2^k ranks up to itself, sends it 2^k ahead and puts what
 // it gets before its own.
-func (c *Comm) scanDoubling(in, out Buffer, op Op, id collID) *Request {
+func (c *Comm) scanDoubling(in, out mem.Buffer, op Op, id collID) *Request {
 	x := c.newColl(id)
 	acc := x.staged(out)
 	p := &partial{op: op, acc: acc, tmp: x.work(in, in.Len())}

@@ -3,11 +3,13 @@
 
 package comm
 
+import "weft/comm/internal/mem"
+
 // Algorithms for small parts: they are moved together with those of other ranks, so there are fewer messages.
 
 // gatherTree: binomial tree. Rank v, counted from the root, collects the parts of the ranks v to v plus its lowest bit, and sends
 // them to v without it.
-func (c *Comm) gatherTree(send, recv Buffer, root int, id collID) *Request {
+func (c *Comm) gatherTree(send, recv mem.Buffer, root int, id collID) *Request {
 	x := c.newColl(id)
 	n, m := c.size, send.Len()
 	v := (c.rank - root + n) % n
@@ -16,7 +18,7 @@ func (c *Comm) gatherTree(send, recv Buffer, root int, id collID) *Request {
 		span = min(v&-v, n-v)
 	}
 	all := x.work(send, span*m) // in the order of the tree
-	copyPayload(all.Slice(0, m), send)
+	mem.Copy(all.Slice(0, m), send)
 	return x.start(func(i int) (bool, error) {
 		d := 1 << i
 		switch {
@@ -34,16 +36,16 @@ func (c *Comm) gatherTree(send, recv Buffer, root int, id collID) *Request {
 }
 
 // rotate copies parts, the first of which is rank by's, to where they belong by rank.
-func (x *coll) rotate(dst, parts Buffer, by, m int) {
+func (x *coll) rotate(dst, parts mem.Buffer, by, m int) {
 	n := x.c.size
 	to := x.staged(dst)
-	copyPayload(to.Slice(by*m, n*m), parts.Slice(0, (n-by)*m))
-	copyPayload(to.Slice(0, by*m), parts.Slice((n-by)*m, n*m))
+	mem.Copy(to.Slice(by*m, n*m), parts.Slice(0, (n-by)*m))
+	mem.Copy(to.Slice(0, by*m), parts.Slice((n-by)*m, n*m))
 	x.unstage(dst, to)
 }
 
 // scatterTree: gatherTree the other way round.
-func (c *Comm) scatterTree(send, recv Buffer, root int, id collID) *Request {
+func (c *Comm) scatterTree(send, recv mem.Buffer, root int, id collID) *Request {
 	x := c.newColl(id)
 	n, m := c.size, recv.Len()
 	v := (c.rank - root + n) % n
@@ -54,13 +56,13 @@ func (c *Comm) scatterTree(send, recv Buffer, root int, id collID) *Request {
 	if v != 0 {
 		span = min(low, n-v)
 	}
-	var all Buffer
+	var all mem.Buffer
 	if v == 0 {
 		all = x.work(send, n*m)
 		from := x.staged(send)
 		x.unstage(from, send)
-		copyPayload(all.Slice(0, (n-root)*m), from.Slice(root*m, n*m))
-		copyPayload(all.Slice((n-root)*m, n*m), from.Slice(0, root*m))
+		mem.Copy(all.Slice(0, (n-root)*m), from.Slice(root*m, n*m))
+		mem.Copy(all.Slice((n-root)*m, n*m), from.Slice(0, root*m))
 	} else {
 		all = x.work(recv, span*m)
 	}
@@ -86,11 +88,11 @@ func (c *Comm) scatterTree(send, recv Buffer, root int, id collID) *Request {
 
 // allgatherDoubling: in round k each rank gets the parts of as many ranks again as it has, from the rank 2^k above, where the last
 // round is what is left.
-func (c *Comm) allgatherDoubling(send, recv Buffer, id collID) *Request {
+func (c *Comm) allgatherDoubling(send, recv mem.Buffer, id collID) *Request {
 	x := c.newColl(id)
 	n, m := c.size, send.Len()
 	all := x.work(send, n*m) // parts of this rank, the next one, and so on
-	copyPayload(all.Slice(0, m), send)
+	mem.Copy(all.Slice(0, m), send)
 	return x.start(func(i int) (bool, error) {
 		d := 1 << i
 		if d >= n {
@@ -106,15 +108,15 @@ func (c *Comm) allgatherDoubling(send, recv Buffer, id collID) *Request {
 
 // alltoallBits: a part that has to go d ranks ahead is sent 2^k ahead in round k if d has that bit, together with all
 // such parts.
-func (c *Comm) alltoallBits(send, recv Buffer, id collID) *Request {
+func (c *Comm) alltoallBits(send, recv mem.Buffer, id collID) *Request {
 	x := c.newColl(id)
 	n := c.size
 	m := send.Len() / n
 	all := x.work(send, n*m) // parts by how far they have to go
 	from := x.staged(send)
 	x.unstage(from, send)
-	copyPayload(all.Slice(0, (n-c.rank)*m), from.Slice(c.rank*m, n*m))
-	copyPayload(all.Slice((n-c.rank)*m, n*m), from.Slice(0, c.rank*m))
+	mem.Copy(all.Slice(0, (n-c.rank)*m), from.Slice(c.rank*m, n*m))
+	mem.Copy(all.Slice((n-c.rank)*m, n*m), from.Slice(0, c.rank*m))
 	out, in := x.work(send, n*m), x.work(send, n*m)
 	each := func(bit int, f func(d, at int)) int { // at counts the parts that have the bit
 		at := 0
@@ -129,7 +131,7 @@ func (c *Comm) alltoallBits(send, recv Buffer, id collID) *Request {
 	bit := 0
 	return x.start(func(int) (bool, error) {
 		if bit > 0 {
-			each(bit, func(d, at int) { copyPayload(all.Slice(d*m, (d+1)*m), in.Slice(at*m, (at+1)*m)) })
+			each(bit, func(d, at int) { mem.Copy(all.Slice(d*m, (d+1)*m), in.Slice(at*m, (at+1)*m)) })
 			bit <<= 1
 		} else {
 			bit = 1
@@ -138,12 +140,12 @@ func (c *Comm) alltoallBits(send, recv Buffer, id collID) *Request {
 			to := x.staged(recv)
 			for d := range n { // what has come from d ranks behind
 				src := (c.rank - d + n) % n
-				copyPayload(to.Slice(src*m, (src+1)*m), all.Slice(d*m, (d+1)*m))
+				mem.Copy(to.Slice(src*m, (src+1)*m), all.Slice(d*m, (d+1)*m))
 			}
 			x.unstage(recv, to)
 			return false, nil
 		}
-		k := each(bit, func(d, at int) { copyPayload(out.Slice(at*m, (at+1)*m), all.Slice(d*m, (d+1)*m)) })
+		k := each(bit, func(d, at int) { mem.Copy(out.Slice(at*m, (at+1)*m), all.Slice(d*m, (d+1)*m)) })
 		x.recv((c.rank-bit+n)%n, in.Slice(0, k*m))
 		x.send((c.rank+bit)%n, out.Slice(0, k*m))
 		return true, nil

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"weft/comm/internal/count"
+	"weft/comm/internal/mem"
 )
 
 // Special ranks, tags and colours.
@@ -177,12 +178,12 @@ func checkTag(tag int, wildcard bool) error {
 
 // plain reports whether the arguments of a message are in order, as they mostly are. If not, check says what is wrong, if
 // anything is. That the run lives is not looked at here: the matchers know.
-func (c *Comm) plain(buf *Buffer, peer, tag int) bool {
-	return uint(peer) < uint(c.size) && uint(tag) <= TagUB && buf.typ != nil && buf.typ.err == nil
+func (c *Comm) plain(buf *mem.Buffer, peer, tag int) bool {
+	return uint(peer) < uint(c.size) && uint(tag) <= TagUB && buf.Plain()
 }
 
 // check verifies the arguments of a message.
-func (c *Comm) check(op string, buf *Buffer, peer, tag int, wildcard bool) error {
+func (c *Comm) check(op string, buf *mem.Buffer, peer, tag int, wildcard bool) error {
 	err := firstError(buf.Err(), c.checkPeer(peer, wildcard), checkTag(tag, wildcard))
 	if err == nil {
 		if a := c.world.aborted.Load(); a != nil {

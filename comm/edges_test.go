@@ -339,7 +339,7 @@ func TestEagerLimitAtTheEdge(t *testing.T) {
 // fieldCall is a collective with certain fields, with elements of 8 bytes, as errors have it.
 func fieldCall(k collKind, op Op, root, n int, of func(n int) Buffer, request bool) aCall {
 	elem := of(1)
-	name := newSignature(newCollective(k, op, root), elemOf(&elem, &elem), 8*n).String()
+	name := newSignature(newCollective(k, op, root), elemOf(&elem.b, &elem.b), 8*n).String()
 	return aCall{name, func(c *Comm, _ int) error {
 		in, out := of(n), of(n)
 		switch p := c.Size(); k {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"weft/comm/internal/mem"
 	"weft/internal/boot"
 )
 
@@ -22,10 +23,10 @@ var (
 	ErrTruncated = errors.New("message is larger than the receive buffer")
 	// ErrType: the element type has pointers, or sender's and receiver's element kinds differ, or
 	// an operator does not know the type. The operation is lost; nothing was copied.
-	ErrType = errors.New("wrong element type")
+	ErrType = mem.ErrType
 	// ErrBuffer: a buffer's layout does not lie inside its slice, or its size does not fit the
 	// operation. Nothing was sent.
-	ErrBuffer = errors.New("bad buffer")
+	ErrBuffer = mem.ErrBuffer
 	// ErrRank: no such rank in this communicator. Nothing was sent.
 	ErrRank = errors.New("no such rank")
 	// ErrTag: the tag is not in 0..TagUB (or AnyTag, for a receive). Nothing was sent.

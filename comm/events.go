@@ -4,6 +4,7 @@
 package comm
 
 import (
+	"weft/comm/internal/mem"
 	"weft/internal/event"
 	"weft/internal/friend"
 )
@@ -66,7 +67,7 @@ func (c *Comm) sends(ev *event.Shared, h *header, from *sendOp, dst int) {
 }
 
 // receives records a receive that is about to be posted. op is nil if somebody is blocked in it.
-func (c *Comm) receives(ev *event.Shared, op *recvOp, buf *Buffer, src, tag int) {
+func (c *Comm) receives(ev *event.Shared, op *recvOp, buf *mem.Buffer, src, tag int) {
 	id := uint64(0)
 	if op != nil {
 		op.named(ev)

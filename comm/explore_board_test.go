@@ -100,7 +100,7 @@ const boardLarge = 2 * stageWindow / 8
 // sum is a collective of all ranks.
 func sum(in, out []int64) *collCall {
 	n := len(in)
-	return &collCall{kind: allreduce, what: newCollective(allreduce, Sum, -1), root: -1, op: Sum, unit: 8 * n, large: n > 1, in: Of(in), out: Of(out)}
+	return &collCall{kind: allreduce, what: newCollective(allreduce, Sum, -1), root: -1, op: Sum, unit: 8 * n, large: n > 1, in: Of(in).b, out: Of(out).b}
 }
 
 // meets is a blocking collective. What is summed up tells the collective by its number, if the rank has one goroutine.

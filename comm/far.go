@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"weft/comm/internal/mem"
 	"weft/internal/fabric"
 	"weft/internal/launch"
 )
@@ -33,8 +34,8 @@ type far struct {
 // transfer is a receive whose payload is under way.
 type transfer struct {
 	op  *recvOp
-	src int    // sender's rank in the run
-	blk *block // where the payload goes first if the receive's memory is not one piece, or nil
+	src int        // sender's rank in the run
+	blk *mem.Block // where the payload goes first if the receive's memory is not one piece, or nil
 
 	why error // guarded by far.mu: it was given up with this, whatever the fabric ends it with
 }
@@ -43,15 +44,15 @@ type transfer struct {
 // later if the message is ready, and is the caller's otherwise.
 func (f *far) transmit(p *proc, h *header, data []byte, from *sendOp, dst int) error {
 	if h.proto == eager {
-		var blk *block
+		var blk *mem.Block
 		if from != nil {
-			blk = newBlock(int(h.length))
-			from.buf.CopyToBytes(blk.b, 0)
-			data = blk.b
+			blk = mem.NewBlock(int(h.length))
+			from.buf.CopyToBytes(blk.B, 0)
+			data = blk.B
 		}
 		err := p.frame(dst, fabric.Frame{Head: h.pack(), Data: data})
 		if blk != nil {
-			blk.free()
+			blk.Free()
 		}
 		if p.stranded(dst, err, nil) {
 			return nil // as if it had arrived, and had not been received
@@ -163,8 +164,8 @@ func (op *recvOp) pull(p *proc, h *header, src int, id uint64) bool {
 	f.mu.Unlock()
 	dst, ok := op.buf.Contiguous()
 	if !ok {
-		t.blk = newBlock(int(want))
-		dst = t.blk.b
+		t.blk = mem.NewBlock(int(want))
+		dst = t.blk.B
 	}
 	p.ep.Expect(src, number, dst[:want], func(err error) { f.arrived(p, number, t, err) })
 	err := p.frame(src, fabric.Frame{Head: [fabric.HeadWords]uint64{id, number, 0, wanted.word(), want}})
@@ -203,14 +204,14 @@ func (f *far) arrived(p *proc, number uint64, t *transfer, err error) {
 	}
 	switch {
 	case err == nil && t.blk != nil:
-		op.buf.CopyFromBytes(t.blk.b, 0)
+		op.buf.CopyFromBytes(t.blk.B, 0)
 	case err != nil && dead != nil:
 		op.err = op.fail(dead)
 	case err != nil:
 		op.err = op.fail(p.sendError(t.src, err))
 	}
 	if t.blk != nil {
-		t.blk.free()
+		t.blk.Free()
 	}
 	op.done()
 }
@@ -242,16 +243,16 @@ func (f *far) cleared(p *proc, src int, id, number, n uint64) error {
 		op.done(nil)
 		return nil
 	}
-	var blk *block
+	var blk *mem.Block
 	data, ok := op.buf.Contiguous()
 	if !ok {
-		blk = newBlock(op.buf.Bytes())
-		op.buf.CopyToBytes(blk.b, 0)
-		data = blk.b
+		blk = mem.NewBlock(op.buf.Bytes())
+		op.buf.CopyToBytes(blk.B, 0)
+		data = blk.B
 	}
 	p.push(src, number, data[:n], func(err error) {
 		if blk != nil {
-			blk.free()
+			blk.Free()
 		}
 		if p.stranded(src, err, func(err error) { op.done(op.fail(err)) }) {
 			return
@@ -381,7 +382,7 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 // admit checks a header that another process has written.
 func (p *proc) admit(h *header, src int, data []byte) error {
 	switch {
-	case h.elem >= numKinds:
+	case h.elem >= mem.NumKinds:
 		return fmt.Errorf("it sends elements of the unknown kind %d", h.elem)
 	case h.src < 0 || int(h.src) >= p.world.size || h.tag < 0:
 		return fmt.Errorf("it sends as rank %d with tag %d", h.src, h.tag)

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"weft/comm/internal/mem"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -159,9 +161,9 @@ func program(c *Comm, seed uint64) error {
 				r := comms[x.comm].Irecv(layout, x.src, x.tag)
 				reqs = append(reqs, r)
 				checks = append(checks, func() error {
-					if layout.count > 1 {
+					if layout.b.Strided() {
 						Copy(Of(buf), layout)
-					} else if layout.ptr != Of(buf).ptr {
+					} else if !mem.SameMemory(layout.b, Of(buf).b) {
 						copy(buf, wide)
 					}
 					return firstError(expect("size", 2*x.n, r.Status().Bytes), expectSlice(fmt.Sprintf("%+v", x), content(x.src, x.dst, x.id, x.n), buf))

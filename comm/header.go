@@ -5,6 +5,7 @@ package comm
 
 import (
 	"weft/comm/internal/match"
+	"weft/comm/internal/mem"
 	"weft/internal/fabric"
 )
 
@@ -64,7 +65,7 @@ func (p protocol) word() uint64 { return uint64(p) << 8 }
 // header is what travels before each payload.
 type header struct {
 	proto    protocol
-	elem     Kind
+	elem     mem.Kind
 	elemSize uint32
 	ctx      uint64 // of the communicator; even: messages, odd: collectives
 	src      int32  // rank in the communicator
@@ -91,7 +92,7 @@ func (h *header) unpack(w *[fabric.HeadWords]uint64) {
 	h.ctx = w[0]
 	h.src, h.tag = int32(w[1]>>32), int32(w[1])
 	h.seq, h.elemSize = uint32(w[2]>>32), uint32(w[2])
-	h.proto, h.elem = protocol(w[3]>>8), Kind(w[3])
+	h.proto, h.elem = protocol(w[3]>>8), mem.Kind(w[3])
 	h.length = w[4]
 	h.aux = w[5]
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"weft/comm/internal/mem"
 	"weft/internal/processors"
 )
 
@@ -114,7 +115,7 @@ type collCall struct {
 	large   bool
 	total   int // pieces of a large one
 	op      Op
-	in, out Buffer
+	in, out mem.Buffer
 }
 
 // place is what one rank says of one collective. Its owner fills it, publishes it by state, and may fill it anew when all
@@ -134,8 +135,8 @@ type place struct {
 	waiter   *hubWaiter // of a caller that sleeps; set before it is passive
 	inMem    []byte     // of large ones: the memory, or a copy where buffers are strided
 	outMem   []byte
-	stageIn  *block
-	stageOut *block
+	stageIn  *mem.Block
+	stageOut *mem.Block
 	finished atomic.Uint64 // the last collective in this place that the owner has finished
 	_        [16]byte
 }
@@ -223,11 +224,7 @@ func (h *hub) publish(c *Comm, r *hubRank, d *collCall, seq uint64, req *Request
 	p.collCall, p.c, p.req, p.waiter = *d, c, req, nil
 	if !d.large {
 		if n := d.published(c.rank, h.size); n > 0 {
-			if n == 8 && d.in.count == 1 {
-				*(*[8]byte)(p.inline[:]) = *(*[8]byte)(d.in.block(0))
-			} else {
-				d.in.CopyToBytes(p.inline[:n], 0)
-			}
+			d.in.Show(p.inline[:n])
 		}
 	} else {
 		p.stage()
@@ -235,15 +232,15 @@ func (h *hub) publish(c *Comm, r *hubRank, d *collCall, seq uint64, req *Request
 	p.state.Store(stateOf(seq, active))
 }
 
-func elemOf(in, out *Buffer) uint64 {
-	t := in.typ
+func elemOf(in, out *mem.Buffer) uint64 {
+	t := in.Element()
 	if t == nil {
-		t = out.typ
+		t = out.Element()
 	}
 	if t == nil {
 		return 0
 	}
-	return uint64(t.kind)<<32 | uint64(t.size)
+	return uint64(t.Kind)<<32 | uint64(t.Size)
 }
 
 // published is how many bytes a rank shows in its place.
@@ -433,8 +430,10 @@ func (h *hub) finish(p *place, seq uint64, err error, self bool) error {
 	if err != nil {
 		err = c.failColl(what, err)
 	}
-	p.in.ptr, p.out.ptr, p.c, p.req = nil, nil, nil, nil // what the caller has need not be kept alive
-	p.finished.Store(seq)                                // from here on the place may be filled anew
+	p.in.Forget() // what the caller has need not be kept alive
+	p.out.Forget()
+	p.c, p.req = nil, nil
+	p.finished.Store(seq) // from here on the place may be filled anew
 	if h.late.Load() != 0 {
 		h.drain()
 	}

@@ -5,6 +5,8 @@ package comm
 
 import (
 	"fmt"
+
+	"weft/comm/internal/mem"
 )
 
 // concerns returns the ranks, from lo up to hi, with which a rank must agree in a collective that is not large.
@@ -145,7 +147,7 @@ func collect[P parts](d *collCall, n int, all P) {
 func combine[P parts](d *collCall, n int, all P) error {
 	mem, ok := d.out.Contiguous()
 	if ok && n == 2 {
-		return d.op.combine(d.out, d.out.over(all.part(0)[:d.unit]), d.out.over(all.part(1)[:d.unit]))
+		return d.op.combine(d.out, d.out.Over(all.part(0)[:d.unit]), d.out.Over(all.part(1)[:d.unit]))
 	}
 	e := executors.Get().(*executor)
 	defer e.release()
@@ -164,15 +166,15 @@ func combine[P parts](d *collCall, n int, all P) error {
 // scanFlat is what scanDoubling computes at a rank: in round k, what the rank 2^k below has is put before what this one has.
 func scanFlat[P parts](d *collCall, me int, all P) error {
 	u := d.unit
-	tmp := newBlock((me + 1) * u)
-	defer tmp.free()
-	at := func(r int) []byte { return tmp.b[r*u : (r+1)*u] }
+	tmp := mem.NewBlock((me + 1) * u)
+	defer tmp.Free()
+	at := func(r int) []byte { return tmp.B[r*u : (r+1)*u] }
 	for r := range me + 1 {
 		copy(at(r), all.part(r)[:u])
 	}
 	for k := 1; k <= me; k *= 2 {
 		for r := me; r >= k; r-- {
-			if err := d.op.apply(d.in.over(at(r-k)), d.in.over(at(r))); err != nil {
+			if err := d.op.apply(d.in.Over(at(r-k)), d.in.Over(at(r))); err != nil {
 				return err
 			}
 		}

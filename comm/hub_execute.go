@@ -7,6 +7,8 @@ import (
 	"math/bits"
 	"runtime"
 	"sync"
+
+	"weft/comm/internal/mem"
 )
 
 // maxDepth is the depth of the deepest tree of combinations: that of 2^31 ranks.
@@ -19,19 +21,19 @@ type executor struct {
 	seq  uint64
 	call *collCall
 
-	acc    *block // working memory
-	levels [maxDepth]*block
+	acc    *mem.Block // working memory
+	levels [maxDepth]*mem.Block
 }
 
 var executors = sync.Pool{New: func() any { return new(executor) }}
 
 func (e *executor) release() {
 	if e.acc != nil {
-		e.acc.free()
+		e.acc.Free()
 	}
 	for _, b := range e.levels {
 		if b != nil {
-			b.free()
+			b.Free()
 		}
 	}
 	*e = executor{}
@@ -41,14 +43,14 @@ func (e *executor) release() {
 func (e *executor) in(r int) []byte  { return e.hub.place(r, e.seq).inMem }
 func (e *executor) out(r int) []byte { return e.hub.place(r, e.seq).outMem }
 
-func scratch(b **block, n int) []byte {
-	if *b == nil || len((*b).b) < n {
+func scratch(b **mem.Block, n int) []byte {
+	if *b == nil || len((*b).B) < n {
 		if *b != nil {
-			(*b).free()
+			(*b).Free()
 		}
-		*b = newBlock(n)
+		*b = mem.NewBlock(n)
 	}
-	return (*b).b[:n]
+	return (*b).B[:n]
 }
 
 // do does piece i.
@@ -144,7 +146,7 @@ func (e *executor) scan(lo, hi int) error {
 	}
 	for d := 1; d < n; d *= 2 {
 		for r := n - 1; r >= d; r-- {
-			if err := e.call.op.apply(e.call.in.over(e.out(r - d)[lo:hi]), e.call.in.over(e.out(r)[lo:hi])); err != nil {
+			if err := e.call.op.apply(e.call.in.Over(e.out(r - d)[lo:hi]), e.call.in.Over(e.out(r)[lo:hi])); err != nil {
 				return err
 			}
 		}
@@ -155,7 +157,7 @@ func (e *executor) scan(lo, hi int) error {
 // tree is the order in which a reduction combines: the same, and so the same bits, as by messages.
 type tree struct {
 	op    Op
-	like  Buffer
+	like  mem.Buffer
 	n     int
 	width int // a power of two that is not less than the number of leaves
 	fold  int // leaves that are two ranks: those of allreduceDoubling, beyond a power of two
@@ -199,7 +201,7 @@ func (t *tree) eval(e *executor, dst []byte, lo, hi, depth int) error {
 			copy(dst, mem)
 			return nil
 		}
-		return t.op.combine(t.like.over(dst), t.like.over(t.leaf(2*lo)), t.like.over(t.leaf(2*lo+1)))
+		return t.op.combine(t.like.Over(dst), t.like.Over(t.leaf(2*lo)), t.like.Over(t.leaf(2*lo+1)))
 	}
 	mid := (lo + hi) / 2
 	if _, exists := t.single(mid); !exists {
@@ -218,12 +220,12 @@ func (t *tree) eval(e *executor, dst []byte, lo, hi, depth int) error {
 		}
 	}
 	if upper != nil {
-		return t.op.combine(t.like.over(dst), t.like.over(lower), t.like.over(upper))
+		return t.op.combine(t.like.Over(dst), t.like.Over(lower), t.like.Over(upper))
 	}
 	if err := t.eval(e, dst, mid, hi, depth+1); err != nil {
 		return err
 	}
-	return t.op.apply(t.like.over(lower), t.like.over(dst))
+	return t.op.apply(t.like.Over(lower), t.like.Over(dst))
 }
 
 // watchFlat and watchLarge are how often a caller looks before it sleeps: about as long as it takes to be woken at another processor; while

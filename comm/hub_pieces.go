@@ -3,6 +3,8 @@
 
 package comm
 
+import "weft/comm/internal/mem"
+
 // Large collectives are cut into pieces that are independent of each other. Whoever is there takes pieces until there are
 // none left; who finishes the last one ends the collective for all that do not watch.
 
@@ -12,15 +14,15 @@ func (p *place) stage() {
 	if b, ok := p.in.Contiguous(); ok {
 		p.inMem = b
 	} else {
-		p.stageIn = newBlock(p.in.Bytes())
-		p.inMem = p.stageIn.b
+		p.stageIn = mem.NewBlock(p.in.Bytes())
+		p.inMem = p.stageIn.B
 		p.in.CopyToBytes(p.inMem, 0)
 	}
 	if b, ok := p.out.Contiguous(); ok {
 		p.outMem = b
 	} else {
-		p.stageOut = newBlock(p.out.Bytes())
-		p.outMem = p.stageOut.b
+		p.stageOut = mem.NewBlock(p.out.Bytes())
+		p.outMem = p.stageOut.B
 		p.out.CopyToBytes(p.outMem, 0) // what a collective leaves alone stays
 	}
 }
@@ -32,9 +34,9 @@ func (p *place) unstage(err error) {
 	if p.stageOut != nil && err == nil {
 		p.out.CopyFromBytes(p.outMem, 0)
 	}
-	for _, b := range []*block{p.stageIn, p.stageOut} {
+	for _, b := range []*mem.Block{p.stageIn, p.stageOut} {
 		if b != nil && err == nil {
-			b.free() // after an error others may still look
+			b.Free() // after an error others may still look
 		}
 	}
 	p.inMem, p.outMem, p.stageIn, p.stageOut = nil, nil, nil, nil

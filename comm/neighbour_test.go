@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/comm/internal/mem"
 	"weft/internal/fabric"
 )
 
@@ -118,7 +119,7 @@ func frameOfHeader(h header, data []byte) fabric.Frame {
 // A frame that another process must not send is the end of trust in that process, and the error
 // says what was wrong; one that it may send is not, at each bound.
 func TestFramesOfOtherProcesses(t *testing.T) {
-	good := header{proto: eager, elem: Int64, elemSize: 8, src: 1, tag: 5, length: 16}
+	good := header{proto: eager, elem: mem.Int64, elemSize: 8, src: 1, tag: 5, length: 16}
 	with := func(change func(h *header)) header { h := good; change(&h); return h }
 	announced := func(change func(h *header)) header {
 		return with(func(h *header) { h.proto = ready; change(h) })
@@ -134,8 +135,8 @@ func TestFramesOfOtherProcesses(t *testing.T) {
 		{"a message", frameOfHeader(good, make([]byte, 16)), ""},
 		{"a message with a byte more", frameOfHeader(good, make([]byte, 17)), "it sends 17 bytes and says that they are 16"},
 		{"a message with a byte less", frameOfHeader(good, make([]byte, 15)), "it sends 15 bytes and says that they are 16"},
-		{"elements of the last kind", frameOfHeader(with(func(h *header) { h.elem = numKinds - 1 }), make([]byte, 16)), ""},
-		{"elements of no kind", frameOfHeader(with(func(h *header) { h.elem = numKinds }), make([]byte, 16)), fmt.Sprintf("it sends elements of the unknown kind %d", numKinds)},
+		{"elements of the last kind", frameOfHeader(with(func(h *header) { h.elem = mem.NumKinds - 1 }), make([]byte, 16)), ""},
+		{"elements of no kind", frameOfHeader(with(func(h *header) { h.elem = mem.NumKinds }), make([]byte, 16)), fmt.Sprintf("it sends elements of the unknown kind %d", mem.NumKinds)},
 		{"a message of the last rank", frameOfHeader(with(func(h *header) { h.src = 2 }), make([]byte, 16)), ""},
 		{"a message of the first rank", frameOfHeader(with(func(h *header) { h.src = 0 }), make([]byte, 16)), ""},
 		{"a message of a rank that is not there", frameOfHeader(with(func(h *header) { h.src = 3 }), make([]byte, 16)), "it sends as rank 3 with tag 5"},
@@ -250,7 +251,7 @@ func TestSendByTheBook(t *testing.T) {
 						runtime.Gosched()
 					}
 					require.Len(t, sent, 1)
-					h := header{proto: ready, elem: Int32, elemSize: 4, tag: 6, length: uint64(buf.Bytes())}
+					h := header{proto: ready, elem: mem.Int32, elemSize: 4, tag: 6, length: uint64(buf.Bytes())}
 					require.Equal(t, 1, sent[0].dst)
 					require.Equal(t, h.pack(), sent[0].Head)
 					require.Equal(t, binary.LittleEndian.AppendUint64(nil, 1), sent[0].Data)
@@ -302,7 +303,7 @@ func TestReceiveByTheBook(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, message first %v, fails %v", row.name, early, fails), func(t *testing.T) {
 					ep, c := withNeighbours(t, true)
 					buf, got := row.into()
-					h := header{proto: ready, elem: Int64, elemSize: 8, src: 1, tag: 3, length: length}
+					h := header{proto: ready, elem: mem.Int64, elemSize: 8, src: 1, tag: 3, length: length}
 					announce := func() { c.proc.hear(1, frameOfHeader(h, binary.LittleEndian.AppendUint64(nil, 31))) }
 					if early {
 						announce()
@@ -397,7 +398,7 @@ func TestFabricThatSendsNothing(t *testing.T) {
 			if send == nil {
 				r := c.Irecv(Of(make([]byte, 1000)), 1, 2)
 				ep.fails = errTest
-				c.proc.hear(1, frameOfHeader(header{proto: ready, elem: Byte, elemSize: 1, src: 1, tag: 2, length: 1000}, make([]byte, 8)))
+				c.proc.hear(1, frameOfHeader(header{proto: ready, elem: mem.Byte, elemSize: 1, src: 1, tag: 2, length: 1000}, make([]byte, 8)))
 				send = func(*Comm) error { return wait(r) }
 			}
 			ep.fails = errTest

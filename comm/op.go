@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"weft/comm/internal/mem"
 	"weft/internal/vec"
 )
 
@@ -19,10 +20,10 @@ type opImpl struct {
 	name    string
 	id      uint8 // in the aux of collectives; all user operators share one
 	commute bool
-	kernels kernelTable            // by kind; nil: not for this kind. dst may be a or b
-	user    func(in, inout Buffer) // user operator, of contiguous operands that are not empty
-	operand *elemType              // what a user operator is for
-	err     error                  // why a user operator cannot be used
+	kernels kernelTable                // by kind; nil: not for this kind. dst may be a or b
+	user    func(in, inout mem.Buffer) // user operator, of contiguous operands that are not empty
+	operand *mem.Element               // what a user operator is for
+	err     error                      // why a user operator cannot be used
 }
 
 const userOp = 255
@@ -46,12 +47,12 @@ var (
 // several at once, and must return: it must not block, nor leave its goroutine (runtime.Goexit), which may be one that
 // brings messages.
 func OpFunc[T any](commute bool, f func(in, inout []T)) Op {
-	t := typeFor[T]()
-	o := &opImpl{name: "user operator on " + t.name, id: userOp, commute: commute, operand: t, err: t.err}
-	if f == nil && t.err == nil {
+	t := mem.ElementOf[T]()
+	o := &opImpl{name: "user operator on " + t.Name, id: userOp, commute: commute, operand: t, err: t.Err}
+	if f == nil && t.Err == nil {
 		o.err = fmt.Errorf("%w: %s without a function", ErrType, o.name)
 	}
-	o.user = func(in, inout Buffer) { f(elements[T](in), elements[T](inout)) }
+	o.user = func(in, inout mem.Buffer) { f(mem.Elements[T](in), mem.Elements[T](inout)) }
 	return Op{o}
 }
 
@@ -67,24 +68,24 @@ func (o Op) String() string {
 func (o Op) Commutes() bool { return o.impl != nil && o.impl.commute }
 
 // check says whether the operator knows the elements of b.
-func (o Op) check(b Buffer) error {
+func (o Op) check(b mem.Buffer) error {
 	if o.impl == nil {
 		return fmt.Errorf("%w: the operator is the zero Op", ErrType)
 	}
 	if o.impl.err != nil {
 		return o.impl.err
 	}
-	if b.typ == nil {
+	if b.Element() == nil {
 		return nil
 	}
 	if t := o.impl.operand; t != nil {
-		if b.Kind() != t.kind || b.ElemSize() != t.size {
-			return fmt.Errorf("%w: %s applied to %s elements", ErrType, o.impl.name, b.typ.name)
+		if b.Kind() != t.Kind || b.ElemSize() != t.Size {
+			return fmt.Errorf("%w: %s applied to %s elements", ErrType, o.impl.name, b.Element().Name)
 		}
 		return nil
 	}
 	if o.impl.kernels[b.Kind()] == nil {
-		return fmt.Errorf("%w: %s is not defined for %s elements", ErrType, o.impl.name, b.typ.name)
+		return fmt.Errorf("%w: %s is not defined for %s elements", ErrType, o.impl.name, b.Element().Name)
 	}
 	return nil
 }
@@ -97,21 +98,21 @@ func (o Op) Apply(in, inout Buffer) error {
 			return err
 		}
 	}
-	if in.count > 1 || inout.count > 1 || in.Len() != inout.Len() {
+	if in.b.Strided() || inout.b.Strided() || in.Len() != inout.Len() {
 		return fmt.Errorf("%w: %v of %d and %d elements; both must be contiguous and equally long", ErrBuffer, o, in.Len(), inout.Len())
 	}
 	if in.Kind() != inout.Kind() || in.ElemSize() != inout.ElemSize() {
-		return typeMismatch(inout.Kind(), in.Kind(), inout.ElemSize(), in.ElemSize())
+		return mem.Mismatch(inout.b.Kind(), in.b.Kind(), inout.ElemSize(), in.ElemSize())
 	}
-	if err := o.check(in); err != nil {
+	if err := o.check(in.b); err != nil {
 		return err
 	}
-	return o.apply(in, inout)
+	return o.apply(in.b, inout.b)
 }
 
 // apply is Apply after the checks.
-func (o Op) apply(in, inout Buffer) error {
-	if in.typ == nil {
+func (o Op) apply(in, inout mem.Buffer) error {
+	if in.Element() == nil {
 		return nil
 	}
 	if o.impl.user != nil {
@@ -125,7 +126,7 @@ func (o Op) apply(in, inout Buffer) error {
 }
 
 // guarded calls a user operator, which may do so on any goroutine, also one of a fabric: what it panics with is an error.
-func (o Op) guarded(in, inout Buffer) (err error) {
+func (o Op) guarded(in, inout mem.Buffer) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &operatorError{panic: &PanicError{Value: v, Stack: debug.Stack()}}
@@ -162,28 +163,30 @@ func (c *Comm) operatorFailed(err error) {
 	}
 }
 
-func sumOf[T vec.Number](dst, a, b Buffer) { vec.Sum(elements[T](dst), elements[T](a), elements[T](b)) }
-func prodOf[T vec.Number](dst, a, b Buffer) {
-	vec.Prod(elements[T](dst), elements[T](a), elements[T](b))
+func sumOf[T vec.Number](dst, a, b mem.Buffer) {
+	vec.Sum(mem.Elements[T](dst), mem.Elements[T](a), mem.Elements[T](b))
 }
-func minOf[T vec.Ordered](dst, a, b Buffer) {
-	vec.Min(elements[T](dst), elements[T](a), elements[T](b))
+func prodOf[T vec.Number](dst, a, b mem.Buffer) {
+	vec.Prod(mem.Elements[T](dst), mem.Elements[T](a), mem.Elements[T](b))
 }
-func maxOf[T vec.Ordered](dst, a, b Buffer) {
-	vec.Max(elements[T](dst), elements[T](a), elements[T](b))
+func minOf[T vec.Ordered](dst, a, b mem.Buffer) {
+	vec.Min(mem.Elements[T](dst), mem.Elements[T](a), mem.Elements[T](b))
+}
+func maxOf[T vec.Ordered](dst, a, b mem.Buffer) {
+	vec.Max(mem.Elements[T](dst), mem.Elements[T](a), mem.Elements[T](b))
 }
 
 // combine sets dst to a combined with b. All are contiguous, of one type and length; dst is not a or b, or the same memory.
-func (o Op) combine(dst, a, b Buffer) error {
-	if dst.typ != nil && o.impl.user == nil {
+func (o Op) combine(dst, a, b mem.Buffer) error {
+	if dst.Element() != nil && o.impl.user == nil {
 		o.impl.kernels[dst.Kind()](dst, a, b)
 		return nil
 	}
-	copyPayload(dst, b)
+	mem.Copy(dst, b)
 	return o.apply(a, dst)
 }
 
-type kernelTable = [numKinds]func(dst, a, b Buffer)
+type kernelTable = [mem.NumKinds]func(dst, a, b mem.Buffer)
 
 var (
 	sumKernels = kernelTable{Byte: sumOf[uint8], Int8: sumOf[int8], Int16: sumOf[int16], Int32: sumOf[int32], Int64: sumOf[int64],

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"weft/comm/internal/match"
+	"weft/comm/internal/mem"
 	"weft/internal/fabric"
 )
 
@@ -16,28 +17,28 @@ import (
 // receive is posted, otherwise when it is received.
 //
 // Errors: ErrType, ErrBuffer, ErrRank, ErrTag (nothing was sent), ErrAborted.
-func (c *Comm) Send(buf Buffer, dst, tag int) error { return c.send("send", buf, dst, tag, false) }
+func (c *Comm) Send(buf Buffer, dst, tag int) error { return c.send("send", buf.b, dst, tag, false) }
 
 // Ssend is Send that returns only when the message has been received.
-func (c *Comm) Ssend(buf Buffer, dst, tag int) error { return c.send("ssend", buf, dst, tag, true) }
+func (c *Comm) Ssend(buf Buffer, dst, tag int) error { return c.send("ssend", buf.b, dst, tag, true) }
 
 // Isend starts a send. The memory must not be changed until the request is complete. Errors come by the request.
 func (c *Comm) Isend(buf Buffer, dst, tag int) *Request {
-	return c.isend("isend", buf, dst, tag, false)
+	return c.isend("isend", buf.b, dst, tag, false)
 }
 
 // Issend is Isend whose request completes only when the message has been received.
 func (c *Comm) Issend(buf Buffer, dst, tag int) *Request {
-	return c.isend("issend", buf, dst, tag, true)
+	return c.isend("issend", buf.b, dst, tag, true)
 }
 
 // fill sets what a buffer and its sender say of a message. (Field by field: a struct made elsewhere and
 // copied costs as much as the rest of this.)
-func (h *header) fill(c *Comm, buf *Buffer, tag int) {
+func (h *header) fill(c *Comm, buf *mem.Buffer, tag int) {
 	h.src, h.tag = int32(c.rank), int32(tag)
-	if t := buf.typ; t != nil {
-		h.elem, h.elemSize = t.kind, uint32(t.size)
-		h.length = uint64(buf.count * buf.blocklen * t.size)
+	if t := buf.Element(); t != nil {
+		h.elem, h.elemSize = t.Kind, uint32(t.Size)
+		h.length = uint64(buf.Len() * t.Size)
 	}
 }
 
@@ -49,7 +50,7 @@ func (c *Comm) protocolOf(bytes uint64, synchronous bool) protocol {
 	return eager
 }
 
-func (c *Comm) send(name string, buf Buffer, dst, tag int, synchronous bool) error {
+func (c *Comm) send(name string, buf mem.Buffer, dst, tag int, synchronous bool) error {
 	if !c.plain(&buf, dst, tag) {
 		if err := c.check(name, &buf, dst, tag, false); err != nil || dst == ProcNull {
 			return err
@@ -58,8 +59,8 @@ func (c *Comm) send(name string, buf Buffer, dst, tag int, synchronous bool) err
 	var h header
 	h.fill(c, &buf, tag)
 	h.ctx, h.proto = c.ctx, c.protocolOf(h.length, synchronous)
-	if h.proto == eager && buf.count <= 1 {
-		received, err := c.transmit(name, &h, buf.bytes(h.length), nil, dst)
+	if h.proto == eager && !buf.Strided() {
+		received, err := c.transmit(name, &h, buf.Memory(h.length), nil, dst)
 		if !received && err == nil {
 			err = c.alive(name, dst, tag)
 		}
@@ -71,7 +72,7 @@ func (c *Comm) send(name string, buf Buffer, dst, tag int, synchronous bool) err
 	if err == nil && !received {
 		if h.proto == ready {
 			c.proc.await(op.self.Ch)
-			op.job = op.job.help()
+			op.job = op.job.Help()
 			err = op.err
 		} else {
 			err = c.alive(name, dst, tag)
@@ -91,7 +92,7 @@ func (c *Comm) alive(name string, dst, tag int) error {
 	return nil
 }
 
-func (c *Comm) isend(name string, buf Buffer, dst, tag int, synchronous bool) *Request {
+func (c *Comm) isend(name string, buf mem.Buffer, dst, tag int, synchronous bool) *Request {
 	if !c.plain(&buf, dst, tag) {
 		if err := c.check(name, &buf, dst, tag, false); err != nil {
 			return doneRequest(Status{}, err)
@@ -145,8 +146,8 @@ func (c *Comm) transmit(name string, h *header, data []byte, from *sendOp, dst i
 // Errors: ErrTruncated and ErrType with the status filled (the message is consumed), ErrBuffer, ErrRank, ErrTag,
 // ErrAborted.
 func (c *Comm) Recv(buf Buffer, src, tag int) (Status, error) {
-	if !c.plain(&buf, src, tag) {
-		if err := c.check("recv", &buf, src, tag, true); err != nil {
+	if !c.plain(&buf.b, src, tag) {
+		if err := c.check("recv", &buf.b, src, tag, true); err != nil {
 			return Status{}, err
 		}
 		if src == ProcNull {
@@ -154,16 +155,16 @@ func (c *Comm) Recv(buf Buffer, src, tag int) (Status, error) {
 		}
 	}
 	if ev := c.proc.ev; ev != nil {
-		c.receives(ev, nil, &buf, src, tag)
+		c.receives(ev, nil, &buf.b, src, tag)
 	}
-	return c.proc.recv(c, &buf, src, tag)
+	return c.proc.recv(c, &buf.b, src, tag)
 }
 
 // wait ends a blocking call: at once if post has ended it, or when another goroutine ends the operation.
 func (op *reusedRecv) wait(ended bool) (Status, error) {
 	if !ended {
 		op.c.proc.await(op.self.Ch)
-		op.job = op.job.help()
+		op.job = op.job.Help()
 	}
 	st, err := op.st, op.err
 	op.release()
@@ -175,8 +176,8 @@ var nullStatus = Status{Source: ProcNull, Tag: AnyTag}
 
 // Irecv starts a receive. The memory belongs to the operation until the request is complete. Errors come by the request.
 func (c *Comm) Irecv(buf Buffer, src, tag int) *Request {
-	if !c.plain(&buf, src, tag) {
-		if err := c.check("irecv", &buf, src, tag, true); err != nil {
+	if !c.plain(&buf.b, src, tag) {
+		if err := c.check("irecv", &buf.b, src, tag, true); err != nil {
 			return doneRequest(Status{}, err)
 		}
 		if src == ProcNull {
@@ -184,10 +185,10 @@ func (c *Comm) Irecv(buf Buffer, src, tag int) *Request {
 		}
 	}
 	op := c.proc.newRecvRequest()
-	op.init(c, callIrecv, aRequest, c.ctx, &buf, src, tag)
+	op.init(c, callIrecv, aRequest, c.ctx, &buf.b, src, tag)
 	op.owner = op
 	if ev := c.proc.ev; ev != nil {
-		c.receives(ev, op, &buf, src, tag)
+		c.receives(ev, op, &buf.b, src, tag)
 	}
 	if c.proc.post(op) {
 		op.done()
@@ -198,20 +199,20 @@ func (c *Comm) Irecv(buf Buffer, src, tag int) *Request {
 // Sendrecv sends one message and receives another, in whatever order they can go, so that ranks that exchange data
 // cannot block each other. The buffers must not overlap. The status is the receive's.
 func (c *Comm) Sendrecv(send Buffer, dst, sendTag int, recv Buffer, src, recvTag int) (Status, error) {
-	if err := c.check("sendrecv", &send, dst, sendTag, false); err != nil {
+	if err := c.check("sendrecv", &send.b, dst, sendTag, false); err != nil {
 		return Status{}, err
 	}
-	if err := c.check("sendrecv", &recv, src, recvTag, true); err != nil {
+	if err := c.check("sendrecv", &recv.b, src, recvTag, true); err != nil {
 		return Status{}, err
 	}
 	if src == ProcNull {
-		return nullStatus, c.send("sendrecv", send, dst, sendTag, false)
+		return nullStatus, c.send("sendrecv", send.b, dst, sendTag, false)
 	}
 	op := newRecv()
-	op.init(c, callSendrecv, blockedCall, c.ctx, &recv, src, recvTag)
+	op.init(c, callSendrecv, blockedCall, c.ctx, &recv.b, src, recvTag)
 	op.away.Store(true)
 	ended := c.proc.post(&op.recvOp)
-	sendErr := c.send("sendrecv", send, dst, sendTag, false)
+	sendErr := c.send("sendrecv", send.b, dst, sendTag, false)
 	if sendErr != nil {
 		op.cancel() // if it has not ended
 	}
@@ -226,14 +227,14 @@ func (c *Comm) Sendrecv(send Buffer, dst, sendTag int, recv Buffer, src, recvTag
 // Probe waits until a message from src with tag (or wildcards) could be received, and returns its status. It does not
 // receive it: where several goroutines receive, another one may come first.
 func (c *Comm) Probe(src, tag int) (Status, error) {
-	if err := c.check("probe", &Buffer{}, src, tag, true); err != nil {
+	if err := c.check("probe", &mem.Buffer{}, src, tag, true); err != nil {
 		return Status{}, err
 	}
 	if src == ProcNull {
 		return nullStatus, nil
 	}
 	op := newRecv()
-	op.init(c, callProbe, blockedCall, c.ctx, &Buffer{}, src, tag)
+	op.init(c, callProbe, blockedCall, c.ctx, &mem.Buffer{}, src, tag)
 	return op.wait(c.proc.post(&op.recvOp))
 }
 
@@ -283,7 +284,7 @@ func (s *seeker) init(p *proc, size int) {
 }
 
 // seek receives a message if it is one that comes soon and is found here. If not, the caller posts its receive, and may look already.
-func (s *seeker) seek(c *Comm, buf *Buffer, src, tag int) sought {
+func (s *seeker) seek(c *Comm, buf *mem.Buffer, src, tag int) sought {
 	p := s.p
 	if src < 0 || tag < 0 || !s.near[c.worldRank(src)] || p.ev != nil || !p.engine.Take() {
 		return sought{}
@@ -302,7 +303,7 @@ func (s *seeker) seek(c *Comm, buf *Buffer, src, tag int) sought {
 	s.op.entry.Key.Ctx, s.op.entry.Key.Src, s.op.entry.Key.Tag = c.ctx, int32(src), int32(tag)
 	_, tired := p.engine.Seek(s.met)
 	s.on = false
-	s.op.buf.ptr = nil // not to be kept until the next receive
+	s.op.buf.Forget() // not to be kept until the next receive
 	if !s.picked {
 		return sought{looks: true, tired: tired}
 	}
@@ -393,7 +394,7 @@ func (l *lastProbe) taken() bool { return l.word.Load() == found && l.word.Compa
 // Iprobe reports whether a message from src with tag (or wildcards) could be received now, and its status. If not, the
 // call makes progress, as Request.Test does, and looks once more.
 func (c *Comm) Iprobe(src, tag int) (bool, Status, error) {
-	if err := c.check("iprobe", &Buffer{}, src, tag, true); err != nil {
+	if err := c.check("iprobe", &mem.Buffer{}, src, tag, true); err != nil {
 		return false, Status{}, err
 	}
 	if src == ProcNull {

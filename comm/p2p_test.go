@@ -338,7 +338,7 @@ func TestTruncationAndTypes(t *testing.T) {
 					return err
 				}
 				ints := make([]int, n) // the same kind on 64-bit machines
-				if intKind == Int64 {
+				if Of(ints).Kind() == Int64 {
 					if _, err := c.Recv(Of(ints), 0, 3); err != nil {
 						return err
 					}

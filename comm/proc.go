@@ -11,6 +11,7 @@ import (
 	"weft/comm/internal/callback"
 	"weft/comm/internal/count"
 	"weft/comm/internal/match"
+	"weft/comm/internal/mem"
 	"weft/internal/event"
 	"weft/internal/fabric"
 	"weft/internal/progress"
@@ -93,13 +94,30 @@ const (
 	schedule                      // a collective's, by self.Func; the operation is pooled
 )
 
+// blockedSide is the side of a message whose goroutine is blocked and can help.
+type blockedSide uint8
+
+const (
+	neither blockedSide = iota
+	sender
+	receiver
+)
+
+// side returns s if it is a blocked call that waits for an operation.
+func (w waiterKind) side(s blockedSide) blockedSide {
+	if w == blockedCall {
+		return s
+	}
+	return neither
+}
+
 // recvOp is a receive or a probe. Those of requests are the program's for as long as it likes, so
 // each is new memory, and small; and what another rank reads of it to deliver a message comes
 // first, in as few cache lines as can be.
 type recvOp struct {
 	Request // of a reusedRecv, only the result
 	c       *Comm
-	buf     Buffer
+	buf     mem.Buffer
 	expect  uint64 // collectives: the aux that the message must carry
 	waiter  waiterKind
 	call    recvCall
@@ -123,7 +141,7 @@ func (c recvCall) String() string { return [...]string{"irecv", "recv", "sendrec
 type reusedRecv struct {
 	recvOp
 	self node
-	job  *cocopy // the copy to help with; set before the blocked caller is woken
+	job  *mem.Cocopy // the copy to help with; set before the blocked caller is woken
 
 	owned bool          // constant: this is its rank's own
 	taken uint32        // of own: how often it was taken; written under proc.mu by who takes it
@@ -136,19 +154,45 @@ type sendOp struct {
 	self   node
 	waiter waiterKind
 	c      *Comm
-	buf    Buffer
+	buf    mem.Buffer
 	dst    int
 	tag    int
 	op     string
-	far    int     // rank in the run of a receiver in another process
-	job    *cocopy // as in recvOp
+	far    int         // rank in the run of a receiver in another process
+	job    *mem.Cocopy // as in recvOp
+}
+
+// slabSize is how many receives are allocated together. Whoever keeps one of them keeps all from the collector, but not their buffers.
+const slabSize = 9
+
+// recvSlab is receives for requests, which cannot be used again: the program may hold them for as long as it likes.
+type recvSlab struct {
+	taken atomic.Uint32
+	ops   [slabSize]recvOp
+}
+
+// newRecvRequest returns a zero receive for a request.
+func (p *proc) newRecvRequest() *recvOp {
+	for {
+		s := p.slab.Load()
+		if s != nil {
+			if n := s.taken.Add(1); n <= slabSize {
+				return &s.ops[n-1]
+			}
+		}
+		fresh := new(recvSlab)
+		fresh.taken.Store(1)
+		if p.slab.CompareAndSwap(s, fresh) {
+			return &fresh.ops[0]
+		}
+	}
 }
 
 // message is an unexpected message: its header and a copy of its payload, or the send that waits with it, or that send's number.
 type message struct {
 	h     header
 	small [smallLen]byte // eager: the payload, if it fits
-	data  *block         // eager: the payload, if it does not fit; or nil
+	data  *mem.Block     // eager: the payload, if it does not fit; or nil
 	from  *sendOp        // ready
 	far   int            // ready, of another process: rank in the run, plus 1
 	id    uint64         // and its number there
@@ -173,7 +217,7 @@ func (op *recvOp) done() {
 	case schedule:
 		op.calls.Run(&op.reused().self, op.err)
 	default:
-		op.buf = Buffer{} // not to be kept as long as the request is
+		op.buf = mem.Buffer{} // not to be kept as long as the request is
 		op.settle()
 	}
 }
@@ -181,7 +225,7 @@ func (op *recvOp) done() {
 // wake wakes the blocked caller; if there is a copy to be shared, it returns when that is done.
 func (op *reusedRecv) wake() {
 	if j := op.job; j != nil {
-		j.run()
+		j.Run()
 		return
 	}
 	op.self.Ch <- struct{}{}
@@ -218,7 +262,7 @@ func (op *reusedRecv) release() {
 func (op *sendOp) release() { sendOps.Put(op) }
 
 // init fills a fresh or released operation.
-func (op *recvOp) init(c *Comm, call recvCall, w waiterKind, ctx uint64, buf *Buffer, src, tag int) {
+func (op *recvOp) init(c *Comm, call recvCall, w waiterKind, ctx uint64, buf *mem.Buffer, src, tag int) {
 	op.c, op.call, op.waiter, op.calls, op.engine = c, call, w, c.proc.calls, c.proc.engine
 	op.buf = *buf
 	op.expect = 0
@@ -226,7 +270,7 @@ func (op *recvOp) init(c *Comm, call recvCall, w waiterKind, ctx uint64, buf *Bu
 	op.entry.Key.Ctx, op.entry.Key.Src, op.entry.Key.Tag = ctx, int32(src), int32(tag)
 }
 
-func (op *sendOp) init(c *Comm, name string, w waiterKind, buf *Buffer, dst, tag int) {
+func (op *sendOp) init(c *Comm, name string, w waiterKind, buf *mem.Buffer, dst, tag int) {
 	op.c, op.op, op.waiter, op.calls, op.engine = c, name, w, c.proc.calls, c.proc.engine
 	op.buf = *buf
 	op.dst, op.tag, op.err = dst, tag, nil
@@ -265,24 +309,24 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 		}
 		return true
 	}
-	var blk *block
+	var blk *mem.Block
 	if h.proto == eager && h.length > smallLen {
 		// The copy is made outside the lock, so look again afterwards. The order of messages from one
 		// goroutine is kept all the same: its next message comes after this call.
 		p.mu.Unlock()
-		blk = newBlock(int(h.length))
-		copyEager(blk.b, data, from)
+		blk = mem.NewBlock(int(h.length))
+		copyEager(blk.B, data, from)
 		p.mu.Lock()
 		if t := p.trouble.Load(); t != nil && p.refuses(t, h, from) != nil {
 			p.mu.Unlock()
-			blk.free()
+			blk.Free()
 			return false
 		}
 		if e := p.m.Take(key); e != nil {
 			p.mu.Unlock()
 			op := opOf(e)
-			op.transfer(h, blk.b, nil, neither)
-			blk.free()
+			op.transfer(h, blk.B, nil, neither)
+			blk.Free()
 			op.done()
 			return true
 		}
@@ -351,7 +395,7 @@ func (p *proc) post(op *recvOp) bool {
 
 // recv is post and wait for a blocking receive. It is on its own because each call less on the stack of a goroutine that parks
 // is a mispredicted return less when it goes on.
-func (p *proc) recv(c *Comm, buf *Buffer, src, tag int) (Status, error) {
+func (p *proc) recv(c *Comm, buf *mem.Buffer, src, tag int) (Status, error) {
 	var s sought
 	if p.seeker.near != nil && !p.probe.taken() {
 		if s = p.seeker.seek(c, buf, src, tag); s.received {
@@ -374,12 +418,12 @@ func (p *proc) recv(c *Comm, buf *Buffer, src, tag int) (Status, error) {
 	} else if a := p.m.Post(&op.entry); a == nil {
 		p.mu.Unlock()
 		s.await(p, op.self.Ch)
-		op.job = op.job.help()
+		op.job = op.job.Help()
 	} else if !p.consume(&op.recvOp, a) {
 		s.await(p, op.self.Ch)
 	}
 	st, err := op.st, op.err
-	op.buf.ptr = nil // not to be kept until the next receive
+	op.buf.Forget() // not to be kept until the next receive
 	op.release()
 	p.leave(&s.looks)
 	return st, err
@@ -404,13 +448,13 @@ func (p *proc) consume(op *recvOp, a *match.Arrival) bool {
 		op.transfer(&msg.h, nil, msg.from, msg.from.waiter.side(sender))
 		if j := msg.from.job; j != nil {
 			msg.from.err = nil
-			j.run()
+			j.Run()
 		} else {
 			msg.from.done(nil)
 		}
 	case msg.data != nil:
-		op.transfer(&msg.h, msg.data.b, nil, neither)
-		msg.data.free()
+		op.transfer(&msg.h, msg.data.B, nil, neither)
+		msg.data.Free()
 	default:
 		op.transfer(&msg.h, msg.small[:msg.h.length], nil, neither)
 	}
@@ -432,10 +476,10 @@ func (op *recvOp) transfer(h *header, data []byte, from *sendOp, side blockedSid
 	if ev := op.c.proc.ev; ev != nil {
 		op.matched(ev, h)
 	}
-	if from == nil && op.expect == h.aux && op.buf.takes(h, data) {
+	if from == nil && op.expect == h.aux && op.buf.Take(h.elem, int(h.elemSize), h.aux != 0, data) {
 		return
 	}
-	if op.expect != h.aux || op.expect != 0 || !fits(op.buf.Kind(), h.elem, op.buf.ElemSize(), int(h.elemSize)) {
+	if op.expect != h.aux || op.expect != 0 || !mem.Fits(op.buf.Kind(), h.elem, op.buf.ElemSize(), int(h.elemSize)) {
 		if err := op.check(h); err != nil {
 			op.err = op.fail(err)
 			return
@@ -445,7 +489,7 @@ func (op *recvOp) transfer(h *header, data []byte, from *sendOp, side blockedSid
 	if from != nil {
 		n = op.share(from, side)
 		if n == 0 {
-			n = copyPayload(op.buf, from.buf)
+			n = mem.Copy(op.buf, from.buf)
 		}
 	} else {
 		n = op.buf.CopyFromBytes(data, 0)
@@ -457,15 +501,15 @@ func (op *recvOp) transfer(h *header, data []byte, from *sendOp, side blockedSid
 
 // share leaves a large copy to be made when the side that is blocked is woken, if one is, and returns its size.
 func (op *recvOp) share(from *sendOp, side blockedSide) int {
-	dst, src, ok := shareable(&op.buf, &from.buf)
+	dst, src, ok := mem.Shareable(&op.buf, &from.buf)
 	switch {
 	case !ok || side == neither:
 		return 0
 	case side == receiver:
 		r := op.reused()
-		r.job = newCocopy(dst, src, r.self.Ch)
+		r.job = mem.NewCocopy(dst, src, r.self.Ch)
 	default:
-		from.job = newCocopy(dst, src, from.self.Ch)
+		from.job = mem.NewCocopy(dst, src, from.self.Ch)
 	}
 	return len(dst)
 }
@@ -475,8 +519,8 @@ func (op *recvOp) check(h *header) error {
 	if op.expect != 0 {
 		return op.checkColl(h)
 	}
-	if h.length > 0 && !fits(op.buf.Kind(), h.elem, op.buf.ElemSize(), int(h.elemSize)) {
-		return typeMismatch(op.buf.Kind(), h.elem, op.buf.ElemSize(), int(h.elemSize))
+	if h.length > 0 && !mem.Fits(op.buf.Kind(), h.elem, op.buf.ElemSize(), int(h.elemSize)) {
+		return mem.Mismatch(op.buf.Kind(), h.elem, op.buf.ElemSize(), int(h.elemSize))
 	}
 	return nil
 }
@@ -488,8 +532,8 @@ func (op *recvOp) checkColl(h *header) error {
 		return mismatch(op.expect, h)
 	case int(h.length) != op.buf.Bytes():
 		return fmt.Errorf("%w: rank %d sends %d bytes where this rank expects %d", errDisagrees, h.src, h.length, op.buf.Bytes())
-	case h.length > 0 && !fits(op.buf.Kind(), h.elem, op.buf.ElemSize(), int(h.elemSize)):
-		return fmt.Errorf("%w: %w", errDisagrees, typeMismatch(op.buf.Kind(), h.elem, op.buf.ElemSize(), int(h.elemSize)))
+	case h.length > 0 && !mem.Fits(op.buf.Kind(), h.elem, op.buf.ElemSize(), int(h.elemSize)):
+		return fmt.Errorf("%w: %w", errDisagrees, mem.Mismatch(op.buf.Kind(), h.elem, op.buf.ElemSize(), int(h.elemSize)))
 	}
 	return nil
 }

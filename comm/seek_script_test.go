@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/comm/internal/mem"
 	"weft/internal/fabric"
 )
 
@@ -50,7 +51,7 @@ func (e *watched) Poll(bool) bool {
 // it wants and no other, nothing behind one that it must not take, and goes the long way for what
 // cannot be found so.
 func TestSeekByTheBook(t *testing.T) {
-	good := header{proto: eager, elem: Byte, elemSize: 1, src: 1, tag: 5, length: 3}
+	good := header{proto: eager, elem: mem.Byte, elemSize: 1, src: 1, tag: 5, length: 3}
 	frame := func(change func(h *header)) *fabric.Frame {
 		h := good
 		change(&h)
@@ -121,7 +122,7 @@ func TestSeekByTheBook(t *testing.T) {
 			require.Equal(t, here+1, c.proc.traffic.here.Load())
 			require.True(t, c.proc.engine.Enter(), "nobody has the turn")
 			c.proc.engine.Leave()
-			require.Nil(t, c.proc.seeker.op.buf.ptr, "the memory is let go of")
+			require.True(t, mem.SameMemory(mem.Buffer{}, c.proc.seeker.op.buf), "the memory is let go of")
 			require.Equal(t, row.picked >= 0, ep.looked != nil)
 		})
 	}
@@ -136,7 +137,7 @@ func TestSeekWhereSomebodyPolls(t *testing.T) {
 	for c.world.activity() == 0 {
 		runtime.Gosched()
 	}
-	c.proc.hear(1, frameOfHeader(header{proto: eager, elem: Byte, elemSize: 1, src: 1, tag: 5}, nil))
+	c.proc.hear(1, frameOfHeader(header{proto: eager, elem: mem.Byte, elemSize: 1, src: 1, tag: 5}, nil))
 	require.NoError(t, <-over)
 	require.Zero(t, ep.seeks)
 	c.proc.engine.Leave()
@@ -168,7 +169,7 @@ func TestSeekerThatIsTired(t *testing.T) {
 		for c.world.activity() == 0 {
 			runtime.Gosched()
 		}
-		c.proc.hear(1, frameOfHeader(header{proto: eager, elem: Byte, elemSize: 1, src: 1, tag: 5}, nil))
+		c.proc.hear(1, frameOfHeader(header{proto: eager, elem: mem.Byte, elemSize: 1, src: 1, tag: 5}, nil))
 		require.NoError(t, <-over)
 		require.Equal(t, !tired, looked)
 		require.True(t, c.proc.engine.Enter(), "nobody has the turn")
@@ -181,7 +182,7 @@ func TestSeekOfNearRanksOnly(t *testing.T) {
 	c, ep := newWatched(t)
 	require.Equal(t, []bool{false, true, false}, c.proc.seeker.near)
 	ep.looked = func() {
-		c.proc.hear(2, frameOfHeader(header{proto: eager, elem: Byte, elemSize: 1, src: 2, tag: 5}, nil))
+		c.proc.hear(2, frameOfHeader(header{proto: eager, elem: mem.Byte, elemSize: 1, src: 2, tag: 5}, nil))
 	}
 	_, err := c.Recv(Buffer{}, 2, 5)
 	require.NoError(t, err)

@@ -3,7 +3,11 @@
 
 package comm
 
-import "fmt"
+import (
+	"fmt"
+
+	"weft/comm/internal/mem"
+)
 
 // collective says which collective a collective is. It is part of every message of one, and of every place at a hub or board,
 // so that whoever sees two parts compares them. Its bits are
@@ -36,7 +40,7 @@ func newCollective(k collKind, op Op, root int) collective {
 func (v collective) kind() collKind { return collKind(v & 0xff) }
 func (v collective) reduces() bool  { return v>>8&0xff != 0 }
 func (v collective) root() int      { return int(v>>rootShift&rootMask) - 1 } // -1: none
-func (v collective) elem() Kind     { return Kind(v >> elemShift) }
+func (v collective) elem() mem.Kind { return mem.Kind(v >> elemShift) }
 
 // votes reports whether this is Agree or Shrink.
 func (v collective) votes() bool { return v.kind() == agree || v.kind() == shrink }
@@ -79,7 +83,7 @@ func (v collective) fits(w collective) bool {
 	case v.reduces():
 		return v.elem() == w.elem()
 	}
-	return fits(v.elem(), w.elem(), 0, 0)
+	return mem.Fits(v.elem(), w.elem(), 0, 0)
 }
 
 // signature is all that ranks must agree on in one collective.
@@ -116,7 +120,7 @@ func (s signature) agrees(o signature) bool {
 		return false
 	}
 	size, other := int(uint32(s.elem)), int(uint32(o.elem))
-	return s.unit == 0 || fits(Kind(s.elem>>32), Kind(o.elem>>32), size, other)
+	return s.unit == 0 || mem.Fits(mem.Kind(s.elem>>32), mem.Kind(o.elem>>32), size, other)
 }
 
 // String returns the signature as in "bcast (root 1) of 4 int64 (32 bytes)".
@@ -127,7 +131,7 @@ func (s signature) String() string {
 		return s.what.String()
 	case size == 0:
 		return fmt.Sprintf("%v of %d bytes", s.what, s.unit)
-	case s.what.elem() == Opaque:
+	case s.what.elem() == mem.Opaque:
 		return fmt.Sprintf("%v of %d elements of %d bytes (%d bytes)", s.what, s.unit/size, size, s.unit)
 	}
 	return fmt.Sprintf("%v of %d %v (%d bytes)", s.what, s.unit/size, s.what.elem(), s.unit)

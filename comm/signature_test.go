@@ -41,7 +41,7 @@ func TestSignatureTexts(t *testing.T) {
 		"no collective": {0, Op{}, -1, none, 0},
 		"collective 20": {numColls, Op{}, -1, none, 0},
 	} {
-		s := newSignature(newCollective(x.k, x.op, x.root), elemOf(&x.b, &x.b), x.unit)
+		s := newSignature(newCollective(x.k, x.op, x.root), elemOf(&x.b.b, &x.b.b), x.unit)
 		require.Equal(t, want, s.String())
 		require.Equal(t, x.k, s.what.kind())
 		require.Equal(t, x.root, s.what.root(), want)
@@ -65,7 +65,7 @@ func TestSignatureTexts(t *testing.T) {
 func TestSignaturesAgree(t *testing.T) {
 	ints, floats, bytes, none := Of([]int64{1}), Of([]float64{1}), Of([]byte{1}), Buffer{}
 	sig := func(k collKind, op Op, root int, b Buffer, unit int) signature {
-		return newSignature(newCollective(k, op, root), elemOf(&b, &b), unit)
+		return newSignature(newCollective(k, op, root), elemOf(&b.b, &b.b), unit)
 	}
 	moved := sig(bcast, Op{}, 1, ints, 16)
 	summed := sig(reduce, Sum, 1, ints, 16)
@@ -118,7 +118,7 @@ func TestSignaturesAgree(t *testing.T) {
 func TestDisagreementFrames(t *testing.T) {
 	c := &Comm{rank: 2}
 	elems := func(k collKind, b Buffer, unit int) signature {
-		return newSignature(newCollective(k, Op{}, -1), elemOf(&b, &b), unit)
+		return newSignature(newCollective(k, Op{}, -1), elemOf(&b.b, &b.b), unit)
 	}
 	ints, floats := Of([]int64{1}), Of([]float64{1})
 	for says, x := range map[string]struct {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"weft/comm/internal/count"
+	"weft/comm/internal/mem"
 
 	"github.com/stretchr/testify/require"
 )
@@ -31,7 +32,7 @@ func TestCountersAreHandedOver(t *testing.T) {
 		_, c := amongNeighbours(t, 0, Config{Survive: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		c.proc.count(c)
 		say := func(src int32, text string) {
-			c.proc.hear(int(src), frameOfHeader(header{proto: eager, ctx: tallying, elem: Byte, elemSize: 1, src: src, length: uint64(len(text))}, []byte(text)))
+			c.proc.hear(int(src), frameOfHeader(header{proto: eager, ctx: tallying, elem: mem.Byte, elemSize: 1, src: src, length: uint64(len(text))}, []byte(text)))
 		}
 		say(1, row.says1)
 		if row.lose2 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/comm/internal/mem"
 	"weft/internal/fabric"
 )
 
@@ -40,7 +41,7 @@ func TestStrandedOperationsWaitForNews(t *testing.T) {
 		},
 		"a receive whose payload does not come": func(ep *neighbour, c *Comm) *Request {
 			r := c.Irecv(big(), 1, 2)
-			c.proc.hear(1, frameOfHeader(header{proto: ready, elem: Byte, elemSize: 1, src: 1, tag: 2, length: 1000}, make([]byte, 8)))
+			c.proc.hear(1, frameOfHeader(header{proto: ready, elem: mem.Byte, elemSize: 1, src: 1, tag: 2, length: 1000}, make([]byte, 8)))
 			ep.expected.Lose(1, errTest)
 			return r
 		},
@@ -198,7 +199,7 @@ func TestTransfersAtOnce(t *testing.T) {
 	var reqs []*Request
 	for i := range 5 {
 		reqs = append(reqs, c.Irecv(Of(make([]byte, 100)), 1, i), c.Issend(Of([]byte{1}), 1, i))
-		c.proc.hear(1, frameOfHeader(header{proto: ready, elem: Byte, elemSize: 1, src: 1, tag: int32(i), length: 100}, []byte{byte(i), 0, 0, 0, 0, 0, 0, 0}))
+		c.proc.hear(1, frameOfHeader(header{proto: ready, elem: mem.Byte, elemSize: 1, src: 1, tag: int32(i), length: 100}, []byte{byte(i), 0, 0, 0, 0, 0, 0, 0}))
 	}
 	for _, f := range ep.take() {
 		key := f.Head[1]

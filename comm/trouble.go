@@ -272,7 +272,7 @@ func (p *proc) end(posts []*match.Posted, arrivals []*match.Arrival, recv func(i
 			msg.from.refused(send(msg))
 		}
 		if msg.data != nil {
-			msg.data.free()
+			msg.data.Free()
 		}
 	}
 	p.boards.look()

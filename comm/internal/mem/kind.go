@@ -1,75 +1,81 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package comm
+package mem
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
 )
 
-// Kind is the kind of a buffer's elements. Named types have the kind of what they are made of; int
-// and uint have the kind of their size.
+// Errors of package comm, which documents them.
+var (
+	ErrType   = errors.New("wrong element type")
+	ErrBuffer = errors.New("bad buffer")
+)
+
+// Kind is the kind of a buffer's elements, as package comm has it.
 type Kind uint8
 
 // The kinds.
 const (
-	None       Kind = iota // the empty buffer; fits everything
-	Byte                   // uint8; fits every kind, as plain memory
-	Bool                   //
-	Int8                   //
-	Int16                  //
-	Int32                  //
-	Int64                  //
-	Uint16                 //
-	Uint32                 //
-	Uint64                 //
-	Float32                //
-	Float64                //
-	Complex64              //
-	Complex128             //
-	Opaque                 // any other type without pointers: structs, arrays; compared by size
-	numKinds
+	None Kind = iota
+	Byte
+	Bool
+	Int8
+	Int16
+	Int32
+	Int64
+	Uint16
+	Uint32
+	Uint64
+	Float32
+	Float64
+	Complex64
+	Complex128
+	Opaque
+	NumKinds
 )
 
-var kindNames = [numKinds]string{"none", "byte", "bool", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64",
+var kindNames = [NumKinds]string{"none", "byte", "bool", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64",
 	"float32", "float64", "complex64", "complex128", "opaque"}
 
 // kindSizes has the size in bytes of the kinds that have one.
-var kindSizes = [numKinds]int{Byte: 1, Bool: 1, Int8: 1, Int16: 2, Int32: 4, Int64: 8, Uint16: 2, Uint32: 4, Uint64: 8,
+var kindSizes = [NumKinds]int{Byte: 1, Bool: 1, Int8: 1, Int16: 2, Int32: 4, Int64: 8, Uint16: 2, Uint32: 4, Uint64: 8,
 	Float32: 4, Float64: 8, Complex64: 8, Complex128: 16}
 
 // String returns the kind's name.
 func (k Kind) String() string {
-	if k < numKinds {
+	if k < NumKinds {
 		return kindNames[k]
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// elemType is what a buffer knows of its elements. Constant after construction, one per Go type (and
+// Element is what a buffer knows of its elements. Constant after construction, one per Go type (and
 // one per faulty buffer, to carry its error).
-type elemType struct {
-	kind Kind
-	size int
-	name string
-	err  error // the type or the buffer cannot be used
+type Element struct {
+	Kind Kind
+	Size int
+	Name string
+	Err  error // the type or the buffer cannot be used
 }
 
 var (
-	kindTypes  [numKinds]*elemType // by kind; nil for None and Opaque
-	otherTypes sync.Map            // reflect.Type → *elemType
+	kindTypes  [NumKinds]*Element // by kind; nil for None and Opaque
+	otherTypes sync.Map           // reflect.Type → *Element
 )
 
 func init() {
 	for k := Byte; k < Opaque; k++ {
-		kindTypes[k] = &elemType{kind: k, size: kindSizes[k], name: k.String()}
+		kindTypes[k] = &Element{Kind: k, Size: kindSizes[k], Name: k.String()}
 	}
 }
 
-// typeFor returns the element type of T. The types that programs use most need no lookup.
-func typeFor[T any]() *elemType {
+// ElementOf returns the element type of T. The types that programs use most need no lookup.
+func ElementOf[T any]() *Element {
 	switch any((*T)(nil)).(type) {
 	case *float64:
 		return kindTypes[Float64]
@@ -94,21 +100,21 @@ func typeFor[T any]() *elemType {
 const intKind = Int32 + Kind(^uint(0)>>63) // Int64 on 64-bit machines
 const uintKind = Uint32 + Kind(^uint(0)>>63)
 
-func typeByReflection(t reflect.Type) *elemType {
+func typeByReflection(t reflect.Type) *Element {
 	if e, ok := otherTypes.Load(t); ok {
-		return e.(*elemType)
+		return e.(*Element)
 	}
-	var e *elemType
+	var e *Element
 	if k := kindOf(t); k != Opaque {
 		e = kindTypes[k]
 	} else {
-		e = &elemType{kind: Opaque, size: int(t.Size()), name: t.String()}
+		e = &Element{Kind: Opaque, Size: int(t.Size()), Name: t.String()}
 		if path := pointerIn(t, t.String()); path != "" {
-			e.err = fmt.Errorf("%w: %s holds a pointer (%s); only types without pointers can be moved", ErrType, t, path)
+			e.Err = fmt.Errorf("%w: %s holds a pointer (%s); only types without pointers can be moved", ErrType, t, path)
 		}
 	}
 	actual, _ := otherTypes.LoadOrStore(t, e)
-	return actual.(*elemType)
+	return actual.(*Element)
 }
 
 func kindOf(t reflect.Type) Kind {
@@ -170,10 +176,15 @@ func pointerIn(t reflect.Type, path string) string {
 	return path + " is a " + t.Kind().String()
 }
 
-// fits reports whether data of one element type may be received as another.
-func fits(a, b Kind, aSize, bSize int) bool {
+// Fits reports whether data of one element type may be received as another.
+func Fits(a, b Kind, aSize, bSize int) bool {
 	if a == b {
 		return aSize == bSize
 	}
 	return a == Byte || b == Byte || a == None || b == None
+}
+
+// Mismatch is the error of data that is of another element type than expected.
+func Mismatch(want, have Kind, wantSize, haveSize int) error {
+	return fmt.Errorf("%w: message of %v (%d bytes) where %v (%d bytes) is expected", ErrType, have, haveSize, want, wantSize)
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package comm
+package mem
 
 import (
 	"fmt"
@@ -59,7 +59,7 @@ func TestVectorBounds(t *testing.T) {
 func TestRawBounds(t *testing.T) {
 	words := make([]uint64, 8)
 	p := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 64)
-	for k := None; k <= numKinds; k++ {
+	for k := None; k <= NumKinds; k++ {
 		if k == None || k >= Opaque {
 			require.ErrorContains(t, Raw(p, k).Err(), fmt.Sprintf("memory as elements of kind %v", k))
 			continue
@@ -86,13 +86,13 @@ func TestRawBounds(t *testing.T) {
 // Kinds have names, and what has none a number; the last one that has a name is Opaque.
 func TestKindNames(t *testing.T) {
 	seen := map[string]bool{}
-	for k := None; k < numKinds; k++ {
+	for k := None; k < NumKinds; k++ {
 		require.NotContains(t, k.String(), "kind(")
 		require.False(t, seen[k.String()])
 		seen[k.String()] = true
 	}
 	require.Equal(t, "opaque", Opaque.String())
-	require.Equal(t, fmt.Sprintf("kind(%d)", int(numKinds)), numKinds.String())
+	require.Equal(t, fmt.Sprintf("kind(%d)", int(NumKinds)), NumKinds.String())
 	require.Equal(t, "kind(255)", Kind(255).String())
 	for _, k := range []Kind{intKind, uintKind} {
 		require.EqualValues(t, unsafe.Sizeof(0), kindSizes[k])
@@ -104,11 +104,11 @@ func TestKindNames(t *testing.T) {
 // Elements fit those of their kind and size. Plain memory fits everything, and so does what is
 // empty.
 func TestKindsThatFit(t *testing.T) {
-	for a := None; a < numKinds; a++ {
-		for b := None; b < numKinds; b++ {
+	for a := None; a < NumKinds; a++ {
+		for b := None; b < NumKinds; b++ {
 			plain := a == Byte || b == Byte || a == None || b == None
-			require.Equal(t, plain || a == b, fits(a, b, 8, 8), "%v and %v", a, b)
-			require.Equal(t, plain && a != b, fits(a, b, 8, 16), "%v and %v", a, b)
+			require.Equal(t, plain || a == b, Fits(a, b, 8, 8), "%v and %v", a, b)
+			require.Equal(t, plain && a != b, Fits(a, b, 8, 16), "%v and %v", a, b)
 		}
 	}
 }
@@ -194,10 +194,8 @@ func TestSliceBounds(t *testing.T) {
 			require.Equal(t, Int16, b.Kind())
 			require.Equal(t, []int{hi - lo, 2 * (hi - lo)}, []int{b.Len(), b.Bytes()})
 			got := make([]int16, hi-lo)
-			n, err := Copy(Of(got), b)
-			require.NoError(t, err)
-			require.Equal(t, 2*(hi-lo), n)
-			require.Equal(t, string(asBytes(s[lo:hi])), string(asBytes(got)))
+			require.Equal(t, 2*(hi-lo), Copy(Of(got), b))
+			require.Equal(t, s[lo:hi], got)
 		}
 	}
 	require.Zero(t, Vector(s, 1, 2, 9).Slice(2, 2).Len())
@@ -236,14 +234,13 @@ func TestTakes(t *testing.T) {
 		{Vector(make([]int64, 9), 2, 1, 3), Int64, 8, 8, 0, false},
 		{Buffer{}, None, 0, 8, 0, false},
 		{Buffer{}, None, 0, 0, 0, false},
-		{Buffer{typ: typeFor[int64]()}, Int64, 8, 8, 0, false},
+		{Buffer{typ: ElementOf[int64]()}, Int64, 8, 8, 0, false},
 	} {
 		data := make([]byte, row.n)
 		for i := range data {
 			data[i] = byte(i + 1)
 		}
-		h := header{elem: row.elem, elemSize: uint32(row.size), length: uint64(row.n), aux: row.aux}
-		require.Equal(t, row.taken, row.b.takes(&h, data), "%+v", row)
+		require.Equal(t, row.taken, row.b.Take(row.elem, row.size, row.aux != 0, data), "%+v", row)
 		got := make([]byte, row.b.Bytes())
 		row.b.CopyToBytes(got, 0)
 		want := make([]byte, len(got))
@@ -261,10 +258,10 @@ func TestOver(t *testing.T) {
 		b    Buffer
 		want int
 	}{{Of([]int64{}), 6}, {Of([]byte{}), 48}, {Of([]complex128{}), 3}, {Of([]struct{}{}), 0}, {Buffer{}, 0}} {
-		o := row.b.over(p)
+		o := row.b.Over(p)
 		require.Equal(t, row.want, o.Len())
 		require.Equal(t, row.b.Kind(), o.Kind())
-		require.True(t, sameMemory(Of(p), o))
-		require.False(t, sameMemory(Of(p[1:]), o))
+		require.True(t, SameMemory(Of(p), o))
+		require.False(t, SameMemory(Of(p[1:]), o))
 	}
 }

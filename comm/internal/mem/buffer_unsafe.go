@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package comm
+// Package mem describes the memory of messages: where it is, what its elements are and how they are
+// laid out. It is what package comm shows as Buffer, and the one place that knows of counts and strides.
+package mem
 
 import (
 	"fmt"
@@ -10,31 +12,26 @@ import (
 	"weft/internal/stream"
 )
 
-// Buffer describes memory: where it is, what its elements are and how they are laid out: count blocks
-// of blocklen elements, stride elements apart. It is a value, cheap to copy, and keeps the memory
-// alive. The zero Buffer is empty. The memory stays the caller's; an operation that was given a
-// Buffer reads or writes it until the operation is complete.
+// Buffer describes count blocks of blocklen elements, stride elements apart. It is a value, cheap to
+// copy, and keeps the memory alive. The zero Buffer is empty.
 type Buffer struct {
 	ptr      unsafe.Pointer
-	typ      *elemType // nil: the empty buffer
-	count    int       // blocks; a contiguous buffer is one block
-	blocklen int       // elements
-	stride   int       // elements from one block's start to the next
+	typ      *Element // nil: the empty buffer
+	count    int      // blocks; a contiguous buffer is one block
+	blocklen int      // elements
+	stride   int      // elements from one block's start to the next
 }
 
-// Of describes the elements of a slice. The element type must hold no pointers; an operation on a
-// buffer whose type does returns ErrType.
+// Of describes the elements of a slice.
 func Of[T any](s []T) Buffer {
-	return Buffer{ptr: unsafe.Pointer(unsafe.SliceData(s)), typ: typeFor[T](), count: 1, blocklen: len(s), stride: len(s)}
+	return Buffer{ptr: unsafe.Pointer(unsafe.SliceData(s)), typ: ElementOf[T](), count: 1, blocklen: len(s), stride: len(s)}
 }
 
-// Vector describes count blocks of blocklen elements of s, whose starts are stride elements apart; such
-// as a column of a matrix: Vector(m[col:], rows, 1, width). An operation on a vector that does
-// not lie in s, or whose blocks overlap, returns ErrBuffer.
+// Vector describes count blocks of blocklen elements of s, whose starts are stride elements apart.
 func Vector[T any](s []T, count, blocklen, stride int) Buffer {
-	t := typeFor[T]()
+	t := ElementOf[T]()
 	switch {
-	case t.err != nil:
+	case t.Err != nil:
 	case count < 0 || blocklen < 0:
 		t = badBuffer("vector of %d blocks of %d elements", count, blocklen)
 	case count == 0 || blocklen == 0:
@@ -44,7 +41,7 @@ func Vector[T any](s []T, count, blocklen, stride int) Buffer {
 	case blocklen > len(s), count > 1 && (len(s)-blocklen)/(count-1) < stride:
 		t = badBuffer("vector of %d blocks of %d elements with stride %d in a slice of %d elements", count, blocklen, stride, len(s))
 	}
-	if t.err != nil {
+	if t.Err != nil {
 		return Buffer{typ: t}
 	}
 	if count == 1 || stride == blocklen {
@@ -53,33 +50,31 @@ func Vector[T any](s []T, count, blocklen, stride int) Buffer {
 	return Buffer{ptr: unsafe.Pointer(unsafe.SliceData(s)), typ: t, count: count, blocklen: blocklen, stride: stride}
 }
 
-func badBuffer(format string, args ...any) *elemType {
-	return &elemType{err: fmt.Errorf("%w: %s", ErrBuffer, fmt.Sprintf(format, args...))}
+func badBuffer(format string, args ...any) *Element {
+	return &Element{Err: fmt.Errorf("%w: %s", ErrBuffer, fmt.Sprintf(format, args...))}
 }
 
-// Raw describes plain memory as elements of a kind, for layers that keep memory as bytes. The
-// length must be a multiple of the kind's size, and the memory aligned to it; otherwise operations return
-// ErrBuffer. Kinds without a size of their own (Opaque) are refused likewise.
+// Raw describes plain memory as elements of a kind that has a size.
 func Raw(p []byte, k Kind) Buffer {
 	if k == None || k >= Opaque {
 		return Buffer{typ: badBuffer("memory as elements of kind %v", k)}
 	}
 	t := kindTypes[k]
 	ptr := unsafe.Pointer(unsafe.SliceData(p))
-	align := min(t.size, 8)
-	if len(p)%t.size != 0 || uintptr(ptr)%uintptr(align) != 0 {
+	align := min(t.Size, 8)
+	if len(p)%t.Size != 0 || uintptr(ptr)%uintptr(align) != 0 {
 		return Buffer{typ: badBuffer("%d bytes at an address with remainder %d as elements of kind %v", len(p), uintptr(ptr)%8, k)}
 	}
-	n := len(p) / t.size
+	n := len(p) / t.Size
 	return Buffer{ptr: ptr, typ: t, count: 1, blocklen: n, stride: n}
 }
 
-// Err returns why the buffer cannot be used (ErrType, ErrBuffer), or nil.
+// Err returns why the buffer cannot be used, or nil.
 func (b Buffer) Err() error {
 	if b.typ == nil {
 		return nil
 	}
-	return b.typ.err
+	return b.typ.Err
 }
 
 // Len returns the number of elements.
@@ -93,15 +88,27 @@ func (b Buffer) Kind() Kind {
 	if b.typ == nil {
 		return None
 	}
-	return b.typ.kind
+	return b.typ.Kind
 }
+
+// Element returns what the elements are; nil for the empty buffer.
+func (b *Buffer) Element() *Element { return b.typ }
+
+// Plain reports whether the buffer is not empty and can be used.
+func (b *Buffer) Plain() bool { return b.typ != nil && b.typ.Err == nil }
+
+// Strided reports whether the payload is in several pieces.
+func (b *Buffer) Strided() bool { return b.count > 1 }
+
+// Forget lets go of the memory.
+func (b *Buffer) Forget() { b.ptr = nil }
 
 // ElemSize returns the size of an element in bytes.
 func (b Buffer) ElemSize() int {
 	if b.typ == nil {
 		return 0
 	}
-	return b.typ.size
+	return b.typ.Size
 }
 
 // Contiguous returns the payload's memory itself if it is one piece.
@@ -118,7 +125,7 @@ func (b Buffer) block(i int) []byte {
 	if n == 0 {
 		return nil
 	}
-	return unsafe.Slice((*byte)(unsafe.Add(b.ptr, i*b.stride*b.typ.size)), n)
+	return unsafe.Slice((*byte)(unsafe.Add(b.ptr, i*b.stride*b.typ.Size)), n)
 }
 
 // Slice returns the buffer of elements lo up to hi of a contiguous buffer. It panics on a strided buffer
@@ -130,7 +137,7 @@ func (b Buffer) Slice(lo, hi int) Buffer {
 	if lo == hi {
 		return Buffer{typ: b.typ}
 	}
-	return Buffer{ptr: unsafe.Add(b.ptr, lo*b.typ.size), typ: b.typ, count: 1, blocklen: hi - lo, stride: hi - lo}
+	return Buffer{ptr: unsafe.Add(b.ptr, lo*b.typ.Size), typ: b.typ, count: 1, blocklen: hi - lo, stride: hi - lo}
 }
 
 // CopyToBytes copies payload, from its byte off on, to dst, and returns the number of bytes copied.
@@ -138,6 +145,21 @@ func (b Buffer) CopyToBytes(dst []byte, off int) int { return b.walk(dst, off, f
 
 // CopyFromBytes copies src into the payload, from its byte off on, and returns the number of bytes copied.
 func (b Buffer) CopyFromBytes(src []byte, off int) int { return b.walk(src, off, true) }
+
+// Show is CopyToBytes of all, to memory with room for it; of a single word, which is frequent, without a call.
+func (b *Buffer) Show(dst []byte) {
+	if len(dst) == 8 && b.count == 1 {
+		*(*[8]byte)(dst) = *(*[8]byte)(b.block(0))
+	} else {
+		b.CopyToBytes(dst, 0)
+	}
+}
+
+// First returns the first n elements of a contiguous buffer that may be of size zero.
+func (b Buffer) First(n int) Buffer {
+	b.blocklen, b.stride = n, n
+	return b
+}
 
 func (b *Buffer) walk(p []byte, off int, in bool) int {
 	total := b.Bytes()
@@ -150,7 +172,7 @@ func (b *Buffer) walk(p []byte, off int, in bool) int {
 		}
 		return copy(p, b.block(0)[off:])
 	}
-	bl := b.blocklen * b.typ.size
+	bl := b.blocklen * b.typ.Size
 	if bl == 8 && off == 0 && len(p) >= total {
 		b.words(p, in)
 		return total
@@ -171,7 +193,7 @@ func (b *Buffer) walk(p []byte, off int, in bool) int {
 
 // words is walk for blocks of eight bytes (a column of float64), where a call of copy per block would be most of the time.
 func (b Buffer) words(p []byte, in bool) {
-	step := b.stride * b.typ.size
+	step := b.stride * b.typ.Size
 	m := b.ptr
 	q := unsafe.Pointer(unsafe.SliceData(p))
 	for i := range b.count {
@@ -186,32 +208,9 @@ func (b Buffer) words(p []byte, in bool) {
 	}
 }
 
-// Copy copies src to dst, any layout to any layout, in one pass, and returns the number of bytes copied.
-// It returns ErrType if the element kinds differ, and ErrTruncated, with dst filled, if src is larger.
-func Copy(dst, src Buffer) (int, error) {
-	if err := dst.Err(); err != nil {
-		return 0, err
-	}
-	if err := src.Err(); err != nil {
-		return 0, err
-	}
-	if !fits(dst.Kind(), src.Kind(), dst.ElemSize(), src.ElemSize()) {
-		return 0, typeMismatch(dst.Kind(), src.Kind(), dst.ElemSize(), src.ElemSize())
-	}
-	n := copyPayload(dst, src)
-	if n < src.Bytes() {
-		return n, fmt.Errorf("%w: %d bytes into %d", ErrTruncated, src.Bytes(), dst.Bytes())
-	}
-	return n, nil
-}
-
-func typeMismatch(want, have Kind, wantSize, haveSize int) error {
-	return fmt.Errorf("%w: message of %v (%d bytes) where %v (%d bytes) is expected", ErrType, have, haveSize, want, wantSize)
-}
-
-// copyPayload copies as much as fits. Layouts are walked block by block of the side with more blocks, so
-// that no intermediate memory is needed.
-func copyPayload(dst, src Buffer) int {
+// Copy copies as much as fits, and returns how many bytes. Layouts are walked block by block of the
+// side with more blocks, so that no intermediate memory is needed.
+func Copy(dst, src Buffer) int {
 	if s, ok := src.Contiguous(); ok {
 		return dst.CopyFromBytes(s, 0)
 	}
@@ -227,15 +226,15 @@ func copyPayload(dst, src Buffer) int {
 	return n
 }
 
-// takes copies a message into the buffer and returns true, if all is as it mostly is: the buffer contiguous, of the message's
-// element kind and not too small. Otherwise it does nothing.
-func (b *Buffer) takes(h *header, data []byte) bool {
+// Take copies data of an element type into the buffer and returns true, if all is as it mostly is: the
+// buffer contiguous, of that type and not too small; and no larger, if exact. Otherwise it does nothing.
+func (b *Buffer) Take(k Kind, size int, exact bool, data []byte) bool {
 	t := b.typ
-	if t == nil || b.count != 1 || t.kind != h.elem || t.size != int(h.elemSize) || len(data) == 0 {
+	if t == nil || b.count != 1 || t.Kind != k || t.Size != size || len(data) == 0 {
 		return false
 	}
-	n := b.blocklen * t.size
-	if len(data) > n || (len(data) < n && h.aux != 0) {
+	n := b.blocklen * t.Size
+	if len(data) > n || (len(data) < n && exact) {
 		return false
 	}
 	if len(data) == 8 {
@@ -246,31 +245,44 @@ func (b *Buffer) takes(h *header, data []byte) bool {
 	return true
 }
 
-// bytes returns the memory of a contiguous buffer whose payload has n bytes.
-func (b *Buffer) bytes(n uint64) []byte { return unsafe.Slice((*byte)(b.ptr), n) }
+// Memory returns that of a contiguous buffer whose payload has n bytes.
+func (b *Buffer) Memory(n uint64) []byte { return unsafe.Slice((*byte)(b.ptr), n) }
 
-// sameMemory reports whether two buffers begin at the same address (in-place collectives).
-func sameMemory(a, b Buffer) bool { return a.ptr == b.ptr }
+// SameMemory reports whether two buffers begin at the same address.
+func SameMemory(a, b Buffer) bool { return a.ptr == b.ptr }
 
-// over describes staged bytes as contiguous elements of b's type.
-func (b Buffer) over(p []byte) Buffer {
+// Over describes staged bytes as contiguous elements of b's type.
+func (b Buffer) Over(p []byte) Buffer {
 	n := 0
 	if b.ElemSize() > 0 {
-		n = len(p) / b.typ.size
+		n = len(p) / b.typ.Size
 	}
 	return Buffer{ptr: unsafe.Pointer(unsafe.SliceData(p)), typ: b.typ, count: 1, blocklen: n, stride: n}
 }
 
-// elements returns the memory of a contiguous buffer as a slice of T. The caller has checked that T is the buffer's element type.
-func elements[T any](b Buffer) []T { return unsafe.Slice((*T)(b.ptr), b.blocklen) }
+// Elements returns the memory of a contiguous buffer as a slice of T. The caller has checked that T is the buffer's element type.
+func Elements[T any](b Buffer) []T { return unsafe.Slice((*T)(b.ptr), b.blocklen) }
 
 // StreamToBytes is CopyToBytes, from the beginning of the payload, to memory that nobody on this machine will read soon, such as
 // that of a file: where it pays, the copy goes around the cache, which keeps what it has.
 func (b Buffer) StreamToBytes(dst []byte) int {
 	size := b.blocklen * b.ElemSize()
 	total := b.count * size
-	if total >= stream.Least && total <= len(dst) && stream.Rows(dst, b.ptr, b.count, size, b.stride*b.typ.size) {
+	if total >= stream.Least && total <= len(dst) && stream.Rows(dst, b.ptr, b.count, size, b.stride*b.typ.Size) {
 		return total
 	}
 	return b.CopyToBytes(dst, 0)
+}
+
+// Fit returns why data of src may not be received as dst; nil if it may.
+func Fit(dst, src *Buffer) error {
+	if Fits(dst.Kind(), src.Kind(), dst.ElemSize(), src.ElemSize()) {
+		return nil
+	}
+	return Mismatch(dst.Kind(), src.Kind(), dst.ElemSize(), src.ElemSize())
+}
+
+// Sized describes plain memory as opaque elements of a size. For tests.
+func Sized(p []byte, size int) Buffer {
+	return Buffer{typ: &Element{Kind: Opaque, Size: size, Name: "opaque"}}.Over(p)
 }

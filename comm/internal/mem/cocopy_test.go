@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package comm
+package mem
 
 import (
 	"bytes"
@@ -39,14 +39,14 @@ func TestShareable(t *testing.T) {
 		"of larger elements":  {Of(room), Of(make([]int64, cocopyMin/8)), cocopyMin},
 		"of fewer than least": {Of(room), Of(make([]int64, cocopyMin/8-1)), 0},
 	} {
-		d, s, ok := shareable(&x.dst, &x.src)
+		d, s, ok := Shareable(&x.dst, &x.src)
 		require.Equal(t, x.n > 0, ok, what)
 		require.Len(t, d, x.n, what)
 		require.Len(t, s, x.n, what)
 	}
 	runtime.GOMAXPROCS(1)
 	dst, src := Of(room), Of(room)
-	_, _, ok := shareable(&dst, &src)
+	_, _, ok := Shareable(&dst, &src)
 	require.False(t, ok, "nobody can help")
 }
 
@@ -58,10 +58,10 @@ func TestSharedCopy(t *testing.T) {
 			src := patterned(n)
 			for range 3 {
 				dst, helper := make([]byte, n), make(chan struct{})
-				j := &cocopy{owner: make(chan struct{}, 1), dst: dst, src: src, helper: helper}
+				j := &Cocopy{owner: make(chan struct{}, 1), dst: dst, src: src, helper: helper}
 				j.users.Store(3) // the test is one, so that the pool does not get channels of the bubble
 				ran := false
-				go func() { j.run(); ran = true }()
+				go func() { j.Run(); ran = true }()
 				synctest.Wait()
 				require.Zero(t, j.next.Load(), "nothing is copied before the helper is woken")
 				j.next.Store(1 << 40) // the owner finds nothing to copy
@@ -70,17 +70,17 @@ func TestSharedCopy(t *testing.T) {
 				require.True(t, ran)
 				require.EqualValues(t, closed, j.state.Load())
 				require.Equal(t, make([]byte, n), dst)
-				require.Nil(t, j.help(), "it finds everything done")
+				require.Nil(t, j.Help(), "it finds everything done")
 				require.EqualValues(t, 1, j.users.Load(), "both have left")
 			}
 		})
 	}
-	require.Nil(t, (*cocopy)(nil).help())
+	require.Nil(t, (*Cocopy)(nil).Help())
 }
 
 // Who leaves last lets go of the memory.
 func TestSharedCopyKeepsNothing(t *testing.T) {
-	j := newCocopy(make([]byte, 1), make([]byte, 1), make(chan struct{}))
+	j := NewCocopy(make([]byte, 1), make([]byte, 1), make(chan struct{}))
 	j.leave()
 	require.NotNil(t, j.src)
 	require.NotNil(t, j.helper)
@@ -96,7 +96,7 @@ func TestSharedCopyEndsTogether(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			src := patterned(3*cocopyPiece + 5)
 			dst, helper := make([]byte, len(src)), make(chan struct{}, 1)
-			j := &cocopy{owner: make(chan struct{}, 1), dst: dst, src: src, helper: helper}
+			j := &Cocopy{owner: make(chan struct{}, 1), dst: dst, src: src, helper: helper}
 			j.users.Store(3)
 			over := 0
 			end := func(side func()) { // of one side, in the other one's absence
@@ -107,11 +107,11 @@ func TestSharedCopyEndsTogether(t *testing.T) {
 			j.next.Store(cocopyPiece)
 			j.state.Store(joined)
 			if ownerFirst {
-				end(j.run)
+				end(j.Run)
 				<-helper // which has woken it
 			} else {
 				j.state.Store(open)
-				end(func() { j.help() })
+				end(func() { j.Help() })
 			}
 			require.Zero(t, over)
 			require.EqualValues(t, joined, j.state.Load())
@@ -138,7 +138,7 @@ func TestHammerSharedCopy(t *testing.T) {
 	for i := range 200 {
 		src := patterned(1 + i*cocopyPiece/50)
 		dst := make([]byte, len(src))
-		j := newCocopy(dst, src, helper)
+		j := NewCocopy(dst, src, helper)
 		require.EqualValues(t, open, j.state.Load())
 		require.Zero(t, j.next.Load())
 		require.Zero(t, j.ends.Load())
@@ -146,10 +146,10 @@ func TestHammerSharedCopy(t *testing.T) {
 		over := make(chan struct{})
 		go func() {
 			<-helper
-			j.help()
+			j.Help()
 			close(over)
 		}()
-		j.run()
+		j.Run()
 		require.True(t, bytes.Equal(src, dst), i)
 		<-over
 		require.Empty(t, helper)

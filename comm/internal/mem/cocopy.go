@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package comm
+package mem
 
 import (
 	"sync"
@@ -10,7 +10,7 @@ import (
 	"weft/internal/processors"
 )
 
-// A large copy is shared between the two sides of a message when one of them is parked in its call: whoever came second
+// Cocopy is a large copy, shared between the two sides of a message when one of them is parked in its call: whoever came second
 // wakes the other one before the copy instead of after it, and both take pieces until there are none left. Two
 // cores copy more than one, and the woken side gets a warm half. If the woken side gets no processor in time, it
 // finds everything done and goes on; nothing waits for it then.
@@ -20,7 +20,7 @@ import (
 //
 // The side that ended first parks until the other has finished its last piece, so neither returns while its memory is
 // in use.
-type cocopy struct {
+type Cocopy struct {
 	owner chan struct{} // constant: releases the side that came second; capacity 1
 
 	// Constant from taking it out of the pool until both sides have left.
@@ -33,10 +33,11 @@ type cocopy struct {
 	users atomic.Int32  // sides that may still look; the last one returns it to the pool
 }
 
-var cocopies = sync.Pool{New: func() any { return &cocopy{owner: make(chan struct{}, 1)} }}
+var cocopies = sync.Pool{New: func() any { return &Cocopy{owner: make(chan struct{}, 1)} }}
 
-func newCocopy(dst, src []byte, helper chan struct{}) *cocopy {
-	j := cocopies.Get().(*cocopy)
+// NewCocopy returns a copy whose helper, who will be woken by its channel, is to call Help.
+func NewCocopy(dst, src []byte, helper chan struct{}) *Cocopy {
+	j := cocopies.Get().(*Cocopy)
 	j.dst, j.src, j.helper = dst, src, helper
 	j.state.Store(open)
 	j.next.Store(0)
@@ -45,28 +46,11 @@ func newCocopy(dst, src []byte, helper chan struct{}) *cocopy {
 	return j
 }
 
-func (j *cocopy) leave() {
+func (j *Cocopy) leave() {
 	if j.users.Add(-1) == 0 {
 		j.dst, j.src, j.helper = nil, nil, nil
 		cocopies.Put(j)
 	}
-}
-
-// blockedSide is the side of a message whose goroutine is blocked and can help.
-type blockedSide uint8
-
-const (
-	neither blockedSide = iota
-	sender
-	receiver
-)
-
-// side returns s if it is a blocked call that waits for an operation.
-func (w waiterKind) side(s blockedSide) blockedSide {
-	if w == blockedCall {
-		return s
-	}
-	return neither
 }
 
 const (
@@ -83,8 +67,8 @@ const (
 	cocopyPiece = 64 << 10
 )
 
-// shareable reports whether a copy is worth sharing and returns its two sides.
-func shareable(dst, src *Buffer) (d, s []byte, ok bool) {
+// Shareable reports whether a copy is worth sharing and returns its two sides.
+func Shareable(dst, src *Buffer) (d, s []byte, ok bool) {
 	if src.count != 1 || dst.count != 1 || src.Bytes() < cocopyMin || processors.Count() < 2 {
 		return nil, nil, false
 	}
@@ -93,8 +77,8 @@ func shareable(dst, src *Buffer) (d, s []byte, ok bool) {
 	return d[:min(len(d), len(s))], s[:min(len(d), len(s))], true
 }
 
-// run wakes the helper and copies. When it returns, everything is copied. The job must be in the helper's operation before.
-func (j *cocopy) run() {
+// Run wakes the helper and copies. When it returns, everything is copied. The job must be in the helper's operation before.
+func (j *Cocopy) Run() {
 	j.helper <- struct{}{}
 	j.pieces()
 	if !j.state.CompareAndSwap(open, closed) {
@@ -107,8 +91,8 @@ func (j *cocopy) run() {
 	j.leave()
 }
 
-// help is what a woken side does with the job that it finds, if it finds one. It returns nil, to forget the job by.
-func (j *cocopy) help() *cocopy {
+// Help is what a woken side does with the job that it finds, if it finds one. It returns nil, to forget the job by.
+func (j *Cocopy) Help() *Cocopy {
 	if j == nil {
 		return nil
 	}
@@ -124,7 +108,7 @@ func (j *cocopy) help() *cocopy {
 	return nil
 }
 
-func (j *cocopy) pieces() {
+func (j *Cocopy) pieces() {
 	n := int64(len(j.dst))
 	for {
 		lo := j.next.Add(cocopyPiece) - cocopyPiece
