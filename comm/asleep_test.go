@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weft/comm/internal/coll"
 	"weft/comm/internal/mem"
 
 	"github.com/stretchr/testify/require"
@@ -137,18 +138,18 @@ func TestMessagesThatAreHereOfTheLost(t *testing.T) {
 // What must not be copied into a receive of a collective is a disagreement that says what differs.
 func TestPartsThatDoNotFit(t *testing.T) {
 	_, c := withNeighbours(t, true)
-	what := uint64(newCollective(bcast, Op{}, 1)) | uint64(Int64)<<elemShift
+	what := uint64(coll.NewCollective(coll.Bcast, nil, 1)) | uint64(Int64)<<coll.ElemShift
 	for name, row := range map[string]struct {
 		h    header
 		says string
 	}{
 		"the same":              {header{aux: what, elem: mem.Int64, elemSize: 8, length: 16}, ""},
-		"plain memory":          {header{aux: what&(1<<elemShift-1) | uint64(Byte)<<elemShift, elem: mem.Byte, elemSize: 1, length: 16}, ""},
+		"plain memory":          {header{aux: what&(1<<coll.ElemShift-1) | uint64(Byte)<<coll.ElemShift, elem: mem.Byte, elemSize: 1, length: 16}, ""},
 		"other elements":        {header{aux: what, elem: mem.Float64, elemSize: 8, length: 16}, "message of float64 (8 bytes) where int64 (8 bytes) is expected"},
 		"elements of no size":   {header{aux: what, elem: mem.Float64, elemSize: 8, length: 8}, "rank 2 sends 8 bytes where this rank expects 16"},
 		"a byte more":           {header{aux: what, elem: mem.Byte, elemSize: 1, length: 17}, "rank 2 sends 17 bytes where this rank expects 16"},
-		"another root":          {header{aux: uint64(newCollective(bcast, Op{}, 2)), elem: mem.Int64, elemSize: 8, length: 16}, "rank 2 is in bcast (root 2) where this rank is in bcast (root 1)"},
-		"another history":       {header{aux: what | 1<<historyShift, elem: mem.Int64, elemSize: 8, length: 16}, "rank 2 has made other collectives than this rank"},
+		"another root":          {header{aux: uint64(coll.NewCollective(coll.Bcast, nil, 2)), elem: mem.Int64, elemSize: 8, length: 16}, "rank 2 is in bcast (root 2) where this rank is in bcast (root 1)"},
+		"another history":       {header{aux: what | 1<<coll.HistoryShift, elem: mem.Int64, elemSize: 8, length: 16}, "rank 2 has made other collectives than this rank"},
 		"a message of no other": {header{elem: mem.Int64, elemSize: 8, length: 16}, "where this rank is in bcast (root 1)"},
 	} {
 		h := row.h

@@ -5,6 +5,7 @@ package comm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -96,7 +97,7 @@ func (b *backlog) run(c *Comm) error {
 		}
 	}
 	wg.Wait()
-	return firstError(errors.Join(errs.all...), c.Barrier())
+	return cmp.Or(errors.Join(errs.all...), c.Barrier())
 }
 
 type errorList struct {
@@ -144,7 +145,7 @@ func (b *backlog) receiveFrom(c *Comm, src int) error {
 		}
 		st, err := c.Recv(Of(buf), src, 0)
 		i, err := b.check(st, err, buf)
-		if err := firstError(err, expect("message", next, i), expect("source", src, st.Source)); err != nil {
+		if err := cmp.Or(err, expect("message", next, i), expect("source", src, st.Source)); err != nil {
 			return err
 		}
 		next++

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"weft/comm/internal/ballot"
+	"weft/comm/internal/coll"
 	"weft/internal/fabric"
 )
 
@@ -182,9 +183,9 @@ func (c *Comm) numberVote(kind ballot.Kind) (number uint64, missed error) {
 		return 0, nil
 	}
 	if c.barredHere() == nil {
-		k := agree
+		k := coll.Agree
 		if kind == ballot.VoteShrink {
-			k = shrink
+			k = coll.Shrink
 		}
 		return c.hist.note(k), nil
 	}

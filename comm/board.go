@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"runtime"
 
+	"weft/comm/internal/coll"
 	"weft/internal/fabric"
 	"weft/internal/xatomic"
 )
@@ -48,7 +49,7 @@ type board struct {
 type sleeper struct {
 	seq  uint64
 	rank int
-	what collective
+	what coll.Collective
 }
 
 // boards are those of one rank.
@@ -120,20 +121,20 @@ func (c *Comm) makeBoard(index int) {
 }
 
 // onBoard reports whether the ranks meet at the board for a collective, if they all call it and wait.
-func (d *collCall) onBoard(c *Comm) bool {
-	d.large = d.inPlaces(c.size) > boardData
-	return (!d.large || d.kind == allreduce && d.stageable()) && c.world.cfg.chosen[d.kind] == 0
+func onBoard(d *coll.Call, c *Comm) bool {
+	d.Large = d.InPlaces(c.size) > boardData
+	return (!d.Large || d.Kind == coll.Allreduce && stageable(d)) && c.world.cfg.chosen[d.Kind] == 0
 }
 
 // number numbers a collective, and tells the other ranks that this one makes it of messages.
-func (c *Comm) number(d *collCall) uint64 {
+func (c *Comm) number(d *coll.Call) uint64 {
 	if b := c.board; b != nil {
 		seq, _ := b.begin(d, false)
 		return seq
 	}
 	l := c.hist.lock()
 	l.Lock()
-	c.hist.record(d, elemOf(&d.in, &d.out))
+	c.hist.record(d, d.Elem())
 	seq := c.collSeq.Add(1)
 	l.Unlock()
 	c.hist.recorded()
@@ -142,26 +143,26 @@ func (c *Comm) number(d *collCall) uint64 {
 
 // begin numbers a collective. If the caller meets the others, it shows them this rank's part; otherwise, or if that is not possible, that it makes it of messages:
 // then it returns false.
-func (b *board) begin(d *collCall, meets bool) (seq uint64, shown bool) {
+func (b *board) begin(d *coll.Call, meets bool) (seq uint64, shown bool) {
 	b.mu.Lock()
 	seq = b.c.collSeq.Add(1)
-	elem := elemOf(&d.in, &d.out)
+	elem := d.Elem()
 	b.c.hist.record(d, elem)
 	if b.shut {
 		b.mu.Unlock()
 		return seq, false
 	}
 	connected := b.connected()
-	if meets && connected && !b.busy.Load() && b.room() && (!d.large || b.c.proc.boards.lend(b)) {
+	if meets && connected && !b.busy.Load() && b.room() && (!d.Large || b.c.proc.boards.lend(b)) {
 		shown = true
 		b.busy.Store(true) //bug:one-of-a-rank
 		b.seq, b.next, b.mixed, b.barred = seq, 0, false, nil
 		p := &b.mine.places[b.turn]
 		b.shown[b.turn] = seq
 		b.turn ^= 1
-		p.what, p.elem, p.unit = d.what, elem, uint64(d.unit)
-		if n := d.published(b.c.rank, b.c.size); n > 0 && !d.large {
-			d.in.Show(p.data[:n])
+		p.what, p.elem, p.unit = d.What, elem, uint64(d.Unit)
+		if n := d.Published(b.c.rank, b.c.size); n > 0 && !d.Large {
+			d.In.Show(p.data[:n])
 		}
 		p.state.Store(seq) //bug:show
 	} else {
@@ -318,25 +319,25 @@ func (b *board) hopeless() bool {
 }
 
 // meetFar is a blocking collective at the board. Without done it is to be made of messages, under the number seq.
-func (b *board) meetFar(d *collCall) (seq uint64, done bool, err error) {
+func (b *board) meetFar(d *coll.Call) (seq uint64, done bool, err error) {
 	if err := b.c.barredHere(); err != nil { // who gives up shows nothing: the others would go on, as if nothing were wrong
-		return 0, true, b.c.failColl(d.what, err)
+		return 0, true, b.c.failColl(d.What, err)
 	}
 	seq, shown := b.begin(d, true)
 	if !shown {
 		return seq, false, nil
 	}
-	defer b.leave(d.large)
-	if d.large {
+	defer b.leave(d.Large)
+	if d.Large {
 		b.show(d, 0) // the others may be late
 	}
 	b.await(d, b.isReady)
 	switch {
 	case b.barred != nil:
-		return seq, true, b.c.failColl(d.what, b.barred)
+		return seq, true, b.c.failColl(d.What, b.barred)
 	case b.mixed:
 		if r, err := b.agreed(d); err != nil {
-			return seq, true, b.c.failColl(d.what, b.c.explanation(r, err))
+			return seq, true, b.c.failColl(d.What, b.c.explanation(r, err))
 		}
 		return seq, false, nil
 	}
@@ -344,14 +345,14 @@ func (b *board) meetFar(d *collCall) (seq uint64, done bool, err error) {
 	if r, doubt := b.agreed(d); doubt != nil {
 		err = b.c.explanation(r, doubt)
 	} else {
-		if d.large {
+		if d.Large {
 			err = b.combineLarge(d)
 		} else {
-			err = flat(d, b.c.rank, b.c.size, b)
+			err = coll.Flat(d, b.c.rank, b.c.size, b)
 		}
 	}
 	if err != nil {
-		err = b.c.failColl(d.what, err)
+		err = b.c.failColl(d.What, err)
 	}
 	b.mu.Lock()
 	b.safe = max(b.safe, seq-1) // all are here, so are done with what was before
@@ -371,14 +372,14 @@ func (b *board) leave(large bool) {
 var aboutToSleep func(b *board)
 
 // await returns when ready does so with true. The caller is at the board.
-func (b *board) await(d *collCall, ready func() bool) {
+func (b *board) await(d *coll.Call, ready func() bool) {
 	if ready() {
 		return
 	}
 	b.c.proc.engine.Watch(ready)
 	for !ready() {
 		b.mu.Lock()
-		b.sleeps = sleeper{b.seq, b.next, d.what}
+		b.sleeps = sleeper{b.seq, b.next, d.What}
 		b.mu.Unlock()
 		if aboutToSleep != nil {
 			aboutToSleep(b)
@@ -406,23 +407,23 @@ func (b *board) waits() string {
 }
 
 // agreed checks that all ranks that are here are in the same collective. It returns the first that is not, and why.
-func (b *board) agreed(d *collCall) (r int, err error) {
-	elem, unit := elemOf(&d.in, &d.out), uint64(d.unit)
+func (b *board) agreed(d *coll.Call) (r int, err error) {
+	elem, unit := d.Elem(), uint64(d.Unit)
 	for r, p := range b.at {
 		if p == nil {
 			continue // it makes the collective of messages
 		}
 		theirs := boardPlace{what: p.what, elem: p.elem, unit: p.unit} // once: another process can write there
-		if theirs.what == d.what && theirs.unit == unit && theirs.elem == elem {
+		if theirs.what == d.What && theirs.unit == unit && theirs.elem == elem {
 			continue
 		}
-		mine, other := newSignature(d.what, elem, d.unit), newSignature(theirs.what, theirs.elem, int(theirs.unit))
-		if (theirs.what^d.what)&historyBits != 0 || !mine.agrees(other) {
+		mine, other := coll.NewSignature(d.What, elem, d.Unit), coll.NewSignature(theirs.what, theirs.elem, int(theirs.unit))
+		if (theirs.what^d.What)&coll.HistoryBits != 0 || !mine.Agrees(other) {
 			return r, fmt.Errorf("%w: rank %d is in %v where this rank is in %v", ErrMismatch, r, other, mine)
 		}
 	}
 	return 0, nil
 }
 
-// part returns what a rank shows. For flat.
-func (b *board) part(r int) []byte { return b.at[r].data[:] }
+// Part returns what a rank shows. For flat.
+func (b *board) Part(r int) []byte { return b.at[r].data[:] }

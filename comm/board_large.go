@@ -8,6 +8,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"weft/comm/internal/coll"
 )
 
 // Large reductions at the board: what is to be combined goes through a stage, memory of each rank that all have mapped. README.md, "A large reduction at
@@ -29,8 +31,8 @@ const stagePiece = 16 << 10
 const stageRounds = 1 << 26
 
 // stageable reports whether the stage will do for the elements: what all ranks know alike.
-func (d *collCall) stageable() bool {
-	return d.in.ElemSize() <= stageElem && d.unit/stageWindow < stageRounds
+func stageable(d *coll.Call) bool {
+	return d.In.ElemSize() <= stageElem && d.Unit/stageWindow < stageRounds
 }
 
 // lending says who has a rank's stage.
@@ -87,30 +89,30 @@ func (b *board) isOver(seq uint64) bool {
 	return true
 }
 
-// window returns which bytes of the payload round k is about.
-func (d *collCall) window(k int) (lo, hi int) {
-	e := d.in.ElemSize()
+// windowOf returns which bytes of the payload round k is about.
+func windowOf(d *coll.Call, k int) (lo, hi int) {
+	e := d.In.ElemSize()
 	size := stageWindow / e * e
-	return min(k*size, d.unit), min((k+1)*size, d.unit)
+	return min(k*size, d.Unit), min((k+1)*size, d.Unit)
 }
 
 // blockOf returns which bytes of a window rank r combines.
-func (d *collCall) blockOf(r, n, lo, hi int) (from, to int) {
-	e := d.in.ElemSize()
+func blockOf(d *coll.Call, r, n, lo, hi int) (from, to int) {
+	e := d.In.ElemSize()
 	m := (hi - lo) / e
 	return lo + m*r/n*e, lo + m*(r+1)/n*e
 }
 
 // show puts what the others are to combine in round k on the stage.
-func (b *board) show(d *collCall, k int) {
-	lo, hi := d.window(k)
-	from, to := d.blockOf(b.c.rank, b.c.size, lo, hi)
+func (b *board) show(d *coll.Call, k int) {
+	lo, hi := windowOf(d, k)
+	from, to := blockOf(d, b.c.rank, b.c.size, lo, hi)
 	mem := b.stages[b.c.rank].in
-	if _, whole := d.in.Contiguous(); !whole {
+	if _, whole := d.In.Contiguous(); !whole {
 		from, to = hi, hi // it is combined from here, too
 	}
-	d.in.CopyToBytes(mem[:from-lo], lo)
-	d.in.CopyToBytes(mem[to-lo:hi-lo], to)
+	d.In.CopyToBytes(mem[:from-lo], lo)
+	d.In.CopyToBytes(mem[to-lo:hi-lo], to)
 }
 
 // done says how far this rank has come, and wakes those that sleep.
@@ -133,7 +135,7 @@ func (b *board) come() bool {
 }
 
 // until waits until all ranks have done a step. It returns an error if one never will.
-func (b *board) until(d *collCall, step uint64) error {
+func (b *board) until(d *coll.Call, step uint64) error {
 	b.want, b.next = b.seq<<stepBits|step, 0
 	b.await(d, b.hasCome)
 	if b.barred != nil {
@@ -182,7 +184,7 @@ func readPanic(mem []byte) *PanicError {
 }
 
 // combineLarge does a large reduction. All ranks are at the board, and agree.
-func (b *board) combineLarge(d *collCall) (err error) {
+func (b *board) combineLarge(d *coll.Call) (err error) {
 	owner := &b.c.proc.boards
 	owner.used(b, b.seq)
 	combines := false
@@ -204,7 +206,7 @@ func (b *board) combineLarge(d *collCall) (err error) {
 		}
 	}()
 	for k := 0; ; k++ {
-		lo, hi := d.window(k)
+		lo, hi := windowOf(d, k)
 		if lo == hi {
 			return nil
 		}
@@ -227,35 +229,35 @@ func (b *board) combineLarge(d *collCall) (err error) {
 		n := b.c.size
 		for i := 1; i < n; i++ {
 			r := (b.c.rank + i) % n // not all from the same one at a time
-			from, to := d.blockOf(r, n, lo, hi)
-			d.out.CopyFromBytes(b.stages[r].result[:to-from], from)
+			from, to := blockOf(d, r, n, lo, hi)
+			d.Out.CopyFromBytes(b.stages[r].result[:to-from], from)
 		}
 	}
 }
 
 // combineBlock combines this rank's block of a window.
-func (b *board) combineBlock(d *collCall, lo, hi int) error {
+func (b *board) combineBlock(d *coll.Call, lo, hi int) error {
 	me, n := b.c.rank, b.c.size
-	own, whole := d.in.Contiguous()
-	from, to := d.blockOf(me, n, lo, hi)
+	own, whole := d.In.Contiguous()
+	from, to := blockOf(d, me, n, lo, hi)
 	var at, end int // the piece
-	t := treeOf(d, n)
-	t.leaf = func(r int) []byte {
+	t := coll.TreeOf(d, n)
+	t.Leaf = func(r int) []byte {
 		if r == me && whole {
 			return own[at:end]
 		}
 		return b.stages[r].in[at-lo : end-lo]
 	}
-	e := executors.Get().(*executor)
-	defer e.release()
-	size := stagePiece / d.in.ElemSize() * d.in.ElemSize() // see stageable
+	e := coll.Pads.Get().(*coll.Pad)
+	defer e.Release()
+	size := stagePiece / d.In.ElemSize() * d.In.ElemSize() // see stageable
 	for at = from; at < to; at = end {
 		end = min(at+size, to)
 		dst := b.stages[me].result[at-from : end-from]
-		if err := t.eval(e, dst, 0, t.width, 0); err != nil {
+		if err := t.Eval(e, dst, 0, t.Width, 0); err != nil {
 			return err
 		}
-		d.out.CopyFromBytes(dst, at) // only now: it may be the memory of in
+		d.Out.CopyFromBytes(dst, at) // only now: it may be the memory of in
 	}
 	return nil
 }

@@ -4,6 +4,7 @@
 package comm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"weft/comm/internal/coll"
 	"weft/comm/internal/mem"
 
 	"github.com/stretchr/testify/require"
@@ -36,7 +38,7 @@ func TestBoardLargeBits(t *testing.T) {
 						wide[2*i] = in[i]
 					}
 					same := append([]float64(nil), in...)
-					err := firstError(c.Allreduce(Of(in), Of(out), Sum), c.Allreduce(Of(same), Of(same), Sum),
+					err := cmp.Or(c.Allreduce(Of(in), Of(out), Sum), c.Allreduce(Of(same), Of(same), Sum),
 						c.Allreduce(Vector(wide, n, 1, 2), Vector(wide, n, 1, 2), Sum), expectSlice("in place", out, same))
 					for i := range same {
 						same[i] = wide[2*i]
@@ -44,7 +46,7 @@ func TestBoardLargeBits(t *testing.T) {
 					if c.rank == n%ranks {
 						results[which] = out
 					}
-					return firstError(err, expectSlice("strided", out, same))
+					return cmp.Or(err, expectSlice("strided", out, same))
 				}
 			}
 			runBoard(t, ranks, body(0))
@@ -79,7 +81,7 @@ func TestBoardLargeOrder(t *testing.T) {
 						want[i] = want[i].times(element(r, i))
 					}
 				}
-				return firstError(c.Allreduce(Of(in), Of(in), product), expectSlice("product", want, in))
+				return cmp.Or(c.Allreduce(Of(in), Of(in), product), expectSlice("product", want, in))
 			})
 		}
 	}
@@ -117,7 +119,7 @@ func TestHammerBoardLarge(t *testing.T) {
 				errs <- err
 			}()
 		}
-		return firstError(<-errs, <-errs)
+		return cmp.Or(<-errs, <-errs)
 	})
 }
 
@@ -154,7 +156,7 @@ func TestBoardLargeOperatorPanics(t *testing.T) {
 			in[i] = i
 		}
 		err = c.Allreduce(Of(in), Of(in), Sum)
-		return firstError(err, expect("sum", 3*7, in[7]), c.Barrier())
+		return cmp.Or(err, expect("sum", 3*7, in[7]), c.Barrier())
 	})
 }
 
@@ -192,10 +194,10 @@ func TestStageWindows(t *testing.T) {
 	for _, size := range []int{1, 2, 8, 12, 16, 1000, stageElem} {
 		for _, unit := range []int{boardData/size*size + size, stageWindow / size * size, 3*(stageWindow/size*size) + size} {
 			s := make([]byte, unit)
-			d := collCall{kind: allreduce, unit: unit, in: mem.Sized(s, size)}
+			d := coll.Call{Kind: coll.Allreduce, Unit: unit, In: mem.Sized(s, size)}
 			next := 0
 			for k := 0; ; k++ {
-				lo, hi := d.window(k)
+				lo, hi := windowOf(&d, k)
 				require.Equal(t, next, lo)
 				if lo == hi {
 					break
@@ -204,13 +206,13 @@ func TestStageWindows(t *testing.T) {
 				require.LessOrEqual(t, hi-lo, stageWindow)
 				at := lo
 				for r := range 5 {
-					from, to := d.blockOf(r, 5, lo, hi)
+					from, to := blockOf(&d, r, 5, lo, hi)
 					require.Equal(t, at, from)
 					require.Zero(t, (to-from)%size)
 					at = to
 				}
 				require.Equal(t, hi, at)
-				from, to := d.blockOf(1, 2, lo, hi)
+				from, to := blockOf(&d, 1, 2, lo, hi)
 				require.LessOrEqual(t, to-from, stageResult)
 			}
 			require.Equal(t, unit, next)

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"weft/comm/internal/coll"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -133,25 +135,25 @@ func neighbourAt(b *boarder, r int) *otherAtBoard {
 }
 
 // shows shows its part of its next collective.
-func (q *otherAtBoard) shows(d collCall) {
+func (q *otherAtBoard) shows(d coll.Call) {
 	q.seq++
-	elem := elemOf(&d.in, &d.out)
+	elem := (&coll.Call{In: d.In, Out: d.Out}).Elem()
 	q.hist.record(&d, elem)
 	p := &q.part.places[(q.seq-1)%2]
-	p.what, p.elem, p.unit = d.what, elem, uint64(d.unit)
-	if d.unit > 0 {
-		d.in.CopyToBytes(p.data[:d.unit], 0)
+	p.what, p.elem, p.unit = d.What, elem, uint64(d.Unit)
+	if d.Unit > 0 {
+		d.In.CopyToBytes(p.data[:d.Unit], 0)
 	}
 	p.state.Store(q.seq)
 }
 
 // aBarrier and aSum are collectives as a rank calls them.
-func aBarrier() collCall {
-	return collCall{kind: barrier, what: newCollective(barrier, Op{}, -1), root: -1}
+func aBarrier() coll.Call {
+	return coll.Call{Kind: coll.Barrier, What: coll.NewCollective(coll.Barrier, nil, -1), Root: -1}
 }
 
-func aSum(in, out Buffer) collCall {
-	return collCall{kind: allreduce, what: newCollective(allreduce, Sum, -1), root: -1, op: Sum, unit: in.Bytes(), in: in.b, out: out.b}
+func aSum(in, out Buffer) coll.Call {
+	return coll.Call{Kind: coll.Allreduce, What: coll.NewCollective(coll.Allreduce, Sum.impl, -1), Root: -1, Op: Sum.impl, Unit: in.Bytes(), In: in.b, Out: out.b}
 }
 
 // nudges returns the ranks that frames have nudged since the last call.
@@ -401,10 +403,10 @@ func TestStageShows(t *testing.T) {
 			d := aSum(buf, Buffer{})
 			clear(stage)
 			c.board.show(&d, 1)
-			lo, hi := d.window(1)
+			lo, hi := windowOf(&d, 1)
 			require.Equal(t, 3*7*8, hi-lo)
 			_, whole := buf.Contiguous()
-			from, to := d.blockOf(me, 3, lo, hi)
+			from, to := blockOf(&d, me, 3, lo, hi)
 			for i := range 3 * 7 {
 				at, want := lo+8*i, int64(stageWindow/8+i+1)
 				if at >= hi || whole && at >= from && at < to {
@@ -469,20 +471,20 @@ func TestBoardAgrees(t *testing.T) {
 	require.True(t, b.connected())
 	own := Of([]int64{1, 2})
 	for what, x := range map[string]struct {
-		what       collective
+		what       coll.Collective
 		elem, unit uint64
 		says       string
 	}{
 		"the same":        {0, 0, 0, ""},
-		"another kind":    {newCollective(barrier, Op{}, -1) ^ newCollective(allreduce, Sum, -1), 0, 0, "rank 1 is in barrier"},
-		"another history": {1 << historyShift, 0, 0, "rank 1 is in allreduce"},
+		"another kind":    {coll.NewCollective(coll.Barrier, nil, -1) ^ coll.NewCollective(coll.Allreduce, Sum.impl, -1), 0, 0, "rank 1 is in barrier"},
+		"another history": {1 << coll.HistoryShift, 0, 0, "rank 1 is in allreduce"},
 		"another size":    {0, 0, 8, "of 3 int64 (24 bytes) where this rank is in allreduce (sum) of 2 int64 (16 bytes)"},
 		"other elements":  {0, uint64(Int64^Float64) << 32, 0, "of 2 float64"},
 	} {
 		d := aSum(own, own)
-		elem := elemOf(&own.b, &own.b)
-		b.at[0] = &boardPlace{what: d.what, elem: elem, unit: 16}
-		b.at[1] = &boardPlace{what: d.what ^ x.what, elem: elem ^ x.elem, unit: 16 + x.unit}
+		elem := (&coll.Call{In: own.b, Out: own.b}).Elem()
+		b.at[0] = &boardPlace{what: d.What, elem: elem, unit: 16}
+		b.at[1] = &boardPlace{what: d.What ^ x.what, elem: elem ^ x.elem, unit: 16 + x.unit}
 		r, err := b.agreed(&d)
 		if x.says == "" {
 			require.NoError(t, err, what)
@@ -527,7 +529,7 @@ func TestBoardAsksWhoDiffers(t *testing.T) {
 				runtime.Gosched()
 			}
 		}
-		c.proc.disagreed(c.ctx, newDisagreement(c, 1, 1, newSignature(newCollective(dup, Op{}, -1), 0, 0), newSignature(newCollective(barrier, Op{}, -1), 0, 0)))
+		c.proc.disagreed(c.ctx, newDisagreement(c, 1, 1, coll.NewSignature(coll.NewCollective(coll.Dup, nil, -1), 0, 0), coll.NewSignature(coll.NewCollective(coll.Barrier, nil, -1), 0, 0)))
 		err := <-over
 		require.ErrorIs(t, err, ErrMismatch)
 		require.ErrorContains(t, err, "rank 0 is in barrier, rank 1 is in dup")

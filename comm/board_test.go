@@ -4,6 +4,7 @@
 package comm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func round(c *Comm, all, mine *rand.Rand, i int) error {
 			want[k] = n*(n-1)/2*i + n*k
 		}
 		err := either(request, func() error { return c.Allreduce(Of(in), Of(out), Sum) }, func() *Request { return c.Iallreduce(Of(in), Of(out), Sum) })
-		return firstError(err, expectSlice("sum", want, out))
+		return cmp.Or(err, expectSlice("sum", want, out))
 	case 4:
 		all, want := make([]int, 2*n), make([]int, 0, 2*n) // every other element, on odd ranks
 		for r := range n {
@@ -83,21 +84,21 @@ func round(c *Comm, all, mine *rand.Rand, i int) error {
 				got = append(got, all[2*r])
 			}
 		}
-		return firstError(err, expectSlice("gathered", want, got))
+		return cmp.Or(err, expectSlice("gathered", want, got))
 	case 5:
 		send, recv, want := make([]int, n), make([]int, n), make([]int, n)
 		for r := range n {
 			send[r], want[r] = me*100+r*i, r*100+me*i
 		}
 		err := either(request, func() error { return c.Alltoall(Of(send), Of(recv)) }, func() *Request { return c.Ialltoall(Of(send), Of(recv)) })
-		return firstError(err, expectSlice("exchanged", want, recv))
+		return cmp.Or(err, expectSlice("exchanged", want, recv))
 	case 6: // many that return at once at the root
 		for range all.IntN(2 * boardPast) {
 			x := []int{i}
 			if me != 0 {
 				x[0] = -1
 			}
-			if err := firstError(either(true, nil, func() *Request { return c.Ibcast(Of(x), 0) }), expectSlice("broadcast", []int{i}, x)); err != nil {
+			if err := cmp.Or(either(true, nil, func() *Request { return c.Ibcast(Of(x), 0) }), expectSlice("broadcast", []int{i}, x)); err != nil {
 				return err
 			}
 		}
@@ -119,24 +120,24 @@ func rooted(c *Comm, i, kind int, request bool) (err error) {
 	case 0:
 		err = either(request, func() error { return c.Reduce(Of(x), Of(y), Max, root) }, func() *Request { return c.Ireduce(Of(x), Of(y), Max, root) })
 		if me == root {
-			err = firstError(err, expect("the largest", n-1+i, y[0]))
+			err = cmp.Or(err, expect("the largest", n-1+i, y[0]))
 		}
 	case 1:
 		err = either(request, func() error { return c.Bcast(Of(x), root) }, func() *Request { return c.Ibcast(Of(x), root) })
-		err = firstError(err, expect("the root's", root+i, x[0]))
+		err = cmp.Or(err, expect("the root's", root+i, x[0]))
 	case 2:
 		err = either(request, func() error { return c.Scatter(Of(all), Of(y), root) }, func() *Request { return c.Iscatter(Of(all), Of(y), root) })
-		err = firstError(err, expect("part", me*i, y[0]))
+		err = cmp.Or(err, expect("part", me*i, y[0]))
 	case 3:
 		got := make([]int, n)
 		x[0] = me * i
 		err = either(request, func() error { return c.Gather(Of(x), Of(got), root) }, func() *Request { return c.Igather(Of(x), Of(got), root) })
 		if me == root {
-			err = firstError(err, expectSlice("parts", all, got))
+			err = cmp.Or(err, expectSlice("parts", all, got))
 		}
 	default:
 		err = either(request, func() error { return c.Scan(Of(x), Of(x), Sum) }, func() *Request { return c.Iscan(Of(x), Of(x), Sum) })
-		err = firstError(err, expect("sum so far", me*(me+1)/2+(me+1)*i, x[0]))
+		err = cmp.Or(err, expect("sum so far", me*(me+1)/2+(me+1)*i, x[0]))
 	}
 	return err
 }
@@ -184,16 +185,16 @@ func TestBoardOfManyGoroutines(t *testing.T) {
 				for i := range rounds {
 					if i%5 == 0 {
 						_, e := c.Ibarrier().Wait(context.Background())
-						err = firstError(err, e)
+						err = cmp.Or(err, e)
 					}
-					err = firstError(err, c.Barrier())
+					err = cmp.Or(err, c.Barrier())
 				}
 				errs <- err
 			}()
 		}
 		var err error
 		for range goroutines {
-			err = firstError(err, <-errs)
+			err = cmp.Or(err, <-errs)
 		}
 		return err
 	})

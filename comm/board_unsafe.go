@@ -6,6 +6,7 @@ package comm
 import (
 	"unsafe"
 
+	"weft/comm/internal/coll"
 	"weft/internal/shmem"
 	"weft/internal/xatomic"
 )
@@ -32,7 +33,7 @@ type boardPart struct {
 // boardPlace is its part of one collective.
 type boardPlace struct {
 	state xatomic.Uint64 // the number, written last
-	what  collective
+	what  coll.Collective
 	elem  uint64 // what the elements are
 	unit  uint64 // how many bytes
 	data  [boardData]byte

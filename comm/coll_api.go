@@ -6,99 +6,105 @@ package comm
 import (
 	"context"
 
-	"weft/comm/internal/mem"
+	"weft/comm/internal/coll"
 )
 
 // Every collective has a form that waits and one, with an I before its name, that returns a request. Where all ranks are in
 // this process they meet at the communicator's hub, and small ones of processes of one node at its board; otherwise they exchange messages, by one of the
-// algorithms in the table of coll_choose.go.
+// algorithms in the table of choose.go.
 //
 // A form that waits may wait for all ranks to call it, also where a rank needs nothing of them, as the root of a Bcast: whether it does depends on sizes and on where the ranks
 // are. A request is started without waiting for anybody.
 
 // Barrier returns when all ranks have called it.
-func (c *Comm) Barrier() error { return c.collective(barrier, Buffer{}, Buffer{}, Op{}, -1) }
+func (c *Comm) Barrier() error { return c.collective(coll.Barrier, Buffer{}, Buffer{}, Op{}, -1) }
 
 // Ibarrier returns a request that completes when all ranks have called it.
-func (c *Comm) Ibarrier() *Request { return c.icollective(barrier, Buffer{}, Buffer{}, Op{}, -1) }
+func (c *Comm) Ibarrier() *Request { return c.icollective(coll.Barrier, Buffer{}, Buffer{}, Op{}, -1) }
 
 // Bcast copies the root's buf to every rank's buf, which must be of equal size.
-func (c *Comm) Bcast(buf Buffer, root int) error { return c.collective(bcast, buf, buf, Op{}, root) }
+func (c *Comm) Bcast(buf Buffer, root int) error {
+	return c.collective(coll.Bcast, buf, buf, Op{}, root)
+}
 
 // Ibcast starts a Bcast.
 func (c *Comm) Ibcast(buf Buffer, root int) *Request {
-	return c.icollective(bcast, buf, buf, Op{}, root)
+	return c.icollective(coll.Bcast, buf, buf, Op{}, root)
 }
 
 // Gather collects every rank's send, in rank order, in the root's recv, which must be Size times as long. On other
 // ranks recv is not used. In place: the root's send may be its own part of recv.
 func (c *Comm) Gather(send, recv Buffer, root int) error {
-	return c.collective(gather, send, recv, Op{}, root)
+	return c.collective(coll.Gather, send, recv, Op{}, root)
 }
 
 // Igather starts a Gather.
 func (c *Comm) Igather(send, recv Buffer, root int) *Request {
-	return c.icollective(gather, send, recv, Op{}, root)
+	return c.icollective(coll.Gather, send, recv, Op{}, root)
 }
 
 // Scatter gives every rank its part, in rank order, of the root's send, which must be Size times as long as recv. On other
 // ranks send is not used. In place: the root's recv may be its own part of send.
 func (c *Comm) Scatter(send, recv Buffer, root int) error {
-	return c.collective(scatter, send, recv, Op{}, root)
+	return c.collective(coll.Scatter, send, recv, Op{}, root)
 }
 
 // Iscatter starts a Scatter.
 func (c *Comm) Iscatter(send, recv Buffer, root int) *Request {
-	return c.icollective(scatter, send, recv, Op{}, root)
+	return c.icollective(coll.Scatter, send, recv, Op{}, root)
 }
 
 // Allgather collects every rank's send, in rank order, in every rank's recv, which must be Size times as long. In place:
 // send may be the rank's own part of recv.
 func (c *Comm) Allgather(send, recv Buffer) error {
-	return c.collective(allgather, send, recv, Op{}, -1)
+	return c.collective(coll.Allgather, send, recv, Op{}, -1)
 }
 
 // Iallgather starts an Allgather.
 func (c *Comm) Iallgather(send, recv Buffer) *Request {
-	return c.icollective(allgather, send, recv, Op{}, -1)
+	return c.icollective(coll.Allgather, send, recv, Op{}, -1)
 }
 
 // Alltoall gives part j of rank i's send to rank j, as part i of its recv. Both buffers have Size parts of one length, the
 // same on all ranks. In place: send and recv may be the same memory.
-func (c *Comm) Alltoall(send, recv Buffer) error { return c.collective(alltoall, send, recv, Op{}, -1) }
+func (c *Comm) Alltoall(send, recv Buffer) error {
+	return c.collective(coll.Alltoall, send, recv, Op{}, -1)
+}
 
 // Ialltoall starts an Alltoall.
 func (c *Comm) Ialltoall(send, recv Buffer) *Request {
-	return c.icollective(alltoall, send, recv, Op{}, -1)
+	return c.icollective(coll.Alltoall, send, recv, Op{}, -1)
 }
 
 // Reduce combines every rank's in, element by element, in the root's out. On other ranks out is not used. In place: in and
 // out may be the same memory.
 func (c *Comm) Reduce(in, out Buffer, op Op, root int) error {
-	return c.collective(reduce, in, out, op, root)
+	return c.collective(coll.Reduce, in, out, op, root)
 }
 
 // Ireduce starts a Reduce.
 func (c *Comm) Ireduce(in, out Buffer, op Op, root int) *Request {
-	return c.icollective(reduce, in, out, op, root)
+	return c.icollective(coll.Reduce, in, out, op, root)
 }
 
 // Allreduce combines every rank's in, element by element, in every rank's out; with the same bits everywhere. In place: in
 // and out may be the same memory.
 func (c *Comm) Allreduce(in, out Buffer, op Op) error {
-	return c.collective(allreduce, in, out, op, -1)
+	return c.collective(coll.Allreduce, in, out, op, -1)
 }
 
 // Iallreduce starts an Allreduce.
 func (c *Comm) Iallreduce(in, out Buffer, op Op) *Request {
-	return c.icollective(allreduce, in, out, op, -1)
+	return c.icollective(coll.Allreduce, in, out, op, -1)
 }
 
 // Scan combines, in rank r's out, the in of ranks 0 to r. In place: in and out may be the same memory.
-func (c *Comm) Scan(in, out Buffer, op Op) error { return c.collective(scan, in, out, op, -1) }
+func (c *Comm) Scan(in, out Buffer, op Op) error { return c.collective(coll.Scan, in, out, op, -1) }
 
 // Iscan starts a Scan.
-func (c *Comm) Iscan(in, out Buffer, op Op) *Request { return c.icollective(scan, in, out, op, -1) }
+func (c *Comm) Iscan(in, out Buffer, op Op) *Request {
+	return c.icollective(coll.Scan, in, out, op, -1)
+}
 
 // wait is how blocking collectives wait: an abort completes the request, so no context is needed.
 func wait(r *Request) error {
@@ -116,12 +122,12 @@ func waitEntered(r *Request, entered *bool) error {
 	return r.err
 }
 
-func (c *Comm) collective(k collKind, in, out Buffer, op Op, root int) error {
-	d := collCall{kind: k.madeAs(), what: newCollective(k, op, root), in: in.b, out: out.b, op: op, root: root}
-	if err := c.checkColl(&d); err != nil {
-		return c.failColl(d.what, err)
+func (c *Comm) collective(k coll.Kind, in, out Buffer, op Op, root int) error {
+	d := coll.Call{Kind: k.MadeAs(), What: coll.NewCollective(k, op.impl, root), In: in.b, Out: out.b, Op: op.impl, Root: root}
+	if err := d.Check(c.rank, c.size); err != nil {
+		return c.failColl(d.What, err)
 	}
-	if c.board != nil && d.onBoard(c) {
+	if c.board != nil && onBoard(&d, c) {
 		id := uint64(0)
 		if c.proc.ev != nil {
 			id = c.meetsFar(&d)
@@ -133,7 +139,7 @@ func (c *Comm) collective(k collKind, in, out Buffer, op Op, root int) error {
 			}
 			return err
 		}
-		if d.seq = seq; id != 0 {
+		if d.Seq = seq; id != 0 {
 			return c.partsFar(id, d)
 		}
 	}
@@ -148,75 +154,15 @@ func (c *Comm) collective(k collKind, in, out Buffer, op Op, root int) error {
 	return c.meet(&d)
 }
 
-func (c *Comm) icollective(k collKind, in, out Buffer, op Op, root int) *Request {
-	d := collCall{kind: k.madeAs(), what: newCollective(k, op, root), in: in.b, out: out.b, op: op, root: root}
-	if err := c.checkColl(&d); err != nil {
-		return doneRequest(Status{}, c.failColl(d.what, err))
+func (c *Comm) icollective(k coll.Kind, in, out Buffer, op Op, root int) *Request {
+	d := coll.Call{Kind: k.MadeAs(), What: coll.NewCollective(k, op.impl, root), In: in.b, Out: out.b, Op: op.impl, Root: root}
+	if err := d.Check(c.rank, c.size); err != nil {
+		return doneRequest(Status{}, c.failColl(d.What, err))
 	}
 	if c.direct(&d) {
 		return c.meetLater(&d)
 	}
 	return c.byMessages(d)
-}
-
-// checkColl says what is wrong with the arguments of a collective. If nothing is, it notes how large it is, and forgets the
-// buffers that are not used at this rank.
-func (c *Comm) checkColl(d *collCall) error {
-	if d.kind == barrier {
-		return nil
-	}
-	if err := firstError(d.in.Err(), d.out.Err()); err != nil {
-		return err
-	}
-	atRoot := d.root == c.rank
-	switch d.kind {
-	case bcast, gather, scatter, reduce:
-		if err := c.checkRoot(d.root); err != nil {
-			return err
-		}
-	}
-	d.unit = d.in.Bytes()
-	switch d.kind {
-	case bcast:
-		if atRoot {
-			d.out = mem.Buffer{}
-		} else {
-			d.in = mem.Buffer{}
-		}
-	case gather:
-		if !atRoot {
-			d.out = mem.Buffer{}
-			return nil
-		}
-		return checkShape(d.in, d.out, c.size, "receive buffer")
-	case allgather:
-		return checkShape(d.in, d.out, c.size, "receive buffer")
-	case scatter:
-		d.unit = d.out.Bytes()
-		if !atRoot {
-			d.in = mem.Buffer{}
-			return nil
-		}
-		return checkShape(d.out, d.in, c.size, "send buffer")
-	case alltoall:
-		d.unit /= c.size
-		if err := checkShape(d.in, d.out, 1, "receive buffer"); err != nil {
-			return err
-		}
-		if d.in.Len()%c.size != 0 {
-			return errNotDivisible(d.in.Len(), c.size)
-		}
-	case reduce, allreduce, scan:
-		if err := d.op.check(d.in); err != nil {
-			return err
-		}
-		if d.kind == reduce && !atRoot {
-			d.out = mem.Buffer{}
-			return nil
-		}
-		return checkShape(d.in, d.out, 1, "result buffer")
-	}
-	return nil
 }
 
 // A Purpose is what a collective is for that another package makes of those here: ranks must agree on it, and errors name it. Package rma
@@ -225,29 +171,29 @@ type Purpose uint8
 
 // The purposes.
 const (
-	ForWindow   = Purpose(window)
-	ForFence    = Purpose(fence)
-	ForFree     = Purpose(freeing)
-	ForAllocate = Purpose(allocate)
-	ForAttach   = Purpose(attach)
-	ForInfo     = Purpose(setInfo)
+	ForWindow   = Purpose(coll.Window)
+	ForFence    = Purpose(coll.Fence)
+	ForFree     = Purpose(coll.Freeing)
+	ForAllocate = Purpose(coll.Allocate)
+	ForAttach   = Purpose(coll.Attach)
+	ForInfo     = Purpose(coll.SetInfo)
 )
 
 // AllgatherFor is Allgather.
 func (c *Comm) AllgatherFor(p Purpose, send, recv Buffer) error {
-	return c.collective(collKind(p), send, recv, Op{}, -1)
+	return c.collective(coll.Kind(p), send, recv, Op{}, -1)
 }
 
 // IbarrierFor is Ibarrier.
 func (c *Comm) IbarrierFor(p Purpose) *Request {
-	return c.icollective(collKind(p), Buffer{}, Buffer{}, Op{}, -1)
+	return c.icollective(coll.Kind(p), Buffer{}, Buffer{}, Op{}, -1)
 }
 
 // NoteFor has a collective counted that the caller makes of messages of its own: ranks compare at
 // the end of the run whether all have called the same ones.
 func (c *Comm) NoteFor(p Purpose) {
 	if c.barredHere() == nil {
-		c.hist.note(collKind(p))
+		c.hist.note(coll.Kind(p))
 	}
 }
 

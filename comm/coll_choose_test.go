@@ -4,19 +4,22 @@
 package comm
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
+
+	"weft/comm/internal/coll"
 
 	"github.com/stretchr/testify/require"
 )
 
 // eachAlgorithm calls f with every algorithm of every collective forced.
 func eachAlgorithm(t *testing.T, f func(t *testing.T)) {
-	for k, list := range algorithms {
+	for k, list := range coll.Algorithms {
 		for _, a := range list {
 			if len(list) > 1 {
-				t.Run(collNames[k]+" "+a.name, func(t *testing.T) {
-					t.Setenv(EnvCollectives, collNames[k]+"="+a.name)
+				t.Run(coll.Names[k]+" "+a.Name, func(t *testing.T) {
+					t.Setenv(EnvCollectives, coll.Names[k]+"="+a.Name)
 					f(t)
 				})
 			}
@@ -51,7 +54,7 @@ func TestAlgorithmsInEveryLayoutAndInRankOrder(t *testing.T) {
 					compose([]affine{f(r)}, want)
 				}
 				want = []affine{want[0], want[0], want[0]}
-				return firstError(c.Allreduce(Of(in), Of(in), op), expectSlice("allreduce", want, in))
+				return cmp.Or(c.Allreduce(Of(in), Of(in), op), expectSlice("allreduce", want, in))
 			}))
 		}
 	})
@@ -71,14 +74,14 @@ func TestHalvesHaveTheBitsOfDoubling(t *testing.T) {
 
 // Every rank must choose alike, so the choice is of what all know; and there is always one.
 func TestChoice(t *testing.T) {
-	for k, list := range algorithms {
+	for k, list := range coll.Algorithms {
 		for i, a := range list {
-			require.Equal(t, i == len(list)-1, a.better == nil, "%s %s", collNames[k], a.name)
+			require.Equal(t, i == len(list)-1, a.Better == nil, "%s %s", coll.Names[k], a.Name)
 		}
 	}
-	all, err := parseChosen("  allreduce=doubling bcast=ring ")
+	all, err := coll.ParseChosen(EnvCollectives, "  allreduce=doubling bcast=ring ")
 	require.NoError(t, err)
-	require.Equal(t, chosen{allreduce: 2, bcast: 1}, all)
+	require.Equal(t, coll.Chosen{coll.Allreduce: 2, coll.Bcast: 1}, all)
 	for text, says := range map[string]string{
 		"allreduce":            "halves, doubling",
 		"allreduce=quick":      "quick",
@@ -86,7 +89,7 @@ func TestChoice(t *testing.T) {
 		"no collective=halves": `"no" is no collective`,
 		"=halves":              `"" is no collective`,
 	} {
-		_, err := parseChosen(text)
+		_, err := coll.ParseChosen(EnvCollectives, text)
 		require.ErrorContains(t, err, says)
 		require.ErrorContains(t, err, EnvCollectives)
 	}

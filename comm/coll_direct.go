@@ -10,40 +10,34 @@ import (
 	"sync"
 	"sync/atomic"
 	"weak"
+
+	"weft/comm/internal/coll"
 )
 
 // onlyMessages makes runs that begin from now on do collectives by messages also in one process. For tests.
 var onlyMessages atomic.Bool
 
 // direct returns how this communicator's hub does a collective, if it does.
-func (c *Comm) direct(d *collCall) bool {
+func (c *Comm) direct(d *coll.Call) bool {
 	h := c.hub
 	if h == nil {
 		return false
 	}
-	d.large = d.inPlaces(h.size) > inlineMax
-	if !d.large && h.size > flatRanks {
+	d.Large = d.InPlaces(h.size) > inlineMax
+	if !d.Large && h.size > flatRanks {
 		return false
 	}
-	if d.large {
-		d.total = d.pieces(h.size)
+	if d.Large {
+		d.Total = pieces(d, h.size)
 	}
 	return true
 }
 
-// inPlaces is how many bytes the fullest place would have in it; the same at all ranks.
-func (d *collCall) inPlaces(n int) int {
-	if d.kind == scatter || d.kind == alltoall {
-		return d.unit * n
-	}
-	return d.unit
-}
-
 // meet is a blocking collective at the hub.
-func (c *Comm) meet(d *collCall) error {
+func (c *Comm) meet(d *coll.Call) error {
 	h := c.hub
 	if err := c.barredHere(); err != nil {
-		return c.failColl(d.what, err)
+		return c.failColl(d.What, err)
 	}
 	id := uint64(0)
 	if c.proc.ev != nil {
@@ -70,7 +64,7 @@ func (c *Comm) barredHere() error {
 }
 
 // failColl is the error of a collective.
-func (c *Comm) failColl(what collective, err error) error {
+func (c *Comm) failColl(what coll.Collective, err error) error {
 	if errors.Is(err, ErrMismatch) {
 		if d := c.disagreement(c.proc.trouble.Load()); d != nil {
 			d.heard.Store(true)
@@ -79,17 +73,17 @@ func (c *Comm) failColl(what collective, err error) error {
 	if step, ok := err.(*Error); ok {
 		err = step.Err // of one of its messages, which the program knows nothing of
 	}
-	peer := what.root()
+	peer := what.Root()
 	if peer < 0 {
 		peer = NoPeer
 	}
-	return c.fail(what.name(), peer, NoPeer, err)
+	return c.fail(what.Name(), peer, NoPeer, err)
 }
 
 // meetLater starts a collective at the hub.
-func (c *Comm) meetLater(d *collCall) *Request {
+func (c *Comm) meetLater(d *coll.Call) *Request {
 	if err := c.barredHere(); err != nil {
-		return doneRequest(Status{}, c.failColl(d.what, err))
+		return doneRequest(Status{}, c.failColl(d.What, err))
 	}
 	x := c.newHubCall(d)
 	if ev := c.proc.ev; ev != nil {
@@ -98,13 +92,13 @@ func (c *Comm) meetLater(d *collCall) *Request {
 	return c.meetAs(x, d)
 }
 
-func (c *Comm) newHubCall(d *collCall) *hubCall {
-	x := &hubCall{c: c, what: d.what}
+func (c *Comm) newHubCall(d *coll.Call) *hubCall {
+	x := &hubCall{c: c, what: d.What}
 	x.calls, x.engine, x.owner = c.proc.calls, c.proc.engine, x
 	return x
 }
 
-func (c *Comm) meetAs(x *hubCall, d *collCall) *Request {
+func (c *Comm) meetAs(x *hubCall, d *coll.Call) *Request {
 	if seq := c.hub.enter(c, d, &x.Request); seq != 0 {
 		c.hub.run(c, d, seq, false)
 	}
@@ -115,7 +109,7 @@ func (c *Comm) meetAs(x *hubCall, d *collCall) *Request {
 type hubCall struct {
 	Request
 	c    *Comm
-	what collective
+	what coll.Collective
 }
 
 func (*hubCall) cancel() bool     { return false }

@@ -4,6 +4,7 @@
 package comm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -57,7 +58,7 @@ func checkCollectives(c *Comm, n int) error {
 		if me == root {
 			copy(buf, in)
 		}
-		if err := firstError(c.Bcast(Of(buf), root), expectSlice("bcast", inputs(root, n), buf)); err != nil {
+		if err := cmp.Or(c.Bcast(Of(buf), root), expectSlice("bcast", inputs(root, n), buf)); err != nil {
 			return err
 		}
 		out := make([]int64, n)
@@ -81,21 +82,21 @@ func checkCollectives(c *Comm, n int) error {
 			}
 		}
 		part := make([]int64, n)
-		if err := firstError(c.Scatter(Of(gathered), Of(part), root), expectSlice("scatter", in, part)); err != nil {
+		if err := cmp.Or(c.Scatter(Of(gathered), Of(part), root), expectSlice("scatter", in, part)); err != nil {
 			return err
 		}
 	}
 	out := make([]int64, n)
 	for _, op := range []Op{Sum, Min, Max} {
-		if err := firstError(c.Allreduce(Of(in), Of(out), op), expectSlice("allreduce "+op.String(), reduced(op, 0, p, n), out)); err != nil {
+		if err := cmp.Or(c.Allreduce(Of(in), Of(out), op), expectSlice("allreduce "+op.String(), reduced(op, 0, p, n), out)); err != nil {
 			return err
 		}
-		if err := firstError(c.Scan(Of(in), Of(out), op), expectSlice("scan "+op.String(), reduced(op, 0, me+1, n), out)); err != nil {
+		if err := cmp.Or(c.Scan(Of(in), Of(out), op), expectSlice("scan "+op.String(), reduced(op, 0, me+1, n), out)); err != nil {
 			return err
 		}
 	}
 	gathered := make([]int64, p*n)
-	if err := firstError(c.Allgather(Of(in), Of(gathered)), expectSlice("allgather", all(value), gathered)); err != nil {
+	if err := cmp.Or(c.Allgather(Of(in), Of(gathered)), expectSlice("allgather", all(value), gathered)); err != nil {
 		return err
 	}
 	for r := range p {
@@ -105,25 +106,25 @@ func checkCollectives(c *Comm, n int) error {
 	}
 	swapped := make([]int64, p*n)
 	want := all(func(r, i int) int64 { return int64(r*100+me)<<20 + int64(i) })
-	if err := firstError(c.Alltoall(Of(gathered), Of(swapped)), expectSlice("alltoall", want, swapped)); err != nil {
+	if err := cmp.Or(c.Alltoall(Of(gathered), Of(swapped)), expectSlice("alltoall", want, swapped)); err != nil {
 		return err
 	}
-	if err := firstError(c.Alltoall(Of(gathered), Of(gathered)), expectSlice("alltoall in place", want, gathered)); err != nil {
+	if err := cmp.Or(c.Alltoall(Of(gathered), Of(gathered)), expectSlice("alltoall in place", want, gathered)); err != nil {
 		return err
 	}
 	if err := expectSlice("the input afterwards", orig, in); err != nil {
 		return err
 	}
 	// In place.
-	if err := firstError(c.Scan(Of(in), Of(in), Sum), expectSlice("scan in place", reduced(Sum, 0, me+1, n), in)); err != nil {
+	if err := cmp.Or(c.Scan(Of(in), Of(in), Sum), expectSlice("scan in place", reduced(Sum, 0, me+1, n), in)); err != nil {
 		return err
 	}
 	copy(in, orig)
-	if err := firstError(c.Allreduce(Of(in), Of(in), Sum), expectSlice("allreduce in place", reduced(Sum, 0, p, n), in)); err != nil {
+	if err := cmp.Or(c.Allreduce(Of(in), Of(in), Sum), expectSlice("allreduce in place", reduced(Sum, 0, p, n), in)); err != nil {
 		return err
 	}
 	copy(gathered[me*n:], orig)
-	if err := firstError(c.Allgather(Of(gathered[me*n:(me+1)*n]), Of(gathered)), expectSlice("allgather in place", all(value), gathered)); err != nil {
+	if err := cmp.Or(c.Allgather(Of(gathered[me*n:(me+1)*n]), Of(gathered)), expectSlice("allgather in place", all(value), gathered)); err != nil {
 		return err
 	}
 	return c.Barrier()
@@ -185,10 +186,10 @@ func TestUserOperatorInRankOrder(t *testing.T) {
 					upTo[i] = acc
 				}
 				out := make([]affine, n)
-				if err := firstError(c.Allreduce(Of(in), Of(out), op), expectSlice("allreduce", want, out)); err != nil {
+				if err := cmp.Or(c.Allreduce(Of(in), Of(out), op), expectSlice("allreduce", want, out)); err != nil {
 					return err
 				}
-				if err := firstError(c.Scan(Of(in), Of(out), op), expectSlice("scan", upTo, out)); err != nil {
+				if err := cmp.Or(c.Scan(Of(in), Of(out), op), expectSlice("scan", upTo, out)); err != nil {
 					return err
 				}
 				for root := range c.Size() {
@@ -256,7 +257,7 @@ func TestManyCollectivesAtOnce(t *testing.T) {
 			reqs = slices.Delete(reqs, k, k+1)
 		}
 		for i := range n {
-			if err := firstError(expect("sum", 10+5*i, sums[i]), expect("sum of dup", 10*i, sums[n+i])); err != nil {
+			if err := cmp.Or(expect("sum", 10+5*i, sums[i]), expect("sum of dup", 10*i, sums[n+i])); err != nil {
 				return err
 			}
 		}
@@ -277,7 +278,7 @@ func TestSplit(t *testing.T) {
 		if color == Undefined {
 			return expect("communicator of no colour", true, s == nil)
 		}
-		if err := firstError(expect("size", 2, s.Size()), expect("rank", 1-c.Rank()/3, s.Rank())); err != nil {
+		if err := cmp.Or(expect("size", 2, s.Size()), expect("rank", 1-c.Rank()/3, s.Rank())); err != nil {
 			return err
 		}
 		in, out := []int{c.Rank()}, make([]int, 2)
@@ -304,7 +305,7 @@ func TestSplit(t *testing.T) {
 			return err
 		}
 		x, y = xs[0], ys[0]
-		return firstError(expect("on split", 1, x), expect("on dup", 2, y), WaitAll(c.Context(), ra, rb))
+		return cmp.Or(expect("on split", 1, x), expect("on dup", 2, y), WaitAll(c.Context(), ra, rb))
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"weft/comm/internal/coll"
 	"weft/comm/internal/count"
 	"weft/comm/internal/mem"
 )
@@ -81,7 +82,7 @@ func (c *Comm) fail(op string, peer, tag int, err error) error {
 }
 
 // Dup returns a communicator of the same ranks whose messages are apart. Collective.
-func (c *Comm) Dup() (*Comm, error) { return c.split(dup, 0, c.rank) }
+func (c *Comm) Dup() (*Comm, error) { return c.split(coll.Dup, 0, c.rank) }
 
 // Split returns the communicator of all ranks that give the same colour, ordered by key and, where keys are equal, by
 // rank. A rank that gives Undefined gets nil. Collective.
@@ -89,10 +90,10 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	if color < 0 && color != Undefined {
 		return nil, c.fail("split", NoPeer, NoPeer, fmt.Errorf("%w: %d; colours are Undefined or 0 and more", ErrColor, color))
 	}
-	return c.split(split, color, key)
+	return c.split(coll.Split, color, key)
 }
 
-func (c *Comm) split(as collKind, color, key int) (*Comm, error) {
+func (c *Comm) split(as coll.Kind, color, key int) (*Comm, error) {
 	type vote struct{ color, key, ctx, boards int64 }
 	offer := c.proc.boards.offered(c.world)
 	mine := []vote{{color: int64(color), key: int64(key), boards: int64(offer)}}
@@ -184,7 +185,7 @@ func (c *Comm) plain(buf *mem.Buffer, peer, tag int) bool {
 
 // check verifies the arguments of a message.
 func (c *Comm) check(op string, buf *mem.Buffer, peer, tag int, wildcard bool) error {
-	err := firstError(buf.Err(), c.checkPeer(peer, wildcard), checkTag(tag, wildcard))
+	err := cmp.Or(buf.Err(), c.checkPeer(peer, wildcard), checkTag(tag, wildcard))
 	if err == nil {
 		if a := c.world.aborted.Load(); a != nil {
 			err = a

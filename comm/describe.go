@@ -41,8 +41,8 @@ func (named) cancel() bool { return false }
 
 // A send and a collective are owners for their names only.
 
-func (op *sendOp) cancel() bool { return false }
-func (x *coll) cancel() bool    { return false }
+func (op *sendOp) cancel() bool     { return false }
+func (x *messageCall) cancel() bool { return false }
 
 func (op *recvOp) String() string {
 	return fmt.Sprintf("%s from %s, tag %s, at %s", spoken(op.call.String()), rankName(int(op.entry.Key.Src)), tagName(int(op.entry.Key.Tag)), op.c.place())
@@ -52,7 +52,7 @@ func (op *sendOp) String() string {
 	return fmt.Sprintf("%s of %d bytes to rank %d, tag %d, from %s", spoken(op.op), op.buf.Bytes(), op.dst, op.tag, op.c.place())
 }
 
-func (x *coll) String() string { return fmt.Sprintf("I%v at %s", x.what, x.c.place()) }
+func (x *messageCall) String() string { return fmt.Sprintf("I%v at %s", x.what, x.c.place()) }
 
 // place says which rank of which communicator c is.
 func (c *Comm) place() string {

@@ -23,7 +23,7 @@ func TestDescriptions(t *testing.T) {
 	_, all, three := idle(t, 4, Config{})
 	b := Of(make([]int32, 3))
 	own, complete := NewRequestFor(called("a fence"))
-	coll := three[0].Ibarrier()
+	meeting := three[0].Ibarrier()
 	for want, r := range map[string]*Request{
 		"Irecv from rank 0, tag 0, at rank 1 of communicator 0 (4 ranks)":                  all[1].Irecv(b, 0, 0),
 		"Irecv from rank 2, tag any, at rank 1 of communicator 0 (4 ranks)":                all[1].Irecv(b, 2, AnyTag),
@@ -35,9 +35,9 @@ func TestDescriptions(t *testing.T) {
 	} {
 		require.Equal(t, want, r.String())
 	}
-	require.Regexp(t, `^I?barrier at rank 2 of communicator 4294967300 \(3 ranks\)$`, coll.String())
+	require.Regexp(t, `^I?barrier at rank 2 of communicator 4294967300 \(3 ranks\)$`, meeting.String())
 	require.False(t, own.Cancel())
-	require.False(t, coll.Cancel())
+	require.False(t, meeting.Cancel())
 	s := all[1].Issend(b, 3, 8)
 	require.False(t, s.Cancel())
 	complete(nil)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"weft/comm/internal/coll"
 	"weft/internal/fabric"
 )
 
@@ -18,7 +19,7 @@ type disagreement struct {
 	err    error
 	number uint64
 	a, b   int // ranks, the lower one first
-	sa, sb signature
+	sa, sb coll.Signature
 
 	// from is the number of the first agreement that no rank is to wait for any more; 0: none,
 	// since the ranks may all come to theirs.
@@ -28,7 +29,7 @@ type disagreement struct {
 }
 
 // newDisagreement says that rank r is in theirs where c's own rank is in mine.
-func newDisagreement(c *Comm, number uint64, r int, theirs, mine signature) *disagreement {
+func newDisagreement(c *Comm, number uint64, r int, theirs, mine coll.Signature) *disagreement {
 	d := &disagreement{number: number, a: r, b: c.rank, sa: theirs, sb: mine}
 	if d.a > d.b {
 		d.a, d.b, d.sa, d.sb = d.b, d.a, d.sb, d.sa
@@ -38,11 +39,11 @@ func newDisagreement(c *Comm, number uint64, r int, theirs, mine signature) *dis
 }
 
 func (d *disagreement) explain() {
-	if d.sa.what.votes() || d.sb.what.votes() {
+	if d.sa.What.Votes() || d.sb.What.Votes() {
 		d.from = d.number
 	}
 	d.err = fmt.Errorf("%w: number %d of the communicator: rank %d is in %v, rank %d is in %v", ErrMismatch, d.number, d.a, d.sa, d.b, d.sb)
-	if (d.sa.what^d.sb.what)<<(64-elemShift) == 0 && d.sa.unit == d.sb.unit {
+	if (d.sa.What^d.sb.What)<<(64-coll.ElemShift) == 0 && d.sa.Unit == d.sb.Unit {
 		d.err = &alsoError{d.err, ErrType} // nothing else differs
 	}
 }
@@ -83,7 +84,7 @@ func (d *disagreement) frame(ctx uint64) fabric.Frame {
 	if d.number == 0 { // it is not known which, or not both
 		f.Data = []byte(d.err.Error())[len(ErrMismatch.Error()):]
 	} else {
-		f.Data = d.sb.append(d.sa.append(nil))
+		f.Data = d.sb.Append(d.sa.Append(nil))
 	}
 	return f
 }
@@ -92,12 +93,12 @@ func (d *disagreement) frame(ctx uint64) fabric.Frame {
 func disagreementOf(f *fabric.Frame) (*disagreement, error) {
 	d := &disagreement{number: f.Head[1], a: int(f.Head[2] >> 32), b: int(uint32(f.Head[2])), from: f.Head[4]}
 	switch {
-	case f.Head[0]&1 != 0 || d.number != 0 && len(f.Data) != 2*signatureBytes || len(f.Data) > maxReason:
+	case f.Head[0]&1 != 0 || d.number != 0 && len(f.Data) != 2*coll.SignatureBytes || len(f.Data) > maxReason:
 		return nil, fmt.Errorf("it says in %d bytes that ranks do not agree", len(f.Data))
 	case d.number == 0:
 		d.err = fmt.Errorf("%w%s", ErrMismatch, f.Data)
 	default:
-		d.sa, d.sb = signatureOf(f.Data), signatureOf(f.Data[signatureBytes:])
+		d.sa, d.sb = coll.SignatureOf(f.Data), coll.SignatureOf(f.Data[coll.SignatureBytes:])
 		d.explain()
 	}
 	return d, nil
@@ -141,7 +142,7 @@ func (p *proc) disagreed(ctx uint64, d *disagreement) (news bool) {
 	})
 	if news {
 		p.far.end(p, func(op *sendOp, _ int) error {
-			if op.waiter != schedule {
+			if op.waiter != aSchedule {
 				return nil
 			}
 			return on(op.c)

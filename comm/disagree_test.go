@@ -4,6 +4,7 @@
 package comm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -360,7 +361,7 @@ func TestEmptyPartsOfDifferentTypes(t *testing.T) {
 			for _, n := range []int{2, 5} {
 				err := runOn(t.Context(), Config{Ranks: n}, func(c *Comm) error {
 					none := []Buffer{Of([]int64{}), Of([]float32{}), Of([]byte{})}[c.Rank()%3]
-					return firstError(c.Bcast(none, n-1), c.Allgather(none, none), c.Alltoall(none, none), c.Gather(none, none, 0), c.Scatter(none, none, 1), c.Barrier())
+					return cmp.Or(c.Bcast(none, n-1), c.Allgather(none, none), c.Alltoall(none, none), c.Gather(none, none, 0), c.Scatter(none, none, 1), c.Barrier())
 				})
 				if err != nil {
 					t.Errorf("%s, messages %v, %d ranks: %v", how, messages, n, err)

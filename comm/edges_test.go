@@ -4,6 +4,7 @@
 package comm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,14 +16,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/comm/internal/coll"
 	"weft/internal/vec"
 )
 
 // Each collective has the right result with parts of one element less than each size at which
 // something else is done, of just that, and of one more, with each root.
 func TestCollectivesAroundThresholds(t *testing.T) {
-	small := []int{inlineMax, boardData, smallPart / 4, smallPart}
-	large := []int{pieceLeast, largeSum, largeCast, stageWindow}
+	small := []int{inlineMax, boardData, coll.SmallPart / 4, coll.SmallPart}
+	large := []int{pieceLeast, coll.LargeSum, coll.LargeCast, stageWindow}
 	for how, run := range runners {
 		for ranks := 2; ranks <= 5; ranks++ {
 			t.Run(fmt.Sprintf("%s, %d ranks", how, ranks), func(t *testing.T) {
@@ -31,10 +33,10 @@ func TestCollectivesAroundThresholds(t *testing.T) {
 						return errors.New("ranks of one process have no hub")
 					}
 					around := func(n int) error {
-						return firstError(checkCollectives(c, n-1), checkCollectives(c, n), checkCollectives(c, n+1))
+						return cmp.Or(checkCollectives(c, n-1), checkCollectives(c, n), checkCollectives(c, n+1))
 					}
 					for _, size := range small {
-						if err := firstError(around(size/8), around(size/8/ranks)); err != nil {
+						if err := cmp.Or(around(size/8), around(size/8/ranks)); err != nil {
 							return fmt.Errorf("%d bytes: %w", size, err)
 						}
 					}
@@ -64,11 +66,11 @@ func reductions[T vec.Number](c *Comm, n int, op Op, naive func(a, b T) T) error
 		}
 	}
 	what := fmt.Sprintf(" (%v) of %d %T", op, n, in[0])
-	if err := firstError(c.Allreduce(Of(in), Of(out), op), expectSlice("allreduce"+what, all, out)); err != nil {
+	if err := cmp.Or(c.Allreduce(Of(in), Of(out), op), expectSlice("allreduce"+what, all, out)); err != nil {
 		return err
 	}
 	clear(out)
-	if err := firstError(c.Scan(Of(in), Of(out), op), expectSlice("scan"+what, upTo, out)); err != nil {
+	if err := cmp.Or(c.Scan(Of(in), Of(out), op), expectSlice("scan"+what, upTo, out)); err != nil {
 		return err
 	}
 	clear(out)
@@ -90,11 +92,11 @@ func element[T vec.Number](v int) (x T) {
 }
 
 func everyReduction[T vec.Number](c *Comm, n int) error {
-	return firstError(reductions(c, n, Sum, func(a, b T) T { return a + b }), reductions(c, n, Prod, func(a, b T) T { return a * b }))
+	return cmp.Or(reductions(c, n, Sum, func(a, b T) T { return a + b }), reductions(c, n, Prod, func(a, b T) T { return a * b }))
 }
 
 func everyOrderedReduction[T vec.Ordered](c *Comm, n int) error {
-	return firstError(everyReduction[T](c, n), reductions(c, n, Min, func(a, b T) T { return min(a, b) }), reductions(c, n, Max, func(a, b T) T { return max(a, b) }))
+	return cmp.Or(everyReduction[T](c, n), reductions(c, n, Min, func(a, b T) T { return min(a, b) }), reductions(c, n, Max, func(a, b T) T { return max(a, b) }))
 }
 
 // unordered requires that elements of a type have some operators only, and that nothing is lost by
@@ -130,7 +132,7 @@ func TestEveryReduction(t *testing.T) {
 						}
 					}
 				}
-				return firstError(unordered[bool](c, Sum, Prod, Min, Max), unordered[cell](c, Sum, Prod, Min, Max),
+				return cmp.Or(unordered[bool](c, Sum, Prod, Min, Max), unordered[cell](c, Sum, Prod, Min, Max),
 					unordered[complex64](c, Min, Max), unordered[complex128](c, Min, Max))
 			}), "%s, %d ranks", how, ranks)
 		}
@@ -203,7 +205,7 @@ func TestPeersAndTagsAtTheEdge(t *testing.T) {
 							continue
 						}
 						st, err := r.Wait(ctx)
-						if err := firstError(err, expect(what, tag, x[0]), expect("status", Status{Source: me, Tag: tag, Bytes: st.Bytes}, st)); err != nil {
+						if err := cmp.Or(err, expect(what, tag, x[0]), expect("status", Status{Source: me, Tag: tag, Bytes: st.Bytes}, st)); err != nil {
 							return err
 						}
 					}
@@ -228,7 +230,7 @@ func TestPeersAndTagsAtTheEdge(t *testing.T) {
 						if peer == ProcNull {
 							want = nullStatus
 						}
-						if err := firstError(err, expect(what, want, st)); err != nil {
+						if err := cmp.Or(err, expect(what, want, st)); err != nil {
 							return fmt.Errorf("of %d, tag %d: %w", peer, tag, err)
 						}
 						if what == "probe" || what == "iprobe" {
@@ -254,27 +256,27 @@ func TestCollectiveArgumentsAtTheEdge(t *testing.T) {
 	run(t, 3, func(c *Comm) error {
 		n, me := c.Size(), c.Rank()
 		b := func(n int) Buffer { return Of(make([]int, n)) }
-		both := func(k collKind, in, out Buffer, op Op, root int, want error) error {
+		both := func(k coll.Kind, in, out Buffer, op Op, root int, want error) error {
 			for _, err := range []error{c.collective(k, in, out, op, root), wait(c.icollective(k, in, out, op, root))} {
 				var e *Error
-				if !errors.Is(err, want) || !errors.As(err, &e) || e.Op != collNames[k] {
-					return fmt.Errorf("%s of %d and %d, root %d: %v, want %w", collNames[k], in.Len(), out.Len(), root, err, want)
+				if !errors.Is(err, want) || !errors.As(err, &e) || e.Op != coll.Names[k] {
+					return fmt.Errorf("%s of %d and %d, root %d: %v, want %w", coll.Names[k], in.Len(), out.Len(), root, err, want)
 				}
 			}
 			return nil
 		}
 		for _, root := range []int{math.MinInt32, -2, -1, n, n + 1, 1<<24 - 2} {
-			if err := firstError(both(bcast, b(1), b(1), Op{}, root, ErrRank), both(reduce, b(1), b(1), Sum, root, ErrRank),
-				both(gather, b(1), b(n), Op{}, root, ErrRank), both(scatter, b(n), b(1), Op{}, root, ErrRank)); err != nil {
+			if err := cmp.Or(both(coll.Bcast, b(1), b(1), Op{}, root, ErrRank), both(coll.Reduce, b(1), b(1), Sum, root, ErrRank),
+				both(coll.Gather, b(1), b(n), Op{}, root, ErrRank), both(coll.Scatter, b(n), b(1), Op{}, root, ErrRank)); err != nil {
 				return err
 			}
 		}
 		for _, more := range []int{-1, 1} {
-			if err := firstError(both(allreduce, b(4), b(4+more), Sum, -1, ErrBuffer), both(scan, b(4), b(4+more), Sum, -1, ErrBuffer),
-				both(allgather, b(4), b(4*n+more), Op{}, -1, ErrBuffer), both(alltoall, b(4*n+more), b(4*n+more), Op{}, -1, ErrBuffer),
-				both(alltoall, b(4*n), b(4*n+more), Op{}, -1, ErrBuffer),
+			if err := cmp.Or(both(coll.Allreduce, b(4), b(4+more), Sum, -1, ErrBuffer), both(coll.Scan, b(4), b(4+more), Sum, -1, ErrBuffer),
+				both(coll.Allgather, b(4), b(4*n+more), Op{}, -1, ErrBuffer), both(coll.Alltoall, b(4*n+more), b(4*n+more), Op{}, -1, ErrBuffer),
+				both(coll.Alltoall, b(4*n), b(4*n+more), Op{}, -1, ErrBuffer),
 				// At the root only: the others do not use theirs.
-				both(reduce, b(4), b(4+more), Sum, me, ErrBuffer), both(gather, b(4), b(4*n+more), Op{}, me, ErrBuffer), both(scatter, b(4*n+more), b(4), Op{}, me, ErrBuffer)); err != nil {
+				both(coll.Reduce, b(4), b(4+more), Sum, me, ErrBuffer), both(coll.Gather, b(4), b(4*n+more), Op{}, me, ErrBuffer), both(coll.Scatter, b(4*n+more), b(4), Op{}, me, ErrBuffer)); err != nil {
 				return err
 			}
 		}
@@ -287,17 +289,17 @@ func TestCollectiveArgumentsAtTheEdge(t *testing.T) {
 			keys := [][]int{{math.MaxInt, math.MinInt, 0}, {0, -1, 1}, {math.MaxInt, math.MaxInt, math.MaxInt - 1}, {5, 5, 5}}
 			for i, order := range [][]int{{2, 0, 1}, {1, 0, 2}, {1, 2, 0}, {0, 1, 2}} {
 				s, err := c.Split(color, keys[i][me])
-				if err := firstError(err, expect("size", n, s.Size()), expect("rank", order[me], s.Rank()), s.Barrier()); err != nil {
+				if err := cmp.Or(err, expect("size", n, s.Size()), expect("rank", order[me], s.Rank()), s.Barrier()); err != nil {
 					return fmt.Errorf("colour %d, keys %v: %w", color, keys[i], err)
 				}
 			}
 			other := []int{color, Undefined, color ^ 1}[me]
 			s, err := c.Split(other, 0)
-			if err := firstError(err, expect("none", me == 1, s == nil)); err != nil {
+			if err := cmp.Or(err, expect("none", me == 1, s == nil)); err != nil {
 				return err
 			}
 			if s != nil {
-				if err := firstError(expect("size", 1, s.Size()), s.Barrier()); err != nil {
+				if err := cmp.Or(expect("size", 1, s.Size()), s.Barrier()); err != nil {
 					return err
 				}
 			}
@@ -337,19 +339,19 @@ func TestEagerLimitAtTheEdge(t *testing.T) {
 }
 
 // fieldCall is a collective with certain fields, with elements of 8 bytes, as errors have it.
-func fieldCall(k collKind, op Op, root, n int, of func(n int) Buffer, request bool) aCall {
+func fieldCall(k coll.Kind, op Op, root, n int, of func(n int) Buffer, request bool) aCall {
 	elem := of(1)
-	name := newSignature(newCollective(k, op, root), elemOf(&elem.b, &elem.b), 8*n).String()
+	name := coll.NewSignature(coll.NewCollective(k, op.impl, root), (&coll.Call{In: elem.b, Out: elem.b}).Elem(), 8*n).String()
 	return aCall{name, func(c *Comm, _ int) error {
 		in, out := of(n), of(n)
 		switch p := c.Size(); k {
-		case gather, allgather:
+		case coll.Gather, coll.Allgather:
 			out = of(n * p)
-		case scatter:
+		case coll.Scatter:
 			in = of(n * p)
-		case alltoall:
+		case coll.Alltoall:
 			in, out = of(n*p), of(n*p)
-		case bcast:
+		case coll.Bcast:
 			out = in
 		}
 		if request {
@@ -373,14 +375,14 @@ func TestEachFieldMustAgree(t *testing.T) {
 				defer cancel()
 				require.NoError(t, run(ctx, Config{Ranks: ranks}, func(c *Comm) error {
 					turn := 0
-					for k := bcast; k <= alltoall; k++ {
+					for k := coll.Bcast; k <= coll.Alltoall; k++ {
 						for _, n := range []int{1, boardData / 8, 5000} {
 							turn++
 							op, root, request := Op{}, -1, turn%2 == 0
-							if k == bcast || k == reduce || k == gather || k == scatter {
+							if k == coll.Bcast || k == coll.Reduce || k == coll.Gather || k == coll.Scatter {
 								root = turn % c.Size()
 							}
-							if k == reduce || k == allreduce || k == scan {
+							if k == coll.Reduce || k == coll.Allreduce || k == coll.Scan {
 								op = []Op{Sum, Min, Max, Prod}[turn%4]
 							}
 							others := []aCall{fieldCall(k, op, root, n+1, ints, request), fieldCall(k, op, root, n-1, ints, request),

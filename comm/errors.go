@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"weft/comm/internal/coll"
 	"weft/comm/internal/mem"
 	"weft/internal/boot"
 )
@@ -28,7 +29,7 @@ var (
 	// operation. Nothing was sent.
 	ErrBuffer = mem.ErrBuffer
 	// ErrRank: no such rank in this communicator. Nothing was sent.
-	ErrRank = errors.New("no such rank")
+	ErrRank = coll.ErrRank
 	// ErrTag: the tag is not in 0..TagUB (or AnyTag, for a receive). Nothing was sent.
 	ErrTag = errors.New("bad tag")
 	// ErrCancelled: the receive was cancelled before a message arrived.

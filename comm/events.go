@@ -4,6 +4,7 @@
 package comm
 
 import (
+	"weft/comm/internal/coll"
 	"weft/comm/internal/mem"
 	"weft/internal/event"
 	"weft/internal/friend"
@@ -114,7 +115,7 @@ func (c *Comm) TraceID() uint32 { return uint32((c.ctx>>32-1)&0xffff<<16 | c.ctx
 // where they are recorded, which is at all ranks of a hub or at none.
 
 // begins records a collective by messages, unless its caller has.
-func (x *coll) begins(ev *event.Shared) {
+func (x *messageCall) begins(ev *event.Shared) {
 	if x.c.parting.CompareAndSwap(uint64(x.tag)+1, 0) {
 		return
 	}
@@ -129,24 +130,24 @@ func (x *hubCall) begins(ev *event.Shared) {
 }
 
 // meets records a blocking collective, and returns the number under which met ends it.
-func (c *Comm) meets(d *collCall) uint64 {
+func (c *Comm) meets(d *coll.Call) uint64 {
 	ev := c.proc.ev
 	id := ev.Recorder().ID()
-	c.collectiveBegins(ev, id, d.what, c.nextCollective())
+	c.collectiveBegins(ev, id, d.What, c.nextCollective())
 	return id
 }
 
 // meetsFar is meets for the board, which counts by itself: collectives of one communicator are called one after the other, so the number is the next.
-func (c *Comm) meetsFar(d *collCall) uint64 {
+func (c *Comm) meetsFar(d *coll.Call) uint64 {
 	ev := c.proc.ev
 	id := ev.Recorder().ID()
-	c.collectiveBegins(ev, id, d.what, uint64((c.collSeq.Load()+1)&TagUB))
+	c.collectiveBegins(ev, id, d.What, uint64((c.collSeq.Load()+1)&TagUB))
 	return id
 }
 
 // partsFar makes a collective of messages that has been recorded under id, since it was to be at the board, and is one with some ranks that are not.
-func (c *Comm) partsFar(id uint64, d collCall) error {
-	c.parting.Store(d.seq&TagUB + 1)
+func (c *Comm) partsFar(id uint64, d coll.Call) error {
+	c.parting.Store(d.Seq&TagUB + 1)
 	entered := c.proc.enter()
 	defer c.proc.leave(&entered)
 	err := waitEntered(c.byMessages(d), &entered)
@@ -166,13 +167,13 @@ func (c *Comm) met(id uint64, err error) {
 // nextCollective numbers a collective that uses no tag.
 func (c *Comm) nextCollective() uint64 { return uint64(c.collSeq.Add(1) & TagUB) }
 
-func (c *Comm) collectiveBegins(ev *event.Shared, id uint64, what collective, number uint64) {
-	root := int32(what.root())
+func (c *Comm) collectiveBegins(ev *event.Shared, id uint64, what coll.Collective, number uint64) {
+	root := int32(what.Root())
 	switch {
 	case root >= 0:
 		root = int32(c.worldRank(int(root)))
-	case what.kind() == scan:
+	case what.Kind() == coll.Scan:
 		root = int32(c.rank) // who waits for whom goes by the order in the communicator, which may be another than that of the run
 	}
-	ev.Put(event.CollectiveBegun, id, event.CollectiveB(root, uint8(what.kind().madeAs()), c.size), sizeAndComm(number, c.ctx))
+	ev.Put(event.CollectiveBegun, id, event.CollectiveB(root, uint8(what.Kind().MadeAs()), c.size), sizeAndComm(number, c.ctx))
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/comm/internal/coll"
 	"weft/internal/event"
 	"weft/internal/event/check"
 	"weft/internal/event/journal"
@@ -46,7 +47,7 @@ func (k *begun) Events(s *event.Source, recs []event.Record) {
 			}
 			what := *r
 			what.A = 0
-			if k := what.B >> 32 & 0xff; k == uint64(scan) {
+			if k := what.B >> 32 & 0xff; k == uint64(coll.Scan) {
 				what.B |= 1<<32 - 1 // each rank's own place
 			}
 			mine[key] += event.Sentence(&what, nil)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"testing"
 
+	"weft/comm/internal/coll"
 	"weft/internal/explore"
 	"weft/internal/fabric"
 	"weft/internal/progress"
@@ -82,9 +83,9 @@ func (r *boardRank) does(name, program string) {
 		for _, what := range program {
 			switch what {
 			case 'm':
-				r.made[r.b.c.number(sum(make([]int64, 1), nil))] = false
+				r.made[r.b.c.number(sumOfOne(make([]int64, 1), nil))] = false
 			case 'M':
-				r.made[r.b.c.number(sum(make([]int64, boardLarge), nil))] = false
+				r.made[r.b.c.number(sumOfOne(make([]int64, boardLarge), nil))] = false
 			case 'b':
 				r.meets(1)
 			case 'l':
@@ -98,9 +99,9 @@ func (r *boardRank) does(name, program string) {
 const boardLarge = 2 * stageWindow / 8
 
 // sum is a collective of all ranks.
-func sum(in, out []int64) *collCall {
+func sumOfOne(in, out []int64) *coll.Call {
 	n := len(in)
-	return &collCall{kind: allreduce, what: newCollective(allreduce, Sum, -1), root: -1, op: Sum, unit: 8 * n, large: n > 1, in: Of(in).b, out: Of(out).b}
+	return &coll.Call{Kind: coll.Allreduce, What: coll.NewCollective(coll.Allreduce, Sum.impl, -1), Root: -1, Op: Sum.impl, Unit: 8 * n, Large: n > 1, In: Of(in).b, Out: Of(out).b}
 }
 
 // meets is a blocking collective. What is summed up tells the collective by its number, if the rank has one goroutine.
@@ -116,7 +117,7 @@ func (r *boardRank) meets(n int) {
 	for i := range in {
 		in[i] = value(c.collSeq.Load()+1, c.rank) + int64(i)
 	}
-	seq, done, err := r.b.meetFar(sum(in, out))
+	seq, done, err := r.b.meetFar(sumOfOne(in, out))
 	r.l.Check(err == nil, "number %d at rank %d: %v", seq, c.rank, err)
 	r.made[seq] = done
 	for i := range out {

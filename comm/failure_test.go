@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/comm/internal/coll"
 	"weft/internal/fabric"
 	"weft/internal/fabric/inproc"
 )
@@ -107,7 +108,7 @@ func phaseOf(f *fabric.Frame) string {
 		return "nudge"
 	}
 	if h.ctx&1 != 0 {
-		name, _, _ := strings.Cut(collective(h.aux).String(), " (")
+		name, _, _ := strings.Cut(coll.Collective(h.aux).String(), " (")
 		return name
 	}
 	return map[protocol]string{eager: "eager", ready: "announce"}[h.proto]

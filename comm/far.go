@@ -4,6 +4,7 @@
 package comm
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ func (f *far) transmit(p *proc, h *header, data []byte, from *sendOp, dst int) e
 		return p.sendError(dst, err)
 	}
 	from.far = dst
-	c, peer, collective := from.c, from.dst, from.waiter == schedule // from may be another's when it has been sent
+	c, peer, collective := from.c, from.dst, from.waiter == aSchedule // from may be another's when it has been sent
 	id, err := f.announce(from)
 	if err != nil {
 		return err
@@ -147,7 +148,7 @@ func (op *recvOp) pull(p *proc, h *header, src int, id uint64) bool {
 		return true
 	}
 	t := &transfer{op: op, src: src}
-	c, collective := op.c, op.waiter == schedule // op may be another's when the payload is here
+	c, collective := op.c, op.waiter == aSchedule // op may be another's when the payload is here
 	f := &p.far
 	f.mu.Lock()
 	if f.dead != nil {
@@ -175,7 +176,7 @@ func (op *recvOp) pull(p *proc, h *header, src int, id uint64) bool {
 	}
 	if err != nil {
 		f.mu.Lock()
-		t.why = firstError(t.why, err)
+		t.why = cmp.Or(t.why, err)
 		f.mu.Unlock()
 		f.forget(p, number, t, err)
 	}

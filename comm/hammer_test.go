@@ -4,6 +4,7 @@
 package comm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func hammerMessages(c *Comm, pairs, per int) error {
 						err = fmt.Errorf("message %d of %v came after %d", buf[1], flow, old)
 					}
 					last[flow] = int(buf[1])
-					err = firstError(err, expect("tag", int(buf[0]), st.Tag))
+					err = cmp.Or(err, expect("tag", int(buf[0]), st.Tag))
 				}
 				if err != nil {
 					errs <- err
@@ -166,7 +167,7 @@ func program(c *Comm, seed uint64) error {
 					} else if !mem.SameMemory(layout.b, Of(buf).b) {
 						copy(buf, wide)
 					}
-					return firstError(expect("size", 2*x.n, r.Status().Bytes), expectSlice(fmt.Sprintf("%+v", x), content(x.src, x.dst, x.id, x.n), buf))
+					return cmp.Or(expect("size", 2*x.n, r.Status().Bytes), expectSlice(fmt.Sprintf("%+v", x), content(x.src, x.dst, x.id, x.n), buf))
 				})
 			}
 		}
@@ -210,7 +211,7 @@ func program(c *Comm, seed uint64) error {
 		if top%2 != c.Rank()%2 {
 			top--
 		}
-		if err := firstError(expect("sum", int64(p*(p-1)/2+p*round), sum[0]), expect("max", int64(top+round), sub[0]), expect("word", int64(seed)+int64(round), word[0])); err != nil {
+		if err := cmp.Or(expect("sum", int64(p*(p-1)/2+p*round), sum[0]), expect("max", int64(top+round), sub[0]), expect("word", int64(seed)+int64(round), word[0])); err != nil {
 			return err
 		}
 	}

@@ -4,13 +4,13 @@
 package comm
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"weak"
 
+	"weft/comm/internal/coll"
 	"weft/internal/fabric"
 )
 
@@ -35,39 +35,39 @@ type history struct {
 	behind atomic.Bool  // there are such
 	later  atomic.Int32 // collectives that this rank has taken on and not begun: see Later
 
-	last [historyLen]signature // by number modulo; guarded as count is
+	last [historyLen]coll.Signature // by number modulo; guarded as count is
 	_    [64]byte
 }
 
 // question is what another rank tells of its history, for this one to compare.
 type question struct {
-	from    int         // its rank here
-	count   uint64      // its collectives so far
-	last    []signature // the last of them, in their order
-	certain bool        // it has seen that the two do not agree
+	from    int              // its rank here
+	count   uint64           // its collectives so far
+	last    []coll.Signature // the last of them, in their order
+	certain bool             // it has seen that the two do not agree
 }
 
 // record adds a collective, and gives d.what its bits of the history. The caller holds the lock that numbers collectives.
-func (h *history) record(d *collCall, elem uint64) {
-	s := newSignature(d.what, elem, d.unit)
+func (h *history) record(d *coll.Call, elem uint64) {
+	s := coll.NewSignature(d.What, elem, d.Unit)
 	h.count++
-	h.state = s.digest(h.state)
+	h.state = s.Digest(h.state)
 	h.last[h.count%historyLen] = s
-	d.what = s.what | collective(h.state>>48)<<historyShift
+	d.What = s.What | coll.Collective(h.state>>48)<<coll.HistoryShift
 }
 
 // note adds what is made neither at a hub or board nor by a schedule: an agreement, or a collective
 // that another package makes of messages. It returns the number that this has among the
 // collectives. Agree and Shrink count as one: which of them ranks are in, the agreement itself
 // finds out.
-func (h *history) note(k collKind) (number uint64) {
+func (h *history) note(k coll.Kind) (number uint64) {
 	l := h.lock()
 	l.Lock()
 	defer h.recorded()
 	defer l.Unlock()
 	if hub := h.c.hub; hub != nil {
 		if r := &hub.ranks[h.c.rank]; len(r.queue) > 0 { // which are not numbered yet
-			r.queue = append(r.queue, lateOne{c: h.c, d: collCall{kind: k}})
+			r.queue = append(r.queue, lateOne{c: h.c, d: coll.Call{Kind: k}})
 			hub.late.Add(1)
 			return h.count + uint64(len(r.queue))
 		}
@@ -77,14 +77,14 @@ func (h *history) note(k collKind) (number uint64) {
 }
 
 // recordNote is record for what note adds.
-func (h *history) recordNote(k collKind) {
-	s := signature{what: newCollective(k, Op{}, -1)}
+func (h *history) recordNote(k coll.Kind) {
+	s := coll.Signature{What: coll.NewCollective(k, nil, -1)}
 	h.count++
 	h.last[h.count%historyLen] = s
-	if k == shrink {
-		s.what = newCollective(agree, Op{}, -1)
+	if k == coll.Shrink {
+		s.What = coll.NewCollective(coll.Agree, nil, -1)
 	}
-	h.state = s.digest(h.state)
+	h.state = s.Digest(h.state)
 }
 
 // recorded follows record, when the lock is free.
@@ -136,7 +136,7 @@ func (h *history) compare(q question) {
 		if n+historyLen <= h.count {
 			continue // forgotten
 		}
-		if mine, theirs := h.last[n%historyLen], q.last[n-first]; !mine.agrees(theirs) {
+		if mine, theirs := h.last[n%historyLen], q.last[n-first]; !mine.Agrees(theirs) {
 			found = newDisagreement(c, n, q.from, theirs, mine)
 			break
 		}
@@ -197,9 +197,9 @@ func (c *Comm) ask(r int, certain, answer bool) {
 	if answer {
 		flags |= askAnswer
 	}
-	data := make([]byte, 0, signatureBytes*len(q.last))
+	data := make([]byte, 0, coll.SignatureBytes*len(q.last))
 	for _, s := range q.last {
-		data = s.append(data)
+		data = s.Append(data)
 	}
 	of := c.hist.c
 	_ = c.proc.frame(of.worldRank(r), fabric.Frame{Head: [fabric.HeadWords]uint64{of.ctx, uint64(q.from), q.count, comparing.word() | flags}, Data: data})
@@ -208,30 +208,17 @@ func (c *Comm) ask(r int, certain, answer bool) {
 const (
 	askCertain = 1 << iota
 	askAnswer
-
-	signatureBytes = 24
 )
-
-func (s signature) append(b []byte) []byte {
-	for _, w := range []uint64{uint64(s.what), s.elem, s.unit} {
-		b = binary.LittleEndian.AppendUint64(b, w)
-	}
-	return b
-}
-
-func signatureOf(b []byte) signature {
-	return signature{collective(binary.LittleEndian.Uint64(b)), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])}
-}
 
 // compared is the arrival of a question.
 func (p *proc) compared(src int, f *fabric.Frame) error {
-	n := len(f.Data) / signatureBytes
+	n := len(f.Data) / coll.SignatureBytes
 	q := question{from: int(f.Head[1]), count: f.Head[2], certain: f.Head[3]&askCertain != 0}
-	if len(f.Data)%signatureBytes != 0 || uint64(n) != min(q.count, historyLen) {
+	if len(f.Data)%coll.SignatureBytes != 0 || uint64(n) != min(q.count, historyLen) {
 		return fmt.Errorf("it compares %d collectives in %d bytes", q.count, len(f.Data))
 	}
-	for b := f.Data; len(b) > 0; b = b[signatureBytes:] {
-		q.last = append(q.last, signatureOf(b))
+	for b := f.Data; len(b) > 0; b = b[coll.SignatureBytes:] {
+		q.last = append(q.last, coll.SignatureOf(b))
 	}
 	switch c := p.comms.find(f.Head[0], &q); {
 	case c != nil:

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"weft/comm/internal/coll"
 	"weft/comm/internal/mem"
 	"weft/internal/processors"
 )
@@ -75,7 +76,7 @@ type hubRank struct {
 
 type lateOne struct {
 	c   *Comm
-	d   collCall
+	d   coll.Call
 	req *Request // nil: what has no place, but its turn in the history; see note
 }
 
@@ -105,31 +106,18 @@ func (p *place) claim(seq uint64) bool {
 	return ok && p.state.CompareAndSwap(s, stateOf(seq, claimed))
 }
 
-// collCall is a collective as one rank calls it.
-type collCall struct {
-	what    collective
-	kind    collKind
-	seq     uint64 // its number, if it has one already
-	root    int
-	unit    int // bytes of a rank's part, or of all if there are no parts
-	large   bool
-	total   int // pieces of a large one
-	op      Op
-	in, out mem.Buffer
-}
-
 // place is what one rank says of one collective. Its owner fills it, publishes it by state, and may fill it anew when all
 // ranks have finished that collective.
 type place struct {
 	state  atomic.Uint64
-	what   collective
+	what   coll.Collective
 	floor  uint64 // the owner has finished all up to this one
 	unit   int
 	elem   uint64 // kind and size
 	inline [inlineMax]byte
 
 	// Of interest to who ends it.
-	collCall
+	coll.Call
 	c        *Comm
 	req      *Request   // nil: a caller
 	waiter   *hubWaiter // of a caller that sleeps; set before it is passive
@@ -181,7 +169,7 @@ func (h *hub) room(me int, seq uint64) bool {
 
 // enter publishes a rank's part of its next collective and returns the number; 0 if there is no place, and the request, which
 // must then be one, waits for it.
-func (h *hub) enter(c *Comm, d *collCall, req *Request) uint64 {
+func (h *hub) enter(c *Comm, d *coll.Call, req *Request) uint64 {
 	r := &h.ranks[c.rank]
 	r.mu.Lock()
 	seq := r.next + 1
@@ -206,7 +194,7 @@ func (h *hub) enter(c *Comm, d *collCall, req *Request) uint64 {
 }
 
 // publish fills the rank's place and shows it. The caller holds mu.
-func (h *hub) publish(c *Comm, r *hubRank, d *collCall, seq uint64, req *Request) {
+func (h *hub) publish(c *Comm, r *hubRank, d *coll.Call, seq uint64, req *Request) {
 	ps := r.places.Load()
 	if ps == nil {
 		ps = new([hubWidth]place)
@@ -218,49 +206,18 @@ func (h *hub) publish(c *Comm, r *hubRank, d *collCall, seq uint64, req *Request
 		r.floor++
 	}
 	p := &ps[seq%hubWidth]
-	p.elem = elemOf(&d.in, &d.out)
+	p.elem = d.Elem()
 	c.hist.record(d, p.elem)
-	p.what, p.unit, p.floor = d.what, d.unit, r.floor
-	p.collCall, p.c, p.req, p.waiter = *d, c, req, nil
-	if !d.large {
-		if n := d.published(c.rank, h.size); n > 0 {
-			d.in.Show(p.inline[:n])
+	p.what, p.unit, p.floor = d.What, d.Unit, r.floor
+	p.Call, p.c, p.req, p.waiter = *d, c, req, nil
+	if !d.Large {
+		if n := d.Published(c.rank, h.size); n > 0 {
+			d.In.Show(p.inline[:n])
 		}
 	} else {
 		p.stage()
 	}
 	p.state.Store(stateOf(seq, active))
-}
-
-func elemOf(in, out *mem.Buffer) uint64 {
-	t := in.Element()
-	if t == nil {
-		t = out.Element()
-	}
-	if t == nil {
-		return 0
-	}
-	return uint64(t.Kind)<<32 | uint64(t.Size)
-}
-
-// published is how many bytes a rank shows in its place.
-func (d *collCall) published(me, n int) int {
-	switch d.kind {
-	case barrier:
-		return 0
-	case bcast:
-		if me != d.root {
-			return 0
-		}
-	case scatter:
-		if me != d.root {
-			return 0
-		}
-		return d.unit * n
-	case alltoall:
-		return d.unit * n
-	}
-	return d.unit
 }
 
 // here returns the first rank, from a given one on, whose part of a collective is not there yet; the size if all are.
@@ -274,19 +231,19 @@ func (h *hub) here(seq uint64, from int) int {
 }
 
 // ready reports whether a rank can go on with a collective. It looks at states only, so anybody may ask at any time.
-func (h *hub) ready(d *collCall, me int, seq uint64) bool {
-	if d.large {
+func (h *hub) ready(d *coll.Call, me int, seq uint64) bool {
+	if d.Large {
 		return h.here(seq, 0) == h.size && (h.complete(d, seq) || !h.exhausted(d, seq))
 	}
-	switch d.kind {
-	case bcast, scatter:
-		if me == d.root {
+	switch d.Kind {
+	case coll.Bcast, coll.Scatter:
+		if me == d.Root {
 			return true
 		}
-		q := h.place(d.root, seq)
+		q := h.place(d.Root, seq)
 		return q != nil && q.state.Load()>>phaseBits == seq
-	case reduce, gather:
-		if me != d.root {
+	case coll.Reduce, coll.Gather:
+		if me != d.Root {
 			return true
 		}
 	}
@@ -295,20 +252,20 @@ func (h *hub) ready(d *collCall, me int, seq uint64) bool {
 
 // told ends what others wait for, as far as it was me's part that they were waiting for, and reports whether it has woken a caller. me
 // is active. all: the parts of all ranks are there.
-func (h *hub) told(d *collCall, me int, seq uint64, all bool) (woke bool) {
+func (h *hub) told(d *coll.Call, me int, seq uint64, all bool) (woke bool) {
 	switch {
-	case d.large:
-	case d.kind == bcast || d.kind == scatter:
-		if me != d.root {
+	case d.Large:
+	case d.Kind == coll.Bcast || d.Kind == coll.Scatter:
+		if me != d.Root {
 			return false
 		}
-	case d.kind == reduce || d.kind == gather:
-		if me != d.root {
-			q := h.place(d.root, seq)
-			return q != nil && h.serve(q, d.root, seq)
+	case d.Kind == coll.Reduce || d.Kind == coll.Gather:
+		if me != d.Root {
+			q := h.place(d.Root, seq)
+			return q != nil && h.serve(q, d.Root, seq)
 		}
 	}
-	if !d.large && d.kind != bcast && d.kind != scatter && !all {
+	if !d.Large && d.Kind != coll.Bcast && d.Kind != coll.Scatter && !all {
 		return false
 	}
 	for i := 1; i < h.size; i++ {
@@ -323,10 +280,10 @@ func (h *hub) told(d *collCall, me int, seq uint64, all bool) (woke bool) {
 // serve ends the collective of a rank that waits, if that has what it needs, and reports whether it has woken a caller. The caller of
 // serve is active in the same collective, so the place stays what it is.
 func (h *hub) serve(q *place, r int, seq uint64) (woke bool) {
-	if _, ok := q.waits(seq); !ok || !h.ready(&q.collCall, r, seq) {
+	if _, ok := q.waits(seq); !ok || !h.ready(&q.Call, r, seq) {
 		return false
 	}
-	if q.large && !h.differs(q, seq) && !h.complete(&q.collCall, seq) {
+	if q.Large && !h.differs(q, seq) && !h.complete(&q.Call, seq) {
 		return false // there is work to do first; who does the last of it ends it
 	}
 	if !q.claim(seq) {
@@ -343,7 +300,7 @@ func (h *hub) finishFor(q *place, r int, seq uint64) {
 		h.finish(q, seq, err, false)
 		return
 	}
-	if q.op.impl == nil || q.op.impl.user == nil {
+	if !q.Op.IsUser() {
 		h.finish(q, seq, h.result(q, r, seq), false)
 		return
 	}
@@ -354,21 +311,21 @@ func (h *hub) finishFor(q *place, r int, seq uint64) {
 
 // run goes on with a collective that me has published, as its active caller, until it is over, or until it has to be ended
 // by somebody else. It returns whether it is over, and the error.
-func (h *hub) run(c *Comm, d *collCall, seq uint64, caller bool) (bool, error) {
+func (h *hub) run(c *Comm, d *coll.Call, seq uint64, caller bool) (bool, error) {
 	me := c.rank
 	p := h.place(me, seq)
 	// Me is active here and at the beginning of each turn: all places of this collective stay what they are.
 	all := h.sighted(p, seq)
 	for first := true; ; first = false {
-		if (first || d.large) && h.told(d, me, seq, all) && caller && !d.large {
+		if (first || d.Large) && h.told(d, me, seq, all) && caller && !d.Large {
 			h.ranks[me].woke.Store(true)
 		}
 		if h.ready(d, me, seq) {
 			err := h.agreed(p, me, seq)
-			if err == nil && d.large {
+			if err == nil && d.Large {
 				h.work(p, me, seq)
 			}
-			if err != nil || !d.large || h.complete(d, seq) {
+			if err != nil || !d.Large || h.complete(d, seq) {
 				if err == nil {
 					err = h.result(p, me, seq)
 				}
@@ -378,7 +335,7 @@ func (h *hub) run(c *Comm, d *collCall, seq uint64, caller bool) (bool, error) {
 		if caller && h.watch(d, me, seq) {
 			continue
 		}
-		if err := c.barredHere(); err != nil && (!d.large || h.close(seq)) {
+		if err := c.barredHere(); err != nil && (!d.Large || h.close(seq)) {
 			return true, h.finish(p, seq, err, true)
 		}
 		var w *hubWaiter
@@ -414,8 +371,8 @@ func (h *hub) run(c *Comm, d *collCall, seq uint64, caller bool) (bool, error) {
 // result computes what a place waits for, and writes it to its memory. The place is active or claimed, ready and agreed; a large one is
 // complete.
 func (h *hub) result(p *place, me int, seq uint64) error {
-	if !p.large {
-		return flat(&p.collCall, me, h.size, hubParts{h, seq})
+	if !p.Large {
+		return coll.Flat(&p.Call, me, h.size, hubParts{h, seq})
 	}
 	if e := h.slot(seq).err.Load(); e != nil && e.seq == seq {
 		return e.err
@@ -430,8 +387,8 @@ func (h *hub) finish(p *place, seq uint64, err error, self bool) error {
 	if err != nil {
 		err = c.failColl(what, err)
 	}
-	p.in.Forget() // what the caller has need not be kept alive
-	p.out.Forget()
+	p.In.Forget() // what the caller has need not be kept alive
+	p.Out.Forget()
 	p.c, p.req = nil, nil
 	p.finished.Store(seq) // from here on the place may be filled anew
 	if h.late.Load() != 0 {
@@ -473,7 +430,7 @@ func (h *hub) drainOne(me int) bool {
 	r.queue[0] = lateOne{}
 	r.queue = r.queue[1:]
 	if one.req == nil {
-		one.c.hist.recordNote(one.d.kind)
+		one.c.hist.recordNote(one.d.Kind)
 		r.mu.Unlock()
 		one.c.hist.recorded()
 		h.late.Add(-1)
@@ -506,7 +463,7 @@ func (h *hub) look() {
 			if one.req == nil {
 				continue
 			}
-			one.req.complete(Status{}, one.c.failColl(one.d.what, one.c.barredHere()))
+			one.req.complete(Status{}, one.c.failColl(one.d.What, one.c.barredHere()))
 		}
 		ps := r.places.Load()
 		for i := 0; ps != nil && i < hubWidth; i++ {
@@ -523,20 +480,20 @@ func (h *hub) examine(p *place, me int, seq uint64) {
 		if !ok || !p.state.CompareAndSwap(was, stateOf(seq, claimed)) {
 			return
 		}
-		d := p.collCall
-		all := d.large && h.here(seq, 0) == h.size
+		d := p.Call
+		all := d.Large && h.here(seq, 0) == h.size
 		err := p.c.barredHere()
 		switch {
-		case err != nil && (!d.large || h.close(seq)):
+		case err != nil && (!d.Large || h.close(seq)):
 			h.finish(p, seq, err, false)
 			return
-		case !d.large && h.ready(&d, me, seq), all && h.complete(&d, seq), all && h.agreed(p, me, seq) != nil:
+		case !d.Large && h.ready(&d, me, seq), all && h.complete(&d, seq), all && h.agreed(p, me, seq) != nil:
 			h.finishFor(p, me, seq)
 			return
 		}
 		// Give it back, and look again: who could have ended it meanwhile has found it claimed.
 		p.state.Store(was)
-		if d.large && (all || h.here(seq, 0) < h.size) && !h.complete(&d, seq) || !d.large && !h.ready(&d, me, seq) {
+		if d.Large && (all || h.here(seq, 0) < h.size) && !h.complete(&d, seq) || !d.Large && !h.ready(&d, me, seq) {
 			return
 		}
 	}

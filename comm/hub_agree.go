@@ -6,28 +6,15 @@ package comm
 import (
 	"fmt"
 
-	"weft/comm/internal/mem"
+	"weft/comm/internal/coll"
 )
-
-// concerns returns the ranks, from lo up to hi, with which a rank must agree in a collective that is not large.
-func (d *collCall) concerns(me, n int) (lo, hi int) {
-	switch d.kind {
-	case bcast, scatter:
-		return d.root, d.root + 1
-	case reduce, gather:
-		if me != d.root {
-			return 0, 0
-		}
-	}
-	return 0, n
-}
 
 // agreed checks that the ranks are in the same collective, as far as this one depends on them, and notes how far they are. The
 // place is active or claimed.
 func (h *hub) agreed(p *place, me int, seq uint64) error {
 	lo, hi := 0, h.size
-	if !p.large {
-		lo, hi = p.concerns(me, h.size)
+	if !p.Large {
+		lo, hi = p.Concerns(me, h.size)
 	}
 	least := p.floor
 	for r := lo; r < hi; r++ {
@@ -66,8 +53,8 @@ func (p *place) same(q *place) bool { return q.what == p.what && q.unit == p.uni
 
 // unlike reports whether two places are not of one collective.
 func unlike(p, q *place) bool {
-	return !p.same(q) && ((p.what^q.what)&historyBits != 0 ||
-		!newSignature(p.what, p.elem, p.unit).agrees(newSignature(q.what, q.elem, q.unit)))
+	return !p.same(q) && ((p.what^q.what)&coll.HistoryBits != 0 ||
+		!coll.NewSignature(p.what, p.elem, p.unit).Agrees(coll.NewSignature(q.what, q.elem, q.unit)))
 }
 
 // differs reports whether a place that waits is of another collective than some other one. All are there. It reads what stays
@@ -86,12 +73,9 @@ func (h *hub) doubt(p, q *place, r int) error {
 	if !unlike(p, q) {
 		return nil
 	}
-	mine, theirs := newSignature(p.what, p.elem, p.unit), newSignature(q.what, q.elem, q.unit)
+	mine, theirs := coll.NewSignature(p.what, p.elem, p.unit), coll.NewSignature(q.what, q.elem, q.unit)
 	return p.c.explanation(r, fmt.Errorf("%w: rank %d is in %v where this rank is in %v", ErrMismatch, r, theirs, mine))
 }
-
-// parts are what ranks show of a small collective, at the hub or at the board.
-type parts interface{ part(r int) []byte }
 
 // hubParts are the places of one collective. They are active or claimed.
 type hubParts struct {
@@ -99,86 +83,4 @@ type hubParts struct {
 	seq uint64
 }
 
-func (s hubParts) part(r int) []byte { return s.h.place(r, s.seq).inline[:] }
-
-// flat computes a small collective of n ranks, for one of them, from what all show.
-func flat[P parts](d *collCall, me, n int, all P) error {
-	u := d.unit
-	if u == 0 {
-		return nil
-	}
-	switch d.kind {
-	case bcast:
-		if me != d.root {
-			d.out.CopyFromBytes(all.part(d.root)[:u], 0)
-		}
-	case scatter:
-		d.out.CopyFromBytes(all.part(d.root)[me*u:(me+1)*u], 0)
-	case gather:
-		if me == d.root {
-			collect(d, n, all)
-		}
-	case allgather:
-		collect(d, n, all)
-	case alltoall:
-		for r := range n {
-			d.out.CopyFromBytes(all.part(r)[me*u:(me+1)*u], r*u)
-		}
-	case reduce:
-		if me == d.root {
-			return combine(d, n, all)
-		}
-	case allreduce:
-		return combine(d, n, all)
-	case scan:
-		return scanFlat(d, me, all)
-	}
-	return nil
-}
-
-// collect puts all parts side by side.
-func collect[P parts](d *collCall, n int, all P) {
-	for r := range n {
-		d.out.CopyFromBytes(all.part(r)[:d.unit], r*d.unit)
-	}
-}
-
-// combine combines all parts, in the order of the tree.
-func combine[P parts](d *collCall, n int, all P) error {
-	mem, ok := d.out.Contiguous()
-	if ok && n == 2 {
-		return d.op.combine(d.out, d.out.Over(all.part(0)[:d.unit]), d.out.Over(all.part(1)[:d.unit]))
-	}
-	e := executors.Get().(*executor)
-	defer e.release()
-	if !ok {
-		mem = scratch(&e.acc, d.unit)
-	}
-	t, u := treeOf(d, n), d.unit // who calls keeps d on its stack
-	t.leaf = func(r int) []byte { return all.part(r)[:u] }
-	err := t.eval(e, mem, 0, t.width, 0)
-	if !ok && err == nil { // else mem may hold what another collective has left
-		d.out.CopyFromBytes(mem, 0)
-	}
-	return err
-}
-
-// scanFlat is what scanDoubling computes at a rank: in round k, what the rank 2^k below has is put before what this one has.
-func scanFlat[P parts](d *collCall, me int, all P) error {
-	u := d.unit
-	tmp := mem.NewBlock((me + 1) * u)
-	defer tmp.Free()
-	at := func(r int) []byte { return tmp.B[r*u : (r+1)*u] }
-	for r := range me + 1 {
-		copy(at(r), all.part(r)[:u])
-	}
-	for k := 1; k <= me; k *= 2 {
-		for r := me; r >= k; r-- {
-			if err := d.op.apply(d.in.Over(at(r-k)), d.in.Over(at(r))); err != nil {
-				return err
-			}
-		}
-	}
-	d.out.CopyFromBytes(at(me), 0)
-	return nil
-}
+func (s hubParts) Part(r int) []byte { return s.h.place(r, s.seq).inline[:] }

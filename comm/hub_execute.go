@@ -8,34 +8,23 @@ import (
 	"runtime"
 	"sync"
 
-	"weft/comm/internal/mem"
+	"weft/comm/internal/coll"
 )
-
-// maxDepth is the depth of the deepest tree of combinations: that of 2^31 ranks.
-const maxDepth = 31
 
 // executor does pieces of a large collective: copies and combinations from memory to memory. How the memory of another rank
 // is reached is memory's affair.
 type executor struct {
 	hub  *hub
 	seq  uint64
-	call *collCall
+	call *coll.Call
 
-	acc    *mem.Block // working memory
-	levels [maxDepth]*mem.Block
+	*coll.Pad
 }
 
 var executors = sync.Pool{New: func() any { return new(executor) }}
 
 func (e *executor) release() {
-	if e.acc != nil {
-		e.acc.Free()
-	}
-	for _, b := range e.levels {
-		if b != nil {
-			b.Free()
-		}
-	}
+	e.Pad.Release()
 	*e = executor{}
 	executors.Put(e)
 }
@@ -43,45 +32,35 @@ func (e *executor) release() {
 func (e *executor) in(r int) []byte  { return e.hub.place(r, e.seq).inMem }
 func (e *executor) out(r int) []byte { return e.hub.place(r, e.seq).outMem }
 
-func scratch(b **mem.Block, n int) []byte {
-	if *b == nil || len((*b).B) < n {
-		if *b != nil {
-			(*b).Free()
-		}
-		*b = mem.NewBlock(n)
-	}
-	return (*b).B[:n]
-}
-
 // do does piece i.
 func (e *executor) do(i int) error {
 	d, n := e.call, e.hub.size
-	cuts, size := d.cuts(n), d.pieceSize(n)
+	cuts, size := cuts(d, n), pieceSize(d, n)
 	lo := i % cuts * size
-	hi := min(lo+size, d.unit)
+	hi := min(lo+size, d.Unit)
 	which := i / cuts
-	switch d.kind {
-	case bcast:
-		from := e.in(d.root)[lo:hi]
+	switch d.Kind {
+	case coll.Bcast:
+		from := e.in(d.Root)[lo:hi]
 		for r := range n {
-			if r != d.root {
+			if r != d.Root {
 				copy(e.out(r)[lo:hi], from)
 			}
 		}
-	case gather:
-		move(e.out(d.root)[which*d.unit+lo:which*d.unit+hi], e.in(which)[lo:hi])
-	case scatter:
-		move(e.out(which)[lo:hi], e.in(d.root)[which*d.unit+lo:which*d.unit+hi])
-	case allgather:
+	case coll.Gather:
+		move(e.out(d.Root)[which*d.Unit+lo:which*d.Unit+hi], e.in(which)[lo:hi])
+	case coll.Scatter:
+		move(e.out(which)[lo:hi], e.in(d.Root)[which*d.Unit+lo:which*d.Unit+hi])
+	case coll.Allgather:
 		from := e.in(which)[lo:hi]
 		for r := range n {
-			move(e.out(r)[which*d.unit+lo:which*d.unit+hi], from)
+			move(e.out(r)[which*d.Unit+lo:which*d.Unit+hi], from)
 		}
-	case alltoall:
+	case coll.Alltoall:
 		e.swap(which, lo, hi)
-	case reduce, allreduce:
+	case coll.Reduce, coll.Allreduce:
 		return e.reduce(lo, hi)
-	case scan:
+	case coll.Scan:
 		return e.scan(lo, hi)
 	}
 	return nil
@@ -103,7 +82,7 @@ func (e *executor) swap(pair, lo, hi int) {
 		j++
 	}
 	i = pair
-	unit := e.call.unit
+	unit := e.call.Unit
 	ij, ji := e.in(i)[j*unit+lo:j*unit+hi], e.in(j)[i*unit+lo:i*unit+hi]
 	toI, toJ := e.out(i)[j*unit+lo:j*unit+hi], e.out(j)[i*unit+lo:i*unit+hi]
 	if i == j {
@@ -111,7 +90,7 @@ func (e *executor) swap(pair, lo, hi int) {
 		return
 	}
 	if len(ij) > 0 && &toI[0] == &ij[0] {
-		kept := scratch(&e.acc, hi-lo)
+		kept := coll.Scratch(&e.Acc, hi-lo)
 		copy(kept, ij)
 		ij = kept
 	}
@@ -122,14 +101,14 @@ func (e *executor) swap(pair, lo, hi int) {
 // reduce combines all ranks' elements and gives the result to whom it belongs.
 func (e *executor) reduce(lo, hi int) error {
 	d, n := e.call, e.hub.size
-	t := treeOf(d, n)
-	t.leaf = func(r int) []byte { return e.in(r)[lo:hi] }
-	acc := scratch(&e.acc, hi-lo)
-	if err := t.eval(e, acc, 0, t.width, 0); err != nil {
+	t := coll.TreeOf(d, n)
+	t.Leaf = func(r int) []byte { return e.in(r)[lo:hi] }
+	acc := coll.Scratch(&e.Acc, hi-lo)
+	if err := t.Eval(e.Pad, acc, 0, t.Width, 0); err != nil {
 		return err
 	}
-	if d.kind == reduce {
-		copy(e.out(d.root)[lo:hi], acc)
+	if d.Kind == coll.Reduce {
+		copy(e.out(d.Root)[lo:hi], acc)
 		return nil
 	}
 	for r := range n {
@@ -138,7 +117,7 @@ func (e *executor) reduce(lo, hi int) error {
 	return nil
 }
 
-// scan gives each rank what the ranks up to it come to, in the order of scanDoubling.
+// scan gives each rank what the ranks up to it come to, in the order of a scan by messages.
 func (e *executor) scan(lo, hi int) error {
 	n := e.hub.size
 	for r := range n {
@@ -146,86 +125,12 @@ func (e *executor) scan(lo, hi int) error {
 	}
 	for d := 1; d < n; d *= 2 {
 		for r := n - 1; r >= d; r-- {
-			if err := e.call.op.apply(e.call.in.Over(e.out(r - d)[lo:hi]), e.call.in.Over(e.out(r)[lo:hi])); err != nil {
+			if err := e.call.Op.Apply(e.call.In.Over(e.out(r - d)[lo:hi]), e.call.In.Over(e.out(r)[lo:hi])); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// tree is the order in which a reduction combines: the same, and so the same bits, as by messages.
-type tree struct {
-	op    Op
-	like  mem.Buffer
-	n     int
-	width int // a power of two that is not less than the number of leaves
-	fold  int // leaves that are two ranks: those of allreduceDoubling, beyond a power of two
-	top   int // rank of leaf 0
-	leaf  func(r int) []byte
-}
-
-func treeOf(d *collCall, n int) tree {
-	t := tree{op: d.op, like: d.in, n: n, width: 1}
-	for 2*t.width <= n {
-		t.width *= 2
-	}
-	if d.kind == reduce {
-		if t.width < n {
-			t.width *= 2
-		}
-		if d.op.Commutes() {
-			t.top = d.root
-		}
-		return t
-	}
-	t.fold = n - t.width
-	return t
-}
-
-// single returns the memory of a leaf that is one rank, nil if it is two. It does not exist if it has no rank.
-func (t *tree) single(v int) (mem []byte, exists bool) {
-	switch {
-	case v < t.fold:
-		return nil, true
-	case v+t.fold >= t.n:
-		return nil, false
-	}
-	return t.leaf((v + t.fold + t.top) % t.n), true
-}
-
-// eval leaves the combination of the leaves from lo up to hi, a power of two of them, in dst. Leaf lo exists.
-func (t *tree) eval(e *executor, dst []byte, lo, hi, depth int) error {
-	if hi-lo == 1 {
-		if mem, _ := t.single(lo); mem != nil {
-			copy(dst, mem)
-			return nil
-		}
-		return t.op.combine(t.like.Over(dst), t.like.Over(t.leaf(2*lo)), t.like.Over(t.leaf(2*lo+1)))
-	}
-	mid := (lo + hi) / 2
-	if _, exists := t.single(mid); !exists {
-		return t.eval(e, dst, lo, mid, depth)
-	}
-	// The lower half where it is, or in working memory; the upper half in dst.
-	var lower, upper []byte
-	if mid-lo == 1 {
-		lower, _ = t.single(lo)
-		upper, _ = t.single(mid)
-	}
-	if lower == nil {
-		lower = scratch(&e.levels[depth], len(dst))
-		if err := t.eval(e, lower, lo, mid, depth+1); err != nil {
-			return err
-		}
-	}
-	if upper != nil {
-		return t.op.combine(t.like.Over(dst), t.like.Over(lower), t.like.Over(upper))
-	}
-	if err := t.eval(e, dst, mid, hi, depth+1); err != nil {
-		return err
-	}
-	return t.op.apply(t.like.Over(lower), t.like.Over(dst))
 }
 
 // watchFlat and watchLarge are how often a caller looks before it sleeps: about as long as it takes to be woken at another processor; while
@@ -240,7 +145,7 @@ const (
 )
 
 // watch looks for a while whether it goes on.
-func (h *hub) watch(d *collCall, me int, seq uint64) bool {
+func (h *hub) watch(d *coll.Call, me int, seq uint64) bool {
 	if h.procs < h.size {
 		for range yields {
 			runtime.Gosched()
@@ -256,7 +161,7 @@ func (h *hub) watch(d *collCall, me int, seq uint64) bool {
 	}
 	n := watchFlat
 	switch {
-	case d.large:
+	case d.Large:
 		n = watchLarge
 	case h.parted.Load() >= seq:
 		n = watchParted

@@ -3,7 +3,10 @@
 
 package comm
 
-import "weft/comm/internal/mem"
+import (
+	"weft/comm/internal/coll"
+	"weft/comm/internal/mem"
+)
 
 // Large collectives are cut into pieces that are independent of each other. Whoever is there takes pieces until there are
 // none left; who finishes the last one ends the collective for all that do not watch.
@@ -11,28 +14,28 @@ import "weft/comm/internal/mem"
 // stage finds the memory of a large collective: the buffers', or copies of strided ones.
 func (p *place) stage() {
 	p.inMem, p.outMem, p.stageIn, p.stageOut = nil, nil, nil, nil
-	if b, ok := p.in.Contiguous(); ok {
+	if b, ok := p.In.Contiguous(); ok {
 		p.inMem = b
 	} else {
-		p.stageIn = mem.NewBlock(p.in.Bytes())
+		p.stageIn = mem.NewBlock(p.In.Bytes())
 		p.inMem = p.stageIn.B
-		p.in.CopyToBytes(p.inMem, 0)
+		p.In.CopyToBytes(p.inMem, 0)
 	}
-	if b, ok := p.out.Contiguous(); ok {
+	if b, ok := p.Out.Contiguous(); ok {
 		p.outMem = b
 	} else {
-		p.stageOut = mem.NewBlock(p.out.Bytes())
+		p.stageOut = mem.NewBlock(p.Out.Bytes())
 		p.outMem = p.stageOut.B
-		p.out.CopyToBytes(p.outMem, 0) // what a collective leaves alone stays
+		p.Out.CopyToBytes(p.outMem, 0) // what a collective leaves alone stays
 	}
 }
 
 func (p *place) unstage(err error) {
-	if !p.large {
+	if !p.Large {
 		return
 	}
 	if p.stageOut != nil && err == nil {
-		p.out.CopyFromBytes(p.outMem, 0)
+		p.Out.CopyFromBytes(p.outMem, 0)
 	}
 	for _, b := range []*mem.Block{p.stageIn, p.stageOut} {
 		if b != nil && err == nil {
@@ -50,13 +53,13 @@ const (
 )
 
 // pieceSize is how many bytes of a part a piece has: whole elements, where they are combined.
-func (d *collCall) pieceSize(n int) int {
-	size := min(max(d.unit/(4*n), pieceLeast), pieceMost)
-	size = max(size, d.unit>>(pieceBits-4-2*bitsOf(n))) // not too many to be counted
-	if d.op.impl == nil {
+func pieceSize(d *coll.Call, n int) int {
+	size := min(max(d.Unit/(4*n), pieceLeast), pieceMost)
+	size = max(size, d.Unit>>(pieceBits-4-2*bitsOf(n))) // not too many to be counted
+	if d.Op == nil {
 		return size // bytes are copied, and who copies need not know what they are
 	}
-	e := max(d.in.ElemSize(), 1)
+	e := max(d.In.ElemSize(), 1)
 	return max(size/e, 1) * e
 }
 
@@ -69,32 +72,32 @@ func bitsOf(n int) int {
 }
 
 // cuts is how many pieces a part is cut into.
-func (d *collCall) cuts(n int) int {
-	size := d.pieceSize(n)
-	return max((d.unit+size-1)/size, 1)
+func cuts(d *coll.Call, n int) int {
+	size := pieceSize(d, n)
+	return max((d.Unit+size-1)/size, 1)
 }
 
 // pieces is how many there are in all.
-func (d *collCall) pieces(n int) int {
-	switch d.kind {
-	case gather, scatter, allgather:
-		return n * d.cuts(n)
-	case alltoall:
-		return n * (n + 1) / 2 * d.cuts(n)
+func pieces(d *coll.Call, n int) int {
+	switch d.Kind {
+	case coll.Gather, coll.Scatter, coll.Allgather:
+		return n * cuts(d, n)
+	case coll.Alltoall:
+		return n * (n + 1) / 2 * cuts(d, n)
 	}
-	return d.cuts(n)
+	return cuts(d, n)
 }
 
 // exhausted reports whether there are no pieces left to take.
-func (h *hub) exhausted(d *collCall, seq uint64) bool {
+func (h *hub) exhausted(d *coll.Call, seq uint64) bool {
 	v := h.slot(seq).next.Load()
-	return v>>pieceBits == seq && int(v&allTaken) >= d.total
+	return v>>pieceBits == seq && int(v&allTaken) >= d.Total
 }
 
 // complete reports whether all pieces are finished.
-func (h *hub) complete(d *collCall, seq uint64) bool {
+func (h *hub) complete(d *coll.Call, seq uint64) bool {
 	v := h.slot(seq).done.Load()
-	return v>>pieceBits == seq && int(v&allTaken) >= d.total
+	return v>>pieceBits == seq && int(v&allTaken) >= d.Total
 }
 
 // take returns the number of a piece that is the caller's to do, or -1.
@@ -148,8 +151,8 @@ func (h *hub) close(seq uint64) bool {
 // work does pieces until there are none left. The place is active, so all memory is there until it ends.
 func (h *hub) work(p *place, me int, seq uint64) {
 	s := h.slot(seq)
-	total := p.total
-	if total > 1 && h.procs > 1 && !h.exhausted(&p.collCall, seq) {
+	total := p.Total
+	if total > 1 && h.procs > 1 && !h.exhausted(&p.Call, seq) {
 		h.wakeHelpers(me, seq)
 	}
 	var e *executor
@@ -160,7 +163,7 @@ func (h *hub) work(p *place, me int, seq uint64) {
 		}
 		if e == nil {
 			e = executors.Get().(*executor)
-			e.hub, e.seq, e.call = h, seq, &p.collCall
+			e.hub, e.seq, e.call, e.Pad = h, seq, &p.Call, coll.Pads.Get().(*coll.Pad)
 		}
 		h.piece(e, i, s, me, seq, total)
 	}

@@ -4,6 +4,7 @@
 package comm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"weft/comm/internal/coll"
 
 	"github.com/stretchr/testify/require"
 )
@@ -90,7 +93,7 @@ func TestHubWaitsForPlaces(t *testing.T) {
 				}
 				for i := range many {
 					for k := range n {
-						if err := firstError(expect("sum", ranks*(ranks-1)/2+ranks*i*k, sums[i*n+k]), expect("bcast", i%ranks+i*k, got[i*n+k])); err != nil {
+						if err := cmp.Or(expect("sum", ranks*(ranks-1)/2+ranks*i*k, sums[i*n+k]), expect("bcast", i%ranks+i*k, got[i*n+k])); err != nil {
 							return err
 						}
 					}
@@ -113,7 +116,7 @@ func TestHammerHub(t *testing.T) {
 				}
 				go func() { errs <- hammerHub(d, uint64(g)) }()
 			}
-			return firstError(<-errs, <-errs, <-errs)
+			return cmp.Or(<-errs, <-errs, <-errs)
 		}))
 	}
 }
@@ -278,16 +281,16 @@ func TestHubsAreForgotten(t *testing.T) {
 func TestPieces(t *testing.T) {
 	for _, n := range []int{2, 3, 64, 4096} {
 		for _, unit := range []int{217, 4096, 1 << 20, 1<<31 + 5, 1 << 38} {
-			for _, k := range []collKind{bcast, reduce, scan, allgather, alltoall} {
-				d := collCall{kind: k, unit: unit}
-				if n > 64 && k == alltoall {
+			for _, k := range []coll.Kind{coll.Bcast, coll.Reduce, coll.Scan, coll.Allgather, coll.Alltoall} {
+				d := coll.Call{Kind: k, Unit: unit}
+				if n > 64 && k == coll.Alltoall {
 					continue // their pieces are pairs
 				}
-				pieces, size := d.pieces(n), d.pieceSize(n)
+				pieces, size := pieces(&d, n), pieceSize(&d, n)
 				require.Positive(t, pieces)
-				require.Less(t, pieces, allTaken, "%d ranks, %d bytes, %v", n, unit, collNames[k])
-				require.GreaterOrEqual(t, size*d.cuts(n), unit)
-				require.Less(t, size*(d.cuts(n)-1), unit)
+				require.Less(t, pieces, allTaken, "%d ranks, %d bytes, %v", n, unit, coll.Names[k])
+				require.GreaterOrEqual(t, size*cuts(&d, n), unit)
+				require.Less(t, size*(cuts(&d, n)-1), unit)
 			}
 		}
 	}

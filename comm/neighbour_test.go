@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/comm/internal/coll"
 	"weft/comm/internal/mem"
 	"weft/internal/fabric"
 )
@@ -167,20 +168,20 @@ func TestFramesOfOtherProcesses(t *testing.T) {
 		{"a revocation of part of a rank", frameOf(revoking, 7, 1<<32|2), "it revokes the communicator 4294967298 of a group in 7 bytes"},
 		{"a revocation of more ranks than there are", frameOf(revoking, 16, 1<<32|2), "it revokes the communicator 4294967298 of a group in 16 bytes"},
 		{"a revocation of collectives", frameOf(revoking, 0, 1<<32|3), "it revokes the communicator 4294967299 of a group in 0 bytes"},
-		{"a comparison", frameOf(comparing, 2*signatureBytes, 0, 1, 2), ""},
-		{"a comparison of the last ones", frameOf(comparing, historyLen*signatureBytes, 0, 1, historyLen), ""},
-		{"a comparison of the last ones of more", frameOf(comparing, historyLen*signatureBytes, 0, 1, 1000), ""},
-		{"a comparison of too many", frameOf(comparing, (historyLen+1)*signatureBytes, 0, 1, historyLen+1), "it compares 17 collectives in 408 bytes"},
-		{"a comparison of too few", frameOf(comparing, signatureBytes, 0, 1, 2), "it compares 2 collectives in 24 bytes"},
-		{"a comparison of one in part", frameOf(comparing, 2*signatureBytes-1, 0, 1, 1), "it compares 1 collectives in 47 bytes"},
+		{"a comparison", frameOf(comparing, 2*coll.SignatureBytes, 0, 1, 2), ""},
+		{"a comparison of the last ones", frameOf(comparing, historyLen*coll.SignatureBytes, 0, 1, historyLen), ""},
+		{"a comparison of the last ones of more", frameOf(comparing, historyLen*coll.SignatureBytes, 0, 1, 1000), ""},
+		{"a comparison of too many", frameOf(comparing, (historyLen+1)*coll.SignatureBytes, 0, 1, historyLen+1), "it compares 17 collectives in 408 bytes"},
+		{"a comparison of too few", frameOf(comparing, coll.SignatureBytes, 0, 1, 2), "it compares 2 collectives in 24 bytes"},
+		{"a comparison of one in part", frameOf(comparing, 2*coll.SignatureBytes-1, 0, 1, 1), "it compares 1 collectives in 47 bytes"},
 		{"a comparison in another's name", frameOf(comparing, 0, 0, 2, 0), "it compares collectives as rank 2 of others"},
 		{"a comparison of a rank that is not there", frameOf(comparing, 0, 0, 3, 0), "it compares collectives as rank 3 of others"},
-		{"a disagreement", frameOf(disagreeing, 2*signatureBytes, 1<<32|2, 1, 1), ""},
+		{"a disagreement", frameOf(disagreeing, 2*coll.SignatureBytes, 1<<32|2, 1, 1), ""},
 		{"a disagreement in words", frameOf(disagreeing, 5, 1<<32|2, 0, 1), ""},
 		{"a disagreement in as many words as can be", frameOf(disagreeing, maxReason, 1<<32|2, 0, 1), ""},
 		{"a disagreement in more words", frameOf(disagreeing, maxReason+1, 1<<32|2, 0, 1), "it says in 4097 bytes that ranks do not agree"},
-		{"a disagreement of one rank", frameOf(disagreeing, signatureBytes, 1<<32|2, 1, 1), "it says in 24 bytes that ranks do not agree"},
-		{"a disagreement about messages", frameOf(disagreeing, 2*signatureBytes, 1<<32|3, 1, 1), "it says in 48 bytes that ranks do not agree"},
+		{"a disagreement of one rank", frameOf(disagreeing, coll.SignatureBytes, 1<<32|2, 1, 1), "it says in 24 bytes that ranks do not agree"},
+		{"a disagreement about messages", frameOf(disagreeing, 2*coll.SignatureBytes, 1<<32|3, 1, 1), "it says in 48 bytes that ranks do not agree"},
 		{"kind 0", frameOf(0, 0), "it sends a frame of the unknown kind 0"},
 		{"the first unknown kind", frameOf(disagreeing+1, 0), fmt.Sprintf("it sends a frame of the unknown kind %d", disagreeing+1)},
 		{"a stall", frameOf(stalling, 3, 0, 0, 0, 0, 1), ""},

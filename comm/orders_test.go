@@ -4,6 +4,7 @@
 package comm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -162,7 +163,7 @@ func (o *orders) run(steps []orderStep) error {
 		}
 	}
 	for len(o.msgs) > 0 {
-		if err := firstError(o.receive(match.Key{Src: match.Wild, Tag: match.Wild}), o.look()); err != nil {
+		if err := cmp.Or(o.receive(match.Key{Src: match.Wild, Tag: match.Wild}), o.look()); err != nil {
 			return err
 		}
 	}
@@ -251,12 +252,12 @@ func (o *orders) look() error {
 	i := slices.IndexFunc(o.msgs, func(m *orderMessage) bool { return wants(k, m.key) })
 	for range 2 {
 		here, st, err := o.c[0].Iprobe(int(k.Src), int(k.Tag))
-		if err := firstError(err, expect("iprobe", i >= 0, here)); err != nil {
+		if err := cmp.Or(err, expect("iprobe", i >= 0, here)); err != nil {
 			return err
 		}
 		if here {
 			probed, err := o.c[0].Probe(int(k.Src), int(k.Tag))
-			if err := firstError(err, expect("iprobed", o.msgs[i].status(), st), expect("probed", o.msgs[i].status(), probed)); err != nil {
+			if err := cmp.Or(err, expect("iprobed", o.msgs[i].status(), st), expect("probed", o.msgs[i].status(), probed)); err != nil {
 				return err
 			}
 		}
@@ -286,7 +287,7 @@ func (o *orders) cancel(i int) error {
 	if !errors.Is(err, ErrCancelled) {
 		return fmt.Errorf("a cancelled receive: %w", err)
 	}
-	return firstError(expect("over", true, done), expect("status", Status{Cancelled: true}, st))
+	return cmp.Or(expect("over", true, done), expect("status", Status{Cancelled: true}, st))
 }
 
 // end waits for everything, which takes progress at all ranks, and checks what has come of it.
@@ -332,7 +333,7 @@ func (o *orders) end() error {
 		}
 	}
 	here, st, err := o.c[0].Iprobe(AnySource, AnyTag)
-	return firstError(err, expect("the error of all", first, WaitAll(context.Background(), o.reqs...)), expect(fmt.Sprintf("left over: %+v", st), false, here))
+	return cmp.Or(err, expect("the error of all", first, WaitAll(context.Background(), o.reqs...)), expect(fmt.Sprintf("left over: %+v", st), false, here))
 }
 
 // check compares the result of a receive with the message that it must have got.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"sync/atomic"
 
+	"weft/comm/internal/coll"
 	"weft/comm/internal/match"
 	"weft/comm/internal/mem"
 	"weft/internal/fabric"
@@ -243,7 +244,7 @@ var errDisagrees = fmt.Errorf("%w", ErrMismatch)
 
 // mismatch explains a message of another collective than the one that this rank is in.
 func mismatch(expect uint64, h *header) error {
-	if theirs, mine := collective(h.aux).String(), collective(expect).String(); theirs != mine {
+	if theirs, mine := coll.Collective(h.aux).String(), coll.Collective(expect).String(); theirs != mine {
 		return fmt.Errorf("%w: rank %d is in %s where this rank is in %s", errDisagrees, h.src, theirs, mine)
 	}
 	return fmt.Errorf("%w: rank %d has made other collectives than this rank", errDisagrees, h.src)

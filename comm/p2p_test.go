@@ -5,6 +5,7 @@ package comm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func checkMessage(c *Comm, way string, n int, late bool) error {
 	if err != nil {
 		return err
 	}
-	return firstError(expect("status", Status{Source: 0, Tag: tag, Bytes: 8 * n}, st), expectSlice("data", inputs(0, n), out))
+	return cmp.Or(expect("status", Status{Source: 0, Tag: tag, Bytes: 8 * n}, st), expectSlice("data", inputs(0, n), out))
 }
 
 // A synchronous send, and a large one, does not return before its receive is there, on every fabric and for every size.
@@ -86,13 +87,13 @@ func TestSendsWaitForTheirReceive(t *testing.T) {
 					if c.Rank() == 1 {
 						_, err := c.Probe(0, 0)
 						for range 3 { // in this time the send would return
-							err = firstError(err, c.Send(Buffer{}, 0, 1))
+							err = cmp.Or(err, c.Send(Buffer{}, 0, 1))
 							_, err2 := c.Recv(Buffer{}, 0, 1)
-							err = firstError(err, err2)
+							err = cmp.Or(err, err2)
 						}
 						posted.Store(turns)
 						_, err2 := c.Recv(Of(m), 0, 0)
-						if err := firstError(err, err2, expectSlice("data", bytes.Repeat([]byte{byte(turns)}, size), m)); err != nil {
+						if err := cmp.Or(err, err2, expectSlice("data", bytes.Repeat([]byte{byte(turns)}, size), m)); err != nil {
 							return err
 						}
 						continue
@@ -111,14 +112,14 @@ func TestSendsWaitForTheirReceive(t *testing.T) {
 						default:
 							err = c.Send(Of(m), 1, 0)
 						}
-						sent <- firstError(err, expect(fmt.Sprintf("receives when %s of %d bytes is over", way, size), turns, posted.Load()))
+						sent <- cmp.Or(err, expect(fmt.Sprintf("receives when %s of %d bytes is over", way, size), turns, posted.Load()))
 					}()
 					var err error
 					for range 3 {
 						_, err2 := c.Recv(Buffer{}, 1, 1)
-						err = firstError(err, err2, c.Send(Buffer{}, 1, 1))
+						err = cmp.Or(err, err2, c.Send(Buffer{}, 1, 1))
 					}
-					if err := firstError(err, <-sent); err != nil {
+					if err := cmp.Or(err, <-sent); err != nil {
 						return err
 					}
 				}
@@ -137,7 +138,7 @@ func TestSelfMessages(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := firstError(expect("tag", 4, st.Tag), expectSlice("data", in, out)); err != nil {
+			if err := cmp.Or(expect("tag", 4, st.Tag), expectSlice("data", in, out)); err != nil {
 				return err
 			}
 		}
@@ -150,27 +151,27 @@ func TestProcNull(t *testing.T) {
 	run(t, 1, func(c *Comm) error {
 		b := Of([]int{1})
 		null := Status{Source: ProcNull, Tag: AnyTag}
-		if err := firstError(c.Send(b, ProcNull, 0), c.Ssend(b, ProcNull, 0), WaitAll(context.Background(), c.Isend(b, ProcNull, 0))); err != nil {
+		if err := cmp.Or(c.Send(b, ProcNull, 0), c.Ssend(b, ProcNull, 0), WaitAll(context.Background(), c.Isend(b, ProcNull, 0))); err != nil {
 			return err
 		}
 		st, err := c.Recv(b, ProcNull, 0)
-		if err := firstError(err, expect("recv", null, st)); err != nil {
+		if err := cmp.Or(err, expect("recv", null, st)); err != nil {
 			return err
 		}
 		st, err = c.Sendrecv(b, ProcNull, 0, b, ProcNull, 0)
-		if err := firstError(err, expect("sendrecv", null, st)); err != nil {
+		if err := cmp.Or(err, expect("sendrecv", null, st)); err != nil {
 			return err
 		}
 		st, err = c.Probe(ProcNull, AnyTag)
-		if err := firstError(err, expect("probe", null, st)); err != nil {
+		if err := cmp.Or(err, expect("probe", null, st)); err != nil {
 			return err
 		}
 		here, st, err := c.Iprobe(ProcNull, AnyTag)
-		if err := firstError(err, expect("iprobe", true, here), expect("iprobed", null, st)); err != nil {
+		if err := cmp.Or(err, expect("iprobe", true, here), expect("iprobed", null, st)); err != nil {
 			return err
 		}
 		st, err = c.Irecv(b, ProcNull, 3).Wait(context.Background())
-		if err := firstError(err, expect("irecv", null, st), WaitAll(context.Background(), c.Issend(b, ProcNull, 0))); err != nil {
+		if err := cmp.Or(err, expect("irecv", null, st), WaitAll(context.Background(), c.Issend(b, ProcNull, 0))); err != nil {
 			return err
 		}
 		in, out := []int{7}, []int{0, 5}
@@ -180,12 +181,12 @@ func TestProcNull(t *testing.T) {
 				want = Status{Source: 0, Tag: 4, Bytes: 8}
 			}
 			st, err := c.Sendrecv(Of(in), half.dst, 4, Of(out), half.src, AnyTag)
-			if err := firstError(err, expect("sendrecv", want, st)); err != nil {
+			if err := cmp.Or(err, expect("sendrecv", want, st)); err != nil {
 				return err
 			}
 		}
 		here, st, err = c.Iprobe(AnySource, AnyTag)
-		return firstError(err, expectSlice("data", []int{7, 5}, out), expect(fmt.Sprintf("left over: %+v", st), false, here))
+		return cmp.Or(err, expectSlice("data", []int{7, 5}, out), expect(fmt.Sprintf("left over: %+v", st), false, here))
 	})
 }
 
@@ -239,7 +240,7 @@ func TestArguments(t *testing.T) {
 		}
 		iprobe := func(src, tag int) error {
 			here, st, err := c.Iprobe(src, tag)
-			return firstError(err, expect("here", false, here), expect("status", Status{}, st))
+			return cmp.Or(err, expect("here", false, here), expect("status", Status{}, st))
 		}
 		second := func(_ Status, err error) error { return err }
 		for _, call := range []struct {
@@ -322,7 +323,7 @@ func TestTruncationAndTypes(t *testing.T) {
 				if !errors.Is(err, ErrTruncated) {
 					return fmt.Errorf("truncated: %v", err)
 				}
-				if err := firstError(expect("full size", 8*n, st.Bytes), expectSlice("what fits", inputs(0, n-1), short)); err != nil {
+				if err := cmp.Or(expect("full size", 8*n, st.Bytes), expectSlice("what fits", inputs(0, n-1), short)); err != nil {
 					return err
 				}
 				floats := make([]float64, n)
@@ -330,7 +331,7 @@ func TestTruncationAndTypes(t *testing.T) {
 				if !errors.Is(err, ErrType) {
 					return fmt.Errorf("floats for ints: %v", err)
 				}
-				if err := firstError(expect("size", 8*n, st.Bytes), expect("untouched", 0.0, floats[0])); err != nil {
+				if err := cmp.Or(expect("size", 8*n, st.Bytes), expect("untouched", 0.0, floats[0])); err != nil {
 					return err
 				}
 				raw := make([]byte, 8*n)
@@ -344,7 +345,7 @@ func TestTruncationAndTypes(t *testing.T) {
 					}
 				}
 				_, err = c.Recv(Buffer{}, 0, 9)
-				return firstError(err, expect("as bytes", byte(1000&0xff), raw[0]))
+				return cmp.Or(err, expect("as bytes", byte(1000&0xff), raw[0]))
 			})
 		}
 	}
@@ -362,7 +363,7 @@ func TestStridedMessages(t *testing.T) {
 						m[i] = float64(i)
 					}
 					r := c.Isend(col, 1, 0)
-					return firstError(c.Send(col, 1, 1), c.Ssend(col, 1, 2), WaitAll(context.Background(), r))
+					return cmp.Or(c.Send(col, 1, 1), c.Ssend(col, 1, 2), WaitAll(context.Background(), r))
 				}
 				packed := make([]float64, rows*block)
 				if _, err := c.Recv(col, 0, 0); err != nil { // strided to strided
@@ -380,7 +381,7 @@ func TestStridedMessages(t *testing.T) {
 					if j := i % width; j >= 2 && j < 2+block {
 						want = float64(i)
 						k := i/width*block + j - 2
-						if err := firstError(expect("packed", want, packed[k]), expect("restrided", want, m2[2*k]), expect("gap", 0.0, m2[2*k+1])); err != nil {
+						if err := cmp.Or(expect("packed", want, packed[k]), expect("restrided", want, m2[2*k]), expect("gap", 0.0, m2[2*k+1])); err != nil {
 							return err
 						}
 					}
@@ -431,7 +432,7 @@ func TestOrder(t *testing.T) {
 			if tag == AnyTag {
 				want = min(next[0], next[1]) // the oldest of all
 			}
-			if err := firstError(expect("message", want, b[0]), expect("size", 8*size(want), st.Bytes)); err != nil {
+			if err := cmp.Or(expect("message", want, b[0]), expect("size", 8*size(want), st.Bytes)); err != nil {
 				return err
 			}
 			next[st.Tag] += 2
@@ -446,29 +447,29 @@ func TestProbe(t *testing.T) {
 			if _, err := c.Recv(Buffer{}, 1, 0); err != nil {
 				return err
 			}
-			return firstError(c.Send(Of([]int32{1, 2}), 1, 3), c.Send(Of([]int32{3}), 1, 4))
+			return cmp.Or(c.Send(Of([]int32{1, 2}), 1, 3), c.Send(Of([]int32{3}), 1, 4))
 		}
 		ok, _, err := c.Iprobe(AnySource, AnyTag)
-		if err := firstError(err, expect("iprobe before", false, ok), c.Send(Buffer{}, 0, 0)); err != nil {
+		if err := cmp.Or(err, expect("iprobe before", false, ok), c.Send(Buffer{}, 0, 0)); err != nil {
 			return err
 		}
 		st, err := c.Probe(AnySource, AnyTag)
-		if err := firstError(err, expect("probed", Status{0, 3, 8, false}, st), expect("count", 2, st.Count(4))); err != nil {
+		if err := cmp.Or(err, expect("probed", Status{0, 3, 8, false}, st), expect("count", 2, st.Count(4))); err != nil {
 			return err
 		}
 		st, err = c.Probe(0, 4)
-		if err := firstError(err, expect("probed", Status{0, 4, 4, false}, st)); err != nil {
+		if err := cmp.Or(err, expect("probed", Status{0, 4, 4, false}, st)); err != nil {
 			return err
 		}
 		ok, st, err = c.Iprobe(0, AnyTag)
-		if err := firstError(err, expect("iprobe", true, ok), expect("iprobed", 3, st.Tag)); err != nil {
+		if err := cmp.Or(err, expect("iprobe", true, ok), expect("iprobed", 3, st.Tag)); err != nil {
 			return err
 		}
 		b := make([]int32, 2)
 		_, err = c.Recv(Of(b), 0, 4)
 		_, err2 := c.Recv(Of(b), 0, 3)
 		ok, _, err3 := c.Iprobe(AnySource, AnyTag)
-		return firstError(err, err2, err3, expect("iprobe at the end", false, ok), expectSlice("data", []int32{1, 2}, b))
+		return cmp.Or(err, err2, err3, expect("iprobe at the end", false, ok), expectSlice("data", []int32{1, 2}, b))
 	})
 }
 
@@ -493,7 +494,7 @@ func TestExchange(t *testing.T) {
 		if c.Rank()%2 == 0 {
 			r, s = s, r
 		}
-		return firstError(WaitAll(context.Background(), r), WaitAll(context.Background(), s), expectSlice("data", inputs(right, n), out))
+		return cmp.Or(WaitAll(context.Background(), r), WaitAll(context.Background(), s), expectSlice("data", inputs(right, n), out))
 	})
 }
 
@@ -504,7 +505,7 @@ func TestEagerLimit(t *testing.T) {
 				r := c.Isend(Of([]int{7}), 1, 0)
 				big := c.Isend(Of(make([]int, 100000)), 1, 1)
 				if limit > 0 {
-					if err := firstError(expect("eager", true, r.Done()), expect("big eager", true, big.Done())); err != nil {
+					if err := cmp.Or(expect("eager", true, r.Done()), expect("big eager", true, big.Done())); err != nil {
 						return err
 					}
 				}
@@ -555,7 +556,7 @@ func TestLargeMessages(t *testing.T) {
 				}
 			}
 			in[0] = -1 // the memory is ours again
-			if err := firstError(err, expectSlice("data", want[:size], out[:size])); err != nil {
+			if err := cmp.Or(err, expectSlice("data", want[:size], out[:size])); err != nil {
 				return err
 			}
 		}
@@ -581,7 +582,7 @@ func TestOwnReceiveIsUsedAgain(t *testing.T) {
 				if _, err := c.Recv(Of(got), 0, 0); err != nil {
 					return err
 				}
-				if err := firstError(expect("received", i, got[0]), expect("given back", own.taken, own.freed.Load())); err != nil {
+				if err := cmp.Or(expect("received", i, got[0]), expect("given back", own.taken, own.freed.Load())); err != nil {
 					return err
 				}
 			}

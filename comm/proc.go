@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"weft/comm/internal/callback"
+	"weft/comm/internal/coll"
 	"weft/comm/internal/count"
 	"weft/comm/internal/match"
 	"weft/comm/internal/mem"
@@ -91,7 +92,7 @@ type waiterKind uint8
 const (
 	aRequest    waiterKind = iota // whoever holds the Request
 	blockedCall                   // one goroutine, on self.Ch; the operation is pooled
-	schedule                      // a collective's, by self.Func; the operation is pooled
+	aSchedule                     // a collective's, by self.Func; the operation is pooled
 )
 
 // blockedSide is the side of a message whose goroutine is blocked and can help.
@@ -214,7 +215,7 @@ func (op *recvOp) done() {
 	switch op.waiter {
 	case blockedCall:
 		op.reused().wake()
-	case schedule:
+	case aSchedule:
 		op.calls.Run(&op.reused().self, op.err)
 	default:
 		op.buf = mem.Buffer{} // not to be kept as long as the request is
@@ -237,7 +238,7 @@ func (op *sendOp) done(err error) {
 	switch op.waiter {
 	case blockedCall:
 		op.self.Ch <- struct{}{}
-	case schedule:
+	case aSchedule:
 		op.calls.Run(&op.self, err)
 	default:
 		op.settle()
@@ -465,7 +466,7 @@ func (p *proc) consume(op *recvOp, a *match.Arrival) bool {
 
 // transfer moves a matched message into the receive's memory, outside all locks, on the goroutine that came second, and
 // sets the receive's result. side says which of the two callers is blocked. A large copy may be left to be shared, as a
-// job of the side that is blocked; see cocopy.
+// job of the side that is blocked; see mem.Cocopy.
 func (op *recvOp) transfer(h *header, data []byte, from *sendOp, side blockedSide) {
 	op.st.Source, op.st.Tag, op.st.Bytes = int(h.src), int(h.tag), int(h.length)
 	op.st.Cancelled = false
@@ -528,7 +529,7 @@ func (op *recvOp) check(h *header) error {
 // checkColl is check of a message of a collective, or of none where one is expected.
 func (op *recvOp) checkColl(h *header) error {
 	switch {
-	case op.expect != h.aux && !collective(op.expect).fits(collective(h.aux)):
+	case op.expect != h.aux && !coll.Collective(op.expect).Fits(coll.Collective(h.aux)):
 		return mismatch(op.expect, h)
 	case int(h.length) != op.buf.Bytes():
 		return fmt.Errorf("%w: rank %d sends %d bytes where this rank expects %d", errDisagrees, h.src, h.length, op.buf.Bytes())

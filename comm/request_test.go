@@ -4,6 +4,7 @@
 package comm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -244,7 +245,7 @@ func TestCancel(t *testing.T) {
 		s := c.Isend(Of([]int{5}), 0, 1)
 		r2 := c.Irecv(Of(b), 0, 1)
 		_, err = r2.Wait(context.Background())
-		return firstError(err, WaitAll(context.Background(), s), expect("cancel again", false, r.Cancel()), expect("cancel when done", false, r2.Cancel()), expect("data", 5, b[0]))
+		return cmp.Or(err, WaitAll(context.Background(), s), expect("cancel again", false, r.Cancel()), expect("cancel when done", false, r2.Cancel()), expect("data", 5, b[0]))
 	})
 }
 
@@ -273,7 +274,7 @@ func TestHammerCancel(t *testing.T) {
 				runtime.Gosched()
 				continue
 			}
-			if err := firstError(err, expect("message", got, b[0])); err != nil {
+			if err := cmp.Or(err, expect("message", got, b[0])); err != nil {
 				return err
 			}
 			got++
@@ -342,7 +343,7 @@ func TestImmediateCallbacksDoNotNest(t *testing.T) {
 		}
 		step(nil)
 		_, err := end.Wait(context.Background())
-		return firstError(err, expect("steps", n, i))
+		return cmp.Or(err, expect("steps", n, i))
 	})
 }
 

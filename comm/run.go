@@ -18,6 +18,7 @@ import (
 
 	"weft/comm/internal/ballot"
 	"weft/comm/internal/callback"
+	"weft/comm/internal/coll"
 	"weft/comm/internal/count"
 	"weft/internal/boot"
 	"weft/internal/env"
@@ -56,7 +57,7 @@ type Config struct {
 
 	logs   bool                            // Logger was given
 	blame  func(cause error, certain bool) // see world; set by boot
-	chosen chosen                          // algorithms of collectives; set by validate
+	chosen coll.Chosen                     // algorithms of collectives; set by validate
 
 	spare bool // EnvSpare; set by validate
 
@@ -258,7 +259,7 @@ func (cfg *Config) validate() (n int, err error) {
 	cfg.spare = read(env.Spare) == 1
 	cfg.stats, err = count.New(cfg.Stats, histogramOut)
 	problems = append(problems, err)
-	cfg.chosen, err = parseChosen(env.Collectives.Text())
+	cfg.chosen, err = coll.ParseChosen(EnvCollectives, env.Collectives.Text())
 	// What this program or this build may never read: a mistake in it is one all the same.
 	problems = append(problems, err, env.UseMPI.Problem(), env.MPISleep.Problem(), env.Bound.Problem())
 	if err := errors.Join(problems...); err != nil {
@@ -280,7 +281,7 @@ func (cfg *Config) validate() (n int, err error) {
 
 func init() {
 	env.Collectives.Check = func(text string) error {
-		_, err := parseChosen(text)
+		_, err := coll.ParseChosen(EnvCollectives, text)
 		return err
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"weft/comm/internal/ballot"
+	"weft/comm/internal/coll"
 	"weft/comm/internal/match"
 	"weft/internal/fabric"
 	"weft/internal/waits"
@@ -219,11 +220,11 @@ func (op *recvOp) describe() string {
 	case op.entry.Key.Ctx&1 == 0:
 		return op.String()
 	}
-	return fmt.Sprintf("rank %d in %v number %d, at %s", op.entry.Key.Src, collective(op.expect), op.entry.Key.Tag, op.c.place())
+	return fmt.Sprintf("rank %d in %v number %d, at %s", op.entry.Key.Src, coll.Collective(op.expect), op.entry.Key.Tag, op.c.place())
 }
 
 func (op *sendOp) describe() string {
-	if op.waiter == schedule {
+	if op.waiter == aSchedule {
 		return fmt.Sprintf("rank %d to take %d bytes in collective number %d, from %s", op.dst, op.buf.Bytes(), op.tag, op.c.place())
 	}
 	return op.String()

@@ -4,6 +4,7 @@
 package comm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -288,7 +289,7 @@ func (p *proc) lose(r int, err error) bool {
 		return nil
 	}
 	send := func(op *sendOp, to int) error {
-		if to == r || op.waiter == schedule && op.c.memberRank(r) >= 0 {
+		if to == r || op.waiter == aSchedule && op.c.memberRank(r) >= 0 {
 			return err
 		}
 		return nil
@@ -319,7 +320,7 @@ func (p *proc) lose(r int, err error) bool {
 			if t.src == r {
 				return err
 			}
-			if t.op.waiter == schedule {
+			if t.op.waiter == aSchedule {
 				return recv(t.op)
 			}
 			return nil
@@ -389,7 +390,7 @@ func (f *far) end(p *proc, send func(op *sendOp, dst int) error, recv func(t *tr
 	}
 	for number, t := range f.pulls {
 		if err := recv(t); err != nil {
-			t.why = firstError(t.why, err)
+			t.why = cmp.Or(t.why, err)
 			pulls = append(pulls, pull{number, t, err})
 		}
 	}

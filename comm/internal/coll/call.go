@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package coll
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"weft/comm/internal/mem"
+)
+
+// Kind is which collective a collective is.
+type Kind uint8
+
+const (
+	Barrier Kind = 1 + iota
+	Bcast
+	Reduce
+	Allreduce
+	Scan
+	Gather
+	Scatter
+	Allgather
+	Alltoall
+
+	// What collectives are for that are not called as such; ranks must agree on that as well.
+	Dup      // an allgather
+	Split    // likewise
+	Window   // the allgather that it begins with
+	Fence    // a barrier
+	Freeing  // likewise
+	Allocate // as window
+	Attach   // likewise
+	SetInfo  // likewise
+
+	// Of histories only:
+
+	Agree
+	Shrink
+	NumKinds
+)
+
+var Names = [NumKinds]string{"no collective", "barrier", "bcast", "reduce", "allreduce", "scan", "gather", "scatter", "allgather", "alltoall",
+	"dup", "split", "create window", "fence", "free window", "allocate", "attach", "set info", "agree", "shrink"}
+
+// MadeAs returns the collective that one is made as.
+func (k Kind) MadeAs() Kind {
+	switch k {
+	case Dup, Split, Window, Allocate, Attach, SetInfo:
+		return Allgather
+	case Fence, Freeing:
+		return Barrier
+	}
+	return k
+}
+
+// ErrRank is ErrRank of package comm.
+var ErrRank = errors.New("no such rank")
+
+// Call is a collective as one rank calls it.
+type Call struct {
+	What    Collective
+	Kind    Kind
+	Seq     uint64 // its number, if it has one already
+	Root    int
+	Unit    int // bytes of a rank's part, or of all if there are no parts
+	Large   bool
+	Total   int // pieces of a large one
+	Op      *Operator
+	In, Out mem.Buffer
+}
+
+// Elem returns what the elements are: kind and size; 0 if there are none.
+func (d *Call) Elem() uint64 {
+	t := d.In.Element()
+	if t == nil {
+		t = d.Out.Element()
+	}
+	if t == nil {
+		return 0
+	}
+	return uint64(t.Kind)<<32 | uint64(t.Size)
+}
+
+// Check says what is wrong with the arguments of a collective, at a rank of size ranks. If nothing is,
+// it notes how large the collective is, and forgets the buffers that are not used at this rank.
+func (d *Call) Check(rank, size int) error {
+	if d.Kind == Barrier {
+		return nil
+	}
+	if err := cmp.Or(d.In.Err(), d.Out.Err()); err != nil {
+		return err
+	}
+	atRoot := d.Root == rank
+	switch d.Kind {
+	case Bcast, Gather, Scatter, Reduce:
+		if uint(d.Root) >= uint(size) {
+			return fmt.Errorf("%w: root %d; this communicator has ranks 0 to %d", ErrRank, d.Root, size-1)
+		}
+	}
+	d.Unit = d.In.Bytes()
+	switch d.Kind {
+	case Bcast:
+		if atRoot {
+			d.Out = mem.Buffer{}
+		} else {
+			d.In = mem.Buffer{}
+		}
+	case Gather:
+		if !atRoot {
+			d.Out = mem.Buffer{}
+			return nil
+		}
+		return checkShape(d.In, d.Out, size, "receive buffer")
+	case Allgather:
+		return checkShape(d.In, d.Out, size, "receive buffer")
+	case Scatter:
+		d.Unit = d.Out.Bytes()
+		if !atRoot {
+			d.In = mem.Buffer{}
+			return nil
+		}
+		return checkShape(d.Out, d.In, size, "send buffer")
+	case Alltoall:
+		d.Unit /= size
+		if err := checkShape(d.In, d.Out, 1, "receive buffer"); err != nil {
+			return err
+		}
+		if d.In.Len()%size != 0 {
+			return fmt.Errorf("%w: %d elements are not a multiple of %d ranks", mem.ErrBuffer, d.In.Len(), size)
+		}
+	case Reduce, Allreduce, Scan:
+		if err := d.Op.Check(d.In); err != nil {
+			return err
+		}
+		if d.Kind == Reduce && !atRoot {
+			d.Out = mem.Buffer{}
+			return nil
+		}
+		return checkShape(d.In, d.Out, 1, "result buffer")
+	}
+	return nil
+}
+
+// checkShape says whether whole has n times the elements of part, and the same element type.
+func checkShape(part, whole mem.Buffer, n int, what string) error {
+	if whole.Len() != n*part.Len() {
+		return fmt.Errorf("%w: %s of %d elements, where %d times %d are needed", mem.ErrBuffer, what, whole.Len(), n, part.Len())
+	}
+	if part.Len() > 0 && (part.Kind() != whole.Kind() || part.ElemSize() != whole.ElemSize()) {
+		return mem.Mismatch(whole.Kind(), part.Kind(), whole.ElemSize(), part.ElemSize())
+	}
+	return nil
+}
+
+// InPlaces is how many bytes the fullest place would have in it; the same at all ranks.
+func (d *Call) InPlaces(n int) int {
+	if d.Kind == Scatter || d.Kind == Alltoall {
+		return d.Unit * n
+	}
+	return d.Unit
+}
+
+// Published is how many bytes a rank shows in its place.
+func (d *Call) Published(me, n int) int {
+	switch d.Kind {
+	case Barrier:
+		return 0
+	case Bcast:
+		if me != d.Root {
+			return 0
+		}
+	case Scatter:
+		if me != d.Root {
+			return 0
+		}
+		return d.Unit * n
+	case Alltoall:
+		return d.Unit * n
+	}
+	return d.Unit
+}
+
+// Concerns returns the ranks, from lo up to hi, with which a rank must agree in a collective that is not large.
+func (d *Call) Concerns(me, n int) (lo, hi int) {
+	switch d.Kind {
+	case Bcast, Scatter:
+		return d.Root, d.Root + 1
+	case Reduce, Gather:
+		if me != d.Root {
+			return 0, 0
+		}
+	}
+	return 0, n
+}

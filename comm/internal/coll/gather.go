@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package coll
+
+import "weft/comm/internal/mem"
+
+// gatherTree: binomial tree. Rank v, counted from the root, collects the parts of the ranks v to v plus its lowest bit, and sends
+// them to v without it.
+func gatherTree(x *Schedule, call *Call) step {
+	send, recv, root := call.In, call.Out, call.Root
+	n, m := x.size, send.Len()
+	v := (x.rank - root + n) % n
+	span := n
+	if v != 0 {
+		span = min(v&-v, n-v)
+	}
+	all := x.work(send, span*m) // in the order of the tree
+	mem.Copy(all.Slice(0, m), send)
+	return func(i int) (bool, error) {
+		d := 1 << i
+		switch {
+		case d < span:
+			x.m.Recv((v+d+root)%n, all.Slice(d*m, min(2*d, span)*m))
+			return true, nil
+		case v != 0 && (i == 0 || d/2 < span): // the first round without another one
+			x.m.Send((v-v&-v+root)%n, all)
+			return true, nil
+		case v == 0:
+			x.rotate(recv, all, root, m)
+		}
+		return false, nil
+	}
+}
+
+// rotate copies parts, the first of which is rank by's, to where they belong by rank.
+func (x *Schedule) rotate(dst, parts mem.Buffer, by, m int) {
+	n := x.size
+	to := x.staged(dst)
+	mem.Copy(to.Slice(by*m, n*m), parts.Slice(0, (n-by)*m))
+	mem.Copy(to.Slice(0, by*m), parts.Slice((n-by)*m, n*m))
+	x.unstage(dst, to)
+}
+
+// gatherDirect: Each rank sends to the root, which receives into place.
+func gatherDirect(x *Schedule, call *Call) step {
+	send, recv, root := call.In, call.Out, call.Root
+	if x.rank != root {
+		return func(i int) (bool, error) {
+			if i == 0 {
+				x.m.Send(root, send)
+			}
+			return i == 0, nil
+		}
+	}
+	all, m := x.staged(recv), send.Len()
+	return func(i int) (bool, error) {
+		if i > 0 {
+			x.unstage(recv, all)
+			return false, nil
+		}
+		for r := range x.size {
+			if r != root {
+				x.m.Recv(r, all.Slice(r*m, (r+1)*m))
+			}
+		}
+		x.unstage(all.Slice(root*m, (root+1)*m), send)
+		return true, nil
+	}
+}
+
+// scatterTree: gatherTree the other way round.
+func scatterTree(x *Schedule, call *Call) step {
+	send, recv, root := call.In, call.Out, call.Root
+	n, m := x.size, recv.Len()
+	v := (x.rank - root + n) % n
+	span, low := n, 1
+	for low < n && v&low == 0 {
+		low <<= 1
+	}
+	if v != 0 {
+		span = min(low, n-v)
+	}
+	var all mem.Buffer
+	if v == 0 {
+		all = x.work(send, n*m)
+		from := x.staged(send)
+		x.unstage(from, send)
+		mem.Copy(all.Slice(0, (n-root)*m), from.Slice(root*m, n*m))
+		mem.Copy(all.Slice((n-root)*m, n*m), from.Slice(0, root*m))
+	} else {
+		all = x.work(recv, span*m)
+	}
+	return func(i int) (bool, error) {
+		switch i {
+		case 0:
+			if v != 0 {
+				x.m.Recv((v-low+root)%n, all)
+			}
+		case 1:
+			for d := low >> 1; d > 0; d >>= 1 {
+				if d < span {
+					x.m.Send((v+d+root)%n, all.Slice(d*m, min(2*d, span)*m))
+				}
+			}
+			x.unstage(recv, all.Slice(0, m))
+		default:
+			return false, nil
+		}
+		return true, nil
+	}
+}
+
+// scatterDirect: The root sends each rank its part.
+func scatterDirect(x *Schedule, call *Call) step {
+	send, recv, root := call.In, call.Out, call.Root
+	if x.rank != root {
+		return func(i int) (bool, error) {
+			if i == 0 {
+				x.m.Recv(root, recv)
+			}
+			return i == 0, nil
+		}
+	}
+	all, m := x.staged(send), recv.Len()
+	return func(i int) (bool, error) {
+		if i > 0 {
+			return false, nil
+		}
+		x.unstage(all, send)
+		for r := range x.size {
+			if r != root {
+				x.m.Send(r, all.Slice(r*m, (r+1)*m))
+			}
+		}
+		x.unstage(recv, all.Slice(root*m, (root+1)*m))
+		return true, nil
+	}
+}
+
+// allgatherDoubling: in round k each rank gets the parts of as many ranks again as it has, from the rank 2^k above, where the last
+// round is what is left.
+func allgatherDoubling(x *Schedule, call *Call) step {
+	send, recv := call.In, call.Out
+	n, m := x.size, send.Len()
+	all := x.work(send, n*m) // parts of this rank, the next one, and so on
+	mem.Copy(all.Slice(0, m), send)
+	return func(i int) (bool, error) {
+		d := 1 << i
+		if d >= n {
+			x.rotate(recv, all, x.rank, m)
+			return false, nil
+		}
+		k := min(d, n-d)
+		x.m.Recv((x.rank+d)%n, all.Slice(d*m, (d+k)*m))
+		x.m.Send((x.rank-d+n)%n, all.Slice(0, k*m))
+		return true, nil
+	}
+}
+
+// allgatherDirect: Every rank sends its part to every other, which in one process is one copy per part and
+// rank, the least possible.
+func allgatherDirect(x *Schedule, call *Call) step {
+	send, recv := call.In, call.Out
+	all, m, n := x.staged(recv), send.Len(), x.size
+	return func(i int) (bool, error) {
+		if i > 0 {
+			x.unstage(recv, all)
+			return false, nil
+		}
+		for d := 1; d < n; d++ {
+			src := (x.rank - d + n) % n
+			x.m.Recv(src, all.Slice(src*m, (src+1)*m))
+		}
+		for d := 1; d < n; d++ {
+			x.m.Send((x.rank+d)%n, send)
+		}
+		x.unstage(all.Slice(x.rank*m, (x.rank+1)*m), send)
+		return true, nil
+	}
+}
