@@ -65,12 +65,13 @@ var law = map[string][]string{
 	"task/internal/audit":        {"internal/xatomic", "internal/addrmap", "internal/chain", "internal/order", "task/internal/say"},
 	"task/internal/watchdog":     {"internal/xatomic", "internal/waits", "internal/chain", "internal/order", "task/internal/say"},
 	"comm/internal/callback":     {"internal/xatomic"},
-	"comm/internal/coll":         {"comm/internal/mem", "internal/vec"},
+	"comm/internal/coll":         {"comm/internal/mem", "internal/vec", "internal/xatomic"},
 	"comm/internal/ballot":       {},
 	"comm/internal/count":        {"internal/env", "internal/histogram"},
 	"comm/internal/match":        {},
+	"comm/internal/meet":         {"comm/internal/coll", "comm/internal/mem", "internal/processors", "internal/shmem", "internal/xatomic"},
 	"comm/internal/mem":          {"internal/processors", "internal/stream"},
-	"comm":                       {"comm/internal/ballot", "comm/internal/callback", "comm/internal/coll", "comm/internal/count", "comm/internal/match", "comm/internal/mem", "internal/boot", "internal/friend", "trace", "internal/xatomic", "internal/env", "internal/event", "internal/fabric", "internal/launch", "internal/processors", "internal/progress", "internal/shmem", "internal/waits"},
+	"comm":                       {"comm/internal/ballot", "comm/internal/callback", "comm/internal/coll", "comm/internal/count", "comm/internal/match", "comm/internal/meet", "comm/internal/mem", "internal/boot", "internal/friend", "trace", "internal/xatomic", "internal/env", "internal/event", "internal/fabric", "internal/launch", "internal/processors", "internal/progress", "internal/shmem", "internal/waits"},
 	"rma":                        {"internal/friend", "internal/xatomic", "internal/event", "comm"},
 	"nam":                        {"internal/env", "internal/friend", "internal/shmem", "internal/xatomic", "internal/event", "internal/waits", "comm", "rma"},
 	"tampi":                      {"internal/friend", "internal/xatomic", "internal/event", "internal/race", "comm", "task"},
@@ -102,6 +103,7 @@ var testsMayAlsoImport = map[string][]string{
 	"internal/boot":          {"internal/progress"},
 	"comm":                   {"internal/explore", "internal/soak", "internal/vec"},
 	"comm/internal/callback": {"internal/explore"},
+	"comm/internal/meet":     {"internal/explore"},
 	"cmd/weft":               {"internal/fabric"},               // whether the build has MPI
 	"observe":                {"deps", "task", "tampi", "comm"}, // what is observed
 	"trace":                  {"deps", "task", "tampi", "comm"}, // what is recorded

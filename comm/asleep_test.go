@@ -65,7 +65,7 @@ func TestWhoSleeps(t *testing.T) {
 	changed("a payload")
 	p.traffic.pushes.Add(-1)
 	require.Equal(t, 7, count())
-	pending := w.pending(false)[0]
+	pending := w.pending()[0]
 	require.Len(t, pending, maxStallLines+1)
 	require.Equal(t, "and more", pending[maxStallLines])
 	require.True(t, p == w.only())
@@ -74,7 +74,7 @@ func TestWhoSleeps(t *testing.T) {
 		require.ErrorIs(t, <-over, errTest)
 	}
 	require.Zero(t, count())
-	require.Empty(t, w.pending(false)[0])
+	require.Empty(t, w.pending()[0])
 	require.NotEmpty(t, ep.take())
 	w2, _, _ := idle(t, 4, Config{})
 	require.Nil(t, w2.only())

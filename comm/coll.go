@@ -29,20 +29,39 @@ type messageCall struct {
 	sends []*sendOp
 }
 
-// byMessages starts a collective that is made of messages. It takes a copy, so that calls that do not come here keep theirs on the stack.
-func (c *Comm) byMessages(d coll.Call) *Request {
-	if d.Seq == 0 {
-		d.Seq = c.number(&d)
+// byMessages starts a collective that is made of messages. recorded: its caller has put it into the recording, if there is one. It takes a copy,
+// so that calls that do not come here keep theirs on the stack.
+func (c *Comm) byMessages(d coll.Call, recorded bool) *Request {
+	if d.Seq == 0 && !c.number(&d) {
+		if x := c.newMeetCall(&d); !c.seat.Turn(&d, x) {
+			return &x.Request
+		}
 	}
 	x := &messageCall{c: c, what: d.What, tag: int(d.Seq & TagUB)}
 	x.calls, x.engine = c.proc.calls, c.proc.engine
 	x.owner = x // for its name
 	x.cb = x.schedule.Ended
-	if ev := c.proc.ev; ev != nil {
-		x.begins(ev)
+	if ev := c.proc.ev; ev != nil && !recorded {
+		x.named(ev)
+		c.collectiveBegins(ev, x.id, x.what)
 	}
 	x.schedule.Start(x, c.rank, c.size, c.world.cfg.chosen.Algorithm(d.Kind, d.Unit, c.size), &d)
 	return &x.Request
+}
+
+// number numbers a collective that is made of messages. It returns false if others of this rank come first, which wait for
+// a place where the ranks meet.
+func (c *Comm) number(d *coll.Call) bool {
+	if c.seat != nil {
+		return c.seat.Turn(d, nil)
+	}
+	c.hist.Mu.Lock()
+	defer c.hist.recorded()
+	defer c.hist.Mu.Unlock()
+	c.hist.Record(d, d.Elem())
+	c.collSeq++
+	d.Seq = c.collSeq
+	return true
 }
 
 // Next comes before each step.

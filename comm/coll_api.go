@@ -10,7 +10,7 @@ import (
 )
 
 // Every collective has a form that waits and one, with an I before its name, that returns a request. Where all ranks are in
-// this process they meet at the communicator's hub, and small ones of processes of one node at its board; otherwise they exchange messages, by one of the
+// this process, or are processes of one machine and it is small, they meet (package meet); otherwise they exchange messages, by one of the
 // algorithms in the table of choose.go.
 //
 // A form that waits may wait for all ranks to call it, also where a rank needs nothing of them, as the root of a Bcast: whether it does depends on sizes and on where the ranks
@@ -127,31 +127,18 @@ func (c *Comm) collective(k coll.Kind, in, out Buffer, op Op, root int) error {
 	if err := d.Check(c.rank, c.size); err != nil {
 		return c.failColl(d.What, err)
 	}
-	if c.board != nil && onBoard(&d, c) {
-		id := uint64(0)
-		if c.proc.ev != nil {
-			id = c.meetsFar(&d)
-		}
-		seq, done, err := c.board.meetFar(&d)
-		if done {
-			if id != 0 {
-				c.met(id, err)
+	if c.meets(&d) {
+		if c.proc.ev == nil {
+			if seq, ok := c.seat.Enter(&d); ok {
+				_, err := c.seat.Run(&d, seq, true)
+				return err
 			}
-			return err
 		}
-		if d.Seq = seq; id != 0 {
-			return c.partsFar(id, d)
-		}
+		return c.meet(&d)
 	}
-	if c.hub == nil {
-		entered := c.proc.enter()
-		defer c.proc.leave(&entered)
-		return waitEntered(c.byMessages(d), &entered)
-	}
-	if !c.direct(&d) {
-		return wait(c.byMessages(d))
-	}
-	return c.meet(&d)
+	entered := c.proc.enter()
+	defer c.proc.leave(&entered)
+	return waitEntered(c.byMessages(d, false), &entered)
 }
 
 func (c *Comm) icollective(k coll.Kind, in, out Buffer, op Op, root int) *Request {
@@ -159,10 +146,12 @@ func (c *Comm) icollective(k coll.Kind, in, out Buffer, op Op, root int) *Reques
 	if err := d.Check(c.rank, c.size); err != nil {
 		return doneRequest(Status{}, c.failColl(d.What, err))
 	}
-	if c.direct(&d) {
-		return c.meetLater(&d)
+	if c.meets(&d) {
+		x := c.newMeetCall(&d)
+		c.seat.Start(&d, x)
+		return &x.Request
 	}
-	return c.byMessages(d)
+	return c.byMessages(d, false)
 }
 
 // A Purpose is what a collective is for that another package makes of those here: ranks must agree on it, and errors name it. Package rma

@@ -8,12 +8,14 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 	"sync/atomic"
 
 	"weft/comm/internal/coll"
 	"weft/comm/internal/count"
+	"weft/comm/internal/meet"
 	"weft/comm/internal/mem"
 )
 
@@ -41,13 +43,9 @@ type Comm struct {
 	peers   []*proc        // the ranks that are in this process, to be called directly; nil for others
 	counter *count.Counter // counts messages; nil: nobody does
 
-	hist *history // of its collectives
-
-	hub *hub // where all ranks meet for collectives; nil if they are in several processes
-
-	board   *board        // where its ranks meet for small collectives if they are processes of one node; nil: nowhere
-	collSeq atomic.Uint64 // collectives started, for their numbers; with a board, written under its lock
-	parting atomic.Uint64 // number of a collective by messages that is recorded already, plus one; zero: none
+	hist    *history   // of its collectives
+	seat    *meet.Seat // where all ranks meet for collectives; nil: nowhere
+	collSeq uint64     // guarded by hist.Mu: collectives that may be of messages, for their numbers
 
 	// line are the contexts of this communicator and of those that it was made of by Dup and Split: who revokes one of these revokes it.
 	// nil: its own only.
@@ -94,19 +92,22 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 }
 
 func (c *Comm) split(as coll.Kind, color, key int) (*Comm, error) {
-	type vote struct{ color, key, ctx, boards int64 }
-	offer := c.proc.boards.offered(c.world)
-	mine := []vote{{color: int64(color), key: int64(key), boards: int64(offer)}}
+	type vote struct{ color, key, ctx, indices int64 }
+	var offer uint64
+	if c.world.together != nil {
+		offer = c.proc.near.indices.Offer()
+	}
+	mine := []vote{{color: int64(color), key: int64(key), indices: int64(offer)}}
 	if c.rank == 0 {
 		mine[0].ctx = int64(c.world.newContext(c.proc))
 	}
 	votes := make([]vote, c.size)
 	if err := c.collective(as, Of(mine), Of(votes), Op{}, -1); err != nil {
-		c.proc.boards.giveBack(offer)
+		c.proc.near.indices.GiveBack(offer)
 		return nil, err
 	}
 	if color == Undefined {
-		c.proc.boards.giveBack(offer)
+		c.proc.near.indices.GiveBack(offer)
 		return nil, nil
 	}
 	var members []int
@@ -114,7 +115,7 @@ func (c *Comm) split(as coll.Kind, color, key int) (*Comm, error) {
 	for r, v := range votes {
 		if v.color == int64(color) {
 			members = append(members, r)
-			common &= uint64(v.boards)
+			common &= uint64(v.indices)
 		}
 	}
 	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(votes[a].key, votes[b].key) })
@@ -123,7 +124,13 @@ func (c *Comm) split(as coll.Kind, color, key int) (*Comm, error) {
 		n.line = []uint64{c.ctx}
 	}
 	n.line = append(slices.Clone(n.line), n.ctx)
-	c.proc.boards.settle(n, common, offer)
+	index := -1
+	if common != 0 {
+		index = bits.TrailingZeros64(common)
+		offer &^= 1 << index
+	}
+	n.sit(index)
+	c.proc.near.indices.GiveBack(offer)
 	c.proc.comms.add(n)
 	return n, nil
 }
@@ -142,7 +149,6 @@ func (c *Comm) sub(members []int, ctx uint64) *Comm {
 	}
 	n.hist = &history{c: n}
 	c.proc.count(n)
-	n.hub = c.world.hub(n.ctx, n.group[0], n.size)
 	return n
 }
 

@@ -56,7 +56,7 @@ func TestDescriptions(t *testing.T) {
 	})
 	all[2].Irecv(b, 0, 1)
 	all[2].Irecv(b, 0, 2)
-	require.Equal(t, []string{"a window, at rank 2 of communicator 0 (4 ranks)"}, all[2].world.pending(false)[2])
+	require.Equal(t, []string{"a window, at rank 2 of communicator 0 (4 ranks)"}, all[2].world.pending()[2])
 }
 
 // Each error has its text, in which no rank is named twice and no package either, and what it

@@ -65,7 +65,7 @@ func (c *Comm) disagree(d *disagreement) {
 	p := c.proc
 	p.spreadDisagreement(c.ctx, d, ranks)
 	p.disagreed(c.ctx, d)
-	p.world.hubs.look() // once, for all ranks of this process
+	p.world.stages.Look() // once, for all ranks of this process
 }
 
 // spreadDisagreement tells some ranks of the run, or all if the run survives deaths: a rank that
@@ -236,10 +236,9 @@ func (p *proc) compareAll() error {
 	p.ended.Store(true)
 	var all []*Comm
 	for _, c := range p.comms.living() {
-		l := c.hist.lock()
-		l.Lock()
-		used := c.hist.count > 0
-		l.Unlock()
+		c.hist.Mu.Lock()
+		used := c.hist.Count() > 0
+		c.hist.Mu.Unlock()
 		if used && c.size > 1 && !c.inLastBarrier() && c.barredHere() == nil {
 			all = append(all, c)
 		}

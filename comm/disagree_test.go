@@ -278,7 +278,7 @@ func TestRanksThatAgreeEndLate(t *testing.T) {
 				if err := d.Barrier(); err != nil {
 					return err
 				}
-				for c.Rank() == 1 && !c.hist.behind.Load() { // until another rank asks what it is at
+				for c.Rank() == 1 && !c.hist.Behind() { // until another rank asks what it is at
 					if ctx.Err() != nil {
 						return ctx.Err()
 					}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"weft/comm/internal/meet"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -204,7 +206,7 @@ func TestRevocationAfterDisagreement(t *testing.T) {
 
 // Agreements have their turn among collectives that wait for a place.
 func TestAgreementAmongManyCollectives(t *testing.T) {
-	const n = 3 * hubWidth
+	const n = 3 * meet.Width
 	run(t, 3, func(c *Comm) error {
 		var all []*Request
 		many := func() {

@@ -37,7 +37,7 @@ var (
 	// ErrMismatch: ranks do not agree on a collective (which one, its root, operator, size or type). All
 	// ranks get it, and the error names two calls that differ: in that collective, or in their next one of
 	// the communicator, or from the run. The communicator's collectives are lost; its messages are not.
-	ErrMismatch = errors.New("ranks do not agree on the collective")
+	ErrMismatch = coll.ErrMismatch
 	// ErrColor: a colour is neither Undefined nor 0 or more.
 	ErrColor = errors.New("bad colour")
 	// ErrPeerLost: a rank has died, or what it sends makes no sense. The run ends, unless it is to survive that (see

@@ -110,50 +110,8 @@ func init() {
 func (c *Comm) TraceID() uint32 { return uint32((c.ctx>>32-1)&0xffff<<16 | c.ctx>>1&0xffff) }
 
 // A collective is recorded once at each rank, as a whole: when it is called, and when it is complete there. What it does in between, messages or
-// work at a hub, is not: it differs with the algorithm. The number tells which calls of the ranks are the same collective. It is that of the
-// communicator's collectives by messages, which the ranks agree on since they call collectives in the same order; those at the hub are counted in
-// where they are recorded, which is at all ranks of a hub or at none.
-
-// begins records a collective by messages, unless its caller has.
-func (x *messageCall) begins(ev *event.Shared) {
-	if x.c.parting.CompareAndSwap(uint64(x.tag)+1, 0) {
-		return
-	}
-	x.named(ev)
-	x.c.collectiveBegins(ev, x.id, x.what, uint64(x.tag))
-}
-
-// begins records the request of a collective at the hub.
-func (x *hubCall) begins(ev *event.Shared) {
-	x.named(ev)
-	x.c.collectiveBegins(ev, x.id, x.what, x.c.nextCollective())
-}
-
-// meets records a blocking collective, and returns the number under which met ends it.
-func (c *Comm) meets(d *coll.Call) uint64 {
-	ev := c.proc.ev
-	id := ev.Recorder().ID()
-	c.collectiveBegins(ev, id, d.What, c.nextCollective())
-	return id
-}
-
-// meetsFar is meets for the board, which counts by itself: collectives of one communicator are called one after the other, so the number is the next.
-func (c *Comm) meetsFar(d *coll.Call) uint64 {
-	ev := c.proc.ev
-	id := ev.Recorder().ID()
-	c.collectiveBegins(ev, id, d.What, uint64((c.collSeq.Load()+1)&TagUB))
-	return id
-}
-
-// partsFar makes a collective of messages that has been recorded under id, since it was to be at the board, and is one with some ranks that are not.
-func (c *Comm) partsFar(id uint64, d coll.Call) error {
-	c.parting.Store(d.Seq&TagUB + 1)
-	entered := c.proc.enter()
-	defer c.proc.leave(&entered)
-	err := waitEntered(c.byMessages(d), &entered)
-	c.met(id, err)
-	return err
-}
+// work where ranks meet, is not: it differs with the algorithm. The number tells which calls of the ranks are the same collective: how many the
+// communicator has had, since ranks call collectives in the same order.
 
 // met records the end of a blocking collective.
 func (c *Comm) met(id uint64, err error) {
@@ -164,10 +122,8 @@ func (c *Comm) met(id uint64, err error) {
 	c.proc.ev.Put(event.RequestDone, id, flags, 0)
 }
 
-// nextCollective numbers a collective that uses no tag.
-func (c *Comm) nextCollective() uint64 { return uint64(c.collSeq.Add(1) & TagUB) }
-
-func (c *Comm) collectiveBegins(ev *event.Shared, id uint64, what coll.Collective, number uint64) {
+func (c *Comm) collectiveBegins(ev *event.Shared, id uint64, what coll.Collective) {
+	number := c.hist.next() & TagUB
 	root := int32(what.Root())
 	switch {
 	case root >= 0:

@@ -106,7 +106,7 @@ func TestRecordedBoards(t *testing.T) {
 		var parted atomic.Int64
 		seed := uint64(time.Now().UnixNano())
 		err = runOn(t.Context(), Config{Ranks: n, Trace: (*trace.Recorder)(rec)}, func(c *Comm) error {
-			if c.board == nil {
+			if c.seat == nil {
 				return fmt.Errorf("rank %d of %d has no board", c.rank, c.size)
 			}
 			all, mine := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2+uint64(c.rank)))

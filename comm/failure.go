@@ -103,6 +103,7 @@ func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 		}
 	}
 	n := c.sub(alive, v.Ctx)
+	n.sit(-1)
 	c.proc.comms.add(n)
 	return n, nil
 }
@@ -140,7 +141,7 @@ func (p *proc) spreadRevocation(ctx uint64, ranks []int, group []byte) {
 	if !p.revoke(ctx) {
 		return
 	}
-	p.world.hubs.look()
+	p.world.stages.Look()
 	p.tellOthers(ranks, fabric.Frame{Head: [fabric.HeadWords]uint64{ctx, 0, 0, revoking.word()}, Data: group})
 }
 
@@ -186,7 +187,7 @@ func (w *world) lost(p *proc, r int, err error) {
 	case w.procs[r] != nil:
 		w.die(r, err)
 	case p.lose(r, err):
-		w.hubs.look()
+		w.stages.Look()
 		w.cfg.Logger.Warn("rank lost", "rank", r, "at", p.rank, "cause", err)
 		// Another rank may have no way of its own to notice it, or may not have noticed yet.
 		p.tellOthers(allRanks(w.size), obituary(r, err))
@@ -218,7 +219,7 @@ func (w *world) die(r int, err error) {
 	if !p.kill(&abortError{cause: err}) {
 		return
 	}
-	defer w.hubs.look() // once, for all ranks of this process
+	defer w.stages.Look() // once, for all ranks of this process
 	w.deaths.add(r, err)
 	w.cfg.Logger.Warn("rank dies", "rank", r, "cause", err)
 	var far []int

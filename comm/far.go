@@ -344,7 +344,7 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 		}
 		return nil
 	case nudging:
-		p.nudged(f.Head[0])
+		p.near.nudged(f.Head[0])
 		return nil
 	case comparing:
 		return p.compared(src, f)
@@ -359,8 +359,8 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 			if p.disagreed(f.Head[0], d) && p.world.survive {
 				p.spreadDisagreement(f.Head[0], d, nil)
 			}
-			if p.world.procs[src] == nil { // else that one looks at the hubs
-				p.world.hubs.look()
+			if p.world.procs[src] == nil { // else that one looks where they meet
+				p.world.stages.Look()
 			}
 		}
 		return err

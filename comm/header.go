@@ -37,7 +37,7 @@ const (
 	revoking // a communicator is revoked
 	agreeing // a message of an agreement
 
-	nudging // something is new at a communicator's board
+	nudging // something is new where the ranks of a communicator meet
 
 	// Of deadlocks, where no launcher finds them. They are not counted as traffic.
 	//

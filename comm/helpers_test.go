@@ -120,7 +120,20 @@ func runOver(ctx context.Context, cfg Config, eps []fabric.Endpoint, body func(c
 	for r, ep := range eps {
 		worlds[r] = newWorld(ctx, cfg, []fabric.Endpoint{ep})
 		if _, err := ep.Shared(r); err == nil {
-			worlds[r].together = func([]int32, int) bool { return true }
+			worlds[r].together = func(group []int32, n int) bool {
+				for i := range n {
+					for k := range i {
+						a, b := i, k
+						if group != nil {
+							a, b = int(group[i]), int(group[k])
+						}
+						if eps[a].Caps(b).Kind != "shm" {
+							return false
+						}
+					}
+				}
+				return true
+			}
 		}
 	}
 	errs := make([]error, len(eps))

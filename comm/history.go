@@ -14,107 +14,41 @@ import (
 	"weft/internal/fabric"
 )
 
-// historyLen is how many collectives a rank remembers, to say which one it was that ranks did not agree on. A guess: ranks
-// notice with the next collective that they have in common, mostly.
-const historyLen = 16
-
-// history is what one rank knows of the collectives of a communicator: so much that it can be compared with another rank's.
-// README.md, "Collectives that disagree", has the argument.
-//
-// It is written with each collective, and other ranks' histories are beside it in memory: so it is of full cache lines, two by two.
+// history is what a rank knows of the collectives of a communicator. Where it is written with each collective, as coll.History
+// is, it is in cache lines of its own.
 type history struct {
-	c *Comm // constant
-
-	mu sync.Mutex // held by who numbers the collectives of communicators without hub and board
-
-	// Guarded by what numbers the communicator's collectives: see lock.
-	count uint64     // collectives so far
-	state uint64     // digest of all of them
-	asked []question // of ranks that are ahead of this one
-
-	behind atomic.Bool  // there are such
-	later  atomic.Int32 // collectives that this rank has taken on and not begun: see Later
-
-	last [historyLen]coll.Signature // by number modulo; guarded as count is
-	_    [64]byte
+	coll.History
+	c     *Comm        // constant
+	later atomic.Int32 // collectives that this rank has taken on and not begun: see Later
 }
 
-// question is what another rank tells of its history, for this one to compare.
-type question struct {
-	from    int              // its rank here
-	count   uint64           // its collectives so far
-	last    []coll.Signature // the last of them, in their order
-	certain bool             // it has seen that the two do not agree
-}
-
-// record adds a collective, and gives d.what its bits of the history. The caller holds the lock that numbers collectives.
-func (h *history) record(d *coll.Call, elem uint64) {
-	s := coll.NewSignature(d.What, elem, d.Unit)
-	h.count++
-	h.state = s.Digest(h.state)
-	h.last[h.count%historyLen] = s
-	d.What = s.What | coll.Collective(h.state>>48)<<coll.HistoryShift
-}
-
-// note adds what is made neither at a hub or board nor by a schedule: an agreement, or a collective
-// that another package makes of messages. It returns the number that this has among the
-// collectives. Agree and Shrink count as one: which of them ranks are in, the agreement itself
-// finds out.
+// note adds what is made neither at a stage nor by a schedule: an agreement, or a collective that another package makes of
+// messages. It returns the number that this has among the collectives.
 func (h *history) note(k coll.Kind) (number uint64) {
-	l := h.lock()
-	l.Lock()
+	if s := h.c.seat; s != nil {
+		return s.Note(k)
+	}
+	h.Mu.Lock()
 	defer h.recorded()
-	defer l.Unlock()
-	if hub := h.c.hub; hub != nil {
-		if r := &hub.ranks[h.c.rank]; len(r.queue) > 0 { // which are not numbered yet
-			r.queue = append(r.queue, lateOne{c: h.c, d: coll.Call{Kind: k}})
-			hub.late.Add(1)
-			return h.count + uint64(len(r.queue))
-		}
-	}
-	h.recordNote(k)
-	return h.count
+	defer h.Mu.Unlock()
+	return h.Note(k)
 }
 
-// recordNote is record for what note adds.
-func (h *history) recordNote(k coll.Kind) {
-	s := coll.Signature{What: coll.NewCollective(k, nil, -1)}
-	h.count++
-	h.last[h.count%historyLen] = s
-	if k == coll.Shrink {
-		s.What = coll.NewCollective(coll.Agree, nil, -1)
+// next returns the number that the rank's next collective will have.
+func (h *history) next() uint64 {
+	if s := h.c.seat; s != nil {
+		return s.Next()
 	}
-	h.state = s.Digest(h.state)
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
+	return h.Count() + 1
 }
 
-// recorded follows record, when the lock is free.
+// recorded follows what adds to the history, when its lock is free.
 func (h *history) recorded() {
-	if h.behind.Load() {
+	if h.Behind() {
 		h.compareAsked()
 	}
-}
-
-// lock returns the lock under which this rank numbers the collectives of the communicator.
-func (h *history) lock() sync.Locker {
-	switch c := h.c; {
-	case c.board != nil:
-		return &c.board.mu
-	case c.hub != nil:
-		return &c.hub.ranks[c.rank].mu
-	}
-	return &h.mu
-}
-
-// told returns what the rank tells of its history.
-func (h *history) told() question {
-	l := h.lock()
-	l.Lock()
-	defer l.Unlock()
-	q := question{from: h.c.rank, count: h.count}
-	for n := h.count - min(h.count, historyLen) + 1; n <= h.count; n++ {
-		q.last = append(q.last, h.last[n%historyLen])
-	}
-	return q
 }
 
 // compare looks for the first collective on which another rank and this one do not agree; if there is one, all ranks hear of
@@ -123,73 +57,41 @@ func (h *history) told() question {
 // Where the communicator is revoked, or has lost a member, nothing is compared: this rank may
 // rightly have gone on in another way than one that has not heard of it. That one hears of it by
 // itself.
-func (h *history) compare(q question) {
+func (h *history) compare(q coll.Question) {
 	c := h.c
 	if c.barredHere() != nil {
 		return
 	}
-	l := h.lock()
-	l.Lock()
-	first := q.count - uint64(len(q.last)) + 1
-	var found *disagreement
-	for n := first; n <= min(q.count, h.count); n++ {
-		if n+historyLen <= h.count {
-			continue // forgotten
-		}
-		if mine, theirs := h.last[n%historyLen], q.last[n-first]; !mine.Agrees(theirs) {
-			found = newDisagreement(c, n, q.from, theirs, mine)
-			break
-		}
-	}
-	switch {
-	case found != nil:
-	case q.certain:
-		found = &disagreement{err: fmt.Errorf("%w: ranks %d and %d have made different ones before number %d", ErrMismatch, min(q.from, c.rank), max(q.from, c.rank), first)}
-	case q.count > h.count:
-		h.asked = slices.DeleteFunc(h.asked, func(o question) bool { return o.from == q.from })
-		h.asked = append(h.asked, q)
-		h.behind.Store(true)
-	}
-	l.Unlock()
-	if found != nil {
-		c.disagree(found)
+	if n, mine := h.Compare(&q); n != 0 {
+		c.disagree(newDisagreement(c, n, q.From, q.At(n), mine))
+	} else if q.Certain {
+		c.disagree(&disagreement{err: fmt.Errorf("%w: ranks %d and %d have made different ones before number %d", ErrMismatch, min(q.From, c.rank), max(q.From, c.rank), q.First())})
 	}
 }
 
 // compareAsked compares with the ranks that were ahead.
 func (h *history) compareAsked() {
-	for _, q := range h.take() {
+	for _, q := range h.Take() {
 		h.compare(q)
 	}
-}
-
-func (h *history) take() []question {
-	l := h.lock()
-	l.Lock()
-	defer l.Unlock()
-	asked := h.asked
-	h.asked = nil
-	h.behind.Store(false)
-	return asked
 }
 
 // missing says so if another rank has made collectives that this one, whose function is over, has
 // not, and nothing else is known to be in their way.
 func (h *history) missing() {
-	if !h.behind.Load() || h.later.Load() > 0 || h.c.inLastBarrier() || h.c.barredHere() != nil {
+	if !h.Behind() || h.later.Load() > 0 || h.c.inLastBarrier() || h.c.barredHere() != nil {
 		return
 	}
-	for _, q := range h.take() {
-		first := q.count - uint64(len(q.last)) + 1
-		n := max(h.count+1, first)
+	for _, q := range h.Take() {
+		n, theirs := h.Missing(&q)
 		h.c.disagree(&disagreement{from: n, err: fmt.Errorf("%w: number %d of the communicator: rank %d is in %v, rank %d has come to its end",
-			ErrMismatch, n, q.from, q.last[n-first], h.c.rank)})
+			ErrMismatch, n, q.From, theirs, h.c.rank)})
 	}
 }
 
 // ask has a rank of c compare its history with this one's.
 func (c *Comm) ask(r int, certain, answer bool) {
-	q := c.hist.told()
+	q := c.hist.Told(c.hist.c.rank)
 	var flags uint64
 	if certain {
 		flags |= askCertain
@@ -197,12 +99,8 @@ func (c *Comm) ask(r int, certain, answer bool) {
 	if answer {
 		flags |= askAnswer
 	}
-	data := make([]byte, 0, coll.SignatureBytes*len(q.last))
-	for _, s := range q.last {
-		data = s.Append(data)
-	}
 	of := c.hist.c
-	_ = c.proc.frame(of.worldRank(r), fabric.Frame{Head: [fabric.HeadWords]uint64{of.ctx, uint64(q.from), q.count, comparing.word() | flags}, Data: data})
+	_ = c.proc.frame(of.worldRank(r), fabric.Frame{Head: [fabric.HeadWords]uint64{of.ctx, uint64(q.From), q.Count, comparing.word() | flags}, Data: q.Append(nil)})
 }
 
 const (
@@ -212,25 +110,21 @@ const (
 
 // compared is the arrival of a question.
 func (p *proc) compared(src int, f *fabric.Frame) error {
-	n := len(f.Data) / coll.SignatureBytes
-	q := question{from: int(f.Head[1]), count: f.Head[2], certain: f.Head[3]&askCertain != 0}
-	if len(f.Data)%coll.SignatureBytes != 0 || uint64(n) != min(q.count, historyLen) {
-		return fmt.Errorf("it compares %d collectives in %d bytes", q.count, len(f.Data))
-	}
-	for b := f.Data; len(b) > 0; b = b[coll.SignatureBytes:] {
-		q.last = append(q.last, coll.SignatureOf(b))
+	q, err := coll.QuestionOf(int(f.Head[1]), f.Head[2], f.Head[3]&askCertain != 0, f.Data)
+	if err != nil {
+		return err
 	}
 	switch c := p.comms.find(f.Head[0], &q); {
 	case c != nil:
-		if uint(q.from) >= uint(c.size) || c.worldRank(q.from) != src {
-			return fmt.Errorf("it compares collectives as rank %d of others", q.from)
+		if uint(q.From) >= uint(c.size) || c.worldRank(q.From) != src {
+			return fmt.Errorf("it compares collectives as rank %d of others", q.From)
 		}
 		c.hist.compare(q)
 		if f.Head[3]&askAnswer != 0 && p.ended.Load() {
 			c.hist.missing() // both functions are over
 		}
-	case q.certain: // nobody has the communicator here any more
-		d := disagreement{err: fmt.Errorf("%w: rank %d has made others before number %d of the communicator", ErrMismatch, p.rank, q.count)}
+	case q.Certain: // nobody has the communicator here any more
+		d := disagreement{err: fmt.Errorf("%w: rank %d has made others before number %d of the communicator", ErrMismatch, p.rank, q.Count)}
 		_ = p.frame(src, d.frame(f.Head[0]))
 	}
 	if f.Head[3]&askAnswer != 0 {
@@ -257,7 +151,7 @@ const lateComms = 4
 // early is a question about a communicator that is not known here.
 type early struct {
 	ctx uint64
-	question
+	coll.Question
 }
 
 // maxEarly bounds them: those of communicators that nobody has any more stay.
@@ -284,10 +178,10 @@ func (s *comms) add(c *Comm) {
 		s.late[s.made%lateComms] = c
 		s.made++
 	}
-	var ask []question
+	var ask []coll.Question
 	s.early = slices.DeleteFunc(s.early, func(e early) bool {
 		if e.ctx == c.ctx {
-			ask = append(ask, e.question)
+			ask = append(ask, e.Question)
 		}
 		return e.ctx == c.ctx
 	})
@@ -298,14 +192,14 @@ func (s *comms) add(c *Comm) {
 }
 
 // find returns a communicator, or nil and keeps the question, if there is one that can wait.
-func (s *comms) find(ctx uint64, q *question) *Comm {
+func (s *comms) find(ctx uint64, q *coll.Question) *Comm {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.first
 	if ctx != 0 && ctx != leaving {
 		c = s.all[ctx].Value()
 	}
-	if c == nil && q != nil && !q.certain {
+	if c == nil && q != nil && !q.Certain {
 		if len(s.early) == maxEarly {
 			s.early = slices.Delete(s.early, 0, 1)
 		}

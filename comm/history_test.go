@@ -22,10 +22,10 @@ func bcastOf(root int) coll.Signature {
 
 // toldBy is the question of rank 1, which has made so many collectives and differs from the number
 // odd on; 0: it does not.
-func toldBy(count, odd uint64) question {
-	q := question{from: 1, count: count}
-	for n := count - min(count, historyLen) + 1; n <= count; n++ {
-		q.last = append(q.last, bcastOf(btoi(odd > 0 && n >= odd)))
+func toldBy(count, odd uint64) coll.Question {
+	q := coll.Question{From: 1, Count: count}
+	for n := count - min(count, coll.HistoryLen) + 1; n <= count; n++ {
+		q.Last = append(q.Last, bcastOf(btoi(odd > 0 && n >= odd)))
 	}
 	return q
 }
@@ -47,7 +47,7 @@ func TestHistoriesAreCompared(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", row), func(t *testing.T) {
 			ep, c := withNeighbours(t, false)
 			h := c.hist
-			made := func() { h.record(&coll.Call{What: coll.NewCollective(coll.Bcast, nil, 0), Unit: 8}, 0) }
+			made := func() { h.Record(&coll.Call{What: coll.NewCollective(coll.Bcast, nil, 0), Unit: 8}, 0) }
 			for range row.mine {
 				made()
 				h.recorded()
@@ -61,16 +61,14 @@ func TestHistoriesAreCompared(t *testing.T) {
 			h.compare(toldBy(row.theirs, row.odd))
 			if row.later {
 				require.Nil(t, wrong())
-				require.True(t, h.behind.Load())
+				require.True(t, h.Behind())
 				h.compare(toldBy(row.theirs, row.odd)) // again: it replaces the question
-				require.Len(t, h.asked, 1)
-				for h.count < row.theirs {
+				for h.Count() < row.theirs {
 					made()
 					h.recorded()
 				}
-				require.Empty(t, h.asked)
 			}
-			require.False(t, h.behind.Load())
+			require.False(t, h.Behind())
 			if row.found == 0 {
 				require.Nil(t, wrong())
 				require.Empty(t, ep.take())
@@ -96,9 +94,9 @@ func TestHistoriesAreCompared(t *testing.T) {
 func TestCertainQuestion(t *testing.T) {
 	_, c := withNeighbours(t, false)
 	q := toldBy(3, 0)
-	q.certain = true
+	q.Certain = true
 	for range 3 {
-		c.hist.record(&coll.Call{What: coll.NewCollective(coll.Bcast, nil, 0), Unit: 8}, 0)
+		c.hist.Record(&coll.Call{What: coll.NewCollective(coll.Bcast, nil, 0), Unit: 8}, 0)
 	}
 	c.hist.compare(q)
 	require.EqualError(t, c.disagreement(c.proc.trouble.Load()).err, ErrMismatch.Error()+": ranks 0 and 1 have made different ones before number 1")
@@ -113,7 +111,7 @@ func TestMissingCollectives(t *testing.T) {
 	}{
 		"one":              {func(c *Comm) { c.hist.compare(toldBy(1, 0)) }, "number 1 of the communicator: rank 1 is in bcast (root 0) of 8 bytes, rank 0 has come to its end"},
 		"many":             {func(c *Comm) { c.hist.compare(toldBy(40, 0)) }, "number 25 of the communicator: rank 1 is in bcast (root 0) of 8 bytes, rank 0 has come to its end"},
-		"the second":       {func(c *Comm) { c.hist.recordNote(coll.Kind(coll.Bcast)); c.hist.compare(toldBy(2, 2)) }, ""},
+		"the second":       {func(c *Comm) { c.hist.Note(coll.Kind(coll.Bcast)); c.hist.compare(toldBy(2, 2)) }, ""},
 		"none":             {func(c *Comm) {}, ""},
 		"it will":          {func(c *Comm) { c.hist.compare(toldBy(1, 0)); c.Later(1) }, ""},
 		"it has":           {func(c *Comm) { c.hist.compare(toldBy(1, 0)); c.Later(1); c.Later(-1) }, "number 1 of"},
@@ -141,10 +139,10 @@ func TestMissingCollectives(t *testing.T) {
 // What is told and compared of histories goes in frames, to and fro, and what is asked for is
 // answered.
 func TestQuestionsByTheBook(t *testing.T) {
-	for _, count := range []int{0, 1, historyLen - 1, historyLen, historyLen + 1} {
+	for _, count := range []int{0, 1, coll.HistoryLen - 1, coll.HistoryLen, coll.HistoryLen + 1} {
 		ep, c := withNeighbours(t, false)
 		for i := range count {
-			c.hist.record(&coll.Call{What: coll.NewCollective(coll.Bcast, nil, i%3), Unit: 8 * i}, 0)
+			c.hist.Record(&coll.Call{What: coll.NewCollective(coll.Bcast, nil, i%3), Unit: 8 * i}, 0)
 		}
 		for flags := range uint64(4) {
 			c.ask(2, flags&askCertain != 0, flags&askAnswer != 0)
@@ -152,9 +150,9 @@ func TestQuestionsByTheBook(t *testing.T) {
 			require.Len(t, sent, 1)
 			require.Equal(t, 2, sent[0].dst)
 			require.Equal(t, []uint64{0, 0, uint64(count), comparing.word() | flags}, sent[0].Head[:4])
-			require.Len(t, sent[0].Data, min(count, historyLen)*coll.SignatureBytes)
+			require.Len(t, sent[0].Data, min(count, coll.HistoryLen)*coll.SignatureBytes)
 			for k, b := 0, sent[0].Data; len(b) > 0; k, b = k+1, b[coll.SignatureBytes:] {
-				i := max(0, count-historyLen) + k
+				i := max(0, count-coll.HistoryLen) + k
 				require.Equal(t, coll.NewSignature(coll.NewCollective(coll.Bcast, nil, i%3), 0, 8*i), coll.SignatureOf(b))
 			}
 		}
@@ -163,7 +161,7 @@ func TestQuestionsByTheBook(t *testing.T) {
 	q := frameOf(comparing, coll.SignatureBytes, 0, 1, 1)
 	c.proc.hear(1, q)
 	require.Empty(t, ep.take(), "it is to be compared later, and nobody waits for the answer")
-	require.True(t, c.hist.behind.Load())
+	require.True(t, c.hist.Behind())
 	q.Head[3] |= askAnswer
 	c.proc.hear(1, q)
 	sent := ep.take()
@@ -200,17 +198,17 @@ func TestCommunicatorsAreKnown(t *testing.T) {
 	require.Nil(t, s.find(2<<1, nil))
 	require.Empty(t, s.early)
 	for i := range uint64(maxEarly + 3) {
-		require.Nil(t, s.find(100+2*i, &question{from: 1, count: i}))
+		require.Nil(t, s.find(100+2*i, &coll.Question{From: 1, Count: i}))
 	}
 	require.Len(t, s.early, maxEarly)
-	require.Equal(t, uint64(3), s.early[0].count, "the oldest are gone")
+	require.Equal(t, uint64(3), s.early[0].Count, "the oldest are gone")
 	d := c.sub([]int{0, 1}, 100+2*5)
 	q := toldBy(1, 0)
 	require.Nil(t, s.find(d.ctx, &q))
 	require.Len(t, s.early, maxEarly)
 	s.add(d)
 	require.Len(t, s.early, maxEarly-2, "both questions of it")
-	require.Len(t, d.hist.asked, 1)
+	require.True(t, d.hist.Behind())
 	require.Same(t, d, s.find(d.ctx, nil))
 	require.Equal(t, []*Comm{c, d}, s.living())
 	for i := range lateComms + 60 {

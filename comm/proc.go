@@ -12,6 +12,7 @@ import (
 	"weft/comm/internal/coll"
 	"weft/comm/internal/count"
 	"weft/comm/internal/match"
+	"weft/comm/internal/meet"
 	"weft/comm/internal/mem"
 	"weft/internal/event"
 	"weft/internal/fabric"
@@ -48,7 +49,7 @@ type proc struct {
 	far     far
 	traffic traffic
 	ballots ballots
-	boards  boards
+	near    near
 	comms   comms
 	answers atomic.Pointer[answers]
 	ended   atomic.Bool // the rank's function is over
@@ -64,7 +65,7 @@ func newProc(w *world, rank int, ep fabric.Endpoint, ranks int) *proc {
 	if p.engine = progress.New(ep.Sources(), w.pace(ranks)); p.engine.Polls() {
 		anyEngine.Store(p.engine)
 	}
-	p.boards.free = ^uint64(1 << worldBoard)
+	p.near.indices, p.near.windows = meet.NewIndices(), new(meet.Windows)
 	p.seeker.init(p, w.size)
 	ep.Bind(p, p.engine)
 	return p
@@ -552,7 +553,7 @@ func (op *recvOp) cancel() bool {
 	return ok
 }
 
-// kill ends everything that is queued at this rank with err, and whatever comes later. It returns false if that was so before. What waits at hubs is the caller's to end, as
+// kill ends everything that is queued at this rank with err, and whatever comes later. It returns false if that was so before. What waits where ranks meet is the caller's to end, as
 // behind change.
 func (p *proc) kill(err error) bool {
 	p.world.troubled.Store(true)

@@ -116,7 +116,7 @@ func meetingRole() error {
 		if dies {
 			time.AfterFunc(time.Duration(n)*time.Microsecond, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
 		}
-		c, err := resilient(c, meet)
+		c, err := resilient(c, meetOften)
 		if err == nil {
 			fmt.Printf("done with %d\n", c.Size())
 		}
@@ -127,8 +127,8 @@ func meetingRole() error {
 	})
 }
 
-// meet does small collectives.
-func meet(c *Comm) error {
+// meetOften does small collectives.
+func meetOften(c *Comm) error {
 	n := c.Size()
 	sum, all := make([]int, 1), make([]int, n)
 	for i := range 400 {
@@ -298,7 +298,7 @@ func boardsRole() error {
 		if err := c.Barrier(); err != nil {
 			return err
 		}
-		if c.board == nil || d.board == nil {
+		if c.seat == nil || d.seat == nil {
 			return errors.New("there is no board")
 		}
 		switch c.Rank() {

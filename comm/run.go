@@ -20,6 +20,7 @@ import (
 	"weft/comm/internal/callback"
 	"weft/comm/internal/coll"
 	"weft/comm/internal/count"
+	"weft/comm/internal/meet"
 	"weft/internal/boot"
 	"weft/internal/env"
 	"weft/internal/event"
@@ -129,7 +130,7 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 	stop := context.AfterFunc(ctx, func() {
 		defer close(fired)
 		// Before the ranks unwind, and with what tasks wait for.
-		w.cancelled(waits.End(ctx, func() []string { return append(w.describe(false, dump.Shared()), waits.Describe(w.party)...) }))
+		w.cancelled(waits.End(ctx, func() []string { return append(w.describe(dump.Shared()), waits.Describe(w.party)...) }))
 	})
 	defer waits.Join(w.party)()
 	w.late.begin(w)
@@ -142,7 +143,7 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 		wg.Go(func() {
 			c := w.comm(r)
 			p.count(c)
-			c.makeBoard(worldBoard)
+			c.sit(meet.World)
 			p.comms.add(c)
 			w.bodies[r].begin()
 			defer w.bodies[r].over.Store(true)
@@ -179,7 +180,7 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 	<-w.killed
 	for _, p := range w.procs {
 		if p != nil {
-			p.boards.close()
+			p.near.close()
 			err = errors.Join(err, p.ep.Close())
 		}
 	}
@@ -321,7 +322,7 @@ type world struct {
 	together func(group []int32, n int) bool
 
 	direct bool // collectives go from memory to memory where they can; not if messages are counted; constant
-	hubs   hubs
+	stages meet.Stages
 
 	// aborted is nil while the run lives; the first to set it decides the run's outcome. It is set under endMu, which is held from the look at it until
 	// it is set: whose failure that is, the launcher is told in between.
@@ -410,7 +411,7 @@ func (w *world) comm(r int) *Comm {
 	if limit == 0 {
 		limit = p.ep.Caps(r).EagerLimit
 	}
-	c := &Comm{world: w, proc: p, rank: r, size: w.size, eager: uint64(max(limit, 0)), peers: w.local, hub: w.hub(0, 0, w.size)}
+	c := &Comm{world: w, proc: p, rank: r, size: w.size, eager: uint64(max(limit, 0)), peers: w.local}
 	c.hist = &history{c: c}
 	return c
 }
@@ -447,7 +448,7 @@ func (w *world) endHere(cause error, tell bool) bool {
 			p.kill(a)
 		}
 	}
-	w.hubs.look() // once, for all ranks
+	w.stages.Look() // once, for all ranks
 	if tell {
 		w.spread(cause)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weft/comm/internal/match"
+	"weft/comm/internal/meet"
 )
 
 // stale looks, now and then, for collectives by messages and for agreements that wait for long, and
@@ -51,8 +52,8 @@ func (s *stale) begin(w *world) {
 	}
 }
 
-// inSight reports whether all collectives are in sight at hubs. Agreements are not.
-func (s *stale) inSight() bool { return !s.w.apart && s.w.direct && s.w.size <= flatRanks }
+// inSight reports whether all collectives are in sight, where ranks meet. Agreements are not.
+func (s *stale) inSight() bool { return !s.w.apart && s.w.direct && s.w.size <= meet.FlatRanks }
 
 // need sees to it that a look is to come. It does nothing for ranks that Run has not started, as
 // tests have them: no end would stop the timer.

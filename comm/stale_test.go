@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/comm/internal/ballot"
+	"weft/comm/internal/meet"
 	"weft/internal/fabric/inproc"
 )
 
@@ -93,7 +94,7 @@ func TestWhoNeedsToLook(t *testing.T) {
 		w    *world
 		want bool
 	}{
-		{&world{direct: true, size: flatRanks}, true}, {&world{direct: true, size: flatRanks + 1}, false},
+		{&world{direct: true, size: meet.FlatRanks}, true}, {&world{direct: true, size: meet.FlatRanks + 1}, false},
 		{&world{size: 2}, false}, {&world{direct: true, size: 2, apart: true}, false},
 	} {
 		s := stale{w: x.w}

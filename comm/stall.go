@@ -303,7 +303,7 @@ func (s *stalls) look() *stall {
 		again, ok := waits.Take()
 		found.certain = ok && again.Same(census)
 	}
-	found.waits = append(w.describe(found.certain && !w.apart, dump.Now()), waits.Describe(w.party)...)
+	found.waits = append(w.describe(dump.Now()), waits.Describe(w.party)...)
 	if w.activity() != before {
 		return nil
 	}

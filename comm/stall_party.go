@@ -12,6 +12,7 @@ import (
 	"weft/comm/internal/ballot"
 	"weft/comm/internal/coll"
 	"weft/comm/internal/match"
+	"weft/comm/internal/meet"
 	"weft/internal/fabric"
 	"weft/internal/waits"
 )
@@ -20,11 +21,11 @@ import (
 const maxStallLines = 8
 
 // newParty returns what the ranks of this process are for package waits. Blocking calls are counted where they
-// wait anyway, in the matchers, at hubs and at boards; so to sleep in one costs nothing more.
+// wait anyway, in the matchers and where ranks meet; so to sleep in one costs nothing more.
 func (w *world) newParty() *waits.Party {
 	p := &waits.Party{
 		Asleep:   func() (int, int, uint64) { n, version := w.asleep(); return n, 0, version },
-		Describe: func() []string { return w.describe(false, dump.Shared()) },
+		Describe: func() []string { return w.describe(dump.Shared()) },
 	}
 	if w.apart {
 		p.Outside = func() bool { return true }
@@ -45,7 +46,7 @@ func (w *world) activity() (n int64) {
 	return n
 }
 
-// asleep counts the goroutines that sleep in blocking calls: those whose operation is queued, and callers at hubs and boards that
+// asleep counts the goroutines that sleep in blocking calls: those whose operation is queued, and callers where ranks meet that
 // have said that they sleep. Whoever wakes one takes that away before.
 func (w *world) asleep() (n int, version uint64) {
 	version = uint64(w.activity())
@@ -73,29 +74,17 @@ func (w *world) asleep() (n int, version uint64) {
 			}
 		}
 		p.far.mu.Unlock()
-		p.boards.mu.Lock()
-		for _, b := range p.boards.all {
-			b.mu.Lock()
-			if b.sleeps.seq != 0 {
-				n++
-				version += b.sleeps.seq
-			}
-			b.mu.Unlock()
-		}
-		p.boards.mu.Unlock()
 	}
-	w.hubs.each(func(_ *Comm, _ *place, state uint64) {
-		if hubPhase(state&(1<<phaseBits-1)) == asleep {
-			n++
-		}
-		version += state
-	})
+	for _, st := range w.stages.All() {
+		k, v := st.Asleep()
+		n, version = n+k, version+v
+	}
 	return n, version
 }
 
 // describe says for each rank here what it waits for, in which call and where, or where else it is.
-func (w *world) describe(still bool, goroutines map[uint64]*waits.Goroutine) []string {
-	pending := w.pending(still)
+func (w *world) describe(goroutines map[uint64]*waits.Goroutine) []string {
+	pending := w.pending()
 	var lines []string
 	for r, p := range w.procs {
 		if p == nil {
@@ -122,9 +111,8 @@ func (w *world) describe(still bool, goroutines map[uint64]*waits.Goroutine) []s
 	return lines
 }
 
-// pending are the operations of each rank that wait for another rank. still: nothing moves, and what the ranks have
-// at hubs may be read.
-func (w *world) pending(still bool) [][]string {
+// pending are the operations of each rank that wait for another rank.
+func (w *world) pending() [][]string {
 	all := make([][]string, w.size)
 	add := func(r int, text string) {
 		switch n := len(all[r]); {
@@ -155,13 +143,6 @@ func (w *world) pending(still bool) [][]string {
 			add(r, op.describe())
 		}
 		p.far.mu.Unlock()
-		p.boards.mu.Lock()
-		for _, b := range p.boards.all {
-			if waits := b.waits(); waits != "" {
-				add(r, waits)
-			}
-		}
-		p.boards.mu.Unlock()
 		p.ballots.mu.Lock()
 		for _, k := range p.ballots.circles {
 			for _, a := range k.open {
@@ -176,36 +157,13 @@ func (w *world) pending(still bool) [][]string {
 		}
 		p.ballots.mu.Unlock()
 	}
-	w.hubs.each(func(c *Comm, p *place, state uint64) {
-		if seq := state >> phaseBits; state == stateOf(seq, passive) || state == stateOf(seq, asleep) {
-			what := "collective"
-			if still {
-				what = p.what.String()
-			}
-			add(c.proc.rank, fmt.Sprintf("rank %d in %s number %d, at %s", c.hub.here(seq, 0), what, seq, c.place()))
-		}
-	})
-	return all
-}
-
-// each calls f for each place of each hub, with the communicator of its rank.
-func (s *hubs) each(f func(c *Comm, p *place, state uint64)) {
-	s.mu.Lock()
-	all := slices.Clone(s.all)
-	s.mu.Unlock()
-	for _, w := range all {
-		h := w.Value()
-		if h == nil {
-			continue
-		}
-		for r := range h.ranks {
-			if places := h.ranks[r].places.Load(); places != nil {
-				for i := range places {
-					f(h.ranks[r].comm.Load(), &places[i], places[i].state.Load())
-				}
-			}
-		}
+	for _, st := range w.stages.All() {
+		st.Waiting(func(h meet.Host, text string) {
+			c := (*Comm)(h.(*host))
+			add(c.proc.rank, text+", at "+c.place())
+		})
 	}
+	return all
 }
 
 func (op *recvOp) describe() string {

@@ -94,7 +94,7 @@ func TestNoDeadlock(t *testing.T) {
 				over <- w.run(context.Background(), func(c *Comm) error { return body(ctx, c, hold) })
 			}()
 			s := &stalls{w: w}
-			for pending := w.pending(false); len(pending[0]) == 0 || len(pending[1]) == 0; pending = w.pending(false) {
+			for pending := w.pending(); len(pending[0]) == 0 || len(pending[1]) == 0; pending = w.pending() {
 				runtime.Gosched()
 			}
 			for range 50 {

@@ -183,16 +183,16 @@ func (op *sendOp) refused(err error) {
 	switch {
 	case err == ErrRevoked:
 		if p.revoke(op.c.ctx) {
-			p.world.hubs.look()
+			p.world.stages.Look()
 		}
 	case errors.As(err, &lost) && lost.Rank != p.rank && p.world.aborted.Load() == nil:
 		if p.lose(lost.Rank, lost) {
-			p.world.hubs.look()
+			p.world.stages.Look()
 		}
 	case errors.Is(err, ErrMismatch):
 		ctx := op.c.hist.c.ctx
 		if d := op.c.peers[op.dst].trouble.Load().disagrees[ctx]; d != nil && p.disagreed(ctx, d) {
-			p.world.hubs.look()
+			p.world.stages.Look()
 		}
 	}
 	op.done(op.fail(err))
@@ -231,7 +231,7 @@ func (c *Comm) concerns(r, peer int, collective bool) bool {
 }
 
 // change replaces the trouble and takes what it ends out of the matcher. It returns false if there is nothing new. The rank's
-// transfers with other processes are the caller's to end, and then what waits at hubs: hubs.look goes through all ranks of the process, so that whoever changes many looks once.
+// transfers with other processes are the caller's to end, and then what waits where ranks meet: Look goes through all ranks of the process, so that whoever changes many looks once.
 func (p *proc) change(edit func(t *trouble) bool, ps func(*recvOp) error, as func(*message) error) bool {
 	p.world.troubled.Store(true)
 	p.mu.Lock()
@@ -260,7 +260,7 @@ func (p *proc) change(edit func(t *trouble) bool, ps func(*recvOp) error, as fun
 }
 
 // end ends what the matcher has given up: receives with what recv says of each by its number, and
-// messages, whose senders are told what send says. What waits at boards looks again.
+// messages, whose senders are told what send says.
 func (p *proc) end(posts []*match.Posted, arrivals []*match.Arrival, recv func(int) error, send func(*message) error) {
 	for i, e := range posts {
 		op := opOf(e)
@@ -276,7 +276,6 @@ func (p *proc) end(posts []*match.Posted, arrivals []*match.Arrival, recv func(i
 			msg.data.Free()
 		}
 	}
-	p.boards.look()
 	p.explain()
 }
 

@@ -33,12 +33,14 @@ func idle(t *testing.T, ranks int, cfg Config) (w *world, all, three []*Comm) {
 	t.Cleanup(func() { w.end(ErrEnded) })
 	for r := range ranks {
 		c := w.comm(r)
+		c.sit(-1)
 		w.procs[r].comms.add(c)
 		all, three = append(all, c), append(three, nil)
 	}
 	for r := range 3 {
 		three[r] = all[r].sub([]int{2, 1, 0}, 1<<32|4)
 		three[r].line = []uint64{1<<32 | 2, 1<<32 | 4}
+		three[r].sit(-1)
 	}
 	return w, all, three
 }

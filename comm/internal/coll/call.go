@@ -56,8 +56,11 @@ func (k Kind) MadeAs() Kind {
 	return k
 }
 
-// ErrRank is ErrRank of package comm.
-var ErrRank = errors.New("no such rank")
+// Errors of package comm, which documents them.
+var (
+	ErrRank     = errors.New("no such rank")
+	ErrMismatch = errors.New("ranks do not agree on the collective")
+)
 
 // Call is a collective as one rank calls it.
 type Call struct {

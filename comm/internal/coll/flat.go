@@ -5,7 +5,7 @@ package coll
 
 import "weft/comm/internal/mem"
 
-// parts are what ranks show of a small collective, at the hub or at the board.
+// parts are what ranks show of a small collective, where they meet.
 type parts interface{ Part(r int) []byte }
 
 // Flat computes a small collective of n ranks, for one of them, from what all show.

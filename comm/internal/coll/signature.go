@@ -10,7 +10,7 @@ import (
 	"weft/comm/internal/mem"
 )
 
-// Collective says which collective a collective is. It is part of every message of one, and of every place at a hub or board,
+// Collective says which collective a collective is. It is part of every message of one, and of every place where ranks meet,
 // so that whoever sees two parts compares them. Its bits are
 //
 //	0–7    kind, or what the collective is for (Kind)

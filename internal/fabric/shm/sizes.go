@@ -21,6 +21,6 @@ const (
 	partOfRing = 16 << 10
 
 	// sharedSize is the memory of a rank for the layers above. Pages that nobody uses cost nothing.
-	sharedSize = 512 << 10
+	sharedSize = 704 << 10
 	pageSize   = 4096
 )

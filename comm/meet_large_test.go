@@ -12,14 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"weft/comm/internal/coll"
-	"weft/comm/internal/mem"
+	"weft/comm/internal/meet"
 
 	"github.com/stretchr/testify/require"
 )
 
 // largeSizes are around what a place has room for, a piece, a window, and several windows, in elements of 8 bytes.
-var largeSizes = []int{boardData/8 + 1, stagePiece/8 + 1, stageWindow / 8, 2*stageWindow/8 + 5}
+var largeSizes = []int{meet.DataMax/8 + 1, (16<<10)/8 + 1, (256 << 10) / 8, 2*(256<<10)/8 + 5}
 
 // sums of floats have the same bits as at the hub, and so as by messages, in place and not, of memory in one piece and in many.
 func TestBoardLargeBits(t *testing.T) {
@@ -72,7 +71,7 @@ func TestBoardLargeOrder(t *testing.T) {
 	})
 	element := func(rank, i int) matrix { return matrix{uint32(2*rank + 1), uint32(i + rank*rank), uint32(i%3 + rank)} }
 	for _, ranks := range []int{2, 3, 5} {
-		for _, n := range []int{30, 1 + stageWindow/12, 70000} {
+		for _, n := range []int{30, 1 + (256<<10)/12, 70000} {
 			runBoard(t, ranks, func(c *Comm) error {
 				in, want := make([]matrix, n), make([]matrix, n)
 				for i := range in {
@@ -131,7 +130,7 @@ func TestBoardLargeOperatorPanics(t *testing.T) {
 		}
 	})
 	runBoard(t, 3, func(c *Comm) (err error) {
-		in := make([]int, stageWindow/8)
+		in := make([]int, (256<<10)/8)
 		in[len(in)-1] = -1 // of the last rank's block
 		func() {
 			defer func() {
@@ -168,7 +167,7 @@ func TestBoardLargeAborted(t *testing.T) {
 	}
 	for _, meets := range []bool{false, true} {
 		err := run(context.Background(), Config{Ranks: 3}, func(c *Comm) error {
-			in := make([]int, 4*stageWindow/8)
+			in := make([]int, 4*(256<<10)/8)
 			if err := c.Barrier(); err != nil {
 				return err
 			}
@@ -187,35 +186,5 @@ func TestBoardLargeAborted(t *testing.T) {
 		})
 		require.ErrorIs(t, err, errTest)
 		requireNoRankGoroutines(t)
-	}
-}
-
-func TestStageWindows(t *testing.T) {
-	for _, size := range []int{1, 2, 8, 12, 16, 1000, stageElem} {
-		for _, unit := range []int{boardData/size*size + size, stageWindow / size * size, 3*(stageWindow/size*size) + size} {
-			s := make([]byte, unit)
-			d := coll.Call{Kind: coll.Allreduce, Unit: unit, In: mem.Sized(s, size)}
-			next := 0
-			for k := 0; ; k++ {
-				lo, hi := windowOf(&d, k)
-				require.Equal(t, next, lo)
-				if lo == hi {
-					break
-				}
-				next = hi
-				require.LessOrEqual(t, hi-lo, stageWindow)
-				at := lo
-				for r := range 5 {
-					from, to := blockOf(&d, r, 5, lo, hi)
-					require.Equal(t, at, from)
-					require.Zero(t, (to-from)%size)
-					at = to
-				}
-				require.Equal(t, hi, at)
-				from, to := blockOf(&d, 1, 2, lo, hi)
-				require.LessOrEqual(t, to-from, stageResult)
-			}
-			require.Equal(t, unit, next)
-		}
 	}
 }

@@ -9,12 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
-	"weft/comm/internal/coll"
+	"weft/comm/internal/meet"
+	"weft/internal/fabric"
 
 	"github.com/stretchr/testify/require"
 )
@@ -49,7 +51,7 @@ func floatBits(t *testing.T, ranks, n int) [][]float64 {
 	return results
 }
 
-func TestHubCombinesInTheOrderOfMessages(t *testing.T) {
+func TestHeapCombinesInTheOrderOfMessages(t *testing.T) {
 	for ranks := 2; ranks <= 9; ranks++ {
 		for _, n := range []int{1, 20, 3000} {
 			direct := floatBits(t, ranks, n)
@@ -61,8 +63,8 @@ func TestHubCombinesInTheOrderOfMessages(t *testing.T) {
 }
 
 // One rank is far ahead of the others: what has no place waits for one, and nothing is lost or mixed up.
-func TestHubWaitsForPlaces(t *testing.T) {
-	const many = 5*hubWidth + 3
+func TestHeapWaitsForPlaces(t *testing.T) {
+	const many = 5*meet.Width + 3
 	for _, ranks := range []int{2, 3, 4} {
 		for _, n := range []int{1, 100} {
 			var ahead sync.WaitGroup
@@ -105,7 +107,7 @@ func TestHubWaitsForPlaces(t *testing.T) {
 }
 
 // Blocking calls and requests of the same collectives, on several communicators, from several goroutines.
-func TestHammerHub(t *testing.T) {
+func TestHammerHeap(t *testing.T) {
 	for _, ranks := range []int{2, 3, 4} {
 		require.NoError(t, Run(t.Context(), Config{Ranks: ranks}, func(c *Comm) error {
 			errs := make(chan error, 3)
@@ -114,14 +116,14 @@ func TestHammerHub(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				go func() { errs <- hammerHub(d, uint64(g)) }()
+				go func() { errs <- hammerHeap(d, uint64(g)) }()
 			}
 			return cmp.Or(<-errs, <-errs, <-errs)
 		}))
 	}
 }
 
-func hammerHub(c *Comm, seed uint64) error {
+func hammerHeap(c *Comm, seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 7)) // the same at all ranks
 	mine := rand.New(rand.NewPCG(seed, uint64(c.Rank())))
 	for i := range 150 {
@@ -178,7 +180,7 @@ func hammerHub(c *Comm, seed uint64) error {
 	return nil
 }
 
-func TestHubOperatorThatPanics(t *testing.T) {
+func TestHeapOperatorThatPanics(t *testing.T) {
 	for _, n := range []int{1, 5000} {
 		for _, wait := range []bool{true, false} {
 			bad := OpFunc(true, func(in, inout []int) { panic("bad operator") })
@@ -196,8 +198,8 @@ func TestHubOperatorThatPanics(t *testing.T) {
 	}
 }
 
-// What ends a communicator ends all that waits at its hub, in calls and with requests, with places and without.
-func TestHubEnds(t *testing.T) {
+// What ends a communicator ends all that waits at where its ranks meet, in calls and with requests, with places and without.
+func TestHeapEnds(t *testing.T) {
 	for how, x := range map[string]struct {
 		end  func(d *Comm) error
 		want error
@@ -216,12 +218,12 @@ func TestHubEnds(t *testing.T) {
 				in, out := make([]int, n), make([]int, n)
 				switch c.Rank() {
 				case 0:
-					for range 2 * hubWidth {
+					for range 2 * meet.Width {
 						pending = append(pending, d.Iallreduce(Of(in), Of(out), Sum))
 					}
 					d.NoteFor(ForWindow)
 				case 2:
-					for d.hub.late.Load() < hubWidth+1 {
+					for d.seat.Stage().Late() < meet.Width+1 {
 						time.Sleep(time.Millisecond)
 					}
 					return x.end(d)
@@ -232,10 +234,7 @@ func TestHubEnds(t *testing.T) {
 				}
 				if c.Rank() == 0 { // soon: another rank may be about to take the rest out
 					require.Eventually(t, func() bool {
-						r := &d.hub.ranks[0]
-						r.mu.Lock()
-						defer r.mu.Unlock()
-						return len(r.queue) == 0 && d.hub.late.Load() == 0
+						return d.seat.Stage().Late() == 0
 					}, time.Minute, time.Millisecond)
 				}
 				if x.want == ErrAborted {
@@ -261,101 +260,107 @@ func TestHubEnds(t *testing.T) {
 	}
 }
 
-// Communicators that nobody has any more leave no hub behind, and those that live are found at an abort.
-func TestHubsAreForgotten(t *testing.T) {
+// Communicators that nobody has any more leave no stage behind.
+func TestStagesAreForgotten(t *testing.T) {
 	require.NoError(t, Run(t.Context(), Config{Ranks: 2}, func(c *Comm) error {
-		for range 200 {
+		for range 2000 {
 			if _, err := c.Dup(); err != nil {
 				return err
 			}
 		}
-		if err := c.Barrier(); err != nil {
+		if err := c.Barrier(); err != nil || c.Rank() != 0 {
 			return err
 		}
-		c.world.hubs.mu.Lock()
-		defer c.world.hubs.mu.Unlock()
-		return expect("communicators that a rank has not got yet", 0, len(c.world.hubs.fresh))
+		runtime.GC()
+		runtime.GC()
+		if n := len(c.world.stages.All()); n > 100 {
+			return fmt.Errorf("%d stages live", n)
+		}
+		return nil
 	}))
 }
 
-func TestPieces(t *testing.T) {
-	for _, n := range []int{2, 3, 64, 4096} {
-		for _, unit := range []int{217, 4096, 1 << 20, 1<<31 + 5, 1 << 38} {
-			for _, k := range []coll.Kind{coll.Bcast, coll.Reduce, coll.Scan, coll.Allgather, coll.Alltoall} {
-				d := coll.Call{Kind: k, Unit: unit}
-				if n > 64 && k == coll.Alltoall {
-					continue // their pieces are pairs
-				}
-				pieces, size := pieces(&d, n), pieceSize(&d, n)
-				require.Positive(t, pieces)
-				require.Less(t, pieces, allTaken, "%d ranks, %d bytes, %v", n, unit, coll.Names[k])
-				require.GreaterOrEqual(t, size*cuts(&d, n), unit)
-				require.Less(t, size*(cuts(&d, n)-1), unit)
+// Ranks meet if they are several, and all in this process; or pairwise connected by memory that they share, if
+// there are not too many of them, the communicator has an index, and there is memory.
+func TestWhoMeets(t *testing.T) {
+	w := &world{direct: true, size: 2}
+	at := func(w *world, n int, memory []byte, index int) bool {
+		c, s := lone(t, 0, n)
+		w.size = n
+		c.world, c.seat = w, nil
+		c.proc.ep = &sharing{s, memory}
+		c.sit(index)
+		return c.seat != nil
+	}
+	require.True(t, at(w, 2, nil, -1))
+	require.False(t, at(w, 1, nil, -1))
+	require.False(t, at(&world{}, 2, nil, -1), "only messages")
+	memory := make([]byte, 1<<20)
+	far := func() *world {
+		return &world{direct: true, apart: true, together: func(_ []int32, n int) bool { return n != 5 }}
+	}
+	require.True(t, at(far(), 2, memory, 0))
+	require.True(t, at(far(), meet.FlatRanks, memory, meet.Boards-1))
+	require.False(t, at(far(), meet.FlatRanks+1, memory, 0))
+	require.False(t, at(far(), 2, memory, meet.Boards))
+	require.False(t, at(far(), 2, memory, -1))
+	require.False(t, at(far(), 5, memory, 0), "on several machines")
+	require.False(t, at(far(), 2, nil, 0), "no memory")
+	require.False(t, at(&world{direct: true, apart: true}, 2, memory, 0), "nobody knows where")
+}
+
+// sharing is an endpoint that shares memory.
+type sharing struct {
+	*scribe
+	memory []byte // nil: none
+}
+
+func (s *sharing) Shared(int) ([]byte, error) {
+	if s.memory == nil {
+		return nil, errTest
+	}
+	return s.memory, nil
+}
+
+// A collective for which the memory of a rank cannot be had waits for the news of that rank: the run has ended, or
+// survives the loss.
+func TestMemoryOfALostRank(t *testing.T) {
+	for _, survive := range []bool{false, true} {
+		for _, request := range []bool{false, true} {
+			ep, c := withNeighbours(t, survive)
+			c.world.together = func([]int32, int) bool { return true }
+			c.proc.ep = &lonely{Endpoint: ep, memory: make([]byte, 1<<20)}
+			c.sit(meet.World)
+			require.NotNil(t, c.seat)
+			over := make(chan error)
+			go func() { over <- either(request, c.Barrier, c.Ibarrier) }()
+			if survive {
+				require.ErrorIs(t, <-over, ErrPeerLost)
+				continue
 			}
+			for waits := false; !waits; {
+				c.proc.far.mu.Lock()
+				waits = len(c.proc.far.stranded) > 0
+				c.proc.far.mu.Unlock()
+				runtime.Gosched()
+			}
+			c.world.end(errTest)
+			err := <-over
+			require.ErrorIs(t, err, ErrAborted)
+			require.ErrorIs(t, err, errTest)
 		}
 	}
 }
 
-// Ranks that wake each other at one processor try to part, more and more seldom, and never give it up.
-func TestHubParts(t *testing.T) {
-	h := newHub(nil, 2)
-	r := &h.ranks[0]
-	var tries []int
-	for n := 1; n <= 3*seldom; n++ {
-		r.woke.Store(true)
-		if h.part(r, uint64(n)) {
-			tries = append(tries, n)
-			require.EqualValues(t, n+1, h.parted.Load())
-		}
-		require.False(t, r.woke.Load())
-	}
-	want := []int{1, 8, 64, 512, 4096, 8192, 12288}
-	require.Equal(t, want, tries)
+// lonely is an endpoint that finds no memory but its own.
+type lonely struct {
+	fabric.Endpoint
+	memory []byte
 }
 
-// A rank that is about to end what waits at a place has it to itself. If all others come meanwhile,
-// none of them ends it, and that rank has to.
-func TestHubExamines(t *testing.T) {
-	for _, last := range []bool{false, true} {
-		_, all, _ := idle(t, 3, Config{})
-		h := all[0].hub
-		first := all[0].Ibarrier()
-		second := all[1].Ibarrier()
-		const seq = 1
-		p := h.place(0, seq)
-		was, ok := p.waits(seq)
-		require.True(t, ok)
-		p.state.Store(stateOf(seq, claimed))
-		reqs := []*Request{first, second}
-		if last {
-			reqs = append(reqs, all[2].Ibarrier())
-		}
-		require.False(t, first.Done())
-		p.state.Store(was)
-		h.look()
-		for i, r := range reqs {
-			require.Equal(t, last, r.Done(), "rank %d", i)
-		}
-		h.look()
+func (s *lonely) Shared(r int) ([]byte, error) {
+	if r != s.Rank() {
+		return nil, errTest
 	}
-}
-
-// A rank says of its collectives at a hub that they are over up to the first one that is not.
-func TestHubFloor(t *testing.T) {
-	const first = 4
-	_, all, _ := idle(t, 3, Config{})
-	r := &all[0].hub.ranks[0]
-	for range first {
-		all[0].Ibarrier()
-		require.Zero(t, r.floor)
-	}
-	for _, c := range all[1:] {
-		for range first - 1 {
-			c.Ibarrier()
-		}
-	}
-	for range 2 {
-		all[0].Ibarrier()
-		require.EqualValues(t, first-1, r.floor, "the last of them is not over")
-	}
+	return s.memory, nil
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"weft/comm/internal/meet"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,7 +27,7 @@ func runBoard(t *testing.T, n int, body func(c *Comm) error) {
 		t.Skip("no shared memory here")
 	}
 	require.NoError(t, run(context.Background(), Config{Ranks: n}, func(c *Comm) error {
-		if c.size > 1 && c.board == nil {
+		if c.size > 1 && c.seat == nil {
 			return fmt.Errorf("rank %d of %d has no board", c.rank, c.size)
 		}
 		return body(c)
@@ -47,7 +49,7 @@ func round(c *Comm, all, mine *rand.Rand, i int) error {
 	n, me := c.size, c.rank
 	m := 1 + all.IntN(4)
 	if all.IntN(8) == 0 {
-		m = boardData/8 + 1 // too large
+		m = meet.DataMax/8 + 1 // too large
 	}
 	request := all.IntN(3) == 0 && mine.IntN(2) == 0 // only some rounds are mixed
 	if mine.IntN(16) == 0 {
@@ -93,7 +95,7 @@ func round(c *Comm, all, mine *rand.Rand, i int) error {
 		err := either(request, func() error { return c.Alltoall(Of(send), Of(recv)) }, func() *Request { return c.Ialltoall(Of(send), Of(recv)) })
 		return cmp.Or(err, expectSlice("exchanged", want, recv))
 	case 6: // many that return at once at the root
-		for range all.IntN(2 * boardPast) {
+		for range all.IntN(2 * 64) {
 			x := []int{i}
 			if me != 0 {
 				x[0] = -1
@@ -252,49 +254,23 @@ func TestBoardWakesSleepers(t *testing.T) {
 	})
 }
 
-// Who comes when another one has looked for the last time, and has not said yet that it sleeps, nudges nobody; all the same nobody sleeps.
-func TestBoardLooksAgain(t *testing.T) {
-	waits := make(chan struct{})
-	aboutToSleep = func(b *board) {
-		if b.c.rank == 0 && b.c.ctx == 0 {
-			close(waits)
-			untilShown(b)
-		}
-	}
-	defer func() { aboutToSleep = nil }()
-	runBoard(t, 2, func(c *Comm) error {
-		if c.rank == 1 {
-			<-waits
-		}
-		return c.Barrier()
-	})
-}
-
-// untilShown returns when the other rank has shown its part, and so has found nobody asleep.
-func untilShown(b *board) {
-	for b.parts[1].places[0].state.Load() == 0 {
-		runtime.Gosched()
-	}
-	time.Sleep(10 * time.Millisecond)
-}
-
 // More communicators than boards: the others work without.
 func TestBoardsRunOut(t *testing.T) {
 	runBoard(t, 2, func(c *Comm) error {
 		with := 0
-		for i := range 2 * maxBoards {
+		for i := range 2 * meet.Boards {
 			d, err := c.Split(0, []int{c.rank, -c.rank}[i%2])
 			if err != nil {
 				return err
 			}
-			if d.board != nil {
+			if d.seat != nil {
 				with++
 			}
 			if err := d.Barrier(); err != nil {
 				return err
 			}
 		}
-		return expect("communicators with a board", maxBoards-1, with)
+		return expect("communicators with a board", meet.Boards-1, with)
 	})
 }
 
@@ -332,12 +308,12 @@ func TestWhoGivesUpShowsNothing(t *testing.T) {
 		if err != nil || c.rank != 0 {
 			return err
 		}
-		if d.board == nil {
+		if d.seat == nil {
 			return fmt.Errorf("no board")
 		}
-		shown := func() []uint64 {
-			p := d.board.mine
-			return []uint64{p.places[0].state.Load(), p.places[1].state.Load()}
+		shown := func() uint64 {
+			_, version := d.seat.Stage().Asleep()
+			return version
 		}
 		before := shown()
 		d.Revoke()
@@ -349,6 +325,6 @@ func TestWhoGivesUpShowsNothing(t *testing.T) {
 				return fmt.Errorf("%s: %v, not revoked", name, err)
 			}
 		}
-		return expectSlice("shown", before, shown())
+		return expect("what is shown", int(before), int(shown()))
 	})
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-package comm
+package meet
 
 import (
 	"weft/comm/internal/coll"
@@ -12,37 +12,34 @@ import (
 // none left; who finishes the last one ends the collective for all that do not watch.
 
 // stage finds the memory of a large collective: the buffers', or copies of strided ones.
-func (p *place) stage() {
-	p.inMem, p.outMem, p.stageIn, p.stageOut = nil, nil, nil, nil
-	if b, ok := p.In.Contiguous(); ok {
-		p.inMem = b
+func (e *entry) stage() {
+	e.inMem, e.outMem, e.stageIn, e.stageOut = nil, nil, nil, nil
+	if b, ok := e.In.Contiguous(); ok {
+		e.inMem = b
 	} else {
-		p.stageIn = mem.NewBlock(p.In.Bytes())
-		p.inMem = p.stageIn.B
-		p.In.CopyToBytes(p.inMem, 0)
+		e.stageIn = mem.NewBlock(e.In.Bytes())
+		e.inMem = e.stageIn.B
+		e.In.CopyToBytes(e.inMem, 0)
 	}
-	if b, ok := p.Out.Contiguous(); ok {
-		p.outMem = b
+	if b, ok := e.Out.Contiguous(); ok {
+		e.outMem = b
 	} else {
-		p.stageOut = mem.NewBlock(p.Out.Bytes())
-		p.outMem = p.stageOut.B
-		p.Out.CopyToBytes(p.outMem, 0) // what a collective leaves alone stays
+		e.stageOut = mem.NewBlock(e.Out.Bytes())
+		e.outMem = e.stageOut.B
+		e.Out.CopyToBytes(e.outMem, 0) // what a collective leaves alone stays
 	}
 }
 
-func (p *place) unstage(err error) {
-	if !p.Large {
-		return
+func (e *entry) unstage(err error) {
+	if e.stageOut != nil && err == nil {
+		e.Out.CopyFromBytes(e.outMem, 0)
 	}
-	if p.stageOut != nil && err == nil {
-		p.Out.CopyFromBytes(p.outMem, 0)
-	}
-	for _, b := range []*mem.Block{p.stageIn, p.stageOut} {
+	for _, b := range []*mem.Block{e.stageIn, e.stageOut} {
 		if b != nil && err == nil {
 			b.Free() // after an error others may still look
 		}
 	}
-	p.inMem, p.outMem, p.stageIn, p.stageOut = nil, nil, nil, nil
+	e.inMem, e.outMem, e.stageIn, e.stageOut = nil, nil, nil, nil
 }
 
 // Sizes of pieces in bytes: small enough to stay in the nearest caches with what is combined, and to end together; large
@@ -89,19 +86,19 @@ func pieces(d *coll.Call, n int) int {
 }
 
 // exhausted reports whether there are no pieces left to take.
-func (h *hub) exhausted(d *coll.Call, seq uint64) bool {
-	v := h.slot(seq).next.Load()
+func (st *Stage) exhausted(d *coll.Call, seq uint64) bool {
+	v := st.slot(seq).next.Load()
 	return v>>pieceBits == seq && int(v&allTaken) >= d.Total
 }
 
 // complete reports whether all pieces are finished.
-func (h *hub) complete(d *coll.Call, seq uint64) bool {
-	v := h.slot(seq).done.Load()
+func (st *Stage) complete(d *coll.Call, seq uint64) bool {
+	v := st.slot(seq).done.Load()
 	return v>>pieceBits == seq && int(v&allTaken) >= d.Total
 }
 
 // take returns the number of a piece that is the caller's to do, or -1.
-func (s *hubSlot) take(seq uint64, total int) int {
+func (s *slot) take(seq uint64, total int) int {
 	for {
 		v := s.next.Load()
 		n := 0
@@ -121,7 +118,7 @@ func (s *hubSlot) take(seq uint64, total int) int {
 }
 
 // did counts a finished piece, and reports whether it was the last.
-func (s *hubSlot) did(seq uint64, total int) bool {
+func (s *slot) did(seq uint64, total int) bool {
 	for {
 		v := s.done.Load()
 		n := 1
@@ -135,8 +132,8 @@ func (s *hubSlot) did(seq uint64, total int) bool {
 }
 
 // close lets nobody take a piece any more, unless somebody has taken one.
-func (h *hub) close(seq uint64) bool {
-	s := h.slot(seq)
+func (st *Stage) close(seq uint64) bool {
+	s := st.slot(seq)
 	for {
 		v := s.next.Load()
 		if v>>pieceBits >= seq {
@@ -148,24 +145,23 @@ func (h *hub) close(seq uint64) bool {
 	}
 }
 
-// work does pieces until there are none left. The place is active, so all memory is there until it ends.
-func (h *hub) work(p *place, me int, seq uint64) {
-	s := h.slot(seq)
-	total := p.Total
-	if total > 1 && h.procs > 1 && !h.exhausted(&p.Call, seq) {
-		h.wakeHelpers(me, seq)
+// work does pieces until there are none left. The rank is active, so all memory is there until it ends.
+func (s *Seat) work(seq uint64) {
+	d, sl := &s.entries[seq%Width].Call, s.st.slot(seq)
+	if d.Total > 1 && s.st.procs > 1 && !s.st.exhausted(d, seq) {
+		s.wakeHelpers(seq)
 	}
 	var e *executor
 	for {
-		i := s.take(seq, total)
+		i := sl.take(seq, d.Total)
 		if i < 0 {
 			break
 		}
 		if e == nil {
 			e = executors.Get().(*executor)
-			e.hub, e.seq, e.call, e.Pad = h, seq, &p.Call, coll.Pads.Get().(*coll.Pad)
+			e.st, e.seq, e.call, e.Pad = s.st, seq, d, coll.Pads.Get().(*coll.Pad)
 		}
-		h.piece(e, i, s, me, seq, total)
+		s.piece(e, i, sl, seq, d.Total)
 	}
 	if e != nil {
 		e.release()
@@ -173,52 +169,52 @@ func (h *hub) work(p *place, me int, seq uint64) {
 }
 
 // piece does one. If a user's operator panics, the piece counts as failed, so that the others come to their end.
-func (h *hub) piece(e *executor, i int, s *hubSlot, me int, seq uint64, total int) {
+func (s *Seat) piece(e *executor, i int, sl *slot, seq uint64, total int) {
 	returned := false
 	defer func() {
 		if !returned {
-			s.fail(seq, ErrOperator)
+			sl.fail(seq, coll.ErrOperator)
 		}
-		if s.did(seq, total) {
-			h.tellAll(me, seq)
+		if sl.did(seq, total) {
+			s.tellAll(seq)
 		}
 		if !returned {
-			for i := s.take(seq, total); i >= 0; i = s.take(seq, total) {
-				if s.did(seq, total) {
-					h.tellAll(me, seq)
+			for i := sl.take(seq, total); i >= 0; i = sl.take(seq, total) {
+				if sl.did(seq, total) {
+					s.tellAll(seq)
 				}
 			}
 		}
 	}()
-	if f := s.err.Load(); f == nil || f.seq != seq {
+	if f := sl.err.Load(); f == nil || f.seq != seq {
 		if err := e.do(i); err != nil {
-			s.fail(seq, err)
+			sl.fail(seq, err)
 		}
 	}
 	returned = true
 }
 
-func (s *hubSlot) fail(seq uint64, err error) {
+func (s *slot) fail(seq uint64, err error) {
 	if f := s.err.Load(); f == nil || f.seq != seq {
-		s.err.Store(&hubError{seq, err}) // any of several
+		s.err.Store(&pieceError{seq, err}) // any of several
 	}
 }
 
 // wakeHelpers makes those active that sleep in a call.
-func (h *hub) wakeHelpers(me int, seq uint64) {
-	for r := range h.size {
-		q := h.place(r, seq)
-		if r != me && q.state.CompareAndSwap(stateOf(seq, asleep), stateOf(seq, active)) {
-			q.waiter.ch <- struct{}{}
+func (s *Seat) wakeHelpers(seq uint64) {
+	for r := range s.st.size {
+		q := s.st.place(r, seq)
+		if r != s.rank && q.state.CompareAndSwap(stateOf(seq, asleep), stateOf(seq, active)) {
+			s.st.entry(r, seq).waiter.ch.Send(struct{}{})
 		}
 	}
 }
 
 // tellAll ends the collective for all that wait: the last piece is finished.
-func (h *hub) tellAll(me int, seq uint64) {
-	for r := range h.size {
-		if q := h.place(r, seq); r != me && q.claim(seq) {
-			h.finishFor(q, r, seq)
+func (s *Seat) tellAll(seq uint64) {
+	for r := range s.st.size {
+		if q := s.st.place(r, seq); r != s.rank && q.claim(seq) {
+			s.st.seats[r].Load().finishFor(q, seq)
 		}
 	}
 }
