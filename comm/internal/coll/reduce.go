@@ -122,82 +122,103 @@ func (f *foldedRanks) rankOf(number int) int {
 	return number + f.extra
 }
 
-// allreduceDoubling: Recursive doubling over the largest power of two that is not above Size: the ranks that
-// are too many first give their values to their upper neighbours, and get the result from them.
-func allreduceDoubling(x *Schedule, call *Call) step {
-	in, out, op := call.In, call.Out, call.Op
-	acc := x.staged(out)
-	p := &partial{op: op, acc: acc, tmp: x.work(in, in.Len())}
-	x.unstage(acc, in)
-	ranks := foldedOf(x.rank, x.size)
-	me := ranks.me
+// rounds are those of a collective in which a power of two of the ranks take part: the ranks that are too many first give their
+// values to their upper neighbours, and get the result from them.
+type rounds struct {
+	x *Schedule
+	partial
+	foldedRanks
+	out   mem.Buffer
+	state int
+	bit   int  // of this round: the partner's number is another one in it
+	begun bool // there was a round
+
+	// round combines what the last one has brought, and reports whether it has started transfers; if not, it was the last one.
+	round func() (bool, error)
+}
+
+func newRounds(x *Schedule, call *Call) *rounds {
+	r := &rounds{x: x, out: call.Out, foldedRanks: foldedOf(x.rank, x.size), bit: 1}
+	r.partial = partial{op: call.Op, acc: x.staged(call.Out), tmp: x.work(call.In, call.In.Len())}
+	x.unstage(r.acc, call.In)
+	return r
+}
+
+func (r *rounds) step(int) (bool, error) {
 	const (
 		fold = iota
 		folded
-		double
-		doubled
+		exchange
 		unfold
 		end
 	)
-	state, bit := fold, 1
-	return func(int) (bool, error) {
-		for {
-			switch state {
-			case fold:
-				switch {
-				case ranks.idle:
-					x.m.Send(x.rank+1, p.acc)
-					state = unfold
-					return true, nil
-				case ranks.paired:
-					x.m.Recv(x.rank-1, p.tmp)
-					state = folded
-					return true, nil
-				}
-				state = double
-			case folded:
-				if err := p.below(); err != nil {
-					return false, err
-				}
-				state = double
-			case double:
-				if bit >= ranks.pow {
-					state = unfold
-					continue
-				}
-				peer := ranks.rankOf(me ^ bit)
-				x.m.Recv(peer, p.tmp)
-				x.m.Send(peer, p.acc)
-				state = doubled
+	for {
+		switch r.state {
+		case fold:
+			switch {
+			case r.idle:
+				r.x.m.Send(r.x.rank+1, r.acc)
+				r.state = unfold
 				return true, nil
-			case doubled:
-				var err error
-				if me&bit != 0 {
-					err = p.below()
-				} else {
-					err = p.above()
-				}
-				if err != nil {
-					return false, err
-				}
-				bit <<= 1
-				state = double
-			case unfold:
-				state = end
-				switch {
-				case ranks.idle:
-					x.m.Recv(x.rank+1, p.acc)
-					return true, nil
-				case ranks.paired:
-					x.m.Send(x.rank-1, p.acc)
-					return true, nil
-				}
-			case end:
-				x.unstage(out, p.acc)
-				return false, nil
+			case r.paired:
+				r.x.m.Recv(r.x.rank-1, r.tmp)
+				r.state = folded
+				return true, nil
 			}
+			r.state = exchange
+		case folded:
+			if err := r.below(); err != nil {
+				return false, err
+			}
+			r.state = exchange
+		case exchange:
+			if more, err := r.round(); more || err != nil {
+				return more, err
+			}
+			r.state = unfold
+		case unfold:
+			r.state = end
+			switch {
+			case r.idle:
+				r.x.m.Recv(r.x.rank+1, r.acc)
+				return true, nil
+			case r.paired:
+				r.x.m.Send(r.x.rank-1, r.acc)
+				return true, nil
+			}
+		case end:
+			r.x.unstage(r.out, r.acc)
+			return false, nil
 		}
 	}
+}
+
+// partner returns the rank with which a round exchanges.
+func (r *rounds) partner() int { return r.rankOf(r.me ^ r.bit) }
+
+// allreduceDoubling: Recursive doubling over the largest power of two that is not above Size.
+func allreduceDoubling(x *Schedule, call *Call) step {
+	r := newRounds(x, call)
+	r.round = func() (bool, error) {
+		if r.begun {
+			combine := r.above
+			if r.me&r.bit != 0 {
+				combine = r.below
+			}
+			if err := combine(); err != nil {
+				return false, err
+			}
+			r.bit <<= 1
+		}
+		if r.bit >= r.pow {
+			return false, nil
+		}
+		r.x.m.Recv(r.partner(), r.tmp)
+		r.x.m.Send(r.partner(), r.acc)
+		r.begun = true
+		return true, nil
+	}
+	return r.step
 }
 
 // scanDoubling: In round k each rank has the result of the 2^k ranks up to itself, sends it 2^k ahead and puts what
@@ -231,111 +252,61 @@ func scanDoubling(x *Schedule, call *Call) step {
 // allreduceHalves: as allreduceDoubling, and with the same bits, but in each round a pair of ranks shares what it has: each gives
 // the other one half, and combines the other half. Then the halves come back, in the opposite order.
 func allreduceHalves(x *Schedule, call *Call) step {
-	in, out, op := call.In, call.Out, call.Op
-	acc := x.staged(out)
-	tmp := x.work(in, in.Len())
-	x.unstage(acc, in)
-	ranks := foldedOf(x.rank, x.size)
-	me := ranks.me
-	combine := func(lo, hi int, above bool) error {
-		mine, other := acc.Slice(lo, hi), tmp.Slice(lo, hi)
-		if !above || op.Commutes() {
-			return op.Apply(other, mine)
+	type split struct{ lo, hi, mid int }
+	var s struct {
+		all          []split
+		lo, hi       int
+		halved, back bool
+	}
+	r := newRounds(x, call)
+	s.hi = r.acc.Len()
+	combine := func(above bool) error {
+		mine, other := r.acc.Slice(s.lo, s.hi), r.tmp.Slice(s.lo, s.hi)
+		if !above || r.op.Commutes() {
+			return r.op.Apply(other, mine)
 		}
-		if err := op.Apply(mine, other); err != nil {
+		if err := r.op.Apply(mine, other); err != nil {
 			return err
 		}
 		mem.Copy(mine, other)
 		return nil
 	}
-	const (
-		fold = iota
-		folded
-		halve
-		halved
-		back
-		unfold
-		end
-	)
-	type split struct{ lo, hi, mid int }
-	var splits []split
-	state, bit, lo, hi := fold, 1, 0, acc.Len()
-	return func(int) (bool, error) {
-		for {
-			switch state {
-			case fold:
-				switch {
-				case ranks.idle:
-					x.m.Send(x.rank+1, acc)
-					state = unfold
-					return true, nil
-				case ranks.paired:
-					x.m.Recv(x.rank-1, tmp)
-					state = folded
-					return true, nil
-				}
-				state = halve
-			case folded:
-				if err := combine(0, acc.Len(), false); err != nil {
-					return false, err
-				}
-				state = halve
-			case halve:
-				if bit >= ranks.pow {
-					state = back
-					continue
-				}
-				s := split{lo, hi, lo + (hi-lo)/2}
-				splits = append(splits, s)
-				peer := ranks.rankOf(me ^ bit)
-				if me&bit == 0 {
-					hi = s.mid
-					x.m.Recv(peer, tmp.Slice(lo, hi))
-					x.m.Send(peer, acc.Slice(s.mid, s.hi))
-				} else {
-					lo = s.mid
-					x.m.Recv(peer, tmp.Slice(lo, hi))
-					x.m.Send(peer, acc.Slice(s.lo, s.mid))
-				}
-				state = halved
-				return true, nil
-			case halved:
-				if err := combine(lo, hi, me&bit == 0); err != nil {
-					return false, err
-				}
-				bit <<= 1
-				state = halve
-			case back:
-				if len(splits) == 0 {
-					state = unfold
-					continue
-				}
-				s := splits[len(splits)-1]
-				splits = splits[:len(splits)-1]
-				bit >>= 1
-				peer := ranks.rankOf(me ^ bit)
-				if me&bit == 0 {
-					x.m.Recv(peer, acc.Slice(s.mid, s.hi))
-				} else {
-					x.m.Recv(peer, acc.Slice(s.lo, s.mid))
-				}
-				x.m.Send(peer, acc.Slice(lo, hi))
-				lo, hi = s.lo, s.hi
-				return true, nil
-			case unfold:
-				state = end
-				switch {
-				case ranks.idle:
-					x.m.Recv(x.rank+1, acc)
-					return true, nil
-				case ranks.paired:
-					x.m.Send(x.rank-1, acc)
-					return true, nil
-				}
-			case end:
-				x.unstage(out, acc)
-				return false, nil
+	r.round = func() (bool, error) {
+		if s.halved {
+			if err := combine(r.me&r.bit == 0); err != nil {
+				return false, err
 			}
+			r.bit <<= 1
 		}
+		if s.halved = !s.back && r.bit < r.pow; s.halved {
+			half := split{s.lo, s.hi, s.lo + (s.hi-s.lo)/2}
+			s.all = append(s.all, half)
+			theirs := r.acc.Slice(half.mid, s.hi)
+			if r.me&r.bit == 0 {
+				s.hi = half.mid
+			} else {
+				s.lo, theirs = half.mid, r.acc.Slice(s.lo, half.mid)
+			}
+			r.x.m.Recv(r.partner(), r.tmp.Slice(s.lo, s.hi))
+			r.x.m.Send(r.partner(), theirs)
+			return true, nil
+		}
+		s.back = true
+		n := len(s.all) - 1
+		if n < 0 {
+			return false, nil
+		}
+		half := s.all[n]
+		s.all = s.all[:n]
+		r.bit >>= 1
+		if r.me&r.bit == 0 {
+			r.x.m.Recv(r.partner(), r.acc.Slice(half.mid, half.hi))
+		} else {
+			r.x.m.Recv(r.partner(), r.acc.Slice(half.lo, half.mid))
+		}
+		r.x.m.Send(r.partner(), r.acc.Slice(s.lo, s.hi))
+		s.lo, s.hi = half.lo, half.hi
+		return true, nil
 	}
+	return r.step
 }
