@@ -191,7 +191,13 @@ func (c *Comm) plain(buf *mem.Buffer, peer, tag int) bool {
 
 // check verifies the arguments of a message.
 func (c *Comm) check(op string, buf *mem.Buffer, peer, tag int, wildcard bool) error {
-	err := cmp.Or(buf.Err(), c.checkPeer(peer, wildcard), checkTag(tag, wildcard))
+	err := buf.Err()
+	if err == nil {
+		err = c.checkPeer(peer, wildcard)
+	}
+	if err == nil {
+		err = checkTag(tag, wildcard)
+	}
 	if err == nil {
 		if a := c.world.aborted.Load(); a != nil {
 			err = a

@@ -129,7 +129,6 @@ func (h *host) Number() uint64 {
 	return h.collSeq
 }
 
-// Nudge sends what has a rank of another process look.
 func (h *host) Nudge(r int) {
 	to := (*Comm)(h).worldRank(r)
 	err := h.proc.frame(to, fabric.Frame{Head: [fabric.HeadWords]uint64{h.ctx, 0, 0, nudging.word()}})
@@ -188,10 +187,8 @@ func (x *meetCall) init(c *Comm) { x.calls, x.engine, x.owner = c.proc.calls, c.
 func (*meetCall) cancel() bool     { return false }
 func (x *meetCall) String() string { return fmt.Sprintf("I%v at %s", x.what, x.c.place()) }
 
-// Complete ends it.
 func (x *meetCall) Complete(err error) { x.complete(Status{}, err) }
 
-// Messages makes it of messages.
 func (x *meetCall) Messages(d *coll.Call) { x.c.byMessages(*d, true).OnDone(x.Complete) }
 
 // barredHere returns why a collective cannot go on, nil if nothing is in its way.

@@ -37,9 +37,8 @@ func (c *Comm) Issend(buf Buffer, dst, tag int) *Request {
 // copied costs as much as the rest of this.)
 func (h *header) fill(c *Comm, buf *mem.Buffer, tag int) {
 	h.src, h.tag = int32(c.rank), int32(tag)
-	if t := buf.Element(); t != nil {
-		h.elem, h.elemSize = t.Kind, uint32(t.Size)
-		h.length = uint64(buf.Len() * t.Size)
+	if t, n := buf.Payload(); t != nil {
+		h.elem, h.elemSize, h.length = t.Kind, uint32(t.Size), uint64(n*t.Size)
 	}
 }
 

@@ -4,7 +4,6 @@
 package coll
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 
@@ -93,7 +92,10 @@ func (d *Call) Check(rank, size int) error {
 	if d.Kind == Barrier {
 		return nil
 	}
-	if err := cmp.Or(d.In.Err(), d.Out.Err()); err != nil {
+	if err := d.In.Err(); err != nil {
+		return err
+	}
+	if err := d.Out.Err(); err != nil {
 		return err
 	}
 	atRoot := d.Root == rank

@@ -23,8 +23,14 @@ type Buffer struct {
 }
 
 // Of describes the elements of a slice.
-func Of[T any](s []T) Buffer {
-	return Buffer{ptr: unsafe.Pointer(unsafe.SliceData(s)), typ: ElementOf[T](), count: 1, blocklen: len(s), stride: len(s)}
+func Of[T any](s []T) (b Buffer) {
+	b.Init(unsafe.Pointer(unsafe.SliceData(s)), ElementOf[T](), len(s))
+	return b
+}
+
+// Init describes n elements at an address.
+func (b *Buffer) Init(p unsafe.Pointer, t *Element, n int) {
+	b.ptr, b.typ, b.count, b.blocklen, b.stride = p, t, 1, n, n
 }
 
 // Vector describes count blocks of blocklen elements of s, whose starts are stride elements apart.
@@ -93,6 +99,9 @@ func (b Buffer) Kind() Kind {
 
 // Element returns what the elements are; nil for the empty buffer.
 func (b *Buffer) Element() *Element { return b.typ }
+
+// Payload returns what the elements are, and how many. (It is Element and Len, which copies the Buffer.)
+func (b *Buffer) Payload() (t *Element, n int) { return b.typ, b.count * b.blocklen }
 
 // Plain reports whether the buffer is not empty and can be used.
 func (b *Buffer) Plain() bool { return b.typ != nil && b.typ.Err == nil }

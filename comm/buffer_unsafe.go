@@ -4,7 +4,9 @@
 package comm
 
 import (
+	"cmp"
 	"fmt"
+	"unsafe"
 
 	"weft/comm/internal/mem"
 )
@@ -17,7 +19,10 @@ type Buffer struct{ b mem.Buffer }
 
 // Of describes the elements of a slice. The element type must hold no pointers; an operation on a
 // buffer whose type does returns ErrType.
-func Of[T any](s []T) Buffer { return Buffer{mem.Of(s)} }
+func Of[T any](s []T) (b Buffer) {
+	b.b.Init(unsafe.Pointer(unsafe.SliceData(s)), mem.ElementOf[T](), len(s)) // in place: a copy costs as much as the rest
+	return b
+}
 
 // Vector describes count blocks of blocklen elements of s, whose starts are stride elements apart; such
 // as a column of a matrix: Vector(m[col:], rows, 1, width). An operation on a vector that does
@@ -66,13 +71,7 @@ func (b Buffer) StreamToBytes(dst []byte) int { return b.b.StreamToBytes(dst) }
 // Copy copies src to dst, any layout to any layout, in one pass, and returns the number of bytes copied.
 // It returns ErrType if the element kinds differ, and ErrTruncated, with dst filled, if src is larger.
 func Copy(dst, src Buffer) (int, error) {
-	if err := dst.Err(); err != nil {
-		return 0, err
-	}
-	if err := src.Err(); err != nil {
-		return 0, err
-	}
-	if err := mem.Fit(&dst.b, &src.b); err != nil {
+	if err := cmp.Or(dst.Err(), src.Err(), mem.Fit(&dst.b, &src.b)); err != nil {
 		return 0, err
 	}
 	n := mem.Copy(dst.b, src.b)
