@@ -104,7 +104,7 @@ func (n *near) nudged(ctx uint64) {
 	}
 }
 
-// close returns when nobody uses the memory of the ranks any more, and nobody will. The run has ended.
+// close returns when no goroutine uses the memory of the ranks any more, and none will. The run has ended.
 func (n *near) close() {
 	n.mu.Lock()
 	all := n.all
@@ -132,7 +132,7 @@ func (h *host) Number() uint64 {
 func (h *host) Nudge(r int) {
 	to := (*Comm)(h).worldRank(r)
 	err := h.proc.frame(to, fabric.Frame{Head: [fabric.HeadWords]uint64{h.ctx, 0, 0, nudging.word()}})
-	h.proc.stranded(to, err, nil) // who cannot be reached is lost, which others will say
+	h.proc.stranded(to, err, nil) // a rank that cannot be reached is lost, which others will say
 }
 
 func (h *host) Memory(r int) ([]byte, error) { return h.proc.ep.Shared((*Comm)(h).worldRank(r)) }

@@ -22,7 +22,7 @@ var providers = []provider{
 	{name: "shm", connects: "processes of one node", priority: env.SHM, nodeOnly: true, open: openSHM,
 		trial: func() (fabric.Endpoint, error) { return shm.New(shm.Config{Size: 1}) }},
 	{name: "mpi", connects: "processes that mpirun or srun has started", priority: env.MPI, open: openMPI,
-		trial: mpi.Sketch, library: mpi.Version},
+		trial: mpi.Sketch, carrier: mpi.Version},
 	{name: "tcp", connects: "processes", priority: env.TCP, open: openTCP,
 		trial: func() (fabric.Endpoint, error) { // nobody else is to know it
 			return tcp.New(tcp.Config{Size: 1, Secret: make([]byte, 32), Networks: env.Networks.Text()})
@@ -49,8 +49,8 @@ func Fabrics() []Fabric {
 		case wanted[i] == 0:
 			f.Problem = "switched off by " + here.priority.Name + " or " + env.Fabrics.Name
 		}
-		if here.library != nil {
-			f.Library = here.library()
+		if here.carrier != nil {
+			f.Library = here.carrier()
 		}
 		all = append(all, f)
 	}

@@ -56,8 +56,8 @@ type provider struct {
 	open func(j *Job) (opened, error)
 	// trial opens an endpoint that nobody uses, to see whether that is possible here, and for its Caps.
 	trial func() (fabric.Endpoint, error)
-	// library is what carries it, name and version; nil: it is ours.
-	library func() string
+	// carrier is the library that carries it, name and version; nil: it is ours.
+	carrier func() string
 }
 
 // opened is a fabric between open and use.

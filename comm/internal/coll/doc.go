@@ -9,5 +9,5 @@
 // [TreeOf] says in which order a reduction combines. Both ways combine in the same order, so a sum has
 // the same bits whichever is taken.
 //
-// A Schedule is owned by whoever completes the last transfer of a step; nothing else here is shared.
+// The goroutine that completes the last transfer of a step owns the Schedule; nothing else here is shared.
 package coll

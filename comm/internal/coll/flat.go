@@ -61,7 +61,7 @@ func combine[P parts](d *Call, n int, all P) error {
 	if !ok {
 		mem = Scratch(&e.Acc, d.Unit)
 	}
-	t, u := TreeOf(d, n), d.Unit // who calls keeps d on its stack
+	t, u := TreeOf(d, n), d.Unit // the caller keeps d on its stack
 	t.Leaf = func(r int) []byte { return all.Part(r)[:u] }
 	err := t.Eval(e, mem, 0, t.Width, 0)
 	if !ok && err == nil { // else mem may hold what another collective has left

@@ -20,7 +20,7 @@ const HistoryLen = 16
 //
 // It is written with each collective, and other ranks' histories are beside it in memory: so it is of full cache lines, two by two.
 type History struct {
-	Mu xatomic.VisibleMutex // held by who numbers collectives of the communicator
+	Mu xatomic.VisibleMutex // guards the numbering of the communicator's collectives
 
 	// Guarded by Mu.
 	count uint64     // collectives so far

@@ -98,8 +98,8 @@ func reduceTree(x *Schedule, call *Call) step {
 // foldedRanks are ranks of which a power of two takes part: the first ones act in pairs, each of which has an idle one, which hands its part to the next
 // rank before and gets the result from it behind.
 type foldedRanks struct {
-	pow, extra   int // who takes part; how many pairs there are
-	me           int // the caller's number, or its partner's, among those who take part
+	pow, extra   int // how many take part; how many pairs there are
+	me           int // the caller's number, or its partner's, among those that take part
 	paired, idle bool
 }
 
@@ -114,7 +114,7 @@ func foldedOf(rank, size int) foldedRanks {
 	return f
 }
 
-// rankOf returns the rank of who has a number.
+// rankOf returns the rank that has a number.
 func (f *foldedRanks) rankOf(number int) int {
 	if number < f.extra {
 		return 2*number + 1

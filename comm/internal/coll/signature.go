@@ -11,7 +11,7 @@ import (
 )
 
 // Collective says which collective a collective is. It is part of every message of one, and of every place where ranks meet,
-// so that whoever sees two parts compares them. Its bits are
+// so that two parts can be compared. Its bits are
 //
 //	0–7    kind, or what the collective is for (Kind)
 //	8–15   operator

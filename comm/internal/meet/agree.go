@@ -33,7 +33,7 @@ func (s *Seat) agreed(p *place, d *coll.Call, seq uint64) error {
 }
 
 // sighted compares a place that has just been published with those that are there already, and reports whether all are. If one of them is in another
-// collective, all ranks hear of it. Of any two places the later one sees the other, so that nobody has to look again.
+// collective, all ranks hear of it. Of any two places the later one sees the other, so one look is enough.
 func (s *Seat) sighted(p *place, seq uint64) (all bool) {
 	n := 0
 	for r := range s.st.parts {

@@ -58,11 +58,11 @@ func (st *Stage) each(f func(s *Seat, p *place, state uint64)) {
 	}
 }
 
-// Stages are all of a run, for those who end what waits.
+// Stages are all stages of a run: a failure ends what waits at them.
 type Stages struct {
 	mu    sync.Mutex
 	fresh map[key]*freshStage   // guarded by mu: not all of their ranks have asked yet
-	all   []weak.Pointer[Stage] // guarded by mu: those of communicators that nobody has any more are nil
+	all   []weak.Pointer[Stage] // guarded by mu: those of communicators that were collected are nil
 }
 
 // key names a communicator in a run: its context, and its first rank in the run, because all colours of a split share a

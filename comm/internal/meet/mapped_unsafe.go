@@ -46,7 +46,7 @@ const World = 0
 // NewIndices returns all but World.
 func NewIndices() *Indices { return &Indices{free: ^uint64(1 << World)} }
 
-// Offer returns some for a communicator about to be made, as a set: nobody else is offered them until they are given back.
+// Offer returns some for a communicator about to be made, as a set. No other one is offered them until they are given back.
 func (x *Indices) Offer() (offer uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -54,7 +54,7 @@ const (
 
 // Meet makes a collective that Takes has said yes to, and waits for it.
 func (s *Seat) Meet(d *coll.Call) (Outcome, error) {
-	if err := s.barred(); err != nil { // who gives up shows nothing: the others would go on, as if nothing were wrong
+	if err := s.barred(); err != nil { // a rank that gives up shows nothing: the others would go on, as if nothing were wrong
 		return Met, s.host.Fail(d.What, err)
 	}
 	if !s.hold() {
@@ -137,7 +137,7 @@ func (s *Seat) Start(d *coll.Call, req Request) {
 	}
 }
 
-// Close returns when nobody uses mapped memory any more, and nobody will. The run has ended: whoever is here gives up soon.
+// Close returns when no goroutine uses mapped memory any more, and none will. The run has ended, so callers give up soon.
 func (s *Seat) Close() {
 	s.shut.Store(true)
 	for s.inside.Load() != 0 {

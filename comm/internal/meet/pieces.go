@@ -8,8 +8,8 @@ import (
 	"weft/comm/internal/mem"
 )
 
-// Large collectives are cut into pieces that are independent of each other. Whoever is there takes pieces until there are
-// none left; who finishes the last one ends the collective for all that do not watch.
+// Large collectives are cut into pieces that are independent of each other. Each rank that is there takes pieces until there
+// are none left; the rank that finishes the last one ends the collective for all that do not watch.
 
 // stage finds the memory of a large collective: the buffers', or copies of strided ones.
 func (e *entry) stage() {
@@ -54,7 +54,7 @@ func pieceSize(d *coll.Call, n int) int {
 	size := min(max(d.Unit/(4*n), pieceLeast), pieceMost)
 	size = max(size, d.Unit>>(pieceBits-4-2*bitsOf(n))) // not too many to be counted
 	if d.Op == nil {
-		return size // bytes are copied, and who copies need not know what they are
+		return size // bytes are copied, whatever they are
 	}
 	e := max(d.In.ElemSize(), 1)
 	return max(size/e, 1) * e
@@ -131,7 +131,7 @@ func (s *slot) did(seq uint64, total int) bool {
 	}
 }
 
-// close lets nobody take a piece any more, unless somebody has taken one.
+// close leaves no piece to take, unless one has been taken.
 func (st *Stage) close(seq uint64) bool {
 	s := st.slot(seq)
 	for {

@@ -26,7 +26,7 @@ type phase uint64
 
 const (
 	active  phase = 1 + iota // it is at it, and ends it itself or lets it wait
-	passive                  // a request: whoever completes what it waits for claims and ends it
+	passive                  // a request: the rank that completes what it waits for claims and ends it
 	asleep                   // a caller that sleeps: likewise; or it is made active and woken, to help
 	claimed                  // somebody else ends it
 )
@@ -41,7 +41,7 @@ func (p *place) waits(seq uint64) (uint64, bool) {
 	return s, s == stateOf(seq, passive) || s == stateOf(seq, asleep)
 }
 
-// claim makes somebody of the rank's process the one who ends what waits.
+// claim makes the caller, of the rank's process, the one goroutine that ends what waits.
 func (p *place) claim(seq uint64) bool {
 	s, ok := p.waits(seq)                                         //bug:claim
 	return ok && p.state.CompareAndSwap(s, stateOf(seq, claimed)) //bug:claim
@@ -64,7 +64,7 @@ type part struct {
 }
 
 // slot is what the places of one collective share: the pieces of large ones. A word is seq<<pieceBits | count, and the
-// first who needs it for a new collective moves it there.
+// first rank that needs it for a new collective moves it there.
 type slot struct {
 	next atomic.Uint64 // pieces that somebody has taken; allTaken if the collective is aborted
 	done atomic.Uint64 // pieces that are finished

@@ -78,7 +78,7 @@ func (s *Seat) open() error {
 	return nil
 }
 
-// opened is open for who does not hold hist.Mu.
+// opened is open for a caller that does not hold hist.Mu.
 func (s *Seat) opened() error {
 	s.hist.Mu.Lock()
 	defer s.hist.Mu.Unlock()

@@ -116,7 +116,7 @@ func (s *Seat) serve(q *place, seq uint64) (woke bool) {
 		return false
 	}
 	if e.Large && !s.st.differs(q, seq) && !s.st.complete(&e.Call, seq) {
-		return false // there is work to do first; who does the last of it ends it
+		return false // there is work to do first; the rank that does the last of it ends it
 	}
 	if !q.claim(seq) {
 		return false
@@ -201,7 +201,7 @@ func (s *Seat) rest(p *place, d *coll.Call, seq uint64, caller bool) (again bool
 		}
 	}
 	p.state.Store(stateOf(seq, ph)) //bug:sleep
-	// Whoever looked at the place before that has left it alone, so look again.
+	// A rank that looked at the place before that has left it alone, so look again.
 	if s.goesOn(d, seq) || s.barred() != nil { //bug:sleep
 		if p.state.CompareAndSwap(stateOf(seq, ph), stateOf(seq, active)) {
 			if caller {
@@ -270,7 +270,7 @@ func (s *Seat) finish(d *coll.Call, seq uint64, err error, self bool) error {
 	return err
 }
 
-// over says that the rank reads nobody's place any more in a collective. From here on its own may be filled anew.
+// over says that the rank reads no other place any more in a collective. From here on its own may be filled anew.
 func (s *Seat) over(seq uint64) {
 	s.mine.finished[seq%Width].Store(seq)
 	if s.st.late.Load() == 0 { //bug:late-over
@@ -392,7 +392,7 @@ func (s *Seat) examine(p *place, seq uint64) {
 			s.finishFor(p, seq)
 			return
 		}
-		// Give it back, and look again: who could have ended it meanwhile has found it claimed.
+		// Give it back, and look again: a rank that could have ended it meanwhile has found it claimed.
 		p.state.Store(was)                   //bug:give-back
 		if err == nil && s.barred() != nil { //bug:give-back
 			continue

@@ -39,7 +39,7 @@ var waiters = sync.Pool{New: func() any { return makeWaiter() }}
 
 func newWaiter() *waiter { return waiters.Get().(*waiter) }
 
-// free gives back a waiter that nobody knows any more.
+// free gives back a waiter to which nothing points any more.
 func (w *waiter) free() {
 	w.err, w.st, w.call = nil, nil, noCall
 	waiters.Put(w)

@@ -72,7 +72,7 @@ type heap struct {
 }
 
 func newStage(size int, mapped bool) *Stage {
-	st := &Stage{size: size, procs: processors.Count(), mapped: mapped, parts: make([]xatomic.Pointer[part], size, (size+7)&^7), seats: make([]xatomic.Pointer[Seat], size, (size+7)&^7)} // full cache lines, which nobody else writes to
+	st := &Stage{size: size, procs: processors.Count(), mapped: mapped, parts: make([]xatomic.Pointer[part], size, (size+7)&^7), seats: make([]xatomic.Pointer[Seat], size, (size+7)&^7)} // full cache lines
 	st.late = &st.heap.late
 	return st
 }
@@ -88,7 +88,7 @@ func (st *Stage) place(rank int, seq uint64) *place {
 // entry returns what the process of a rank knows of it. The rank has been here.
 func (st *Stage) entry(rank int, seq uint64) *entry { return &st.seats[rank].Load().entries[seq%Width] }
 
-// pieced reports whether a collective is made in pieces, by all who are there.
+// pieced reports whether a collective is made in pieces, by all ranks that are there.
 func (st *Stage) pieced(d *coll.Call) bool { return d.Large && !st.mapped }
 
 // at reports whether a rank's part of a collective is there.
@@ -127,8 +127,8 @@ type Seat struct {
 	wakes atomic.Uint32  // how many have, since it has looked often and found
 	found atomic.Uint32  // how often it has looked and found, one after the other
 
-	inside xatomic.Int32 // who uses mapped memory, which is there until they are gone
-	shut   xatomic.Bool  // nobody may come any more
+	inside xatomic.Int32 // goroutines that use mapped memory, which is there until they are gone
+	shut   xatomic.Bool  // no goroutine may come any more
 
 	next  uint64    // guarded by hist.Mu: the rank's last collective
 	floor uint64    // guarded by hist.Mu: the rank has finished all up to this one
@@ -136,7 +136,7 @@ type Seat struct {
 	_     [56]byte
 }
 
-// entry is what the process of a rank knows of its part of a collective, beside the place: what whoever ends it needs. A caller
+// entry is what the process of a rank knows of its part of a collective, beside the place: what is needed to end it. A caller
 // that ends it itself needs none.
 type entry struct {
 	coll.Call

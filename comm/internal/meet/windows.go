@@ -53,7 +53,7 @@ func (st *Stage) mixed(seq uint64) bool {
 	return false
 }
 
-// lend gives the caller the rank's window, if nobody uses it: neither another goroutine of this rank, nor another rank that reads what was there before.
+// lend gives the caller the rank's window, if it is not in use: neither another goroutine of this rank, nor another rank that reads what was there before.
 func (w *Windows) lend(s *Seat) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,7 +78,7 @@ func (w *Windows) busyWith(s *Seat, seq uint64) bool {
 	return w.lent && w.last == s && w.seq == seq
 }
 
-// spoilt says that nobody can know any more who reads it.
+// spoilt says that it cannot be known any more which ranks read it.
 func (w *Windows) spoilt() {
 	w.mu.Lock()
 	w.broken = true
@@ -184,7 +184,7 @@ func (s *Seat) until(d *coll.Call, seq, step uint64) error {
 	}
 }
 
-// failure returns why another rank has given up, nil if none has. Whoever has left has seen one that failed, which is found then too.
+// failure returns why another rank has given up, nil if none has. A rank that has left has seen one that failed, which is found then too.
 func (s *Seat) failure(seq uint64) error {
 	left := false
 	for range 2 {
@@ -221,7 +221,7 @@ func (s *Seat) combineLarge(d *coll.Call, seq uint64) (err error) {
 			s.done(seq, stepOver)
 		case w.barred != nil: // the others hear of that by themselves
 			w.spoilt()
-		case combines: // nobody reads this rank's result
+		case combines: // no rank reads this rank's result
 			w.spoilt()
 			text, mem := s.host.Panic(err), s.windowsOf[s.rank].result
 			binary.LittleEndian.PutUint32(mem, uint32(copy(mem[4:], text[:min(len(text), maxPanic)])))
