@@ -35,8 +35,10 @@ var callbacks = []struct {
 		return nil
 	}, 1},
 	{"Poll", func(rt *Runtime, f func()) <-chan error {
-		rt.Poll(func() bool { f(); return false })
-		_ = rt.Run(bg, nothing) // so that a slot looks for work
+		_ = rt.Run(bg, func(*Task) error { // when it is over, a slot looks for work
+			rt.Poll(func() bool { f(); return false })
+			return nil
+		})
 		return nil
 	}, 0},
 	{"OnReady", func(rt *Runtime, f func()) <-chan error {
