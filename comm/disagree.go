@@ -236,10 +236,7 @@ func (p *proc) compareAll() error {
 	p.ended.Store(true)
 	var all []*Comm
 	for _, c := range p.comms.living() {
-		c.hist.Mu.Lock()
-		used := c.hist.Count() > 0
-		c.hist.Mu.Unlock()
-		if used && c.size > 1 && !c.inLastBarrier() && c.barredHere() == nil {
+		if c.hist.begun() > 0 && c.size > 1 && !c.inLastBarrier() && c.barredHere() == nil {
 			all = append(all, c)
 		}
 	}

@@ -104,6 +104,26 @@ func TestCollectivesThatDisagree(t *testing.T) {
 	}
 }
 
+// A rank that comes late to another collective, long after the message of the one that the other is in, finds that out.
+func TestLateDisagreement(t *testing.T) {
+	defer func(d time.Duration) { staleAfter = d }(staleAfter)
+	staleAfter = time.Millisecond
+	for how, run := range runners {
+		t.Run(how, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			require.ErrorIs(t, run(ctx, Config{Ranks: 2}, func(c *Comm) error {
+				b := Of(make([]int64, 40_000))
+				if c.Rank() == 1 {
+					return c.Bcast(b, 1)
+				}
+				time.Sleep(20 * time.Millisecond)
+				return c.Allreduce(b, Of(make([]int64, 40_000)), Sum)
+			}), ErrMismatch)
+		})
+	}
+}
+
 // disagree has one rank call y where the others call x.
 func disagree(c *Comm, n int, x, y aCall, odd int) error {
 	d, err := c.Dup()

@@ -44,6 +44,13 @@ func (h *history) next() uint64 {
 	return h.Count() + 1
 }
 
+// begun returns how many collectives this rank has begun.
+func (h *history) begun() uint64 {
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
+	return h.Count()
+}
+
 // recorded follows what adds to the history, when its lock is free.
 func (h *history) recorded() {
 	if h.Behind() {

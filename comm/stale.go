@@ -17,8 +17,8 @@ import (
 type stale struct {
 	w *world // constant since begin, before which it is nil
 
-	looks sync.Mutex                 // held by a look, with its questions
-	waits map[*proc]map[waiting]bool // guarded by looks: what has waited at the last look; true: the other rank was asked
+	looks sync.Mutex                   // held by a look, with its questions
+	waits map[*proc]map[waiting]uint64 // guarded by looks: what has waited at the last look: see waiting
 
 	mu    sync.Mutex
 	timer *time.Timer // guarded by mu; nil: no look is to come
@@ -26,7 +26,10 @@ type stale struct {
 }
 
 // waiting is a receive of a collective, a message that no receive has asked for, whose sender may
-// wait with it, or an agreement that a rank has not come to.
+// wait with it, or an agreement that a rank has not come to. With it goes how many collectives this
+// rank had begun when the other one was asked, and one more; 0 if it was not. A rank that has begun
+// another one since asks once more: the other rank has compared with what was begun then, and does
+// not come back to it where it was ahead.
 type waiting struct {
 	match.Key
 	what waitKind
@@ -46,7 +49,7 @@ var staleAfter = time.Second // constant, but in tests
 
 // begin begins to look. A timer does, so that no goroutine is there meanwhile.
 func (s *stale) begin(w *world) {
-	s.w, s.waits = w, map[*proc]map[waiting]bool{}
+	s.w, s.waits = w, map[*proc]map[waiting]uint64{}
 	if !s.inSight() {
 		s.need()
 	}
@@ -78,7 +81,7 @@ func (s *stale) end() {
 	defer s.looks.Unlock()
 }
 
-// look asks on behalf of what waits now and has waited at the last look; once for each.
+// look asks on behalf of what waits now and has waited at the last look.
 func (s *stale) look() {
 	s.looks.Lock()
 	defer s.looks.Unlock()
@@ -106,19 +109,19 @@ func (s *stale) askAll() bool {
 // looks.
 func (s *stale) ask(all bool) (asked bool) {
 	type wait struct {
-		c   *Comm
-		src int
+		c *Comm
+		waiting
 	}
 	for _, p := range s.w.procs {
 		if p == nil {
 			continue
 		}
-		var ask []wait
-		now := map[waiting]bool{}
+		var long []wait
+		now := map[waiting]uint64{}
 		note := func(c *Comm, w waiting) bool {
 			if before, old := s.waits[p][w]; c != nil && w.Ctx&1 != 0 {
-				if now[w] = old || all; now[w] && !before {
-					ask = append(ask, wait{c, int(w.Src)})
+				if now[w] = before; old || all {
+					long = append(long, wait{c, w})
 				}
 			}
 			return false
@@ -133,13 +136,15 @@ func (s *stale) ask(all bool) (asked bool) {
 		p.ballots.waits(func(c *Comm, seq uint32, r int) {
 			note(c, waiting{match.Key{Ctx: c.ctx | 1, Src: int32(r), Tag: int32(seq)}, waitVote})
 		})
+		for _, w := range long {
+			if begun := w.c.hist.begun() + 1; begun > now[w.waiting] {
+				now[w.waiting], asked = begun, true
+				w.c.ask(int(w.Src), false, false)
+			}
+		}
 		if delete(s.waits, p); len(now) > 0 {
 			s.waits[p] = now
 		}
-		for _, a := range ask {
-			a.c.ask(a.src, false, false)
-		}
-		asked = asked || len(ask) > 0
 	}
 	return asked
 }
