@@ -3,7 +3,10 @@
 
 package meet
 
-import "weft/comm/internal/coll"
+import (
+	"weft/comm/internal/coll"
+	"weft/internal/race"
+)
 
 // barred returns why the collectives of this rank cannot go on, nil if nothing is in their way.
 func (s *Seat) barred() error {
@@ -158,14 +161,21 @@ func (e *entry) empty() {
 	e.In.Forget()
 	e.Out.Forget()
 	e.req, e.Op, e.filled = nil, nil, false
-	e.release()
 }
 
 // release comes before an entry goes to another goroutine by what is shown, acquire when it has come. What is shown orders them by
 // itself, but the race detector knows nothing of mapped memory.
-func (e *entry) release() { e.order.Add(1) }
+func (e *entry) release() {
+	if race.Detector {
+		e.order.Add(1)
+	}
+}
 
-func (e *entry) acquire() { e.order.Load() }
+func (e *entry) acquire() {
+	if race.Detector {
+		e.order.Load()
+	}
+}
 
 // recorded follows what adds to the history, when its lock is free.
 func (s *Seat) recorded() {

@@ -272,6 +272,7 @@ func (s *Seat) finish(d *coll.Call, seq uint64, err error, self bool) error {
 
 // over says that the rank reads no other place any more in a collective. From here on its own may be filled anew.
 func (s *Seat) over(seq uint64) {
+	s.entries[seq%Width].release()
 	s.mine.finished[seq%Width].Store(seq)
 	if s.st.late.Load() == 0 { //bug:late-over
 		return
