@@ -298,7 +298,7 @@ func (p *proc) Deliver(f *fabric.Frame) (met bool) {
 		return true
 	}
 	if kind := protocol(f.Head[3] >> 8); kind == stalling || kind == asking {
-		p.world.stalls.hear(src, f)
+		p.world.hearStall(src, f)
 		return false
 	}
 	if p.world.apart {

@@ -225,7 +225,7 @@ func stuckRole() error {
 	})
 }
 
-// A deadlock among processes is found by the launcher.
+// A deadlock among processes is found by rank 0, and ends the job.
 func TestDeadlockOfProcesses(t *testing.T) {
 	status, out, errOut := start(t, "stuck", 3, job.Spec{})
 	require.Equal(t, launch.StatusDeadlock, status, errOut)
@@ -273,7 +273,7 @@ func (f writerFunc) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Where a goroutine of one process may still act, the launcher says so, once, with who waits for what.
+// Where a goroutine of one process may still act, rank 0 says so, once, with who waits for what.
 func TestDoubtOfProcesses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "said")
 	status, _, errOut := start(t, "doubt", 3, job.Spec{Stderr: writerFunc(func(text []byte) {

@@ -21,6 +21,7 @@ import (
 	"weft/comm/internal/coll"
 	"weft/comm/internal/count"
 	"weft/comm/internal/meet"
+	"weft/comm/internal/stall"
 	"weft/internal/boot"
 	"weft/internal/env"
 	"weft/internal/event"
@@ -338,7 +339,8 @@ type world struct {
 	ends   ends    // see AtEnd
 	bodies []*body // by rank; nil for those of other processes
 	party  *waits.Party
-	stalls *stalls // nil: nobody looks for deadlocks
+	stalls *stall.Watch            // nil: nobody looks for deadlocks
+	stuck  func(text string) error // has the launcher end the job because of a deadlock; nil: there is none
 	late   stale
 }
 
@@ -391,9 +393,7 @@ func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
 		w.local[r], _ = eps[0].Local(r).(*proc)
 	}
 	w.party = w.newParty()
-	if cfg.DeadlockWarnings >= 0 {
-		w.stalls = &stalls{w: w}
-	}
+	w.stalls = w.newStalls()
 	w.observe((*event.Recorder)(cfg.Trace))
 	return w
 }

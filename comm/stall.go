@@ -11,14 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weft/internal/launch"
+	"weft/comm/internal/stall"
+	"weft/internal/fabric"
 	"weft/internal/waits"
 )
 
-const (
-	doubtsUntil = 3 // looks that are not certain before it is said what they have found
-	stallPause  = 20 * time.Millisecond
-)
+const stallPause = 20 * time.Millisecond // between two looks at all goroutines
 
 // dump is shared by runs that end together (its time is a guess). Tests have another.
 var dump = waits.NewDump(10*time.Millisecond, waits.Goroutines)
@@ -66,86 +64,15 @@ type traffic struct {
 	pushes     atomic.Int64 // under way
 }
 
-// stall is what one look at this process has found: all ranks wait, and nothing is under way.
-type stall struct {
-	census     waits.Census
-	certain    bool     // nothing in this process will ever act by itself
-	waits      []string // by rank here, and what tasks wait for
-	sent, here int64
-}
-
-// text is what goes to the launcher.
-func (s *stall) text() string {
-	text := strings.Join(s.waits, "\n")
-	if !s.certain {
-		text += "\nthat may act: " + strings.Join(waits.Acting(), "\n")
-	}
-	return text[:min(len(text), maxReason)]
-}
-
-// stalls looks for deadlocks. One goroutine owns it.
-type stalls struct {
-	w        *world
-	last     int64 // activity
-	since    time.Time
-	warnings int
-	doubtful int            // looks that have found nothing for sure, since then
-	said     bool           // what they have found, once in a run
-	over     *DeadlockError // has ended the run; nil: none has
-	told     bool           // over, since the run does not come to its end
-	next     time.Time
-	// report takes a stall of this process to who knows of all processes, and nil when it is over; nil: all ranks are here.
-	report   func(*stall)
-	reported bool
-	asks     chan uint64 // of the launcher, whether what was reported still holds
-	answer   func(wave uint64, found *stall)
-	find     func() *stall        // look, in scripts of tests; nil: look itself
-	agreed   atomic.Pointer[pact] // nil: a launcher knows of all processes, or this process
-}
-
-// lasts is for how long nothing has happened.
-func (s *stalls) lasts() time.Duration { return time.Since(s.since).Round(100 * time.Millisecond) }
-
-// tell has stalls of this process, which has one rank, go to the launcher. Calls that fail do because the job ends.
-func (s *stalls) tell(client *launch.Client) {
-	s.asks = make(chan uint64, 1)
-	client.OnAsk(s.asked)
-	s.answer = func(question uint64, found *stall) {
-		if found == nil {
-			_ = client.Moves(question)
-			return
-		}
-		_ = client.Stalls(question, found.sent, found.here, found.text(), !found.certain)
-	}
-	s.report = func(found *stall) { s.answer(0, found) }
-}
-
-// asked has a question answered.
-func (s *stalls) asked(question uint64) {
-	select {
-	case <-s.asks: // nobody waits for the answer to an earlier one
-	default:
-	}
-	s.asks <- question
-}
-
 // watchStalls begins to look for deadlocks, and returns what ends that.
 func (w *world) watchStalls() (quiet func()) {
-	s := w.stalls
-	if s == nil {
+	if w.stalls == nil {
 		return func() {}
-	}
-	if w.apart && s.report == nil {
-		p := w.only()
-		if p == nil {
-			return func() {}
-		}
-		s.agree(p)
 	}
 	stop, over := make(chan struct{}), make(chan struct{})
 	go waits.Service(func() {
 		defer close(over)
-		s.watch(stop)
+		w.stalls.Run(stop)
 	})()
 	return func() {
 		close(stop)
@@ -153,162 +80,131 @@ func (w *world) watchStalls() (quiet func()) {
 	}
 }
 
-// watch looks for deadlocks until stop is closed. Every second it looks whether anything has happened, which costs a lock per
-// rank; only if nothing has does it count goroutines.
-func (s *stalls) watch(stop <-chan struct{}) {
-	var news chan struct{}
-	if a := s.agreed.Load(); a != nil {
-		news = a.some
-	}
-	tick := time.NewTicker(stallPeriod)
-	defer tick.Stop()
-	for {
-		select {
-		case <-stop:
-			return
-		case now := <-tick.C:
-			s.tick(now)
-		case <-news:
-			s.gatherAll()
-		case wave := <-s.asks:
-			found := s.seen()
-			if found == nil || !found.certain && !s.suspicious(found) || s.w.activity() != s.last {
-				found, s.reported = nil, false
-			}
-			s.answer(wave, found)
-		}
+// newStalls returns what looks for deadlocks; nil: nobody does. Among processes that is where each has one rank.
+func (w *world) newStalls() *stall.Watch {
+	switch one := w.only(); {
+	case w.cfg.DeadlockWarnings < 0 || w.apart && one == nil:
+		return nil
+	case w.apart:
+		return stall.New((*stallHost)(w), one.rank, w.size, w.cfg.DeadlockWarnings, stallPeriod)
+	default:
+		return stall.New((*stallHost)(w), 0, 1, w.cfg.DeadlockWarnings, stallPeriod)
 	}
 }
 
-func (s *stalls) tick(now time.Time) {
-	if s.over != nil { // the run is ended, and some function does not return: it waits for tasks of its own, say
-		if d := s.over; !s.w.cfg.logs && !s.told {
-			_, _ = fmt.Fprintf(stderr, "weft: %v\nThe run is ended, but some ranks do not return.\n", d)
-		}
-		s.told = true
-		return
-	}
-	if a := s.w.activity(); a != s.last || s.since.IsZero() {
-		s.last, s.since, s.warnings, s.doubtful, s.next = a, now, 0, 0, time.Time{}
-		s.retract()
-		return
-	}
-	if now.Before(s.next) {
-		return
-	}
-	if s.w.late.askAll() {
-		return // ranks that are in different collectives hear of that, and not of a deadlock
-	}
-	found := s.seen()
-	if found == nil || !found.certain {
-		s.doubt(found, now)
-		return
-	}
-	d := &DeadlockError{Ranks: found.waits, For: now.Sub(s.since).Round(100 * time.Millisecond)}
-	if s.warnings < s.w.cfg.DeadlockWarnings {
-		s.warnings++
-		s.w.cfg.Logger.Warn("all ranks wait, and nothing is under way", "warning", s.warnings, "of", s.w.cfg.DeadlockWarnings, "ranks", d.Error())
-		return
-	}
-	if s.report == nil {
-		s.over = d
-		s.w.end(d)
-		return
-	}
-	again := s.agreed.Load() != nil             // rank 0 may have begun later than this one
-	if !s.reported || s.doubtful > 0 || again { // doubtful: what was reported is in doubt no more
-		s.reported, s.doubtful = true, 0
-		s.report(found)
-	}
-}
+// stallHost is the ranks of this process, as what looks for deadlocks sees them.
+type stallHost world
 
-func (s *stalls) retract() {
-	if s.reported {
-		s.reported = false
-		s.report(nil)
-	}
-}
+func (h *stallHost) Activity() int64 { return (*world)(h).activity() }
+func (h *stallHost) Compare() bool   { return h.late.askAll() }
 
-// suspicious reports whether all ranks here wait in calls of ours, but goroutines of the program may act.
-func (s *stalls) suspicious(found *stall) bool {
-	return found.census.Foreign() > 0 && waits.Elsewhere(runRank) == 0
-}
-
-// doubt is a look that is not certain. If it stays so it is said, once, or goes to who knows of all processes.
-func (s *stalls) doubt(found *stall, now time.Time) {
-	if found == nil || !s.suspicious(found) {
-		s.doubtful = 0
-		s.retract()
-		return
-	}
-	if s.doubtful++; s.doubtful > doubtsUntil { // what is in the way mostly stays: look less often
-		s.next = now.Add(stallPeriod << min(s.doubtful-doubtsUntil, 6))
-	}
-	switch {
-	case s.doubtful < doubtsUntil:
-	case s.report != nil:
-		s.reported = true
-		s.report(found)
-	case !s.said:
-		s.said = true
-		s.say(found.waits, waits.Acting(), now.Sub(s.since).Round(100*time.Millisecond))
-	}
-}
-
-// say tells a person that there may be a deadlock.
-func (s *stalls) say(ranks, goroutines []string, lasts time.Duration) {
-	const what = "all ranks wait, and nothing is under way: a deadlock, unless a goroutine of the program acts"
-	who, may := strings.Join(ranks, "\n"), strings.Join(goroutines, "\n")
-	if s.w.cfg.logs {
-		s.w.cfg.Logger.Warn(what, "for", lasts, "ranks", who, "goroutines", may)
-		return
-	}
-	if may != "" {
-		may = "\nthat may act: " + may
-	}
-	_, _ = fmt.Fprintf(stderr, "weft: for %v %s:\n%s%s\n", lasts, what, who, may)
-}
-
-// stderr is where what a person must hear goes if there is no Logger; tests have it elsewhere.
-var stderr io.Writer = os.Stderr
-
-func (s *stalls) seen() *stall {
-	if s.find != nil {
-		return s.find()
-	}
-	return s.look()
-}
-
-// look says whether all ranks of this process wait for something that nothing else in this process can bring, or nothing but
-// goroutines of the program; nil if it is not so. README.md, "Deadlocks", has the argument.
-func (s *stalls) look() *stall {
-	w := s.w
+// Look says whether all ranks of this process wait for something that nothing else in this process can bring, or nothing but
+// goroutines of the program. README.md, "Deadlocks", has the argument.
+func (h *stallHost) Look() *stall.Found {
+	w := (*world)(h)
 	before := w.activity()
 	census, ok := waits.Take()
 	if !ok || census.Timed > 0 {
 		return nil
 	}
-	found := &stall{certain: census.Closed() && (w.apart || !census.Outside), census: census}
+	found := &stall.Found{Certain: census.Closed() && (w.apart || !census.Outside)}
 	for _, p := range w.procs {
 		if p != nil {
 			if p.underWay() {
 				return nil
 			}
-			found.sent += p.traffic.sent.Load()
-			found.here += p.traffic.here.Load()
+			found.Sent += p.traffic.sent.Load()
+			found.Here += p.traffic.here.Load()
 		}
 	}
-	if found.certain {
+	if found.Certain {
 		time.Sleep(stallPause)
 		again, ok := waits.Take()
-		found.certain = ok && again.Same(census)
+		found.Certain = ok && again.Same(census)
 	}
-	found.waits = append(w.describe(dump.Now()), waits.Describe(w.party)...)
+	if !found.Certain && (census.Foreign() == 0 || waits.Elsewhere(runRank) > 0) {
+		return nil // ranks here are not in calls of ours, or there is no goroutine of the program that may act
+	}
+	found.Waits = append(w.describe(dump.Now()), waits.Describe(w.party)...)
+	if !found.Certain {
+		found.Waits = append(found.Waits, "that may act: "+strings.Join(waits.Acting(), "\n"))
+	}
 	if w.activity() != before {
 		return nil
 	}
 	return found
 }
+
+// The frames of Tell and Ask are not counted, so that to ask changes nothing. Errors are those of the run.
+
+func (h *stallHost) Tell(question uint64, found *stall.Found) {
+	f := fabric.Frame{Head: [fabric.HeadWords]uint64{question, 0, 0, stalling.word()}}
+	if found != nil {
+		text := strings.Join(found.Waits, "\n")
+		f.Head[1], f.Head[2], f.Head[4] = uint64(found.Sent), uint64(found.Here), 1
+		if !found.Certain {
+			f.Head[4] = 2
+		}
+		f.Data = []byte(text[:min(len(text), maxReason)])
+	}
+	_ = (*world)(h).only().ep.Send(0, f)
+}
+
+func (h *stallHost) Ask(question uint64) {
+	if !h.apart {
+		return
+	}
+	for r := 1; r < h.size; r++ {
+		_ = h.procs[0].ep.Send(r, fabric.Frame{Head: [fabric.HeadWords]uint64{question, 0, 0, asking.word()}})
+	}
+}
+
+// hearStall takes a frame of Tell or Ask. It does not block.
+func (w *world) hearStall(src int, f *fabric.Frame) {
+	switch {
+	case w.stalls == nil: // this rank waits for ever
+	case protocol(f.Head[3]>>8) == stalling:
+		var found *stall.Found
+		if f.Head[4] != 0 {
+			found = &stall.Found{Certain: f.Head[4] == 1, Waits: []string{string(f.Data[:min(len(f.Data), maxReason)])}, Sent: int64(f.Head[1]), Here: int64(f.Head[2])}
+		}
+		w.stalls.Hear(src, f.Head[0], found)
+	case src == 0:
+		w.stalls.Asked(f.Head[0])
+	}
+}
+
+func (h *stallHost) Warn(n int, ranks []string, lasts time.Duration) {
+	d := &DeadlockError{Ranks: ranks, For: lasts}
+	h.cfg.Logger.Warn("all ranks wait, and nothing is under way", "warning", n, "of", h.cfg.DeadlockWarnings, "ranks", d.Error())
+}
+
+// Suspect tells a person that there may be a deadlock.
+func (h *stallHost) Suspect(ranks []string, lasts time.Duration) {
+	const what = "all ranks wait, and nothing is under way: a deadlock, unless a goroutine of the program acts"
+	if who := strings.Join(ranks, "\n"); h.cfg.logs {
+		h.cfg.Logger.Warn(what, "for", lasts, "ranks", who)
+	} else {
+		_, _ = fmt.Fprintf(stderr, "weft: for %v %s:\n%s\n", lasts, what, who)
+	}
+}
+
+// End ends the run. A launcher ends it at all ranks: so all end for the same reason, and with its exit status.
+func (h *stallHost) End(ranks []string, lasts time.Duration) {
+	d := &DeadlockError{Ranks: ranks, For: lasts}
+	if h.stuck == nil || h.stuck(d.Error()) != nil {
+		(*world)(h).end(d)
+	}
+}
+
+func (h *stallHost) Remains() {
+	if e := h.aborted.Load(); e != nil && !h.cfg.logs {
+		_, _ = fmt.Fprintf(stderr, "weft: %v\nThe run is ended, but some ranks do not return.\n", e.cause)
+	}
+}
+
+// stderr is where what a person must hear goes if there is no Logger; tests have it elsewhere.
+var stderr io.Writer = os.Stderr
 
 // only returns the rank of this process, nil if it has several.
 func (w *world) only() (one *proc) {
@@ -329,4 +225,23 @@ func (p *proc) underWay() bool {
 	p.far.mu.Lock()
 	defer p.far.mu.Unlock()
 	return len(p.far.pulls) > 0 || p.traffic.pushes.Load() != 0
+}
+
+// frame sends a frame to another process, and counts it, so that all ranks together know whether any is under way.
+func (p *proc) frame(dst int, f fabric.Frame) error {
+	p.traffic.sent.Add(1) // before: it may be taken, counted there and answered at once
+	err := p.ep.Send(dst, f)
+	if err != nil {
+		p.traffic.sent.Add(-1)
+	}
+	return err
+}
+
+// push is likewise for payloads, which are under way until done is called.
+func (p *proc) push(dst int, key uint64, data []byte, done func(error)) {
+	p.traffic.pushes.Add(1)
+	p.ep.Push(dst, key, data, func(err error) {
+		p.traffic.pushes.Add(-1)
+		done(err)
+	})
 }

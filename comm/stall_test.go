@@ -45,11 +45,11 @@ func TestDeadlock(t *testing.T) {
 	requireNoRankGoroutines(t)
 }
 
-// certain has s look, and reports whether it has found a deadlock for sure.
-func certain(s *stalls) (yes bool) {
+// certain looks, and reports whether it has found a deadlock for sure.
+func certain(w *world) (yes bool) {
 	waits.Service(func() { // as the goroutine that does so otherwise
-		found := s.look()
-		yes = found != nil && found.certain
+		found := (*stallHost)(w).Look()
+		yes = found != nil && found.Certain
 	})()
 	return yes
 }
@@ -93,20 +93,19 @@ func TestNoDeadlock(t *testing.T) {
 			go func() {
 				over <- w.run(context.Background(), func(c *Comm) error { return body(ctx, c, hold) })
 			}()
-			s := &stalls{w: w}
 			for pending := w.pending(); len(pending[0]) == 0 || len(pending[1]) == 0; pending = w.pending() {
 				runtime.Gosched()
 			}
 			for range 50 {
-				require.False(t, certain(s))
+				require.False(t, certain(w))
 				if name == "a deadline may end it" {
-					waits.Service(func() { assert.Nil(t, s.look(), "not even a doubt") })()
+					waits.Service(func() { assert.Nil(t, (*stallHost)(w).Look(), "not even a doubt") })()
 				}
 				runtime.Gosched()
 			}
 			close(hold)
 			cancel()
-			for !certain(s) {
+			for !certain(w) {
 				runtime.Gosched()
 			}
 			w.end(errTest)
@@ -147,7 +146,7 @@ func TestNoDeadlockHammer(t *testing.T) {
 				return
 			default:
 			}
-			if w := w.Load(); w != nil && certain(&stalls{w: w}) {
+			if w := w.Load(); w != nil && certain(w) {
 				n++
 			}
 			runtime.Gosched()

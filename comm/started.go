@@ -81,9 +81,7 @@ func runStarted(ctx context.Context, cfg Config, place *boot.Place, body func(c 
 
 // follow ends what the launcher's news end, until the function that it returns is called.
 func (w *world) follow(client *launch.Client) (stop func()) {
-	if w.stalls != nil {
-		w.stalls.tell(client)
-	}
+	w.stuck = client.Deadlock
 	over, me := make(chan struct{}), client.Rank()
 	go waits.Service(func() {
 		select {

@@ -64,7 +64,6 @@ type Client struct {
 	abort    *Abort                 // guarded by mu: the job is being ended
 	err      error                  // guarded by mu: the connection is of no use any more
 	left     bool                   // guarded by mu
-	onAsk    func(uint64)           // guarded by mu
 }
 
 type answer struct {
@@ -326,6 +325,22 @@ func (c *Client) Abort(code int, reason string) error {
 	return c.tell("abort", &frame{kind: rankAborts, code: int32(code), value: cut(reason)})
 }
 
+// Deadlock asks it to end the job with StatusDeadlock, because all ranks wait for each other, and to say what for. It does not wait
+// either.
+func (c *Client) Deadlock(text string) error {
+	return c.tell("deadlock", &frame{kind: rankAborts, id: 1, code: StatusDeadlock, value: []byte(text[:min(len(text), MaxValue)])})
+}
+
+func (c *Client) tell(op string, f *frame) error {
+	c.mu.Lock()
+	err := c.usableLocked()
+	c.mu.Unlock()
+	if err != nil {
+		return c.fail(op, err)
+	}
+	return c.writeOr(op, f)
+}
+
 // Leave says that this rank takes no part in the job any more and may end. A rank that ends without having said so
 // ends the job. The Client is of no use afterwards; Leave again does nothing.
 func (c *Client) Leave() error {
@@ -511,11 +526,6 @@ func (c *Client) take(f *frame) (news, _ error) {
 		c.abort = &Abort{Rank: int(f.rank), Code: int(f.code), Reason: string(f.value)}
 		c.failAllLocked(c.abort)
 		return c.abort, nil
-	case jobAsks:
-		if c.onAsk == nil {
-			return nil, bad()
-		}
-		c.onAsk(f.id)
 	default:
 		return nil, bad()
 	}

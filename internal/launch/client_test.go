@@ -6,8 +6,8 @@
 package launch
 
 import (
+	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -174,19 +175,10 @@ func TestFramesOfARank(t *testing.T) {
 			frame{kind: jobShared, id: round + 1})
 		require.Equal(t, `["zero" "" "two"] <nil>`, next(t, got))
 	}
-	asked := make(chan uint64, 1)
-	c.OnAsk(func(q uint64) { asked <- q })
-	report := func(sent, taken uint64, waits string) []byte {
-		return append(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, sent), taken), waits...)
-	}
-	require.NoError(t, c.Stalls(0, 3, 4, "for 2", false))
-	expect(frame{kind: rankStalls, value: report(3, 4, "for 2")})
-	say(t, far, frame{kind: jobAsks, id: 7})
-	require.EqualValues(t, 7, <-asked)
-	require.NoError(t, c.Stalls(7, 5, 6, "", true))
-	expect(frame{kind: rankStalls, id: 7, value: report(5, 6|doubtBit, "")})
-	require.NoError(t, c.Moves(7))
-	expect(frame{kind: rankMoves, id: 7})
+	require.NoError(t, c.Deadlock("all wait"))
+	expect(frame{kind: rankAborts, id: 1, code: StatusDeadlock, value: []byte("all wait")})
+	require.NoError(t, c.Deadlock(strings.Repeat("x", MaxValue+1)))
+	expect(frame{kind: rankAborts, id: 1, code: StatusDeadlock, value: bytes.Repeat([]byte("x"), MaxValue)})
 	for _, row := range []struct {
 		b    Blame
 		rank int32
@@ -245,7 +237,7 @@ func TestEndsOfAConnection(t *testing.T) {
 		<-c.Lost()
 		_, err = c.Get(t.Context(), 1, "k")
 		for op, err := range map[string]error{"put": c.Put("k", nil), "get": err, "exchange": c.Fence(t.Context()), "abort": c.Abort(1, ""),
-			"stalls": c.Stalls(0, 0, 0, "", false), "moves": c.Moves(0), "blame": c.Blame(Blame{Rank: 1}), "leave": c.Leave()} {
+			"deadlock": c.Deadlock(""), "blame": c.Blame(Blame{Rank: 1}), "leave": c.Leave()} {
 			require.ErrorIs(t, err, row.want, "%s, %s", name, op)
 			require.ErrorContains(t, err, "launch: "+op+": rank 0: ", name)
 		}
@@ -262,8 +254,7 @@ func TestCallsOnABrokenConnection(t *testing.T) {
 		"get":      func(c *Client) error { _, err := c.Get(t.Context(), 1, "k"); return err },
 		"exchange": func(c *Client) error { _, err := c.Exchange(t.Context(), nil); return err },
 		"abort":    func(c *Client) error { return c.Abort(1, "") },
-		"stalls":   func(c *Client) error { return c.Stalls(0, 0, 0, "", false) },
-		"moves":    func(c *Client) error { return c.Moves(0) },
+		"deadlock": func(c *Client) error { return c.Deadlock("") },
 		"blame":    func(c *Client) error { return c.Blame(Blame{Rank: 1}) },
 		"leave":    (*Client).Leave,
 	} {
@@ -294,7 +285,7 @@ func TestWhyACallIsOfNoUse(t *testing.T) {
 	} {
 		row.c.place, row.c.gets, row.c.broken = Place{0, 2, ""}, full, errEnough
 		_, err := row.c.Get(t.Context(), 1, "k")
-		for op, err := range map[string]error{"put": row.c.Put("k", nil), "get": err, "exchange": row.c.Fence(t.Context()), "abort": row.c.Abort(1, ""), "moves": row.c.Moves(0)} {
+		for op, err := range map[string]error{"put": row.c.Put("k", nil), "get": err, "exchange": row.c.Fence(t.Context()), "abort": row.c.Abort(1, ""), "deadlock": row.c.Deadlock("")} {
 			require.Equal(t, &Error{Op: op, Rank: 0, Err: row.want}, err)
 		}
 	}
@@ -360,7 +351,7 @@ func TestWatchers(t *testing.T) {
 		frame{kind: jobAborts, rank: -1, code: 3, value: []byte("c")}, frame{kind: jobAborts, rank: 2, code: 4, value: []byte("d")},
 		// To an aborted rank all answers are too late, and those that nobody has asked for are not
 		// looked at.
-		frame{kind: jobAnswers, id: 9}, frame{kind: jobShared, id: 9}, frame{kind: jobFails, id: 9}, frame{kind: jobAsks, id: 9})
+		frame{kind: jobAnswers, id: 9}, frame{kind: jobShared, id: 9}, frame{kind: jobFails, id: 9})
 	three, zero := &Death{Rank: 3, Code: 1, How: "a"}, &Death{Rank: 0, Code: 2, How: "b"}
 	over := &Abort{Rank: -1, Code: 3, Reason: "c"}
 	for _, want := range []error{three, zero, over} {

@@ -140,7 +140,7 @@ func TestFramesFromTheLauncherAtTheEdges(t *testing.T) {
 	const ranks = 3
 	fresh := func() *Client {
 		return &Client{place: Place{Rank: 1, Ranks: ranks}, gets: map[uint64]chan answer{1: make(chan answer, 1)}, deaths: map[int]*Death{}, round: 1,
-			exchange: make(chan answer, 1), shares: make([][]byte, ranks), onAsk: func(uint64) {}}
+			exchange: make(chan answer, 1), shares: make([][]byte, ranks)}
 	}
 	for _, row := range []struct {
 		kind kind
@@ -173,9 +173,6 @@ func TestFramesFromTheLauncherAtTheEdges(t *testing.T) {
 	c := fresh()
 	require.NoError(t, c.handle(&frame{kind: jobMourns, rank: 2}))
 	require.ErrorIs(t, c.handle(&frame{kind: jobMourns, rank: 2}), ErrProtocol, "a rank dies once")
-	require.NoError(t, c.handle(&frame{kind: jobAsks, id: 1}))
-	c.onAsk = nil
-	require.ErrorIs(t, c.handle(&frame{kind: jobAsks, id: 1}), ErrProtocol)
 	require.ErrorIs(t, c.handle(&frame{kind: rankPuts}), ErrProtocol)
 }
 

@@ -55,9 +55,12 @@ func (d *Death) Error() string { return fmt.Sprintf("rank %d has ended: %s", d.R
 // Is makes a death match ErrEnded.
 func (d *Death) Is(target error) bool { return target == ErrEnded }
 
+// StatusDeadlock is the exit status of a job whose ranks wait for each other. It is ParaStation MPI's.
+const StatusDeadlock = 112
+
 // Abort is why a job is being ended. It is an error that matches ErrAborted.
 type Abort struct {
-	Rank   int // who asked for it, or is the cause; -1: the launcher itself
+	Rank   int // who asked for it, or is the cause; -1: the launcher itself, or all, who wait for each other
 	Code   int // exit status of the job
 	Reason string
 }

@@ -31,7 +31,7 @@ const (
 	rankPuts      kind = 1 + iota // key, value
 	rankGets                      // id, rank, key
 	rankExchanges                 // id: how many exchanges this one makes; value
-	rankAborts                    // code, value: the reason
+	rankAborts                    // code, value: the reason; id: 1 if all ranks wait for each other
 	rankLeaves                    //
 
 	jobWelcomes // rank: how many; code: part; id: 1 if there are ranks on other machines; key: the job's name
@@ -51,12 +51,6 @@ const (
 	jobSignals // code: the number of a signal for the ranks
 	jobKills   //
 	jobOver    // code: exit status of the job
-
-	// Of deadlocks.
-
-	rankStalls // id: the question that it answers, 0: none; value: frames sent and taken (8 bytes each), and who waits for what
-	rankMoves  // id: likewise
-	jobAsks    // id: of the question whether the rank still stalls
 
 	// Of failures.
 

@@ -50,7 +50,6 @@ func TestEverybodyAtOnceHammer(t *testing.T) {
 					assert.Equal(t, []byte{byte(of), byte(i)}, v)
 				})
 				all.Go(func() { c.Watch(func(error) {}) })
-				all.Go(func() { c.OnAsk(func(uint64) {}) })
 				all.Go(func() { assert.NoError(t, c.Blame(Blame{Rank: (rank + 1) % len(cs)})) })
 			}
 			all.Go(func() {
@@ -79,7 +78,6 @@ func TestEverybodyAtOnceHammer(t *testing.T) {
 			ends[rank] = news(c)
 			all.Go(func() { _, _ = c.Get(t.Context(), (rank+1)%len(cs), "never") })
 			all.Go(func() { _ = c.Fence(t.Context()) })
-			all.Go(func() { _ = c.Stalls(0, 1, 1, "w", false); _ = c.Moves(0) })
 		}
 		all.Go(func() { _ = cs[0].Leave() })
 		all.Go(func() { s.Ended(1, 3, "exit status 3") })

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -278,52 +277,15 @@ func TestStatusOfAnAbort(t *testing.T) {
 			synctest.Wait()
 			require.Equal(t, Abort{1, want, "why"}, <-asked, code)
 		}
+		say(t, c, frame{kind: rankAborts, id: 1, code: StatusDeadlock, value: []byte("all wait")})
+		synctest.Wait()
+		require.Equal(t, Abort{-1, StatusDeadlock, "all wait"}, <-asked)
 		s.cfg.OnAbort = nil
 		say(t, c, frame{kind: rankAborts, code: 1}, frame{kind: rankPuts, key: "k"})
 		synctest.Wait()
 		require.Len(t, s.space.members[1].values, 1, "it goes on")
 		s.shut()
 	})
-}
-
-// A deadlock is told once, with what all wait for; a suspicion likewise. Where nobody wants to
-// know, nothing happens.
-func TestDeadlockIsTold(t *testing.T) {
-	for _, told := range []bool{true, false} {
-		for _, doubt := range []uint64{0, doubtBit} {
-			synctest.Test(t, func(t *testing.T) {
-				said := make(chan string, 4)
-				s := bareServer(ServerConfig{Ranks: 2})
-				if told {
-					s.cfg.OnDeadlock = func(waits []string) { said <- "deadlock " + strings.Join(waits, ", ") }
-					s.cfg.OnSuspicion = func(waits []string) { said <- "suspicion " + strings.Join(waits, ", ") }
-				}
-				cs := []net.Conn{s.joinBare(t, 0), s.joinBare(t, 1)}
-				stall := func(rank int, question uint64) {
-					v := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, 5), 5|doubt)
-					say(t, cs[rank], frame{kind: rankStalls, id: question, value: append(v, fmt.Sprint("w", rank)...)})
-				}
-				stall(0, 0)
-				stall(1, 0)
-				for r, c := range cs {
-					f, err := readFrame(c)
-					require.NoError(t, err)
-					require.Equal(t, frame{kind: jobAsks, id: 1, value: []byte{}}, f)
-					stall(r, 1)
-				}
-				synctest.Wait()
-				if want := map[bool]string{false: "deadlock w0, w1", true: "suspicion w0, w1"}[doubt != 0]; told {
-					require.Equal(t, want, <-said)
-				}
-				say(t, cs[0], frame{kind: rankMoves})
-				say(t, cs[1], frame{kind: rankPuts, key: "k"})
-				synctest.Wait()
-				require.Empty(t, said)
-				require.Len(t, s.space.members[1].values, 1)
-				s.shut()
-			})
-		}
-	}
 }
 
 // A rank that joins late hears of all who have ended, before anything else.

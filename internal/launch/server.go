@@ -27,14 +27,10 @@ type ServerConfig struct {
 	Part func(rank int) int
 	// OnDir is called with the path of the job directory before that is made; it may be called again, if another place is to be tried.
 	OnDir func(dir string)
-	// OnAbort is called when a rank asks for the end of the job.
+	// OnAbort is called when a rank asks for the end of the job. The abort is of no rank if all wait for each other.
 	OnAbort func(*Abort)
 	// OnLost is called when a rank's connection has ended without its leaving, and Ended was not called for a while.
 	OnLost func(rank int, how string)
-	// OnDeadlock is called when all ranks wait for each other, with what each waits for.
-	OnDeadlock func(waits []string)
-	// OnSuspicion is called likewise, but goroutines of the programs, which are named, may still act.
-	OnSuspicion func(waits []string)
 	// Elsewhere is how many of the ranks, the last ones, are brought by launchers on other machines, which find this one at the address
 	// Listen and know Key. 0: none, and the rest means nothing.
 	Elsewhere int
@@ -217,6 +213,9 @@ func (s *Server) read(rank int, k *conn) error {
 			if a.Code < 1 || a.Code > 255 {
 				a.Code = 1
 			}
+			if f.id != 0 {
+				a.Rank = -1
+			}
 			if s.cfg.OnAbort != nil {
 				s.cfg.OnAbort(a)
 			}
@@ -225,18 +224,9 @@ func (s *Server) read(rank int, k *conn) error {
 		s.mu.Lock()
 		out, err := s.space.handle(rank, &f)
 		s.postLocked(out)
-		deadlock := s.space.deadlock
-		suspected := s.space.suspected
-		s.space.deadlock, s.space.suspected = nil, nil
 		s.mu.Unlock()
 		if err != nil {
 			return err
-		}
-		if deadlock != nil && s.cfg.OnDeadlock != nil {
-			s.cfg.OnDeadlock(deadlock)
-		}
-		if suspected != nil && s.cfg.OnSuspicion != nil {
-			s.cfg.OnSuspicion(suspected)
 		}
 	}
 }

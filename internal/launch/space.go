@@ -14,10 +14,6 @@ import (
 type space struct {
 	members []member
 	round   exchange
-
-	question  uint64   // asked last: whether all still stall
-	deadlock  []string // what all wait for, by rank, once it is certain
-	suspected []string // likewise, but goroutines of programs may act
 }
 
 // member is one rank.
@@ -34,9 +30,6 @@ type member struct {
 
 	blames *Blame // nil: nobody; immutable
 	own    *Blame // of its own failure; nil: it has not said; immutable
-
-	stall    *stall // nil: it moves
-	answered uint64 // the question to which it has said that it still does
 }
 
 type waiter struct {
@@ -138,11 +131,6 @@ func (s *space) handle(rank int, f *frame) ([]post, error) {
 		return s.get(rank, f)
 	case rankExchanges:
 		return s.exchange(rank, f)
-	case rankStalls:
-		return s.stalls(rank, f)
-	case rankMoves:
-		m.stall = nil
-		return nil, nil
 	case rankBlames:
 		return nil, s.blame(rank, f)
 	case rankLeaves:

@@ -13,7 +13,7 @@ import (
 
 // said is what posts say, one word each: to whom, what, and with which numbers and texts.
 func said(out []post) string {
-	names := map[kind]string{jobAnswers: "answers", jobDenies: "denies", jobShares: "shares", jobShared: "shared", jobFails: "fails", jobMourns: "mourns", jobAsks: "asks"}
+	names := map[kind]string{jobAnswers: "answers", jobDenies: "denies", jobShares: "shares", jobShared: "shared", jobFails: "fails", jobMourns: "mourns"}
 	var words []string
 	for _, p := range out {
 		f := p.f

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -241,23 +240,14 @@ func (r *runner) handle(e event) {
 		if r.state != running {
 			return
 		}
-		r.say("rank %d ends the job: %s", e.rank, e.abort.Reason)
+		if e.abort.Rank < 0 {
+			r.say("%s", e.abort.Reason)
+		} else {
+			r.say("rank %d ends the job: %s", e.rank, e.abort.Reason)
+		}
 		r.fail(e.abort.Code)
 		r.endAll(e.abort)
 	case e.sink != nil: // seen above
-	case e.suspected != nil:
-		if r.state == running && !r.suspected {
-			r.suspected = true
-			r.say("all ranks wait, and nothing is under way: a deadlock, unless a goroutine of the program acts:\n%s", strings.Join(e.suspected, "\n"))
-		}
-	case e.stuck != nil:
-		if r.state != running {
-			return
-		}
-		text := "deadlock: all ranks wait, and nothing is under way:\n" + strings.Join(e.stuck, "\n")
-		r.say("%s", text)
-		r.fail(launch.StatusDeadlock)
-		r.endAll(&launch.Abort{Rank: -1, Code: launch.StatusDeadlock, Reason: text})
 	default:
 		if r.state != running {
 			return

@@ -61,12 +61,10 @@ func (r *runner) open() error {
 			}
 			return len(s.Parts) // what others bring
 		},
-		OnDir:       r.janitor.clean,
-		OnAbort:     func(a *launch.Abort) { r.post(event{rank: a.Rank, abort: a}) },
-		OnLost:      func(rank int, how string) { r.post(event{rank: rank, lost: how}) },
-		OnDeadlock:  func(waits []string) { r.post(event{stuck: waits}) },
-		OnSuspicion: func(waits []string) { r.post(event{suspected: waits}) },
-		Elsewhere:   s.Elsewhere, Listen: s.Listen, Key: key, DeadAfter: s.DeadAfter,
+		OnDir:     r.janitor.clean,
+		OnAbort:   func(a *launch.Abort) { r.post(event{rank: a.Rank, abort: a}) },
+		OnLost:    func(rank int, how string) { r.post(event{rank: rank, lost: how}) },
+		Elsewhere: s.Elsewhere, Listen: s.Listen, Key: key, DeadAfter: s.DeadAfter,
 		Hosts: launch.HostEvents{
 			Joined: func(from string, first, ranks int) { r.post(event{rank: first, far: &far{joined: ranks, from: from}}) },
 			Ended:  func(rank, code int, how string) { r.post(event{rank: rank, far: &far{exit: &exit{code, how}}}) },

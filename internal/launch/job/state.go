@@ -56,12 +56,9 @@ type event struct {
 	rank  int
 	ended *os.ProcessState // the process has ended
 	abort *launch.Abort
-	lost  string   // its connection has ended, and how
-	sink  *sink    // takes no output any more
-	far   *far     // of launchers on other machines
-	stuck []string // all ranks wait for each other: what for
-
-	suspected []string // so it seems, but goroutines of the programs may act
+	lost  string // its connection has ended, and how
+	sink  *sink  // takes no output any more
+	far   *far   // of launchers on other machines
 }
 
 // runner is a job. The goroutine of Run owns what has no other note.
@@ -86,7 +83,6 @@ type runner struct {
 	procs     []*process
 	live      int
 	state     state
-	suspected bool             // a deadlock, and it was said
 	status    int              // of the first failure
 	grace     <-chan time.Time // in ending, or asked: when it becomes killing
 	asked     os.Signal        // SIGTERM or SIGHUP from outside, since which grace runs; nil: none

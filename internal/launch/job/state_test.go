@@ -56,8 +56,10 @@ func TestEventsEndAJob(t *testing.T) {
 		said   string
 		abort  launch.Abort
 	}{
-		"abort":    {func(r *runner) { r.handle(event{rank: 1, abort: &launch.Abort{Rank: 1, Code: 7, Reason: "enough"}}) }, 7, "rank 1 ends the job: enough", launch.Abort{Rank: 1, Code: 7, Reason: "enough"}},
-		"deadlock": {func(r *runner) { r.handle(event{stuck: []string{"a", "b"}}) }, 112, "deadlock: all ranks wait, and nothing is under way:\na\nb", launch.Abort{Rank: -1, Code: 112, Reason: "deadlock: all ranks wait, and nothing is under way:\na\nb"}},
+		"abort": {func(r *runner) { r.handle(event{rank: 1, abort: &launch.Abort{Rank: 1, Code: 7, Reason: "enough"}}) }, 7, "rank 1 ends the job: enough", launch.Abort{Rank: 1, Code: 7, Reason: "enough"}},
+		"deadlock": {func(r *runner) {
+			r.handle(event{rank: -1, abort: &launch.Abort{Rank: -1, Code: 112, Reason: "deadlock:\na\nb"}})
+		}, 112, "deadlock:\na\nb", launch.Abort{Rank: -1, Code: 112, Reason: "deadlock:\na\nb"}},
 		"no space": {func(r *runner) { r.noSpace.Store(&disk); r.handle(event{sink: &sink{}}) }, 1, "output cannot be written: the disk is full", launch.Abort{Rank: -1, Code: 1, Reason: "output cannot be written: the disk is full"}},
 		"lost": {func(r *runner) { r.handle(event{rank: 2, lost: "its connection ended"}); r.report() }, 1, "rank 2 (p): its connection ended, without its leaving the job; ending the others",
 			launch.Abort{Rank: 2, Code: 1, Reason: "its connection ended, without its leaving the job"}},
@@ -79,8 +81,6 @@ func TestEventsEndAJob(t *testing.T) {
 			grace := r.grace
 			for range 2 {
 				r.handle(event{rank: 0, abort: &launch.Abort{Code: 8}})
-				r.handle(event{stuck: []string{"c"}})
-				r.handle(event{suspected: []string{"c"}})
 				r.handle(event{rank: 0, lost: "later"})
 				r.tooLate()
 				r.endAll(&launch.Abort{})
@@ -93,10 +93,6 @@ func TestEventsEndAJob(t *testing.T) {
 		})
 	}
 	r, n := stateRunner(2, Spec{})
-	for range 2 {
-		r.handle(event{suspected: []string{"a", "b"}})
-	}
-	require.Equal(t, []string{"all ranks wait, and nothing is under way: a deadlock, unless a goroutine of the program acts:\na\nb"}, r.said())
 	r.handle(event{sink: &sink{}})
 	require.Empty(t, n.aborts)
 	require.Equal(t, running, r.state)
