@@ -195,8 +195,7 @@ func TestEarlyVotes(t *testing.T) {
 	require.Empty(t, s.take())
 	a, r := c.agree(ballot.VoteAgree, 7)
 	require.NoError(t, wait(r))
-	require.EqualValues(t, 6, a.b.Out.Flags)
-	require.Nil(t, a.early)
+	require.EqualValues(t, 6, a.Ballot.Out.Flags)
 	require.Equal(t, "join 0 in 1;commit 2 in 1;", votesIn(t, n, s.take())[:len("join 0 in 1;commit 2 in 1;")])
 
 	// The commit of a rank that is lost now, and a message that says nothing.
@@ -206,7 +205,7 @@ func TestEarlyVotes(t *testing.T) {
 	s.take()
 	a, r = c.agree(ballot.VoteAgree, 7)
 	require.NoError(t, wait(r)) // alone
-	require.EqualValues(t, 7, a.b.Out.Flags)
+	require.EqualValues(t, 7, a.Ballot.Out.Flags)
 	require.ErrorContains(t, c.proc.trouble.Load().lostRank(2), "it sends to an agreement of others")
 }
 
@@ -239,9 +238,10 @@ func TestAgreementsThatAreOver(t *testing.T) {
 	commit := ballot.Message{Phase: ballot.PhaseCommit, By: -1, Vote: voteOf(ballot.VoteAgree, n, 6)}
 	join := ballot.Message{Phase: ballot.PhaseJoin, By: -1, Vote: voteOf(ballot.VoteAgree, n, 4)}
 	open := func() (seqs []uint32) {
-		for seq := range c.proc.ballots.circles[c.ctx].open {
+		c.proc.ballots.Each(func(ctx uint64, seq uint32, _ *ballot.Agreement) {
+			require.Equal(t, c.ctx, ctx)
 			seqs = append(seqs, seq)
-		}
+		})
 		return seqs
 	}
 	require.NoError(t, hear(c, 2, 0, join)) // no agreement has this number
@@ -264,10 +264,10 @@ func TestAgreementsThatAreOver(t *testing.T) {
 	require.ElementsMatch(t, []uint32{2, 3}, open())
 
 	// One that has been given up here is decided all the same.
-	third.told = true
+	c.proc.ballots.End(c.ctx, third.Number, errTest)
 	require.NoError(t, hear(c, 0, 3, commit))
-	require.False(t, last.Done())
-	require.NotNil(t, third.b.Out)
+	require.ErrorIs(t, wait(last), errTest)
+	require.NotNil(t, third.Ballot.Out)
 
 	// A goroutine that comes to one of the past, in the place of another one, is told so.
 	c.voteSeq.Store(0)
@@ -281,9 +281,8 @@ func TestAgreementsThatAreOver(t *testing.T) {
 	_, waits := c.agree(ballot.VoteAgree, 7)
 	early := ballot.Message{Phase: ballot.PhaseJoin, By: -1, Vote: voteOf(ballot.VoteAgree, n, 4)}
 	require.NoError(t, hear(c, 0, 6, early)) // this rank will not come
-	c.proc.ballots.kill(errTest)
+	c.proc.ballots.Kill(errTest)
 	require.ErrorIs(t, wait(waits), errTest)
-	require.False(t, last.Done(), "it was told already")
 	require.NoError(t, hear(c, 0, 7, early))
 	require.NotContains(t, open(), uint32(7))
 	_, r = c.agree(ballot.VoteAgree, 7)
@@ -300,17 +299,17 @@ func TestVotesHaveLosses(t *testing.T) {
 	require.Equal(t, 1, c.AckFailed(1))
 	s.take()
 	a, r := c.agree(ballot.VoteShrink, 7)
-	require.Equal(t, []int{0, 3}, ranksIn(a.b.Mine.Lost, n))
-	require.Equal(t, []int{3}, ranksIn(a.b.Mine.Acked, n))
-	require.Equal(t, []int{0, 3}, ranksIn(a.b.Gone, n))
-	require.NotZero(t, a.b.Mine.Ctx)
+	require.Equal(t, []int{0, 3}, ranksIn(a.Ballot.Mine.Lost, n))
+	require.Equal(t, []int{3}, ranksIn(a.Ballot.Mine.Acked, n))
+	require.Equal(t, []int{0, 3}, ranksIn(a.Ballot.Gone, n))
+	require.NotZero(t, a.Ballot.Mine.Ctx)
 	require.Equal(t, "join 1 in 1;", votesIn(t, n, s.take()))
 	c.proc.gone(1, errTest)
 	require.NoError(t, wait(r))
-	require.Equal(t, []int{0, 1, 3}, ranksIn(a.b.Out.Lost, n))
+	require.Equal(t, []int{0, 1, 3}, ranksIn(a.Ballot.Out.Lost, n))
 	a, r = c.agree(ballot.VoteAgree, 7)
 	require.NoError(t, wait(r)) // alone
-	require.Zero(t, a.b.Mine.Ctx)
+	require.Zero(t, a.Ballot.Mine.Ctx)
 	require.Empty(t, votesIn(t, n, s.take()))
 }
 
@@ -337,9 +336,11 @@ func TestDisagreementsEndAgreements(t *testing.T) {
 	require.NoError(t, hear(c, 0, 9, ballot.Message{Phase: ballot.PhaseJoin, By: -1, Vote: voteOf(ballot.VoteAgree, n, 4)}))
 	look := func() (waits map[uint32]int) {
 		waits = map[uint32]int{}
-		s.waits(func(of *Comm, seq uint32, r int) {
-			require.Equal(t, c, of)
-			waits[seq] = r
+		s.Each(func(_ uint64, seq uint32, a *ballot.Agreement) {
+			if a.Waits() && a.Number != 0 && a.Ballot.Awaits() >= 0 {
+				require.Equal(t, (*voters)(c), a.Group)
+				waits[seq] = a.Ballot.Awaits()
+			}
 		})
 		return waits
 	}
@@ -350,21 +351,21 @@ func TestDisagreementsEndAgreements(t *testing.T) {
 		return is
 	}
 	require.Equal(t, map[uint32]int{1: 0, 2: 0, 3: 0, 4: 0}, look())
-	s.disagreed(c.ctx, &disagreement{err: errTest})
-	s.disagreed(c.ctx+2, &disagreement{err: errTest, from: 1})
+	c.proc.endBallots(c.ctx, &disagreement{err: errTest})
+	c.proc.endBallots(c.ctx+2, &disagreement{err: errTest, from: 1})
 	require.Equal(t, []bool{false, false, false, false, false}, done())
-	s.disagreed(c.ctx, &disagreement{err: errTest, from: 3})
+	c.proc.endBallots(c.ctx, &disagreement{err: errTest, from: 3})
 	require.Equal(t, []bool{false, false, true, true, false}, done())
 	require.ErrorIs(t, wait(all[2]), errTest)
 	require.Equal(t, map[uint32]int{1: 0, 2: 0}, look())
 	require.NoError(t, hear(c, 0, 2, ballot.Message{Phase: ballot.PhasePropose, By: 0, Vote: voteOf(ballot.VoteAgree, n, 4)}))
 	require.Equal(t, map[uint32]int{1: 0}, look())
-	s.disagreed(c.ctx, &disagreement{err: errors.New("another"), from: 2})
+	c.proc.endBallots(c.ctx, &disagreement{err: errors.New("another"), from: 2})
 	require.ErrorIs(t, wait(all[2]), errTest)
 	require.Equal(t, []bool{false, true, true, true, false}, done())
-	s.finish(c.ctx+2, errTest)
+	s.End(c.ctx+2, 0, errTest)
 	require.False(t, leave.Done())
-	s.finish(c.ctx, ErrEnded)
+	s.End(c.ctx, 0, ErrEnded)
 	require.ErrorIs(t, wait(leave), ErrEnded)
 	require.ErrorIs(t, wait(all[3]), errTest)
 }

@@ -147,7 +147,7 @@ func (p *proc) disagreed(ctx uint64, d *disagreement) (news bool) {
 			}
 			return on(op.c)
 		}, func(t *transfer) error { return recv(t.op) })
-		p.ballots.disagreed(ctx, mine)
+		p.endBallots(ctx, mine)
 	}
 	return news
 }

@@ -54,7 +54,7 @@
 // # Lock order
 //
 //	proc.mu         a rank's matcher; never two of them at once
-//	ballots.mu      a rank's agreements
+//	ballot.Set's    a rank's agreements
 //	trampoline.mu   a backlog of callbacks
 //
 // None is held while another is taken, nor while a payload is copied, a callback runs or a request completes.

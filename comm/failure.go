@@ -123,7 +123,7 @@ func (c *Comm) decide(ctx context.Context, op string, kind ballot.Kind, flags ui
 		}
 		return nil, c.fail(op, NoPeer, NoPeer, err)
 	}
-	v := a.b.Out
+	v := a.Ballot.Out
 	for r := range c.size { // Failed has at all what was decided
 		if w := c.worldRank(r); v.Lost.Has(r) && c.proc.trouble.Load().lostRank(w) == nil {
 			c.proc.gone(w, errDecided)

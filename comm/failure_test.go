@@ -158,7 +158,7 @@ func (m *mortals) run(t testing.TB, killAt []int64, body func(c *Comm) error) (s
 				return
 			}
 			for q, other := range m.worlds { // as the launcher does
-				other.procs[q].ballots.finish(leaving, nil)
+				other.procs[q].ballots.End(leaving, 0, nil)
 			}
 		})
 	}

@@ -4,6 +4,9 @@
 package comm
 
 import (
+	"encoding/binary"
+	"fmt"
+
 	"weft/comm/internal/match"
 	"weft/comm/internal/mem"
 	"weft/internal/fabric"
@@ -101,4 +104,35 @@ func (h *header) key() match.Key { return match.Key{Ctx: h.ctx, Src: h.src, Tag:
 
 func (h *header) status() Status {
 	return Status{Source: int(h.src), Tag: int(h.tag), Bytes: int(h.length)}
+}
+
+// The group of a communicator, as data of a frame; none means all ranks.
+
+func packGroup(group []int32) []byte {
+	var b []byte
+	for _, r := range group {
+		b = binary.LittleEndian.AppendUint32(b, uint32(r))
+	}
+	return b
+}
+
+func unpackGroup(b []byte, size int) ([]int, error) {
+	var group []int
+	if len(b) == 0 {
+		for r := range size {
+			group = append(group, r)
+		}
+		return group, nil
+	}
+	if len(b)%4 != 0 || len(b)/4 > size {
+		return nil, fmt.Errorf("it sends a group in %d bytes", len(b))
+	}
+	for ; len(b) > 0; b = b[4:] {
+		r := binary.LittleEndian.Uint32(b)
+		if uint64(r) >= uint64(size) {
+			return nil, fmt.Errorf("it sends a group with rank %d", r)
+		}
+		group = append(group, int(r))
+	}
+	return group, nil
 }

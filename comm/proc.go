@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"weft/comm/internal/ballot"
 	"weft/comm/internal/callback"
 	"weft/comm/internal/coll"
 	"weft/comm/internal/count"
@@ -48,7 +49,7 @@ type proc struct {
 
 	far     far
 	traffic traffic
-	ballots ballots
+	ballots ballot.Set
 	near    near
 	comms   comms
 	answers atomic.Pointer[answers]
@@ -569,7 +570,7 @@ func (p *proc) kill(err error) bool {
 	ps, as := p.m.Drain()
 	p.mu.Unlock()
 	p.far.kill(p, err)
-	p.ballots.kill(err)
+	p.ballots.Kill(err)
 	if a := p.answers.Load(); a != nil {
 		a.done(nil)
 	}

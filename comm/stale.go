@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"weft/comm/internal/ballot"
 	"weft/comm/internal/match"
 	"weft/comm/internal/meet"
 )
@@ -133,8 +134,12 @@ func (s *stale) ask(all bool) (asked bool) {
 			return note(p.comms.find(a.Key.Ctx&^1, nil), waiting{a.Key, waitMessage})
 		})
 		p.mu.Unlock()
-		p.ballots.waits(func(c *Comm, seq uint32, r int) {
-			note(c, waiting{match.Key{Ctx: c.ctx | 1, Src: int32(r), Tag: int32(seq)}, waitVote})
+		p.ballots.Each(func(ctx uint64, seq uint32, a *ballot.Agreement) {
+			if a.Waits() && a.Number != 0 {
+				if r := a.Ballot.Awaits(); r >= 0 {
+					note((*Comm)(a.Group.(*voters)), waiting{match.Key{Ctx: ctx | 1, Src: int32(r), Tag: int32(seq)}, waitVote})
+				}
+			}
 		})
 		for _, w := range long {
 			if begun := w.c.hist.begun() + 1; begun > now[w.waiting] {

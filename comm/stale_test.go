@@ -56,7 +56,7 @@ func TestLooksAtWhatWaits(t *testing.T) {
 	require.Empty(t, s.questions(), "it was asked")
 
 	a, vote := c.agree(ballot.VoteAgree, 7)
-	require.NotZero(t, a.number)
+	require.NotZero(t, a.Number)
 	d := c.sub([]int{2, 1}, 1<<32|2)
 	c.proc.comms.add(d)
 	second := d.Ibarrier() // waits for rank 2 of the run
@@ -74,7 +74,7 @@ func TestLooksAtWhatWaits(t *testing.T) {
 	require.Len(t, late.waits[c.proc], 2)
 	c.proc.revoke(c.ctx)
 	require.ErrorIs(t, wait(first), ErrRevoked)
-	c.proc.ballots.finish(c.ctx, errTest)
+	c.proc.ballots.End(c.ctx, 0, errTest)
 	require.ErrorIs(t, wait(vote), errTest)
 	late.look()
 	require.Empty(t, late.waits)

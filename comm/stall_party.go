@@ -140,19 +140,15 @@ func (w *world) pending() [][]string {
 			add(r, op.describe())
 		}
 		p.far.mu.Unlock()
-		p.ballots.mu.Lock()
-		for _, k := range p.ballots.circles {
-			for _, a := range k.open {
-				switch {
-				case a.c == nil || a.told:
-				case a.b.Mine.Kind == ballot.VoteLeave:
-					add(r, "the end of all ranks")
-				default:
-					add(r, "an agreement with "+a.c.place())
-				}
+		p.ballots.Each(func(_ uint64, _ uint32, a *ballot.Agreement) {
+			switch {
+			case !a.Waits():
+			case a.Ballot.Mine.Kind == ballot.VoteLeave:
+				add(r, "the end of all ranks")
+			default:
+				add(r, "an agreement with "+(*Comm)(a.Group.(*voters)).place())
 			}
-		}
-		p.ballots.mu.Unlock()
+		})
 	}
 	for _, st := range w.stages.All() {
 		st.Waiting(func(h meet.Host, text string) {

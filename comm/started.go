@@ -105,7 +105,7 @@ func (w *world) follow(client *launch.Client) (stop func()) {
 			w.procs[me].gone(d.Rank, d)
 		case w.survive:
 			// It could leave because all that live have come to leave, so nobody needs to hear more.
-			w.procs[me].ballots.finish(leaving, nil)
+			w.procs[me].ballots.End(leaving, 0, nil)
 		}
 	})
 	return func() { close(over) }

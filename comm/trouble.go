@@ -324,7 +324,7 @@ func (p *proc) lose(r int, err error) bool {
 			}
 			return nil
 		})
-		p.ballots.lose(p, r)
+		p.ballots.Lose(r)
 		if a := p.answers.Load(); a != nil {
 			a.lose(r)
 		}
