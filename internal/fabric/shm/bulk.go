@@ -23,11 +23,13 @@ const chunk = 64 << 10
 type bulk struct {
 	waits xatomic.Int32 // jobs that nobody does yet
 
-	mu   xatomic.VisibleMutex
-	out  map[transferKey]*outgoing // guarded by mu
-	in   map[transferKey]*incoming // guarded by mu
-	jobs []func()                  // guarded by mu
-	rest chan struct{}             // guarded by mu: if not nil, closed when out is empty
+	mu    xatomic.VisibleMutex
+	out   map[transferKey]*outgoing // guarded by mu
+	in    map[transferKey]*incoming // guarded by mu
+	jobs  []func()                  // guarded by mu
+	busy  int                       // guarded by mu: jobs that are done just now
+	rest  chan struct{}             // guarded by mu: if not nil, closed when out is empty
+	still chan struct{}             // guarded by mu: if not nil, closed when busy is 0
 }
 
 type transferKey struct {
@@ -78,9 +80,33 @@ func (e *Endpoint) Work() {
 		job := b.jobs[0]
 		b.jobs = b.jobs[1:]
 		b.waits.Add(-1)
+		b.busy++
 		b.mu.Unlock()
 		job()
+		b.mu.Lock()
+		if b.busy--; b.busy == 0 && b.still != nil {
+			close(b.still)
+			b.still = nil
+		}
+		b.mu.Unlock()
 	}
+}
+
+// settle waits until nobody does a job any more, and reports whether that is so. It is called once, when nobody adds any. Jobs are done
+// without the turn, so who has it does not say that: a goroutine that has left the turn long ago may still copy.
+func (b *bulk) settle(d deadline) bool {
+	b.mu.Lock()
+	if b.busy == 0 {
+		b.mu.Unlock()
+		return true
+	}
+	still := make(chan struct{})
+	b.still = still
+	b.mu.Unlock()
+	d.await(still)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.busy == 0
 }
 
 // push sends a transfer to the peer.

@@ -210,6 +210,10 @@ func (e *Endpoint) Close() error {
 			return
 		}
 		e.Work()
+		if !e.bulk.settle(newDeadline(linger)) {
+			e.closeErr = errors.New("shm: somebody still copies a transfer") // likewise
+			return
+		}
 		for _, p := range peers {
 			p.leave()
 		}

@@ -6,6 +6,7 @@
 package shm
 
 import (
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -165,6 +166,43 @@ func TestCloseMakesCopies(t *testing.T) {
 	require.False(t, copied)
 	require.NoError(t, a.Close())
 	require.True(t, copied)
+}
+
+// Close waits, for a bounded time, for a goroutine that copies, though that has no turn: it uses memory that goes.
+func TestCloseUnderACopy(t *testing.T) {
+	for _, returns := range []bool{true, false} {
+		a, b := twoRanks(t)
+		in, out, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		offers(a, b, 1, func() { close(in); <-out })
+		a.looks(t)
+		go func() {
+			defer close(over)
+			a.Work()
+		}()
+		<-in
+		if returns {
+			closed := make(chan error)
+			go func() { closed <- a.Close() }()
+			for settles := false; !settles; runtime.Gosched() {
+				a.bulk.mu.Lock()
+				settles = a.bulk.still != nil
+				a.bulk.mu.Unlock()
+			}
+			require.Empty(t, closed)
+			close(out)
+			require.NoError(t, <-closed)
+			<-over
+			continue
+		}
+		waitsFor(t, time.Millisecond)
+		require.EqualError(t, a.Close(), "shm: somebody still copies a transfer")
+		close(out)
+		<-over
+		for _, p := range a.peers.All() {
+			p.leave()
+		}
+		require.NoError(t, a.release())
+	}
 }
 
 // A handler that does not return keeps Close waiting for a bounded time, and keeps its memory.
