@@ -6,7 +6,6 @@ package comm
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -42,13 +41,10 @@ func (s Status) Count(elemSize int) int {
 // the caller's goroutine if the request is already complete (with the same exception). They must
 // not block; they may start operations, complete requests and register callbacks.
 type Request struct {
-	// state is the one word that decides everything: nil or a list of nodes (pending, newest
-	// first), &lockedNode (somebody rearranges the list or writes the result; a few
-	// instructions), &doneNode (complete; final). st and err are written before done, by
-	// whoever completes, and constant from then on.
-	state atomic.Pointer[node]
-	st    Status
-	err   error
+	// st and err are written before the list ends, by the one who completes, and constant from then on.
+	list callback.List
+	st   Status
+	err  error
 
 	// Constant after construction.
 	owner  canceler         // nil: cannot be cancelled
@@ -69,8 +65,6 @@ type parked struct {
 	count *waits.Counter
 }
 
-var lockedNode, doneNode node
-
 // NewRequest returns a request of the caller's own and the function that completes it. Calls of complete
 // after the first do nothing. It is not tied to a run: an abort does not complete it.
 func NewRequest() (r *Request, complete func(error)) {
@@ -90,7 +84,7 @@ func init() { anyEngine.Store(progress.New(nil, progress.Config{Ranks: 1})) }
 // over is the request of everything that was over at once, with nothing to tell. A complete request does not change.
 var over = Request{calls: anyCalls}
 
-func init() { over.state.Store(&doneNode) }
+func init() { over.list.End() }
 
 // doneRequest returns a request that is complete.
 func doneRequest(st Status, err error) *Request {
@@ -98,31 +92,13 @@ func doneRequest(st Status, err error) *Request {
 		return &over
 	}
 	r := &Request{st: st, err: err, calls: anyCalls}
-	r.state.Store(&doneNode)
+	r.list.End()
 	return r
-}
-
-// lock takes the state word and returns the list, or false if the request is done. Lock-holders execute a few
-// instructions without blocking, so contenders yield rather than park.
-func (r *Request) lock() (*node, bool) {
-	for {
-		h := r.state.Load()
-		if h == &doneNode {
-			return nil, false
-		}
-		if h == &lockedNode {
-			runtime.Gosched()
-			continue
-		}
-		if r.state.CompareAndSwap(h, &lockedNode) {
-			return h, true
-		}
-	}
 }
 
 // complete ends the request with a result. It returns false, and does nothing, if the request was complete already.
 func (r *Request) complete(st Status, err error) bool {
-	list, ok := r.lock()
+	list, ok := r.list.Take()
 	if !ok {
 		return false
 	}
@@ -131,8 +107,8 @@ func (r *Request) complete(st Status, err error) bool {
 	if r.ev != nil {
 		r.ends(err)
 	}
-	r.state.Store(&doneNode)
-	tell(list, calls, err)
+	r.list.End()
+	calls.Tell(list, err)
 	return true
 }
 
@@ -142,87 +118,11 @@ func (r *Request) settle() {
 	if r.ev != nil {
 		r.ends(err)
 	}
-	for {
-		list := r.state.Load()
-		if list == &lockedNode {
-			runtime.Gosched()
-			continue
-		}
-		if list == &doneNode {
-			panic("comm: bug: an operation was completed twice")
-		}
-		if r.state.CompareAndSwap(list, &doneNode) {
-			tell(list, calls, err)
-			return
-		}
-	}
-}
-
-// tell wakes the waiting goroutines of a done request's list and runs the callbacks, oldest first. The request is not
-// touched any more, for whoever is woken may reuse it.
-func tell(list *node, calls *callback.Set, err error) {
-	if list == nil {
-		return
-	}
-	if list.Next == nil && list.Func == nil { // one waiting goroutine: the common case
-		list.Wake()
-		return
-	}
-	var first *node
-	for n := list; n != nil; {
-		next := n.Next
-		if n.Func == nil {
-			n.Wake()
-		} else {
-			n.Next, first = first, n
-		}
-		n = next
-	}
-	if first != nil {
-		calls.Run(first, err)
-	}
-}
-
-// push registers n, or returns false if the request is done.
-func (r *Request) push(n *node) bool {
-	for {
-		h := r.state.Load()
-		if h == &doneNode {
-			return false
-		}
-		if h == &lockedNode {
-			runtime.Gosched()
-			continue
-		}
-		n.Next = h
-		if r.state.CompareAndSwap(h, n) {
-			return true
-		}
-	}
-}
-
-// remove takes n back, and returns false if the request is done (then n's owner will have been told).
-func (r *Request) remove(n *node) bool {
-	list, ok := r.lock()
-	if !ok {
-		return false
-	}
-	if list == n {
-		list = n.Next
-	} else {
-		for p := list; p != nil; p = p.Next {
-			if p.Next == n {
-				p.Next = n.Next
-				break
-			}
-		}
-	}
-	r.state.Store(list)
-	return true
+	calls.Tell(r.list.Close(), err)
 }
 
 // done reports whether the request is complete.
-func (r *Request) done() bool { return r.state.Load() == &doneNode }
+func (r *Request) done() bool { return r.list.Done() }
 
 // Done reports whether the request is complete. As Test, it makes progress if it is not.
 func (r *Request) Done() bool { return r.done() || r.tried() }
@@ -264,7 +164,7 @@ func (r *Request) Peek() (bool, Status, error) {
 // It may be called any number of times; callbacks run in the order of registration. See Request for where they run.
 func (r *Request) OnDone(f func(error)) {
 	n := &node{Func: f}
-	if !r.push(n) {
+	if !r.list.Push(n) {
 		n.Next = nil
 		r.calls.Run(n, r.err)
 	}
@@ -292,7 +192,7 @@ var waiters = sync.Pool{New: func() any { return &parked{node{Ch: make(chan stru
 // park blocks until the request is done or ctx ends. entered: the caller looks already.
 func (r *Request) park(ctx context.Context, entered bool) error {
 	n := waiters.Get().(*parked)
-	if !r.push(&n.node) {
+	if !r.list.Push(&n.node) {
 		n.Next = nil
 		waiters.Put(n)
 		if entered {
@@ -312,7 +212,7 @@ func (r *Request) park(ctx context.Context, entered bool) error {
 			count.Wake()
 		case <-ctx.Done():
 			count.Wake()
-			if r.remove(&n.node) {
+			if r.list.Remove(&n.node) {
 				n.Next = nil
 				waiters.Put(n)
 				return waitError(ctx)
@@ -383,7 +283,7 @@ func WaitAny(ctx context.Context, reqs ...*Request) (int, Status, error) {
 	registered := 0
 	for i, r := range reqs {
 		nodes[i].Ch = ch
-		if r != nil && !r.push(&nodes[i]) {
+		if r != nil && !r.list.Push(&nodes[i]) {
 			break
 		}
 		registered = i + 1
@@ -412,7 +312,7 @@ func WaitAny(ctx context.Context, reqs ...*Request) (int, Status, error) {
 	}
 	for i, r := range reqs[:registered] {
 		if r != nil {
-			r.remove(&nodes[i])
+			r.list.Remove(&nodes[i])
 		}
 	}
 	for i, r := range reqs {

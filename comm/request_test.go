@@ -56,7 +56,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	require.Equal(t, Undefined, i)
 	require.ErrorIs(t, err, errTest)
 	require.False(t, r.Done(), "the operation goes on")
-	require.Nil(t, r.state.Load(), "waiters that gave up are forgotten")
+	require.Nil(t, waitersOf(r), "waiters that gave up are forgotten")
 	complete(nil)
 	_, err = r.Wait(ctx)
 	require.NoError(t, err, "a complete request is looked at first")
@@ -74,7 +74,7 @@ func TestWaitAllAndAny(t *testing.T) {
 	i, _, err = WaitAny(context.Background(), nil, a, b)
 	require.Equal(t, 2, i)
 	require.ErrorIs(t, err, errTest)
-	require.Nil(t, a.state.Load(), "WaitAny leaves nothing behind")
+	require.Nil(t, waitersOf(a), "WaitAny leaves nothing behind")
 	go endA(nil)
 	require.ErrorIs(t, WaitAll(context.Background(), nil, a, b, a), errTest)
 	require.True(t, a.Done())
@@ -175,14 +175,18 @@ func TestWaitOrders(t *testing.T) {
 	}
 }
 
+// waitersOf returns those that wait for a request.
+func waitersOf(r *Request) *node {
+	list, ok := r.list.Take()
+	if ok {
+		r.list.Put(list)
+	}
+	return list
+}
+
 // waitedFor reports whether a goroutine that waits for any of several requests has said so to this one.
 func waitedFor(r *Request) bool {
-	list, ok := r.lock()
-	if !ok {
-		return false
-	}
-	r.state.Store(list)
-	for n := list; n != nil; n = n.Next {
+	for n := waitersOf(r); n != nil; n = n.Next {
 		if n.Func == nil {
 			return true
 		}
@@ -227,7 +231,7 @@ func TestHammerRequest(t *testing.T) {
 		r.OnDone(func(error) { called.Add(1) })
 		require.Equal(t, int32(3), called.Load())
 		require.Equal(t, int32(6), won.Load())
-		require.Nil(t, other.state.Load())
+		require.Nil(t, waitersOf(other))
 	}
 }
 

@@ -22,29 +22,6 @@ func TestStatusCount(t *testing.T) {
 	}
 }
 
-// A waiter is taken back from wherever it is among the waiters of a request, and the others stay.
-func TestWaitersAreTakenBack(t *testing.T) {
-	for out := range 4 {
-		r, complete := NewRequest()
-		var nodes [3]*node
-		for i := range nodes {
-			nodes[i] = &node{Ch: make(chan struct{}, 1)}
-			require.True(t, r.push(nodes[i]))
-		}
-		if out < 3 {
-			require.True(t, r.remove(nodes[out]))
-		} else {
-			require.True(t, r.remove(&node{}), "it changes nothing")
-		}
-		complete(nil)
-		for i, n := range nodes {
-			require.Len(t, n.Ch, btoi(i != out))
-		}
-		require.False(t, r.remove(nodes[0]), "it has been told")
-		require.False(t, r.push(nodes[0]))
-	}
-}
-
 // A request of another package is recorded from when it is asked for until it ends, with its error.
 func TestRecordedRequests(t *testing.T) {
 	sink := &recorded{}
