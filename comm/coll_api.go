@@ -4,8 +4,6 @@
 package comm
 
 import (
-	"context"
-
 	"weft/comm/internal/coll"
 )
 
@@ -104,22 +102,6 @@ func (c *Comm) Scan(in, out Buffer, op Op) error { return c.collective(coll.Scan
 // Iscan starts a Scan.
 func (c *Comm) Iscan(in, out Buffer, op Op) *Request {
 	return c.icollective(coll.Scan, in, out, op, -1)
-}
-
-// wait is how blocking collectives wait: an abort completes the request, so no context is needed.
-func wait(r *Request) error {
-	entered := false
-	return waitEntered(r, &entered)
-}
-
-// waitEntered is wait for one who looks already, if entered; then the waiting ends that.
-func waitEntered(r *Request, entered *bool) error {
-	if !r.done() {
-		looks := *entered
-		*entered = false
-		_ = r.park(context.Background(), looks) // fails with its context only
-	}
-	return r.err
 }
 
 func (c *Comm) collective(k coll.Kind, in, out Buffer, op Op, root int) error {

@@ -11,52 +11,11 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"weft/comm/internal/coll"
-	"weft/comm/internal/count"
 	"weft/comm/internal/meet"
 	"weft/comm/internal/mem"
 )
-
-// Special ranks, tags and colours.
-const (
-	AnySource = -1        // receive from any rank
-	AnyTag    = -1        // receive any tag
-	ProcNull  = -2        // a peer that is not there: messages to and from it complete at once, empty
-	Undefined = -32766    // no colour, no index, no count
-	TagUB     = 1<<31 - 1 // the largest tag
-)
-
-// Comm is a group of ranks that exchange messages apart from all other communicators. Each rank has its own
-// Comm value. Any goroutine may call any method; collectives of one communicator must be called in the same order on
-// all its ranks. A Comm needs no freeing.
-type Comm struct {
-	// Constant after construction.
-	world   *world
-	proc    *proc
-	rank    int
-	group   []int32 // rank here → rank in the run; nil: the same
-	size    int
-	ctx     uint64         // context of messages, even; collectives have ctx+1
-	eager   uint64         // eager limit in bytes
-	peers   []*proc        // the ranks that are in this process, to be called directly; nil for others
-	counter *count.Counter // counts messages; nil: nobody does
-
-	hist    *history   // of its collectives
-	seat    *meet.Seat // where all ranks meet for collectives; nil: nowhere
-	collSeq uint64     // guarded by hist.Mu: collectives that may be of messages, for their numbers
-
-	// line are the contexts of this communicator and of those that it was made of by Dup and Split: who revokes one of these revokes it.
-	// nil: its own only.
-	line []uint64
-
-	voteSeq atomic.Uint32            // agreements started
-	acked   atomic.Int32             // lost members that AckFailed has covered
-	failed  atomic.Pointer[failures] // the lost members, as of some trouble
-
-	told func(src, tag int) string // of DescribeBy; constant once anything is received; nil: operations say what they are
-}
 
 // Rank returns the caller's rank, 0 to Size-1.
 func (c *Comm) Rank() int { return c.rank }
@@ -297,4 +256,30 @@ func (in Info) String() string {
 		fmt.Fprintf(&b, "%s=%q", e.key, e.value)
 	}
 	return b.String()
+}
+
+// sit gives a new communicator its seat where its ranks meet, if they can: all are in this process, or are processes of one
+// machine. Of the latter, index tells which part of each rank's memory is theirs. All ranks come to the same answer,
+// or are lost to each other.
+func (c *Comm) sit(index int) {
+	w, p := c.world, c.proc
+	switch {
+	case c.size == 1 || !w.direct:
+	case !w.apart:
+		first := int32(c.worldRank(0))
+		c.seat = meet.NewSeat(w.stages.Heap(c.ctx, first, c.size), c.rank, (*host)(c), &c.hist.History, &w.troubled)
+	case index >= 0 && w.together != nil && c.size <= meet.FlatRanks && w.together(c.group, c.size):
+		mem, err := p.ep.Shared(p.rank)
+		if err != nil {
+			return
+		}
+		if c.seat = meet.NewMapped(c.size, c.rank, index, mem, (*host)(c), &c.hist.History, &w.troubled, p.near.windows); c.seat != nil {
+			p.near.add(c)
+		}
+	}
+}
+
+// place says which rank of which communicator c is.
+func (c *Comm) place() string {
+	return fmt.Sprintf("rank %d of communicator %d (%d ranks)", c.rank, c.ctx, c.size)
 }

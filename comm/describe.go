@@ -54,11 +54,6 @@ func (op *sendOp) String() string {
 
 func (x *messageCall) String() string { return fmt.Sprintf("I%v at %s", x.what, x.c.place()) }
 
-// place says which rank of which communicator c is.
-func (c *Comm) place() string {
-	return fmt.Sprintf("rank %d of communicator %d (%d ranks)", c.rank, c.ctx, c.size)
-}
-
 // spoken returns the name of a method, which is kept as "irecv".
 func spoken(op string) string {
 	if op == "" {

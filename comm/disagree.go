@@ -7,26 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
-	"sync/atomic"
 
 	"weft/comm/internal/coll"
 	"weft/internal/fabric"
 )
-
-// disagreement is the end of a communicator's collectives: two ranks are in different ones where they should be in the same.
-type disagreement struct {
-	err    error
-	number uint64
-	a, b   int // ranks, the lower one first
-	sa, sb coll.Signature
-
-	// from is the number of the first agreement that no rank is to wait for any more; 0: none,
-	// since the ranks may all come to theirs.
-	from uint64
-
-	heard atomic.Bool // the program has been told at this rank
-}
 
 // newDisagreement says that rank r is in theirs where c's own rank is in mine.
 func newDisagreement(c *Comm, number uint64, r int, theirs, mine coll.Signature) *disagreement {
@@ -176,13 +160,6 @@ func (p *proc) unheard() error {
 	return nil
 }
 
-// unexplained is a collective that has seen that a rank does not agree, and waits to hear on what.
-type unexplained struct {
-	c    *Comm
-	err  error // if nobody says
-	then func(error)
-}
-
 // explained calls then with the reason why the collectives of c are lost, for which another rank was asked, or is now.
 func (c *Comm) explained(err error, then func(error)) {
 	p := c.proc
@@ -273,13 +250,6 @@ func (p *proc) compareAll() error {
 // collective.
 func (c *Comm) inLastBarrier() bool { return c.ctx == 0 && c.world.apart && !c.world.survive }
 
-// answers are those that compareAll waits for.
-type answers struct {
-	mu   sync.Mutex
-	of   map[int]int // guarded by mu: how many, by rank of the run; without those of none
-	done func(error)
-}
-
 // take counts one answer of rank r of the run.
 func (a *answers) take(r int) { a.less(r, 1) }
 
@@ -298,5 +268,12 @@ func (a *answers) less(r, n int) {
 	a.mu.Unlock()
 	if ok {
 		a.done(nil)
+	}
+}
+
+// endBallots ends the waiting for agreements that not all ranks have come to: some are in collectives instead.
+func (p *proc) endBallots(ctx uint64, d *disagreement) {
+	if d.from > 0 {
+		p.ballots.End(ctx, d.from, d.err)
 	}
 }

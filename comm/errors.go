@@ -11,6 +11,7 @@ import (
 	"weft/comm/internal/coll"
 	"weft/comm/internal/mem"
 	"weft/internal/boot"
+	"weft/internal/launch"
 )
 
 // Errors of this package. Every call returns them wrapped in an [*Error].
@@ -146,3 +147,28 @@ func (e *abortError) Error() string {
 }
 func (e *abortError) Unwrap() []error { return []error{ErrAborted, e.cause} }
 func (e *abortError) EndsRun() bool   { return true }
+
+// RemoteError is the error of a rank in another process, of which only the text is known.
+type RemoteError struct{ Text string }
+
+// Error returns the text.
+func (e *RemoteError) Error() string { return e.Text }
+
+// LostError says which rank is lost, and why. It wraps ErrPeerLost.
+type LostError struct {
+	Rank int // in the run, as in the first communicator
+	Err  error
+}
+
+// Error names the rank and the cause.
+func (e *LostError) Error() string {
+	if d, ok := e.Err.(*launch.Death); ok && d.Rank == e.Rank {
+		return fmt.Sprintf("rank %d is lost: %s", e.Rank, d.How)
+	}
+	// A fabric names the rank as well, and so does the rank's own error.
+	how := strings.Replace(e.Err.Error(), fmt.Sprintf(": rank %d: ", e.Rank), ": ", 1)
+	return fmt.Sprintf("rank %d is lost: %s", e.Rank, strings.TrimPrefix(how, "comm: "))
+}
+
+// Unwrap returns ErrPeerLost and the cause.
+func (e *LostError) Unwrap() []error { return []error{ErrPeerLost, e.Err} }

@@ -87,15 +87,6 @@ func (op *recvOp) matched(ev *event.Shared, h *header) {
 	}
 }
 
-// ends records that r is complete. It comes before anybody can know.
-func (r *Request) ends(err error) {
-	flags := uint64(event.EndedCompleted)
-	if err != nil {
-		flags |= event.EndedFailed
-	}
-	r.ev.Put(event.RequestDone, r.id, flags, 0)
-}
-
 // TraceID returns the number of the request in a recording of package trace; zero if it is not recorded, or was complete from the start.
 func (r *Request) TraceID() uint64 { return r.id }
 

@@ -10,36 +10,12 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"sync"
 
+	"weft/comm/internal/coll"
 	"weft/comm/internal/mem"
 	"weft/internal/fabric"
 	"weft/internal/launch"
 )
-
-// far is the part of a rank's protocol that deals with ranks of other processes, whose memory is out of reach: what the two sides
-// know of one another's operations are numbers. README.md, "Ranks of other processes", has the protocol.
-type far struct {
-	mu    sync.Mutex
-	dead  error                // as proc.dead
-	last  uint64               // number given last
-	sends map[uint64]*sendOp   // announced, not asked for yet
-	pulls map[uint64]*transfer // asked for, not here yet
-
-	stranded []func(error) // see proc.stranded
-	waits    bool          // somebody was stranded
-
-	withdrawn map[uint64]int // announced to these ranks and taken back, without their knowing
-}
-
-// transfer is a receive whose payload is under way.
-type transfer struct {
-	op  *recvOp
-	src int        // sender's rank in the run
-	blk *mem.Block // where the payload goes first if the receive's memory is not one piece, or nil
-
-	why error // guarded by far.mu: it was given up with this, whatever the fabric ends it with
-}
 
 // transmit sends a message to a rank of another process. It returns an error if nothing was sent; from ends by itself
 // later if the message is ready, and is the caller's otherwise.
@@ -287,9 +263,6 @@ func (f *far) kill(p *proc, err error) {
 	}
 }
 
-// errFrame is the cause of ErrPeerLost where a peer breaks the protocol.
-var errFrame = errors.New("bad frame")
-
 // Deliver takes a frame from a rank of another process. A frame that breaks the protocol ends the run: the sender is out of its mind, or is
 // not what it says it is.
 func (p *proc) Deliver(f *fabric.Frame) (met bool) {
@@ -422,9 +395,6 @@ func (p *proc) announced(h *header, src int, id uint64) {
 // maxLength bounds the payload of a message.
 const maxLength = 1 << 48
 
-// maxReason bounds the text of an error that goes to the other processes.
-const maxReason = 4 << 10
-
 // What the second word of the frame that ends a run says of its cause.
 const (
 	endLost     = 1 // the loss of the rank in the first word
@@ -485,13 +455,32 @@ func remoteCause(rank int, lost bool, text string) *RankError {
 	return &RankError{Rank: rank, Err: err}
 }
 
-// RemoteError is the error of a rank in another process, of which only the text is known.
-type RemoteError struct{ Text string }
-
-// Error returns the text.
-func (e *RemoteError) Error() string { return e.Text }
-
 // Is makes it match ErrMismatch, which is the error of all ranks, if the text says so.
 func (e *RemoteError) Is(target error) bool {
 	return target == ErrMismatch && strings.Contains(e.Text, ErrMismatch.Error())
+}
+
+// compared is the arrival of a question.
+func (p *proc) compared(src int, f *fabric.Frame) error {
+	q, err := coll.QuestionOf(int(f.Head[1]), f.Head[2], f.Head[3]&askCertain != 0, f.Data)
+	if err != nil {
+		return err
+	}
+	switch c := p.comms.find(f.Head[0], &q); {
+	case c != nil:
+		if uint(q.From) >= uint(c.size) || c.worldRank(q.From) != src {
+			return fmt.Errorf("it compares collectives as rank %d of others", q.From)
+		}
+		c.hist.compare(q)
+		if f.Head[3]&askAnswer != 0 && p.ended.Load() {
+			c.hist.missing() // both functions are over
+		}
+	case q.Certain: // nobody has the communicator here any more
+		d := disagreement{err: fmt.Errorf("%w: rank %d has made others before number %d of the communicator", ErrMismatch, p.rank, q.Count)}
+		_ = p.frame(src, d.frame(f.Head[0]))
+	}
+	if f.Head[3]&askAnswer != 0 {
+		_ = p.frame(src, fabric.Frame{Head: [fabric.HeadWords]uint64{3: answering.word()}})
+	}
+	return nil
 }

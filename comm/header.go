@@ -5,6 +5,7 @@ package comm
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"weft/comm/internal/match"
@@ -34,7 +35,7 @@ const (
 	//
 	//	mourning  rank, –, –, kind; the data says why
 	//	revoking  context, –, –, kind; the data is the group, none: all ranks
-	//	agreeing  see ballots.go
+	//	agreeing  see failure.go
 
 	mourning // a rank is lost
 	revoking // a communicator is revoked
@@ -102,10 +103,6 @@ func (h *header) unpack(w *[fabric.HeadWords]uint64) {
 
 func (h *header) key() match.Key { return match.Key{Ctx: h.ctx, Src: h.src, Tag: h.tag} }
 
-func (h *header) status() Status {
-	return Status{Source: int(h.src), Tag: int(h.tag), Bytes: int(h.length)}
-}
-
 // The group of a communicator, as data of a frame; none means all ranks.
 
 func packGroup(group []int32) []byte {
@@ -136,3 +133,21 @@ func unpackGroup(b []byte, size int) ([]int, error) {
 	}
 	return group, nil
 }
+
+// maxReason bounds the text of an error that goes to the other processes.
+const maxReason = 4 << 10
+
+// errFrame is the cause of ErrPeerLost where a peer breaks the protocol.
+var errFrame = errors.New("bad frame")
+
+// leaving is the context of the last barrier. newContext returns none below 1<<32.
+const leaving = 2
+
+// Special ranks, tags and colours.
+const (
+	AnySource = -1        // receive from any rank
+	AnyTag    = -1        // receive any tag
+	ProcNull  = -2        // a peer that is not there: messages to and from it complete at once, empty
+	Undefined = -32766    // no colour, no index, no count
+	TagUB     = 1<<31 - 1 // the largest tag
+)

@@ -6,21 +6,11 @@ package comm
 import (
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"weak"
 
 	"weft/comm/internal/coll"
 	"weft/internal/fabric"
 )
-
-// history is what a rank knows of the collectives of a communicator. Where it is written with each collective, as coll.History
-// is, it is in cache lines of its own.
-type history struct {
-	coll.History
-	c     *Comm        // constant
-	later atomic.Int32 // collectives that this rank has taken on and not begun: see Later
-}
 
 // note adds what is made neither at a stage nor by a schedule: an agreement, or a collective that another package makes of
 // messages. It returns the number that this has among the collectives.
@@ -114,52 +104,6 @@ const (
 	askCertain = 1 << iota
 	askAnswer
 )
-
-// compared is the arrival of a question.
-func (p *proc) compared(src int, f *fabric.Frame) error {
-	q, err := coll.QuestionOf(int(f.Head[1]), f.Head[2], f.Head[3]&askCertain != 0, f.Data)
-	if err != nil {
-		return err
-	}
-	switch c := p.comms.find(f.Head[0], &q); {
-	case c != nil:
-		if uint(q.From) >= uint(c.size) || c.worldRank(q.From) != src {
-			return fmt.Errorf("it compares collectives as rank %d of others", q.From)
-		}
-		c.hist.compare(q)
-		if f.Head[3]&askAnswer != 0 && p.ended.Load() {
-			c.hist.missing() // both functions are over
-		}
-	case q.Certain: // nobody has the communicator here any more
-		d := disagreement{err: fmt.Errorf("%w: rank %d has made others before number %d of the communicator", ErrMismatch, p.rank, q.Count)}
-		_ = p.frame(src, d.frame(f.Head[0]))
-	}
-	if f.Head[3]&askAnswer != 0 {
-		_ = p.frame(src, fabric.Frame{Head: [fabric.HeadWords]uint64{3: answering.word()}})
-	}
-	return nil
-}
-
-// comms finds the communicators of a rank by their contexts, as long as anybody has them.
-type comms struct {
-	mu    sync.Mutex
-	first *Comm                         // guarded by mu: of all ranks
-	all   map[uint64]weak.Pointer[Comm] // guarded by mu: the others
-	sweep int                           // guarded by mu: the size at which all is swept
-	early []early                       // guarded by mu: of communicators that this rank has not made yet, perhaps
-	late  [lateComms]*Comm              // guarded by mu: the last ones made, which are compared though nobody has them any more
-	made  int                           // guarded by mu: communicators made
-}
-
-// lateComms bounds what the program has let go of and the run keeps (guess): a function makes a
-// communicator, or two, uses it and forgets it.
-const lateComms = 4
-
-// early is a question about a communicator that is not known here.
-type early struct {
-	ctx uint64
-	coll.Question
-}
 
 // maxEarly bounds them: those of communicators that nobody has any more stay.
 const maxEarly = 64

@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"weft/comm/internal/coll"
@@ -18,27 +17,6 @@ import (
 
 // onlyMessages makes runs that begin from now on do collectives by messages also in one process. For tests.
 var onlyMessages atomic.Bool
-
-// sit gives a new communicator its seat where its ranks meet, if they can: all are in this process, or are processes of one
-// machine. Of the latter, index tells which part of each rank's memory is theirs. All ranks come to the same answer,
-// or are lost to each other.
-func (c *Comm) sit(index int) {
-	w, p := c.world, c.proc
-	switch {
-	case c.size == 1 || !w.direct:
-	case !w.apart:
-		first := int32(c.worldRank(0))
-		c.seat = meet.NewSeat(w.stages.Heap(c.ctx, first, c.size), c.rank, (*host)(c), &c.hist.History, &w.troubled)
-	case index >= 0 && w.together != nil && c.size <= meet.FlatRanks && w.together(c.group, c.size):
-		mem, err := p.ep.Shared(p.rank)
-		if err != nil {
-			return
-		}
-		if c.seat = meet.NewMapped(c.size, c.rank, index, mem, (*host)(c), &c.hist.History, &w.troubled, p.near.windows); c.seat != nil {
-			p.near.add(c)
-		}
-	}
-}
 
 // meets reports whether the ranks meet for a collective, by what all know alike.
 func (c *Comm) meets(d *coll.Call) bool {
@@ -73,15 +51,6 @@ func (c *Comm) instead(o meet.Outcome, d coll.Call) error {
 	x.init(c)
 	c.seat.Start(&d, x)
 	return wait(&x.Request)
-}
-
-// near are the communicators of a rank whose ranks meet in mapped memory.
-type near struct {
-	indices *meet.Indices
-	windows *meet.Windows
-
-	mu  sync.Mutex
-	all map[uint64]*meet.Seat // guarded by mu: by context
 }
 
 func (n *near) add(c *Comm) {
@@ -190,14 +159,6 @@ func (x *meetCall) String() string { return fmt.Sprintf("I%v at %s", x.what, x.c
 func (x *meetCall) Complete(err error) { x.complete(Status{}, err) }
 
 func (x *meetCall) Messages(d *coll.Call) { x.c.byMessages(*d, true).OnDone(x.Complete) }
-
-// barredHere returns why a collective cannot go on, nil if nothing is in its way.
-func (c *Comm) barredHere() error {
-	if !c.world.troubled.Load() {
-		return nil
-	}
-	return c.trouble(NoPeer, true)
-}
 
 // failColl is the error of a collective.
 func (c *Comm) failColl(what coll.Collective, err error) error {

@@ -6,7 +6,6 @@ package comm
 import (
 	"fmt"
 	"math"
-	"sync/atomic"
 
 	"weft/comm/internal/coll"
 	"weft/comm/internal/match"
@@ -249,24 +248,6 @@ func mismatch(expect uint64, h *header) error {
 	return fmt.Errorf("%w: rank %d has made other collectives than this rank", errDisagrees, h.src)
 }
 
-// seeker is the short way of a blocking receive from a rank of another process that shares memory with this one: who waits looks for the message in the
-// ring and takes it from there, without posting the receive, so without the matcher and without being woken. README.md, "The short way", says why no
-// message is missed or overtaken.
-type seeker struct {
-	// Constant after construction.
-	p    *proc
-	near []bool      // by rank of the run: all that comes from there is delivered by who polls; nil: from nowhere
-	met  func() bool // the message is here, or the receive has to be posted
-
-	// Owned by who polls.
-	on     bool // somebody seeks
-	op     recvOp
-	ctx    uint64
-	from   uint64 // source and tag, as in a frame's head
-	picked bool   // the message is here
-	torn   bool   // the message has come, and is not one that can be taken here; so those behind it must not be
-}
-
 func (s *seeker) init(p *proc, size int) {
 	s.p = p
 	s.met = func() bool { return s.picked || s.torn || p.world.troubled.Load() }
@@ -351,21 +332,6 @@ func (s *seeker) pick(src int, f *fabric.Frame) bool {
 	s.picked = true
 	return true
 }
-
-// lastProbe is what the last Iprobe of a rank has seen. A loop of Iprobe looks here before it takes
-// the rank's lock, which senders need: README.md, "Progress without waiting". It has cache lines of
-// its own: such a loop must not read lines that senders write for each message.
-type lastProbe struct {
-	_    [cacheLine]byte
-	word atomic.Uint64 // vain of a key, found or zero; what is not zero is written under proc.mu
-	_    [cacheLine]byte
-}
-
-const (
-	cacheLine = 64
-	// found: a message was there, which a receive is likely to come for.
-	found = 1
-)
 
 // vain returns the word that stands for "nothing is here for this key". It is zero for keys that do
 // not fit into a word; Iprobe takes the lock for these.

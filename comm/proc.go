@@ -6,57 +6,15 @@ package comm
 import (
 	"fmt"
 	"sync"
-	"sync/atomic"
 
-	"weft/comm/internal/ballot"
-	"weft/comm/internal/callback"
 	"weft/comm/internal/coll"
 	"weft/comm/internal/count"
 	"weft/comm/internal/match"
 	"weft/comm/internal/meet"
 	"weft/comm/internal/mem"
-	"weft/internal/event"
 	"weft/internal/fabric"
 	"weft/internal/progress"
 )
-
-// proc is one rank of the run as a receiver: it owns the matcher into which other ranks deliver.
-type proc struct {
-	// Here a cache line begins, since Go puts a word before what is not small. It has all that a
-	// sender and a receiver alone write of it for a message.
-	_  [cacheLine - 8]byte
-	mu sync.Mutex
-	m  match.Matcher // guarded by mu
-
-	trouble atomic.Pointer[trouble] // written under mu; nil: nothing has gone wrong. Once it has dead, nothing is posted or filed
-
-	// Constant after construction.
-	world  *world
-	rank   int // in the run
-	ep     fabric.Endpoint
-	engine *progress.Engine // polls what comes to ep
-	calls  *callback.Set    // runs the callbacks of its requests
-	counts *count.Rank      // nil: nothing is counted
-	ev     *event.Shared    // nil: nothing is recorded
-
-	// own is the operation of a blocking receive, for ranks that have one of these at a time. It is taken, under mu, when
-	// freed equals taken. It spares them the pool: one atomic operation instead of four.
-	own *reusedRecv
-
-	seeker seeker
-	slab   atomic.Pointer[recvSlab] // where the next receive for a request comes from
-	probe  lastProbe
-
-	far     far
-	traffic traffic
-	ballots ballot.Set
-	near    near
-	comms   comms
-	answers atomic.Pointer[answers]
-	ended   atomic.Bool // the rank's function is over
-
-	unexplained []unexplained // guarded by mu
-}
 
 // newProc returns a rank of the run. ranks is how many this process has.
 func newProc(w *world, rank int, ep fabric.Endpoint, ranks int) *proc {
@@ -88,24 +46,6 @@ func (p *proc) await(ch <-chan struct{}) {
 	<-ch
 }
 
-// waiterKind is who waits for an operation.
-type waiterKind uint8
-
-const (
-	aRequest    waiterKind = iota // whoever holds the Request
-	blockedCall                   // one goroutine, on self.Ch; the operation is pooled
-	aSchedule                     // a collective's, by self.Func; the operation is pooled
-)
-
-// blockedSide is the side of a message whose goroutine is blocked and can help.
-type blockedSide uint8
-
-const (
-	neither blockedSide = iota
-	sender
-	receiver
-)
-
 // side returns s if it is a blocked call that waits for an operation.
 func (w waiterKind) side(s blockedSide) blockedSide {
 	if w == blockedCall {
@@ -114,65 +54,7 @@ func (w waiterKind) side(s blockedSide) blockedSide {
 	return neither
 }
 
-// recvOp is a receive or a probe. Those of requests are the program's for as long as it likes, so
-// each is new memory, and small; and what another rank reads of it to deliver a message comes
-// first, in as few cache lines as can be.
-type recvOp struct {
-	Request // of a reusedRecv, only the result
-	c       *Comm
-	buf     mem.Buffer
-	expect  uint64 // collectives: the aux that the message must carry
-	waiter  waiterKind
-	call    recvCall
-	away    atomic.Bool  // the caller does something else first: it is in Sendrecv
-	entry   match.Posted // guarded by proc.mu while it is queued
-}
-
-// recvCall is the call that a receive or a probe is of.
-type recvCall uint8
-
-const (
-	callIrecv recvCall = iota
-	callRecv
-	callSendrecv
-	callProbe
-)
-
 func (c recvCall) String() string { return [...]string{"irecv", "recv", "sendrecv", "probe"}[c] }
-
-// reusedRecv is a receive of ours, which is used again: waiter is not aRequest.
-type reusedRecv struct {
-	recvOp
-	self node
-	job  *mem.Cocopy // the copy to help with; set before the blocked caller is woken
-
-	owned bool          // constant: this is its rank's own
-	taken uint32        // of own: how often it was taken; written under proc.mu by who takes it
-	freed atomic.Uint32 // of own: taken, when it was freed last
-}
-
-// sendOp is a send whose memory is used after the call that started it.
-type sendOp struct {
-	Request
-	self   node
-	waiter waiterKind
-	c      *Comm
-	buf    mem.Buffer
-	dst    int
-	tag    int
-	op     string
-	far    int         // rank in the run of a receiver in another process
-	job    *mem.Cocopy // as in recvOp
-}
-
-// slabSize is how many receives are allocated together. Whoever keeps one of them keeps all from the collector, but not their buffers.
-const slabSize = 9
-
-// recvSlab is receives for requests, which cannot be used again: the program may hold them for as long as it likes.
-type recvSlab struct {
-	taken atomic.Uint32
-	ops   [slabSize]recvOp
-}
 
 // newRecvRequest returns a zero receive for a request.
 func (p *proc) newRecvRequest() *recvOp {
@@ -190,20 +72,6 @@ func (p *proc) newRecvRequest() *recvOp {
 		}
 	}
 }
-
-// message is an unexpected message: its header and a copy of its payload, or the send that waits with it, or that send's number.
-type message struct {
-	h     header
-	small [smallLen]byte // eager: the payload, if it fits
-	data  *mem.Block     // eager: the payload, if it does not fit; or nil
-	from  *sendOp        // ready
-	far   int            // ready, of another process: rank in the run, plus 1
-	id    uint64         // and its number there
-	entry match.Arrival  // guarded by proc.mu while it is queued
-}
-
-// smallLen is how many bytes a message has in itself (guess): a cache line.
-const smallLen = 64
 
 var (
 	recvOps  = sync.Pool{New: func() any { return newReusedRecv() }}

@@ -325,3 +325,32 @@ func WaitAny(ctx context.Context, reqs ...*Request) (int, Status, error) {
 	}
 	return Undefined, Status{}, err
 }
+
+func (h *header) status() Status {
+	return Status{Source: int(h.src), Tag: int(h.tag), Bytes: int(h.length)}
+}
+
+// ends records that r is complete. It comes before anybody can know.
+func (r *Request) ends(err error) {
+	flags := uint64(event.EndedCompleted)
+	if err != nil {
+		flags |= event.EndedFailed
+	}
+	r.ev.Put(event.RequestDone, r.id, flags, 0)
+}
+
+// wait is how blocking collectives wait: an abort completes the request, so no context is needed.
+func wait(r *Request) error {
+	entered := false
+	return waitEntered(r, &entered)
+}
+
+// waitEntered is wait for one who looks already, if entered; then the waiting ends that.
+func waitEntered(r *Request, entered *bool) error {
+	if !r.done() {
+		looks := *entered
+		*entered = false
+		_ = r.park(context.Background(), looks) // fails with its context only
+	}
+	return r.err
+}

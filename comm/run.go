@@ -21,7 +21,6 @@ import (
 	"weft/comm/internal/coll"
 	"weft/comm/internal/count"
 	"weft/comm/internal/meet"
-	"weft/comm/internal/stall"
 	"weft/internal/boot"
 	"weft/internal/env"
 	"weft/internal/event"
@@ -79,21 +78,6 @@ const (
 	EnvStats       = "WEFT_STATS"            // the file that gets what Stats returns, of all communicators, at the end of a run
 	EnvDeadlock    = "PSP_DEADLOCK_WARNINGS" // how many warnings come before a deadlock ends the run; -1: none does
 )
-
-// Main runs body on the ranks of the program. It is the entry for programs; what it returns is for the program to print. By
-// itself, a program has all its ranks as goroutines of its process: see Run. If the process was started as one of several
-// ranks, by "weft run" or by mpirun or srun (in a build with MPI), Main runs body once, as that rank; Ranks is then zero or the number that was started. A process
-// calls Main once then.
-func Main(ctx context.Context, cfg Config, body func(c *Comm) error) error {
-	place, err := boot.Detect()
-	switch {
-	case err != nil:
-		return runError(err)
-	case place != nil:
-		return asRank(func() error { return runStarted(ctx, cfg, place, body) })
-	}
-	return Run(ctx, cfg, body)
-}
 
 // Run runs body once per rank, each on a goroutine of this process, and returns when all have returned. The first
 // body that returns an error or panics aborts the run: pending operations of all ranks complete with ErrAborted
@@ -231,9 +215,6 @@ func (w *world) leave(r int) {
 	}
 }
 
-// leaving is the context of the last barrier. newContext returns none below 1<<32.
-const leaving = 2
-
 func runError(err error) error {
 	return &Error{Op: "run", Rank: NoPeer, Peer: NoPeer, Tag: NoPeer, Err: err}
 }
@@ -302,52 +283,6 @@ func runRank(c *Comm, body func(c *Comm) error) (err error) {
 	err = body(c)
 	returned = true
 	return err
-}
-
-// world is a run: what its ranks share.
-type world struct {
-	// Constant after construction.
-	ctx      context.Context
-	cancel   context.CancelCauseFunc
-	size     int // ranks
-	calls    *callback.Set
-	procs    []*proc // by rank; nil for those of other processes
-	apart    bool    // there are ranks of other processes
-	cfg      Config
-	survive  bool            // cfg.Survive
-	contexts []atomic.Uint64 // communicators made, by rank
-	local    []*proc         // by rank: what the fabric lets us call directly
-
-	// together reports whether some ranks of the run, nil: the first n, are pairwise connected by memory that they share. All ranks come to the same answer. nil:
-	// none are.
-	together func(group []int32, n int) bool
-
-	direct bool // collectives go from memory to memory where they can; not if messages are counted; constant
-	stages meet.Stages
-
-	// aborted is nil while the run lives; the first to set it decides the run's outcome. It is set under endMu, which is held from the look at it until
-	// it is set: whose failure that is, the launcher is told in between.
-	aborted atomic.Pointer[abortError]
-	endMu   sync.Mutex
-	killed  chan struct{} // closed when all that was pending has been completed with it, which another goroutine than those of the ranks may do
-	// troubled is set before any rank of this process has a trouble.
-	troubled  atomic.Bool
-	deaths    deaths
-	hasFailed *atomic.Bool                    // see meeting; nil: nobody asks
-	blame     func(cause error, certain bool) // tells the launcher whose failure ends this process, or may; nil: nobody to tell
-
-	ends   ends    // see AtEnd
-	bodies []*body // by rank; nil for those of other processes
-	party  *waits.Party
-	stalls *stall.Watch            // nil: nobody looks for deadlocks
-	stuck  func(text string) error // has the launcher end the job because of a deadlock; nil: there is none
-	late   stale
-}
-
-// deaths are the ranks of this process that have died, where others survive that.
-type deaths struct {
-	mu  sync.Mutex
-	all []*RankError // guarded by mu: in their order, each rank once
 }
 
 func (d *deaths) add(r int, err error) {

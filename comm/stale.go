@@ -4,44 +4,11 @@
 package comm
 
 import (
-	"sync"
 	"time"
 
 	"weft/comm/internal/ballot"
 	"weft/comm/internal/match"
 	"weft/comm/internal/meet"
-)
-
-// stale looks, now and then, for collectives by messages and for agreements that wait for long, and
-// has each rank that is waited for compare. Two ranks that wait for each other in different
-// collectives would not hear of each other otherwise.
-type stale struct {
-	w *world // constant since begin, before which it is nil
-
-	looks sync.Mutex                   // held by a look, with its questions
-	waits map[*proc]map[waiting]uint64 // guarded by looks: what has waited at the last look: see waiting
-
-	mu    sync.Mutex
-	timer *time.Timer // guarded by mu; nil: no look is to come
-	over  bool        // guarded by mu: the run is over
-}
-
-// waiting is a receive of a collective, a message that no receive has asked for, whose sender may
-// wait with it, or an agreement that a rank has not come to. With it goes how many collectives this
-// rank had begun when the other one was asked, and one more; 0 if it was not. A rank that has begun
-// another one since asks once more: the other rank has compared with what was begun then, and does
-// not come back to it where it was ahead.
-type waiting struct {
-	match.Key
-	what waitKind
-}
-
-type waitKind uint8
-
-const (
-	waitMessage waitKind = iota
-	waitReceive
-	waitVote
 )
 
 // staleAfter is how long a collective waits, at least, until the other rank is asked. Well over

@@ -251,3 +251,18 @@ func Fabrics() []Fabric {
 	}
 	return all
 }
+
+// Main runs body on the ranks of the program. It is the entry for programs; what it returns is for the program to print. By
+// itself, a program has all its ranks as goroutines of its process: see Run. If the process was started as one of several
+// ranks, by "weft run" or by mpirun or srun (in a build with MPI), Main runs body once, as that rank; Ranks is then zero or the number that was started. A process
+// calls Main once then.
+func Main(ctx context.Context, cfg Config, body func(c *Comm) error) error {
+	place, err := boot.Detect()
+	switch {
+	case err != nil:
+		return runError(err)
+	case place != nil:
+		return asRank(func() error { return runStarted(ctx, cfg, place, body) })
+	}
+	return Run(ctx, cfg, body)
+}

@@ -6,26 +6,13 @@ package comm
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"weft/comm/internal/match"
-	"weft/internal/launch"
+	"weft/internal/fabric"
 )
-
-// trouble is what one rank knows to have gone wrong. It is immutable, and replaced under proc.mu; world.troubled is set before the first
-// one, and is all that an operation looks at while there is none. README.md, "Failure", has the argument.
-type trouble struct {
-	dead    error               // nothing goes on at this rank
-	lost    []error             // by rank in the run; nil: alive, as far as is known
-	order   []int               // the lost ranks, as this one learned of them
-	revoked map[uint64]struct{} // contexts of messages
-
-	disagrees map[uint64]*disagreement // by context of messages: the collectives are lost
-}
 
 func (t *trouble) lostRank(r int) error {
 	if t == nil || uint(r) >= uint(len(t.lost)) {
@@ -53,31 +40,6 @@ func (t *trouble) clone() *trouble {
 		return &trouble{}
 	}
 	return &trouble{dead: t.dead, lost: slices.Clone(t.lost), order: slices.Clone(t.order), revoked: maps.Clone(t.revoked), disagrees: maps.Clone(t.disagrees)}
-}
-
-// LostError says which rank is lost, and why. It wraps ErrPeerLost.
-type LostError struct {
-	Rank int // in the run, as in the first communicator
-	Err  error
-}
-
-// Error names the rank and the cause.
-func (e *LostError) Error() string {
-	if d, ok := e.Err.(*launch.Death); ok && d.Rank == e.Rank {
-		return fmt.Sprintf("rank %d is lost: %s", e.Rank, d.How)
-	}
-	// A fabric names the rank as well, and so does the rank's own error.
-	how := strings.Replace(e.Err.Error(), fmt.Sprintf(": rank %d: ", e.Rank), ": ", 1)
-	return fmt.Sprintf("rank %d is lost: %s", e.Rank, strings.TrimPrefix(how, "comm: "))
-}
-
-// Unwrap returns ErrPeerLost and the cause.
-func (e *LostError) Unwrap() []error { return []error{ErrPeerLost, e.Err} }
-
-// failures is what a trouble means for one communicator.
-type failures struct {
-	of    *trouble
-	ranks []int // the lost members, as this rank learned of them: a prefix stays as it is
 }
 
 // failures returns the lost members of c. It computes them once per trouble.
@@ -462,4 +424,22 @@ func (p *proc) stranded(dst int, err error, end func(error)) bool {
 		time.AfterFunc(newsWait, func() { p.world.end(lost) }) // which does nothing if the run has ended
 	}
 	return true
+}
+
+// barredHere returns why a collective cannot go on, nil if nothing is in its way.
+func (c *Comm) barredHere() error {
+	if !c.world.troubled.Load() {
+		return nil
+	}
+	return c.trouble(NoPeer, true)
+}
+
+// tellOthers sends a frame to those of some ranks of the run that are not lost.
+func (p *proc) tellOthers(ranks []int, f fabric.Frame) {
+	t := p.trouble.Load()
+	for _, r := range ranks {
+		if r != p.rank && t.lostRank(r) == nil {
+			_ = p.frame(r, f)
+		}
+	}
 }
