@@ -245,3 +245,11 @@ func expectSlice[T comparable](what string, want, got []T) error {
 	}
 	return nil
 }
+
+// writerFunc is a function as a writer.
+type writerFunc func(text []byte)
+
+func (f writerFunc) Write(text []byte) (int, error) {
+	f(text)
+	return len(text), nil
+}

@@ -265,14 +265,6 @@ func doubtRole() error {
 	})
 }
 
-// writerFunc is a function as a writer.
-type writerFunc func(text []byte)
-
-func (f writerFunc) Write(text []byte) (int, error) {
-	f(text)
-	return len(text), nil
-}
-
 // Where a goroutine of one process may still act, rank 0 says so, once, with who waits for what.
 func TestDoubtOfProcesses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "said")
