@@ -11,6 +11,7 @@ import (
 
 	"weft/comm/internal/coll"
 	"weft/comm/internal/mem"
+	"weft/comm/internal/wire"
 
 	"github.com/stretchr/testify/require"
 )
@@ -56,7 +57,7 @@ func TestWhoSleeps(t *testing.T) {
 	sleeps(func() error { return second(c.Sendrecv(Of([]byte{1}), 2, 5, Buffer{}, 2, 5)) }, 6)
 	// A Sendrecv that still sends counts once, by what it sends.
 	sleeps(func() error { return second(c.Sendrecv(big(), 2, 6, Buffer{}, 2, 6)) }, 7)
-	p.hear(1, frameOfHeader(header{proto: eager, elem: mem.Byte, elemSize: 1, src: 1, tag: 50}, nil))
+	p.hear(1, frameOfHeader(wire.Header{Proto: wire.Eager, Elem: mem.Byte, ElemSize: 1, Src: 1, Tag: 50}, nil))
 	changed("a frame that has come")
 	p.traffic.sent.Add(1)
 	p.traffic.here.Add(1)
@@ -124,7 +125,7 @@ func TestMessagesThatAreHereOfTheLost(t *testing.T) {
 		if ctx == 2 {
 			ctx, tag = 0, 5
 		}
-		p.hear(1, frameOfHeader(header{proto: eager, ctx: ctx, elem: mem.Byte, elemSize: 1, src: 1, tag: 4}, nil))
+		p.hear(1, frameOfHeader(wire.Header{Proto: wire.Eager, Ctx: ctx, Elem: mem.Byte, ElemSize: 1, Src: 1, Tag: 4}, nil))
 		row.then(p)
 		op := newReusedRecv()
 		op.init(c, callRecv, blockedCall, ctx, &mem.Buffer{}, row.src, int(tag))
@@ -140,20 +141,20 @@ func TestPartsThatDoNotFit(t *testing.T) {
 	_, c := withNeighbours(t, true)
 	what := uint64(coll.NewCollective(coll.Bcast, nil, 1)) | uint64(Int64)<<coll.ElemShift
 	for name, row := range map[string]struct {
-		h    header
+		h    wire.Header
 		says string
 	}{
-		"the same":              {header{aux: what, elem: mem.Int64, elemSize: 8, length: 16}, ""},
-		"plain memory":          {header{aux: what&(1<<coll.ElemShift-1) | uint64(Byte)<<coll.ElemShift, elem: mem.Byte, elemSize: 1, length: 16}, ""},
-		"other elements":        {header{aux: what, elem: mem.Float64, elemSize: 8, length: 16}, "message of float64 (8 bytes) where int64 (8 bytes) is expected"},
-		"elements of no size":   {header{aux: what, elem: mem.Float64, elemSize: 8, length: 8}, "rank 2 sends 8 bytes where this rank expects 16"},
-		"a byte more":           {header{aux: what, elem: mem.Byte, elemSize: 1, length: 17}, "rank 2 sends 17 bytes where this rank expects 16"},
-		"another root":          {header{aux: uint64(coll.NewCollective(coll.Bcast, nil, 2)), elem: mem.Int64, elemSize: 8, length: 16}, "rank 2 is in bcast (root 2) where this rank is in bcast (root 1)"},
-		"another history":       {header{aux: what | 1<<coll.HistoryShift, elem: mem.Int64, elemSize: 8, length: 16}, "rank 2 has made other collectives than this rank"},
-		"a message of no other": {header{elem: mem.Int64, elemSize: 8, length: 16}, "where this rank is in bcast (root 1)"},
+		"the same":              {wire.Header{Aux: what, Elem: mem.Int64, ElemSize: 8, Length: 16}, ""},
+		"plain memory":          {wire.Header{Aux: what&(1<<coll.ElemShift-1) | uint64(Byte)<<coll.ElemShift, Elem: mem.Byte, ElemSize: 1, Length: 16}, ""},
+		"other elements":        {wire.Header{Aux: what, Elem: mem.Float64, ElemSize: 8, Length: 16}, "message of float64 (8 bytes) where int64 (8 bytes) is expected"},
+		"elements of no size":   {wire.Header{Aux: what, Elem: mem.Float64, ElemSize: 8, Length: 8}, "rank 2 sends 8 bytes where this rank expects 16"},
+		"a byte more":           {wire.Header{Aux: what, Elem: mem.Byte, ElemSize: 1, Length: 17}, "rank 2 sends 17 bytes where this rank expects 16"},
+		"another root":          {wire.Header{Aux: uint64(coll.NewCollective(coll.Bcast, nil, 2)), Elem: mem.Int64, ElemSize: 8, Length: 16}, "rank 2 is in bcast (root 2) where this rank is in bcast (root 1)"},
+		"another history":       {wire.Header{Aux: what | 1<<coll.HistoryShift, Elem: mem.Int64, ElemSize: 8, Length: 16}, "rank 2 has made other collectives than this rank"},
+		"a message of no other": {wire.Header{Elem: mem.Int64, ElemSize: 8, Length: 16}, "where this rank is in bcast (root 1)"},
 	} {
 		h := row.h
-		h.src, h.tag = 2, 1
+		h.Src, h.Tag = 2, 1
 		op := &recvOp{c: c, buf: Of(make([]int64, 2)).b, expect: what}
 		err := op.check(&h)
 		if row.says == "" {
@@ -165,10 +166,10 @@ func TestPartsThatDoNotFit(t *testing.T) {
 		require.Equal(t, name == "other elements", errors.Is(err, ErrType))
 	}
 	op := &recvOp{c: c, buf: Buffer{}.b, expect: what}
-	require.NoError(t, op.check(&header{aux: what, elem: mem.Float64, elemSize: 8}), "nothing fits nothing")
+	require.NoError(t, op.check(&wire.Header{Aux: what, Elem: mem.Float64, ElemSize: 8}), "nothing fits nothing")
 	op = &recvOp{c: c, buf: Of([]int64{1}).b}
-	require.NoError(t, op.check(&header{elem: mem.Float64, elemSize: 8}))
-	require.ErrorIs(t, op.check(&header{elem: mem.Float64, elemSize: 8, length: 1}), ErrType)
-	require.NoError(t, op.check(&header{elem: mem.Int64, elemSize: 8, length: 1}))
-	require.ErrorIs(t, op.check(&header{elem: mem.Int64, elemSize: 4, length: 1}), ErrType)
+	require.NoError(t, op.check(&wire.Header{Elem: mem.Float64, ElemSize: 8}))
+	require.ErrorIs(t, op.check(&wire.Header{Elem: mem.Float64, ElemSize: 8, Length: 1}), ErrType)
+	require.NoError(t, op.check(&wire.Header{Elem: mem.Int64, ElemSize: 8, Length: 1}))
+	require.ErrorIs(t, op.check(&wire.Header{Elem: mem.Int64, ElemSize: 4, Length: 1}), ErrType)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/comm/internal/ballot"
+	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 )
 
@@ -79,10 +80,10 @@ var phases = [...]string{ballot.PhaseJoin: "join", ballot.PhasePropose: "propose
 func votesIn(t *testing.T, n int, sent []addressed) (all string) {
 	t.Helper()
 	for _, x := range sent {
-		if protocol(x.f.Head[3]>>8) != agreeing {
+		if wire.Protocol(x.f.Head[3]>>8) != wire.Agreeing {
 			continue
 		}
-		m, err := unpackBallot(n, &x.f.Head, x.f.Data)
+		m, err := wire.UnpackBallot(n, &x.f.Head, x.f.Data)
 		require.NoError(t, err)
 		all += fmt.Sprintf("%s %d in %d;", phases[m.Phase], x.to, x.f.Head[1]>>32)
 	}
@@ -99,85 +100,33 @@ func voteOf(kind ballot.Kind, n int, flags uint64) *ballot.Vote {
 	return v
 }
 
-// What is no message of an agreement is refused, with what is wrong with it; the last ones that can
-// be are taken.
-func TestBallotFramesAreChecked(t *testing.T) {
-	const n = 9 // two bytes a set
-	m := &ballot.Message{Phase: ballot.PhaseJoin, By: -1, Vote: voteOf(ballot.VoteShrink, n, 5)}
-	for what, x := range map[string]struct {
-		edit func(f *fabric.Frame)
-		says string
-	}{
-		"as it is":       {func(*fabric.Frame) {}, ""},
-		"no phase":       {func(f *fabric.Frame) { f.Head[3] &^= 0xff }, "unknown phase 0 "},
-		"the last phase": {func(f *fabric.Frame) { f.Head[3] = agreeing.word() | uint64(ballot.PhaseCommit) }, ""},
-		"one phase more": {func(f *fabric.Frame) { f.Head[3] = agreeing.word() | uint64(ballot.PhaseCommit+1) }, "unknown phase 5 "},
-		"the first rank": {func(f *fabric.Frame) { f.Head[1] = 0 }, ""},
-		"the last rank":  {func(f *fabric.Frame) { f.Head[1] = n - 1 }, ""},
-		"no rank":        {func(f *fabric.Frame) { f.Head[1] = n }, "of rank 9 to an agreement of 9"},
-		"less than none": {func(f *fabric.Frame) { f.Head[1] = 1<<32 - 2 }, "of rank -2 "},
-		"too short":      {func(f *fabric.Frame) { f.Data = f.Data[1:] }, "of 5 bytes, not 6"},
-		"too long":       {func(f *fabric.Frame) { f.Data = append(f.Data, 0) }, "of 7 bytes, not 6"},
-		"no kind":        {func(f *fabric.Frame) { f.Data[0] = 0 }, "unknown kind 0"},
-		"the last kind":  {func(f *fabric.Frame) { f.Data[0] = byte(ballot.VoteMixed) }, ""},
-		"one kind more":  {func(f *fabric.Frame) { f.Data[0] = byte(ballot.VoteMixed + 1) }, "unknown kind 5"},
-		"decided":        {func(f *fabric.Frame) { f.Data[1] = 1 }, ""},
-		"more than that": {func(f *fabric.Frame) { f.Data[1] = 2 }, "unknown kind 2"},
-		"for messages":   {func(f *fabric.Frame) { f.Head[5]++ }, "communicator 0x100000009, which is none"},
-		"of nobody":      {func(f *fabric.Frame) { f.Head[5] = 8 }, "communicator 0x8, which is none"},
-		"not to shrink":  {func(f *fabric.Frame) { f.Data[0], f.Head[5] = byte(ballot.VoteAgree), 9 }, ""},
-	} {
-		f := packBallot(m, 4, 7)
-		x.edit(&f)
-		got, err := unpackBallot(n, &f.Head, f.Data)
-		if x.says != "" {
-			require.ErrorContains(t, err, x.says, what)
-			continue
-		}
-		require.NoError(t, err, what)
-		require.Equal(t, ballot.Phase(f.Head[3]), got.Phase, what)
-		require.Equal(t, int(int32(f.Head[1])), got.By, what)
-		require.Equal(t, f.Data[1] == 1, got.Decided, what)
-	}
-	m.Vote.Lost.Add(8)
-	m.Vote.Acked.Add(1)
-	m.Decided, m.By = true, 8
-	f := packBallot(m, 4, 7)
-	require.Equal(t, [fabric.HeadWords]uint64{4, 7<<32 | 8, 0, agreeing.word() | uint64(ballot.PhaseJoin), 5, 1<<32 | 8}, f.Head)
-	again, err := unpackBallot(n, &f.Head, f.Data)
-	require.NoError(t, err)
-	require.Equal(t, *m, again)
-	f.Data[2] = 0xff // the vote has a copy
-	require.Equal(t, *m, again)
-}
-
 func TestGroupsAsData(t *testing.T) {
 	for size, group := range map[int][]int32{1: {0}, 3: {2, 0}, 4: {3, 2, 1, 0}} {
-		got, err := unpackGroup(packGroup(group), size)
+		got, err := wire.UnpackGroup(wire.PackGroup(group), size)
 		require.NoError(t, err)
 		for i, r := range group {
 			require.Equal(t, int(r), got[i])
 		}
 		require.Len(t, got, len(group))
 	}
-	all, err := unpackGroup(nil, 3)
+	all, err := wire.UnpackGroup(nil, 3)
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 1, 2}, all)
 	for says, b := range map[string][]byte{
 		"in 3 bytes":  {0, 0, 0},
 		"in 5 bytes":  {0, 0, 0, 0, 0},
-		"in 12 bytes": packGroup([]int32{0, 1, 0}),
-		"with rank 2": packGroup([]int32{0, 2}),
-		"4294967295":  packGroup([]int32{-1}),
+		"in 12 bytes": wire.PackGroup([]int32{0, 1, 0}),
+		"with rank 2": wire.PackGroup([]int32{0, 2}),
+		"4294967295":  wire.PackGroup([]int32{-1}),
 	} {
-		_, err := unpackGroup(b, 2)
+		_, err := wire.UnpackGroup(b, 2)
 		require.ErrorContains(t, err, says)
 	}
 }
 
 // hear has the rank of c get a message of an agreement.
 func hear(c *Comm, from int, seq uint32, m ballot.Message) error {
-	f := packBallot(&m, c.ctx, seq)
+	f := wire.PackBallot(&m, c.ctx, seq)
 	return c.proc.voted(from, &f)
 }
 
@@ -368,22 +317,6 @@ func TestDisagreementsEndAgreements(t *testing.T) {
 	s.End(c.ctx, 0, ErrEnded)
 	require.ErrorIs(t, wait(leave), ErrEnded)
 	require.ErrorIs(t, wait(all[3]), errTest)
-}
-
-func FuzzBallotFrame(f *testing.F) {
-	m := &ballot.Message{Phase: ballot.PhaseJoin, By: -1, Vote: &ballot.Vote{Kind: ballot.VoteShrink, Flags: 3, Ctx: 1<<32 | 6, Lost: ballot.NewMembers(9), Acked: ballot.NewMembers(9)}}
-	x := packBallot(m, 2, 7)
-	f.Add(x.Head[1], x.Head[3], x.Data)
-	f.Add(uint64(1), uint64(0), []byte{1})
-	f.Fuzz(func(t *testing.T, w1, w3 uint64, data []byte) {
-		head := x.Head
-		head[1], head[3] = w1, w3
-		if m, err := unpackBallot(9, &head, data); err == nil {
-			again := packBallot(&m, head[0], uint32(w1>>32))
-			require.Equal(t, data, again.Data)
-			require.Equal(t, head[1], again.Head[1])
-		}
-	})
 }
 
 // An agreement reports a death that all have acknowledged to nobody, and any other one to all, also

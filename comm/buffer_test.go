@@ -9,8 +9,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"weft/comm/internal/mem"
-
 	"github.com/stretchr/testify/require"
 )
 
@@ -164,16 +162,4 @@ func TestSlice(t *testing.T) {
 	require.Panics(t, func() { Of(s).Slice(2, 6) })
 	require.Panics(t, func() { Of(s).Slice(3, 2) })
 	require.Panics(t, func() { Vector(s, 2, 1, 2).Slice(0, 1) })
-}
-
-func TestHeaderRoundTrip(t *testing.T) {
-	rng := rand.New(rand.NewPCG(2, 2))
-	for range 1000 {
-		h := header{proto: ready, elem: mem.Kind(rng.IntN(int(mem.NumKinds))), elemSize: rng.Uint32(), ctx: rng.Uint64(), src: int32(rng.Uint32()), tag: int32(rng.Uint32()),
-			seq: rng.Uint32(), length: rng.Uint64(), aux: rng.Uint64()}
-		w := h.pack()
-		var g header
-		g.unpack(&w)
-		require.Equal(t, h, g)
-	}
 }

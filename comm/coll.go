@@ -8,6 +8,7 @@ import (
 
 	"weft/comm/internal/coll"
 	"weft/comm/internal/mem"
+	"weft/comm/internal/wire"
 )
 
 // messageCall is a collective under way at one rank that is made of messages: a schedule that has no goroutine.
@@ -109,11 +110,11 @@ func (x *messageCall) Over(err error) {
 // Send starts the transfer of buf to a rank, in this step.
 func (x *messageCall) Send(dst int, buf mem.Buffer) {
 	c := x.c
-	var h header
-	h.fill(c, &buf, x.tag)
-	h.ctx, h.aux, h.proto = c.ctx+1, uint64(x.what), c.protocolOf(h.length, false)
-	if h.proto == eager && !buf.Strided() {
-		if _, err := c.transmit("send", &h, buf.Memory(h.length), nil, dst); err != nil {
+	var h wire.Header
+	fill(&h, c, &buf, x.tag)
+	h.Ctx, h.Aux, h.Proto = c.ctx+1, uint64(x.what), c.protocolOf(h.Length, false)
+	if h.Proto == wire.Eager && !buf.Strided() {
+		if _, err := c.transmit("send", &h, buf.Memory(h.Length), nil, dst); err != nil {
 			x.schedule.Fail(err)
 		}
 		return
@@ -124,7 +125,7 @@ func (x *messageCall) Send(dst int, buf mem.Buffer) {
 	x.sends = append(x.sends, op)
 	x.schedule.Begins()
 	received, err := c.transmit("send", &h, nil, op, dst)
-	if received || err != nil || h.proto == eager {
+	if received || err != nil || h.Proto == wire.Eager {
 		x.schedule.Ended(err)
 	}
 }

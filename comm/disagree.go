@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"weft/comm/internal/coll"
+	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 )
 
@@ -64,7 +65,7 @@ func (p *proc) spreadDisagreement(ctx uint64, d *disagreement, ranks []int) {
 
 // frame says to others that the ranks of a communicator do not agree.
 func (d *disagreement) frame(ctx uint64) fabric.Frame {
-	f := fabric.Frame{Head: [fabric.HeadWords]uint64{ctx, d.number, uint64(d.a)<<32 | uint64(d.b), disagreeing.word(), d.from}}
+	f := fabric.Frame{Head: [fabric.HeadWords]uint64{ctx, d.number, uint64(d.a)<<32 | uint64(d.b), wire.Disagreeing.Word(), d.from}}
 	if d.number == 0 { // it is not known which, or not both
 		f.Data = []byte(d.err.Error())[len(ErrMismatch.Error()):]
 	} else {
@@ -115,9 +116,9 @@ func (p *proc) disagreed(ctx uint64, d *disagreement) (news bool) {
 		return true
 	}, recv, func(msg *message) error {
 		switch {
-		case msg.h.ctx&1 == 0:
+		case msg.h.Ctx&1 == 0:
 			return nil
-		case msg.h.ctx&^1 == ctx:
+		case msg.h.Ctx&^1 == ctx:
 			return mine.err
 		case msg.from != nil:
 			return on(msg.from.c)

@@ -172,3 +172,21 @@ func (e *LostError) Error() string {
 
 // Unwrap returns ErrPeerLost and the cause.
 func (e *LostError) Unwrap() []error { return []error{ErrPeerLost, e.Err} }
+
+// maxReason bounds the text of an error that goes to the other processes.
+const maxReason = 4 << 10
+
+// errFrame is the cause of ErrPeerLost where a peer breaks the protocol.
+var errFrame = errors.New("bad frame")
+
+// leaving is the context of the last barrier. newContext returns none below 1<<32.
+const leaving = 2
+
+// Special ranks, tags and colours.
+const (
+	AnySource = -1        // receive from any rank
+	AnyTag    = -1        // receive any tag
+	ProcNull  = -2        // a peer that is not there: messages to and from it complete at once, empty
+	Undefined = -32766    // no colour, no index, no count
+	TagUB     = 1<<31 - 1 // the largest tag
+)

@@ -6,6 +6,7 @@ package comm
 import (
 	"weft/comm/internal/coll"
 	"weft/comm/internal/mem"
+	"weft/comm/internal/wire"
 	"weft/internal/event"
 	"weft/internal/friend"
 )
@@ -55,8 +56,8 @@ func isPlain(ctx uint64) bool { return ctx&1 == 0 && ctx != leaving }
 func (r *Request) named(ev *event.Shared) { r.ev, r.id = ev, ev.Recorder().ID() }
 
 // sends records a message that is about to be sent to a rank of c. from is nil if nobody waits for it.
-func (c *Comm) sends(ev *event.Shared, h *header, from *sendOp, dst int) {
-	if !isPlain(h.ctx) {
+func (c *Comm) sends(ev *event.Shared, h *wire.Header, from *sendOp, dst int) {
+	if !isPlain(h.Ctx) {
 		return
 	}
 	id := uint64(0)
@@ -64,7 +65,7 @@ func (c *Comm) sends(ev *event.Shared, h *header, from *sendOp, dst int) {
 		from.named(ev)
 		id = from.id
 	}
-	ev.Put(event.SendPosted, id, event.PeerB(c.worldRank(dst), int(h.tag)), sizeAndComm(h.length, h.ctx))
+	ev.Put(event.SendPosted, id, event.PeerB(c.worldRank(dst), int(h.Tag)), sizeAndComm(h.Length, h.Ctx))
 }
 
 // receives records a receive that is about to be posted. op is nil if somebody is blocked in it.
@@ -81,9 +82,9 @@ func (c *Comm) receives(ev *event.Shared, op *recvOp, buf *mem.Buffer, src, tag 
 }
 
 // matched records that op has matched a message.
-func (op *recvOp) matched(ev *event.Shared, h *header) {
-	if isPlain(h.ctx) {
-		ev.Put(event.Matched, op.id, event.PeerB(op.c.worldRank(int(h.src)), int(h.tag)), sizeAndComm(h.length, h.ctx))
+func (op *recvOp) matched(ev *event.Shared, h *wire.Header) {
+	if isPlain(h.Ctx) {
+		ev.Put(event.Matched, op.id, event.PeerB(op.c.worldRank(int(h.Src)), int(h.Tag)), sizeAndComm(h.Length, h.Ctx))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"weft/comm/internal/ballot"
 	"weft/comm/internal/coll"
+	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 )
 
@@ -54,7 +55,7 @@ func (c *Comm) Revoke() {
 	if d := c.disagreement(c.proc.trouble.Load()); d != nil {
 		c.proc.spreadDisagreement(c.hist.c.ctx, d, ranks)
 	}
-	c.proc.spreadRevocation(c.ctx, ranks, packGroup(c.group))
+	c.proc.spreadRevocation(c.ctx, ranks, wire.PackGroup(c.group))
 }
 
 // Revoked reports whether the communicator was revoked, as far as the caller knows.
@@ -142,7 +143,7 @@ func (p *proc) spreadRevocation(ctx uint64, ranks []int, group []byte) {
 		return
 	}
 	p.world.stages.Look()
-	p.tellOthers(ranks, fabric.Frame{Head: [fabric.HeadWords]uint64{ctx, 0, 0, revoking.word()}, Data: group})
+	p.tellOthers(ranks, fabric.Frame{Head: [fabric.HeadWords]uint64{ctx, 0, 0, wire.Revoking.Word()}, Data: group})
 }
 
 // lossGrace is how long the loss of a rank that a fabric reports may stay without consequence: a rank that ends the run tells so, and closes its end,
@@ -236,7 +237,7 @@ func obituary(r int, err error) fabric.Frame {
 		err = lost.Err
 	}
 	text := err.Error()
-	return fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(r), 0, 0, mourning.word()}, Data: []byte(text[:min(len(text), maxReason)])}
+	return fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(r), 0, 0, wire.Mourning.Word()}, Data: []byte(text[:min(len(text), maxReason)])}
 }
 
 // mourned is the arrival of an obituary from rank src. Of a rank that hears its own, the others take nothing any more.
@@ -368,7 +369,7 @@ type voters Comm
 func (c *voters) Member(r int) int { return (*Comm)(c).memberRank(r) }
 
 func (c *voters) Send(seq uint32, m *ballot.Message) {
-	_ = c.proc.frame((*Comm)(c).worldRank(m.To), packBallot(m, c.ctx, seq))
+	_ = c.proc.frame((*Comm)(c).worldRank(m.To), wire.PackBallot(m, c.ctx, seq))
 }
 
 // numberVote returns the number that an agreement has among the collectives of c. It has none, 0,
@@ -396,44 +397,6 @@ func (c *Comm) numberVote(kind ballot.Kind) (number uint64, missed error) {
 func (p *proc) voted(src int, f *fabric.Frame) error {
 	head, data := f.Head, append([]byte(nil), f.Data...) // of this call only
 	return p.ballots.Arrive(f.Head[0], uint32(f.Head[1]>>32), 4*p.world.size, ballot.Letter{Src: src, Read: func(n int) (ballot.Message, error) {
-		return unpackBallot(n, &head, data)
+		return wire.UnpackBallot(n, &head, data)
 	}})
-}
-
-// A message of an agreement as a frame: context; number of the agreement, by; –, kind and phase; flags; the vote's context. The data is
-// the vote's kind, whether it is decided, and its two sets.
-
-func packBallot(m *ballot.Message, ctx uint64, seq uint32) fabric.Frame {
-	f := fabric.Frame{Head: [fabric.HeadWords]uint64{ctx, uint64(seq)<<32 | uint64(uint32(m.By)), 0, agreeing.word() | uint64(m.Phase), m.Vote.Flags, m.Vote.Ctx}}
-	decided := byte(0)
-	if m.Decided {
-		decided = 1
-	}
-	f.Data = append(f.Data, byte(m.Vote.Kind), decided)
-	f.Data = append(f.Data, m.Vote.Lost...)
-	f.Data = append(f.Data, m.Vote.Acked...)
-	return f
-}
-
-func unpackBallot(n int, head *[fabric.HeadWords]uint64, data []byte) (m ballot.Message, err error) {
-	m = ballot.Message{Phase: ballot.Phase(head[3]), By: int(int32(head[1]))}
-	set := ballot.MembersBytes(n)
-	switch {
-	case m.Phase < 1 || m.Phase > ballot.LastPhase:
-		return m, fmt.Errorf("it sends a message of the unknown phase %d of an agreement", m.Phase)
-	case m.By < -1 || m.By >= n:
-		return m, fmt.Errorf("it sends a vote of rank %d to an agreement of %d", m.By, n)
-	case len(data) != 2+2*set:
-		return m, fmt.Errorf("it sends a vote of %d bytes, not %d", len(data), 2+2*set)
-	case data[0] < 1 || ballot.Kind(data[0]) > ballot.LastVote || data[1] > 1:
-		return m, fmt.Errorf("it sends a vote of the unknown kind %d", data[0])
-	}
-	if ballot.Kind(data[0]) == ballot.VoteShrink && (head[5]&1 != 0 || head[5]>>32 == 0) {
-		return m, fmt.Errorf("it sends a vote for the communicator %#x, which is none", head[5])
-	}
-	m.Decided = data[1] == 1
-	m.Vote = &ballot.Vote{Kind: ballot.Kind(data[0]), Flags: head[4], Ctx: head[5]}
-	m.Vote.Lost = append(ballot.Members(nil), data[2:2+set]...)
-	m.Vote.Acked = append(ballot.Members(nil), data[2+set:]...)
-	return m, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/comm/internal/coll"
+	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 	"weft/internal/fabric/inproc"
 )
@@ -91,27 +92,27 @@ func (e *mortal) Push(dst int, key uint64, data []byte, done func(error)) {
 // phaseOf names what a rank is about that sends a frame. (What comes before the first frame and behind the last one is the fabric's, and the launcher's:
 // their own tests cut that.)
 func phaseOf(f *fabric.Frame) string {
-	var h header
-	h.unpack(&f.Head)
-	switch h.proto {
-	case wanted:
+	var h wire.Header
+	h.Unpack(&f.Head)
+	switch h.Proto {
+	case wire.Wanted:
 		return "pull"
-	case mourning:
+	case wire.Mourning:
 		return "mourn"
-	case revoking:
+	case wire.Revoking:
 		return "revoke"
-	case agreeing:
+	case wire.Agreeing:
 		return "agree"
-	case ending:
+	case wire.Ending:
 		return "end"
-	case nudging:
+	case wire.Nudging:
 		return "nudge"
 	}
-	if h.ctx&1 != 0 {
-		name, _, _ := strings.Cut(coll.Collective(h.aux).String(), " (")
+	if h.Ctx&1 != 0 {
+		name, _, _ := strings.Cut(coll.Collective(h.Aux).String(), " (")
 		return name
 	}
-	return map[protocol]string{eager: "eager", ready: "announce"}[h.proto]
+	return map[wire.Protocol]string{wire.Eager: "eager", wire.Ready: "announce"}[h.Proto]
 }
 
 // kill kills a rank; the others hear of it a little later, in any order.

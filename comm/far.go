@@ -13,21 +13,22 @@ import (
 
 	"weft/comm/internal/coll"
 	"weft/comm/internal/mem"
+	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 	"weft/internal/launch"
 )
 
 // transmit sends a message to a rank of another process. It returns an error if nothing was sent; from ends by itself
 // later if the message is ready, and is the caller's otherwise.
-func (f *far) transmit(p *proc, h *header, data []byte, from *sendOp, dst int) error {
-	if h.proto == eager {
+func (f *far) transmit(p *proc, h *wire.Header, data []byte, from *sendOp, dst int) error {
+	if h.Proto == wire.Eager {
 		var blk *mem.Block
 		if from != nil {
-			blk = mem.NewBlock(int(h.length))
+			blk = mem.NewBlock(int(h.Length))
 			from.buf.CopyToBytes(blk.B, 0)
 			data = blk.B
 		}
-		err := p.frame(dst, fabric.Frame{Head: h.pack(), Data: data})
+		err := p.frame(dst, fabric.Frame{Head: h.Pack(), Data: data})
 		if blk != nil {
 			blk.Free()
 		}
@@ -44,7 +45,7 @@ func (f *far) transmit(p *proc, h *header, data []byte, from *sendOp, dst int) e
 	}
 	var number [8]byte
 	binary.LittleEndian.PutUint64(number[:], id)
-	err = p.frame(dst, fabric.Frame{Head: h.pack(), Data: number[:]})
+	err = p.frame(dst, fabric.Frame{Head: h.Pack(), Data: number[:]})
 	if p.stranded(dst, err, nil) {
 		return nil // it is announced, so that kill finds it
 	}
@@ -105,22 +106,22 @@ func (f *far) withdraw(id uint64) bool {
 
 // pull asks the sender, rank src of the run, for the payload of its announced message id, which op has matched. It returns true if
 // op has its result and is the caller's to end; otherwise op ends by itself when the payload is here.
-func (op *recvOp) pull(p *proc, h *header, src int, id uint64) bool {
-	op.st, op.err = h.status(), nil
+func (op *recvOp) pull(p *proc, h *wire.Header, src int, id uint64) bool {
+	op.st, op.err = statusOf(h), nil
 	if n := op.c.counter; n != nil {
-		n.Receive(int(h.src), h.length)
+		n.Receive(int(h.Src), h.Length)
 	}
 	if ev := p.ev; ev != nil {
 		op.matched(ev, h)
 	}
-	want := h.length
+	want := h.Length
 	if err := op.check(h); err != nil {
 		op.err, want = op.fail(err), 0
 	} else if room := uint64(op.buf.Bytes()); want > room {
-		op.err, want = op.fail(fmt.Errorf("%w: %d bytes into %d", ErrTruncated, h.length, room)), room
+		op.err, want = op.fail(fmt.Errorf("%w: %d bytes into %d", ErrTruncated, h.Length, room)), room
 	}
 	if want == 0 {
-		_ = p.frame(src, fabric.Frame{Head: [fabric.HeadWords]uint64{id, 0, 0, wanted.word(), 0}})
+		_ = p.frame(src, fabric.Frame{Head: [fabric.HeadWords]uint64{id, 0, 0, wire.Wanted.Word(), 0}})
 		return true
 	}
 	t := &transfer{op: op, src: src}
@@ -145,10 +146,10 @@ func (op *recvOp) pull(p *proc, h *header, src int, id uint64) bool {
 		dst = t.blk.B
 	}
 	p.ep.Expect(src, number, dst[:want], func(err error) { f.arrived(p, number, t, err) })
-	err := p.frame(src, fabric.Frame{Head: [fabric.HeadWords]uint64{id, number, 0, wanted.word(), want}})
+	err := p.frame(src, fabric.Frame{Head: [fabric.HeadWords]uint64{id, number, 0, wire.Wanted.Word(), want}})
 	if err == nil {
 		// Who ends transfers has found nothing to forget if it came between the two above.
-		err = p.interrupted(c, int(h.src), collective)
+		err = p.interrupted(c, int(h.Src), collective)
 	}
 	if err != nil {
 		f.mu.Lock()
@@ -270,7 +271,7 @@ func (p *proc) Deliver(f *fabric.Frame) (met bool) {
 	if s := &p.seeker; s.near != nil && s.near[src] && s.on && s.pick(src, f) {
 		return true
 	}
-	if kind := protocol(f.Head[3] >> 8); kind == stalling || kind == asking {
+	if kind := wire.Protocol(f.Head[3] >> 8); kind == wire.Stalling || kind == wire.Asking {
 		p.world.hearStall(src, f)
 		return false
 	}
@@ -290,22 +291,22 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 	if p.trouble.Load().lostRank(src) != nil {
 		return nil // others may have heard so: what it says does not count any more
 	}
-	switch proto := protocol(f.Head[3] >> 8); proto {
-	case eager, ready:
-		var h header
-		h.unpack(&f.Head)
+	switch proto := wire.Protocol(f.Head[3] >> 8); proto {
+	case wire.Eager, wire.Ready:
+		var h wire.Header
+		h.Unpack(&f.Head)
 		if err := p.admit(&h, src, f.Data); err != nil {
 			return err
 		}
-		if proto == eager {
+		if proto == wire.Eager {
 			p.arrive(&h, f.Data, nil)
 			return nil
 		}
 		p.announced(&h, src, binary.LittleEndian.Uint64(f.Data))
 		return nil
-	case wanted:
+	case wire.Wanted:
 		return p.far.cleared(p, src, f.Head[0], f.Head[1], f.Head[4])
-	case ending:
+	case wire.Ending:
 		text := string(f.Data[:min(len(f.Data), maxReason)])
 		switch {
 		case f.Head[0] >= uint64(p.world.size) || f.Head[1] > endDeadlock:
@@ -316,17 +317,17 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 			p.world.end(remoteCause(int(f.Head[0]), f.Head[1] == endLost, text))
 		}
 		return nil
-	case nudging:
+	case wire.Nudging:
 		p.near.nudged(f.Head[0])
 		return nil
-	case comparing:
+	case wire.Comparing:
 		return p.compared(src, f)
-	case answering:
+	case wire.Answering:
 		if a := p.answers.Load(); a != nil {
 			a.take(src)
 		}
 		return nil
-	case disagreeing:
+	case wire.Disagreeing:
 		d, err := disagreementOf(f)
 		if err == nil {
 			if p.disagreed(f.Head[0], d) && p.world.survive {
@@ -337,16 +338,16 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 			}
 		}
 		return err
-	case mourning:
+	case wire.Mourning:
 		return p.mourned(src, f)
-	case revoking:
-		ranks, err := unpackGroup(f.Data, p.world.size)
+	case wire.Revoking:
+		ranks, err := wire.UnpackGroup(f.Data, p.world.size)
 		if err != nil || f.Head[0]&1 != 0 {
 			return fmt.Errorf("it revokes the communicator %d of a group in %d bytes", f.Head[0], len(f.Data))
 		}
 		p.spreadRevocation(f.Head[0], ranks, append([]byte(nil), f.Data...))
 		return nil
-	case agreeing:
+	case wire.Agreeing:
 		return p.voted(src, f)
 	default:
 		return fmt.Errorf("it sends a frame of the unknown kind %d", proto)
@@ -354,25 +355,25 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 }
 
 // admit checks a header that another process has written.
-func (p *proc) admit(h *header, src int, data []byte) error {
+func (p *proc) admit(h *wire.Header, src int, data []byte) error {
 	switch {
-	case h.elem >= mem.NumKinds:
-		return fmt.Errorf("it sends elements of the unknown kind %d", h.elem)
-	case h.src < 0 || int(h.src) >= p.world.size || h.tag < 0:
-		return fmt.Errorf("it sends as rank %d with tag %d", h.src, h.tag)
-	case h.proto == eager && h.length != uint64(len(data)):
-		return fmt.Errorf("it sends %d bytes and says that they are %d", len(data), h.length)
-	case h.proto == ready && len(data) != 8:
+	case h.Elem >= mem.NumKinds:
+		return fmt.Errorf("it sends elements of the unknown kind %d", h.Elem)
+	case h.Src < 0 || int(h.Src) >= p.world.size || h.Tag < 0:
+		return fmt.Errorf("it sends as rank %d with tag %d", h.Src, h.Tag)
+	case h.Proto == wire.Eager && h.Length != uint64(len(data)):
+		return fmt.Errorf("it sends %d bytes and says that they are %d", len(data), h.Length)
+	case h.Proto == wire.Ready && len(data) != 8:
 		return fmt.Errorf("it announces a message in %d bytes, not 8", len(data))
-	case h.length > maxLength:
-		return fmt.Errorf("it announces a message of %d bytes", h.length)
+	case h.Length > maxLength:
+		return fmt.Errorf("it announces a message of %d bytes", h.Length)
 	}
 	return nil
 }
 
 // announced is the arrival of a message whose payload is at rank src of the run, under a number of that rank's.
-func (p *proc) announced(h *header, src int, id uint64) {
-	key := h.key()
+func (p *proc) announced(h *wire.Header, src int, id uint64) {
+	key := h.Key()
 	p.mu.Lock()
 	if t := p.trouble.Load(); t != nil && (p.refuses(t, h, nil) != nil || t.lostRank(src) != nil) {
 		p.mu.Unlock()
@@ -404,7 +405,7 @@ const (
 // tell tells all ranks of other processes why the run ends.
 func (p *proc) tell(cause error) {
 	rank, lost, text := rootOf(cause, p.rank)
-	head := [fabric.HeadWords]uint64{0: uint64(rank), 3: ending.word()}
+	head := [fabric.HeadWords]uint64{0: uint64(rank), 3: wire.Ending.Word()}
 	switch {
 	case errors.Is(cause, ErrDeadlock):
 		head[1], text = endDeadlock, cause.Error()
@@ -480,7 +481,7 @@ func (p *proc) compared(src int, f *fabric.Frame) error {
 		_ = p.frame(src, d.frame(f.Head[0]))
 	}
 	if f.Head[3]&askAnswer != 0 {
-		_ = p.frame(src, fabric.Frame{Head: [fabric.HeadWords]uint64{3: answering.word()}})
+		_ = p.frame(src, fabric.Frame{Head: [fabric.HeadWords]uint64{3: wire.Answering.Word()}})
 	}
 	return nil
 }

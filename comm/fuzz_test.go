@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/comm/internal/ballot"
+	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 )
 
@@ -103,15 +104,15 @@ func FuzzDeliver(f *testing.F) {
 		}
 		return all
 	}
-	for kind := byte(0); kind <= byte(agreeing)+1; kind++ {
+	for kind := byte(0); kind <= byte(wire.Agreeing)+1; kind++ {
 		for _, mode := range []byte{0, 1} {
 			f.Add(join([]byte{mode}, []byte{doFrame, 1, 0, 65, 1, 0, 128 | kind, 0, 8, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8}))
 			f.Add(join([]byte{mode, doRecv, 1, 1, 200, doSend, 2, 9, 200, doCollective, 3, doAgree}, []byte{doFrame, 1, 1, 1, 1, 128 | kind, 2, 8, 0, 4, 2, 0, 0, 0},
 				[]byte{doLose, 1, doFrame, 1, 0, 65, 1, 0, 128 | kind, 0, 8, 0, 0}))
 		}
 	}
-	f.Add(join([]byte{1, doRecv, 1, 65, 100}, frame(1, byte(ready), 0, 0, 65, 1, 0), []byte{doArrive, 1, 1, 100}))
-	f.Add(join([]byte{1, doRevoke, doShrink}, frame(2, byte(revoking), 0, 0, 0, 0), frame(1, byte(mourning), 0, 0, 0, 0), frame(1, byte(mourning), 0, 2, 0, 0)))
+	f.Add(join([]byte{1, doRecv, 1, 65, 100}, frame(1, byte(wire.Ready), 0, 0, 65, 1, 0), []byte{doArrive, 1, 1, 100}))
+	f.Add(join([]byte{1, doRevoke, doShrink}, frame(2, byte(wire.Revoking), 0, 0, 0, 0), frame(1, byte(wire.Mourning), 0, 0, 0, 0), frame(1, byte(wire.Mourning), 0, 2, 0, 0)))
 	f.Fuzz(func(t *testing.T, input []byte) {
 		const n = 3
 		in := tape(input)
@@ -164,10 +165,10 @@ func FuzzDeliver(f *testing.F) {
 				fr.Data = make([]byte, min(in.next(), len(in)))
 				in = in[copy(fr.Data, in):]
 				if in.next()&3 != 0 { // so that more of them get past the first check
-					switch protocol(fr.Head[3] >> 8) {
-					case eager:
+					switch wire.Protocol(fr.Head[3] >> 8) {
+					case wire.Eager:
 						fr.Head[4] = uint64(len(fr.Data))
-					case ready:
+					case wire.Ready:
 						fr.Data = make([]byte, 8)
 					}
 				}

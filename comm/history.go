@@ -9,6 +9,7 @@ import (
 	"weak"
 
 	"weft/comm/internal/coll"
+	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 )
 
@@ -97,7 +98,7 @@ func (c *Comm) ask(r int, certain, answer bool) {
 		flags |= askAnswer
 	}
 	of := c.hist.c
-	_ = c.proc.frame(of.worldRank(r), fabric.Frame{Head: [fabric.HeadWords]uint64{of.ctx, uint64(q.From), q.Count, comparing.word() | flags}, Data: q.Append(nil)})
+	_ = c.proc.frame(of.worldRank(r), fabric.Frame{Head: [fabric.HeadWords]uint64{of.ctx, uint64(q.From), q.Count, wire.Comparing.Word() | flags}, Data: q.Append(nil)})
 }
 
 const (

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"weft/comm/internal/coll"
+	"weft/comm/internal/wire"
 
 	"github.com/stretchr/testify/require"
 )
@@ -81,7 +82,7 @@ func TestHistoriesAreCompared(t *testing.T) {
 			require.Len(t, sent, 2, "the others hear of it")
 			for i, f := range sent {
 				require.Equal(t, i+1, f.dst)
-				require.Equal(t, []uint64{0, row.found, 1, disagreeing.word(), 0}, f.Head[:5])
+				require.Equal(t, []uint64{0, row.found, 1, wire.Disagreeing.Word(), 0}, f.Head[:5])
 				d, err := disagreementOf(&f.Frame)
 				require.NoError(t, err)
 				require.EqualError(t, d.err, wrong().err.Error())
@@ -149,7 +150,7 @@ func TestQuestionsByTheBook(t *testing.T) {
 			sent := ep.take()
 			require.Len(t, sent, 1)
 			require.Equal(t, 2, sent[0].dst)
-			require.Equal(t, []uint64{0, 0, uint64(count), comparing.word() | flags}, sent[0].Head[:4])
+			require.Equal(t, []uint64{0, 0, uint64(count), wire.Comparing.Word() | flags}, sent[0].Head[:4])
 			require.Len(t, sent[0].Data, min(count, coll.HistoryLen)*coll.SignatureBytes)
 			for k, b := 0, sent[0].Data; len(b) > 0; k, b = k+1, b[coll.SignatureBytes:] {
 				i := max(0, count-coll.HistoryLen) + k
@@ -158,7 +159,7 @@ func TestQuestionsByTheBook(t *testing.T) {
 		}
 	}
 	ep, c := withNeighbours(t, false)
-	q := frameOf(comparing, coll.SignatureBytes, 0, 1, 1)
+	q := frameOf(wire.Comparing, coll.SignatureBytes, 0, 1, 1)
 	c.proc.hear(1, q)
 	require.Empty(t, ep.take(), "it is to be compared later, and nobody waits for the answer")
 	require.True(t, c.hist.Behind())
@@ -166,7 +167,7 @@ func TestQuestionsByTheBook(t *testing.T) {
 	c.proc.hear(1, q)
 	sent := ep.take()
 	require.Len(t, sent, 1)
-	require.Equal(t, frameOf(answering, 0).Head, sent[0].Head)
+	require.Equal(t, frameOf(wire.Answering, 0).Head, sent[0].Head)
 	require.Nil(t, c.disagreement(c.proc.trouble.Load()))
 	c.proc.ended.Store(true) // now both are at their end
 	c.proc.hear(1, q)
@@ -177,7 +178,7 @@ func TestQuestionsByTheBook(t *testing.T) {
 	require.ErrorContains(t, c.disagreement(c.proc.trouble.Load()).err, "rank 0 has come to its end")
 
 	ep, c = withNeighbours(t, false)
-	q = frameOf(comparing, coll.SignatureBytes, 9<<1, 1, 1) // of a communicator that is not here
+	q = frameOf(wire.Comparing, coll.SignatureBytes, 9<<1, 1, 1) // of a communicator that is not here
 	q.Head[3] |= askCertain
 	c.proc.hear(1, q)
 	sent = ep.take()

@@ -18,6 +18,7 @@ import (
 	"weft/comm/internal/meet"
 	"weft/comm/internal/mem"
 	"weft/comm/internal/stall"
+	"weft/comm/internal/wire"
 	"weft/internal/event"
 	"weft/internal/fabric"
 	"weft/internal/progress"
@@ -271,7 +272,7 @@ const (
 
 // message is an unexpected message: its header and a copy of its payload, or the send that waits with it, or that send's number.
 type message struct {
-	h     header
+	h     wire.Header
 	small [smallLen]byte // eager: the payload, if it fits
 	data  *mem.Block     // eager: the payload, if it does not fit; or nil
 	from  *sendOp        // ready

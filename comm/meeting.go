@@ -12,6 +12,7 @@ import (
 
 	"weft/comm/internal/coll"
 	"weft/comm/internal/meet"
+	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 )
 
@@ -100,7 +101,7 @@ func (h *host) Number() uint64 {
 
 func (h *host) Nudge(r int) {
 	to := (*Comm)(h).worldRank(r)
-	err := h.proc.frame(to, fabric.Frame{Head: [fabric.HeadWords]uint64{h.ctx, 0, 0, nudging.word()}})
+	err := h.proc.frame(to, fabric.Frame{Head: [fabric.HeadWords]uint64{h.ctx, 0, 0, wire.Nudging.Word()}})
 	h.proc.stranded(to, err, nil) // a rank that cannot be reached is lost, which others will say
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"weft/comm/internal/coll"
 	"weft/comm/internal/mem"
+	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 )
 
@@ -100,10 +101,10 @@ func amongNeighbours(t *testing.T, rank int, cfg Config) (*neighbour, *Comm) {
 }
 
 // frameOf returns a frame of a kind that has no header, with as many bytes of data.
-func frameOf(p protocol, data int, words ...uint64) fabric.Frame {
+func frameOf(p wire.Protocol, data int, words ...uint64) fabric.Frame {
 	f := fabric.Frame{Data: make([]byte, data)}
 	copy(f.Head[:], words)
-	f.Head[3] |= p.word()
+	f.Head[3] |= p.Word()
 	return f
 }
 
@@ -113,17 +114,17 @@ func (p *proc) hear(src int, f fabric.Frame) bool {
 	return p.Deliver(&f)
 }
 
-func frameOfHeader(h header, data []byte) fabric.Frame {
-	return fabric.Frame{Head: h.pack(), Data: data}
+func frameOfHeader(h wire.Header, data []byte) fabric.Frame {
+	return fabric.Frame{Head: h.Pack(), Data: data}
 }
 
 // A frame that another process must not send is the end of trust in that process, and the error
 // says what was wrong; one that it may send is not, at each bound.
 func TestFramesOfOtherProcesses(t *testing.T) {
-	good := header{proto: eager, elem: mem.Int64, elemSize: 8, src: 1, tag: 5, length: 16}
-	with := func(change func(h *header)) header { h := good; change(&h); return h }
-	announced := func(change func(h *header)) header {
-		return with(func(h *header) { h.proto = ready; change(h) })
+	good := wire.Header{Proto: wire.Eager, Elem: mem.Int64, ElemSize: 8, Src: 1, Tag: 5, Length: 16}
+	with := func(change func(h *wire.Header)) wire.Header { h := good; change(&h); return h }
+	announced := func(change func(h *wire.Header)) wire.Header {
+		return with(func(h *wire.Header) { h.Proto = wire.Ready; change(h) })
 	}
 	number := binary.LittleEndian.AppendUint64(nil, 77)
 	// Of the sends that rank 0 has announced: 1 and 3 to rank 1, of 100 bytes; 2 to rank 2; 4, to
@@ -136,56 +137,56 @@ func TestFramesOfOtherProcesses(t *testing.T) {
 		{"a message", frameOfHeader(good, make([]byte, 16)), ""},
 		{"a message with a byte more", frameOfHeader(good, make([]byte, 17)), "it sends 17 bytes and says that they are 16"},
 		{"a message with a byte less", frameOfHeader(good, make([]byte, 15)), "it sends 15 bytes and says that they are 16"},
-		{"elements of the last kind", frameOfHeader(with(func(h *header) { h.elem = mem.NumKinds - 1 }), make([]byte, 16)), ""},
-		{"elements of no kind", frameOfHeader(with(func(h *header) { h.elem = mem.NumKinds }), make([]byte, 16)), fmt.Sprintf("it sends elements of the unknown kind %d", mem.NumKinds)},
-		{"a message of the last rank", frameOfHeader(with(func(h *header) { h.src = 2 }), make([]byte, 16)), ""},
-		{"a message of the first rank", frameOfHeader(with(func(h *header) { h.src = 0 }), make([]byte, 16)), ""},
-		{"a message of a rank that is not there", frameOfHeader(with(func(h *header) { h.src = 3 }), make([]byte, 16)), "it sends as rank 3 with tag 5"},
-		{"a message of a rank below", frameOfHeader(with(func(h *header) { h.src = -1 }), make([]byte, 16)), "it sends as rank -1 with tag 5"},
-		{"the first tag", frameOfHeader(with(func(h *header) { h.tag = 0 }), make([]byte, 16)), ""},
-		{"a tag below", frameOfHeader(with(func(h *header) { h.tag = -1 }), make([]byte, 16)), "it sends as rank 1 with tag -1"},
-		{"an announcement", frameOfHeader(announced(func(*header) {}), number), ""},
-		{"an announcement with a byte less", frameOfHeader(announced(func(*header) {}), number[:7]), "it announces a message in 7 bytes, not 8"},
-		{"an announcement with a byte more", frameOfHeader(announced(func(*header) {}), make([]byte, 9)), "it announces a message in 9 bytes, not 8"},
-		{"the longest message", frameOfHeader(announced(func(h *header) { h.length = maxLength }), number), ""},
-		{"a longer one", frameOfHeader(announced(func(h *header) { h.length = maxLength + 1 }), number), "it announces a message of 281474976710657 bytes"},
-		{"a wish", frameOf(wanted, 0, 1, 9, 0, 0, 100), ""},
-		{"a wish for a part", frameOf(wanted, 0, 3, 9, 0, 0, 99), ""},
-		{"a wish for nothing", frameOf(wanted, 0, 3, 9, 0, 0, 0), ""},
-		{"a wish for too much", frameOf(wanted, 0, 1, 9, 0, 0, 101), "it asks for 101 bytes of a message of 100"},
-		{"a wish for what was announced to another rank", frameOf(wanted, 0, 2, 9, 0, 0, 8), "it asks for the message 2, which was not announced to it"},
-		{"a wish for what was taken back", frameOf(wanted, 0, 4, 9, 0, 0, 100), ""},
-		{"a wish for what was never announced", frameOf(wanted, 0, 5, 9, 0, 0, 100), "it asks for the message 5, which was not announced to it"},
-		{"a wish for number 0", frameOf(wanted, 0, 0, 9, 0, 0, 100), "it asks for the message 0, which was not announced to it"},
-		{"a nudge", frameOf(nudging, 0, 4), ""},
-		{"an answer", frameOf(answering, 0), ""},
-		{"an obituary of a rank that is not there", frameOf(mourning, 0, 3), "it says that rank 3 is lost"},
-		{"an obituary of another rank", frameOf(mourning, 0, 2), ""},
-		{"an end by a rank that is not there", frameOf(ending, 0, 3), "it says that the run ends because of rank 3 (0)"},
-		{"an end of no kind", frameOf(ending, 0, 2, endDeadlock+1), "it says that the run ends because of rank 2 (3)"},
-		{"a revocation", frameOf(revoking, 0, 1<<32|2), ""},
-		{"a revocation of a group", frameOf(revoking, 12, 1<<32|2), ""},
-		{"a revocation of part of a rank", frameOf(revoking, 7, 1<<32|2), "it revokes the communicator 4294967298 of a group in 7 bytes"},
-		{"a revocation of more ranks than there are", frameOf(revoking, 16, 1<<32|2), "it revokes the communicator 4294967298 of a group in 16 bytes"},
-		{"a revocation of collectives", frameOf(revoking, 0, 1<<32|3), "it revokes the communicator 4294967299 of a group in 0 bytes"},
-		{"a comparison", frameOf(comparing, 2*coll.SignatureBytes, 0, 1, 2), ""},
-		{"a comparison of the last ones", frameOf(comparing, coll.HistoryLen*coll.SignatureBytes, 0, 1, coll.HistoryLen), ""},
-		{"a comparison of the last ones of more", frameOf(comparing, coll.HistoryLen*coll.SignatureBytes, 0, 1, 1000), ""},
-		{"a comparison of too many", frameOf(comparing, (coll.HistoryLen+1)*coll.SignatureBytes, 0, 1, coll.HistoryLen+1), "it compares 17 collectives in 408 bytes"},
-		{"a comparison of too few", frameOf(comparing, coll.SignatureBytes, 0, 1, 2), "it compares 2 collectives in 24 bytes"},
-		{"a comparison of one in part", frameOf(comparing, 2*coll.SignatureBytes-1, 0, 1, 1), "it compares 1 collectives in 47 bytes"},
-		{"a comparison in another's name", frameOf(comparing, 0, 0, 2, 0), "it compares collectives as rank 2 of others"},
-		{"a comparison of a rank that is not there", frameOf(comparing, 0, 0, 3, 0), "it compares collectives as rank 3 of others"},
-		{"a disagreement", frameOf(disagreeing, 2*coll.SignatureBytes, 1<<32|2, 1, 1), ""},
-		{"a disagreement in words", frameOf(disagreeing, 5, 1<<32|2, 0, 1), ""},
-		{"a disagreement in as many words as can be", frameOf(disagreeing, maxReason, 1<<32|2, 0, 1), ""},
-		{"a disagreement in more words", frameOf(disagreeing, maxReason+1, 1<<32|2, 0, 1), "it says in 4097 bytes that ranks do not agree"},
-		{"a disagreement of one rank", frameOf(disagreeing, coll.SignatureBytes, 1<<32|2, 1, 1), "it says in 24 bytes that ranks do not agree"},
-		{"a disagreement about messages", frameOf(disagreeing, 2*coll.SignatureBytes, 1<<32|3, 1, 1), "it says in 48 bytes that ranks do not agree"},
+		{"elements of the last kind", frameOfHeader(with(func(h *wire.Header) { h.Elem = mem.NumKinds - 1 }), make([]byte, 16)), ""},
+		{"elements of no kind", frameOfHeader(with(func(h *wire.Header) { h.Elem = mem.NumKinds }), make([]byte, 16)), fmt.Sprintf("it sends elements of the unknown kind %d", mem.NumKinds)},
+		{"a message of the last rank", frameOfHeader(with(func(h *wire.Header) { h.Src = 2 }), make([]byte, 16)), ""},
+		{"a message of the first rank", frameOfHeader(with(func(h *wire.Header) { h.Src = 0 }), make([]byte, 16)), ""},
+		{"a message of a rank that is not there", frameOfHeader(with(func(h *wire.Header) { h.Src = 3 }), make([]byte, 16)), "it sends as rank 3 with tag 5"},
+		{"a message of a rank below", frameOfHeader(with(func(h *wire.Header) { h.Src = -1 }), make([]byte, 16)), "it sends as rank -1 with tag 5"},
+		{"the first tag", frameOfHeader(with(func(h *wire.Header) { h.Tag = 0 }), make([]byte, 16)), ""},
+		{"a tag below", frameOfHeader(with(func(h *wire.Header) { h.Tag = -1 }), make([]byte, 16)), "it sends as rank 1 with tag -1"},
+		{"an announcement", frameOfHeader(announced(func(*wire.Header) {}), number), ""},
+		{"an announcement with a byte less", frameOfHeader(announced(func(*wire.Header) {}), number[:7]), "it announces a message in 7 bytes, not 8"},
+		{"an announcement with a byte more", frameOfHeader(announced(func(*wire.Header) {}), make([]byte, 9)), "it announces a message in 9 bytes, not 8"},
+		{"the longest message", frameOfHeader(announced(func(h *wire.Header) { h.Length = maxLength }), number), ""},
+		{"a longer one", frameOfHeader(announced(func(h *wire.Header) { h.Length = maxLength + 1 }), number), "it announces a message of 281474976710657 bytes"},
+		{"a wish", frameOf(wire.Wanted, 0, 1, 9, 0, 0, 100), ""},
+		{"a wish for a part", frameOf(wire.Wanted, 0, 3, 9, 0, 0, 99), ""},
+		{"a wish for nothing", frameOf(wire.Wanted, 0, 3, 9, 0, 0, 0), ""},
+		{"a wish for too much", frameOf(wire.Wanted, 0, 1, 9, 0, 0, 101), "it asks for 101 bytes of a message of 100"},
+		{"a wish for what was announced to another rank", frameOf(wire.Wanted, 0, 2, 9, 0, 0, 8), "it asks for the message 2, which was not announced to it"},
+		{"a wish for what was taken back", frameOf(wire.Wanted, 0, 4, 9, 0, 0, 100), ""},
+		{"a wish for what was never announced", frameOf(wire.Wanted, 0, 5, 9, 0, 0, 100), "it asks for the message 5, which was not announced to it"},
+		{"a wish for number 0", frameOf(wire.Wanted, 0, 0, 9, 0, 0, 100), "it asks for the message 0, which was not announced to it"},
+		{"a nudge", frameOf(wire.Nudging, 0, 4), ""},
+		{"an answer", frameOf(wire.Answering, 0), ""},
+		{"an obituary of a rank that is not there", frameOf(wire.Mourning, 0, 3), "it says that rank 3 is lost"},
+		{"an obituary of another rank", frameOf(wire.Mourning, 0, 2), ""},
+		{"an end by a rank that is not there", frameOf(wire.Ending, 0, 3), "it says that the run ends because of rank 3 (0)"},
+		{"an end of no kind", frameOf(wire.Ending, 0, 2, endDeadlock+1), "it says that the run ends because of rank 2 (3)"},
+		{"a revocation", frameOf(wire.Revoking, 0, 1<<32|2), ""},
+		{"a revocation of a group", frameOf(wire.Revoking, 12, 1<<32|2), ""},
+		{"a revocation of part of a rank", frameOf(wire.Revoking, 7, 1<<32|2), "it revokes the communicator 4294967298 of a group in 7 bytes"},
+		{"a revocation of more ranks than there are", frameOf(wire.Revoking, 16, 1<<32|2), "it revokes the communicator 4294967298 of a group in 16 bytes"},
+		{"a revocation of collectives", frameOf(wire.Revoking, 0, 1<<32|3), "it revokes the communicator 4294967299 of a group in 0 bytes"},
+		{"a comparison", frameOf(wire.Comparing, 2*coll.SignatureBytes, 0, 1, 2), ""},
+		{"a comparison of the last ones", frameOf(wire.Comparing, coll.HistoryLen*coll.SignatureBytes, 0, 1, coll.HistoryLen), ""},
+		{"a comparison of the last ones of more", frameOf(wire.Comparing, coll.HistoryLen*coll.SignatureBytes, 0, 1, 1000), ""},
+		{"a comparison of too many", frameOf(wire.Comparing, (coll.HistoryLen+1)*coll.SignatureBytes, 0, 1, coll.HistoryLen+1), "it compares 17 collectives in 408 bytes"},
+		{"a comparison of too few", frameOf(wire.Comparing, coll.SignatureBytes, 0, 1, 2), "it compares 2 collectives in 24 bytes"},
+		{"a comparison of one in part", frameOf(wire.Comparing, 2*coll.SignatureBytes-1, 0, 1, 1), "it compares 1 collectives in 47 bytes"},
+		{"a comparison in another's name", frameOf(wire.Comparing, 0, 0, 2, 0), "it compares collectives as rank 2 of others"},
+		{"a comparison of a rank that is not there", frameOf(wire.Comparing, 0, 0, 3, 0), "it compares collectives as rank 3 of others"},
+		{"a disagreement", frameOf(wire.Disagreeing, 2*coll.SignatureBytes, 1<<32|2, 1, 1), ""},
+		{"a disagreement in words", frameOf(wire.Disagreeing, 5, 1<<32|2, 0, 1), ""},
+		{"a disagreement in as many words as can be", frameOf(wire.Disagreeing, maxReason, 1<<32|2, 0, 1), ""},
+		{"a disagreement in more words", frameOf(wire.Disagreeing, maxReason+1, 1<<32|2, 0, 1), "it says in 4097 bytes that ranks do not agree"},
+		{"a disagreement of one rank", frameOf(wire.Disagreeing, coll.SignatureBytes, 1<<32|2, 1, 1), "it says in 24 bytes that ranks do not agree"},
+		{"a disagreement about messages", frameOf(wire.Disagreeing, 2*coll.SignatureBytes, 1<<32|3, 1, 1), "it says in 48 bytes that ranks do not agree"},
 		{"kind 0", frameOf(0, 0), "it sends a frame of the unknown kind 0"},
-		{"the first unknown kind", frameOf(disagreeing+1, 0), fmt.Sprintf("it sends a frame of the unknown kind %d", disagreeing+1)},
-		{"a stall", frameOf(stalling, 3, 0, 0, 0, 0, 1), ""},
-		{"a question", frameOf(asking, 0, 1), ""},
+		{"the first unknown kind", frameOf(wire.Disagreeing+1, 0), fmt.Sprintf("it sends a frame of the unknown kind %d", wire.Disagreeing+1)},
+		{"a stall", frameOf(wire.Stalling, 3, 0, 0, 0, 0, 1), ""},
+		{"a question", frameOf(wire.Asking, 0, 1), ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			ep, c := withNeighbours(t, true)
@@ -200,7 +201,7 @@ func TestFramesOfOtherProcesses(t *testing.T) {
 			p.hear(1, row.f)
 			lost := p.trouble.Load().lostRank(1)
 			counted := int64(1)
-			if kind := protocol(row.f.Head[3] >> 8); kind == stalling || kind == asking {
+			if kind := wire.Protocol(row.f.Head[3] >> 8); kind == wire.Stalling || kind == wire.Asking {
 				counted = 0
 			}
 			require.Equal(t, before+counted, p.traffic.here.Load(), "frames that have had their effect")
@@ -213,7 +214,7 @@ func TestFramesOfOtherProcesses(t *testing.T) {
 			require.ErrorContains(t, lost, "rank 1 is lost: bad frame: "+row.wrong)
 			told := 0
 			for _, f := range ep.take() { // of the loss
-				if protocol(f.Head[3]>>8) == mourning {
+				if wire.Protocol(f.Head[3]>>8) == wire.Mourning {
 					require.Equal(t, []uint64{2, 1}, []uint64{uint64(f.dst), f.Head[0]})
 					require.Contains(t, string(f.Data), row.wrong)
 					told++
@@ -252,13 +253,13 @@ func TestSendByTheBook(t *testing.T) {
 						runtime.Gosched()
 					}
 					require.Len(t, sent, 1)
-					h := header{proto: ready, elem: mem.Int32, elemSize: 4, tag: 6, length: uint64(buf.Bytes())}
+					h := wire.Header{Proto: wire.Ready, Elem: mem.Int32, ElemSize: 4, Tag: 6, Length: uint64(buf.Bytes())}
 					require.Equal(t, 1, sent[0].dst)
-					require.Equal(t, h.pack(), sent[0].Head)
+					require.Equal(t, h.Pack(), sent[0].Head)
 					require.Equal(t, binary.LittleEndian.AppendUint64(nil, 1), sent[0].Data)
 					require.Equal(t, int64(1), c.proc.traffic.sent.Load())
 
-					c.proc.hear(1, frameOf(wanted, 0, 1, 50, 0, 0, uint64(want)))
+					c.proc.hear(1, frameOf(wire.Wanted, 0, 1, 50, 0, 0, uint64(want)))
 					if want > 0 {
 						require.Len(t, ep.pushes, 1)
 						require.Equal(t, []int{1, 50}, []int{ep.pushes[0].dst, int(ep.pushes[0].key)})
@@ -273,7 +274,7 @@ func TestSendByTheBook(t *testing.T) {
 					require.False(t, c.proc.underWay())
 					require.Empty(t, ep.take())
 					require.Empty(t, c.proc.far.sends)
-					c.proc.hear(1, frameOf(wanted, 0, 1, 50, 0, 0, uint64(want)))
+					c.proc.hear(1, frameOf(wire.Wanted, 0, 1, 50, 0, 0, uint64(want)))
 					require.ErrorContains(t, c.proc.trouble.Load().lostRank(1), "it asks for the message 1, which was not announced to it")
 				})
 			}
@@ -304,7 +305,7 @@ func TestReceiveByTheBook(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, message first %v, fails %v", row.name, early, fails), func(t *testing.T) {
 					ep, c := withNeighbours(t, true)
 					buf, got := row.into()
-					h := header{proto: ready, elem: mem.Int64, elemSize: 8, src: 1, tag: 3, length: length}
+					h := wire.Header{Proto: wire.Ready, Elem: mem.Int64, ElemSize: 8, Src: 1, Tag: 3, Length: length}
 					announce := func() { c.proc.hear(1, frameOfHeader(h, binary.LittleEndian.AppendUint64(nil, 31))) }
 					if early {
 						announce()
@@ -317,7 +318,7 @@ func TestReceiveByTheBook(t *testing.T) {
 					sent := ep.take()
 					require.Len(t, sent, 1)
 					key := sent[0].Head[1]
-					require.Equal(t, frameOf(wanted, 0, 31, key, 0, 0, uint64(row.want)).Head, sent[0].Head)
+					require.Equal(t, frameOf(wire.Wanted, 0, 31, key, 0, 0, uint64(row.want)).Head, sent[0].Head)
 					require.Equal(t, 1, sent[0].dst)
 					if row.want > 0 {
 						require.False(t, r.Done())
@@ -399,7 +400,7 @@ func TestFabricThatSendsNothing(t *testing.T) {
 			if send == nil {
 				r := c.Irecv(Of(make([]byte, 1000)), 1, 2)
 				ep.fails = errTest
-				c.proc.hear(1, frameOfHeader(header{proto: ready, elem: mem.Byte, elemSize: 1, src: 1, tag: 2, length: 1000}, make([]byte, 8)))
+				c.proc.hear(1, frameOfHeader(wire.Header{Proto: wire.Ready, Elem: mem.Byte, ElemSize: 1, Src: 1, Tag: 2, Length: 1000}, make([]byte, 8)))
 				send = func(*Comm) error { return wait(r) }
 			}
 			ep.fails = errTest
@@ -440,7 +441,7 @@ func TestEndThatOthersTell(t *testing.T) {
 	} {
 		ep, c := withNeighbours(t, false)
 		r := c.Irecv(Buffer{}, 1, 0)
-		f := frameOf(ending, 0, row.rank, row.how)
+		f := frameOf(wire.Ending, 0, row.rank, row.how)
 		f.Data = []byte(row.text)
 		c.proc.hear(1, f)
 		err := wait(r)
@@ -523,7 +524,7 @@ func TestWishForWhatWasTakenBack(t *testing.T) {
 		require.False(t, c.Issend(Of(make([]byte, 100)), 1, 1).Done())
 	}
 	require.True(t, p.far.withdraw(1))
-	wish := frameOf(wanted, 0, 1, 9, 0, 0, 100)
+	wish := frameOf(wire.Wanted, 0, 1, 9, 0, 0, 100)
 	p.hear(2, wish)
 	require.ErrorContains(t, p.trouble.Load().lostRank(2), "it asks for the message 1, which was not announced to it")
 	p.hear(1, wish)

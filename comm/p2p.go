@@ -10,6 +10,7 @@ import (
 	"weft/comm/internal/coll"
 	"weft/comm/internal/match"
 	"weft/comm/internal/mem"
+	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 )
 
@@ -34,19 +35,19 @@ func (c *Comm) Issend(buf Buffer, dst, tag int) *Request {
 
 // fill sets what a buffer and its sender say of a message. (Field by field: a struct made elsewhere and
 // copied costs as much as the rest of this.)
-func (h *header) fill(c *Comm, buf *mem.Buffer, tag int) {
-	h.src, h.tag = int32(c.rank), int32(tag)
+func fill(h *wire.Header, c *Comm, buf *mem.Buffer, tag int) {
+	h.Src, h.Tag = int32(c.rank), int32(tag)
 	if t, n := buf.Payload(); t != nil {
-		h.elem, h.elemSize, h.length = t.Kind, uint32(t.Size), uint64(n*t.Size)
+		h.Elem, h.ElemSize, h.Length = t.Kind, uint32(t.Size), uint64(n*t.Size)
 	}
 }
 
 // protocolOf chooses how a message travels.
-func (c *Comm) protocolOf(bytes uint64, synchronous bool) protocol {
+func (c *Comm) protocolOf(bytes uint64, synchronous bool) wire.Protocol {
 	if synchronous || bytes > c.eager {
-		return ready
+		return wire.Ready
 	}
-	return eager
+	return wire.Eager
 }
 
 func (c *Comm) send(name string, buf mem.Buffer, dst, tag int, synchronous bool) error {
@@ -55,11 +56,11 @@ func (c *Comm) send(name string, buf mem.Buffer, dst, tag int, synchronous bool)
 			return err
 		}
 	}
-	var h header
-	h.fill(c, &buf, tag)
-	h.ctx, h.proto = c.ctx, c.protocolOf(h.length, synchronous)
-	if h.proto == eager && !buf.Strided() {
-		received, err := c.transmit(name, &h, buf.Memory(h.length), nil, dst)
+	var h wire.Header
+	fill(&h, c, &buf, tag)
+	h.Ctx, h.Proto = c.ctx, c.protocolOf(h.Length, synchronous)
+	if h.Proto == wire.Eager && !buf.Strided() {
+		received, err := c.transmit(name, &h, buf.Memory(h.Length), nil, dst)
 		if !received && err == nil {
 			err = c.alive(name, dst, tag)
 		}
@@ -69,7 +70,7 @@ func (c *Comm) send(name string, buf mem.Buffer, dst, tag int, synchronous bool)
 	op.init(c, name, blockedCall, &buf, dst, tag)
 	received, err := c.transmit(name, &h, nil, op, dst)
 	if err == nil && !received {
-		if h.proto == ready {
+		if h.Proto == wire.Ready {
 			c.proc.await(op.self.Ch)
 			op.job = op.job.Help()
 			err = op.err
@@ -100,12 +101,12 @@ func (c *Comm) isend(name string, buf mem.Buffer, dst, tag int, synchronous bool
 			return doneRequest(Status{}, nil)
 		}
 	}
-	if c.protocolOf(uint64(buf.Bytes()), synchronous) == eager {
+	if c.protocolOf(uint64(buf.Bytes()), synchronous) == wire.Eager {
 		return doneRequest(Status{}, c.send(name, buf, dst, tag, false))
 	}
-	var h header
-	h.fill(c, &buf, tag)
-	h.ctx, h.proto = c.ctx, ready
+	var h wire.Header
+	fill(&h, c, &buf, tag)
+	h.Ctx, h.Proto = c.ctx, wire.Ready
 	op := new(sendOp)
 	op.init(c, name, aRequest, &buf, dst, tag)
 	op.owner = op // for its name
@@ -118,23 +119,23 @@ func (c *Comm) isend(name string, buf mem.Buffer, dst, tag int, synchronous bool
 
 // transmit sends a message. Every message passes here. The payload is in data or, if from is not nil, in its buffer. It
 // returns true if the message is received already; from is then the caller's to end, as on error.
-func (c *Comm) transmit(name string, h *header, data []byte, from *sendOp, dst int) (bool, error) {
+func (c *Comm) transmit(name string, h *wire.Header, data []byte, from *sendOp, dst int) (bool, error) {
 	if n := c.counter; n != nil {
-		n.Send(dst, h.length)
+		n.Send(dst, h.Length)
 	}
 	if ev := c.proc.ev; ev != nil {
 		c.sends(ev, h, from, dst)
 	}
 	if c.world.troubled.Load() {
-		if err := c.trouble(dst, h.ctx&1 != 0); err != nil {
-			return false, c.fail(name, dst, int(h.tag), err)
+		if err := c.trouble(dst, h.Ctx&1 != 0); err != nil {
+			return false, c.fail(name, dst, int(h.Tag), err)
 		}
 	}
 	if q := c.peers[dst]; q != nil {
 		return q.arrive(h, data, from), nil
 	}
 	if err := c.proc.far.transmit(c.proc, h, data, from, c.worldRank(dst)); err != nil {
-		return false, c.fail(name, dst, int(h.tag), err)
+		return false, c.fail(name, dst, int(h.Tag), err)
 	}
 	return false, nil
 }
@@ -241,11 +242,11 @@ func (c *Comm) Probe(src, tag int) (Status, error) {
 var errDisagrees = fmt.Errorf("%w", ErrMismatch)
 
 // mismatch explains a message of another collective than the one that this rank is in.
-func mismatch(expect uint64, h *header) error {
-	if theirs, mine := coll.Collective(h.aux).String(), coll.Collective(expect).String(); theirs != mine {
-		return fmt.Errorf("%w: rank %d is in %s where this rank is in %s", errDisagrees, h.src, theirs, mine)
+func mismatch(expect uint64, h *wire.Header) error {
+	if theirs, mine := coll.Collective(h.Aux).String(), coll.Collective(expect).String(); theirs != mine {
+		return fmt.Errorf("%w: rank %d is in %s where this rank is in %s", errDisagrees, h.Src, theirs, mine)
 	}
-	return fmt.Errorf("%w: rank %d has made other collectives than this rank", errDisagrees, h.src)
+	return fmt.Errorf("%w: rank %d has made other collectives than this rank", errDisagrees, h.Src)
 }
 
 func (s *seeker) init(p *proc, size int) {
@@ -319,9 +320,9 @@ func (s *seeker) pick(src int, f *fabric.Frame) bool {
 	if s.torn || f.Head[0] != s.ctx || f.Head[1] != s.from {
 		return false
 	}
-	var h header
-	h.unpack(&f.Head)
-	if h.proto != eager || h.aux != 0 || s.p.world.troubled.Load() || s.p.admit(&h, src, f.Data) != nil {
+	var h wire.Header
+	h.Unpack(&f.Head)
+	if h.Proto != wire.Eager || h.Aux != 0 || s.p.world.troubled.Load() || s.p.admit(&h, src, f.Data) != nil {
 		s.torn = true
 		return false
 	}
@@ -392,5 +393,5 @@ func (c *Comm) peek(src, tag int, key uint64) (bool, Status, error) {
 		return false, Status{}, nil
 	}
 	p.probe.word.Store(found)
-	return true, messageOf(a).h.status(), nil
+	return true, statusOf(&messageOf(a).h), nil
 }

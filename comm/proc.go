@@ -12,6 +12,7 @@ import (
 	"weft/comm/internal/match"
 	"weft/comm/internal/meet"
 	"weft/comm/internal/mem"
+	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 	"weft/internal/progress"
 )
@@ -159,8 +160,8 @@ func (op *sendOp) fail(err error) error {
 // nil, in the sender's own memory. It returns true if the message is received and the sender's memory is free:
 // then from is the caller's to end. Otherwise, if the message is eager, the memory is free too; if it
 // is not, from ends when it is received.
-func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
-	key := h.key()
+func (p *proc) arrive(h *wire.Header, data []byte, from *sendOp) bool {
+	key := h.Key()
 	p.mu.Lock()
 	if t := p.trouble.Load(); t != nil {
 		if err := p.refuses(t, h, from); err != nil {
@@ -181,11 +182,11 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 		return true
 	}
 	var blk *mem.Block
-	if h.proto == eager && h.length > smallLen {
+	if h.Proto == wire.Eager && h.Length > smallLen {
 		// The copy is made outside the lock, so look again afterwards. The order of messages from one
 		// goroutine is kept all the same: its next message comes after this call.
 		p.mu.Unlock()
-		blk = mem.NewBlock(int(h.length))
+		blk = mem.NewBlock(int(h.Length))
 		copyEager(blk.B, data, from)
 		p.mu.Lock()
 		if t := p.trouble.Load(); t != nil && p.refuses(t, h, from) != nil {
@@ -205,10 +206,10 @@ func (p *proc) arrive(h *header, data []byte, from *sendOp) bool {
 	msg := messages.Get().(*message)
 	msg.h, msg.data, msg.entry.Key = *h, blk, key
 	switch {
-	case h.proto == ready:
+	case h.Proto == wire.Ready:
 		msg.from = from
 	case blk == nil:
-		copyEager(msg.small[:h.length], data, from)
+		copyEager(msg.small[:h.Length], data, from)
 	}
 	p.file(h, msg)
 	return false
@@ -225,7 +226,7 @@ func copyEager(dst, data []byte, from *sendOp) {
 }
 
 // file queues a message that nobody has asked for yet. The caller holds mu; file releases it.
-func (p *proc) file(h *header, msg *message) {
+func (p *proc) file(h *wire.Header, msg *message) {
 	woken := p.m.Add(&msg.entry)
 	p.probe.filed()
 	p.mu.Unlock()
@@ -233,14 +234,14 @@ func (p *proc) file(h *header, msg *message) {
 		e := woken
 		woken, e.Next = e.Next, nil
 		op := opOf(e)
-		op.st, op.err = h.status(), nil
+		op.st, op.err = statusOf(h), nil
 		op.done()
 	}
 }
 
 // refuse ends a send whose message is not taken.
-func refuse(h *header, from *sendOp, err error) {
-	if from != nil && h.proto == ready {
+func refuse(h *wire.Header, from *sendOp, err error) {
+	if from != nil && h.Proto == wire.Ready {
 		from.refused(err)
 	}
 }
@@ -305,7 +306,7 @@ func (p *proc) recv(c *Comm, buf *mem.Buffer, src, tag int) (Status, error) {
 func (p *proc) consume(op *recvOp, a *match.Arrival) bool {
 	msg := messageOf(a)
 	if op.entry.IsScan {
-		op.st, op.err = msg.h.status(), nil
+		op.st, op.err = statusOf(&msg.h), nil
 		p.mu.Unlock()
 		return true
 	}
@@ -327,7 +328,7 @@ func (p *proc) consume(op *recvOp, a *match.Arrival) bool {
 		op.transfer(&msg.h, msg.data.B, nil, neither)
 		msg.data.Free()
 	default:
-		op.transfer(&msg.h, msg.small[:msg.h.length], nil, neither)
+		op.transfer(&msg.h, msg.small[:msg.h.Length], nil, neither)
 	}
 	msg.data, msg.from, msg.far = nil, nil, 0
 	messages.Put(msg)
@@ -337,20 +338,20 @@ func (p *proc) consume(op *recvOp, a *match.Arrival) bool {
 // transfer moves a matched message into the receive's memory, outside all locks, on the goroutine that came second, and
 // sets the receive's result. side says which of the two callers is blocked. A large copy may be left to be shared, as a
 // job of the side that is blocked; see mem.Cocopy.
-func (op *recvOp) transfer(h *header, data []byte, from *sendOp, side blockedSide) {
-	op.st.Source, op.st.Tag, op.st.Bytes = int(h.src), int(h.tag), int(h.length)
+func (op *recvOp) transfer(h *wire.Header, data []byte, from *sendOp, side blockedSide) {
+	op.st.Source, op.st.Tag, op.st.Bytes = int(h.Src), int(h.Tag), int(h.Length)
 	op.st.Cancelled = false
 	op.err = nil
 	if n := op.c.counter; n != nil {
-		n.Receive(int(h.src), h.length)
+		n.Receive(int(h.Src), h.Length)
 	}
 	if ev := op.c.proc.ev; ev != nil {
 		op.matched(ev, h)
 	}
-	if from == nil && op.expect == h.aux && op.buf.Take(h.elem, int(h.elemSize), h.aux != 0, data) {
+	if from == nil && op.expect == h.Aux && op.buf.Take(h.Elem, int(h.ElemSize), h.Aux != 0, data) {
 		return
 	}
-	if op.expect != h.aux || op.expect != 0 || !mem.Fits(op.buf.Kind(), h.elem, op.buf.ElemSize(), int(h.elemSize)) {
+	if op.expect != h.Aux || op.expect != 0 || !mem.Fits(op.buf.Kind(), h.Elem, op.buf.ElemSize(), int(h.ElemSize)) {
 		if err := op.check(h); err != nil {
 			op.err = op.fail(err)
 			return
@@ -365,8 +366,8 @@ func (op *recvOp) transfer(h *header, data []byte, from *sendOp, side blockedSid
 	} else {
 		n = op.buf.CopyFromBytes(data, 0)
 	}
-	if n < int(h.length) {
-		op.err = op.fail(fmt.Errorf("%w: %d bytes into %d", ErrTruncated, h.length, op.buf.Bytes()))
+	if n < int(h.Length) {
+		op.err = op.fail(fmt.Errorf("%w: %d bytes into %d", ErrTruncated, h.Length, op.buf.Bytes()))
 	}
 }
 
@@ -386,25 +387,25 @@ func (op *recvOp) share(from *sendOp, side blockedSide) int {
 }
 
 // check refuses a message that must not be copied into the receive's memory.
-func (op *recvOp) check(h *header) error {
+func (op *recvOp) check(h *wire.Header) error {
 	if op.expect != 0 {
 		return op.checkColl(h)
 	}
-	if h.length > 0 && !mem.Fits(op.buf.Kind(), h.elem, op.buf.ElemSize(), int(h.elemSize)) {
-		return mem.Mismatch(op.buf.Kind(), h.elem, op.buf.ElemSize(), int(h.elemSize))
+	if h.Length > 0 && !mem.Fits(op.buf.Kind(), h.Elem, op.buf.ElemSize(), int(h.ElemSize)) {
+		return mem.Mismatch(op.buf.Kind(), h.Elem, op.buf.ElemSize(), int(h.ElemSize))
 	}
 	return nil
 }
 
 // checkColl is check of a message of a collective, or of none where one is expected.
-func (op *recvOp) checkColl(h *header) error {
+func (op *recvOp) checkColl(h *wire.Header) error {
 	switch {
-	case op.expect != h.aux && !coll.Collective(op.expect).Fits(coll.Collective(h.aux)):
+	case op.expect != h.Aux && !coll.Collective(op.expect).Fits(coll.Collective(h.Aux)):
 		return mismatch(op.expect, h)
-	case int(h.length) != op.buf.Bytes():
-		return fmt.Errorf("%w: rank %d sends %d bytes where this rank expects %d", errDisagrees, h.src, h.length, op.buf.Bytes())
-	case h.length > 0 && !mem.Fits(op.buf.Kind(), h.elem, op.buf.ElemSize(), int(h.elemSize)):
-		return fmt.Errorf("%w: %w", errDisagrees, mem.Mismatch(op.buf.Kind(), h.elem, op.buf.ElemSize(), int(h.elemSize)))
+	case int(h.Length) != op.buf.Bytes():
+		return fmt.Errorf("%w: rank %d sends %d bytes where this rank expects %d", errDisagrees, h.Src, h.Length, op.buf.Bytes())
+	case h.Length > 0 && !mem.Fits(op.buf.Kind(), h.Elem, op.buf.ElemSize(), int(h.ElemSize)):
+		return fmt.Errorf("%w: %w", errDisagrees, mem.Mismatch(op.buf.Kind(), h.Elem, op.buf.ElemSize(), int(h.ElemSize)))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"weft/comm/internal/callback"
+	"weft/comm/internal/wire"
 	"weft/internal/event"
 	"weft/internal/processors"
 	"weft/internal/progress"
@@ -326,8 +327,8 @@ func WaitAny(ctx context.Context, reqs ...*Request) (int, Status, error) {
 	return Undefined, Status{}, err
 }
 
-func (h *header) status() Status {
-	return Status{Source: int(h.src), Tag: int(h.tag), Bytes: int(h.length)}
+func statusOf(h *wire.Header) Status {
+	return Status{Source: int(h.Src), Tag: int(h.Tag), Bytes: int(h.Length)}
 }
 
 // ends records that r is complete. It comes before anybody can know.

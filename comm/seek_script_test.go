@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/comm/internal/mem"
+	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 )
 
@@ -51,15 +52,15 @@ func (e *watched) Poll(bool) bool {
 // it wants and no other, nothing behind one that it must not take, and goes the long way for what
 // cannot be found so.
 func TestSeekByTheBook(t *testing.T) {
-	good := header{proto: eager, elem: mem.Byte, elemSize: 1, src: 1, tag: 5, length: 3}
-	frame := func(change func(h *header)) *fabric.Frame {
+	good := wire.Header{Proto: wire.Eager, Elem: mem.Byte, ElemSize: 1, Src: 1, Tag: 5, Length: 3}
+	frame := func(change func(h *wire.Header)) *fabric.Frame {
 		h := good
 		change(&h)
 		f := frameOfHeader(h, []byte{7, 8, 9})
 		return &f
 	}
-	same := func(*header) {}
-	announcement := frame(func(h *header) { h.proto = ready })
+	same := func(*wire.Header) {}
+	announcement := frame(func(h *wire.Header) { h.Proto = wire.Ready })
 	announcement.Data = make([]byte, 8)
 	for _, row := range []struct {
 		name     string
@@ -72,13 +73,13 @@ func TestSeekByTheBook(t *testing.T) {
 		enough   bool
 	}{
 		{"the message", []*fabric.Frame{frame(same)}, 1, 5, true, nil, 1, 0, false},
-		{"another tag first", []*fabric.Frame{frame(func(h *header) { h.tag = 6 }), frame(same)}, 1, 5, true, nil, 1, 1, false},
-		{"another source first", []*fabric.Frame{frame(func(h *header) { h.src = 2 }), frame(same)}, 1, 5, true, nil, 1, 1, false},
-		{"another communicator first", []*fabric.Frame{frame(func(h *header) { h.ctx = 2 }), frame(same)}, 1, 5, true, nil, 1, 1, false},
-		{"a large one first", []*fabric.Frame{frame(func(h *header) { h.proto = ready }), frame(same)}, 1, 5, true, nil, 1, -1, true},
+		{"another tag first", []*fabric.Frame{frame(func(h *wire.Header) { h.Tag = 6 }), frame(same)}, 1, 5, true, nil, 1, 1, false},
+		{"another source first", []*fabric.Frame{frame(func(h *wire.Header) { h.Src = 2 }), frame(same)}, 1, 5, true, nil, 1, 1, false},
+		{"another communicator first", []*fabric.Frame{frame(func(h *wire.Header) { h.Ctx = 2 }), frame(same)}, 1, 5, true, nil, 1, 1, false},
+		{"a large one first", []*fabric.Frame{frame(func(h *wire.Header) { h.Proto = wire.Ready }), frame(same)}, 1, 5, true, nil, 1, -1, true},
 		{"an announcement first", []*fabric.Frame{announcement, frame(same)}, 1, 5, true, nil, 1, -1, true},
-		{"a part of a collective first", []*fabric.Frame{frame(func(h *header) { h.aux = 1 }), frame(same)}, 1, 5, true, nil, 1, -1, true},
-		{"a wrong one first", []*fabric.Frame{frame(func(h *header) { h.length = 2 }), frame(same)}, 1, 5, true, nil, 1, -1, true},
+		{"a part of a collective first", []*fabric.Frame{frame(func(h *wire.Header) { h.Aux = 1 }), frame(same)}, 1, 5, true, nil, 1, -1, true},
+		{"a wrong one first", []*fabric.Frame{frame(func(h *wire.Header) { h.Length = 2 }), frame(same)}, 1, 5, true, nil, 1, -1, true},
 		{"trouble", []*fabric.Frame{frame(same)}, 1, 5, true, func(c *Comm) { c.world.troubled.Store(true) }, 0, -1, true},
 		{"a loss", nil, 1, 5, true, func(c *Comm) { c.proc.lose(2, errTest) }, 0, -1, false},
 		{"something waits", nil, 1, 5, true, func(c *Comm) { c.Irecv(Buffer{}, 2, 9) }, 0, -1, false},
@@ -137,7 +138,7 @@ func TestSeekWhereSomebodyPolls(t *testing.T) {
 	for c.world.activity() == 0 {
 		runtime.Gosched()
 	}
-	c.proc.hear(1, frameOfHeader(header{proto: eager, elem: mem.Byte, elemSize: 1, src: 1, tag: 5}, nil))
+	c.proc.hear(1, frameOfHeader(wire.Header{Proto: wire.Eager, Elem: mem.Byte, ElemSize: 1, Src: 1, Tag: 5}, nil))
 	require.NoError(t, <-over)
 	require.Zero(t, ep.seeks)
 	c.proc.engine.Leave()
@@ -169,7 +170,7 @@ func TestSeekerThatIsTired(t *testing.T) {
 		for c.world.activity() == 0 {
 			runtime.Gosched()
 		}
-		c.proc.hear(1, frameOfHeader(header{proto: eager, elem: mem.Byte, elemSize: 1, src: 1, tag: 5}, nil))
+		c.proc.hear(1, frameOfHeader(wire.Header{Proto: wire.Eager, Elem: mem.Byte, ElemSize: 1, Src: 1, Tag: 5}, nil))
 		require.NoError(t, <-over)
 		require.Equal(t, !tired, looked)
 		require.True(t, c.proc.engine.Enter(), "nobody has the turn")
@@ -182,7 +183,7 @@ func TestSeekOfNearRanksOnly(t *testing.T) {
 	c, ep := newWatched(t)
 	require.Equal(t, []bool{false, true, false}, c.proc.seeker.near)
 	ep.looked = func() {
-		c.proc.hear(2, frameOfHeader(header{proto: eager, elem: mem.Byte, elemSize: 1, src: 2, tag: 5}, nil))
+		c.proc.hear(2, frameOfHeader(wire.Header{Proto: wire.Eager, Elem: mem.Byte, ElemSize: 1, Src: 2, Tag: 5}, nil))
 	}
 	_, err := c.Recv(Buffer{}, 2, 5)
 	require.NoError(t, err)

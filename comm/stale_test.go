@@ -15,13 +15,14 @@ import (
 
 	"weft/comm/internal/ballot"
 	"weft/comm/internal/meet"
+	"weft/comm/internal/wire"
 	"weft/internal/fabric/inproc"
 )
 
 // questions returns the ranks that frames have asked to compare since the last call.
 func (s *scribe) questions() (to []int) {
 	for _, x := range s.take() {
-		if protocol(x.f.Head[3]>>8) == comparing {
+		if wire.Protocol(x.f.Head[3]>>8) == wire.Comparing {
 			to = append(to, x.to)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"weft/comm/internal/match"
 	"weft/comm/internal/meet"
 	"weft/comm/internal/stall"
+	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 	"weft/internal/waits"
 )
@@ -129,7 +130,7 @@ func (h *stallHost) Look() *stall.Found {
 // The frames of Tell and Ask are not counted, so that to ask changes nothing. Errors are those of the run.
 
 func (h *stallHost) Tell(question uint64, found *stall.Found) {
-	f := fabric.Frame{Head: [fabric.HeadWords]uint64{question, 0, 0, stalling.word()}}
+	f := fabric.Frame{Head: [fabric.HeadWords]uint64{question, 0, 0, wire.Stalling.Word()}}
 	if found != nil {
 		text := strings.Join(found.Waits, "\n")
 		f.Head[1], f.Head[2], f.Head[4] = uint64(found.Sent), uint64(found.Here), 1
@@ -146,7 +147,7 @@ func (h *stallHost) Ask(question uint64) {
 		return
 	}
 	for r := 1; r < h.size; r++ {
-		_ = h.procs[0].ep.Send(r, fabric.Frame{Head: [fabric.HeadWords]uint64{question, 0, 0, asking.word()}})
+		_ = h.procs[0].ep.Send(r, fabric.Frame{Head: [fabric.HeadWords]uint64{question, 0, 0, wire.Asking.Word()}})
 	}
 }
 
@@ -154,7 +155,7 @@ func (h *stallHost) Ask(question uint64) {
 func (w *world) hearStall(src int, f *fabric.Frame) {
 	switch {
 	case w.stalls == nil: // this rank waits for ever
-	case protocol(f.Head[3]>>8) == stalling:
+	case wire.Protocol(f.Head[3]>>8) == wire.Stalling:
 		var found *stall.Found
 		if f.Head[4] != 0 {
 			found = &stall.Found{Certain: f.Head[4] == 1, Waits: []string{string(f.Data[:min(len(f.Data), maxReason)])}, Sent: int64(f.Head[1]), Here: int64(f.Head[2])}

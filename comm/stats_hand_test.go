@@ -14,6 +14,7 @@ import (
 
 	"weft/comm/internal/count"
 	"weft/comm/internal/mem"
+	"weft/comm/internal/wire"
 
 	"github.com/stretchr/testify/require"
 )
@@ -32,7 +33,7 @@ func TestCountersAreHandedOver(t *testing.T) {
 		_, c := amongNeighbours(t, 0, Config{Survive: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		c.proc.count(c)
 		say := func(src int32, text string) {
-			c.proc.hear(int(src), frameOfHeader(header{proto: eager, ctx: tallying, elem: mem.Byte, elemSize: 1, src: src, length: uint64(len(text))}, []byte(text)))
+			c.proc.hear(int(src), frameOfHeader(wire.Header{Proto: wire.Eager, Ctx: tallying, Elem: mem.Byte, ElemSize: 1, Src: src, Length: uint64(len(text))}, []byte(text)))
 		}
 		say(1, row.says1)
 		if row.lose2 {

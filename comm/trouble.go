@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weft/comm/internal/match"
+	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 )
 
@@ -161,17 +162,17 @@ func (op *sendOp) refused(err error) {
 }
 
 // refuses returns why a message is not taken, nil if it is. The caller holds mu.
-func (p *proc) refuses(t *trouble, h *header, from *sendOp) error {
+func (p *proc) refuses(t *trouble, h *wire.Header, from *sendOp) error {
 	switch {
 	case t.dead != nil:
 		return p.sent(t.dead)
-	case t.isRevoked(h.ctx):
+	case t.isRevoked(h.Ctx):
 		return ErrRevoked
-	case h.ctx&1 != 0 && t.disagrees[h.ctx&^1] != nil:
-		return t.disagrees[h.ctx&^1].err
+	case h.Ctx&1 != 0 && t.disagrees[h.Ctx&^1] != nil:
+		return t.disagrees[h.Ctx&^1].err
 	case from != nil && from.c.revokedIn(t):
 		return ErrRevoked
-	case from != nil && h.ctx&1 != 0:
+	case from != nil && h.Ctx&1 != 0:
 		// Nobody here will come to this collective, and who sends may have looked before it knew.
 		for _, r := range t.order {
 			if from.c.memberRank(r) >= 0 {
@@ -314,7 +315,7 @@ func (p *proc) revoke(ctx uint64) bool {
 		t.revoked[ctx] = struct{}{}
 		return true
 	}, func(op *recvOp) error { return on(op.c) }, func(msg *message) error {
-		if msg.h.ctx&^1 == ctx {
+		if msg.h.Ctx&^1 == ctx {
 			return ErrRevoked
 		}
 		if msg.from != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/comm/internal/coll"
+	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 	"weft/internal/fabric/inproc"
 )
@@ -160,12 +161,12 @@ func TestWhatIsRefused(t *testing.T) {
 		{"a message of a rank that is lost", trouble{lost: []error{2: lost2, 3: lost3}, order: []int{3, 2}}, c2, from(three[2]), lost2},
 		{"a message of one that is not", trouble{lost: []error{2: lost2, 3: lost3}, order: []int{3, 2}}, c2, from(three[0]), nil},
 	} {
-		require.Equal(t, row.want, p.refuses(&row.t, &header{ctx: row.ctx}, row.from), row.name)
+		require.Equal(t, row.want, p.refuses(&row.t, &wire.Header{Ctx: row.ctx}, row.from), row.name)
 	}
-	err := p.refuses(&trouble{dead: errTest}, &header{}, nil)
+	err := p.refuses(&trouble{dead: errTest}, &wire.Header{}, nil)
 	require.Equal(t, &LostError{Rank: 1, Err: errTest}, err, "only the receiver is at its end")
 	w.end(errTest)
-	require.Equal(t, error(w.aborted.Load()), p.refuses(&trouble{dead: errTest}, &header{}, nil), "the run is")
+	require.Equal(t, error(w.aborted.Load()), p.refuses(&trouble{dead: errTest}, &wire.Header{}, nil), "the run is")
 }
 
 // A loss, a revocation and an end take out of a rank's engine what they concern, with the cause,
