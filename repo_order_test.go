@@ -31,7 +31,7 @@ const (
 // debt is what packages may have above the bounds until they are rebuilt. A number here only falls,
 // and a package that keeps the bounds has none.
 var debt = map[string]struct{ backward, files, lines int }{
-	"comm": {lines: 6272},
+	"comm": {lines: 6105},
 }
 
 // references returns the files of a package, by name, and which of them refer to which: by a name

@@ -90,7 +90,7 @@ func (c *Comm) split(as coll.Kind, color, key int) (*Comm, error) {
 	}
 	n.sit(index)
 	c.proc.near.indices.GiveBack(offer)
-	c.proc.comms.add(n)
+	c.proc.known(n)
 	return n, nil
 }
 

@@ -6,7 +6,6 @@ package comm
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"weft/comm/internal/coll"
 	"weft/comm/internal/wire"
@@ -148,12 +147,12 @@ func (c *Comm) disagreement(t *trouble) *disagreement {
 // unheard returns a disagreement that no collective of this rank has failed with, or one with a rank that has made more
 // collectives than this one, whose function is over.
 func (p *proc) unheard() error {
-	for _, c := range p.comms.living() {
+	for _, c := range p.comms.Living() {
 		c.hist.missing()
 	}
 	if t := p.trouble.Load(); t != nil {
 		for ctx, d := range t.disagrees {
-			if !d.heard.Load() && (!p.world.survive || p.comms.find(ctx, nil) != nil) { // else only others may be concerned
+			if !d.heard.Load() && (!p.world.survive || p.find(ctx, nil) != nil) { // else only others may be concerned
 				return d.err
 			}
 		}
@@ -213,7 +212,7 @@ func (c *Comm) explanation(src int, err error) error {
 func (p *proc) compareAll() error {
 	p.ended.Store(true)
 	var all []*Comm
-	for _, c := range p.comms.living() {
+	for _, c := range p.comms.Living() {
 		if c.hist.begun() > 0 && c.size > 1 && !c.inLastBarrier() && c.barredHere() == nil {
 			all = append(all, c)
 		}
@@ -223,18 +222,19 @@ func (p *proc) compareAll() error {
 	}
 	r, complete := NewRequest()
 	r.engine = p.engine
-	a := &answers{of: map[int]int{}, done: complete}
+	asked := map[int]int{}
 	before := func(c *Comm) int { return (c.rank + c.size - 1) % c.size } // if all neighbours agree, all do
 	for _, c := range all {
-		a.of[c.worldRank(before(c))]++
+		asked[c.worldRank(before(c))]++
 	}
+	a := coll.NewAnswers(asked, complete)
 	p.answers.Store(a)
 	for _, c := range all {
 		c.ask(before(c), false, true)
 	}
 	if t := p.trouble.Load(); t != nil { // what is known now may have come before a was there
 		for _, r := range t.order {
-			a.lose(r)
+			a.Lose(r)
 		}
 		if t.dead != nil {
 			complete(nil)
@@ -250,27 +250,6 @@ func (p *proc) compareAll() error {
 // disagreement. Ranks that survive the loss of others agree to leave instead, which is no
 // collective.
 func (c *Comm) inLastBarrier() bool { return c.ctx == 0 && c.world.apart && !c.world.survive }
-
-// take counts one answer of rank r of the run.
-func (a *answers) take(r int) { a.less(r, 1) }
-
-// lose counts all answers of a rank that is lost.
-func (a *answers) lose(r int) { a.less(r, math.MaxInt) }
-
-func (a *answers) less(r, n int) {
-	a.mu.Lock()
-	left, ok := a.of[r]
-	if ok {
-		if a.of[r] = left - n; a.of[r] <= 0 {
-			delete(a.of, r)
-		}
-		ok = len(a.of) == 0
-	}
-	a.mu.Unlock()
-	if ok {
-		a.done(nil)
-	}
-}
 
 // endBallots ends the waiting for agreements that not all ranks have come to: some are in collectives instead.
 func (p *proc) endBallots(ctx uint64, d *disagreement) {

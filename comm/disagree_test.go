@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"weft/comm/internal/coll"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -161,7 +163,7 @@ func TestCollectivesThatDisagreeAtTheEnd(t *testing.T) {
 		},
 	}
 	bodies["of what is let go of"] = func(c *Comm) error {
-		for odd := range lateComms {
+		for odd := range coll.LateComms {
 			d, err := c.Dup()
 			if err == nil && odd == 0 {
 				err = wait(d.Ibcast(Of([]int64{1}), c.Rank()))

@@ -76,25 +76,3 @@ func TestDisagreementFrames(t *testing.T) {
 		require.ErrorContains(t, err, "that ranks do not agree", n)
 	}
 }
-
-// Answers are counted by rank; a lost rank gives none any more; and the wait ends once, with the
-// last of them.
-func TestAnswers(t *testing.T) {
-	over := 0
-	a := &answers{of: map[int]int{1: 2, 3: 1, 4: 5}, done: func(err error) {
-		require.NoError(t, err)
-		over++
-	}}
-	a.take(1)
-	a.take(2) // who was not asked
-	a.lose(4)
-	a.lose(4)
-	require.Equal(t, map[int]int{1: 1, 3: 1}, a.of)
-	a.take(3)
-	require.Zero(t, over)
-	a.take(1)
-	require.Equal(t, 1, over)
-	a.take(1)
-	a.lose(3)
-	require.Equal(t, 1, over)
-}

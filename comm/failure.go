@@ -105,7 +105,7 @@ func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	}
 	n := c.sub(alive, v.Ctx)
 	n.sit(-1)
-	c.proc.comms.add(n)
+	c.proc.known(n)
 	return n, nil
 }
 

@@ -324,7 +324,7 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 		return p.compared(src, f)
 	case wire.Answering:
 		if a := p.answers.Load(); a != nil {
-			a.take(src)
+			a.Take(src)
 		}
 		return nil
 	case wire.Disagreeing:
@@ -467,7 +467,7 @@ func (p *proc) compared(src int, f *fabric.Frame) error {
 	if err != nil {
 		return err
 	}
-	switch c := p.comms.find(f.Head[0], &q); {
+	switch c := p.find(f.Head[0], &q); {
 	case c != nil:
 		if uint(q.From) >= uint(c.size) || c.worldRank(q.From) != src {
 			return fmt.Errorf("it compares collectives as rank %d of others", q.From)

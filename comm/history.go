@@ -5,8 +5,6 @@ package comm
 
 import (
 	"fmt"
-	"slices"
-	"weak"
 
 	"weft/comm/internal/coll"
 	"weft/comm/internal/wire"
@@ -106,69 +104,17 @@ const (
 	askAnswer
 )
 
-// maxEarly bounds them: those of communicators that nobody has any more stay.
-const maxEarly = 64
-
-// add makes a communicator known. It is complete, and has made no collective.
-func (s *comms) add(c *Comm) {
-	s.mu.Lock()
-	if c.ctx == 0 {
-		s.first = c
-	} else {
-		if len(s.all) >= s.sweep {
-			for ctx, p := range s.all {
-				if p.Value() == nil {
-					delete(s.all, ctx)
-				}
-			}
-			s.sweep = 2*len(s.all) + 8
-		}
-		if s.all == nil {
-			s.all = map[uint64]weak.Pointer[Comm]{}
-		}
-		s.all[c.ctx] = weak.Make(c)
-		s.late[s.made%lateComms] = c
-		s.made++
-	}
-	var ask []coll.Question
-	s.early = slices.DeleteFunc(s.early, func(e early) bool {
-		if e.ctx == c.ctx {
-			ask = append(ask, e.Question)
-		}
-		return e.ctx == c.ctx
-	})
-	s.mu.Unlock()
-	for _, q := range ask {
+// known makes a communicator known, which is complete and has made no collective, and compares it with what others have asked.
+func (p *proc) known(c *Comm) {
+	for _, q := range p.comms.Add(c.ctx, c) {
 		c.hist.compare(q)
 	}
 }
 
-// find returns a communicator, or nil and keeps the question, if there is one that can wait.
-func (s *comms) find(ctx uint64, q *coll.Question) *Comm {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.first
-	if ctx != 0 && ctx != leaving {
-		c = s.all[ctx].Value()
+// find returns the communicator of a context, nil if nobody has it. A question about it waits, if it can.
+func (p *proc) find(ctx uint64, q *coll.Question) *Comm {
+	if ctx == leaving {
+		ctx = 0
 	}
-	if c == nil && q != nil && !q.Certain {
-		if len(s.early) == maxEarly {
-			s.early = slices.Delete(s.early, 0, 1)
-		}
-		s.early = append(s.early, early{ctx, *q})
-	}
-	return c
-}
-
-// living returns all of them.
-func (s *comms) living() []*Comm {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := []*Comm{s.first}
-	for _, p := range s.all {
-		if c := p.Value(); c != nil {
-			all = append(all, c)
-		}
-	}
-	return all
+	return p.comms.Find(ctx, q)
 }

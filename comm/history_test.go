@@ -186,40 +186,21 @@ func TestQuestionsByTheBook(t *testing.T) {
 	d, err := disagreementOf(&sent[0].Frame)
 	require.NoError(t, err)
 	require.EqualError(t, d.err, ErrMismatch.Error()+": rank 0 has made others before number 1 of the communicator")
-	require.Empty(t, c.proc.comms.early)
+	require.Empty(t, c.proc.comms.Add(9<<1, new(Comm)), "the question does not wait")
 }
 
-// Questions of communicators that are not here yet wait for them, the newest so many; communicators
-// that nobody has are forgotten, but for the last ones, and those that are here are found.
+// A communicator that is made compares itself with what others have asked of it.
 func TestCommunicatorsAreKnown(t *testing.T) {
 	ep, c := withNeighbours(t, false)
-	s := &c.proc.comms
-	require.Same(t, c, s.find(0, nil))
-	require.Same(t, c, s.find(leaving, nil))
-	require.Nil(t, s.find(2<<1, nil))
-	require.Empty(t, s.early)
-	for i := range uint64(maxEarly + 3) {
-		require.Nil(t, s.find(100+2*i, &coll.Question{From: 1, Count: i}))
-	}
-	require.Len(t, s.early, maxEarly)
-	require.Equal(t, uint64(3), s.early[0].Count, "the oldest are gone")
-	d := c.sub([]int{0, 1}, 100+2*5)
+	p := c.proc
+	require.Same(t, c, p.find(0, nil))
+	require.Same(t, c, p.find(leaving, nil))
+	d := c.sub([]int{0, 1}, 100)
 	q := toldBy(1, 0)
-	require.Nil(t, s.find(d.ctx, &q))
-	require.Len(t, s.early, maxEarly)
-	s.add(d)
-	require.Len(t, s.early, maxEarly-2, "both questions of it")
+	require.Nil(t, p.find(d.ctx, &q))
+	p.known(d)
 	require.True(t, d.hist.Behind())
-	require.Same(t, d, s.find(d.ctx, nil))
-	require.Equal(t, []*Comm{c, d}, s.living())
-	for i := range lateComms + 60 {
-		s.add(c.sub([]int{0}, 1000+uint64(2*i)))
-	}
-	for _, kept := range s.late {
-		require.GreaterOrEqual(t, kept.ctx, uint64(1000+2*60))
-		require.Same(t, kept, s.find(kept.ctx, nil))
-	}
-	require.Same(t, d, s.find(d.ctx, nil), "somebody has it")
+	require.Same(t, d, p.find(d.ctx, nil))
 	require.Empty(t, ep.take())
 }
 
@@ -262,7 +243,7 @@ func TestRevocationOfDescendants(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return cmp.Or(expect("revoked", false, s.Revoked()), expect("known", s, c.proc.comms.find(s.ctx, nil)), s.Barrier())
+			return cmp.Or(expect("revoked", false, s.Revoked()), expect("known", s, c.proc.find(s.ctx, nil)), s.Barrier())
 		}))
 	}
 }

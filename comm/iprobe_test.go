@@ -11,30 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weft/comm/internal/match"
 	"weft/internal/fabric"
 	"weft/internal/progress"
 )
-
-// Keys that differ have words that differ, or none.
-func TestVainWords(t *testing.T) {
-	seen := map[uint64]match.Key{}
-	for _, ctx := range []uint64{0, 1<<32 | 2, 1<<32 | 4, 2<<32 | 2, 1023<<32 | 2, 1024<<32 | 2, 1<<32 | 1<<14<<1, 1<<32 | (1<<14-1)<<1} {
-		for _, src := range []int{AnySource, 0, 1, 1<<16 - 2, 1<<16 - 1} {
-			for _, tag := range []int{AnyTag, 0, 1, 1<<22 - 2, 1<<22 - 1, 1<<31 - 1} {
-				w := vain(ctx, src, tag)
-				fits := ctx>>32 < 1024 && ctx&(1<<32-1) < 1<<15 && src < 1<<16-1 && tag < 1<<22-1
-				require.Equal(t, fits, w != 0, "%#x %d %d", ctx, src, tag)
-				if fits {
-					key := match.Key{Ctx: ctx, Src: int32(src), Tag: int32(tag)}
-					require.NotContains(t, seen, w, "%v", key)
-					require.NotEqual(t, uint64(found), w)
-					seen[w] = key
-				}
-			}
-		}
-	}
-}
 
 // A loop of Iprobe does not take the lock that senders need.
 func TestIprobeLeavesTheLockToSenders(t *testing.T) {
@@ -198,19 +177,19 @@ func TestHammerIprobe(t *testing.T) {
 func TestProbeThatFinds(t *testing.T) {
 	require.NoError(t, Run(t.Context(), Config{Ranks: 1}, func(c *Comm) error {
 		probe := &c.proc.probe
-		require.False(t, probe.taken(), "none has been made")
+		require.False(t, probe.Taken(), "none has been made")
 		here, _, err := c.Iprobe(0, 1)
 		require.NoError(t, err)
 		require.False(t, here)
-		require.False(t, probe.taken(), "nothing was here")
+		require.False(t, probe.Taken(), "nothing was here")
 		require.NoError(t, c.Send(Of([]int{7}), 0, 1))
 		for range 2 {
 			here, _, err = c.Iprobe(0, 1)
 			require.NoError(t, err)
 			require.True(t, here)
 		}
-		require.True(t, probe.taken())
-		require.False(t, probe.taken(), "once")
+		require.True(t, probe.Taken())
+		require.False(t, probe.Taken(), "once")
 		_, err = c.Recv(Of([]int{0}), 0, 1)
 		return err
 	}))

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"weak"
 
 	"weft/comm/internal/ballot"
 	"weft/comm/internal/callback"
@@ -148,14 +147,14 @@ type proc struct {
 
 	seeker seeker
 	slab   atomic.Pointer[recvSlab] // where the next receive for a request comes from
-	probe  lastProbe
+	probe  match.Probe
 
 	far     far
 	traffic traffic
 	ballots ballot.Set
 	near    near
-	comms   comms
-	answers atomic.Pointer[answers]
+	comms   coll.Known[Comm]
+	answers atomic.Pointer[coll.Answers]
 	ended   atomic.Bool // the rank's function is over
 
 	unexplained []unexplained // guarded by mu
@@ -335,20 +334,7 @@ type seeker struct {
 	torn   bool   // the message has come, and is not one that can be taken here; so those behind it must not be
 }
 
-// lastProbe is what the last Iprobe of a rank has seen. A loop of Iprobe looks here before it takes
-// the rank's lock, which senders need: README.md, "Progress without waiting". It has cache lines of
-// its own: such a loop must not read lines that senders write for each message.
-type lastProbe struct {
-	_    [cacheLine]byte
-	word atomic.Uint64 // vain of a key, found or zero; what is not zero is written under proc.mu
-	_    [cacheLine]byte
-}
-
-const (
-	cacheLine = 64
-	// found: a message was there, which a receive is likely to come for.
-	found = 1
-)
+const cacheLine = 64
 
 // trouble is what one rank knows to have gone wrong. It is immutable, and replaced under proc.mu; world.troubled is set before the first
 // one, and is all that an operation looks at while there is none. README.md, "Failure", has the argument.
@@ -386,34 +372,6 @@ type unexplained struct {
 	c    *Comm
 	err  error // if nobody says
 	then func(error)
-}
-
-// answers are those that compareAll waits for.
-type answers struct {
-	mu   sync.Mutex
-	of   map[int]int // guarded by mu: how many, by rank of the run; without those of none
-	done func(error)
-}
-
-// comms finds the communicators of a rank by their contexts, as long as anybody has them.
-type comms struct {
-	mu    sync.Mutex
-	first *Comm                         // guarded by mu: of all ranks
-	all   map[uint64]weak.Pointer[Comm] // guarded by mu: the others
-	sweep int                           // guarded by mu: the size at which all is swept
-	early []early                       // guarded by mu: of communicators that this rank has not made yet, perhaps
-	late  [lateComms]*Comm              // guarded by mu: the last ones made, which are compared though nobody has them any more
-	made  int                           // guarded by mu: communicators made
-}
-
-// lateComms bounds what the program has let go of and the run keeps (guess): a function makes a
-// communicator, or two, uses it and forgets it.
-const lateComms = 4
-
-// early is a question about a communicator that is not known here.
-type early struct {
-	ctx uint64
-	coll.Question
 }
 
 // stale looks, now and then, for collectives by messages and for agreements that wait for long, and

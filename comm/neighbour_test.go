@@ -92,7 +92,7 @@ func amongNeighbours(t *testing.T, rank int, cfg Config) (*neighbour, *Comm) {
 	ep := &neighbour{nowhere: nowhere{rank: rank, size: 3}}
 	w := newWorld(context.Background(), cfg, []fabric.Endpoint{ep})
 	c := w.comm(rank)
-	w.procs[rank].comms.add(c)
+	w.procs[rank].known(c)
 	t.Cleanup(func() {
 		w.end(ErrEnded)
 		require.NoError(t, ep.Close())
@@ -548,7 +548,7 @@ func TestDisagreementEndsCollectivesOnly(t *testing.T) {
 		return fabric.Frame{}
 	}
 	itsOther := its.sub(all, other)
-	its.proc.comms.add(itsOther)
+	its.proc.known(itsOther)
 	one := func() Buffer { return Of(make([]int64, 1)) }
 	message, second := sent(its.Isend(one(), 0, 3)), sent(its.Isend(one(), 0, 4))
 	first, later := sent(its.Ibcast(one(), 1)), sent(its.Ibcast(one(), 1))
@@ -556,7 +556,7 @@ func TestDisagreementEndsCollectivesOnly(t *testing.T) {
 
 	_, c := withNeighbours(t, true)
 	p, d := c.proc, c.sub(all, other)
-	p.comms.add(d)
+	p.known(d)
 	ends := c.Ibcast(one(), 1)
 	stay := []*Request{c.Irecv(one(), 1, 3), c.Issend(one(), 1, 3), d.Ibcast(one(), 1), d.Irecv(one(), AnySource, 3)}
 	for _, f := range []fabric.Frame{second, later, laterOther} {

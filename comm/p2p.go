@@ -5,7 +5,6 @@ package comm
 
 import (
 	"fmt"
-	"math"
 
 	"weft/comm/internal/coll"
 	"weft/comm/internal/match"
@@ -334,30 +333,6 @@ func (s *seeker) pick(src int, f *fabric.Frame) bool {
 	return true
 }
 
-// vain returns the word that stands for "nothing is here for this key". It is zero for keys that do
-// not fit into a word; Iprobe takes the lock for these.
-func vain(ctx uint64, src, tag int) uint64 {
-	const makers, comms, sources, tags = 10, 14, 16, 22 // bits
-	maker, n, s, t := ctx>>32, ctx&math.MaxUint32>>1, uint64(src-match.Wild), uint64(tag-match.Wild)
-	if maker>>makers|n>>comms|s>>sources|t>>tags != 0 {
-		return 0
-	}
-	return 1<<63 | ((maker<<comms|n)<<sources|s)<<tags | t
-}
-
-// in reports whether the last Iprobe had this key and found nothing, and nothing has been filed since.
-func (l *lastProbe) in(key uint64) bool { return key != 0 && l.word.Load() == key }
-
-// filed says that a message is filed. The caller holds proc.mu.
-func (l *lastProbe) filed() {
-	if l.word.Load() != 0 {
-		l.word.Store(0)
-	}
-}
-
-// taken reports whether the last Iprobe found a message, to the first caller.
-func (l *lastProbe) taken() bool { return l.word.Load() == found && l.word.CompareAndSwap(found, 0) }
-
 // Iprobe reports whether a message from src with tag (or wildcards) could be received now, and its status. If not, the
 // call makes progress, as Request.Test does, and looks once more.
 func (c *Comm) Iprobe(src, tag int) (bool, Status, error) {
@@ -367,19 +342,19 @@ func (c *Comm) Iprobe(src, tag int) (bool, Status, error) {
 	if src == ProcNull {
 		return true, nullStatus, nil
 	}
-	key := vain(c.ctx, src, tag)
-	if !c.proc.probe.in(key) || c.world.troubled.Load() {
+	key := match.Vain(c.ctx, src, tag)
+	if !c.proc.probe.In(key) || c.world.troubled.Load() {
 		if here, st, err := c.peek(src, tag, key); here || err != nil {
 			return here, st, err
 		}
 	}
-	if !c.proc.engine.Try() || c.proc.probe.in(key) {
+	if !c.proc.engine.Try() || c.proc.probe.In(key) {
 		return false, Status{}, nil
 	}
 	return c.peek(src, tag, key)
 }
 
-// peek is Iprobe of what is here. key is the vain word of the others.
+// peek is Iprobe of what is here. key is match.Vain of the others.
 func (c *Comm) peek(src, tag int, key uint64) (bool, Status, error) {
 	p := c.proc
 	p.mu.Lock()
@@ -389,9 +364,9 @@ func (c *Comm) peek(src, tag int, key uint64) (bool, Status, error) {
 		if err := c.barred(p.trouble.Load(), src, false); err != nil {
 			return false, Status{}, c.fail("iprobe", src, tag, err)
 		}
-		p.probe.word.Store(key)
+		p.probe.Nothing(key)
 		return false, Status{}, nil
 	}
-	p.probe.word.Store(found)
+	p.probe.Found()
 	return true, statusOf(&messageOf(a).h), nil
 }

@@ -228,7 +228,7 @@ func copyEager(dst, data []byte, from *sendOp) {
 // file queues a message that nobody has asked for yet. The caller holds mu; file releases it.
 func (p *proc) file(h *wire.Header, msg *message) {
 	woken := p.m.Add(&msg.entry)
-	p.probe.filed()
+	p.probe.Filed()
 	p.mu.Unlock()
 	for woken != nil {
 		e := woken
@@ -269,7 +269,7 @@ func (p *proc) post(op *recvOp) bool {
 // is a mispredicted return less when it goes on.
 func (p *proc) recv(c *Comm, buf *mem.Buffer, src, tag int) (Status, error) {
 	var s sought
-	if p.seeker.near != nil && !p.probe.taken() {
+	if p.seeker.near != nil && !p.probe.Taken() {
 		if s = p.seeker.seek(c, buf, src, tag); s.received {
 			return s.st, s.err
 		}
@@ -441,7 +441,7 @@ func (p *proc) kill(err error) bool {
 	p.far.kill(p, err)
 	p.ballots.Kill(err)
 	if a := p.answers.Load(); a != nil {
-		a.done(nil)
+		a.Done(nil)
 	}
 	p.end(ps, as, func(int) error { return err }, func(*message) error { return p.sent(err) })
 	return true

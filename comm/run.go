@@ -13,6 +13,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -129,7 +130,7 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 			c := w.comm(r)
 			p.count(c)
 			c.sit(meet.World)
-			p.comms.add(c)
+			p.known(c)
 			w.bodies[r].begin()
 			defer w.bodies[r].over.Store(true)
 			err := runRank(c, body)
@@ -202,7 +203,7 @@ func (w *world) cancelled(cause error) {
 // need something of this one.
 func (w *world) leave(r int) {
 	c := w.comm(r)
-	c.ctx, c.hist = leaving, w.procs[r].comms.find(0, nil).hist
+	c.ctx, c.hist = leaving, w.procs[r].find(0, nil).hist
 	d := c.disagreement(c.proc.trouble.Load())
 	if w.survive || d != nil && d.heard.Load() { // the program has handled it, so it is no failure; but barriers are none any more
 		_, r := c.agree(ballot.VoteLeave, 0) // a barrier of those that live
@@ -288,10 +289,8 @@ func runRank(c *Comm, body func(c *Comm) error) (err error) {
 func (d *deaths) add(r int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, e := range d.all {
-		if e.Rank == r {
-			return
-		}
+	if slices.ContainsFunc(d.all, func(e *RankError) bool { return e.Rank == r }) {
+		return
 	}
 	of, ok := errors.AsType[*RankError](err)
 	if !ok || of.Rank != r {

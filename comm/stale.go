@@ -98,7 +98,7 @@ func (s *stale) ask(all bool) (asked bool) {
 		p.m.Extract(func(e *match.Posted) bool {
 			return note(opOf(e).c, waiting{e.Key, waitReceive})
 		}, func(a *match.Arrival) bool {
-			return note(p.comms.find(a.Key.Ctx&^1, nil), waiting{a.Key, waitMessage})
+			return note(p.find(a.Key.Ctx&^1, nil), waiting{a.Key, waitMessage})
 		})
 		p.mu.Unlock()
 		p.ballots.Each(func(ctx uint64, seq uint32, a *ballot.Agreement) {

@@ -59,7 +59,7 @@ func TestLooksAtWhatWaits(t *testing.T) {
 	a, vote := c.agree(ballot.VoteAgree, 7)
 	require.NotZero(t, a.Number)
 	d := c.sub([]int{2, 1}, 1<<32|2)
-	c.proc.comms.add(d)
+	c.proc.known(d)
 	second := d.Ibarrier() // waits for rank 2 of the run
 	require.True(t, late.askAll())
 	require.Equal(t, []int{0, 0, 2}, s.questions(), "rank 0 for the agreement, and once more for the receive, since the agreement has begun meanwhile")

@@ -289,7 +289,7 @@ func (p *proc) lose(r int, err error) bool {
 		})
 		p.ballots.Lose(r)
 		if a := p.answers.Load(); a != nil {
-			a.lose(r)
+			a.Lose(r)
 		}
 		p.drop(r, err)
 	}
@@ -332,36 +332,23 @@ func (p *proc) revoke(ctx uint64) bool {
 // end ends what waits for ranks of other processes and is given an error by send or recv. What is being written to ends when that
 // is done.
 func (f *far) end(p *proc, send func(op *sendOp, dst int) error, recv func(t *transfer) error) {
-	type ended struct {
-		op  *sendOp
-		err error
-	}
-	var sends []ended
-	type pull struct {
-		number uint64
-		t      *transfer
-		err    error
-	}
-	var pulls []pull
+	var over []func()
 	f.mu.Lock()
 	for id, op := range f.sends {
 		if err := send(op, op.far); err != nil {
-			sends = append(sends, ended{op, err})
+			over = append(over, func() { op.done(op.fail(err)) })
 			f.withdrawLocked(id, op.far)
 		}
 	}
 	for number, t := range f.pulls {
 		if err := recv(t); err != nil {
 			t.why = cmp.Or(t.why, err)
-			pulls = append(pulls, pull{number, t, err})
+			over = append(over, func() { f.forget(p, number, t, err) })
 		}
 	}
 	f.mu.Unlock()
-	for _, s := range sends {
-		s.op.done(s.op.fail(s.err))
-	}
-	for _, x := range pulls {
-		f.forget(p, x.number, x.t, x.err)
+	for _, end := range over {
+		end()
 	}
 }
 

@@ -35,7 +35,7 @@ func idle(t *testing.T, ranks int, cfg Config) (w *world, all, three []*Comm) {
 	for r := range ranks {
 		c := w.comm(r)
 		c.sit(-1)
-		w.procs[r].comms.add(c)
+		w.procs[r].known(c)
 		all, three = append(all, c), append(three, nil)
 	}
 	for r := range 3 {

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package coll
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Questions of communicators that are not here yet wait for them, the newest so many; communicators
+// that nobody has are forgotten, but for the last ones, and those that are here are found.
+func TestKnown(t *testing.T) {
+	type comm struct{ ctx uint64 }
+	var s Known[comm]
+	c := new(comm)
+	require.Empty(t, s.Add(0, c))
+	require.Same(t, c, s.Find(0, nil))
+	require.Nil(t, s.Find(4, nil))
+	require.Nil(t, s.Find(4, &Question{Certain: true}))
+	require.Empty(t, s.early)
+	for i := range uint64(maxEarly + 3) {
+		require.Nil(t, s.Find(100+2*i, &Question{From: 1, Count: i}))
+	}
+	require.Len(t, s.early, maxEarly)
+	require.Equal(t, uint64(3), s.early[0].Count, "the oldest are gone")
+	d := &comm{100 + 2*5}
+	require.Nil(t, s.Find(d.ctx, &Question{From: 2, Count: 9}))
+	require.Equal(t, []Question{{From: 1, Count: 5}, {From: 2, Count: 9}}, s.Add(d.ctx, d))
+	require.Len(t, s.early, maxEarly-2)
+	require.Same(t, d, s.Find(d.ctx, nil))
+	require.Equal(t, []*comm{c, d}, s.Living())
+	for i := range uint64(LateComms + 60) {
+		s.Add(1000+2*i, &comm{1000 + 2*i})
+	}
+	runtime.GC()
+	for _, kept := range s.late {
+		require.GreaterOrEqual(t, kept.ctx, uint64(1000+2*60))
+		require.Same(t, kept, s.Find(kept.ctx, nil))
+	}
+	require.Len(t, s.Living(), 2+LateComms)
+	require.Same(t, d, s.Find(d.ctx, nil), "somebody has it")
+	before := len(s.all)
+	for i := range uint64(before) {
+		s.Add(5000+2*i, &comm{})
+		runtime.GC()
+	}
+	require.Less(t, len(s.all), 2*before, "those that are gone are swept")
+	runtime.KeepAlive(d)
+}
+
+// Answers are counted by rank; a lost rank gives none any more; and the wait ends once, with the
+// last of them.
+func TestAnswers(t *testing.T) {
+	over := 0
+	a := NewAnswers(map[int]int{1: 2, 3: 1, 4: 5}, func(err error) {
+		require.NoError(t, err)
+		over++
+	})
+	a.Take(1)
+	a.Take(2) // who was not asked
+	a.Lose(4)
+	a.Lose(4)
+	require.Equal(t, map[int]int{1: 1, 3: 1}, a.of)
+	a.Take(3)
+	require.Zero(t, over)
+	a.Take(1)
+	require.Equal(t, 1, over)
+	a.Take(1)
+	a.Lose(3)
+	require.Equal(t, 1, over)
+}
