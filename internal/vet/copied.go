@@ -24,35 +24,27 @@ A variable that begins as a copy of something else, or is a parameter, and is us
 
 is an object that no other task can name, and what the body writes to it is lost. Name the original,
 deps.InOut(&blocks[i]). A variable that begins anew may be named once: nothing is reported.`,
-	Run: runCopied,
+	Run: run((*function).copied),
 }
 
-func runCopied(pass *analysis.Pass) (any, error) {
-	for _, f := range functions(pass) {
-		for _, c := range f.calls {
-			if c.name == "Release" || c.name == "Uses" || c.name == "WaitOn" || len(c.bodies) != 1 {
+func (f *function) copied() {
+	for _, c := range f.calls {
+		if c.name == "Release" || c.name == "Uses" || c.name == "WaitOn" || len(c.bodies) != 1 {
+			continue
+		}
+		for _, a := range c.accs {
+			of := f.copyOf(a.v)
+			loop, _ := f.loopOf(a.v)
+			if a.data || of == "" || loop != nil || !f.knownOnlyTo(a.v, c) || !f.matters(a, c.bodies[0]) {
 				continue
 			}
-			for _, a := range c.accs {
-				if a.data {
-					continue
-				}
-				of := f.copyOf(a.v)
-				if of == "" || !f.knownOnlyTo(a.v, c) || !f.matters(a, c.bodies[0]) {
-					continue
-				}
-				if loop, _ := f.loopOf(a.v); loop != nil {
-					continue
-				}
-				hint := "what the body writes to it is lost; name the original"
-				if kind := refers(a.v); kind != "" {
-					hint = "name what the " + kind + " refers to"
-				}
-				pass.Reportf(a.expr.Pos(), "%s names %s, %s, which only this task knows: it orders nothing; %s", a.text(), a.v.Name(), of, hint)
+			hint := "what the body writes to it is lost; name the original"
+			if kind := refers(a.v); kind != "" {
+				hint = "name what the " + kind + " refers to"
 			}
+			f.pass.Reportf(a.expr.Pos(), "%s names %s, %s, which only this task knows: it orders nothing; %s", a.text(), a.v.Name(), of, hint)
 		}
 	}
-	return nil, nil
 }
 
 // copyOf says what v begins as a copy of; "" if it begins anew.
@@ -60,9 +52,6 @@ func (f *function) copyOf(v *types.Var) (what string) {
 	ast.Inspect(f.decl, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncType:
-			if n.Params == nil {
-				break
-			}
 			for _, p := range n.Params.List {
 				for _, id := range p.Names {
 					if f.defines(id, v) {
@@ -75,10 +64,8 @@ func (f *function) copyOf(v *types.Var) (what string) {
 				break
 			}
 			for i, e := range n.Lhs {
-				if f.defines(e, v) {
-					if a := f.place(n.Rhs[i]); a != nil {
-						what = "a copy of " + types.ExprString(n.Rhs[i])
-					}
+				if f.defines(e, v) && f.place(n.Rhs[i]) != nil {
+					what = "a copy of " + types.ExprString(n.Rhs[i])
 				}
 			}
 		}
@@ -91,10 +78,7 @@ func (f *function) copyOf(v *types.Var) (what string) {
 // that the body makes.
 func (f *function) knownOnlyTo(v *types.Var, c *call) bool {
 	for _, id := range f.uses[v] {
-		if !within(id, c) {
-			return false
-		}
-		if _, may := f.written(id); may {
+		if _, may := f.written(id); may || !within(id, c) {
 			return false
 		}
 	}
@@ -104,13 +88,8 @@ func (f *function) knownOnlyTo(v *types.Var, c *call) bool {
 // matters reports whether the body does with a's variable what the access was meant for: it writes
 // to it, or uses what it refers to.
 func (f *function) matters(a *access, body *ast.FuncLit) bool {
-	for _, id := range f.uses[a.v] {
-		if !within(id, body) {
-			continue
-		}
-		if writes, _ := f.written(id); writes != (refers(a.v) != "") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.uses[a.v], func(id *ast.Ident) bool {
+		writes, _ := f.written(id)
+		return within(id, body) && writes != (refers(a.v) != "")
+	})
 }

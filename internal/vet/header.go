@@ -4,6 +4,7 @@
 package vet
 
 import (
+	"go/ast"
 	"go/types"
 	"slices"
 
@@ -22,31 +23,28 @@ The address of a slice is that of the variable, which says where the elements ar
 
 name two objects, and nothing orders the tasks. Name the elements in both, deps.Slice(row).Out().
 Where a body assigns the variable itself, it is an object like others, and nothing is reported.`,
-	Run: runHeader,
+	Run: run((*function).header),
 }
 
-func runHeader(pass *analysis.Pass) (any, error) {
-	for _, f := range functions(pass) {
-		for _, c := range f.calls {
-			for _, a := range c.accs {
-				kind := refers(a.v)
-				if a.data || !a.whole || kind == "" || f.assigned(a) {
-					continue
-				}
-				b := f.elements(c, a)
-				if b == nil {
-					continue
-				}
-				hint := "name the same in both"
-				if kind == "slice" {
-					hint = "name the elements in both, by deps.Slice(" + a.v.Name() + ")"
-				}
-				pass.Reportf(a.expr.Pos(), "%s names the %s %s itself, and %s in %s what it refers to: the two are different objects; %s",
-					a.text(), kind, a.v.Name(), b.text(), f.line(b.expr), hint)
+func (f *function) header() {
+	for _, c := range f.calls {
+		for _, a := range c.accs {
+			kind := refers(a.v)
+			if a.data || !a.whole || kind == "" || f.assigned(a) {
+				continue
 			}
+			b := f.elements(c, a)
+			if b == nil {
+				continue
+			}
+			hint := "name the same in both"
+			if kind == "slice" {
+				hint = "name the elements in both, by deps.Slice(" + a.v.Name() + ")"
+			}
+			f.pass.Reportf(a.expr.Pos(), "%s names the %s %s itself, and %s in %s what it refers to: the two are different objects; %s",
+				a.text(), kind, a.v.Name(), b.text(), f.line(b.expr), hint)
 		}
 	}
-	return nil, nil
 }
 
 // elements returns an access by another call than c to what a's variable refers to, which should be ordered with a and
@@ -85,27 +83,16 @@ func (f *function) waitedFor(inner, outer *call) bool {
 
 // orders reports whether c takes an object of which other has an access.
 func (c *call) orders(other *call) bool {
-	return c.opaque || slices.ContainsFunc(c.accs, func(a *access) bool { return !a.weak() && other.of(a.v) > 0 })
+	return c.opaque || slices.ContainsFunc(c.accs, func(a *access) bool { return !a.weak && other.of(a.v) > 0 })
 }
 
 // assigned reports whether a body assigns a's variable, or may: then it is an object of its own
 // right.
 func (f *function) assigned(a *access) bool {
-	for _, id := range f.uses[a.v] {
+	return slices.ContainsFunc(f.uses[a.v], func(id *ast.Ident) bool {
 		writes, may := f.written(id)
-		if may {
-			return true
-		}
-		if !writes {
-			continue
-		}
-		for _, c := range f.calls {
-			for _, body := range c.bodies {
-				if within(id, body) {
-					return true
-				}
-			}
-		}
-	}
-	return false
+		return may || writes && slices.ContainsFunc(f.calls, func(c *call) bool {
+			return slices.ContainsFunc(c.bodies, func(body *ast.FuncLit) bool { return within(id, body) })
+		})
+	})
 }

@@ -6,7 +6,6 @@ package vet
 import (
 	"fmt"
 	"go/ast"
-	"go/token"
 	"go/types"
 	"slices"
 	"strings"
@@ -28,27 +27,21 @@ Each iteration of a loop has variables of its own. In
 each task names a copy of a block, which no other task can name: the access orders nothing. Name the
 element, deps.InOut(&blocks[i]). Where other tasks or statements of the iteration use the variable, too,
 nothing is reported, unless the loop is repeated and the copies refer to the same memory.`,
-	Run: runLoopVar,
+	Run: run((*function).loopVar),
 }
 
-func runLoopVar(pass *analysis.Pass) (any, error) {
-	for _, f := range functions(pass) {
-		for _, a := range f.accs {
-			if a.data {
-				continue
-			}
-			loop, elements := f.loopOf(a.v)
-			if loop == nil || f.mayBeMeant(a, loop) {
-				continue
-			}
-			hint := "name what the iterations share"
-			if elements != "" {
-				hint = fmt.Sprintf("name the element: &%s[i]", elements)
-			}
-			pass.Reportf(a.expr.Pos(), "%s names %s, which each iteration makes anew, so that no other task can name it; %s", a.text(), a.v.Name(), hint)
+func (f *function) loopVar() {
+	for _, a := range f.accs {
+		loop, elements := f.loopOf(a.v)
+		if a.data || loop == nil || f.mayBeMeant(a, loop) {
+			continue
 		}
+		hint := "name what the iterations share"
+		if elements != "" {
+			hint = fmt.Sprintf("name the element: &%s[i]", elements)
+		}
+		f.pass.Reportf(a.expr.Pos(), "%s names %s, which each iteration makes anew, so that no other task can name it; %s", a.text(), a.v.Name(), hint)
 	}
-	return nil, nil
 }
 
 // mayBeMeant reports whether an access to a variable of a loop may be right: something else in the
@@ -142,9 +135,6 @@ func (f *function) loopOf(v *types.Var) (loop ast.Stmt, elements string) {
 		}
 		switch n := n.(type) {
 		case *ast.RangeStmt:
-			if n.Tok != token.DEFINE {
-				break
-			}
 			if f.defines(n.Key, v) {
 				loop = n
 			}
@@ -158,12 +148,9 @@ func (f *function) loopOf(v *types.Var) (loop ast.Stmt, elements string) {
 				}
 			}
 		case *ast.ForStmt:
-			if s, ok := n.Init.(*ast.AssignStmt); ok && s.Tok == token.DEFINE {
-				for _, e := range s.Lhs {
-					if f.defines(e, v) {
-						loop = n
-					}
-				}
+			s, ok := n.Init.(*ast.AssignStmt)
+			if ok && slices.ContainsFunc(s.Lhs, func(e ast.Expr) bool { return f.defines(e, v) }) {
+				loop = n
 			}
 		}
 		return true

@@ -1,6 +1,18 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package vet has the analyzers of "weft vet", which find accesses that name the wrong object,
+// without running the program:
+//
+//	loopvar     an access to a variable that each iteration of a loop makes anew
+//	header      an access to a slice, map or pointer beside one to what it refers to
+//	copied      an access to a copy that only one task knows
+//	undeclared  a body that uses what another task declares, and its own does not
+//
+// They report what is wrong in all programs that have it, and nothing that may be right: an object
+// that is named once is legal, as long as it is no copy of something else. What they cannot see,
+// such as a list of accesses that is made elsewhere, they take to be right. The guide, traps.md,
+// has an example of each.
 package vet
 
 import (
@@ -11,7 +23,11 @@ import (
 	"slices"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/types/typeutil"
 )
+
+// Analyzers are all of them.
+var Analyzers = []*analysis.Analyzer{LoopVar, Header, Copied, Undeclared}
 
 const depsPath = "weft/deps"
 
@@ -25,18 +41,10 @@ type access struct {
 	data bool
 	// whole says that it is all of the variable, or all that it refers to: no element, no field.
 	whole bool
+	weak  bool
 }
 
 func (a *access) writes() bool { return a.mode != "In" }
-
-func (a *access) weak() bool {
-	c, ok := ast.Unparen(a.expr).(*ast.CallExpr)
-	if !ok {
-		return false
-	}
-	sel, ok := ast.Unparen(c.Fun).(*ast.SelectorExpr)
-	return ok && sel.Sel.Name == "Weak"
-}
 
 // call is the call of a function that takes accesses: Spawn, or one like it.
 type call struct {
@@ -61,36 +69,32 @@ type function struct {
 	up map[ast.Node]ast.Node
 }
 
-// functions returns those of a package that have accesses in them.
-func functions(pass *analysis.Pass) (list []*function) {
-	if !slices.ContainsFunc(pass.Pkg.Imports(), func(p *types.Package) bool { return p.Path() == depsPath }) {
-		return nil
-	}
-	for _, file := range pass.Files {
-		for _, d := range file.Decls {
-			if decl, ok := d.(*ast.FuncDecl); ok && decl.Body != nil {
-				if f := newFunction(pass, decl); len(f.accs) > 0 {
-					list = append(list, f)
+// run makes an analyzer's Run of what it does with each function that has accesses in it.
+func run(look func(*function)) func(*analysis.Pass) (any, error) {
+	return func(pass *analysis.Pass) (any, error) {
+		if !slices.ContainsFunc(pass.Pkg.Imports(), func(p *types.Package) bool { return p.Path() == depsPath }) {
+			return nil, nil
+		}
+		for _, file := range pass.Files {
+			for _, d := range file.Decls {
+				if decl, ok := d.(*ast.FuncDecl); ok && decl.Body != nil {
+					if f := newFunction(pass, decl); len(f.accs) > 0 {
+						look(f)
+					}
 				}
 			}
 		}
+		return nil, nil
 	}
-	return list
 }
 
 func newFunction(pass *analysis.Pass, decl *ast.FuncDecl) *function {
 	f := &function{pass: pass, decl: decl, uses: map[*types.Var][]*ast.Ident{}, up: map[ast.Node]ast.Node{}}
-	var path []ast.Node
 	seen := map[ast.Expr]*access{}
-	ast.Inspect(decl, func(n ast.Node) bool {
-		if n == nil {
-			path = path[:len(path)-1]
-			return true
+	ast.PreorderStack(decl, nil, func(n ast.Node, above []ast.Node) bool {
+		if len(above) > 0 {
+			f.up[n] = above[len(above)-1]
 		}
-		if len(path) > 0 {
-			f.up[n] = path[len(path)-1]
-		}
-		path = append(path, n)
 		switch n := n.(type) {
 		case *ast.Ident:
 			if v, ok := pass.TypesInfo.Uses[n].(*types.Var); ok && !v.IsField() {
@@ -110,25 +114,12 @@ func newFunction(pass *analysis.Pass, decl *ast.FuncDecl) *function {
 	return f
 }
 
-// callee returns the function that is called, if it is known.
+// callee returns the function of package deps that is called; nil if it is another's, or not known.
 func (f *function) callee(c *ast.CallExpr) *types.Func {
-	fun := ast.Unparen(c.Fun)
-	switch x := fun.(type) {
-	case *ast.IndexExpr: // with its type
-		fun = x.X
-	case *ast.IndexListExpr:
-		fun = x.X
-	}
-	var id *ast.Ident
-	switch x := fun.(type) {
-	case *ast.Ident:
-		id = x
-	case *ast.SelectorExpr:
-		id = x.Sel
-	default:
+	fn, _ := typeutil.Callee(f.pass.TypesInfo, c).(*types.Func)
+	if fn == nil || fn.Pkg() == nil || fn.Pkg().Path() != depsPath {
 		return nil
 	}
-	fn, _ := f.pass.TypesInfo.Uses[id].(*types.Func)
 	return fn
 }
 
@@ -145,7 +136,7 @@ func (f *function) access(e ast.Expr) *access {
 		return nil
 	}
 	fn := f.callee(c)
-	if fn == nil || fn.Pkg() == nil || fn.Pkg().Path() != depsPath {
+	if fn == nil {
 		return nil
 	}
 	if fn.Signature().Recv() == nil { // deps.In(&x)
@@ -161,7 +152,7 @@ func (f *function) access(e ast.Expr) *access {
 	if fn.Name() == "Weak" {
 		a := f.access(sel.X)
 		if a != nil {
-			a.expr = e
+			a.expr, a.weak = e, true
 		}
 		return a
 	}
@@ -170,7 +161,7 @@ func (f *function) access(e ast.Expr) *access {
 	if !ok || len(s.Args) != 1 {
 		return nil
 	}
-	if fn := f.callee(s); fn == nil || fn.Pkg() == nil || fn.Pkg().Path() != depsPath || fn.Name() != "Slice" {
+	if fn := f.callee(s); fn == nil || fn.Name() != "Slice" {
 		return nil
 	}
 	a := f.place(s.Args[0])
@@ -208,11 +199,10 @@ func (f *function) place(e ast.Expr) *access {
 	for {
 		switch x := ast.Unparen(e).(type) {
 		case *ast.Ident:
-			v, ok := info.Uses[x].(*types.Var)
-			if !ok {
+			var ok bool
+			if a.v, ok = info.Uses[x].(*types.Var); !ok {
 				return nil
 			}
-			a.v = v
 			return a
 		case *ast.SelectorExpr:
 			s := info.Selections[x]
@@ -278,7 +268,11 @@ func (f *function) call(c *ast.CallExpr) *call {
 			}
 		case *ast.BasicLit:
 		default:
-			x.opaque = x.opaque || !isPlain(f.pass.TypesInfo.TypeOf(arg))
+			switch f.pass.TypesInfo.TypeOf(arg).Underlying().(type) {
+			case *types.Basic, *types.Signature: // numbers, texts and bodies, which order nothing
+			default:
+				x.opaque = true
+			}
 		}
 	}
 	accs := c.Args[last:]
@@ -298,15 +292,6 @@ func (f *function) call(c *ast.CallExpr) *call {
 		}
 	}
 	return x
-}
-
-// isPlain reports whether a type has values that order nothing: numbers, texts, and bodies.
-func isPlain(t types.Type) bool {
-	switch t.Underlying().(type) {
-	case *types.Basic, *types.Signature:
-		return true
-	}
-	return false
 }
 
 // inside returns the innermost function that a node is in.
@@ -397,12 +382,5 @@ func (f *function) written(id *ast.Ident) (writes, may bool) {
 // inAccess reports whether a node is the argument of an access.
 func (f *function) inAccess(n ast.Node) bool {
 	c, ok := f.up[n].(*ast.CallExpr)
-	if !ok {
-		return false
-	}
-	if f.access(c) != nil {
-		return true
-	}
-	fn := f.callee(c)
-	return fn != nil && fn.Pkg() != nil && fn.Pkg().Path() == depsPath
+	return ok && f.callee(c) != nil
 }

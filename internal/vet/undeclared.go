@@ -23,20 +23,16 @@ var Undeclared = &analysis.Analyzer{
 Nothing orders the two: the second needs deps.In(&sum). It is reported where it can be seen: both
 bodies are written in place, in one function, no other access links the two tasks, they share no
 channel or lock, and there is no Wait in between. A body that assigns what its task has as In is reported, too.`,
-	Run: runUndeclared,
+	Run: run((*function).undeclared),
 }
 
-func runUndeclared(pass *analysis.Pass) (any, error) {
-	for _, f := range functions(pass) {
-		for _, c := range f.calls {
-			if !c.isSpawn() {
-				continue
-			}
+func (f *function) undeclared() {
+	for _, c := range f.calls {
+		if c.isSpawn() {
 			f.writesIn(c)
 			f.missing(c)
 		}
 	}
-	return nil, nil
 }
 
 // isSpawn reports whether c makes one task, all of whose accesses are known.
@@ -116,25 +112,15 @@ func (f *function) siblings(c *call) (list []*call) {
 // linked reports whether accesses to the same variables lead from one task to another, over any of
 // those in list.
 func linked(from, to *call, list []*call) bool {
-	seen := map[*call]bool{from: true}
-	work := []*call{from}
-	for len(work) > 0 {
-		x := work[0]
-		work = work[1:]
-		for _, y := range list {
-			if seen[y] {
-				continue
-			}
-			for _, a := range x.accs {
-				if y.of(a.v) > 0 {
-					seen[y] = true
-					work = append(work, y)
-					break
-				}
+	met := []*call{from}
+	for i := 0; i < len(met); i++ {
+		for _, x := range list {
+			if !slices.Contains(met, x) && slices.ContainsFunc(met[i].accs, func(a *access) bool { return x.of(a.v) > 0 }) {
+				met = append(met, x)
 			}
 		}
 	}
-	return seen[to]
+	return slices.Contains(met, to)
 }
 
 // waits reports whether something in the function may wait between two calls: a method whose name
@@ -150,8 +136,7 @@ func (f *function) waits(a, b *call) bool {
 		if !between || f.inside(id) != a.in {
 			continue
 		}
-		sel, ok := f.up[id].(*ast.SelectorExpr)
-		if !ok || !strings.HasPrefix(sel.Sel.Name, "Spawn") {
+		if sel, ok := f.up[id].(*ast.SelectorExpr); !ok || !strings.HasPrefix(sel.Sel.Name, "Spawn") {
 			return true
 		}
 	}
@@ -186,19 +171,15 @@ func (f *function) synchronizes(e ast.Expr) bool {
 			if s.Kind() != types.FieldVal { // of a lock that is embedded
 				return synchronizes(s.Obj().(*types.Func).Signature().Recv().Type())
 			}
-			e = up
 		case *ast.IndexExpr:
 			if up.X != e {
 				return false
 			}
-			e = up
-		case *ast.ParenExpr:
-			e = up
-		case *ast.StarExpr:
-			e = up
+		case *ast.ParenExpr, *ast.StarExpr:
 		default:
 			return false
 		}
+		e = f.up[e].(ast.Expr)
 	}
 	return true
 }
@@ -240,10 +221,8 @@ func (f *function) branch(a, b *call) bool {
 		for n := f.up[ast.Node(x[0].CallExpr)]; n != nil && n != x[0].in; n = f.up[n] {
 			switch n.(type) {
 			case *ast.IfStmt, *ast.CaseClause, *ast.CommClause:
-				if !within(x[1], n) {
-					return true
-				}
-				if i, ok := n.(*ast.IfStmt); ok && i.Else != nil && within(x[0], i.Else) != within(x[1], i.Else) {
+				i, ok := n.(*ast.IfStmt)
+				if !within(x[1], n) || ok && i.Else != nil && within(x[0], i.Else) != within(x[1], i.Else) {
 					return true
 				}
 			}
@@ -285,11 +264,7 @@ func (f *function) element(id *ast.Ident) (writes, may bool) {
 	}
 	switch up := f.up[x].(type) {
 	case *ast.AssignStmt:
-		for _, e := range up.Lhs {
-			if e == ast.Expr(x) {
-				return true, false
-			}
-		}
+		return slices.Contains(up.Lhs, ast.Expr(x)), false
 	case *ast.IncDecStmt:
 		return true, false
 	case *ast.UnaryExpr, *ast.SelectorExpr, *ast.SliceExpr:
