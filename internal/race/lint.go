@@ -6,9 +6,7 @@
 // by hand. In other builds all of it is nothing.
 package race
 
-import (
-	"regexp"
-)
+import "regexp"
 
 // A Clock is what the race detector keeps an order for: the value is not used. A goroutine that
 // acquires a clock comes after all that other goroutines have done before they released the clock.

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"runtime"
 	"runtime/metrics"
+	"slices"
 	"time"
 )
 
@@ -71,7 +72,7 @@ func count() (c Census) {
 	}
 	read := func(k *Counter) int {
 		w := k.word.Load()
-		return add(asleep(w), w)
+		return add(int(int32(uint32(w))), w)
 	}
 	for i := range counters {
 		c.Asleep += read(&counters[i])
@@ -89,15 +90,9 @@ func count() (c Census) {
 	return c
 }
 
-// states are the goroutines that run, and those that want to.
-var states = [...]string{"/sched/goroutines/running:goroutines", "/sched/goroutines/runnable:goroutines"}
-
 // quiet reports whether no goroutine runs or wants to but the caller.
 func quiet() bool {
-	var s [len(states)]metrics.Sample
-	for i, name := range states {
-		s[i].Name = name
-	}
+	s := [...]metrics.Sample{{Name: "/sched/goroutines/running:goroutines"}, {Name: "/sched/goroutines/runnable:goroutines"}}
 	metrics.Read(s[:])
 	for i, most := range [...]uint64{1, 0} {
 		if s[i].Value.Kind() != metrics.KindUint64 || s[i].Value.Uint64() > most {
@@ -131,13 +126,8 @@ func Elsewhere(fn any) (n int) {
 	all, _ := runtime.GoroutineProfile(records)
 	for i := range records[:min(all, len(records))] {
 		pcs := records[i].Stack()
-		for _, pc := range pcs {
-			if runtime.FuncForPC(pc-1) == want {
-				if !inside(pcs) {
-					n++
-				}
-				break
-			}
+		if slices.ContainsFunc(pcs, func(pc uintptr) bool { return runtime.FuncForPC(pc-1) == want }) && !inside(pcs) {
+			n++
 		}
 	}
 	return n

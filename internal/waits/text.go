@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 )
 
 // Goroutine is one in the words of Go's runtime. It is for people: nothing is decided by it.
@@ -44,13 +46,12 @@ func Goroutines() []Goroutine {
 
 // Texts returns what Go's runtime writes of each goroutine, up to about so many bytes in all.
 func Texts(most int) []string {
-	buf := make([]byte, 64<<10)
-	n := runtime.Stack(buf, true)
-	for n == len(buf) && n < most {
-		buf = make([]byte, 2*n)
-		n = runtime.Stack(buf, true)
+	for size := 64 << 10; ; size *= 2 {
+		buf := make([]byte, size)
+		if n := runtime.Stack(buf, true); n < size || n >= most {
+			return strings.Split(string(bytes.TrimSpace(buf[:n])), "\n\n")
+		}
 	}
-	return strings.Split(string(bytes.TrimSpace(buf[:n])), "\n\n")
 }
 
 // ID returns the number of the calling goroutine.
@@ -103,24 +104,17 @@ var module = strings.TrimSuffix(reflect.TypeFor[Counter]().PkgPath(), "internal/
 var parts = []string{"comm", "task", "tampi", "rma", "nam", "deps", "trace", "observe", "internal"}
 
 // Ours reports whether a function is of these packages, and not of a test of them.
-func (f Frame) Ours() bool { return ours(f.Func) && !f.test() }
-
-func (f Frame) test() bool {
+func (f Frame) Ours() bool {
 	file, _, _ := strings.Cut(f.At, ":")
-	return strings.HasSuffix(file, "_test.go")
+	return ours(f.Func) && !strings.HasSuffix(file, "_test.go")
 }
 
 func ours(name string) bool {
 	rest, ok := strings.CutPrefix(name, module)
-	if !ok {
-		return false
-	}
-	for _, p := range parts {
-		if after, ok := strings.CutPrefix(rest, p); ok && (after[0] == '.' || after[0] == '/') {
-			return true
-		}
-	}
-	return false
+	return ok && slices.ContainsFunc(parts, func(p string) bool {
+		after, ok := strings.CutPrefix(rest, p)
+		return ok && (after[0] == '.' || after[0] == '/')
+	})
 }
 
 // isRuntime reports whether a function is of Go's runtime, or of sync, through which others wait.
@@ -150,10 +144,8 @@ func (g *Goroutine) Call() (Frame, bool) {
 func method(name string) string {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	_, name, _ = strings.Cut(name, ".")
-	if strings.HasPrefix(name, "(") {
-		if _, m, ok := strings.Cut(name, ")."); ok {
-			return m
-		}
+	if _, m, ok := strings.Cut(name, ")."); ok && strings.HasPrefix(name, "(") {
+		return m
 	}
 	return name
 }
@@ -161,7 +153,7 @@ func method(name string) string {
 // Foreign reports whether a goroutine is the program's, and not in a wait of ours.
 func (g *Goroutine) Foreign() bool {
 	var names []string
-	if waiting(g.State) {
+	if !slices.Contains(acting, g.State) {
 		names = append(names, "runtime.gopark") // which the text leaves out
 	}
 	inner, library, program := true, false, false
@@ -198,14 +190,8 @@ func Acting() (lines []string) {
 	return lines
 }
 
-// waiting reports whether a state is one in which a goroutine waits.
-func waiting(state string) bool {
-	switch state {
-	case "running", "runnable", "syscall", "copystack", "preempted", "":
-		return false
-	}
-	return true
-}
+// acting are the states in which a goroutine does not wait.
+var acting = []string{"running", "runnable", "syscall", "copystack", "preempted", ""}
 
 // own says whether a function is the program's: the standard library's packages have no dot in the first part of
 // their path.
@@ -270,12 +256,9 @@ func bystander(names []string) string {
 		return "" // it does not wait
 	}
 	// The function that waits.
-	k := 0
-	for k < n && strings.HasPrefix(names[k], "runtime.") {
-		k++
-	}
+	k := slices.IndexFunc(names, func(name string) bool { return !strings.HasPrefix(name, "runtime.") })
 	switch {
-	case k == n:
+	case k < 0:
 		return ""
 	case strings.HasPrefix(names[k], "testing."):
 		return "waits for tests"
@@ -289,3 +272,51 @@ func bystander(names []string) string {
 const goexit = "runtime.goexit"
 
 const ants = "github.com/panjf2000/ants/v2."
+
+// Dump has the goroutines of the process, as they were a moment ago. To write them down stops the
+// program and takes the longer the more there are; so runs that one context ends, which all say who
+// waits for what, share one. Any goroutine may use it.
+type Dump struct {
+	fresh time.Duration
+	list  func() []Goroutine
+
+	mu   sync.Mutex
+	all  map[uint64]*Goroutine // guarded by mu: by number; nil: none that is fresh
+	made int                   // guarded by mu: dumps so far
+}
+
+// NewDump returns a Dump whose lists are shared for a time; list is [Goroutines], or stands for it.
+func NewDump(fresh time.Duration, list func() []Goroutine) *Dump {
+	return &Dump{fresh: fresh, list: list}
+}
+
+// Shared returns all goroutines by number, from a list that is new, or was when the last moment began.
+func (d *Dump) Shared() map[uint64]*Goroutine {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.all == nil {
+		d.all = d.Now()
+		d.made++
+		n := d.made
+		time.AfterFunc(d.fresh, func() { d.forget(n) })
+	}
+	return d.all
+}
+
+// forget drops list number n, unless there is a later one.
+func (d *Dump) forget(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.made == n {
+		d.all = nil
+	}
+}
+
+// Now returns all goroutines by number, as they are now.
+func (d *Dump) Now() map[uint64]*Goroutine {
+	all := map[uint64]*Goroutine{}
+	for _, g := range d.list() {
+		all[g.ID] = &g
+	}
+	return all
+}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,9 +33,6 @@ func (c *Counter) Sleep() { c.word.Add(sleep) }
 
 // Wake is called by a goroutine that was asleep, before it does anything else.
 func (c *Counter) Wake() { c.word.Add(wake) }
-
-// asleep returns the goroutines that a word counts.
-func asleep(word uint64) int { return int(int32(uint32(word))) }
 
 // counters are all there are: a power of two.
 var counters [64]Counter
@@ -104,12 +102,7 @@ func Join(p *Party) (leave func()) {
 	return func() {
 		parties.mu.Lock()
 		defer parties.mu.Unlock()
-		for i, q := range parties.all {
-			if q == p {
-				parties.all = append(parties.all[:i:i], parties.all[i+1:]...)
-				return
-			}
-		}
+		parties.all = slices.DeleteFunc(slices.Clone(parties.all), func(q *Party) bool { return q == p })
 	}
 }
 
@@ -146,12 +139,6 @@ func (e *Ended) Error() string {
 // Unwrap returns the cause.
 func (e *Ended) Unwrap() error { return e.Cause }
 
-// both is a cause that does not match the error of its context.
-type both struct{ cause, err error }
-
-func (e *both) Error() string   { return fmt.Sprintf("%v (%v)", e.cause, e.err) }
-func (e *both) Unwrap() []error { return []error{e.cause, e.err} }
-
 // Cause is [context.Cause] of a context that has ended, which matches [context.DeadlineExceeded] where a deadline has ended it,
 // also if the program has given that a cause of its own.
 func Cause(ctx context.Context) error {
@@ -159,7 +146,7 @@ func Cause(ctx context.Context) error {
 	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(cause, err) {
 		return cause
 	}
-	return &both{cause, err}
+	return fmt.Errorf("%w (%w)", cause, err)
 }
 
 // Explained reports whether an error says already why a run has ended: by a run around this one.

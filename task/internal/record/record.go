@@ -33,7 +33,7 @@ func New(rec *event.Recorder, slots int, annotate bool, lo, hi uintptr) *Recorde
 		s := &Slot{rec: rec, ring: rec.Ring(event.Place{Kind: event.SlotPlace, Group: group, Index: id}), specs: event.NewSpecCache(rec.Names()), sampler: rec.Sampler()}
 		s.stacks = newStacks(rec, lo, hi)
 		if annotate && rec.Annotate() {
-			s.annotator = new(annotator)
+			s.annotator = annotator{}
 		}
 		r.Slots = append(r.Slots, s)
 	}
@@ -54,7 +54,11 @@ func (r *Recorder) NewID() uint64 { return r.rec.TaskIDs(1) }
 
 // MainSpawned records the main task of a run, which has a number, and returns the number of its origin.
 func (r *Recorder) MainSpawned(id uint64, x *Spawn) (spec uint32) {
-	x.Origin.Stack = stackOfRun(r.rec)
+	if r.rec.Stacks() {
+		var raw [rawStack]uintptr
+		n := runtime.Callers(1, raw[:])
+		x.Origin.Stack = r.rec.Names().Stack(0, raw[:min(n, event.StackDepth)])
+	}
 	spec = r.rec.Names().Spec(x.Origin)
 	r.Off.Put(event.Spawned, id, 0, event.SpawnedC(spec, x.Priority, x.Flags|event.SpawnedMain))
 	return spec
@@ -72,7 +76,7 @@ type Slot struct {
 	by    uint64 // task whose end makes ready what comes out of the flow
 	ready uint64 // task that was said to be ready when it was spawned
 
-	annotator *annotator     // nil if Go's own tools are not to know tasks
+	annotator annotator      // nil if Go's own tools are not to know tasks
 	sampler   *event.Sampler // nil if all tasks are recorded
 	stacks    *spawnStacks   // nil if stacks of spawns are not recorded
 
@@ -220,13 +224,21 @@ func (s *Slot) Annotates() bool { return s.annotator != nil }
 
 // Annotate begins an annotation for a body of a task with origin o, on top of one with origin outer, if that is not nil. Precondition: Annotates.
 func (s *Slot) Annotate(ctx context.Context, o event.Origin, outer *event.Origin) Annotation {
-	return s.annotator.begin(ctx, o, outer)
+	x, now := s.annotator.of(o), Annotation{outer: context.Background()}
+	if outer != nil {
+		now.outer = s.annotator.of(*outer).ctx
+	}
+	pprof.SetGoroutineLabels(x.ctx)
+	if trace.IsEnabled() {
+		now.region = trace.StartRegion(ctx, x.name)
+	}
+	return now
 }
 
 // Unlabel takes off the goroutine what it has inherited from the body that it was started by.
 func (s *Slot) Unlabel() {
 	if s.annotator != nil {
-		unlabel()
+		pprof.SetGoroutineLabels(context.Background())
 	}
 }
 
@@ -274,21 +286,9 @@ func (x *spawnStacks) stack(by uint32) uint32 {
 	return x.cache.Learn(by, key, pcs)
 }
 
-// stackOfRun returns the number of the stack of a call of Run or Spawn, that is under way; zero if stacks are not recorded.
-func stackOfRun(rec *event.Recorder) uint32 {
-	if !rec.Stacks() {
-		return 0
-	}
-	var raw [rawStack]uintptr
-	n := runtime.Callers(2, raw[:])
-	return rec.Names().Stack(0, raw[:min(n, event.StackDepth)])
-}
-
 // annotator makes Go's own tools know tasks: samples of a CPU profile have the label "task", and while a runtime trace is taken each body is a
 // region. It belongs to the holder of the slot.
-type annotator struct {
-	kinds map[event.Origin]*annotation
-}
+type annotator map[event.Origin]*annotation
 
 // annotation is what tasks of one origin are called.
 type annotation struct {
@@ -297,18 +297,15 @@ type annotation struct {
 }
 
 // of returns what a task is called: its label, or the name of its body.
-func (a *annotator) of(o event.Origin) *annotation {
-	x := a.kinds[o]
+func (a annotator) of(o event.Origin) *annotation {
+	x := a[o]
 	if x == nil {
 		x = &annotation{name: o.Label}
 		if f := runtime.FuncForPC(o.Body); x.name == "" && f != nil {
 			x.name = f.Name()[strings.LastIndexByte(f.Name(), '/')+1:]
 		}
 		x.ctx = pprof.WithLabels(context.Background(), pprof.Labels("task", x.name))
-		if a.kinds == nil {
-			a.kinds = map[event.Origin]*annotation{}
-		}
-		a.kinds[o] = x
+		a[o] = x
 	}
 	return x
 }
@@ -320,19 +317,6 @@ type Annotation struct {
 	region *trace.Region // nil if there is no runtime trace
 }
 
-// begin begins an annotation for a body of a task with origin o, on top of one with origin outer, if that is not nil.
-func (a *annotator) begin(ctx context.Context, o event.Origin, outer *event.Origin) Annotation {
-	x, now := a.of(o), Annotation{outer: context.Background()}
-	if outer != nil {
-		now.outer = a.of(*outer).ctx
-	}
-	pprof.SetGoroutineLabels(x.ctx)
-	if trace.IsEnabled() {
-		now.region = trace.StartRegion(ctx, x.name)
-	}
-	return now
-}
-
 // End ends the annotation.
 func (a Annotation) End() {
 	if a.region != nil {
@@ -340,6 +324,3 @@ func (a Annotation) End() {
 	}
 	pprof.SetGoroutineLabels(a.outer)
 }
-
-// unlabel takes off the goroutine what it runs under.
-func unlabel() { pprof.SetGoroutineLabels(context.Background()) }

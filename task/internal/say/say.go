@@ -7,6 +7,7 @@ package say
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -66,20 +67,12 @@ func CallerPlace(pc uintptr) string {
 func userFrame(pc uintptr) (f runtime.Frame, ok bool) {
 	frames := runtime.CallersFrames([]uintptr{pc})
 	for more := true; more; {
-		if f, more = frames.Next(); !isOurs(f.Function) {
+		f, more = frames.Next()
+		if !slices.ContainsFunc(ours, func(p string) bool { return strings.HasPrefix(f.Function, p) }) {
 			return f, true
 		}
 	}
 	return f, false
-}
-
-func isOurs(function string) bool {
-	for _, p := range ours {
-		if strings.HasPrefix(function, p) {
-			return true
-		}
-	}
-	return false
 }
 
 // Plural says how many there are of something.
