@@ -6,6 +6,7 @@ package stuck
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	"weft/internal/waits"
@@ -39,10 +40,8 @@ func (c Code) allBlocked() bool {
 	}
 	for i := range records[:n] {
 		pcs := records[i].Stack()
-		runsBody := len(pcs) == len(records[i].Stack0) // it may be further down
-		for _, pc := range pcs {
-			runsBody = runsBody || c.lo < pc && pc <= c.hi
-		}
+		runsBody := len(pcs) == len(records[i].Stack0) || // it may be further down
+			slices.ContainsFunc(pcs, func(pc uintptr) bool { return c.lo < pc && pc <= c.hi })
 		if runsBody && !blockedAt(pcs[0]) {
 			return false
 		}
@@ -66,8 +65,7 @@ const maxBlockedFrames = 4
 type bodies [][]string
 
 // bodyStacks returns the lines of each goroutine that runs a body. calls begins the line of what calls bodies.
-func bodyStacks(calls string) bodies {
-	var list bodies
+func bodyStacks(calls string) (list bodies) {
 	for _, g := range waits.Texts(64 << 20) {
 		if strings.Contains(g, calls) {
 			list = append(list, waits.Lines(g))
@@ -79,31 +77,22 @@ func bodyStacks(calls string) bodies {
 // take takes out the stack of a body and returns it, from the body inwards: the one with a call that begins as
 // given, or, where the compiler does not keep the address, one that runs the same function.
 func (l bodies) take(call, fn, calls string) []string {
-	at, k := l.find(func(_, caller string) bool { return strings.HasPrefix(caller, call) }, calls)
-	if at < 0 {
-		at, k = l.find(func(body, _ string) bool { return strings.HasPrefix(body, fn+"(") }, calls)
-	}
-	if at < 0 {
-		return nil
-	}
-	lines := l[at][:k+2]
-	l[at] = nil
-	return lines
-}
-
-// find returns the first stack whose innermost body, and what calls it, match, and the line of the body.
-func (l bodies) find(match func(body, caller string) bool, calls string) (at, line int) {
-	for i, lines := range l {
-		for k := 1; k+2 < len(lines); k += 2 {
-			if strings.HasPrefix(lines[k+2], calls) {
-				if match(lines[k], lines[k+2]) {
-					return i, k
-				}
-				break
+	for _, want := range [...]struct {
+		begin string
+		up    int // lines above that of what calls the innermost body
+	}{{call, 0}, {fn + "(", 2}} {
+		for i, lines := range l {
+			k := 3
+			for k < len(lines) && !strings.HasPrefix(lines[k], calls) {
+				k += 2
+			}
+			if k < len(lines) && strings.HasPrefix(lines[k-want.up], want.begin) {
+				l[i] = nil
+				return lines[:k]
 			}
 		}
 	}
-	return -1, 0
+	return nil
 }
 
 // writeStack writes what a goroutine waits in: its state, and the functions below those of Go's

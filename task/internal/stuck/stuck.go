@@ -7,6 +7,7 @@
 package stuck
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -142,9 +143,7 @@ const (
 )
 
 func (d *deadlock) open(w *Watch, limit time.Duration) {
-	if limit == 0 {
-		limit = deadLimit
-	}
+	limit = cmp.Or(limit, deadLimit)
 	d.w, d.limit, d.warn, d.period = w, limit, limit/deadWarn, limit/(2*deadWarn)
 	d.stop = make(chan struct{})
 }

@@ -139,9 +139,7 @@ func (w *Watch) sample(now time.Time) string {
 // BodiesBlocked reports whether no body of this process runs on a processor or wants one.
 func (w *Watch) BodiesBlocked() bool { return w.cfg.Calls.allBlocked() }
 
-const (
-	maxBlockedSlots = 8 // that a report lists
-)
+const maxBlockedSlots = 8 // that a report lists
 
 // describe writes what blocks; "" if something has moved meanwhile.
 //
@@ -204,11 +202,10 @@ func (w *Watch) Slots() (lines []string) {
 		}
 		var b strings.Builder
 		fmt.Fprintf(&b, "the body on slot %d", i)
-		addr := fmt.Sprintf("%p", now.task)
 		if now == x.view { // otherwise that task is over, and what was read of it may be of two
 			fmt.Fprintf(&b, ", of %s", x.Name)
 		}
-		writeStack(&b, stacks.take(calls+addr, "", calls))
+		writeStack(&b, stacks.take(fmt.Sprintf("%s%p", calls, now.task), "", calls))
 		lines = append(lines, strings.TrimSuffix(b.String(), "\n"))
 	}
 	return lines

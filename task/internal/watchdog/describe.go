@@ -31,50 +31,38 @@ func (p *snapshot) describe(b *strings.Builder) {
 
 // describeStuck writes what is stuck, and what waits for that.
 func (p *snapshot) describeStuck(b *strings.Builder) {
-	cycles, overdue := 0, 0
+	var cycles, overdue []int
 	for _, i := range p.stuck {
 		if p.seen[i].inCycle {
-			cycles++
+			cycles = append(cycles, i)
 		} else {
-			overdue++
+			overdue = append(overdue, i)
 		}
 	}
-	if cycles > 0 {
-		fmt.Fprintf(b, "%s wait for each other and can never go on:\n", say.Plural(cycles, "task"))
-		for _, i := range p.stuck {
-			if p.seen[i].inCycle {
-				p.task(b, "  ", i)
-			}
-		}
+	if len(cycles) > 0 {
+		fmt.Fprintf(b, "%s wait for each other and can never go on:\n", say.Plural(len(cycles), "task"))
 	}
-	if overdue == 0 {
+	for _, i := range cycles {
+		p.task(b, "  ", i)
+	}
+	if len(overdue) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "%s waited for %v or longer for something that no task of the runtime gives:\n", say.Count(overdue, "task has", "tasks have"), p.limit)
-	waiting := p.waiting()
-	n := 0
-	for _, i := range p.stuck {
-		if p.seen[i].inCycle {
-			continue
+	fmt.Fprintf(b, "%s waited for %v or longer for something that no task of the runtime gives:\n", say.Count(len(overdue), "task has", "tasks have"), p.limit)
+	waiting := map[int][]int{} // for each task those that wait for it
+	for i := range p.seen {
+		for _, x := range p.seen[i].behind {
+			waiting[x.on] = append(waiting[x.on], i)
 		}
-		if n++; n > maxListed {
-			fmt.Fprintf(b, "  and %d more\n", overdue-maxListed)
+	}
+	for n, i := range overdue {
+		if n == maxListed {
+			fmt.Fprintf(b, "  and %d more\n", len(overdue)-n)
 			return
 		}
 		p.task(b, "  ", i)
 		p.victims(b, waiting, i)
 	}
-}
-
-// waiting returns for each task those that wait for it.
-func (p *snapshot) waiting() map[int][]int {
-	m := map[int][]int{}
-	for i := range p.seen {
-		for _, x := range p.seen[i].behind {
-			m[x.on] = append(m[x.on], i)
-		}
-	}
-	return m
 }
 
 // maxVictims bounds the tasks that are named because they wait for one that is stuck.
@@ -173,8 +161,7 @@ func (p *snapshot) waits(b *strings.Builder, x *seen, state time.Duration) {
 		case 0:
 			b.WriteString(", for ")
 		case maxVictims:
-			fmt.Fprintf(b, " and %d more", len(x.behind)-k)
-			b.WriteByte('\n')
+			fmt.Fprintf(b, " and %d more\n", len(x.behind)-k)
 			return
 		default:
 			b.WriteString(", ")

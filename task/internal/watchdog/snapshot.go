@@ -56,10 +56,9 @@ func take(shards []watchShard, limit time.Duration) *snapshot {
 		sh.mu.Unlock()
 	}
 	n := 0
-	for i := range p.seen {
-		x := &p.seen[i]
+	for _, x := range p.seen {
 		if x.look() {
-			p.seen[n] = *x
+			p.seen[n] = x
 			n++
 		}
 	}
@@ -118,10 +117,8 @@ func (p *snapshot) findBehind(i int) {
 	x := &p.seen[i]
 	switch x.state {
 	case stateSpawned:
-		if len(x.events) > 0 {
-			return // the accesses are there, and OnReady has bound events
-		}
-		if !x.rec.loop { // else the loop's graph orders it
+		// Where OnReady has bound events the accesses are there, and the tasks of a loop are ordered by its graph.
+		if len(x.events) == 0 && !x.rec.loop {
 			p.behindUses(i)
 		}
 	case stateWaiting:
@@ -131,12 +128,10 @@ func (p *snapshot) findBehind(i int) {
 		if x.waits.Children {
 			p.behindChildren(x)
 		}
-	case stateReturned: // with Attrs.Wait
-		if len(x.events) == 0 {
+	case stateReturned, stateGiven: // the first with Attrs.Wait
+		if x.state == stateGiven || len(x.events) == 0 {
 			p.behindChildren(x)
 		}
-	case stateGiven:
-		p.behindChildren(x)
 	}
 }
 

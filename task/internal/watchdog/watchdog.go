@@ -185,28 +185,16 @@ func (w *Watchdog) Tasks() []Info {
 
 // public is the state, as a user sees it.
 func (x *seen) public() State {
-	switch x.state {
-	case stateResting:
-		return Resting
-	case stateRunning:
-		return Running
-	case stateWaiting:
-		return Blocked
-	case stateReturned:
-		if len(x.events) > 0 {
-			return Bound
-		}
-		return Parent
-	case stateGiven:
-		return Parent
-	}
 	switch {
-	case len(x.events) > 0:
+	case x.state == stateReturned && len(x.events) > 0:
+		return Bound
+	case x.state == stateSpawned && len(x.events) > 0:
 		return Held
-	case len(x.behind) > 0:
+	case x.state == stateSpawned && len(x.behind) > 0:
 		return Waiting
 	}
-	return Ready
+	return [stateOver]State{stateSpawned: Ready, stateResting: Resting, stateRunning: Running,
+		stateWaiting: Blocked, stateReturned: Parent, stateGiven: Parent}[x.state]
 }
 
 // Describe writes what the tasks do, and what is stuck.
