@@ -26,6 +26,7 @@ package audit
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"weft/internal/chain"
 	"weft/internal/order"
@@ -89,10 +90,7 @@ func (a *Audit) Enter(parent *Record, label string, pc uintptr, accs []chain.Acc
 
 // Begins is called by the body before anything else. The error is the body's.
 func (r *Record) Begins() error {
-	switch {
-	case r == nil:
-		return nil
-	case r.loop >= 0:
+	if r != nil && r.loop >= 0 {
 		r.books.addAll(r)
 	}
 	return r.OpenAll()
@@ -108,10 +106,7 @@ func (r *Record) OpenAll() error {
 
 // Over is called before r's task gives up its accesses. stopped: its body may not have run.
 func (r *Record) Over(stopped bool) {
-	if r == nil {
-		return
-	}
-	if !stopped {
+	if r != nil && !stopped {
 		r.warnIdle()
 	}
 	r.Drop()
@@ -135,8 +130,26 @@ func (r *Record) Settle() {
 	r.books.copies.settle()
 }
 
-// RunOver is called when the run is over of which r's task was the main task.
-func (r *Record) RunOver(failed bool) { r.books.warnCopies(failed) }
+// RunOver is called when the run is over of which r's task was the main task. It warns, once for each line that spawns, of the
+// copies that the run's tasks have named.
+func (r *Record) RunOver(failed bool) {
+	b := r.books
+	b.mu.Lock()
+	var list []finding
+	if !failed {
+		list = slices.DeleteFunc(b.copies.find(), func(f finding) bool {
+			known := b.said.Get(f.a.first.pc) != nil
+			b.said.Set(f.a.first.pc, true)
+			return known
+		})
+	}
+	b.copies = copies{}
+	b.mu.Unlock()
+	for _, f := range list {
+		b.log.Warn(f.text, "task", f.a.first.name(), "access", fmt.Sprint(f.a.access),
+			"other", f.b.first.name(), "otherAccess", fmt.Sprint(f.b.access))
+	}
+}
 
 // Uses notes that r's body uses memory as accs say. It returns what is wrong with that; "" if nothing is.
 func (r *Record) Uses(accs []chain.Access) string {
@@ -230,20 +243,18 @@ func (r *Record) warnIdle() {
 	b.mu.Lock()
 	var idle *use
 	for _, u := range r.uses {
-		if order.Waits(u.mode) && !u.below && (u.weak || r.says && !u.used) {
+		if order.Waits(u.mode) && !u.below && (u.weak || r.says && !u.used) && b.idle.Get(r.pc) == nil {
 			idle = u
+			b.idle.Set(r.pc, true)
 			break
 		}
 	}
-	if idle == nil || b.idle.Get(r.pc) != nil {
-		b.mu.Unlock()
-		return
-	}
-	b.idle.Set(r.pc, true)
 	b.mu.Unlock()
-	why := "a task never uses what it has declared"
-	if idle.weak {
-		why = "no child uses what it has declared"
+	switch {
+	case idle == nil:
+	case idle.weak:
+		b.log.Warn("no child uses what it has declared: "+idle.access.String(), "task", r.name())
+	default:
+		b.log.Warn("a task never uses what it has declared: "+idle.access.String(), "task", r.name())
 	}
-	b.log.Warn(why+": "+idle.access.String(), "task", r.name())
 }

@@ -189,25 +189,3 @@ func (b *books) addAll(r *Record) {
 		b.add(u)
 	}
 }
-
-// warnCopies warns, once for each line that spawns, of the copies that the run's tasks have named. The run is over.
-func (b *books) warnCopies(failed bool) {
-	b.mu.Lock()
-	if failed {
-		b.copies = copies{}
-		b.mu.Unlock()
-		return
-	}
-	list := b.copies.find()
-	b.copies = copies{}
-	list = slices.DeleteFunc(list, func(f finding) bool {
-		known := b.said.Get(f.a.first.pc) != nil
-		b.said.Set(f.a.first.pc, true)
-		return known
-	})
-	b.mu.Unlock()
-	for _, f := range list {
-		b.log.Warn(f.text, "task", f.a.first.name(), "access", fmt.Sprint(f.a.access),
-			"other", f.b.first.name(), "otherAccess", fmt.Sprint(f.b.access))
-	}
-}

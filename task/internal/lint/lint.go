@@ -124,19 +124,11 @@ func (r *Record) Follows(tasks ...*Record) { r.preds = append(r.preds, tasks...)
 // Waited notes that the caller, the body of r's task, has waited for all its children.
 func (r *Record) Waited() {
 	r.follow(&r.kids)
-	r.forgets(false)
+	r.forget(false)
 }
 
 // Over notes that r's task is over, with all below it.
-func (r *Record) Over() { r.forgets(true) }
-
-func (r *Record) forgets(over bool) {
-	if !r.off() {
-		r.l.lock()
-		r.forget(over)
-		r.l.unlock()
-	}
-}
+func (r *Record) Over() { r.forget(true) }
 
 // Joined notes that the caller has waited for the body of r's task; all: and for what is below it.
 func (r *Record) Joined(all bool) {

@@ -4,6 +4,7 @@
 package lint
 
 import (
+	"slices"
 	"sync"
 
 	"weft/internal/chain"
@@ -134,8 +135,13 @@ func (s *spans) clock(lo, hi uintptr) *race.Clock {
 
 // forget has the tree leave out what r's children have done. over: and r is over. What its uses mean
 // to others is said by the clocks of their runs, if it has given up no parts, and these others do not
-// wait for all its descendants. +checklocks:r.l.mu
+// wait for all its descendants.
 func (r *Record) forget(over bool) {
+	if r.off() {
+		return
+	}
+	r.l.lock()
+	defer r.l.unlock()
 	r.task.Forget()
 	if over && len(r.parts) == 0 && !r.wait {
 		r.task.Leave()
@@ -164,11 +170,7 @@ func (r *Record) give(a chain.Access) (clocks []*race.Clock) {
 		if u.Said {
 			return
 		}
-		known := false
-		for _, p := range r.parts {
-			known = known || p.of == u
-		}
-		if !known {
+		if !slices.ContainsFunc(r.parts, func(p part) bool { return p.of == u }) {
 			r.parts = append(r.parts, part{span{u.Lo, u.Hi, clockOf(u)}, u, true})
 		}
 		for i, p := range r.parts {
