@@ -110,10 +110,8 @@ type prioHeap []prioItem
 
 func (h prioHeap) Len() int { return len(h) }
 func (h prioHeap) Less(i, j int) bool {
-	if h[i].priority != h[j].priority {
-		return h[i].priority > h[j].priority
-	}
-	return h[i].seq < h[j].seq
+	a, b := &h[i], &h[j]
+	return a.priority > b.priority || a.priority == b.priority && a.seq < b.seq
 }
 func (h prioHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 func (h *prioHeap) Push(x any)   { *h = append(*h, x.(prioItem)) }
