@@ -31,12 +31,6 @@ type books struct {
 	copies  copies      // what was named so far. +checklocks:mu
 }
 
-// at returns the uses of the object at an address. +checklocks:b.mu
-func (b *books) at(lo uintptr) []*group {
-	l, _ := b.live.Get(lo).([]*group)
-	return l
-}
-
 // index returns the index that has u. +checklocks:b.mu
 func (b *books) index(u *use) *useIndex {
 	if u.slice {
@@ -49,11 +43,8 @@ func (b *books) index(u *use) *useIndex {
 func (b *books) add(u *use) {
 	u.live = true
 	b.index(u).add(u)
-	if u.slice {
-		return
-	}
-	if longer := put(b.at(u.lo), u, &u.object); longer != nil {
-		b.live.Set(u.lo, longer)
+	if !u.slice {
+		put(&b.live, u.lo, u, &u.object)
 	}
 }
 
@@ -64,20 +55,16 @@ func (b *books) dropUse(u *use) {
 	}
 	u.live = false
 	b.index(u).remove(u)
-	if u.slice {
-		return
-	}
-	moved, last := u.object.take()
-	moved.object.at = u.object.at
-	if last {
-		without(&b.live, u.lo, b.at(u.lo), u.object.group)
+	if !u.slice {
+		u.object.take(&b.live, u.lo).object.at = u.object.at
 	}
 }
 
 // others calls f for the live uses of memory that u uses too, by tasks with another parent, until it returns true. +checklocks:b.mu
 func (b *books) others(u *use, f func(o *use) bool) {
 	if !u.slice {
-		for _, g := range b.at(u.lo) {
+		list, _ := b.live.Get(u.lo).([]*group)
+		for _, g := range list {
 			if g.parent != u.rec.parent && slices.ContainsFunc(g.uses, f) {
 				return
 			}

@@ -23,29 +23,38 @@ type useClass struct {
 	uses    int
 }
 
-// put adds u to the group of its parent in list, which it returns if it has grown by that group.
-func put(list []*group, u *use, to *spot) (longer []*group) {
+// put adds u to the group of its parent in the list that is the value of key in m, and notes the spot.
+func put(m *addrmap.Map, key uintptr, u *use, to *spot) {
+	list, _ := m.Get(key).([]*group)
 	i := slices.IndexFunc(list, func(g *group) bool { return g.parent == u.rec.parent })
 	if i < 0 {
 		i = len(list)
 		list = append(list, &group{parent: u.rec.parent})
-		longer = list
+		m.Set(key, list)
 	}
 	g := list[i]
 	*to = spot{g, len(g.uses)}
 	g.uses = append(g.uses, u)
-	return longer
 }
 
-// take takes the use at a spot out of its group, and reports whether that was the last. moved is
-// the use that is at the spot now.
-func (p *spot) take() (moved *use, last bool) {
+// take takes the use at a spot out of its group, and that out of the list that is the value of key in m, if it was the last.
+// It returns the use that is at the spot now.
+func (p *spot) take(m *addrmap.Map, key uintptr) (moved *use) {
 	l := p.group.uses
 	n := len(l) - 1
 	moved = l[n]
 	l[p.at], l[n] = moved, nil
 	p.group.uses = l[:n]
-	return moved, n == 0
+	if n > 0 {
+		return moved
+	}
+	list := slices.DeleteFunc(m.Get(key).([]*group), func(g *group) bool { return g == p.group })
+	if len(list) > 0 {
+		m.Set(key, list)
+	} else {
+		m.Remove(key)
+	}
+	return moved
 }
 
 func (x *useIndex) bucket(u *use) (c *useClass, key uintptr) {
@@ -55,31 +64,14 @@ func (x *useIndex) bucket(u *use) (c *useClass, key uintptr) {
 
 func (x *useIndex) add(u *use) {
 	c, key := x.bucket(u)
-	list, _ := c.buckets.Get(key).([]*group)
-	if longer := put(list, u, &u.bytes); longer != nil {
-		c.buckets.Set(key, longer)
-	}
+	put(&c.buckets, key, u, &u.bytes)
 	c.uses++
 }
 
 func (x *useIndex) remove(u *use) {
 	c, key := x.bucket(u)
-	moved, last := u.bytes.take()
-	moved.bytes.at = u.bytes.at
-	if last {
-		list := c.buckets.Get(key).([]*group)
-		without(&c.buckets, key, list, u.bytes.group)
-	}
+	u.bytes.take(&c.buckets, key).bytes.at = u.bytes.at
 	c.uses--
-}
-
-// without takes g out of list, which is the value of key in m.
-func without(m *addrmap.Map, key uintptr, list []*group, g *group) {
-	if list = slices.DeleteFunc(list, func(o *group) bool { return o == g }); len(list) > 0 {
-		m.Set(key, list)
-	} else {
-		m.Remove(key)
-	}
 }
 
 // each calls f for the uses that meet u, by tasks with another parent, until it returns true, which

@@ -31,7 +31,9 @@ func New(rec *event.Recorder, slots int, annotate bool, lo, hi uintptr) *Recorde
 	r := &Recorder{rec: rec, Off: rec.Shared(event.Place{Kind: event.OtherPlace, Group: group})}
 	for id := range slots {
 		s := &Slot{rec: rec, ring: rec.Ring(event.Place{Kind: event.SlotPlace, Group: group, Index: id}), specs: event.NewSpecCache(rec.Names()), sampler: rec.Sampler()}
-		s.stacks = newStacks(rec, lo, hi)
+		if c := rec.StackCache(); c != nil {
+			s.stacks = &spawnStacks{cache: c, lo: lo, hi: hi}
+		}
 		if annotate && rec.Annotate() {
 			s.annotator = annotator{}
 		}
@@ -252,14 +254,6 @@ type spawnStacks struct {
 
 // rawStack is how many frames are looked at: those that are kept, and what the runtime of tasks has on top of them.
 const rawStack = event.StackDepth + 12
-
-func newStacks(rec *event.Recorder, lo, hi uintptr) *spawnStacks {
-	c := rec.StackCache()
-	if c == nil {
-		return nil
-	}
-	return &spawnStacks{cache: c, lo: lo, hi: hi}
-}
 
 // stack returns the number of the stack of the spawn that is under way. The frames end with the body of the parent: what has called
 // that one has to do with the slot, not with the parent. Instead there is the number of the parent's origin, by.
