@@ -29,11 +29,10 @@ func CodeAt(pc uintptr) Code {
 func (c Code) Bounds() (lo, hi uintptr) { return c.lo, c.hi }
 func (c Code) name() string             { return runtime.FuncForPC(c.lo).Name() }
 
-// BodiesBlocked reports whether no body of this process runs on a processor or wants one: each goroutine
+// allBlocked reports whether no body of this process runs on a processor or wants one: each goroutine
 // that runs a body is parked by Go's scheduler, or in a system call. It compares program counters with
 // the code of what calls bodies, so the name of that does not matter.
-func (w *Watch) BodiesBlocked() bool {
-	c := w.cfg.Calls
+func (c Code) allBlocked() bool {
 	records := make([]runtime.StackRecord, runtime.NumGoroutine()+16)
 	n, ok := runtime.GoroutineProfile(records)
 	if !ok {

@@ -136,6 +136,9 @@ func (w *Watch) sample(now time.Time) string {
 	return text
 }
 
+// BodiesBlocked reports whether no body of this process runs on a processor or wants one.
+func (w *Watch) BodiesBlocked() bool { return w.cfg.Calls.allBlocked() }
+
 const maxBlockedSlots = 8 // that a report lists
 
 // describe writes what blocks; "" if something has moved meanwhile.
