@@ -4,6 +4,7 @@
 package fabric
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 )
@@ -62,9 +63,7 @@ func (x *Expected) Forget(src int, key uint64) bool {
 	case e == nil:
 		return false
 	case e.busy:
-		if e.broken == nil {
-			e.broken = ErrClosed
-		}
+		e.broken = cmp.Or(e.broken, ErrClosed)
 		return false
 	}
 	delete(x.waits, t)
@@ -131,40 +130,32 @@ func (x *Expected) Lose(src int, err error) {
 	if x.lost == nil {
 		x.lost = make(map[int]error)
 	}
-	if x.lost[src] == nil {
-		x.lost[src] = err
-	}
-	over := x.end(err, func(t transfer) bool { return t.src == src })
-	x.mu.Unlock()
-	for _, e := range over {
-		e.done(err)
-	}
+	x.lost[src] = cmp.Or(x.lost[src], err)
+	x.end(err, func(t transfer) bool { return t.src == src })
 }
 
 // Close ends all transfers with ErrClosed.
 func (x *Expected) Close() {
 	x.mu.Lock()
 	x.closed = true
-	over := x.end(ErrClosed, func(transfer) bool { return true })
-	x.mu.Unlock()
-	for _, e := range over {
-		e.done(ErrClosed)
-	}
+	x.end(ErrClosed, func(transfer) bool { return true })
 }
 
-// end takes out those of the chosen transfers that nobody is writing to, and marks the others. The caller holds mu.
-func (x *Expected) end(err error, chosen func(transfer) bool) (over []*expectation) {
+// end ends those of the chosen transfers that nobody is writing to, and marks the others. The caller holds mu, which end unlocks.
+func (x *Expected) end(err error, chosen func(transfer) bool) {
+	var over []*expectation
 	for t, e := range x.waits {
 		switch {
 		case !chosen(t):
 		case e.busy:
-			if e.broken == nil {
-				e.broken = err
-			}
+			e.broken = cmp.Or(e.broken, err)
 		default:
 			delete(x.waits, t)
 			over = append(over, e)
 		}
 	}
-	return over
+	x.mu.Unlock()
+	for _, e := range over {
+		e.done(err)
+	}
 }
