@@ -200,22 +200,31 @@ func Last(n int, done func(error)) func(error) {
 	if n == 1 {
 		return done
 	}
-	var (
-		left   atomic.Int64
-		failed atomic.Pointer[error]
-	)
-	left.Store(int64(n))
-	return func(err error) {
-		if err != nil {
-			failed.CompareAndSwap(nil, &err)
-		}
-		if left.Add(-1) > 0 {
-			return
-		}
-		if e := failed.Load(); e != nil {
-			done(*e)
-			return
-		}
-		done(nil)
+	h := &Holders{Done: done}
+	h.Add(n)
+	return h.Release
+}
+
+// Holders are those who use something. The last to release it calls Done, with the first error.
+type Holders struct {
+	Done   func(error)
+	left   atomic.Int64
+	failed atomic.Pointer[error]
+}
+
+// Add counts n more of them. Behind the first call, it is for who is one.
+func (h *Holders) Add(n int) { h.left.Add(int64(n)) }
+
+// Release is the end of one of them.
+func (h *Holders) Release(err error) {
+	if err != nil {
+		h.failed.CompareAndSwap(nil, &err)
 	}
+	if h.left.Add(-1) > 0 {
+		return
+	}
+	if e := h.failed.Load(); e != nil {
+		err = *e
+	}
+	h.Done(err)
 }

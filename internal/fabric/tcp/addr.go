@@ -92,17 +92,13 @@ func choose(all []local, networks string) ([]netip.Addr, error) {
 		return list[:min(len(list), maxAddrs)], nil
 	}
 	for _, want := range strings.Split(networks, ",") {
-		found := false
-		for _, l := range all {
-			if l.in(want) {
-				found = true
-				if !slices.Contains(list, l.addr()) {
-					list = append(list, l.addr())
-				}
-			}
-		}
-		if !found {
+		if !slices.ContainsFunc(all, func(l local) bool { return l.in(want) }) {
 			return nil, fmt.Errorf("%w: %s=%q: nothing here is %q; there are %s", ErrNetwork, env.Networks.Name, networks, want, describe(all))
+		}
+		for _, l := range all {
+			if l.in(want) && !slices.Contains(list, l.addr()) {
+				list = append(list, l.addr())
+			}
 		}
 	}
 	return list[:min(len(list), maxAddrs)], nil

@@ -60,7 +60,7 @@
 //
 // # Connections within the machine
 //
-// They are neither paced nor congested, and have buffers for a large message, where the machine lets programs have such (near_linux.go). They
+// They are neither paced nor congested, and have buffers for a large message, where the machine lets programs have such (socket_linux.go). They
 // are what the address says: both ends have the same, or both are of the loopback interface.
 //
 // # Invariants

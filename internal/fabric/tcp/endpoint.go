@@ -290,15 +290,13 @@ func (e *Endpoint) try(ctx context.Context, p *peer, addr string, others bool) e
 
 // tune sets what connections have; that they do not delay is Go's default.
 func (e *Endpoint) tune(c net.Conn) {
-	t, ok := c.(*net.TCPConn)
-	if !ok {
-		return
-	}
-	if isNear(t) {
+	switch t, ok := c.(*net.TCPConn); {
+	case !ok:
+	case isNear(t):
 		tuneNear(t) // and there is no other machine that could vanish
-		return
+	default:
+		vigil.Keep(t, e.cfg.DeadAfter)
 	}
-	vigil.Keep(t, e.cfg.DeadAfter)
 }
 
 // Drop ends everything with a peer, which the layer above knows to be lost.
@@ -317,22 +315,13 @@ func (e *Endpoint) Close() error {
 		if e.cfg.Failed != nil && e.cfg.Failed.Load() {
 			linger = min(linger, failedLinger)
 		}
-		deadline := time.After(linger)
-		expired := make(chan struct{})
-		stop := make(chan struct{})
-		e.wg.Go(func() {
-			select {
-			case <-deadline:
-			case <-stop:
-			}
-			close(expired)
-		})
+		expired, stop := context.WithTimeout(context.Background(), linger)
 		var wg sync.WaitGroup
 		for _, p := range e.peers.Close() {
-			wg.Go(func() { p.close(expired) })
+			wg.Go(func() { p.close(expired.Done()) })
 		}
 		wg.Wait()
-		close(stop)
+		stop()
 		e.cancel()
 		e.closeErr = e.ln.Close()
 		if e.eyes != nil {

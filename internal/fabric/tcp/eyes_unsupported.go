@@ -5,7 +5,15 @@
 
 package tcp
 
-import "time"
+import (
+	"time"
+
+	"weft/internal/fabric"
+)
+
+type eyes struct{ fabric.NoSource }
+
+type socket struct{ dead, full bool }
 
 // eyes are not used on this system: each connection has a reader and a writer.
 func openEyes(*Endpoint) (*eyes, error) { return nil, nil }

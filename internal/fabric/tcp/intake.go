@@ -58,7 +58,7 @@ func (in *intake) took(n int) error {
 			return nil
 		}
 		if in.kind == kindPiece {
-			in.arrived()
+			in.letGo(nil)
 		} else {
 			in.f.Data = in.big[:in.size]
 			in.p.e.handler.Deliver(&in.f)
@@ -135,49 +135,36 @@ func (in *intake) piece(size int) error {
 	return nil
 }
 
-// arrived ends a piece that is all here.
-func (in *intake) arrived() {
-	in.placed()
-	if in.place != nil {
-		in.place = nil
-		in.p.e.expected.End(in.p.rank, in.f.Head[0], in.size, nil)
-	}
-}
-
-// placed says that memory of a transfer is not being written any more.
-func (in *intake) placed() {
+// letGo says that memory of a transfer is not being written any more: the piece is all here or, with an error, will not be.
+func (in *intake) letGo(err error) {
 	p := in.p
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.stirred && p.conn != nil {
 		_ = p.conn.SetReadDeadline(time.Time{})
 	}
 	p.placing, p.stirred = false, false
+	p.mu.Unlock()
+	if in.place != nil {
+		in.place = nil
+		p.e.expected.End(p.rank, in.f.Head[0], in.size, err)
+	}
 }
 
 // stirred lets go of the memory of a transfer that nobody wants any more, and reports whether that was so; the rest of its piece is dropped.
 func (in *intake) stirred() bool {
-	p := in.p
-	p.mu.Lock()
-	stirred := p.stirred
-	p.mu.Unlock()
-	if !stirred {
-		return false
+	in.p.mu.Lock()
+	stirred := in.p.stirred
+	in.p.mu.Unlock()
+	if stirred {
+		in.letGo(fabric.ErrClosed)
 	}
-	in.placed()
-	if in.place != nil {
-		in.place = nil
-		p.e.expected.End(p.rank, in.f.Head[0], in.size, fabric.ErrClosed)
-	}
-	return true
+	return stirred
 }
 
 // broken ends what is half here: no more will come.
 func (in *intake) broken(err error) {
 	if in.place != nil {
-		in.placed()
-		in.place = nil
-		in.p.e.expected.End(in.p.rank, in.f.Head[0], in.size, err)
+		in.letGo(err)
 	}
 }
 
@@ -195,7 +182,7 @@ func (p *peer) stir(key uint64) {
 	looked := stir && p.sock != nil
 	p.mu.Unlock()
 	if looked {
-		p.e.eyes.call()
+		p.e.progress.Call()
 	}
 }
 

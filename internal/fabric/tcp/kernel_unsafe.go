@@ -18,31 +18,24 @@ import (
 
 // epollNow fills events with what is ready in a set of epoll, without waiting, and returns how many.
 func epollNow(set int, events []unix.EpollEvent) int {
-	n, _, err := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(set), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), 0, 0, 0)
-	if err != 0 {
-		return 0
-	}
-	return int(n)
+	n, _, _ := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(set), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), 0, 0, 0)
+	return max(int(n), 0) // -1 is an error, as for those below
 }
 
 // recvNow reads what is there, as far as b, which is not empty, takes it. errno is EAGAIN if there is nothing, and n is 0 at the end.
 func recvNow(fd int, b []byte) (n int, errno unix.Errno) {
 	r, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
-	if errno != 0 {
-		return 0, errno
+	if errno == 0 {
+		heard(unsafe.Pointer(&b[0]), int(r))
 	}
-	heard(unsafe.Pointer(&b[0]), int(r))
-	return int(r), 0
+	return max(int(r), 0), errno
 }
 
 // sendNow writes as much of b, which is not empty, as there is room for. errno is EAGAIN if there is none.
 func sendNow(fd int, b []byte) (n int, errno unix.Errno) {
 	told(unsafe.Pointer(&b[0]), len(b))
 	r, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(r), 0
+	return max(int(r), 0), errno
 }
 
 // gathering is the memory that a system call wants, which gathers what it writes.
@@ -66,8 +59,5 @@ func (g *gathering) sendNow(fd int) (n int, errno unix.Errno) {
 	r, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&g.msg)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	clear(g.parts)
 	g.parts = g.parts[:0]
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(r), 0
+	return max(int(r), 0), errno
 }

@@ -80,14 +80,12 @@ type item struct {
 type push struct {
 	key  uint64
 	data []byte
-	done func(error)
-	end  func(error) // release, as a value
+	end  func(error) // holders.Release, as a value
 
 	off int // guarded by peer.mu, or owned by who has it out of peer.bulk: what is before is written, or with an item
 
 	// holders are those who use data: the rest of the transfer is one, each item with a piece of it another. The last to release calls done.
-	holders atomic.Int32
-	failed  atomic.Pointer[error]
+	holders fabric.Holders
 }
 
 // intake takes what comes over a connection apart, however it is cut: whoever reads puts the next bytes into room, and says by took how many these

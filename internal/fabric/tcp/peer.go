@@ -66,12 +66,14 @@ func newItem(kind uint32, f *fabric.Frame, n int, done func(error)) *item {
 // enqueue appends to the queue. The caller holds mu.
 func (p *peer) enqueue(it *item) {
 	p.queue = append(p.queue, it)
-	if !p.writing {
-		p.rouse()
-	}
+	p.rouse()
 }
 
+// rouse wakes the writer, unless somebody writes, who looks again. The caller holds mu.
 func (p *peer) rouse() {
+	if p.writing {
+		return
+	}
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -108,7 +110,7 @@ func (p *peer) writeNow(kind uint32, f *fabric.Frame, done func(error)) error {
 	if more {
 		p.flush()
 	} else if !all && err == nil {
-		p.e.eyes.call() // somebody is to be there when the socket takes more
+		p.e.progress.Call() // somebody is to be there when the socket takes more
 	}
 	return err
 }
@@ -145,7 +147,7 @@ func (w waste) drop(err error) {
 		}
 	}
 	for _, t := range w.bulk {
-		t.release(err)
+		t.end(err)
 	}
 }
 
@@ -212,7 +214,7 @@ func (p *peer) flush() (did bool) {
 		dropped.drop(err)
 		if !more {
 			if full {
-				p.e.eyes.call()
+				p.e.progress.Call()
 			}
 			return did
 		}
@@ -362,13 +364,6 @@ func (p *peer) loseIf(still func() bool, err error) {
 	}
 }
 
-// past is a time that is over.
-var past = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
 // close ends this side: it writes what is queued and then a closing frame, and waits for the peer's end, until expired is closed.
 func (p *peer) close(expired <-chan struct{}) {
 	p.mu.Lock()
@@ -382,13 +377,13 @@ func (p *peer) close(expired <-chan struct{}) {
 	}
 	was := p.state
 	if was == open && p.sock != nil && p.sock.silent() {
+		past := make(chan struct{})
+		close(past)
 		expired = past // there is nobody to wait for
 	}
 	if was == open {
 		p.closing = true
-		if !p.writing {
-			p.rouse()
-		}
+		p.rouse()
 	}
 	if was <= open {
 		p.state = closed
@@ -466,24 +461,10 @@ func (p *peer) batchLocked() []*item {
 func (p *peer) idleLocked() bool { return len(p.queue) == 0 && len(p.bulk) == 0 && !p.closing }
 
 func newPush(key uint64, data []byte, done func(error)) *push {
-	t := &push{key: key, data: data, done: done}
-	t.end = t.release
-	t.holders.Store(1)
+	t := &push{key: key, data: data, holders: fabric.Holders{Done: done}}
+	t.end = t.holders.Release
+	t.holders.Add(1)
 	return t
-}
-
-func (t *push) release(err error) {
-	if err != nil {
-		t.failed.CompareAndSwap(nil, &err)
-	}
-	if t.holders.Add(-1) > 0 {
-		return
-	}
-	if e := t.failed.Load(); e != nil {
-		t.done(*e)
-		return
-	}
-	t.done(nil)
 }
 
 // piece returns the next piece, of at most limit bytes, and whether it is the last one.
@@ -501,14 +482,12 @@ func (p *peer) push(key uint64, data []byte, done func(error)) {
 		p.mu.Lock()
 		if err := p.readyLocked(); err != nil {
 			p.mu.Unlock()
-			t.release(err)
+			t.end(err)
 			return
 		}
 		if p.state != open || p.sock == nil || p.writing || len(p.queue) > 0 || len(p.bulk) > 0 {
 			p.bulk = append(p.bulk, t)
-			if !p.writing {
-				p.rouse()
-			}
+			p.rouse()
 			p.mu.Unlock()
 			return
 		}
@@ -517,12 +496,12 @@ func (p *peer) push(key uint64, data []byte, done func(error)) {
 		f, last := t.piece(p.piece)
 		t.holders.Add(1)
 		if err := p.writeNow(kindPiece, &f, t.end); err != nil {
-			t.release(err) // of the piece
-			t.release(err)
+			t.end(err) // of the piece
+			t.end(err)
 			return
 		}
 		if last {
-			t.release(nil)
+			t.end(nil)
 			return
 		}
 	}

@@ -84,11 +84,11 @@ func TestPush(t *testing.T) {
 	for _, errs := range [][]error{{nil}, {io.EOF}, {nil, nil, nil}, {nil, io.EOF, nil}, {io.EOF, errFails, nil}, {nil, nil, errFails}} {
 		var d tally
 		u := newPush(7, nil, d.done)
-		u.holders.Add(int32(len(errs) - 1))
+		u.holders.Add(len(errs) - 1)
 		var want error
 		for i, err := range errs {
 			require.Zero(t, d.n)
-			[]func(error){u.release, u.end}[i%2](err)
+			[]func(error){u.holders.Release, u.end}[i%2](err)
 			if want == nil {
 				want = err
 			}
