@@ -8,7 +8,9 @@ package shm
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -59,8 +61,6 @@ type incoming struct {
 	over bool
 	err  error
 }
-
-func (b *bulk) init() { b.out, b.in = make(map[transferKey]*outgoing), make(map[transferKey]*incoming) }
 
 // add leaves a copy to Work.
 func (b *bulk) add(job func()) {
@@ -190,24 +190,24 @@ func (p *peer) read(t transferKey, in *incoming, addr uint64, generation uint32)
 		p.readEnded(t, true, readPeer(p.pid, in.dst, addr))
 		return
 	}
-	d := &p.in.ctl.deals[in.deal]
-	chunks := chunksOf(len(in.dst))
-	for {
+	last, err := p.copyChunks(&p.in.ctl.deals[in.deal], generation, in.dst, addr, readPeer)
+	p.readEnded(t, last, err)
+}
+
+// copyChunks copies between mem and the peer's memory what the deal has for this side, and reports whether the last chunk was among that.
+func (p *peer) copyChunks(d *deal, generation uint32, mem []byte, addr uint64, move func(int, []byte, uint64) error) (last bool, err error) {
+	chunks := chunksOf(len(mem))
+	for err == nil && !last {
 		c, ok := d.take(generation, chunks)
 		if !ok {
-			p.readEnded(t, false, nil)
-			return
+			break
 		}
 		off := int(c) * chunk
-		if err := readPeer(p.pid, in.dst[off:min(off+chunk, len(in.dst))], addr+uint64(off)); err != nil {
-			p.readEnded(t, false, err)
-			return
-		}
-		if d.end(chunks) {
-			p.readEnded(t, true, nil)
-			return
+		if err = move(p.pid, mem[off:min(off+chunk, len(mem))], addr+uint64(off)); err == nil {
+			last = d.end(chunks)
 		}
 	}
+	return last, err
 }
 
 // readEnded is the end of the receiver's copying, which has all if last.
@@ -279,20 +279,7 @@ func (p *peer) invited(key, addr, n, which uint64) error {
 // write is the sender's copying.
 func (p *peer) write(t transferKey, out *outgoing, addr uint64, which int, generation uint32) {
 	b := &p.e.bulk
-	d := &p.out.ctl.deals[which]
-	chunks := chunksOf(len(out.data))
-	last := false
-	var err error
-	for err == nil && !last {
-		c, ok := d.take(generation, chunks)
-		if !ok {
-			break
-		}
-		off := int(c) * chunk
-		if err = writePeer(p.pid, addr+uint64(off), out.data[off:min(off+chunk, len(out.data))]); err == nil {
-			last = d.end(chunks)
-		}
-	}
+	last, err := p.copyChunks(&p.out.ctl.deals[which], generation, out.data, addr, writePeer)
 	b.mu.Lock()
 	out.busy = false
 	over := out.over
@@ -349,23 +336,17 @@ func (p *peer) over(key, fromSender uint64) error {
 // fail ends the transfers with a peer, or all.
 func (b *bulk) fail(p *peer, err error) {
 	b.mu.Lock()
-	var outs, ins []transferKey
-	for t := range b.out {
-		if p == nil || t.p == p {
-			outs = append(outs, t)
-		}
-	}
-	for t := range b.in {
-		if p == nil || t.p == p {
-			ins = append(ins, t)
-		}
-	}
+	outs, ins := slices.Collect(maps.Keys(b.out)), slices.Collect(maps.Keys(b.in))
 	b.mu.Unlock()
 	for _, t := range outs {
-		b.endOut(t, err)
+		if p == nil || t.p == p {
+			b.endOut(t, err)
+		}
 	}
 	for _, t := range ins {
-		t.p.endIn(t, err)
+		if p == nil || t.p == p {
+			t.p.endIn(t, err)
+		}
 	}
 }
 

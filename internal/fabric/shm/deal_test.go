@@ -123,7 +123,7 @@ func TestAcross(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			mem, at := make([]byte, 10), 0
-			err := across(mem, 1000, func(local []unix.Iovec, remote []unix.RemoteIovec) (int, error) {
+			err := across(0, mem, 1000, func(_ int, local []unix.Iovec, remote []unix.RemoteIovec, _ uint) (int, error) {
 				require.Len(t, local, 1)
 				require.Len(t, remote, 1)
 				require.Same(t, &mem[at], local[0].Base)
@@ -140,14 +140,14 @@ func TestAcross(t *testing.T) {
 			require.Empty(t, row.moves)
 		})
 	}
-	require.NoError(t, across(nil, 0, nil))
+	require.NoError(t, across(0, nil, 0, nil))
 	copy(crossed[:], "over")
 	here, there := []byte("here"), crossed[:]
 	require.NoError(t, readPeer(os.Getpid(), here, address(there)))
 	require.Equal(t, "over", string(here))
-	require.NoError(t, writePeer(os.Getpid(), address(there), []byte("back")))
+	require.NoError(t, writePeer(os.Getpid(), []byte("back"), address(there)))
 	require.Equal(t, "back", string(there))
 	require.Equal(t, unix.EFAULT, readPeer(os.Getpid(), here, 8))
-	require.Equal(t, unix.EFAULT, writePeer(os.Getpid(), 8, here))
+	require.Equal(t, unix.EFAULT, writePeer(os.Getpid(), here, 8))
 	require.Equal(t, unix.ESRCH, readPeer(noProcess, here, address(there)))
 }

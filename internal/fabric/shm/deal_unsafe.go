@@ -49,24 +49,20 @@ func (d *deal) end(chunks uint64) bool { return d.over.Add(1)&(1<<32-1) == chunk
 
 // readPeer copies from the memory of another process.
 func readPeer(pid int, dst []byte, addr uint64) error {
-	return across(dst, addr, func(local []unix.Iovec, remote []unix.RemoteIovec) (int, error) {
-		return unix.ProcessVMReadv(pid, local, remote, 0)
-	})
+	return across(pid, dst, addr, unix.ProcessVMReadv)
 }
 
 // writePeer copies to the memory of another process.
-func writePeer(pid int, addr uint64, src []byte) error {
-	return across(src, addr, func(local []unix.Iovec, remote []unix.RemoteIovec) (int, error) {
-		return unix.ProcessVMWritev(pid, local, remote, 0)
-	})
+func writePeer(pid int, src []byte, addr uint64) error {
+	return across(pid, src, addr, unix.ProcessVMWritev)
 }
 
-func across(mem []byte, addr uint64, move func([]unix.Iovec, []unix.RemoteIovec) (int, error)) error {
+func across(pid int, mem []byte, addr uint64, move func(int, []unix.Iovec, []unix.RemoteIovec, uint) (int, error)) error {
 	for len(mem) > 0 {
 		local := [1]unix.Iovec{{Base: &mem[0]}}
 		local[0].SetLen(len(mem))
 		remote := [1]unix.RemoteIovec{{Base: uintptr(addr), Len: len(mem)}}
-		n, err := move(local[:], remote[:])
+		n, err := move(pid, local[:], remote[:], 0)
 		switch {
 		case err == unix.EINTR:
 			continue

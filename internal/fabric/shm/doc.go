@@ -92,8 +92,8 @@
 //
 // With the build tag explore, the words, locks and bells are those of package xatomic, and TestExplore... runs the code of this package, with small rings and no
 // system calls, in every order of its steps (internal/explore), killed processes among them. TestPlantedBugs leaves out each of the steps above, or turns
-// two round, and requires that to be found. Files with that tag have what differs: machine.go, bell.go, reach.go, memory_unsafe.go and sizes.go stand
-// against their twins. Large transfers are not explored.
+// two round, and requires that to be found. Files with that tag have what differs: machine.go, reach.go and sizes.go stand
+// against machine_explore.go and sizes_explore.go. Large transfers are not explored.
 //
 // # Trust
 //

@@ -4,7 +4,6 @@
 package shm
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -42,8 +41,10 @@ func New(cfg Config) (*Endpoint, error) {
 	if err := e.Grow(cfg.Size); err != nil {
 		return nil, errors.Join(err, e.release())
 	}
-	e.bulk.init()
-	e.addr = makeAddr(e)
+	e.bulk.out, e.bulk.in = make(map[transferKey]*outgoing), make(map[transferKey]*incoming)
+	token := e.box.head.token[:]
+	// The process, its descriptors of inbox and pipe, what it says of itself in the inbox, and where that is in its memory.
+	e.addr = fmt.Sprintf("%d %d %d %x %x", os.Getpid(), e.file.Fd(), e.bell.descriptor(), token, address(token))
 	return e, nil
 }
 
@@ -54,12 +55,6 @@ func (e *Endpoint) release() error {
 		err = errors.Join(err, e.bell.close())
 	}
 	return err
-}
-
-// makeAddr returns the address of the endpoint: the process, its descriptors of inbox and pipe, what it says of itself in the inbox, and
-// where that is in its memory.
-func makeAddr(e *Endpoint) string {
-	return fmt.Sprintf("%d %d %d %s %x", os.Getpid(), e.file.Fd(), e.bell.descriptor(), hex.EncodeToString(e.box.head.token[:]), address(e.box.head.token[:]))
 }
 
 // Addr returns what the others' Lookup is to return.

@@ -325,6 +325,8 @@ func (p *peer) leave() {
 
 // Endpoint is one rank's end.
 type Endpoint struct {
+	fabric.NoSource // there is nothing to Serve
+
 	// Constant after construction.
 	cfg   Config
 	box   *inbox

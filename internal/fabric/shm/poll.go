@@ -69,9 +69,6 @@ func (e *Endpoint) Knock() {
 	}
 }
 
-// Serve does nothing.
-func (e *Endpoint) Serve() {}
-
 // Waits reports whether copies are to be made.
 func (e *Endpoint) Waits() bool { return e.bulk.waits.Load() > 0 }
 
@@ -101,15 +98,7 @@ func (e *Endpoint) ready() bool {
 	if e.pending.Load() > 0 {
 		e.flush()
 	}
-	if e.box.head.joins.Load() != e.joins || e.deaths.Load() > 0 {
-		return true
-	}
-	for _, p := range e.active {
-		if p.in.ready() {
-			return true
-		}
-	}
-	return false
+	return e.box.head.joins.Load() != e.joins || e.deaths.Load() > 0 || slices.ContainsFunc(e.active, func(p *peer) bool { return p.in.ready() })
 }
 
 // Poll delivers what is there and reports whether it was anything. It ends when what the caller waits for has come.

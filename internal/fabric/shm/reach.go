@@ -6,7 +6,6 @@
 package shm
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -25,17 +24,14 @@ func (p *peer) reach() error {
 		return err
 	}
 	var inboxFD, bellFD uintptr
-	var hexToken string
+	var text []byte
 	var tokenAt uint64
-	if _, err := fmt.Sscanf(addr, "%d %d %d %s %x", &p.pid, &inboxFD, &bellFD, &hexToken, &tokenAt); err != nil || p.pid <= 0 {
+	var found [16]byte
+	_, err = fmt.Sscanf(addr, "%d %d %d %x %x", &p.pid, &inboxFD, &bellFD, &text, &tokenAt)
+	if err != nil || p.pid <= 0 || len(text) != len(found) {
 		return fmt.Errorf("%q is no address", addr)
 	}
-	var token [16]byte
-	b, err := hex.DecodeString(hexToken)
-	if err != nil || len(b) != len(token) {
-		return fmt.Errorf("%q is no address", addr)
-	}
-	copy(token[:], b)
+	token := [16]byte(text)
 	box, err := openInbox(shmem.Path(p.pid, inboxFD), p.e.cfg.Room, p.e.cfg.Rank, token)
 	if err != nil {
 		return err
@@ -44,7 +40,6 @@ func (p *peer) reach() error {
 		box.unmap()
 		return err
 	}
-	var found [16]byte
 	p.copy = readPeer(p.pid, found[:], tokenAt) == nil && found == token
 	p.box = box
 	return nil
