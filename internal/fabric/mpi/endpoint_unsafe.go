@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,8 @@ type shared struct {
 
 // Endpoint is one rank's end.
 type Endpoint struct {
+	fabric.NoSource // Knock is not called, and there is nothing for Serve and Work
+
 	// Constant after construction.
 	process    *Process
 	rank, size int
@@ -295,13 +298,12 @@ func (e *Endpoint) fade() {
 	// The seat is kept for ever. Who comes from here on queues, and sees over.
 	e.over.Store(true)
 	e.refuseQueued()
-	e.orderly = true
-	for _, err := range e.lost {
-		e.orderly = e.orderly && err == nil
-	}
-	C.weft_close(e.c, cbool(e.orderly))
+	e.orderly = !slices.ContainsFunc(e.lost, func(err error) bool { return err != nil })
 	if e.orderly {
+		C.weft_close(e.c, 1)
 		e.pin.Unpin()
+	} else {
+		C.weft_close(e.c, 0)
 	}
 	close(e.faded)
 }
@@ -314,13 +316,6 @@ func (e *Endpoint) refuseQueued() {
 			o.done(fabric.ErrClosed)
 		}
 	}
-}
-
-func cbool(b bool) C.int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // pollUntil makes progress until over, which is called with the seat, or the time is up. It returns what over says last.

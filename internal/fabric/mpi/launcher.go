@@ -11,6 +11,13 @@ import (
 	"weft/internal/env"
 )
 
+// Launched is what the environment tells of an MPI launcher.
+type Launched struct {
+	By   string // who has started this process; empty: WEFT_MPI=1 says that somebody has
+	Rank int    // -1: not told
+	Size int    // -1: not told
+}
+
 // Detect returns what the environment tells of an MPI launcher, nil if there is none or it is not to count.
 func Detect() (*Launched, error) {
 	use, err := env.UseMPI.Value()

@@ -4,7 +4,11 @@
 package mpi
 
 import (
+	"errors"
+	"fmt"
 	"time"
+
+	"weft/internal/fabric"
 )
 
 // Limits and times.
@@ -19,9 +23,48 @@ const (
 	Gather = time.Minute
 )
 
-// Launched is what the environment tells of an MPI launcher.
-type Launched struct {
-	By   string // who has started this process; empty: WEFT_MPI=1 says that somebody has
-	Rank int    // -1: not told
-	Size int    // -1: not told
+// sketch is an endpoint that has properties, and nothing else.
+type sketch struct{ fabric.Endpoint }
+
+// Sketch returns an endpoint of which only Caps and Close may be called: MPI cannot be tried where no launcher has
+// started the program, and can be started once only.
+func Sketch() (fabric.Endpoint, error) {
+	if !Built {
+		return nil, ErrAbsent
+	}
+	return sketch{}, nil
 }
+
+func (sketch) Caps(int) fabric.Caps { return caps }
+func (sketch) Close() error         { return nil }
+
+var caps = fabric.Caps{Kind: "mpi", EagerLimit: EagerLimit, MaxFrame: MaxFrame}
+
+// Errors of this fabric.
+var (
+	// ErrAbsent is the error of a program that was built without MPI.
+	ErrAbsent = errors.New("this program was built without MPI; build it with CC=mpicc and -tags mpi")
+	// ErrLibrary is what the MPI library reports.
+	ErrLibrary = errors.New("the MPI library reports an error")
+	// ErrFrame is the error of a message that is none of this fabric's.
+	ErrFrame = errors.New("bad message")
+)
+
+// Error is the error of an operation.
+type Error struct {
+	Op    string // "init", "send", "push", ...
+	Rank  int    // the peer; -1: none in particular
+	Class int    // MPI's error class; 0: it is no error of the library
+	Err   error
+}
+
+// Error says what failed.
+func (e *Error) Error() string {
+	if e.Rank >= 0 {
+		return fmt.Sprintf("mpi: %s, rank %d: %v", e.Op, e.Rank, e.Err)
+	}
+	return fmt.Sprintf("mpi: %s: %v", e.Op, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }

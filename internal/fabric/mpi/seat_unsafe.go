@@ -27,6 +27,7 @@ package mpi
 import "C"
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"runtime"
@@ -110,20 +111,8 @@ func (e *Endpoint) Arm(on bool, why fabric.Leaving) fabric.Armed {
 	return fabric.ArmedFully
 }
 
-// Knock is not called.
-func (e *Endpoint) Knock() {}
-
-// Serve does nothing.
-func (e *Endpoint) Serve() {}
-
 // Midway reports whether a transfer is under way.
 func (e *Endpoint) Midway() bool { return e.desk.under_way != 0 }
-
-// Waits: nothing does.
-func (e *Endpoint) Waits() bool { return false }
-
-// Work does nothing.
-func (e *Endpoint) Work() {}
 
 // turn looks for events, unless the watch has left some, and handles them. The caller has the seat.
 func (e *Endpoint) turn(spins C.int) bool {
@@ -146,22 +135,16 @@ func (e *Endpoint) handle() bool {
 			e.arrived(peer, int(ev.tag), unsafe.Slice((*byte)(unsafe.Pointer(ev.data)), int(ev.bytes)))
 		case C.WEFT_BULK:
 			e.ended(uint64(ev.id), peer, uint64(ev.bytes), ev.code)
-		case C.WEFT_FAILED:
-			e.failed(peer, check("receive", peer, ev.code))
+		case C.WEFT_FAILED: // to receive, from one rank or, if that is -1, from all
+			err := check("receive", peer, ev.code)
+			for r := range e.size {
+				if peer < 0 || r == peer {
+					e.lose(r, err)
+				}
+			}
 		}
 	}
 	return n > 0
-}
-
-// failed is a failure to receive, from one rank or, if that is -1, from all.
-func (e *Endpoint) failed(peer int, err error) {
-	if peer >= 0 {
-		e.lose(peer, err)
-		return
-	}
-	for r := range e.size {
-		e.lose(r, err)
-	}
 }
 
 // arrived deals with a message on the frames' communicator.
@@ -204,16 +187,11 @@ func (e *Endpoint) arrived(src, tag int, b []byte) {
 
 // ended deals with the end of a piece of a transfer.
 func (e *Endpoint) ended(id uint64, peer int, n uint64, code C.int) {
-	var err error
-	cancelled := false
-	if code == C.MPI_ERR_PENDING {
-		cancelled = true
-		err = fabric.ErrClosed
-	} else {
-		err = check("transfer", peer, code)
-	}
-	if err != nil && !cancelled {
-		defer e.lose(peer, err)
+	err := fabric.ErrClosed // it was cancelled
+	if code != C.MPI_ERR_PENDING {
+		if err = check("transfer", peer, code); err != nil {
+			defer e.lose(peer, err)
+		}
 	}
 	if id == 0 {
 		return // a frame
@@ -221,9 +199,7 @@ func (e *Endpoint) ended(id uint64, peer int, n uint64, code C.int) {
 	o := e.table[id]
 	o.left--
 	o.here += n
-	if o.err == nil {
-		o.err = err
-	}
+	o.err = cmp.Or(o.err, err)
 	if o.left > 0 {
 		return
 	}
@@ -267,10 +243,8 @@ func (e *Endpoint) lose(peer int, err error) {
 		if o == nil || o.peer != peer {
 			continue
 		}
-		if o.kind == opExpect {
-			if !e.withdraw(o, err) {
-				continue // told when MPI lets go of it
-			}
+		if o.kind == opExpect && !e.withdraw(o, err) {
+			continue // told when MPI lets go of it
 		}
 		e.tell(o, err)
 	}
@@ -285,9 +259,7 @@ func (e *Endpoint) withdraw(o *op, err error) bool {
 		e.retire(o)
 		return true
 	}
-	if o.err == nil {
-		o.err = err
-	}
+	o.err = cmp.Or(o.err, err)
 	return false
 }
 
@@ -338,7 +310,7 @@ func (e *Endpoint) do(o *op) {
 		if err == nil && o.kind == opExpect {
 			err = e.expect(o)
 		} else if err == nil {
-			err = e.push(o)
+			e.push(o)
 		}
 		if err != nil {
 			o.pin.Unpin()
@@ -412,16 +384,13 @@ func (e *Endpoint) expect(o *op) error {
 }
 
 // push begins to send a transfer.
-func (e *Endpoint) push(o *op) error {
+func (e *Endpoint) push(o *op) {
 	tag := e.tags.of(o.key)
-	if len(e.others) > 0 {
-		t := transfer{o.peer, o.key}
-		if other, ok := e.others[t]; ok {
-			delete(e.others, t)
-			tag = other
-		}
+	t := transfer{o.peer, o.key}
+	if other, ok := e.others[t]; ok {
+		delete(e.others, t)
+		tag = other
 	}
 	e.enter(o)
 	C.weft_push(e.c, C.int(o.peer), C.int(tag), (*C.char)(unsafe.Pointer(unsafe.SliceData(o.data))), C.uint64_t(len(o.data)), C.uint64_t(o.id))
-	return nil
 }
