@@ -124,7 +124,7 @@ func polled(t *testing.T, eps []fabric.Endpoint, inLoop bool) {
 		}
 	}
 	for _, size := range []int{1, 100_000, 5_000_000} { // more than a ring or a socket takes at once
-		from, to := pattern(size), make([]byte, size)
+		from, to := fill(make([]byte, size), 0), make([]byte, size)
 		var ended atomic.Int32
 		end := func(err error) {
 			require.NoError(t, err)
@@ -277,11 +277,7 @@ func allPairs(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(t, eps)
 	for i, e := range eps {
 		for d := range eps {
-			f := fabric.Frame{Data: fmt.Appendf(nil, "%d to %d", i, d)}
-			for w := range f.Head {
-				f.Head[w] = uint64(w)<<60 | uint64(i)<<8 | uint64(d)
-			}
-			require.NoError(t, e.Send(d, f))
+			require.NoError(t, e.Send(d, fabric.Frame{Head: headOf(uint64(i<<8 | d)), Data: fmt.Appendf(nil, "%d to %d", i, d)}))
 		}
 	}
 	for d, s := range sinks {
@@ -289,9 +285,7 @@ func allPairs(t *testing.T, eps []fabric.Endpoint) {
 		require.Len(t, all, len(eps))
 		for _, g := range all {
 			require.Equal(t, fmt.Sprintf("%d to %d", g.src, d), string(g.data))
-			for w := range g.head {
-				require.Equal(t, uint64(w)<<60|uint64(g.src)<<8|uint64(d), g.head[w])
-			}
+			require.Equal(t, headOf(uint64(g.src<<8|d)), g.head)
 		}
 	}
 }
@@ -305,17 +299,14 @@ func nested(t *testing.T, eps []fabric.Endpoint) {
 		}
 	}
 	sinks[0].extra = func(src int, f fabric.Frame) { _ = eps[0].Send(1, f) }
-	f := fabric.Frame{}
-	f.Head[0] = 10
-	require.NoError(t, eps[0].Send(1, f))
+	require.NoError(t, eps[0].Send(1, word(10)))
 	require.Len(t, sinks[1].wait(11), 11)
 }
 
 // push checks that transfers arrive whole where they are expected, of every size and many at once, with frames in between.
 func push(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(t, eps)
-	limit := eps[0].Caps(1).MaxFrame
-	limit = cmp.Or(limit, 1<<20)
+	limit := cmp.Or(eps[0].Caps(1).MaxFrame, 1<<20)
 	sizes := []int{1, 7, 4096, 65535, 1 << 18, limit, limit + 1, 3*limit - 5}
 	var both sync.WaitGroup
 	data, place := make([][]byte, len(sizes)), make([][]byte, len(sizes))
@@ -330,15 +321,12 @@ func push(t *testing.T, eps []fabric.Endpoint) {
 		}
 	}
 	for i, n := range sizes {
-		data[i], place[i] = make([]byte, n), make([]byte, n)
-		for k := range data[i] {
-			data[i][k] = byte(k + i)
-		}
+		data[i], place[i] = fill(make([]byte, n), uint64(i)), make([]byte, n)
 		eps[1].Expect(0, uint64(i)+1, place[i], end(2*i))
 	}
 	for i := range sizes {
 		eps[0].Push(1, uint64(i)+1, data[i], end(2*i+1))
-		require.NoError(t, eps[0].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(i)}}))
+		require.NoError(t, eps[0].Send(1, word(uint64(i))))
 	}
 	both.Wait()
 	for i := range sizes {
@@ -383,23 +371,16 @@ func forget(t *testing.T, eps []fabric.Endpoint) {
 	eps[1].Expect(0, 1, place, func(error) { t.Error("a transfer that was taken back has ended") })
 	require.True(t, eps[1].Forget(0, 1))
 	require.False(t, eps[1].Forget(0, 1))
-	var both sync.WaitGroup
+	var both tally
 	both.Add(3)
-	var failed atomic.Int32
-	end := func(err error) {
-		if err != nil {
-			failed.Add(1)
-		}
-		both.Done()
-	}
-	eps[1].Expect(0, 2, other, end)
+	eps[1].Expect(0, 2, other, both.end)
 	data := bytes.Repeat([]byte("x"), 1<<16)
 	eps[0].Push(1, 1, data, func(error) { both.Done() })
-	eps[0].Push(1, 2, data, end)
+	eps[0].Push(1, 2, data, both.end)
 	require.NoError(t, eps[0].Send(1, fabric.Frame{}))
 	sinks[1].wait(1)
 	both.Wait()
-	require.Zero(t, failed.Load())
+	require.Zero(t, both.failed.Load())
 	require.Equal(t, data, other)
 	require.Equal(t, make([]byte, 1<<16), place)
 	require.False(t, eps[1].Forget(0, 2))
@@ -465,10 +446,7 @@ func closedUnderEyes(t *testing.T, eps []fabric.Endpoint) {
 // flood has both ends answer each frame with a large transfer, from Deliver: if writing waited for the other side to read, both
 // would wait for ever.
 func flood(t *testing.T, eps []fabric.Endpoint) {
-	size := eps[0].Caps(1).MaxFrame
-	if size == 0 || size > 1<<20 {
-		size = 1 << 20
-	}
+	size := min(cmp.Or(eps[0].Caps(1).MaxFrame, 1<<20), 1<<20)
 	sinks := bindAll(t, eps)
 	const n = 8
 	data := [2][]byte{bytes.Repeat([]byte("a"), size), bytes.Repeat([]byte("b"), size)}
@@ -488,9 +466,7 @@ func flood(t *testing.T, eps []fabric.Endpoint) {
 	for i := range eps {
 		both.Go(func() {
 			for k := range n {
-				f := fabric.Frame{Data: data[i]}
-				f.Head[0] = uint64(k) + 1
-				_ = eps[i].Send(1-i, f)
+				_ = eps[i].Send(1-i, fabric.Frame{Head: word(uint64(k) + 1).Head, Data: data[i]})
 			}
 		})
 	}
@@ -516,8 +492,7 @@ func local(t *testing.T, eps []fabric.Endpoint) {
 func limits(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(t, eps)
 	limit := eps[0].Caps(1).MaxFrame
-	size := limit
-	size = cmp.Or(size, 4<<20)
+	size := cmp.Or(limit, 4<<20)
 	data := bytes.Repeat([]byte("weft"), size/4+1)[:size]
 	require.NoError(t, eps[0].Send(1, fabric.Frame{Data: data}))
 	require.True(t, bytes.Equal(data, sinks[1].wait(1)[0].data))
@@ -537,7 +512,6 @@ func drop(t *testing.T, eps []fabric.Endpoint) {
 	}
 	ended := make(chan error, 1)
 	end := func(err error) { ended <- err }
-	word := func(w uint64) fabric.Frame { return fabric.Frame{Head: [fabric.HeadWords]uint64{w}} }
 	require.NoError(t, eps[0].Send(1, word(1)))
 	require.NoError(t, eps[2].Send(1, word(2)))
 	sinks[1].wait(2)

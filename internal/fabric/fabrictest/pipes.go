@@ -31,9 +31,25 @@ func fill(b []byte, seed uint64) []byte {
 // headOf is a head of which each word says whose it is.
 func headOf(seed uint64) (h [fabric.HeadWords]uint64) {
 	for w := range h {
-		h[w] = seed<<8 | uint64(w)
+		h[w] = uint64(w)<<60 | seed<<8 | uint64(w)
 	}
 	return h
+}
+
+// word is a frame of which the head begins with w.
+func word(w uint64) fabric.Frame { return fabric.Frame{Head: [fabric.HeadWords]uint64{w}} }
+
+// tally waits for ends, and counts those with an error.
+type tally struct {
+	sync.WaitGroup
+	failed atomic.Int32
+}
+
+func (y *tally) end(err error) {
+	if err != nil {
+		y.failed.Add(1)
+	}
+	y.Done()
 }
 
 // edges are sizes around the bounds of fabrics, with and without a head before them.
@@ -58,8 +74,7 @@ func edges(limit int) (sizes []int) {
 // order, from memory that is used again at once.
 func bounds(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(t, eps)
-	limit := eps[0].Caps(1).MaxFrame
-	limit = cmp.Or(limit, 1<<20)
+	limit := cmp.Or(eps[0].Caps(1).MaxFrame, 1<<20)
 	sizes := edges(limit)
 	data := make([]byte, limit)
 	for i, n := range sizes {
@@ -141,10 +156,7 @@ func gate(eps []fabric.Endpoint, s *sink, each func(src int, f fabric.Frame)) (o
 // comes, in the order of each goroutine, with every byte.
 func backlog(t *testing.T, eps []fabric.Endpoint) {
 	const senders, frames = 2, 150
-	limit := eps[0].Caps(1).MaxFrame
-	if limit == 0 || limit > 64<<10 {
-		limit = 64 << 10
-	}
+	limit := min(cmp.Or(eps[0].Caps(1).MaxFrame, 64<<10), 64<<10)
 	sinks := bindAll(t, eps)
 	var mu sync.Mutex
 	var next [3][senders]uint64
@@ -163,8 +175,8 @@ func backlog(t *testing.T, eps []fabric.Endpoint) {
 		next[src][s]++
 	})
 	defer open()
-	var sent, transfers sync.WaitGroup
-	var failed atomic.Int32
+	var sent sync.WaitGroup
+	var transfers tally
 	var pairs [][2][]byte
 	for _, src := range []int{0, 2} {
 		for s := range senders {
@@ -173,28 +185,19 @@ func backlog(t *testing.T, eps []fabric.Endpoint) {
 				data, place := fill(make([]byte, 300_000), key), make([]byte, 300_000)
 				pairs = append(pairs, [2][]byte{data, place})
 				transfers.Add(2)
-				end := func(err error) {
-					if err != nil {
-						failed.Add(1)
-					}
-					transfers.Done()
-				}
-				eps[1].Expect(src, key, place, end)
-				sent.Go(func() { eps[src].Push(1, key, data, end) })
+				eps[1].Expect(src, key, place, transfers.end)
+				sent.Go(func() { eps[src].Push(1, key, data, transfers.end) })
 			}
 			sent.Go(func() {
 				data := make([]byte, limit)
 				for i := range uint64(frames) {
-					f := fabric.Frame{}
 					id := i*senders + uint64(s)
 					seed := uint64(src)<<32 | id
-					f.Head = headOf(seed)
+					f := fabric.Frame{Head: headOf(seed), Data: fill(data[:sizeOf(seed, limit)], seed)}
 					f.Head[0] = id
-					f.Data = fill(data[:sizeOf(seed, limit)], seed)
 					if eps[src].Send(1, f) != nil {
-						failed.Add(1)
+						transfers.failed.Add(1)
 					}
-					f.Head = headOf(^uint64(0))
 					clear(data)
 				}
 			})
@@ -204,7 +207,7 @@ func backlog(t *testing.T, eps []fabric.Endpoint) {
 	open()
 	sinks[1].wait(2 * senders * frames)
 	transfers.Wait()
-	require.Zero(t, failed.Load())
+	require.Zero(t, transfers.failed.Load())
 	require.Empty(t, wrong)
 	for _, p := range pairs {
 		require.True(t, bytes.Equal(p[0], p[1]))
@@ -266,13 +269,11 @@ func ends(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 			row.end(eps, unhold)
 			if row.fails {
 				require.Error(t, <-expected)
+				require.Error(t, eps[0].Send(1, fabric.Frame{}))
 			} else if name == "the bytes come" {
 				require.NoError(t, <-expected)
 			} else {
 				sinks[0].wait(1)
-			}
-			if row.fails {
-				require.Error(t, eps[0].Send(1, fabric.Frame{}))
 			}
 			unhold()
 			if eps[0].Local(1) == nil {

@@ -14,15 +14,6 @@ import (
 	"weft/internal/progress"
 )
 
-// pattern returns n bytes.
-func pattern(n int) []byte {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(i * 7)
-	}
-	return b
-}
-
 // sink keeps what arrives.
 type sink struct {
 	mu     sync.Mutex
