@@ -134,7 +134,7 @@ func (e *Engine) Poll() bool { return e.Polls() && e.poll1(0) }
 // before the guard comes.
 func (e *Engine) poll1(tries int) (did bool) {
 	switch {
-	case e.enter():
+	case e.Take():
 		again := false
 		if dear := e.dear; dear != 0 && tries > testsAfter {
 			now := clock()
@@ -149,29 +149,23 @@ func (e *Engine) poll1(tries int) (did bool) {
 	case tries > 0:
 		e.turn.insist()
 	}
-	if !did && tries > 0 {
-		e.giveWay(tries)
-	}
-	return did
-}
-
-// giveWay is a loop that has polled so often in vain.
-func (e *Engine) giveWay(tries int) {
 	every := triesAlone
 	if e.cfg.Crowded {
 		every = triesCrowded
 	}
-	if tries%every == 0 {
+	if !did && tries > 0 && tries%every == 0 {
 		rest(tries/every%triesHere == 0)
 	}
+	return did
 }
 
-// Take gives the caller the turn, unless somebody has it. It calls Seek, Look or Leave then.
-func (e *Engine) Take() bool { return e.enter() }
+// Take gives the caller the turn, unless somebody has it, or is about to end a source: callers that
+// come again and again would keep that one from it for ever. The caller calls Seek, Look or Leave then.
+func (e *Engine) Take() bool { return e.Polls() && e.ending.Load() == 0 && e.turn.enter() }
 
 // Enter is Take by a caller that is about to poll: nobody needs to be woken for what comes meanwhile.
 func (e *Engine) Enter() bool {
-	if !e.enter() {
+	if !e.Take() {
 		return false
 	}
 	e.disarm()
@@ -180,10 +174,6 @@ func (e *Engine) Enter() bool {
 
 // Leave gives the turn up.
 func (e *Engine) Leave() { e.leave(true) }
-
-// enter gives the caller the turn, unless somebody has it, or is about to end a source: callers that
-// come again and again would keep that one from it for ever.
-func (e *Engine) enter() bool { return e.Polls() && e.ending.Load() == 0 && e.turn.enter() }
 
 // disarm is for who polls for long: what is dear to arm is disarmed only if something has come from
 // there last. The caller has the turn.
@@ -204,13 +194,13 @@ func (e *Engine) work() {
 // claim gives the caller the turn, unless another goroutine has it that waits too: a doorbell's makes
 // way, since a goroutine that it would have to wake would go on later.
 func (e *Engine) claim(w *waiter) bool {
-	if e.enter() {
+	if e.Take() {
 		return true
 	}
 	if !e.Polls() || !e.turn.insist() {
 		return false
 	}
-	for n := 1; !e.enter(); n++ {
+	for n := 1; !e.Take(); n++ {
 		if w.met() || n > wantFor {
 			return false
 		}
@@ -274,7 +264,7 @@ func (e *Engine) look(w *waiter, long time.Duration) {
 		if idle {
 			e.gaveUp.Store(int64(clock()))
 		}
-		if e.leave(!idle); met || idle || !e.enter() {
+		if e.leave(!idle); met || idle || !e.Take() {
 			return // who has the turn delivers
 		}
 	}
@@ -336,14 +326,7 @@ func (e *Engine) poll(n int, patient bool) (did bool) {
 }
 
 // waits reports whether something is to be done without the turn. The caller has it, as for the next.
-func (e *Engine) waits() bool {
-	for _, s := range e.turn.sources {
-		if s.Waits() {
-			return true
-		}
-	}
-	return false
-}
+func (e *Engine) waits() bool { return slices.ContainsFunc(e.turn.sources, fabric.Source.Waits) }
 
 // midway reports whether pieces of a transfer are to come, or to go.
 func (e *Engine) midway() bool { return slices.ContainsFunc(e.turn.sources, fabric.Source.Midway) }

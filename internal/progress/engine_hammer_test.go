@@ -23,7 +23,7 @@ import (
 func TestRetire(t *testing.T) {
 	a, b := &fake{}, &fake{}
 	e := engineOf(Config{Ranks: 1}, a, b)
-	require.True(t, e.enter())
+	require.True(t, e.Take())
 	require.False(t, e.Retire(a, time.Millisecond))
 	var wg sync.WaitGroup
 	wg.Go(func() { require.True(t, e.Retire(a, time.Minute)) })

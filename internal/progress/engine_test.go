@@ -184,7 +184,7 @@ func TestWorkIsDoneWithoutTheTurn(t *testing.T) {
 		f.work = func() {
 			requireFree(t, e)
 			if taken {
-				require.True(t, e.enter())
+				require.True(t, e.Take())
 			}
 		}
 		still(t, 10*time.Microsecond)
@@ -264,7 +264,7 @@ func TestWatch(t *testing.T) {
 		require.Equal(t, every*(int(watchFor/time.Microsecond)+2), f.polls)
 		requireFree(t, e)
 		f.polls = 0
-		require.True(t, e.enter())
+		require.True(t, e.Take())
 		asked := 0
 		e.Watch(func() bool { asked++; return false })
 		require.Zero(t, f.polls)
@@ -298,7 +298,7 @@ func TestTry(t *testing.T) {
 		require.True(t, e.Try())
 		require.Zero(t, e.tries.Load())
 		require.Equal(t, []string{"arm"}, f.take(), "what finds something has disarmed")
-		require.True(t, e.enter())
+		require.True(t, e.Take())
 		require.False(t, e.Try(), "somebody else has the turn")
 		require.False(t, e.turn.wanted.Load())
 		e.turn.up.Store(true)
