@@ -100,10 +100,8 @@ func (x *Expected) End(src int, key uint64, n int, err error) {
 	e := x.waits[t]
 	e.busy = false
 	if err == nil {
-		e.here += n
-		if e.here < len(e.dst) {
-			err = e.broken
-			if err == nil {
+		if e.here += n; e.here < len(e.dst) {
+			if err = e.broken; err == nil {
 				x.mu.Unlock()
 				return
 			}

@@ -50,7 +50,6 @@ func (p *peer) watchProcess() {
 	fd, err := unix.PidfdOpen(p.pid, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) {
 		p.unreachable()
-		return
 	}
 	if err != nil {
 		return

@@ -100,11 +100,9 @@ func (y *eyes) Arm(on bool, why fabric.Leaving) fabric.Armed {
 		}
 		return fabric.ArmedLater
 	}
-	if on {
-		y.setApart(false) // before it: what comes must be heard
-	}
 	ev := unix.EpollEvent{Events: unix.EPOLLONESHOT}
 	if on {
+		y.setApart(false) // before it: what comes must be heard
 		ev.Events |= unix.EPOLLIN
 	}
 	_ = unix.EpollCtl(y.outer, unix.EPOLL_CTL_MOD, y.inner, &ev)
@@ -136,13 +134,7 @@ func (y *eyes) Midway() bool {
 // sleeper has what has come delivered when nobody polls. It ends when the endpoint is closed.
 func (y *eyes) sleeper() {
 	var one [1]unix.EpollEvent
-	for {
-		err := y.raw.Read(func(fd uintptr) bool {
-			return epollNow(int(fd), one[:]) > 0
-		})
-		if err != nil {
-			return // it is closed
-		}
+	for y.raw.Read(func(fd uintptr) bool { return epollNow(int(fd), one[:]) > 0 }) == nil {
 		y.e.progress.Ring(y)
 	}
 }

@@ -4,6 +4,7 @@
 package tcp
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -201,9 +202,7 @@ func (p *peer) readAll() error {
 	for {
 		n, err := p.conn.Read(in.room())
 		if n > 0 {
-			if wrong := in.took(n); wrong != nil {
-				err = wrong
-			}
+			err = cmp.Or(in.took(n), err)
 		}
 		if err == nil || errors.Is(err, os.ErrDeadlineExceeded) && in.stirred() {
 			continue

@@ -4,6 +4,7 @@
 package tcp
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 
@@ -155,9 +156,7 @@ func (w waste) drop(err error) {
 // the peer's closing frame.
 // +checklocks:p.mu
 func (p *peer) muteLocked(err error) waste {
-	if p.mute == nil {
-		p.mute = p.broken(err)
-	}
+	p.mute = cmp.Or(p.mute, p.broken(err))
 	p.sock.wait(false)
 	p.sock.shut(both)
 	return p.wasteLocked()
@@ -196,9 +195,7 @@ func (p *peer) flush() (did bool) {
 			dropped = p.muteLocked(err)
 			err = p.mute
 		case p.over || p.state == lost:
-			if err = p.err; err == nil {
-				err = fabric.ErrClosed
-			}
+			err = cmp.Or(p.err, fabric.ErrClosed)
 			dropped.queue = rest
 		case len(rest) > 0:
 			p.queue = append(rest, p.queue...)

@@ -4,6 +4,7 @@
 package tcp
 
 import (
+	"cmp"
 	"net"
 	"os"
 	"strconv"
@@ -122,11 +123,7 @@ func (s *socket) end(err error) {
 	p.e.eyes.open.Add(-1)
 	p.e.eyes.deaf(s)
 	p.mu.Lock()
-	if p.mute != nil {
-		err = p.mute
-	} else {
-		err = p.broken(err)
-	}
+	err = cmp.Or(p.mute, p.broken(err))
 	p.mu.Unlock()
 	s.in.broken(err)
 	close(p.ended)
@@ -168,8 +165,7 @@ func (s *socket) close() {
 func (s *socket) write(kind uint32, f *fabric.Frame) (int, error) {
 	head := appendHead(s.small[:0], kind, f)
 	if len(f.Data) <= directCopy {
-		head = append(head, f.Data...)
-		return written(sendNow(s.fd, head))
+		return written(sendNow(s.fd, append(head, f.Data...)))
 	}
 	s.gather.add(head)
 	s.gather.add(f.Data)
