@@ -65,9 +65,8 @@ type Endpoint struct {
 	faded   chan struct{} // closed when the watch has ended
 	orderly bool          // constant once faded is closed: all is given back to MPI
 
-	bind      sync.Once
-	closeOnce sync.Once
-	closeErr  error
+	bind  sync.Once
+	close func() error // end, once
 }
 
 // transfer names a transfer: at its receiver by the sender's rank, at its sender by the receiver's.
@@ -79,6 +78,7 @@ type transfer struct {
 func newEndpoint(p *Process, rank, size int, span uint64, longest time.Duration) *Endpoint {
 	e := &Endpoint{process: p, rank: rank, size: size, longest: longest, tags: tags{span: span}, table: []*op{nil}, // number 0 is of frames
 		expects: map[transfer]*op{}, others: map[transfer]int{}, lost: make([]error, size), gone: make([]bool, size), left: size - 1, faded: make(chan struct{})}
+	e.close = sync.OnceValue(e.end)
 	e.pin.Pin(e)
 	return e
 }
@@ -246,12 +246,9 @@ func newTransfer(kind opKind, peer int, key uint64, data []byte, done func(error
 
 // Close ends the rank's part. It waits until what is being sent is sent, and tells the peers, all within Linger. The rest is done behind the
 // scenes: until the peers have closed too, what they send is taken and dropped.
-func (e *Endpoint) Close() error {
-	e.closeOnce.Do(func() { e.closeErr = e.close() })
-	return e.closeErr
-}
+func (e *Endpoint) Close() error { return e.close() }
 
-func (e *Endpoint) close() error {
+func (e *Endpoint) end() error {
 	e.closed.Store(true)
 	e.Bind(nil, nil) // if nobody has: there is a watch then
 	until := time.Now().Add(Linger)

@@ -43,14 +43,9 @@ func Version() string {
 
 // shorten makes one short line of what a library says of itself.
 func shorten(text string) string {
-	var words []string
-	for line := range strings.Lines(strings.TrimRight(text, "\x00")) {
-		line, _, _ = strings.Cut(line, ", package")
-		words = strings.Fields(line)
-		break
-	}
-	s := strings.Join(words, " ")
-	return strings.Replace(s, "MPICH Version: ", "MPICH ", 1)
+	line, _, _ := strings.Cut(strings.TrimRight(text, "\x00"), "\n")
+	line, _, _ = strings.Cut(line, ", package")
+	return strings.Replace(strings.Join(strings.Fields(line), " "), "MPICH Version: ", "MPICH ", 1)
 }
 
 // Process is this process as MPI knows it. It has one endpoint at a time.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,20 +18,6 @@ import (
 // limit bounds a job.
 const limit = 100 * time.Second
 
-// launcher is how an MPI library's mpirun is found and called.
-type launcher struct {
-	names   []string // the first that says sign of itself
-	sign    string
-	options []string
-}
-
-func launcherOf(library string) launcher {
-	if strings.HasPrefix(library, "Open MPI") {
-		return launcher{[]string{"mpirun.openmpi", "mpirun"}, "open", []string{"--oversubscribe", "--allow-run-as-root"}}
-	}
-	return launcher{[]string{"mpirun.mpich", "mpirun"}, "hydra", nil}
-}
-
 // Run runs a program as n ranks, and returns what they have written, and how the job has ended. library is what mpi.Version says. The test is
 // skipped if that is nothing, so that this build has no MPI, or there is no mpirun that belongs to the library.
 func Run(t testing.TB, library string, n int, program []string, env ...string) (string, error) {
@@ -38,24 +25,27 @@ func Run(t testing.TB, library string, n int, program []string, env ...string) (
 	if library == "" {
 		t.Skip("this test needs MPI: CC=mpicc go test -tags mpi")
 	}
-	l := launcherOf(library)
-	for _, name := range l.names {
+	// The library's mpirun is the first of these names that says sign of itself.
+	names, sign, options := []string{"mpirun.mpich", "mpirun"}, "hydra", []string(nil)
+	if strings.HasPrefix(library, "Open MPI") {
+		names, sign, options = []string{"mpirun.openmpi", "mpirun"}, "open", []string{"--oversubscribe", "--allow-run-as-root"}
+	}
+	for _, name := range names {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			continue
 		}
-		if out, _ := exec.Command(path, "--version").CombinedOutput(); !strings.Contains(strings.ToLower(string(out)), l.sign) {
+		if out, _ := exec.Command(path, "--version").CombinedOutput(); !strings.Contains(strings.ToLower(string(out)), sign) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
-		line := append(append([]string{}, l.options...), "-n", strconv.Itoa(n))
-		cmd := exec.CommandContext(ctx, path, append(line, program...)...)
+		cmd := exec.CommandContext(ctx, path, slices.Concat(options, []string{"-n", strconv.Itoa(n)}, program)...)
 		cmd.Env = append(os.Environ(), env...)
 		cmd.WaitDelay = 5 * time.Second
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	t.Skipf("no mpirun of %s is in PATH (looked for %s)", library, strings.Join(l.names, ", "))
+	t.Skipf("no mpirun of %s is in PATH (looked for %s)", library, strings.Join(names, ", "))
 	return "", nil
 }
