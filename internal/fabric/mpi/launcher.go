@@ -9,14 +9,8 @@ import (
 	"strconv"
 
 	"weft/internal/env"
+	"weft/internal/fabric"
 )
-
-// Launched is what the environment tells of an MPI launcher.
-type Launched struct {
-	By   string // who has started this process; empty: WEFT_MPI=1 says that somebody has
-	Rank int    // -1: not told
-	Size int    // -1: not told
-}
 
 // Detect returns what the environment tells of an MPI launcher, nil if there is none or it is not to count.
 func Detect() (*Launched, error) {
@@ -92,3 +86,18 @@ func (l *Launched) agree(library string, rank, size int) error {
 	}
 	return nil
 }
+
+// sketch is an endpoint that has properties, and nothing else.
+type sketch struct{ fabric.Endpoint }
+
+// Sketch returns an endpoint of which only Caps and Close may be called: MPI cannot be tried where no launcher has
+// started the program, and can be started once only.
+func Sketch() (fabric.Endpoint, error) {
+	if !Built {
+		return nil, ErrAbsent
+	}
+	return sketch{}, nil
+}
+
+func (sketch) Caps(int) fabric.Caps { return caps }
+func (sketch) Close() error         { return nil }

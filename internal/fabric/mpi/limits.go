@@ -23,20 +23,12 @@ const (
 	Gather = time.Minute
 )
 
-// sketch is an endpoint that has properties, and nothing else.
-type sketch struct{ fabric.Endpoint }
-
-// Sketch returns an endpoint of which only Caps and Close may be called: MPI cannot be tried where no launcher has
-// started the program, and can be started once only.
-func Sketch() (fabric.Endpoint, error) {
-	if !Built {
-		return nil, ErrAbsent
-	}
-	return sketch{}, nil
+// Launched is what the environment tells of an MPI launcher.
+type Launched struct {
+	By   string // who has started this process; empty: WEFT_MPI=1 says that somebody has
+	Rank int    // -1: not told
+	Size int    // -1: not told
 }
-
-func (sketch) Caps(int) fabric.Caps { return caps }
-func (sketch) Close() error         { return nil }
 
 var caps = fabric.Caps{Kind: "mpi", EagerLimit: EagerLimit, MaxFrame: MaxFrame}
 
