@@ -4,7 +4,6 @@
 package store
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,10 +37,10 @@ func (h *Handle) begin(head *header) error {
 	if h.rec.SyncEpoch || head.boot == h.s.boot || h.s.boot == (ID{}) {
 		return nil
 	}
-	return guard(h.maps[:1], func() error {
-		setBoot(h.maps[0], h.s.boot)
-		return h.SyncEpochs()
-	})
+	if err := h.Guard(func() { setBoot(h.maps[0], h.s.boot) }); err != nil {
+		return err
+	}
+	return h.SyncEpochs()
 }
 
 // flush forces the data to the disk before the last user of this process leaves. Nothing is locked.
@@ -64,9 +63,9 @@ func (h *Handle) inUseUnclean() bool {
 		return false
 	}
 	flags, err := h.flags()
-	clean := true
-	berr := h.Guard(func() { clean = bootOf(h.maps[0]) == ID{} })
-	return err == nil && berr == nil && !clean && flags&(headDoomed|headVolatile) == 0
+	clean := true // as it is if there is a fault
+	_ = h.Guard(func() { clean = bootOf(h.maps[0]) == ID{} })
+	return err == nil && !clean && flags&(headDoomed|headVolatile) == 0
 }
 
 // settle marks the files of a window that nobody uses any more as clean. Each user that wrote has
@@ -126,29 +125,23 @@ func (s *Store) alone(rec *Record, fn func(first *os.File, h *header) error) err
 // the next one succeeds all the same: the window is never marked as clean again.
 func (s *Store) syncSegments(rec *Record) error {
 	for i := range rec.Files {
-		if err := s.syncSegment(rec, i); err != nil {
+		f, err := s.openSegment(rec, i, os.O_RDWR)
+		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func (s *Store) syncSegment(rec *Record, i int) error {
-	f, err := s.openSegment(rec, i, os.O_RDWR)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := s.syncFile(f); err != nil {
-		_ = s.setFlags(rec, headBroken, 0) // in use by this run of the machine, it is marked already
-		return fmt.Errorf("%w: force %q to the disk: %w", ErrLost, rec.Name, err)
+		err = s.syncFile(f)
+		f.Close()
+		if err != nil {
+			_ = s.setFlags(rec, headBroken, 0) // in use by this run of the machine, it is marked already
+			return fmt.Errorf("%w: force %q to the disk: %w", ErrLost, rec.Name, err)
+		}
 	}
 	return nil
 }
 
 // markClean writes that epochs are on the disk. Preconditions: they are, and nobody uses the file.
 func (s *Store) markClean(f *os.File, id ID, epochs uint64) error {
-	b := binary.NativeEndian.AppendUint64(nil, packCount(epochs, id))
+	b := ne.AppendUint64(nil, packCount(epochs, id))
 	b = append(b, make([]byte, len(ID{}))...) // boot
 	if err := s.writeAt(f, b, offVouched); err != nil {
 		return spaceError(err, "write a header")

@@ -114,10 +114,10 @@ func (s *Store) setFlags(rec *Record, set, clear uint32) error {
 		return err
 	}
 	defer func() { _ = shmem.Unmap(m) }()
-	return guard([][]byte{m}, func() error {
-		changeFlags(m, set, clear)
-		return s.syncRange(f, m, 0, headerSize)
-	})
+	if err := guard([][]byte{m}, func() { changeFlags(m, set, clear) }); err != nil {
+		return err
+	}
+	return s.syncRange(f, m, 0, headerSize)
 }
 
 // changeFlags sets and clears bits of a mapped header. Damaged flags are none: a bit that the
@@ -125,10 +125,7 @@ func (s *Store) setFlags(rec *Record, set, clear uint32) error {
 func changeFlags(m []byte, set, clear uint32) {
 	for w := flagsWord(m); ; {
 		old := w.Load()
-		f, ok := unpackFlags(old)
-		if !ok {
-			f = 0
-		}
+		f, _ := unpackFlags(old)
 		if w.CompareAndSwap(old, packFlags(f&^clear|set)) {
 			return
 		}

@@ -63,15 +63,9 @@ func (s *Store) attach(readOnly, anyway bool, find func(*txn) (*Record, error)) 
 	if s.readOnly != nil && !readOnly {
 		return nil, fmt.Errorf("%w: the store is open for reading only (%w), and so are its windows", ErrAccess, s.readOnly)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var h *Handle
 	// The store lock is held until the flock on the first file is: nobody can remove it in between.
-	err := s.openLocked()
-	if err != nil {
-		return nil, err
-	}
-	err = s.viewLocked(func(tx *txn) error {
+	err := s.view(func(tx *txn) error {
 		rec, err := find(tx)
 		if err != nil {
 			return err
@@ -83,21 +77,24 @@ func (s *Store) attach(readOnly, anyway bool, find func(*txn) (*Record, error)) 
 		}
 		key := handleKey{rec.ID, readOnly}
 		if h = s.handles[key]; h == nil {
-			h, err = s.mapRecord(rec, key)
+			if h, err = s.mapRecord(rec, key); err != nil {
+				return err
+			}
 		}
-		if err == nil && h.unsynced && !(anyway && readOnly) {
-			err = unsyncedError(h.rec, h.rawEpochs, h.vouched)
+		if h.unsynced && !(anyway && readOnly) {
 			if h.refs == 0 {
 				h.unmap()
 			}
+			return fmt.Errorf("%w: %q counts %d epochs and can vouch for %d of them; look at it with ReadOnly and Unsynced, "+
+				"and take the rest as true with weft nam accept", ErrUnsynced, h.rec.Name, h.rawEpochs, h.vouched)
 		}
-		return err
+		h.refs++
+		s.handles[key] = h
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	h.refs++
-	s.handles[h.key] = h
 	return h, nil
 }
 
@@ -150,11 +147,6 @@ func (s *Store) mapRecord(rec *Record, key handleKey) (_ *Handle, err error) {
 		}
 	}
 	return h, nil
-}
-
-func unsyncedError(rec *Record, epochs, vouched uint64) error {
-	return fmt.Errorf("%w: %q counts %d epochs and can vouch for %d of them; look at it with ReadOnly and Unsynced, "+
-		"and take the rest as true with weft nam accept", ErrUnsynced, rec.Name, epochs, vouched)
 }
 
 func (h *Handle) unmap() error {
@@ -257,11 +249,6 @@ func (h *Handle) Epochs() (n uint64, err error) {
 	if h.unsynced {
 		return h.vouched, nil
 	}
-	return h.count()
-}
-
-// count reads the count of epochs.
-func (h *Handle) count() (uint64, error) {
 	var w uint64
 	if err := h.Guard(func() { w = epochsWord(h.maps[0]).Load() }); err != nil || h.layout == 1 {
 		return w, err
@@ -309,10 +296,7 @@ func (h *Handle) Broken() bool {
 func (h *Handle) flags() (flags uint32, err error) {
 	err = h.Guard(func() { flags = flagsWord(h.maps[0]).Load() })
 	if h.layout > 1 {
-		var ok bool
-		if flags, ok = unpackFlags(flags); !ok {
-			flags = 0
-		}
+		flags, _ = unpackFlags(flags)
 	}
 	return flags & headFlags, err
 }

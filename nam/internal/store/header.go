@@ -61,6 +61,9 @@ const (
 	headFlags           = headVolatile | headDoomed | headBroken
 )
 
+// Byte orders: of headers and the database, and of records.
+var ne, le = binary.NativeEndian, binary.LittleEndian
+
 // errIncomplete is of a file whose header was never written: its creator died.
 var errIncomplete = errors.New("it has no header yet")
 
@@ -93,16 +96,20 @@ func behind(record int) uint64 {
 
 func packFlags(f uint32) uint32 { return f | ^f<<16 }
 
+// unpackFlags returns none of damaged ones.
 func unpackFlags(w uint32) (f uint32, ok bool) {
 	f = w & 0xffff
-	return f, packFlags(f) == w && f&^headFlags == 0
+	if packFlags(f) != w || f&^headFlags != 0 {
+		return 0, false
+	}
+	return f, true
 }
 
 // packCount is in the path of each fence, and so makes its checksum of two multiplications.
 func packCount(n uint64, id ID) uint64 {
-	x := n ^ binary.NativeEndian.Uint64(id[:])
+	x := n ^ ne.Uint64(id[:])
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x ^= binary.NativeEndian.Uint64(id[8:])
+	x ^= ne.Uint64(id[8:])
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return n&maxCount | (x^x>>31)>>countBits<<countBits
 }
@@ -115,7 +122,6 @@ func unpackCount(w uint64, id ID) (n uint64, ok bool) {
 // encode returns the header's page for a file whose record, if it has one, is at place.
 func (h *header) encode(record []byte, place uint64) []byte {
 	b := make([]byte, headerSize)
-	ne := binary.NativeEndian
 	copy(b, headerMagic)
 	ne.PutUint32(b[offLayout:], 2)
 	ne.PutUint32(b[offFlags:], packFlags(h.flags))
@@ -152,7 +158,6 @@ func decodeHeader(b []byte, size uint64, readAt func(b []byte, off int64) (int, 
 		return bad("is cut: there are %d bytes", len(b))
 	}
 	b = b[:headerSize]
-	ne := binary.NativeEndian
 	h := &header{id: ID(b[offID:]), data: ne.Uint64(b[offData:])}
 	switch magic := string(b[:offLayout]); magic {
 	case string(make([]byte, offLayout)), headerMaking:
@@ -162,8 +167,7 @@ func decodeHeader(b []byte, size uint64, readAt func(b []byte, off int64) (int, 
 			return bad("of layout 1 has version %d and %d bytes", v, h.data)
 		}
 		h.layout, h.flags, h.epochs, h.first = 1, ne.Uint32(b[offFlags:]), ne.Uint64(b[offEpochs:]), h.id
-		h.badFlags, h.badEpochs = h.flags&^headFlags != 0, h.epochs > maxCount
-		h.vouched = h.epochs
+		h.vouched, h.badFlags, h.badEpochs = h.epochs, h.flags&^headFlags != 0, h.epochs > maxCount
 		h.clean()
 		return h, nil
 	case headerMagic:
@@ -176,14 +180,11 @@ func decodeHeader(b []byte, size uint64, readAt func(b []byte, off int64) (int, 
 	if v := ne.Uint32(b[offLayout:]); v != 2 {
 		return bad("of layout 2 has version %d", v)
 	}
-	var ok bool
 	h.layout, h.boot, h.first, h.index = 2, ID(b[offBoot:]), ID(b[offFirst:]), ne.Uint32(b[offIndex:])
-	h.flags, ok = unpackFlags(ne.Uint32(b[offFlags:]))
-	h.badFlags = !ok
-	h.epochs, ok = unpackCount(ne.Uint64(b[offEpochs:]), h.id)
-	h.badEpochs = !ok
-	h.vouched, ok = unpackCount(ne.Uint64(b[offVouched:]), h.id)
-	h.badEpochs = h.badEpochs || !ok
+	flags, flagsOK := unpackFlags(ne.Uint32(b[offFlags:]))
+	epochs, epochsOK := unpackCount(ne.Uint64(b[offEpochs:]), h.id)
+	vouched, vouchedOK := unpackCount(ne.Uint64(b[offVouched:]), h.id)
+	h.flags, h.epochs, h.vouched, h.badFlags, h.badEpochs = flags, epochs, vouched, !flagsOK, !epochsOK || !vouchedOK
 	h.clean()
 	length, place := ne.Uint32(b[offLength:]), ne.Uint64(b[offPlace:])
 	var record []byte
@@ -211,14 +212,13 @@ func decodeHeader(b []byte, size uint64, readAt func(b []byte, off int64) (int, 
 	if h.index > 0 {
 		return h, nil
 	}
-	rec, err := Decode(record)
-	if err != nil {
+	var err error
+	if h.rec, err = Decode(record); err != nil {
 		return nil, err
 	}
-	if rec.ID != h.id || rec.Files[0].Bytes != h.data {
+	if h.rec.ID != h.id || h.rec.Files[0].Bytes != h.data {
 		return bad("has the record of another file")
 	}
-	h.rec = rec
 	return h, nil
 }
 
@@ -302,4 +302,4 @@ func (s *Store) writeHeader(f *os.File, h *header, rec *Record) error {
 	return nil
 }
 
-func flagsBytes(w uint32) []byte { return binary.NativeEndian.AppendUint32(nil, w) }
+func flagsBytes(w uint32) []byte { return ne.AppendUint32(nil, w) }

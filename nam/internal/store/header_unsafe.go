@@ -4,8 +4,6 @@
 package store
 
 import (
-	"encoding/binary"
-	"os"
 	"sync/atomic"
 	"unsafe"
 )
@@ -19,19 +17,16 @@ func epochsWord(b []byte) *atomic.Uint64 { return (*atomic.Uint64)(unsafe.Pointe
 // it at once, all the same: by words, so that none of them reads half of it.
 func setBoot(b []byte, boot ID) {
 	for i := 0; i < len(boot); i += 8 {
-		(*atomic.Uint64)(unsafe.Pointer(&b[offBoot+i])).Store(binary.NativeEndian.Uint64(boot[i:]))
+		(*atomic.Uint64)(unsafe.Pointer(&b[offBoot+i])).Store(ne.Uint64(boot[i:]))
 	}
 }
 
 // bootOf reads what setBoot writes.
 func bootOf(b []byte) (boot ID) {
 	for i := 0; i < len(boot); i += 8 {
-		binary.NativeEndian.PutUint64(boot[i:], (*atomic.Uint64)(unsafe.Pointer(&b[offBoot+i])).Load())
+		ne.PutUint64(boot[i:], (*atomic.Uint64)(unsafe.Pointer(&b[offBoot+i])).Load())
 	}
 	return boot
 }
 
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
-
-// pageSize for rounding ranges that are handed to the kernel.
-var pageSize = os.Getpagesize()

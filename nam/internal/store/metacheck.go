@@ -5,7 +5,6 @@ package store
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 )
@@ -64,7 +63,7 @@ func findMeta(b []byte, which int) *boltFile {
 		if len(b) < at+boltMeta {
 			return nil
 		}
-		m, ne := b[at:at+boltMeta], binary.NativeEndian
+		m := b[at : at+boltMeta]
 		sum := fnv.New64a()
 		sum.Write(m[:boltMeta-8])
 		f := &boltFile{b: b, size: uint64(ne.Uint32(m[8:])), root: ne.Uint64(m[16:]), free: ne.Uint64(m[32:]), pages: ne.Uint64(m[40:]),
@@ -94,7 +93,6 @@ func (f *boltFile) check() error {
 	if err != nil {
 		return bad("free list: %v", err)
 	}
-	ne := binary.NativeEndian
 	n := uint64(ne.Uint16(f.b[f.free*f.size+10:]))
 	if n == 0xffff { // the number follows
 		n, list = ne.Uint64(list), list[8:]
@@ -119,7 +117,6 @@ func (f *boltFile) page(id uint64, kinds uint16) (kind uint16, body []byte, err 
 		return 0, nil, fmt.Errorf("page %d of %d", id, f.pages)
 	}
 	p := f.b[id*f.size:]
-	ne := binary.NativeEndian
 	kind, over := ne.Uint16(p[8:]), uint64(ne.Uint32(p[12:]))
 	if self := ne.Uint64(p); self != id || kind&kinds == 0 || kind&(kind-1) != 0 {
 		return 0, nil, fmt.Errorf("page %d says that it is page %d of kind %#x", id, self, kind)
@@ -143,14 +140,13 @@ func (f *boltFile) tree(id uint64, low []byte, last *[]byte) error {
 	if err != nil {
 		return err
 	}
-	count := int(binary.NativeEndian.Uint16(f.b[id*f.size+10:]))
+	count := int(ne.Uint16(f.b[id*f.size+10:]))
 	if kind == boltLeaf {
 		return f.leaf(id, count, body, low, last)
 	}
 	if count == 0 || count*boltPage > len(body) {
 		return fmt.Errorf("page %d has %d branches", id, count)
 	}
-	ne := binary.NativeEndian
 	for i := range count {
 		e := body[i*boltPage:]
 		key, err := cut(e, ne.Uint32(e), ne.Uint32(e[4:]))
@@ -172,7 +168,6 @@ func (f *boltFile) leaf(id uint64, count int, body, low []byte, last *[]byte) er
 	if count*boltPage > len(body) {
 		return fmt.Errorf("page %d has %d elements", id, count)
 	}
-	ne := binary.NativeEndian
 	for i := range count {
 		e := body[i*boltPage:]
 		pos, ksize, vsize := ne.Uint32(e[4:]), ne.Uint32(e[8:]), ne.Uint32(e[12:])
@@ -203,7 +198,6 @@ func (f *boltFile) leaf(id uint64, count int, body, low []byte, last *[]byte) er
 
 // bucket checks the tree of a table, which is in pages of its own or follows at once.
 func (f *boltFile) bucket(value []byte) error {
-	ne := binary.NativeEndian
 	if len(value) < 16 {
 		return fmt.Errorf("a head of %d bytes", len(value))
 	}

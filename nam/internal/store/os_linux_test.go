@@ -273,9 +273,9 @@ func present(t *testing.T, m []byte) string {
 	}
 	defer f.Close()
 	var all strings.Builder
-	for at := 0; at < len(m); at += pageSize {
+	for at := 0; at < len(m); at += os.Getpagesize() {
 		var b [8]byte
-		if _, err := f.ReadAt(b[:], int64(addressOf(m[at:]))/int64(pageSize)*8); err != nil {
+		if _, err := f.ReadAt(b[:], int64(addressOf(m[at:]))/int64(os.Getpagesize())*8); err != nil {
 			t.Skip(err)
 		}
 		all.WriteByte(".P"[binary.NativeEndian.Uint64(b[:])>>63])
@@ -300,7 +300,7 @@ func TestMapFile(t *testing.T) {
 	m, err = s.mapFile(r, headerSize, true)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, m[0])
-	err = guard([][]byte{m}, func() error { m[0] = 2; return nil })
+	err = guard([][]byte{m}, func() { m[0] = 2 })
 	require.ErrorIs(t, err, ErrLost, "it can be written")
 	require.NoError(t, shmem.Unmap(m))
 	_, err = s.mapFile(f, 1<<60, false)
@@ -311,7 +311,7 @@ func TestMapFile(t *testing.T) {
 // requirePopulate skips a test on kernels before 5.14, which refuse the advice.
 func requirePopulate(t *testing.T) {
 	t.Helper()
-	m, err := unix.Mmap(-1, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	m, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, unix.Munmap(m)) }()
 	if err := unix.Madvise(m, unix.MADV_POPULATE_WRITE); err != nil {
@@ -343,7 +343,7 @@ func TestPopulateRegion(t *testing.T) {
 		}
 	}
 	there := present(t, h.maps[0])
-	require.NotContains(t, there[1:1+(64+size+pageSize-1)/pageSize], ".")
+	require.NotContains(t, there[1:1+(64+size+os.Getpagesize()-1)/os.Getpagesize()], ".")
 	require.NoError(t, h.Release())
 	require.NoError(t, s.Close())
 }

@@ -4,7 +4,6 @@
 package store
 
 import (
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"hash/crc32"
@@ -118,7 +117,6 @@ func (r *Record) encodedLen() int {
 
 // Encode writes the record. The version of this encoding is the same in layouts 1 and 2.
 func (r *Record) Encode() []byte {
-	le := binary.LittleEndian
 	b := make([]byte, 0, r.encodedLen())
 	b = append(b, recordMagic...)
 	b = le.AppendUint16(b, recordVersion)
@@ -169,7 +167,6 @@ func Decode(b []byte) (*Record, error) {
 	if string(b[:4]) != recordMagic {
 		return bad("magic %q, want %q", b[:4], recordMagic)
 	}
-	le := binary.LittleEndian
 	if v := le.Uint16(b[4:]); v != recordVersion {
 		return nil, fmt.Errorf("%w: metadata record has version %d, this program knows %d", ErrVersion, v, recordVersion)
 	}
@@ -281,9 +278,9 @@ func (d *decoder) take(n int) []byte {
 }
 
 func (d *decoder) u8() uint8   { return d.take(1)[0] }
-func (d *decoder) u16() uint16 { return binary.LittleEndian.Uint16(d.take(2)) }
-func (d *decoder) u32() uint32 { return binary.LittleEndian.Uint32(d.take(4)) }
-func (d *decoder) u64() uint64 { return binary.LittleEndian.Uint64(d.take(8)) }
+func (d *decoder) u16() uint16 { return le.Uint16(d.take(2)) }
+func (d *decoder) u32() uint32 { return le.Uint32(d.take(4)) }
+func (d *decoder) u64() uint64 { return le.Uint64(d.take(8)) }
 func (d *decoder) id(id *ID)   { copy(id[:], d.take(len(id))) }
 
 func (d *decoder) str(limit int) string {

@@ -157,14 +157,15 @@ func (s *Store) commit(tx *bolt.Tx) error {
 //
 // What fn has done before the fault is done. It must not hold a lock that it releases other than by
 // defer.
-func guard(maps [][]byte, fn func() error) (err error) {
+func guard(maps [][]byte, fn func()) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
 			err = faulted(maps, p)
 		}
 	}()
-	return fn()
+	fn()
+	return nil
 }
 
 // faulted is the error of a fault on one of the mappings. It panics again with everything else.
@@ -183,13 +184,4 @@ func faulted(maps [][]byte, p any) error {
 }
 
 // Guard runs fn, which touches the memory of the handle. ErrLost: the memory is not there any more.
-func (h *Handle) Guard(fn func()) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			err = faulted(h.maps, p)
-		}
-	}()
-	fn()
-	return nil
-}
+func (h *Handle) Guard(fn func()) error { return guard(h.maps, fn) }

@@ -58,7 +58,7 @@ func TestCallsOfTheSystem(t *testing.T) {
 		}
 		there := func(name string) bool { _, err := os.Lstat(path(name)); return err == nil }
 		var got any
-		mapped, err := unix.Mmap(-1, 0, 2*pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
+		mapped, err := unix.Mmap(-1, 0, 2*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
 		require.NoError(t, err)
 		for _, row := range []struct {
 			says string
@@ -127,7 +127,7 @@ func TestCallsOfTheSystem(t *testing.T) {
 			{"syncRange file 100+9", func(good bool) error {
 				m := mapped
 				if !good {
-					gone, err := unix.Mmap(-1, 0, pageSize, unix.PROT_READ, unix.MAP_SHARED|unix.MAP_ANON)
+					gone, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_ANON)
 					require.NoError(t, err)
 					require.NoError(t, unix.Munmap(gone))
 					m = gone
