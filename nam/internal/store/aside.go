@@ -4,12 +4,13 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
-	"sort"
 	"time"
 )
 
@@ -67,13 +68,11 @@ func (s *Store) strays(known map[ID]bool) ([]*stray, error) {
 		if !ok || known[id] {
 			continue // what is not ours is left alone
 		}
-		one, member := s.look(id)
-		if one == nil {
-			continue
-		}
-		if member {
+		switch one, member := s.look(id); {
+		case one == nil:
+		case member:
 			members = append(members, one)
-		} else {
+		default:
 			found[id] = one
 		}
 	}
@@ -92,12 +91,10 @@ func (s *Store) strays(known map[ID]bool) ([]*stray, error) {
 			whole.changed = m.changed
 		}
 	}
-	var all []*stray
-	for _, one := range found {
+	all := slices.SortedFunc(maps.Values(found), func(a, b *stray) int { return bytes.Compare(a.id[:], b.id[:]) })
+	for _, one := range all {
 		one.complete(known)
-		all = append(all, one)
 	}
-	sort.Slice(all, func(i, j int) bool { return all[i].id.String() < all[j].id.String() })
 	return all, nil
 }
 
@@ -175,10 +172,7 @@ func (s *Store) unused(f *os.File, kind strayKind) strayKind {
 
 // complete holds the files of a stray against its record.
 func (one *stray) complete(known map[ID]bool) {
-	if one.why != nil || one.kind != aside {
-		return
-	}
-	if one.rec == nil { // layout 1: the header has neither name nor regions
+	if one.why != nil || one.kind != aside || one.rec == nil { // layout 1: the header has neither name nor regions
 		return
 	}
 	have := make(map[ID]bool)
@@ -387,13 +381,11 @@ func (s *Store) doomStray(one *stray) error {
 	if free, err := s.tryLock(f, true); err != nil || !free {
 		return errors.Join(fmt.Errorf("%w: somebody uses %v", ErrBusy, one.id), err)
 	}
-	if one.head.layout == 1 {
-		one.head.flags |= headDoomed
-		err = s.writeAt(f, flagsBytes(one.head.flags), offFlags)
-	} else {
-		err = s.writeAt(f, flagsBytes(packFlags(one.head.flags|headDoomed)), offFlags)
+	flags := one.head.flags | headDoomed
+	if one.head.layout > 1 {
+		flags = packFlags(flags)
 	}
-	if err != nil {
+	if err := s.writeAt(f, flagsBytes(flags), offFlags); err != nil {
 		return spaceError(err, "write a header")
 	}
 	return s.syncFile(f) // or a part of it may be gone and the rest not be known as dropped

@@ -85,10 +85,9 @@ func (s *Store) settle(rec *Record, reader bool) error {
 		}
 	}
 	return s.alone(rec, func(f *os.File, h *header) error {
-		if err := s.syncSegments(rec); err != nil {
+		if err := s.reached("settle:synced", s.syncSegments(rec)); err != nil {
 			return err
 		}
-		s.step("settle:synced")
 		return s.markClean(f, h.id, h.epochs)
 	})
 }
@@ -143,10 +142,9 @@ func (s *Store) syncSegments(rec *Record) error {
 func (s *Store) markClean(f *os.File, id ID, epochs uint64) error {
 	b := ne.AppendUint64(nil, packCount(epochs, id))
 	b = append(b, make([]byte, len(ID{}))...) // boot
-	if err := s.writeAt(f, b, offVouched); err != nil {
-		return spaceError(err, "write a header")
+	if err := s.reached("settle:marked", spaceError(s.writeAt(f, b, offVouched), "write a header")); err != nil {
+		return err
 	}
-	s.step("settle:marked")
 	return s.syncFile(f)
 }
 

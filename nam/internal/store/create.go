@@ -172,27 +172,21 @@ func (s *Store) Reserve(rec *Record, i int) error {
 	}
 	defer f.Close()
 	file := rec.Files[i]
-	if err := s.reserve(f, fileSize(file.Bytes)); err != nil {
+	if err := s.reached("create:reserved", s.reserve(f, fileSize(file.Bytes))); err != nil {
 		return err
 	}
-	s.step("create:reserved")
 	if i == 0 && behind(rec.encodedLen()) > 0 {
 		// The record comes before the header: whoever dies in between leaves a file that says so.
-		if err := s.writeAt(f, []byte(headerMaking), 0); err != nil {
-			return spaceError(err, "write a header")
+		if err := s.reached("create:making", spaceError(s.writeAt(f, []byte(headerMaking), 0), "write a header")); err != nil {
+			return err
 		}
-		s.step("create:making")
 	}
 	// Volatile until it is complete: the last user of an attempt that fails cleans up.
 	h := &header{flags: headVolatile, id: file.ID, data: file.Bytes, first: rec.ID, index: uint32(i)}
 	if !rec.SyncEpoch {
 		h.boot = s.boot // somebody is about to write
 	}
-	if err := s.writeHeader(f, h, rec); err != nil {
-		return err
-	}
-	s.step("create:synced")
-	return nil
+	return s.reached("create:synced", s.writeHeader(f, h, rec))
 }
 
 // Commit runs steps 6 and 7: the record becomes ready, and from then on the window can be attached to by name.
@@ -210,10 +204,9 @@ func (c *Creation) Commit() error {
 			return fmt.Errorf("%w: %q was removed while it was made", ErrName, rec.Name)
 		}
 		rec.State = Ready
-		if err := tx.put(rec); err != nil {
+		if err := c.s.reached("create:committing", tx.put(rec)); err != nil {
 			return err
 		}
-		c.s.step("create:committing")
 		if err := tx.commit(); err != nil || rec.Volatile {
 			return err
 		}

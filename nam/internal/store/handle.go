@@ -356,10 +356,9 @@ func (s *Store) SetVolatile(id ID, volatile bool) error {
 		// Whichever word says "volatile" too long does no harm: a release then looks at the record,
 		// which decides.
 		if volatile {
-			if err := s.setFlags(rec, headVolatile, 0); err != nil {
+			if err := s.reached("setinfo:flagged", s.setFlags(rec, headVolatile, 0)); err != nil {
 				return err
 			}
-			s.step("setinfo:flagged")
 			return tx.put(rec)
 		}
 		if err := s.fileLocked(tx, rec, "setinfo:committed"); err != nil {

@@ -286,20 +286,14 @@ func (s *Store) writeHeader(f *os.File, h *header, rec *Record) error {
 		if err := s.writeAt(f, record, int64(place)); err != nil {
 			return spaceError(err, "write a header")
 		}
-		if err := s.syncFile(f); err != nil {
-			return spaceError(err, "sync a file")
+		if err := s.reached("header:record", spaceError(s.syncFile(f), "sync a file")); err != nil {
+			return err
 		}
-		s.step("header:record")
 	}
-	if err := s.writeAt(f, h.encode(record, place), 0); err != nil {
-		return spaceError(err, "write a header")
+	if err := s.reached("header:written", spaceError(s.writeAt(f, h.encode(record, place), 0), "write a header")); err != nil {
+		return err
 	}
-	s.step("header:written")
-	if err := s.syncFile(f); err != nil {
-		return spaceError(err, "sync a file")
-	}
-	s.step("header:synced")
-	return nil
+	return s.reached("header:synced", spaceError(s.syncFile(f), "sync a file"))
 }
 
 func flagsBytes(w uint32) []byte { return ne.AppendUint32(nil, w) }

@@ -87,10 +87,7 @@ func (s *Store) fileLocked(tx *txn, rec *Record, step string) error {
 	if err == nil {
 		err = tx.commit()
 	}
-	if err == nil {
-		s.step(step)
-	}
-	return err
+	return s.reached(step, err)
 }
 
 // view runs fn with the shared store lock in a read-only transaction.

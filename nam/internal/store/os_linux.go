@@ -47,10 +47,8 @@ func hasData(f *os.File) (bool, error) {
 			off = next
 		}
 		n, err := f.ReadAt(buf, off)
-		for _, b := range buf[:n] {
-			if b != 0 {
-				return true, nil
-			}
+		if len(bytes.TrimLeft(buf[:n], "\x00")) > 0 {
+			return true, nil
 		}
 		if off += int64(n); errors.Is(err, io.EOF) {
 			return false, nil

@@ -29,15 +29,10 @@ const (
 )
 
 func (s State) String() string {
-	switch s {
-	case Creating:
-		return "creating"
-	case Ready:
-		return "ready"
-	case Deleting:
-		return "deleting"
+	if s < Creating || s > Deleting {
+		return fmt.Sprintf("state(%d)", uint8(s))
 	}
-	return fmt.Sprintf("state(%d)", uint8(s))
+	return [...]string{Creating: "creating", Ready: "ready", Deleting: "deleting"}[s]
 }
 
 // Region is what one rank of the creating group owns.
@@ -181,20 +176,16 @@ func Decode(b []byte) (*Record, error) {
 	r.State, r.Structure = State(d.u8()), d.u8()
 	mode := d.u16()
 	r.Mode = fs.FileMode(mode)
-	d.id(&r.ID)
-	r.UID, r.GID = d.u32(), d.u32()
+	r.ID, r.UID, r.GID = d.id(), d.u32(), d.u32()
 	r.Created = time.Unix(0, int64(d.u64()))
 	r.Generation = d.u64()
 	r.Name = d.str(maxName)
 	r.Creator = d.str(maxCreator)
-	nf := d.count(24)
-	r.Files = make([]File, nf)
+	r.Files = make([]File, d.count(24))
 	for i := range r.Files {
-		d.id(&r.Files[i].ID)
-		r.Files[i].Bytes = d.u64()
+		r.Files[i] = File{ID: d.id(), Bytes: d.u64()}
 	}
-	nr := d.count(25)
-	r.Regions = make([]Region, nr)
+	r.Regions = make([]Region, d.count(25))
 	for i := range r.Regions {
 		r.Regions[i] = Region{Size: d.u64(), Unit: d.u32(), Manifestation: d.u8(), File: d.u32(), Offset: d.u64()}
 	}
@@ -281,7 +272,7 @@ func (d *decoder) u8() uint8   { return d.take(1)[0] }
 func (d *decoder) u16() uint16 { return le.Uint16(d.take(2)) }
 func (d *decoder) u32() uint32 { return le.Uint32(d.take(4)) }
 func (d *decoder) u64() uint64 { return le.Uint64(d.take(8)) }
-func (d *decoder) id(id *ID)   { copy(id[:], d.take(len(id))) }
+func (d *decoder) id() ID      { return ID(d.take(len(ID{}))) }
 
 func (d *decoder) str(limit int) string {
 	n := int(d.u16())

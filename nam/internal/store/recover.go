@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"syscall"
 )
 
@@ -28,10 +29,8 @@ func (s *Store) prepareMeta() (half bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	for _, one := range strays {
-		if one.kind != litter {
-			return false, s.unusable(m)
-		}
+	if slices.ContainsFunc(strays, func(one *stray) bool { return one.kind != litter }) {
+		return false, s.unusable(m)
 	}
 	return false, s.makeMeta(nil)
 }
@@ -74,7 +73,6 @@ func (s *Store) recoverLocked(tx *txn, half bool) error {
 	if err != nil {
 		return err
 	}
-	known := filesOf(all)
 	for _, rec := range all {
 		if err := s.reconcile(tx, rec); err != nil {
 			return err
@@ -86,7 +84,7 @@ func (s *Store) recoverLocked(tx *txn, half bool) error {
 			return fmt.Errorf("reclaim %q: %w", rec.Name, err)
 		}
 	}
-	if err := s.recoverStrays(tx, known, half); err != nil {
+	if err := s.recoverStrays(tx, filesOf(all), half); err != nil {
 		return err
 	}
 	if tx.layout() == layoutVersion1 {
@@ -294,11 +292,7 @@ func (s *Store) upgrade(tx *txn) error {
 		return err
 	}
 	s.step("upgrade:committing")
-	if err := tx.commit(); err != nil {
-		return err
-	}
-	s.step("upgrade:done")
-	return nil
+	return s.reached("upgrade:done", tx.commit())
 }
 
 // upgradeFile writes the header of one file in layout 2. What is in the file is forced to the disk

@@ -96,10 +96,9 @@ func (s *Store) reclaimLocked(tx *txn, rec *Record) error {
 	if err := s.unlink(files, "delete:unlinked"); err != nil {
 		return err
 	}
-	if err := tx.forget(rec); err != nil {
+	if err := s.reached("delete:forgetting", tx.forget(rec)); err != nil {
 		return err
 	}
-	s.step("delete:forgetting")
 	return tx.commit()
 }
 

@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 )
 
 // Repair makes a new database from the headers of the files, for a store whose database is missing
@@ -43,15 +43,10 @@ func Repair(dir string, cfg Config) (recs []*Record, err error) {
 			}
 		}
 		recs = s.whole(strays)
-		if err := s.keepDamaged(); err != nil {
+		if err := s.reached("repair:kept", s.keepDamaged()); err != nil {
 			return err
 		}
-		s.step("repair:kept")
-		if err := s.makeMeta(recs); err != nil {
-			return err
-		}
-		s.step("repair:made")
-		return nil
+		return s.reached("repair:made", s.makeMeta(recs))
 	})
 	return recs, err
 }
@@ -80,13 +75,8 @@ func (s *Store) sound() (bool, error) {
 
 // whole returns the records of what can be brought back. Of those with one name it is the youngest.
 func (s *Store) whole(strays []*stray) (recs []*Record) {
-	var good []*stray
-	for _, one := range strays {
-		if one.kind != litter && one.why == nil && one.rec != nil {
-			good = append(good, one)
-		}
-	}
-	sort.SliceStable(good, func(i, j int) bool { return good[i].rec.Created.After(good[j].rec.Created) })
+	good := slices.DeleteFunc(strays, func(one *stray) bool { return one.kind == litter || one.why != nil || one.rec == nil })
+	slices.SortStableFunc(good, func(a, b *stray) int { return b.rec.Created.Compare(a.rec.Created) })
 	taken := make(map[string]bool)
 	for _, one := range good {
 		rec, err := one.record("")
