@@ -47,11 +47,7 @@ func (s *Store) Allocate(c *comm.Comm, size, unit int, opts ...Option) (*Win, er
 		return nil, fail("allocate", string(set.name), err)
 	}
 	a := &allocating{s: s, c: c, set: set, offers: offers}
-	w, err := a.run()
-	if err != nil {
-		return nil, err
-	}
-	return w, nil
+	return a.run()
 }
 
 // offer is what a rank brings to an allocation.

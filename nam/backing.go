@@ -105,7 +105,7 @@ func (b *backing) Flush(done func(error)) {
 		done(nil)
 		return
 	}
-	b.flusher.do(func() { done(b.syncTouched()) })
+	b.flusher.jobs <- func() { done(b.syncTouched()) }
 }
 
 func (b *backing) syncTouched() error {
@@ -133,7 +133,7 @@ func (b *backing) Closed(done func(error)) {
 	case b.flusher == nil:
 		done(b.raise())
 	default:
-		b.flusher.do(func() { done(b.raise()) })
+		b.flusher.jobs <- func() { done(b.raise()) }
 	}
 }
 
@@ -146,8 +146,7 @@ func (b *backing) raise() error {
 		}
 	}
 	if err != nil {
-		b.h.Break()
-		return err
+		return b.lost(err)
 	}
 	b.durable()
 	return nil
@@ -208,7 +207,7 @@ func (p *prefaulter) stop() {
 // flusher runs what blocks on the disk apart from whoever completes fences. One goroutine, owned by one rank's
 // backing, from its making to its Free.
 type flusher struct {
-	jobs chan func() // capacity 1: a rank has one fence at hand at a time, so do never blocks
+	jobs chan func() // capacity 1: a rank has one fence at hand at a time, so who sends never waits
 	done chan struct{}
 }
 
@@ -229,8 +228,6 @@ func startFlusher() *flusher {
 	}()
 	return f
 }
-
-func (f *flusher) do(job func()) { f.jobs <- job }
 
 // stop ends the goroutine. Preconditions: no job is under way or will come.
 func (f *flusher) stop() {

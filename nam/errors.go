@@ -6,6 +6,7 @@ package nam
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"weft/comm"
@@ -52,18 +53,14 @@ type Error struct {
 
 // Error names the operation, the window, the rank and the cause.
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString("nam: ")
-	b.WriteString(e.Op)
+	s := "nam: " + e.Op
 	if e.Name != "" {
-		fmt.Fprintf(&b, " %q", e.Name)
+		s += fmt.Sprintf(" %q", e.Name)
 	}
 	if e.Peer != NoPeer {
-		fmt.Fprintf(&b, " (rank %d)", e.Peer)
+		s += fmt.Sprintf(" (rank %d)", e.Peer)
 	}
-	b.WriteString(": ")
-	b.WriteString(e.Err.Error())
-	return b.String()
+	return s + ": " + e.Err.Error()
 }
 
 // Unwrap returns the cause.
@@ -87,13 +84,8 @@ var kinds = []error{nil, ErrExist, ErrName, ErrNoSpace, ErrAccess, store.ErrGone
 var errOther = errors.New("failure on another rank")
 
 func kindOf(err error) int64 {
-	if err == nil {
-		return 0
-	}
-	for i, k := range kinds[1:] {
-		if errors.Is(err, k) {
-			return int64(i + 1)
-		}
+	if i := slices.IndexFunc(kinds, func(k error) bool { return errors.Is(err, k) }); i >= 0 {
+		return int64(i)
 	}
 	return int64(len(kinds) - 1)
 }
@@ -143,8 +135,7 @@ func agree(c *comm.Comm, op, name string, err error) error {
 			return fail(op, name, errors.Join(err, cerr))
 		}
 		if r != c.Rank() {
-			t := strings.TrimRight(string(text), "\x00")
-			err = &remoteError{kind: errorOf(kind), text: t}
+			err = &remoteError{kind: errorOf(kind), text: strings.TrimRight(string(text), "\x00")}
 		}
 		return &Error{Op: op, Name: name, Peer: r, Err: err}
 	}

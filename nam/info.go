@@ -25,29 +25,12 @@ const (
 	KeyUnsynced      = "weft_nam_unsynced"    // true, false; for Attach
 )
 
-const (
-	psnamPrefix = "psnam_"
-	weftPrefix  = "weft_nam_"
-)
-
 var parsers = map[string]func(v string) (Option, error){
-	KeyManifestation: func(v string) (Option, error) {
-		n, err := manifestations.parse(v)
-		return Manifestation(n), err
-	},
-	KeyConsistency: func(v string) (Option, error) {
-		n, err := consistencies.parse(v)
-		return Consistency(n), err
-	},
-	KeyStructure: func(v string) (Option, error) {
-		n, err := structures.parse(v)
-		return Structure(n), err
-	},
-	KeySync: func(v string) (Option, error) {
-		n, err := syncs.parse(v)
-		return Sync(n), err
-	},
-	KeyWindowName: func(v string) (Option, error) { return Name(v), nil },
+	KeyManifestation: word[Manifestation](&manifestations),
+	KeyConsistency:   word[Consistency](&consistencies),
+	KeyStructure:     word[Structure](&structures),
+	KeySync:          word[Sync](&syncs),
+	KeyWindowName:    func(v string) (Option, error) { return Name(v), nil },
 	KeyWindowConnect: func(v string) (Option, error) {
 		if v != "true" {
 			return nil, fmt.Errorf("%w: %s=%q; legal is true", ErrInfo, KeyWindowConnect, v)
@@ -61,26 +44,33 @@ var parsers = map[string]func(v string) (Option, error){
 		}
 		return Mode(n), nil
 	},
-	KeyPrefault: func(v string) (Option, error) {
-		b, err := parseBool(KeyPrefault, v)
-		return Prefault(b), err
-	},
-	KeyReadOnly: func(v string) (Option, error) {
-		b, err := parseBool(KeyReadOnly, v)
-		return ReadOnly(b), err
-	},
-	KeyUnsynced: func(v string) (Option, error) {
-		b, err := parseBool(KeyUnsynced, v)
-		return Unsynced(b), err
-	},
+	KeyPrefault: flag[Prefault](KeyPrefault),
+	KeyReadOnly: flag[ReadOnly](KeyReadOnly),
+	KeyUnsynced: flag[Unsynced](KeyUnsynced),
 }
 
-func parseBool(key, v string) (bool, error) {
-	n, err := bools.parse(v)
-	if err != nil {
-		return false, fmt.Errorf("%w: %s=%q; legal are true, false", ErrInfo, key, v)
+// word parses an option of which the vocabulary knows the values.
+func word[T interface {
+	~uint8
+	Option
+}](words *vocabulary) func(v string) (Option, error) {
+	return func(v string) (Option, error) {
+		n, err := words.parse(v)
+		return T(n), err
 	}
-	return n == 2, nil
+}
+
+// flag parses an option that is true or false.
+func flag[T interface {
+	~bool
+	Option
+}](key string) func(v string) (Option, error) {
+	return func(v string) (Option, error) {
+		if v != "true" && v != "false" {
+			return nil, fmt.Errorf("%w: %s=%q; legal are true, false", ErrInfo, key, v)
+		}
+		return T(v == "true"), nil
+	}
 }
 
 type infoOption struct{ info comm.Info }
@@ -93,7 +83,7 @@ func (o infoOption) apply(s *settings) error {
 	for _, k := range o.info.Keys() {
 		parse, ok := parsers[k]
 		if !ok {
-			if strings.HasPrefix(k, psnamPrefix) || strings.HasPrefix(k, weftPrefix) {
+			if strings.HasPrefix(k, "psnam_") || strings.HasPrefix(k, "weft_nam_") {
 				return fmt.Errorf("%w: unknown key %q; known are %s", ErrInfo, k, strings.Join(knownKeys, ", "))
 			}
 			continue

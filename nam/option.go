@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
@@ -118,18 +119,11 @@ var (
 	structures = vocabulary{key: KeyStructure,
 		values: []string{"psnam_structure_raw_and_flat", "psnam_structure_managed_contiguous", "psnam_structure_managed_distributed"}}
 	syncs = vocabulary{key: KeySync, values: []string{"process", "epoch"}}
-	bools = vocabulary{values: []string{"false", "true"}}
 )
 
 func (v *vocabulary) parse(s string) (uint8, error) {
-	want := s
-	if other, ok := v.also[s]; ok {
-		want = other
-	}
-	for i, value := range v.values {
-		if want == value {
-			return uint8(i + 1), nil
-		}
+	if i := slices.Index(v.values, cmp.Or(v.also[s], s)); i >= 0 {
+		return uint8(i + 1), nil
 	}
 	hint := ""
 	if squeezed := strings.Join(strings.Fields(s), ""); squeezed != s {
@@ -169,11 +163,6 @@ func set[T ~uint8](to *T, value T, words *vocabulary) error {
 	return words.check(uint8(value))
 }
 
-func (n Name) apply(s *settings) error {
-	s.name = n
-	return nil // the store checks names
-}
-
 func (m Mode) apply(s *settings) error {
 	if m == 0 || m&^0o777 != 0 {
 		return fmt.Errorf("%w: mode %#o; legal are 01 to 0777", ErrInfo, uint32(m))
@@ -182,17 +171,13 @@ func (m Mode) apply(s *settings) error {
 	return nil
 }
 
-func (p Prefault) apply(s *settings) error {
-	s.prefault = p
-	return nil
-}
+func (n Name) apply(s *settings) error     { return put(&s.name, n) } // the store checks names
+func (p Prefault) apply(s *settings) error { return put(&s.prefault, p) }
+func (r ReadOnly) apply(s *settings) error { return put(&s.readOnly, r) }
+func (u Unsynced) apply(s *settings) error { return put(&s.unsynced, u) }
 
-func (r ReadOnly) apply(s *settings) error {
-	s.readOnly = r
-	return nil
-}
-
-func (u Unsynced) apply(s *settings) error {
-	s.unsynced = u
+// put is apply for an option of which any value is legal.
+func put[T any](to *T, value T) error {
+	*to = value
 	return nil
 }

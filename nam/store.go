@@ -129,10 +129,24 @@ func (c Consistency) MarshalText() ([]byte, error)   { return []byte(c.String())
 func (s Structure) MarshalText() ([]byte, error)     { return []byte(s.String()), nil }
 func (s Sync) MarshalText() ([]byte, error)          { return []byte(s.String()), nil }
 
+func consistencyOf(volatile bool) Consistency {
+	if volatile {
+		return Volatile
+	}
+	return Persistent
+}
+
+func syncOf(rec *store.Record) Sync {
+	if rec.SyncEpoch {
+		return SyncEpoch
+	}
+	return SyncProcess
+}
+
 func describe(e store.Entry) *Allocation {
 	a := &Allocation{
-		Name: e.Name, ID: e.ID.String(), State: e.State.String(), Structure: Structure(e.Structure), Consistency: Persistent,
-		Sync: SyncProcess, Bytes: int64(e.Bytes()), Footprint: int64(e.Footprint()), Epochs: e.Epochs, Vouched: e.Vouched, Mode: e.Mode,
+		Name: e.Name, ID: e.ID.String(), State: e.State.String(), Structure: Structure(e.Structure), Consistency: consistencyOf(e.Volatile),
+		Sync: syncOf(e.Record), Bytes: int64(e.Bytes()), Footprint: int64(e.Footprint()), Epochs: e.Epochs, Vouched: e.Vouched, Mode: e.Mode,
 		UID: int(e.UID), GID: int(e.GID), Created: e.Created, Creator: e.Creator,
 	}
 	switch {
@@ -142,12 +156,6 @@ func describe(e store.Entry) *Allocation {
 		a.State, a.Problem = "damaged", e.Problem.Error()
 	case e.Unsynced:
 		a.State = "unsynced"
-	}
-	if e.Volatile {
-		a.Consistency = Volatile
-	}
-	if e.SyncEpoch {
-		a.Sync = SyncEpoch
 	}
 	for _, g := range e.Regions {
 		a.Regions = append(a.Regions, RegionInfo{Size: int64(g.Size), Unit: int(g.Unit), Manifestation: Manifestation(g.Manifestation)})

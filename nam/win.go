@@ -86,17 +86,9 @@ func (w *Win) Info() comm.Info {
 	info.Set(KeyWindowName, w.rec.Name)
 	g := w.rec.Regions[min(w.rank, len(w.rec.Regions)-1)]
 	info.Set(KeyManifestation, Manifestation(g.Manifestation).String())
-	consistency := Persistent
-	if w.isVolatile() {
-		consistency = Volatile
-	}
-	info.Set(KeyConsistency, consistency.String())
+	info.Set(KeyConsistency, consistencyOf(w.isVolatile()).String())
 	info.Set(KeyStructure, Structure(w.rec.Structure).String())
-	sync := SyncProcess
-	if w.rec.SyncEpoch {
-		sync = SyncEpoch
-	}
-	info.Set(KeySync, sync.String())
+	info.Set(KeySync, syncOf(w.rec).String())
 	info.Set(KeyMode, strconv.FormatUint(uint64(w.rec.Mode), 8))
 	if w.b.h.ReadOnly() {
 		info.Set(KeyReadOnly, "true")
@@ -151,10 +143,6 @@ func (w *Win) SetInfo(info comm.Info) error {
 
 // checkChange refuses changes of what is fixed when a window is made. Saying again what it is, is no change.
 func (w *Win) checkChange(set *settings) error {
-	sync := SyncProcess
-	if w.rec.SyncEpoch {
-		sync = SyncEpoch
-	}
 	g := w.rec.Regions[min(w.rank, len(w.rec.Regions)-1)]
 	for _, f := range []struct {
 		key  string
@@ -162,7 +150,7 @@ func (w *Win) checkChange(set *settings) error {
 	}{
 		{KeyManifestation, set.manifestation == 0 || set.manifestation == Manifestation(g.Manifestation)},
 		{KeyStructure, set.structure == 0 || set.structure == Structure(w.rec.Structure)},
-		{KeySync, set.sync == 0 || set.sync == sync},
+		{KeySync, set.sync == 0 || set.sync == syncOf(w.rec)},
 		{KeyMode, set.mode == 0 || fs.FileMode(set.mode) == w.rec.Mode},
 		{KeyWindowName, set.name == "" || string(set.name) == w.rec.Name},
 		{KeyReadOnly, !bool(set.readOnly) || w.b.h.ReadOnly()},
