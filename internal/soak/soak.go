@@ -143,29 +143,19 @@ const (
 func Rounds(n int, round func() error) (kept, longer string, err error) {
 	var samples Series
 	var times []time.Duration
-	once := func() error {
+	for i := range 2 * n {
+		if i >= n { // other programs make rounds longer as well; a cost that grows makes each of them longer
+			if early, late := slices.Min(times[:n/4]), slices.Min(times[n-n/4:]); late <= roundTime*early+time.Millisecond {
+				break
+			}
+		}
 		before := processorTime()
 		if err := round(); err != nil {
-			return err
+			return "", "", err
 		}
 		times = append(times, processorTime()-before)
 		Take() // what a sync.Pool has kept goes with the second collection
 		samples = append(samples, Take())
-		return nil
-	}
-	for range n {
-		if err := once(); err != nil {
-			return "", "", err
-		}
-	}
-	// Other programs make rounds longer as well; a cost that grows makes each of them longer.
-	for range n {
-		if early, late := slices.Min(times[:n/4]), slices.Min(times[n-n/4:]); late <= roundTime*early+time.Millisecond {
-			break
-		}
-		if err := once(); err != nil {
-			return "", "", err
-		}
 	}
 	early, late := samples[n/4:n/2], samples[len(samples)-n/4:] // pools are full by then
 	look := func(what string, more int, of func(Sample) int) {

@@ -14,6 +14,7 @@
 package powerloss
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -99,13 +100,10 @@ func (d *Disk) Call(op, path string, off, n int, call func() error) error {
 	if !forces || op == "commit" {
 		err := call()
 		if lerr := d.look(); lerr != nil || err != nil || !forces {
-			if lerr != nil {
-				return lerr
-			}
-			return err
+			return cmp.Or(lerr, err)
 		}
 		// Pages first, then, when they are on the disk, one of the first two, the metas.
-		written := append([]event(nil), d.log[from:]...)
+		written := slices.Clone(d.log[from:])
 		d.log = d.log[:from]
 		for _, meta := range []bool{false, true} {
 			for _, e := range written {
@@ -155,7 +153,7 @@ func Caller() string {
 
 // passed are functions that make calls on behalf of others.
 var passed = []string{"openFile", "openSegment", "checkSegment", "readHeader", "store.decodeHeader", "header", "headerOf", "setFlags", "store.guard", "SyncEpochs", "openMeta", "openBolt", "bbolt.Open",
-	"syncSegment", "syncSegments", "locked", "updateLocked", "viewLocked", "update", "view", "opened", "fileLocked", "alone", "Open"}
+	"syncSegments", "locked", "updateLocked", "viewLocked", "update", "view", "opened", "fileLocked", "alone", "Open"}
 
 func (d *Disk) force(path string, off, n int, op, site string, lost bool) {
 	e := event{size: -1, force: true, lost: lost, site: op + " by " + site, end: 1 << 62}
@@ -312,15 +310,13 @@ func (d *Disk) after(position int, without string) (*State, []event) {
 		case !e.force:
 			pending = append(pending, e)
 		case e.site != without:
-			rest := pending[:0:0]
-			for _, p := range pending {
-				if !p.forced(e) || e.lost && p.entries == nil && p.data == nil {
-					rest = append(rest, p)
-				} else if !e.lost {
+			pending = slices.DeleteFunc(pending, func(p event) bool {
+				done := p.forced(e) && !(e.lost && p.entries == nil && p.data == nil)
+				if done && !e.lost {
 					s.apply(p)
 				}
-			}
-			pending = rest
+				return done
+			})
 		}
 	}
 	return s, pending
@@ -361,8 +357,8 @@ func (d *Disk) States(position int, without string, yield func(*State)) {
 // Positions are those at which most may be lost: before each force, and the end.
 func (d *Disk) Positions() []int {
 	var all []int
-	for i, e := range d.log {
-		if i >= d.start && e.force {
+	for i := d.start; i < len(d.log); i++ {
+		if d.log[i].force {
 			all = append(all, i)
 		}
 	}
