@@ -34,10 +34,9 @@ const lintTime = 5 * time.Minute
 
 // lint is what is known of lint mode's tests.
 type lint struct {
-	mu    sync.Mutex
+	once  sync.Once
 	weft  string // the program, when tests is known
 	tests []test
-	known bool
 	err   error
 }
 
@@ -56,12 +55,7 @@ func (r *runner) lintList(ctx context.Context, m *mutant) ([]test, error) {
 	if !r.hasRace || !isPart || r.ownOnly && m.Package != "weft/task/internal/lint" {
 		return nil, nil
 	}
-	r.lint.mu.Lock()
-	defer r.lint.mu.Unlock()
-	if !r.lint.known {
-		r.lint.known = true
-		r.lint.tests, r.lint.err = r.findLint(ctx)
-	}
+	r.lint.once.Do(func() { r.lint.tests, r.lint.err = r.findLint(ctx) })
 	return r.lint.tests, r.lint.err
 }
 

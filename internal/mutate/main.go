@@ -197,18 +197,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 func (r *runner) changedSince(ctx context.Context, revision string) ([]string, error) {
 	out, err := r.command(ctx, "git", "diff", "--name-only", "--diff-filter=d", revision, "--").Output()
 	if err != nil {
-		if x := new(exec.ExitError); errors.As(err, &x) {
+		if x, ok := errors.AsType[*exec.ExitError](err); ok {
 			return nil, fmt.Errorf("git diff %s: %s", revision, strings.TrimSpace(string(x.Stderr)))
 		}
 		return nil, err
 	}
-	var list []string
-	for _, f := range strings.Fields(string(out)) {
-		if strings.HasSuffix(f, ".go") && !strings.HasSuffix(f, "_test.go") {
-			list = append(list, f)
-		}
-	}
-	return list, nil
+	return slices.DeleteFunc(strings.Fields(string(out)), func(f string) bool {
+		return !strings.HasSuffix(f, ".go") || strings.HasSuffix(f, "_test.go")
+	}), nil
 }
 
 // results are the file of verdicts.

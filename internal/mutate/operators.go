@@ -105,9 +105,7 @@ func (w *walker) isConstant(x ast.Expr) bool { return w.pkg.TypesInfo.Types[x].V
 // condition turns one round that has no operator of its own to change.
 func (w *walker) condition(c ast.Expr) {
 	switch x := ast.Unparen(c).(type) {
-	case nil:
-		return
-	case *ast.UnaryExpr:
+	case nil, *ast.UnaryExpr:
 		return
 	case *ast.BinaryExpr:
 		if x.Op != token.LAND && x.Op != token.LOR {

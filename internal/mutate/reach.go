@@ -87,28 +87,18 @@ func (r *runner) testedBy(ctx context.Context, parts []*part) ([]goPackage, erro
 	isPart := func(path string) bool {
 		return slices.ContainsFunc(parts, func(p *part) bool { return p.path == path })
 	}
-	var list []goPackage
+	sees := func(path string) bool { return isPart(path) || slices.ContainsFunc(all[path].Deps, isPart) }
+	var own, others []goPackage
 	for _, path := range order {
-		p := all[path]
-		if len(p.TestGoFiles)+len(p.XTestGoFiles) == 0 {
-			continue
-		}
-		if r.ownOnly && !isPart(path) {
-			continue
-		}
-		sees := isPart(path) || slices.ContainsFunc(p.Deps, isPart)
-		for _, i := range slices.Concat(p.TestImports, p.XTestImports) {
-			sees = sees || isPart(i) || slices.ContainsFunc(all[i].Deps, isPart)
-		}
-		if sees {
-			list = append(list, p)
+		switch p := all[path]; {
+		case len(p.TestGoFiles)+len(p.XTestGoFiles) == 0:
+		case isPart(path):
+			own = append(own, p)
+		case !r.ownOnly && slices.ContainsFunc(slices.Concat([]string{path}, p.TestImports, p.XTestImports), sees):
+			others = append(others, p)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b goPackage) int {
-		own := func(p goPackage) int { return map[bool]int{true: 0, false: 1}[isPart(p.ImportPath)] }
-		return cmp.Compare(own(a), own(b))
-	})
-	return list, nil
+	return append(own, others...), nil
 }
 
 // hashOfTree is of all files that tests can depend on.
@@ -191,14 +181,15 @@ func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*p
 	for _, q := range parts {
 		paths = append(paths, q.path)
 	}
-	build := r.command(ctx, "go", "test", "-c", "-tags", tags, "-cover", "-covermode=set", "-coverpkg="+strings.Join(paths, ","), "-o", bin, p.ImportPath)
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("the tests of %s do not build: %w\n%s", p.ImportPath, err, out)
-	}
 	control := filepath.Join(dir, "control.exe")
-	build = r.command(ctx, "go", slices.Concat([]string{"test", "-c", "-tags", tags, "-o", control}, asMutants, []string{p.ImportPath})...)
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("the tests of %s do not build: %w\n%s", p.ImportPath, err, out)
+	for _, flags := range [][]string{
+		{"-cover", "-covermode=set", "-coverpkg=" + strings.Join(paths, ","), "-o", bin},
+		slices.Concat([]string{"-o", control}, asMutants),
+	} {
+		build := r.command(ctx, "go", slices.Concat([]string{"test", "-c", "-tags", tags}, flags, []string{p.ImportPath})...)
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("the tests of %s do not build: %w\n%s", p.ImportPath, err, out)
+		}
 	}
 	names, err := r.list(ctx, p.Dir, []string{bin})
 	if err != nil {
@@ -330,11 +321,9 @@ func (x *reach) covering(m *mutant, tags string) map[string][]test {
 	}
 	by := map[string][]test{}
 	for id := range ids {
-		t := x.Tests[id]
-		if t.Tags != tags {
-			continue
+		if t := x.Tests[id]; t.Tags == tags {
+			by[t.Package] = append(by[t.Package], t)
 		}
-		by[t.Package] = append(by[t.Package], t)
 	}
 	for _, list := range by {
 		byTime(list)

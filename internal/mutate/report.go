@@ -12,9 +12,10 @@ import (
 
 // row counts verdicts.
 type row struct {
-	name                                                      string
-	killed, tests, explorations, races, lint, dependants, all int
-	left                                                      int // invalid or the same
+	name        string
+	by          map[string]int // killed ones
+	killed, all int
+	left        int // invalid or the same
 }
 
 func (r *row) add(v *verdict) {
@@ -25,18 +26,7 @@ func (r *row) add(v *verdict) {
 	r.all++
 	if v.State == "killed" {
 		r.killed++
-		switch v.By {
-		case "tests":
-			r.tests++
-		case "explorations":
-			r.explorations++
-		case "the race detector":
-			r.races++
-		case "lint mode":
-			r.lint++
-		default:
-			r.dependants++
-		}
+		r.by[v.By]++
 	}
 }
 
@@ -45,7 +35,8 @@ func (r *row) print(w io.Writer) {
 	if r.all > 0 {
 		score = fmt.Sprintf("%d %%", r.killed*100/r.all)
 	}
-	fmt.Fprintf(w, "| %s | %d | %d | %d | %d | %d | %d | %d | %s | %d |\n", r.name, r.all, r.tests, r.explorations, r.races, r.lint, r.dependants, r.all-r.killed, score, r.left)
+	fmt.Fprintf(w, "| %s | %d | %d | %d | %d | %d | %d | %d | %s | %d |\n", r.name, r.all, r.by["tests"], r.by["explorations"],
+		r.by["the race detector"], r.by["lint mode"], r.by["dependants"], r.all-r.killed, score, r.left)
 }
 
 // report prints the tables, and each mutant that survived.
@@ -57,12 +48,12 @@ func report(w io.Writer, seed uint64, verdicts []*verdict) {
 	}{{"package", func(v *verdict) string { return v.Package }}, {"operator", func(v *verdict) string { return v.Operator }}} {
 		fmt.Fprintf(w, "\n| %s | mutants | killed by tests | by explorations | by races | in lint mode | by dependants | survived | score | not compiled, or the same |\n|---|---|---|---|---|---|---|---|---|---|\n", t.title)
 		var rows []*row
-		all := &row{name: "all"}
+		all := &row{name: "all", by: map[string]int{}}
 		for _, v := range verdicts {
 			i := slices.IndexFunc(rows, func(r *row) bool { return r.name == t.by(v) })
 			if i < 0 {
 				i = len(rows)
-				rows = append(rows, &row{name: t.by(v)})
+				rows = append(rows, &row{name: t.by(v), by: map[string]int{}})
 			}
 			rows[i].add(v)
 			all.add(v)

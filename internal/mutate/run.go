@@ -36,10 +36,10 @@ type runner struct {
 	cache    string
 	lint     lint
 	runs     atomic.Int64 // of tests, each with a directory of its own
+	plain    sync.Map     // sums of test binaries without a mutant, [32]byte by package
 
 	mu     sync.Mutex
-	plain  map[string][32]byte // sums of test binaries without a mutant; guarded by mu
-	broken error               // why tests could not be run: what they seem to say is no verdict; guarded by mu
+	broken error // why tests could not be run: what they seem to say is no verdict; guarded by mu
 }
 
 func (r *runner) say(format string, args ...any) {
@@ -99,9 +99,8 @@ func (r *runner) runTests(ctx context.Context, dir string, bin []string, limit t
 	if err == nil {
 		return outcome{}
 	}
-	x := new(exec.ExitError)
-	isExit := errors.As(err, &x) && x.ExitCode() != noCell
-	if !isExit && !errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
+	x, isExit := errors.AsType[*exec.ExitError](err)
+	if (!isExit || x.ExitCode() == noCell) && !errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
 		r.breaks(fmt.Errorf("%s: %w: %s", bin[len(bin)-1], err, bytes.TrimSpace(out.Bytes())))
 	}
 	return read(out.String(), ctx.Err() != nil)
@@ -133,19 +132,16 @@ var (
 
 func read(out string, late bool) outcome {
 	o := outcome{failed: true, how: "exits"}
+	named := failLine
 	switch {
 	case late || strings.Contains(out, "panic: test timed out"):
-		o.how = "hangs"
-		if m := running.FindStringSubmatch(out); m != nil {
-			o.test = m[1]
-		}
-		return o
+		o.how, named = "hangs", running
 	case panicLine.MatchString(out):
 		o.how = "panics"
 	case failLine.MatchString(out):
 		o.how = "fails"
 	}
-	if m := failLine.FindStringSubmatch(out); m != nil {
+	if m := named.FindStringSubmatch(out); m != nil {
 		o.test = m[1]
 	}
 	return o
@@ -196,8 +192,7 @@ func (r *runner) build(ctx context.Context, m *mutant, dir, path, bin string, fl
 		args = slices.DeleteFunc(args, func(a string) bool { return a == linting })
 		return r.made(r.command(ctx, r.lint.weft, slices.Concat(asLint, []string{"go"}, args)...), true)
 	}
-	c := r.command(ctx, "go", args...)
-	return r.made(c, slices.Contains(flags, "-race"))
+	return r.made(r.command(ctx, "go", args...), slices.Contains(flags, "-race"))
 }
 
 // made runs a command that builds tests.
@@ -216,54 +211,41 @@ func (r *runner) made(c *exec.Cmd, race bool) error {
 // isSame reports whether the compiler made of the mutant what it makes of the original, by the
 // test binary of a package that runs its lines: what no test runs, the linker leaves out.
 func (r *runner) isSame(ctx context.Context, m *mutant, path, bin string) (bool, error) {
-	sum := func(file string) ([32]byte, error) {
-		data, err := os.ReadFile(file)
-		return sha256.Sum256(data), err
-	}
-	plain, err := r.plainSum(path, func() ([32]byte, error) {
-		dir, err := os.MkdirTemp(r.tmp, "plain")
-		if err != nil {
-			return [32]byte{}, err
-		}
-		defer os.RemoveAll(dir)
-		src, err := os.ReadFile(filepath.Join(r.root, filepath.FromSlash(m.File)))
-		if err != nil {
-			return [32]byte{}, err
-		}
-		plain := *m
-		plain.src = src
-		bin := filepath.Join(dir, "test.exe")
-		if err := r.build(ctx, &plain, dir, path, bin); err != nil {
-			return [32]byte{}, err
-		}
-		return sum(bin)
-	})
+	plain, err := r.plainSum(ctx, m, path)
 	if err != nil {
 		return false, err
 	}
-	is, err := sum(bin)
+	is, err := sumOf(bin)
 	return is == plain, err
 }
 
-// plainSum returns the sum of a package's test binary without a mutant, which is made once.
-func (r *runner) plainSum(path string, find func() ([32]byte, error)) ([32]byte, error) {
-	r.mu.Lock()
-	is, ok := r.plain[path]
-	r.mu.Unlock()
-	if ok {
-		return is, nil
+// plainSum returns the sum of a package's test binary without the mutant, which is made once.
+func (r *runner) plainSum(ctx context.Context, m *mutant, path string) (is [32]byte, err error) {
+	if is, ok := r.plain.Load(path); ok {
+		return is.([32]byte), nil
 	}
-	is, err := find()
+	dir, err := os.MkdirTemp(r.tmp, "plain")
 	if err != nil {
 		return is, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.plain == nil {
-		r.plain = map[string][32]byte{}
+	defer os.RemoveAll(dir)
+	plain := *m
+	if plain.src, err = os.ReadFile(filepath.Join(r.root, filepath.FromSlash(m.File))); err != nil {
+		return is, err
 	}
-	r.plain[path] = is
-	return is, nil
+	bin := filepath.Join(dir, "test.exe")
+	if err := r.build(ctx, &plain, dir, path, bin); err != nil {
+		return is, err
+	}
+	if is, err = sumOf(bin); err == nil {
+		r.plain.Store(path, is)
+	}
+	return is, err
+}
+
+func sumOf(file string) ([32]byte, error) {
+	data, err := os.ReadFile(file)
+	return sha256.Sum256(data), err
 }
 
 // dependantTime bounds what is spent on the tests of one dependant, dependantsTime on all of
@@ -325,17 +307,14 @@ func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verd
 			return v, err
 		}
 	}
-	for _, list := range batches(own) {
-		if kill("tests", r.runTwice(ctx, at, bin, list)) {
-			return v, nil
-		}
-	}
+	lists := batches(own)
 	if hasInTests(at, "exec.Command") || hasInTests(at, "os.Executable") {
 		rest := slices.DeleteFunc(x.of(p.path), func(t test) bool { return slices.Contains(own, t) })
-		for _, list := range batches(rest) {
-			if kill("tests", r.runTwice(ctx, at, bin, list)) {
-				return v, nil
-			}
+		lists = append(lists, batches(rest)...)
+	}
+	for _, list := range lists {
+		if kill("tests", r.runTwice(ctx, at, bin, list)) {
+			return v, nil
 		}
 	}
 
