@@ -148,7 +148,9 @@ func (b *backing) raise() error {
 	if err != nil {
 		return b.lost(err)
 	}
-	b.durable()
+	if b.ev != nil { // the epochs up to this one survive the program
+		b.ev.Put(event.Durable, uint64(b.number), b.fences, 0)
+	}
 	return nil
 }
 

@@ -172,7 +172,7 @@ func (w *Win) Free() error {
 		return err
 	}
 	if w.b.ev != nil && w.b.doom() {
-		w.removed()
+		w.b.ev.Put(event.WindowRemoved, uint64(w.b.number), 0, 0)
 	}
 	// When the call returns on any rank, a volatile window is gone.
 	if cerr := w.ctl.Barrier(); err == nil && cerr != nil {
@@ -195,13 +195,3 @@ func (w *Win) named(maker bool) {
 	name := w.b.ev.Recorder().Names().Spec(event.Origin{Label: w.rec.Name})
 	w.b.ev.Put(event.WindowNamed, uint64(w.b.number), 0, event.WindowNamedC(name, how))
 }
-
-// durable records that the epochs up to the last one survive the program.
-func (b *backing) durable() {
-	if b.ev != nil {
-		b.ev.Put(event.Durable, uint64(b.number), b.fences, 0)
-	}
-}
-
-// removed records that the memory is given up, with the window.
-func (w *Win) removed() { w.b.ev.Put(event.WindowRemoved, uint64(w.b.number), 0, 0) }

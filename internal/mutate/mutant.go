@@ -82,11 +82,10 @@ func load(root string, patterns, only, kinds []string) ([]*part, error) {
 			}
 			p.lines += bytes.Count(src, []byte{'\n'})
 			for _, s := range sitesOf(pkg, f, src) {
-				if !slices.Contains(kinds, s.operator) {
-					continue
+				if slices.Contains(kinds, s.operator) {
+					p.sites[s.operator] = append(p.sites[s.operator], place{s, name, src, f})
+					p.left++
 				}
-				p.sites[s.operator] = append(p.sites[s.operator], place{s, name, src, f})
-				p.left++
 			}
 		}
 		if p.left > 0 {

@@ -200,7 +200,7 @@ func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*p
 		limit = exploreTime
 		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, "TestExplore") })
 	}
-	found := make([]*covered, len(names))
+	found := make([]covered, len(names))
 	var g errgroup.Group
 	g.SetLimit(r.jobs)
 	for i, name := range names {
@@ -208,7 +208,7 @@ func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*p
 			// Whether it is fit to kill, mutants' conditions say; those that measure the coverage
 			// may disturb it, and then nobody knows its lines.
 			args := append(argsOf(p.ImportPath, tags), "-test.run", "^"+regexp.QuoteMeta(name)+"$")
-			c := &covered{}
+			c := &found[i]
 			began := time.Now()
 			c.unfit = r.runTests(ctx, p.Dir, []string{control}, limit, args).failed
 			c.took = time.Since(began)
@@ -220,7 +220,6 @@ func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*p
 			if c.lines, err = readProfile(profile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
-			found[i] = c
 			return nil
 		})
 	}

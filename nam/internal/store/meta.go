@@ -35,8 +35,8 @@ func (s *Store) update(fn func(*txn) error) error { return s.opened(s.updateLock
 func (s *Store) opened(run func(func(*txn) error) error, fn func(*txn) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.openLocked(); err != nil {
-		return err
+	if s.closing {
+		return ErrClosed
 	}
 	return run(fn)
 }
@@ -232,11 +232,7 @@ func (s *Store) inspectMeta() (m metaState, err error) {
 		return m, accessError(err)
 	}
 	defer f.Close()
-	var b []byte
-	err = s.do("read", f.Name(), 0, 0, func() (err error) {
-		b, err = io.ReadAll(f)
-		return err
-	})
+	b, err := get(s, "read", f.Name(), func() ([]byte, error) { return io.ReadAll(f) })
 	if err != nil {
 		return metaState{damaged: fmt.Errorf("%w: read %s: %w", ErrCorrupt, s.metaPath(), err)}, nil
 	}

@@ -77,8 +77,7 @@ func (s *Store) recoverLocked(tx *txn, half bool) error {
 		if err := s.reconcile(tx, rec); err != nil {
 			return err
 		}
-		err := s.reclaimLocked(tx, rec)
-		if err != nil && errors.Is(err, ErrAccess) {
+		if err := s.reclaimLocked(tx, rec); errors.Is(err, ErrAccess) {
 			s.notice("%q (%v) cannot be reclaimed: %v", rec.Name, rec.ID, err)
 		} else if err != nil {
 			return fmt.Errorf("reclaim %q: %w", rec.Name, err)

@@ -246,26 +246,15 @@ func (s *Store) Dir() string { return s.dir }
 // Place tells stores of one machine apart, whatever path they were opened by.
 func (s *Store) Place() [2]uint64 { return s.place }
 
-// Capacity is the limit given to Open; 0 means none.
-func (s *Store) Capacity() uint64 { return s.cfg.Capacity }
-
 // Close closes the store. Mappings that are still in use stay until their last Release.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.openLocked(); err != nil {
-		return err
-	}
-	s.closing = true
-	return s.closedLocked() // or the last Release does it; it may still have to reclaim
-}
-
-// openLocked: preconditions: s.mu is held.
-func (s *Store) openLocked() error {
 	if s.closing {
 		return ErrClosed
 	}
-	return nil
+	s.closing = true
+	return s.closedLocked() // or the last Release does it; it may still have to reclaim
 }
 
 // Entry is a record and what the header of its first file says.

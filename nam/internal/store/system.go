@@ -29,38 +29,33 @@ func (s *Store) do(op, path string, off, n int, call func() error) error {
 	return s.cfg.System(op, path, off, n, call)
 }
 
-// open is os.OpenFile.
-func (s *Store) open(path string, flags int, mode fs.FileMode) (f *os.File, err error) {
-	err = s.do("open", path, 0, 0, func() (err error) {
-		f, err = os.OpenFile(path, flags, mode)
+// get is do for a call that returns something.
+func get[T any](s *Store, op, path string, call func() (T, error)) (result T, err error) {
+	err = s.do(op, path, 0, 0, func() (err error) {
+		result, err = call()
 		return err
 	})
-	return f, err
+	return result, err
+}
+
+// open is os.OpenFile.
+func (s *Store) open(path string, flags int, mode fs.FileMode) (*os.File, error) {
+	return get(s, "open", path, func() (*os.File, error) { return os.OpenFile(path, flags, mode) })
 }
 
 func (s *Store) close(f *os.File) error { return s.do("close", f.Name(), 0, 0, f.Close) }
 
-func (s *Store) readDir(path string) (entries []fs.DirEntry, err error) {
-	err = s.do("readDir", path, 0, 0, func() (err error) {
-		entries, err = os.ReadDir(path)
-		return err
-	})
-	return entries, err
+func (s *Store) readDir(path string) ([]fs.DirEntry, error) {
+	return get(s, "readDir", path, func() ([]fs.DirEntry, error) { return os.ReadDir(path) })
 }
 
-func (s *Store) readAt(f *os.File, b []byte, off int64) (n int, err error) {
-	err = s.do("read", f.Name(), 0, 0, func() (err error) {
-		n, err = f.ReadAt(b, off)
-		return err
-	})
-	return n, err
+func (s *Store) readAt(f *os.File, b []byte, off int64) (int, error) {
+	return get(s, "read", f.Name(), func() (int, error) { return f.ReadAt(b, off) })
 }
 
 func (s *Store) writeAt(f *os.File, b []byte, off int64) error {
-	return s.do("write", f.Name(), 0, 0, func() error {
-		_, err := f.WriteAt(b, off)
-		return err
-	})
+	_, err := get(s, "write", f.Name(), func() (int, error) { return f.WriteAt(b, off) })
+	return err
 }
 
 // syncFile forces a file, or the entries of a directory, to the disk.
@@ -118,23 +113,16 @@ func (s *Store) reserve(f *os.File, size uint64) error {
 	return s.do("reserve", f.Name(), 0, 0, func() error { return reserve(f, size) })
 }
 
-func (s *Store) mapFile(f *os.File, size uint64, readOnly bool) (m []byte, err error) {
-	err = s.do("map", f.Name(), 0, 0, func() (err error) {
-		m, err = shmem.Map(f, 0, int(size), readOnly)
-		return err
-	})
+func (s *Store) mapFile(f *os.File, size uint64, readOnly bool) ([]byte, error) {
+	m, err := get(s, "map", f.Name(), func() ([]byte, error) { return shmem.Map(f, 0, int(size), readOnly) })
 	if errors.Is(err, syscall.ENOMEM) {
 		err = fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
 	return m, err
 }
 
-func (s *Store) tryLock(f *os.File, exclusive bool) (ok bool, err error) {
-	err = s.do("lock", f.Name(), 0, 0, func() (err error) {
-		ok, err = tryLock(f, exclusive)
-		return err
-	})
-	return ok, err
+func (s *Store) tryLock(f *os.File, exclusive bool) (bool, error) {
+	return get(s, "lock", f.Name(), func() (bool, error) { return tryLock(f, exclusive) })
 }
 
 func (s *Store) lockRange(f *os.File, off, n int64) error {
