@@ -152,11 +152,9 @@ func (a *allocating) run() (*Win, error) {
 
 	// Map before it is ready: from then on it has a user as long as any rank lives.
 	a.handle, err = a.s.st.AttachID(id, false, false)
-	if err == nil && bool(a.set.prefault) {
-		if r := a.c.Rank(); a.set.structure != RawAndFlat || root {
-			a.prefault = startPrefault(a.handle, r)
-			a.prefault.wait()
-		}
+	if err == nil && bool(a.set.prefault) && (a.set.structure != RawAndFlat || root) {
+		a.prefault = startPrefault(a.handle, a.c.Rank())
+		a.prefault.wait()
 	}
 	if err := a.agree(err); err != nil {
 		return nil, a.rollback(err)

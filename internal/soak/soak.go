@@ -16,6 +16,7 @@ package soak
 import (
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"runtime/metrics"
@@ -100,17 +101,20 @@ func (l Series) Growth() string {
 	if n < 8 {
 		return ""
 	}
-	early, late := l[n/4:n/2], l[n-n/4:]
-	var grown []string
+	return strings.Join(grown(l[n/4:n/2], l[n-n/4:], 4, moreHeap, moreGoroutines, moreFiles), "; ")
+}
+
+// grown says of what late has more than early: more than one part in share of what was there and the number given, of each.
+func grown(early, late Series, share, heap, goroutines, files int) (list []string) {
 	look := func(what string, more int, of func(Sample) int) {
-		if a, b := middle(early, of), middle(late, of); b > a+a/4+more {
-			grown = append(grown, fmt.Sprintf("%s: %d, then %d", what, a, b))
+		if a, b := middle(early, of), middle(late, of); b > a+a/share+more {
+			list = append(list, fmt.Sprintf("%s: %d, then %d", what, a, b))
 		}
 	}
-	look("bytes of live heap", moreHeap, func(s Sample) int { return int(s.Heap) })
-	look("goroutines", moreGoroutines, func(s Sample) int { return s.Goroutines })
-	look("descriptors", moreFiles, func(s Sample) int { return s.Files })
-	return strings.Join(grown, "; ")
+	look("bytes of live heap", heap, func(s Sample) int { return int(s.Heap) })
+	look("goroutines", goroutines, func(s Sample) int { return s.Goroutines })
+	look("descriptors", files, func(s Sample) int { return s.Files })
+	return list
 }
 
 // middle returns the median.
@@ -158,14 +162,9 @@ func Rounds(n int, round func() error) (kept, longer string, err error) {
 		samples = append(samples, Take())
 	}
 	early, late := samples[n/4:n/2], samples[len(samples)-n/4:] // pools are full by then
-	look := func(what string, more int, of func(Sample) int) {
-		if a, b := middle(early, of), middle(late, of); b > a+more {
-			kept += fmt.Sprintf("%s: %d, then %d; ", what, a, b)
-		}
+	for _, g := range grown(early, late, math.MaxInt, roundHeap, roundGoroutines, roundFiles) {
+		kept += g + "; "
 	}
-	look("bytes of live heap", roundHeap, func(s Sample) int { return int(s.Heap) })
-	look("goroutines", roundGoroutines, func(s Sample) int { return s.Goroutines })
-	look("descriptors", roundFiles, func(s Sample) int { return s.Files })
 	if a, b := slices.Min(times[:n/4]), slices.Min(times[n-n/4:]); b > roundTime*a+time.Millisecond {
 		longer = fmt.Sprintf("processor time of a round: %v, then %v", a, b)
 	}

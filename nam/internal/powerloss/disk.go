@@ -152,8 +152,8 @@ func Caller() string {
 }
 
 // passed are functions that make calls on behalf of others.
-var passed = []string{"openFile", "openSegment", "checkSegment", "readHeader", "store.decodeHeader", "header", "headerOf", "setFlags", "store.guard", "SyncEpochs", "openMeta", "openBolt", "bbolt.Open",
-	"syncSegments", "locked", "updateLocked", "viewLocked", "update", "view", "opened", "fileLocked", "alone", "Open"}
+var passed = []string{"openFile", "openSegment", "checkSegment", "readHeader", "store.decodeHeader", "header", "headerOf", "setFlags", "SyncEpochs", "openMeta", "openBolt", "bbolt.Open",
+	"syncSegments", "locked", "updateLocked", "viewLocked", "update", "view", "opened", "fileLocked", "alone", "Open", "store.change[...]"}
 
 func (d *Disk) force(path string, off, n int, op, site string, lost bool) {
 	e := event{size: -1, force: true, lost: lost, site: op + " by " + site, end: 1 << 62}

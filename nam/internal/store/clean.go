@@ -151,11 +151,7 @@ func (s *Store) markClean(f *os.File, id ID, epochs uint64) error {
 // Accept takes the count of epochs of a window that the machine's stop has left unsynced as true:
 // its user has looked.
 func (s *Store) Accept(name string) error {
-	return s.update(func(tx *txn) error {
-		rec, err := tx.byName(name)
-		if err != nil {
-			return err
-		}
+	return change(s, (*txn).byName, name, func(_ *txn, rec *Record) error {
 		if err := checkOwner(rec); err != nil {
 			return err
 		}

@@ -195,11 +195,7 @@ func (c *Creation) Commit() error {
 	if err := c.s.syncDir(c.s.allocPath()); err != nil {
 		return err
 	}
-	err := c.s.update(func(tx *txn) error {
-		rec, err := tx.byID(c.rec.ID)
-		if err != nil {
-			return err
-		}
+	err := change(c.s, (*txn).byID, c.rec.ID, func(tx *txn, rec *Record) error {
 		if rec.State != Creating {
 			return fmt.Errorf("%w: %q was removed while it was made", ErrName, rec.Name)
 		}

@@ -341,11 +341,7 @@ func (h *Handle) Exclusive(rank, off, n int, fn func()) error {
 
 // SetVolatile changes what becomes of the allocation when its last user releases it.
 func (s *Store) SetVolatile(id ID, volatile bool) error {
-	return s.update(func(tx *txn) error {
-		rec, err := tx.byID(id)
-		if err != nil {
-			return err
-		}
+	return change(s, (*txn).byID, id, func(tx *txn, rec *Record) error {
 		if err := checkOwner(rec); err != nil {
 			return err
 		}

@@ -31,6 +31,17 @@ type txn struct {
 // returns nil.
 func (s *Store) update(fn func(*txn) error) error { return s.opened(s.updateLocked, fn) }
 
+// change is update for one record, which find has by a key.
+func change[K any](s *Store, find func(*txn, K) (*Record, error), key K, fn func(*txn, *Record) error) error {
+	return s.update(func(tx *txn) error {
+		rec, err := find(tx, key)
+		if err != nil {
+			return err
+		}
+		return fn(tx, rec)
+	})
+}
+
 // opened runs a transaction once the store is open.
 func (s *Store) opened(run func(func(*txn) error) error, fn func(*txn) error) error {
 	s.mu.Lock()

@@ -12,13 +12,7 @@ import (
 
 // Remove takes the name away at once. The memory goes when its last user has released it.
 func (s *Store) Remove(name string) error {
-	return s.update(func(tx *txn) error {
-		rec, err := tx.byName(name)
-		if err != nil {
-			return err
-		}
-		return s.doomLocked(tx, rec)
-	})
+	return change(s, (*txn).byName, name, s.doomLocked)
 }
 
 // Doom is Remove by ID, for a window whose name may have passed to another meanwhile.
