@@ -4,7 +4,6 @@
 package store
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -60,9 +59,6 @@ const (
 	headBroken   uint32 = 1 << 2 // an epoch could not be made durable; the epoch count has stopped
 	headFlags           = headVolatile | headDoomed | headBroken
 )
-
-// Byte orders: of headers and the database, and of records.
-var ne, le = binary.NativeEndian, binary.LittleEndian
 
 // errIncomplete is of a file whose header was never written: its creator died.
 var errIncomplete = errors.New("it has no header yet")

@@ -4,6 +4,7 @@
 package store
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"hash/crc32"
@@ -13,6 +14,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 )
+
+// Byte orders: of headers and the database, and of records.
+var ne, le = binary.NativeEndian, binary.LittleEndian
 
 // ID names an allocation and each of its files: 128 random bits.
 type ID [16]byte
