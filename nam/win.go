@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
-	"sync"
+	"sync/atomic"
 
 	"weft/comm"
 	"weft/internal/event"
@@ -28,17 +28,17 @@ type Win struct {
 	rec  *store.Record
 	rank int
 
-	mu       sync.Mutex
-	volatile bool // guarded by mu; what Free does. Changed by the collective SetInfo, so the same on all ranks
+	volatile atomic.Bool // what Free does. Changed by the collective SetInfo, so the same on all ranks
 }
 
 // newWin makes the window of a mapped allocation. It takes over h and prefault. rawUnit is what the makers of raw memory
 // address it in; its record knows bytes only.
 func newWin(s *Store, c *comm.Comm, h *store.Handle, set *settings, prefault *prefaulter, maker bool, rawUnit int) (*Win, error) {
-	w := &Win{rec: h.Record(), rank: c.Rank(), volatile: set.consistency == Volatile}
+	w := &Win{rec: h.Record(), rank: c.Rank()}
+	w.volatile.Store(set.consistency == Volatile)
 	w.b = newBacking(s, h, maker, rawUnit)
 	w.b.prefault = prefault
-	w.b.doom = func() bool { return w.rank == 0 && w.isVolatile() }
+	w.b.doom = func() bool { return w.rank == 0 && w.volatile.Load() }
 	var err error
 	if w.Win, err = rma.New(c, w.b, comm.Info{}); err != nil { // and the backing is freed
 		return nil, err
@@ -50,12 +50,6 @@ func newWin(s *Store, c *comm.Comm, h *store.Handle, set *settings, prefault *pr
 		return nil, errors.Join(err, w.Win.Free()) // frees the backing once, though the run's end may free the window at the same time
 	}
 	return w, nil
-}
-
-func (w *Win) isVolatile() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.volatile
 }
 
 // Name is the window's name, unique in its store.
@@ -86,7 +80,7 @@ func (w *Win) Info() comm.Info {
 	info.Set(KeyWindowName, w.rec.Name)
 	g := w.rec.Regions[min(w.rank, len(w.rec.Regions)-1)]
 	info.Set(KeyManifestation, Manifestation(g.Manifestation).String())
-	info.Set(KeyConsistency, consistencyOf(w.isVolatile()).String())
+	info.Set(KeyConsistency, consistencyOf(w.volatile.Load()).String())
 	info.Set(KeyStructure, Structure(w.rec.Structure).String())
 	info.Set(KeySync, syncOf(w.rec).String())
 	info.Set(KeyMode, strconv.FormatUint(uint64(w.rec.Mode), 8))
@@ -135,9 +129,7 @@ func (w *Win) SetInfo(info comm.Info) error {
 	if err := agree(c, "set info", w.rec.Name, err); err != nil {
 		return err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.volatile = set.consistency == Volatile
+	w.volatile.Store(set.consistency == Volatile)
 	return nil
 }
 

@@ -192,9 +192,8 @@ func (w *walker) statements(list []ast.Stmt) {
 		}
 		if i > 0 && isPlain(list[i-1]) && isPlain(s) && w.text(s) != w.text(list[i-1]) {
 			a := list[i-1]
-			begin, end := w.offset(a.Pos()), w.offset(s.End())
 			between := string(w.src[w.offset(a.End()):w.offset(s.Pos())])
-			w.sites = append(w.sites, site{operator: "swap", begin: begin, end: end, text: w.text(s) + between + w.text(a)})
+			w.sites = append(w.sites, site{operator: "swap", begin: w.offset(a.Pos()), end: w.offset(s.End()), text: w.text(s) + between + w.text(a)})
 		}
 	}
 }

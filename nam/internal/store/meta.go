@@ -184,13 +184,12 @@ func (s *Store) openMeta(readOnly bool) (*bolt.DB, error) {
 		return f, nil
 	}
 	db, err := s.openBolt(path, bolt.Options{ReadOnly: readOnly, Timeout: s.cfg.LockWait, NoStatistics: true, OpenFile: open})
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%w: %s is missing", ErrCorrupt, path)
-		}
-		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-			return nil, accessError(err)
-		}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: %s is missing", ErrCorrupt, path)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return nil, accessError(err)
+	case err != nil:
 		return nil, fmt.Errorf("%w: open %s: %w", ErrCorrupt, path, err)
 	}
 	err = db.View(func(tx *bolt.Tx) error {

@@ -17,16 +17,19 @@ func (s *Store) Remove(name string) error {
 
 // Doom is Remove by ID, for a window whose name may have passed to another meanwhile.
 func (s *Store) Doom(id ID) error {
-	return s.update(func(tx *txn) error {
-		rec, err := tx.byID(id)
-		if errors.Is(err, ErrName) {
-			return nil // somebody was faster
-		}
-		if err != nil {
-			return err
-		}
-		return s.doomLocked(tx, rec)
-	})
+	return s.update(func(tx *txn) error { return tx.unlessGone(id, s.doomLocked) })
+}
+
+// unlessGone runs fn on a record, if it is still there.
+func (t *txn) unlessGone(id ID, fn func(*txn, *Record) error) error {
+	rec, err := t.byID(id)
+	if errors.Is(err, ErrName) {
+		return nil // somebody was faster
+	}
+	if err != nil {
+		return err
+	}
+	return fn(t, rec)
 }
 
 // doomLocked runs the delete protocol as far as it can go now.
@@ -59,16 +62,7 @@ func (s *Store) Reclaim(id ID) error {
 
 // reclaim: preconditions: s.mu is held.
 func (s *Store) reclaim(id ID) error {
-	return s.updateLocked(func(tx *txn) error {
-		rec, err := tx.byID(id)
-		if errors.Is(err, ErrName) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		return s.reclaimLocked(tx, rec)
-	})
+	return s.updateLocked(func(tx *txn) error { return tx.unlessGone(id, s.reclaimLocked) })
 }
 
 // reclaimLocked runs steps 4 to 6 of the delete protocol if rec is to go and nobody alive uses it.
