@@ -41,10 +41,7 @@ type Moment struct {
 func now() Moment {
 	var tries [5]reading
 	for i := range tries {
-		r := &tries[i]
-		r.before = time.Since(origin)
-		r.ticks = Ticks()
-		r.after = time.Since(origin)
+		tries[i] = reading{before: time.Since(origin), ticks: Ticks(), after: time.Since(origin)}
 	}
 	return closest(tries[:])
 }

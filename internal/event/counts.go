@@ -58,8 +58,8 @@ func (r *Recorder) Sampler() *Sampler {
 	if !r.Samples() {
 		return nil
 	}
-	s := &Sampler{rec: r, names: &r.names, every: uint64(max(1, r.sample)), rng: *rand.NewPCG(rand.Uint64(), rand.Uint64())}
-	if r.sample == Adaptive {
+	s := &Sampler{rec: r, names: &r.names, every: uint64(r.Sample()), rng: *rand.NewPCG(rand.Uint64(), rand.Uint64())}
+	if r.opt.Sample == Adaptive {
 		s.pace, s.from = max(1, adaptPace*1000/max(1, r.clock.Span(1000))), Ticks()
 	}
 	s.left = 1 + s.rng.Uint64()%s.every
@@ -130,16 +130,16 @@ func (s *Sampler) change(c *countCell, o Origin) {
 }
 
 // Annotate reports whether tasks are to be made known to Go's own tools.
-func (r *Recorder) Annotate() bool { return r.annotate }
+func (r *Recorder) Annotate() bool { return r.opt.Annotate }
 
 // Samples reports whether tasks may be left out.
-func (r *Recorder) Samples() bool { return r.sample > 1 || r.sample == Adaptive }
+func (r *Recorder) Samples() bool { return r.opt.Sample > 1 || r.opt.Sample == Adaptive }
 
 // Thin ends Options.Eager.
 func (r *Recorder) Thin() { r.eager.Store(false) }
 
 // Sample is of how many tasks one is recorded, if that does not change.
-func (r *Recorder) Sample() int { return max(1, r.sample) }
+func (r *Recorder) Sample() int { return max(1, r.opt.Sample) }
 
 // Skipped returns how many tasks of each origin, by its number, have not been recorded.
 func (r *Recorder) Skipped() map[uint32]uint64 {

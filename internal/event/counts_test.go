@@ -114,7 +114,7 @@ func TestSampleAdaptive(t *testing.T) {
 func TestSampleGaps(t *testing.T) {
 	rec := still(minRing)
 	for _, n := range []int{2, 3, 8} {
-		rec.sample = n
+		rec.opt.Sample = n
 		first, gaps := map[int]int{}, map[int]int{}
 		gap := func(s *Sampler) (k int) {
 			for k = 1; !s.Take(); k++ {
@@ -143,7 +143,7 @@ func TestSampleGaps(t *testing.T) {
 // it has to. What a task stands for is what it was chosen by.
 func TestSampleChanges(t *testing.T) {
 	rec := still(minRing)
-	rec.sample = Adaptive
+	rec.opt.Sample = Adaptive
 	s := rec.Sampler()
 	require.InEpsilon(t, adaptPace, rec.clock.Span(s.pace), 0.01)
 	require.LessOrEqual(t, s.from, Ticks())
@@ -178,7 +178,7 @@ func TestSampleChanges(t *testing.T) {
 // that take turns in one cell.
 func TestSkipped(t *testing.T) {
 	rec := still(minRing)
-	rec.sample = 2
+	rec.opt.Sample = 2
 	one, other := rec.Sampler(), rec.Sampler()
 	a, b := Origin{Body: 1 << 4}, Origin{Body: (1 + counted) << 4}
 	for _, o := range []Origin{{}, a, a, b, a, a, b, {}} {

@@ -63,7 +63,7 @@ func TestSpecCachePlaces(t *testing.T) {
 // The same for the cells in which a sampler counts.
 func TestSamplerPlaces(t *testing.T) {
 	rec := still(64)
-	rec.sample = 2
+	rec.opt.Sample = 2
 	for name, of := range map[string]func(i uintptr) Origin{
 		"body": func(i uintptr) Origin { return Origin{Body: i << 4, Site: 63 << 2} },
 		"site": func(i uintptr) Origin { return Origin{Body: 63 << 4, Site: i << 2} },

@@ -4,6 +4,7 @@
 package event
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"strconv"
@@ -30,14 +31,7 @@ func (r *Record) Ticks() int64 { return int64(r.when >> 8) }
 
 // Get returns the value of a field. Fields of signed types are sign-extended.
 func (r *Record) Get(f *Field) int64 {
-	w := r.A
-	switch f.Word {
-	case 1:
-		w = r.B
-	case 2:
-		w = r.C
-	}
-	w >>= f.Shift
+	w := [...]uint64{r.A, r.B, r.C}[f.Word] >> f.Shift
 	if f.Type.signed() {
 		return int64(w<<(64-f.Bits)) >> (64 - f.Bits)
 	}
@@ -144,9 +138,8 @@ func Sentence(r *Record, spec func(uint32) string) string {
 		return r.Kind().String()
 	}
 	s := i.Sentence
-	for n := range i.Fields {
-		f := &i.Fields[n]
-		s = strings.ReplaceAll(s, "{"+f.Name+"}", f.text(r.Get(f), spec))
+	for _, f := range i.Fields {
+		s = strings.ReplaceAll(s, "{"+f.Name+"}", f.text(r.Get(&f), spec))
 	}
 	return s
 }
@@ -175,10 +168,7 @@ func (f *Field) text(v int64, spec func(uint32) string) string {
 				l = append(l, name)
 			}
 		}
-		if l == nil {
-			return "-"
-		}
-		return strings.Join(l, ", ")
+		return cmp.Or(strings.Join(l, ", "), "-")
 	}
 	return strconv.FormatInt(v, 10)
 }

@@ -73,18 +73,12 @@ const (
 // goroutine may call its methods.
 type Recorder struct {
 	// Constant after construction.
-	ring     int
-	sample   int
-	annotate bool
-	stacks   bool
-	patient  bool
-	wants    Set
-	sinks    []Sink
-	clock    *Clock
-	names    Names
-	work     chan struct{} // capacity 1: a ring is half full
-	stop     chan struct{}
-	ended    chan struct{} // closed when the reader has ended
+	opt   Options // without zeros that stand for something
+	clock *Clock
+	names Names
+	work  chan struct{} // capacity 1: a ring is half full
+	stop  chan struct{}
+	ended chan struct{} // closed when the reader has ended
 
 	tasks  atomic.Uint64 // numbers of tasks given out
 	others atomic.Uint64 // numbers of requests, windows and so on
@@ -98,7 +92,6 @@ type Recorder struct {
 	next     int        // number of the next source. +checklocks:mu
 	gone     uint64     // losses of rings that are gone. +checklocks:mu
 	samplers []*Sampler // +checklocks:mu
-	closed   bool       // +checklocks:mu
 
 	// drain orders the readers, and guards what sinks do. It is taken before mu.
 	drain sync.Mutex
@@ -127,12 +120,11 @@ func New(o Options) (*Recorder, error) {
 		return nil, err
 	}
 	o.Ring = cmp.Or(o.Ring, DefaultRing)
-	o.Wants = cmp.Or(o.Wants, All)
+	o.Wants = cmp.Or(o.Wants, All) & All
 	o.Every = cmp.Or(o.Every, drainTurn)
-	r := &Recorder{annotate: o.Annotate, stacks: o.Stacks, patient: o.Patient, ring: o.Ring, sample: o.Sample, wants: o.Wants & All, sinks: o.Sinks, clock: newClock(),
-		work: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
+	r := &Recorder{opt: o, clock: newClock(), work: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
 	r.eager.Store(o.Eager)
-	for _, k := range r.sinks {
+	for _, k := range r.opt.Sinks {
 		k.Begin(r)
 	}
 	go waits.Service(func() { r.read(o.Every) })()
@@ -149,18 +141,18 @@ func (r *Recorder) Start() Moment { return r.clock.first }
 func (r *Recorder) Names() *Names { return &r.names }
 
 // Wants returns the kinds that are recorded.
-func (r *Recorder) Wants() Set { return r.wants }
+func (r *Recorder) Wants() Set { return r.opt.Wants }
 
 // Ring returns a new ring for a writer.
 func (r *Recorder) Ring(p Place) *Ring {
-	g := &Ring{buf: make([]Record, r.ring)}
+	g := &Ring{buf: make([]Record, r.opt.Ring)}
 	r.add(g, p)
 	return g
 }
 
 // Shared returns a new ring for any number of writers.
 func (r *Recorder) Shared(p Place) *Shared {
-	g := &Shared{cells: make([]cell, r.ring)}
+	g := &Shared{cells: make([]cell, r.opt.Ring)}
 	r.add(g, p)
 	return g
 }
@@ -169,7 +161,7 @@ func (r *Recorder) add(g ring, p Place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := g.self()
-	s.rec, s.Wants, s.Source = r, r.wants, Source{r.next, p}
+	s.rec, s.Wants, s.Source = r, r.opt.Wants, Source{r.next, p}
 	r.next++
 	r.rings = append(r.rings, g)
 }
@@ -196,7 +188,7 @@ func (r *Recorder) Detach() {
 	if r.over {
 		return
 	}
-	for _, k := range r.sinks {
+	for _, k := range r.opt.Sinks {
 		r.err = cmp.Or(r.err, k.Idle())
 	}
 }
@@ -257,14 +249,14 @@ func (r *Recorder) emptyLocked() {
 		s := g.self()
 		over := s.over.Load()
 		g.take(func(recs []Record) {
-			for _, k := range r.sinks {
+			for _, k := range r.opt.Sinks {
 				k.Events(&s.Source, recs)
 			}
 		})
 		if n := g.losses(); n != s.told {
 			note := [1]Record{Make(Ticks(), Lost, n-s.told, 0, 0)}
 			s.told = n
-			for _, k := range r.sinks {
+			for _, k := range r.opt.Sinks {
 				k.Events(&s.Source, note[:])
 			}
 		}
@@ -290,7 +282,7 @@ func (r *Recorder) flushLocked() error {
 	m := now()
 	r.emptyLocked()
 	r.clock.refine(m)
-	for _, k := range r.sinks {
+	for _, k := range r.opt.Sinks {
 		r.err = cmp.Or(r.err, k.Flush(m))
 	}
 	return r.err
@@ -299,12 +291,7 @@ func (r *Recorder) flushLocked() error {
 // Close flushes and ends the recording, and closes the sinks. What is recorded afterwards goes nowhere. It returns the
 // first error of a sink, ever; later calls return the same.
 func (r *Recorder) Close() error {
-	r.mu.Lock()
-	first := !r.closed
-	r.closed = true
-	r.mu.Unlock()
-	if first {
-		r.deaf.Store(true)
+	if !r.deaf.Swap(true) {
 		close(r.stop)
 	}
 	<-r.ended
@@ -315,7 +302,7 @@ func (r *Recorder) Close() error {
 	}
 	_ = r.flushLocked()
 	r.over = true
-	for _, k := range r.sinks {
+	for _, k := range r.opt.Sinks {
 		if err := k.Close(); err != nil && !errors.Is(r.err, err) { // a file that could not be written says so at each call
 			r.err = errors.Join(r.err, err)
 		}

@@ -29,15 +29,11 @@ const (
 
 // String returns the name of the kind.
 func (k PlaceKind) String() string {
-	switch k {
-	case SlotPlace:
-		return "slot"
-	case OtherPlace:
-		return "other goroutines"
-	case RankPlace:
-		return "rank"
+	names := [...]string{SlotPlace: "slot", OtherPlace: "other goroutines", RankPlace: "rank"}
+	if k == 0 || int(k) >= len(names) {
+		return "unknown place"
 	}
-	return "unknown place"
+	return names[k]
 }
 
 // Source is where events come from: a ring, as those who consume see it. Its events come in the order in which
@@ -71,7 +67,7 @@ func (s *source) wake() {
 
 // awaits lets others run where a ring is full and the recording waits for room, and reports whether that is so. Who reads needs nothing of who writes.
 func (s *source) awaits() bool {
-	if !s.rec.patient && !s.rec.eager.Load() || s.rec.deaf.Load() {
+	if !s.rec.opt.Patient && !s.rec.eager.Load() || s.rec.deaf.Load() {
 		return false
 	}
 	s.wake()

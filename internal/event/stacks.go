@@ -68,13 +68,12 @@ func (n *Names) Stack(by uint32, pcs []uintptr) uint32 {
 
 // learnLocked keeps the number of a stack, if the table does not get too large by that. +checklocks:n.mu
 func (n *Names) learnLocked(key []byte, id uint32) {
-	if len(n.stacks.ids) >= 4*mostStacks {
-		return
-	}
 	if n.stacks.ids == nil {
 		n.stacks.ids = map[string]uint32{}
 	}
-	n.stacks.ids[string(key)] = id
+	if len(n.stacks.ids) < 4*mostStacks {
+		n.stacks.ids[string(key)] = id
+	}
 }
 
 // StackOf returns the stack that has a number; the zero one if none has. Its frames are not to be changed.
@@ -107,11 +106,11 @@ type stackSlot struct {
 }
 
 // Stacks reports whether the stacks of spawns are to be recorded.
-func (r *Recorder) Stacks() bool { return r.stacks }
+func (r *Recorder) Stacks() bool { return r.opt.Stacks }
 
 // StackCache returns a cache for a writer; nil if stacks are not wanted.
 func (r *Recorder) StackCache() *StackCache {
-	if !r.stacks {
+	if !r.opt.Stacks {
 		return nil
 	}
 	return &StackCache{names: &r.names}

@@ -74,7 +74,7 @@ func TestKnownStacksAreBounded(t *testing.T) {
 // one takes the place. Frames beyond the depth do not count.
 func TestStackCache(t *testing.T) {
 	rec := still(minRing)
-	rec.stacks = true
+	rec.opt.Stacks = true
 	c := rec.StackCache()
 	require.Zero(t, c.Find(0, nil))
 	key := []uintptr{1, 2, 3}
@@ -107,7 +107,7 @@ func TestStackCache(t *testing.T) {
 // Keys that differ in one frame, or in who spawned, are spread over the cache.
 func TestStackCachePlaces(t *testing.T) {
 	rec := still(minRing)
-	rec.stacks = true
+	rec.opt.Stacks = true
 	for name, key := range map[string]func(i int) (by uint32, key []uintptr){
 		"first":   func(i int) (uint32, []uintptr) { return 1, []uintptr{uintptr(i) << 4, 7} },
 		"last":    func(i int) (uint32, []uintptr) { return 1, []uintptr{1<<20 - 1, uintptr(i) << 4} },

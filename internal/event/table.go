@@ -296,8 +296,8 @@ func Markdown() string {
 	b.WriteString(markdownHead)
 	for _, group := range groups {
 		fmt.Fprintf(&b, "\n## Events of %s\n\n| number | event | meaning | fields |\n|---|---|---|---|\n", group)
-		for i := range table {
-			if k := &table[i]; k.Group == group {
+		for _, k := range table {
+			if k.Group == group {
 				fmt.Fprintf(&b, "| %d | `%s` | %s | %s |\n", k.Kind, k.Name, k.Sentence, k.fields())
 			}
 		}
@@ -320,8 +320,7 @@ func (i *Info) fields() string {
 		return "–"
 	}
 	var l []string
-	for n := range i.Fields {
-		f := &i.Fields[n]
+	for _, f := range i.Fields {
 		s := fmt.Sprintf("`%s`: %s, %c", f.Name, f.Type, 'A'+f.Word)
 		if f.Bits < 64 {
 			s += fmt.Sprintf(" %d–%d", f.Shift, f.Shift+f.Bits-1)

@@ -15,7 +15,7 @@ import (
 
 // still returns a recorder whose rings nobody empties.
 func still(ring int) *Recorder {
-	return &Recorder{ring: ring, wants: All, clock: newClock(), work: make(chan struct{}, 1)}
+	return &Recorder{opt: Options{Ring: ring, Wants: All}, clock: newClock(), work: make(chan struct{}, 1)}
 }
 
 // woken reports whether the reader has been woken since the last call.
@@ -292,7 +292,7 @@ func TestCloseAtOnce(t *testing.T) {
 func TestAwaits(t *testing.T) {
 	for _, eager := range []bool{false, true} {
 		rec := still(minRing)
-		rec.patient = !eager
+		rec.opt.Patient = !eager
 		rec.eager.Store(eager)
 		own, shared := rec.Ring(Place{Kind: SlotPlace}), rec.Shared(Place{Kind: RankPlace})
 		for name, put := range map[string]func(){
@@ -356,7 +356,7 @@ func TestOptions(t *testing.T) {
 	require.Len(t, rec.Ring(Place{}).buf, DefaultRing)
 	require.Len(t, rec.Shared(Place{}).cells, DefaultRing)
 	require.Equal(t, All, rec.Wants())
-	require.False(t, rec.Annotate() || rec.Stacks() || rec.Samples() || rec.patient || rec.eager.Load())
+	require.False(t, rec.Annotate() || rec.Stacks() || rec.Samples() || rec.opt.Patient || rec.eager.Load())
 	require.Nil(t, rec.StackCache())
 	require.Same(t, rec.clock, rec.Clock())
 	require.Equal(t, rec.clock.first, rec.Start())
@@ -370,7 +370,7 @@ func TestOptions(t *testing.T) {
 	require.Len(t, rec.Ring(Place{}).buf, 2*minRing)
 	require.Equal(t, Of(Put, Get), rec.Wants())
 	require.Equal(t, Of(Put, Get), rec.Shared(Place{}).Wants)
-	require.True(t, rec.Annotate() && rec.Stacks() && rec.Samples() && rec.patient && rec.eager.Load())
+	require.True(t, rec.Annotate() && rec.Stacks() && rec.Samples() && rec.opt.Patient && rec.eager.Load())
 	require.NotNil(t, rec.StackCache())
 	rec.Thin()
 	require.False(t, rec.eager.Load())
