@@ -4,6 +4,7 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
@@ -145,9 +146,5 @@ func (w *Writer) Idle() error {
 
 // Close makes the file whole and closes it.
 func (w *Writer) Close() error {
-	err := w.Idle()
-	if e := w.f.Close(); err == nil {
-		err = e
-	}
-	return err
+	return cmp.Or(w.Idle(), w.f.Close())
 }

@@ -5,6 +5,7 @@
 package output
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -94,38 +95,25 @@ type sink struct {
 }
 
 // Idle makes the files whole.
-func (s *sink) Idle() error {
-	if err := s.Writer.Idle(); err != nil || s.json == "" {
-		return err
-	}
-	return write(s.json, s.Name())
-}
+func (s *sink) Idle() error { return s.write(s.Writer.Idle()) }
 
 // Close makes the files whole.
-func (s *sink) Close() error {
-	if err := s.Writer.Close(); err != nil || s.json == "" {
+func (s *sink) Close() error { return s.write(s.Writer.Close()) }
+
+// write makes the timeline, after what went wrong with the journal. Who looks at the file while that lasts sees the one before.
+func (s *sink) write(err error) error {
+	if err != nil || s.json == "" {
 		return err
 	}
-	return write(s.json, s.Name())
-}
-
-// write makes a timeline. Who looks at the file while that lasts sees the one before.
-func write(json, from string) error {
-	f, err := os.Create(json + ".part")
+	f, err := os.Create(s.json + ".part")
 	if err != nil {
 		return err
 	}
-	err = convert(f, from)
-	if e := f.Close(); err == nil {
-		err = e
+	if err := cmp.Or(timeline.Write(f, s.Name()), f.Close()); err != nil {
+		return err
 	}
-	if err == nil {
-		err = os.Rename(f.Name(), json)
-	}
-	return err
+	return os.Rename(f.Name(), s.json)
 }
-
-func convert(w io.Writer, from string) error { return timeline.Write(w, from) }
 
 // openLoud is Open for a recording that nobody closes, and whose errors nobody would see: the first one is said on out.
 func openLoud(file string, out io.Writer) (*event.Recorder, error) {
