@@ -264,6 +264,20 @@ type Message struct {
 	Tag      int32
 }
 
+// Pair returns what waits in theirs under a key, the first of several. If nothing does, here waits in mine. So the n-th of one sort is
+// paired with the n-th of the other, whichever comes first.
+func Pair[K comparable, V any](mine, theirs map[K][]V, key K, here V) (there V, ok bool) {
+	l := theirs[key]
+	if len(l) == 0 {
+		mine[key] = append(mine[key], here)
+		return there, false
+	}
+	if theirs[key] = l[1:]; len(l) == 1 {
+		delete(theirs, key)
+	}
+	return l[0], true
+}
+
 // MessageOf returns which messages an event of kind SendPosted or Matched is of.
 func MessageOf(e *Event) Message {
 	m := Message{Process: e.Process, Group: e.Source.Place.Group, Comm: e.C >> 40, Tag: int32(uint32(e.B >> 32))}

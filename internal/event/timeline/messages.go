@@ -20,9 +20,11 @@ func (t *writer) messageEvent(e *replay.Event) {
 	switch e.Kind() {
 	case event.SendPosted:
 		name := fmt.Sprintf("send to %d", peer)
-		at := t.mark(p, name, map[string]any{"tag": tag, "bytes": bytes, "communicator": comm})
+		here := t.mark(p, name, map[string]any{"tag": tag, "bytes": bytes, "communicator": comm})
 		t.begin(id, p, name)
-		t.send(replay.MessageOf(e), at, p)
+		if there, ok := replay.Pair(t.sent, t.came, replay.MessageOf(e), here); ok {
+			t.arrow("message", here, there)
+		}
 	case event.RecvPosted:
 		name := fmt.Sprintf("receive from %d", peer)
 		if peer < 0 {
@@ -30,8 +32,10 @@ func (t *writer) messageEvent(e *replay.Event) {
 		}
 		t.begin(id, p, name)
 	case event.Matched:
-		at := t.mark(p, fmt.Sprintf("from %d", peer), map[string]any{"tag": tag, "bytes": bytes, "communicator": comm})
-		t.match(replay.MessageOf(e), at, p)
+		here := t.mark(p, fmt.Sprintf("from %d", peer), map[string]any{"tag": tag, "bytes": bytes, "communicator": comm})
+		if there, ok := replay.Pair(t.came, t.sent, replay.MessageOf(e), here); ok {
+			t.arrow("message", there, here)
+		}
 	case event.CollectiveBegun:
 		t.collectiveBegins(e, id, p)
 	case event.RequestDone:
@@ -46,13 +50,13 @@ func (t *writer) messageEvent(e *replay.Event) {
 	}
 }
 
-// mark writes the shortest slice that an arrow can be bound to, and returns its time.
-func (t *writer) mark(p *place, name string, args map[string]any) micros {
+// mark writes the shortest slice that an arrow can be bound to, and returns it.
+func (t *writer) mark(p *place, name string, args map[string]any) ending {
 	at := max(t.now, p.mark+2)
 	p.mark = at
 	d := micros(1)
 	t.put(&entry{Name: name, Cat: "message", Phase: "X", Time: at, Dur: &d, Pid: p.pid, Tid: p.tid, Args: args})
-	return at
+	return ending{at: at, p: p}
 }
 
 // begin opens the asynchronous slice of a request; number 0 has none.
@@ -71,40 +75,6 @@ func (t *writer) finish(id key) {
 	}
 	delete(t.requests, id)
 	t.put(&entry{Name: r.name, Cat: "request", Phase: "e", Time: t.now, Pid: r.p.pid, Tid: r.p.tid, ID: id.text()})
-}
-
-// send begins the arrow of a message. Messages between two ranks with one tag match in their order, so the n-th that is sent is the n-th that
-// is matched.
-func (t *writer) send(m replay.Message, at micros, p *place) {
-	if l := t.came[m]; len(l) > 0 {
-		// Its arrival was seen first: the clocks of two processors, or machines.
-		if t.came[m] = l[1:]; len(l) == 1 {
-			delete(t.came, m)
-		}
-		t.arrow("message", ending{at: at, pid: p.pid, tid: p.tid}, l[0].at, l[0].p)
-		return
-	}
-	t.sent[m] = append(t.sent[m], arrival{at, p})
-}
-
-func (t *writer) match(m replay.Message, at micros, p *place) {
-	l := t.sent[m]
-	if len(l) == 0 {
-		t.came[m] = append(t.came[m], arrival{at, p})
-		return
-	}
-	if t.sent[m] = l[1:]; len(l) == 1 {
-		delete(t.sent, m)
-	}
-	t.arrow("message", ending{at: l[0].at, pid: l[0].p.pid, tid: l[0].p.tid}, at, p)
-}
-
-// shutMessages ends what is open at the end.
-func (t *writer) shutMessages() {
-	for id := range t.requests {
-		t.finish(id)
-	}
-	t.shutWindows()
 }
 
 // A collective is an asynchronous slice at each rank, as other requests are, with a mark at either end. When all ranks are done, or at the end of the
@@ -133,11 +103,10 @@ func (t *writer) collectiveBegins(e *replay.Event, id key, p *place) {
 	}
 	g := t.gatherings[k]
 	if g == nil {
-		g = &gathering{name: name, kind: kind, root: int(int32(uint32(e.B))), size: int(e.B >> 40), rank: map[int]int{}, from: map[int]arrival{}, to: map[int]arrival{}}
+		g = &gathering{name: name, kind: kind, root: int(int32(uint32(e.B))), size: int(e.B >> 40), rank: map[int]int{}, from: map[int]ending{}, to: map[int]ending{}}
 		t.gatherings[k] = g
 	}
-	at := t.mark(p, name, map[string]any{"communicator": k.comm, "number": k.number, "ranks": g.size})
-	g.from[e.Source.Place.Index] = arrival{at, p}
+	g.from[e.Source.Place.Index] = t.mark(p, name, map[string]any{"communicator": k.comm, "number": k.number, "ranks": g.size})
 	g.rank[e.Source.Place.Index] = int(int32(uint32(e.B)))
 	t.joined[id] = joined{k, e.Source.Place.Index}
 }
@@ -149,11 +118,8 @@ func (t *writer) collectiveEnds(id key, p *place, failed bool) {
 	}
 	delete(t.joined, id)
 	g := t.gatherings[j.key]
-	what := " over"
-	if failed {
-		what = " failed"
-	} else {
-		g.to[j.rank] = arrival{t.mark(p, g.name+what, nil), p}
+	if !failed {
+		g.to[j.rank] = t.mark(p, g.name+" over", nil)
 	}
 	if g.done++; g.done >= g.size {
 		t.draw(g)
@@ -178,7 +144,7 @@ func (g *gathering) waitsFor(r, s int) bool {
 func (t *writer) draw(g *gathering) {
 	for _, r := range slices.Sorted(maps.Keys(g.to)) {
 		to := g.to[r]
-		last, found := arrival{}, false
+		last, found := ending{}, false
 		for _, s := range slices.Sorted(maps.Keys(g.from)) {
 			if from := g.from[s]; s != r && g.waitsFor(r, s) && (!found || from.at > last.at) {
 				last, found = from, true
@@ -186,7 +152,7 @@ func (t *writer) draw(g *gathering) {
 		}
 		// None if the clocks say otherwise, or if it was this rank that came last.
 		if found && last.at <= to.at && last.at >= g.from[r].at {
-			t.arrow("collective", ending{at: last.at, pid: last.p.pid, tid: last.p.tid}, to.at, to.p)
+			t.arrow("collective", last, to)
 		}
 	}
 }

@@ -25,21 +25,15 @@ type gathering struct {
 	root int
 	size int
 	done int
-	from map[int]arrival // by rank of the run: where it begins
-	rank map[int]int     // of a scan: places in the communicator, by rank of the run
-	to   map[int]arrival // and where it is over
+	from map[int]ending // by rank of the run: where it begins
+	rank map[int]int    // of a scan: places in the communicator, by rank of the run
+	to   map[int]ending // and where it is over
 }
 
 // joined is a request that is a rank's part of a collective.
 type joined struct {
 	key  gatheringKey
 	rank int
-}
-
-// arrival is one end of a message whose other end has not been seen. The arrival may be seen first, as clocks have it.
-type arrival struct {
-	at micros
-	p  *place
 }
 
 // request is one that is not done.
@@ -85,9 +79,9 @@ type writer struct {
 	flows    int
 	tasks    map[key]*task
 	requests map[key]*request
-	ranks    map[key]int // of runs, by main task
-	sent     map[replay.Message][]arrival
-	came     map[replay.Message][]arrival
+	ranks    map[key]int                 // of runs, by main task
+	sent     map[replay.Message][]ending // whose other end has not been seen. The arrival may be seen first, as clocks have it
+	came     map[replay.Message][]ending
 	windows  map[windowKey]*window
 
 	gatherings map[gatheringKey]*gathering // collectives that are not over everywhere
@@ -96,9 +90,7 @@ type writer struct {
 
 type placeKey struct {
 	process int
-	kind    event.PlaceKind
-	group   int
-	index   int
+	place   event.Place
 }
 
 // place is a thread of the timeline.
@@ -110,11 +102,11 @@ type place struct {
 	mark     micros // when the last mark of a message was
 }
 
-// ending is where an arrow begins.
+// ending is one end of an arrow.
 type ending struct {
-	task     uint64
-	at       micros
-	pid, tid int
+	task uint64 // that ends there; zero if none does
+	at   micros
+	p    *place
 }
 
 // task is one that is not over.
@@ -135,19 +127,19 @@ type task struct {
 // place returns the thread of an event.
 func (t *writer) place(e *replay.Event) *place {
 	p := e.Source.Place
-	k := placeKey{e.Process, p.Kind, p.Group, p.Index}
+	k := placeKey{e.Process, p}
 	if x := t.places[k]; x != nil {
 		return x
 	}
 	// Slots, and the goroutines beside them, are threads of one process.
-	home := placeKey{e.Process, event.SlotPlace, p.Group, -1}
+	home := placeKey{e.Process, event.Place{Kind: event.SlotPlace, Group: p.Group, Index: -1}}
 	x := &place{tid: p.Index + 1, parked: -1}
 	name, thread := fmt.Sprintf("runtime %d", p.Group), fmt.Sprintf("slot %d", p.Index)
 	switch p.Kind {
 	case event.OtherPlace:
 		x.tid, thread = 1<<16, "other goroutines"
 	case event.RankPlace:
-		home = placeKey{e.Process, event.RankPlace, p.Group, p.Index}
+		home = k
 		name, thread = fmt.Sprintf("rank %d: messages", p.Index), "messages"
 		x.tid = 1
 	}
@@ -190,9 +182,9 @@ func (t *writer) slice(p *place, name, cat string, since micros, args map[string
 }
 
 // arrow writes an arrow. Its ends are bound to the slices in which their times are.
-func (t *writer) arrow(cat string, from ending, at micros, to *place) {
+func (t *writer) arrow(cat string, from, to ending) {
 	t.flows++
 	id := fmt.Sprint(t.flows)
-	t.put(&entry{Name: cat, Cat: cat, Phase: "s", Time: from.at, Pid: from.pid, Tid: from.tid, ID: id})
-	t.put(&entry{Name: cat, Cat: cat, Phase: "f", Bind: "e", Time: max(at, from.at), Pid: to.pid, Tid: to.tid, ID: id})
+	t.put(&entry{Name: cat, Cat: cat, Phase: "s", Time: from.at, Pid: from.p.pid, Tid: from.p.tid, ID: id})
+	t.put(&entry{Name: cat, Cat: cat, Phase: "f", Bind: "e", Time: max(to.at, from.at), Pid: to.p.pid, Tid: to.p.tid, ID: id})
 }

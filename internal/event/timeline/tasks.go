@@ -45,9 +45,11 @@ func (t *writer) taskEvent(e *replay.Event) {
 		}
 	case event.Started, event.Skipped:
 		p := t.place(e)
-		x.outer, x.from = p.cur, p
+		x.outer, x.from, x.since = p.cur, p, t.now
 		p.cur = x
-		t.opens(x)
+		if x.after.task != 0 {
+			t.arrow("dependency", x.after, ending{at: t.now, p: p})
+		}
 	case event.Ended:
 		p := t.place(e)
 		if p.cur != x {
@@ -55,7 +57,7 @@ func (t *writer) taskEvent(e *replay.Event) {
 		}
 		t.closes(p, x)
 		p.cur = x.outer
-		x.end = ending{e.A, max(x.since, t.now-1), p.pid, p.tid}
+		x.end = ending{e.A, max(x.since, t.now-1), p}
 		p.last = x.end
 		if e.C&event.EndedCompleted != 0 {
 			delete(t.tasks, id)
@@ -92,14 +94,6 @@ func (t *writer) taskEvent(e *replay.Event) {
 		for y := x; y != nil; y = y.outer {
 			y.since, y.from = t.now, p
 		}
-	}
-}
-
-// opens begins x's slice, and ends the arrow to it.
-func (t *writer) opens(x *task) {
-	x.since = t.now
-	if x.after.task != 0 {
-		t.arrow("dependency", x.after, t.now, x.from)
 	}
 }
 
@@ -144,5 +138,8 @@ func (t *writer) shut() {
 			t.async("e", "blocked: "+x.cause, "blocked", x)
 		}
 	}
-	t.shutMessages()
+	for id := range t.requests {
+		t.finish(id)
+	}
+	t.shutWindows()
 }

@@ -18,13 +18,8 @@ const windowThreads = 16
 
 func (t *writer) windowEvent(e *replay.Event) {
 	rank := t.place(e)
-	number := uint32(e.B)
-	switch e.Kind() {
-	case event.Durable, event.WindowMade, event.WindowNamed, event.WindowFreed, event.WindowRemoved:
-		number = uint32(e.A)
-	}
-	p := e.Source.Place
-	k := windowKey{placeKey{e.Process, p.Kind, p.Group, p.Index}, number}
+	number := uint32(e.Get(e.Kind().Info().Field("window")))
+	k := windowKey{placeKey{e.Process, e.Source.Place}, number}
 	w := t.windows[k]
 	if w == nil {
 		tid := windowThreads
