@@ -20,6 +20,9 @@ import (
 func New(o Options) *Checker {
 	o.Slack = cmp.Or(o.Slack, Slack)
 	o.Most = cmp.Or(o.Most, 20)
+	if o.Name == nil {
+		o.Name = func(_ int, spec uint32) string { return fmt.Sprintf("origin %d", spec) }
+	}
 	return &Checker{opt: o, tasks: map[key]*task{}, gone: map[key]uint64{}, failed: map[key]bool{}, slots: map[slotKey]*slot{}, requests: map[key]*request{}, under: map[replay.Message]int{}, windows: map[windowKey]*window{}}
 }
 
@@ -72,8 +75,9 @@ func (c *Checker) expire(now int64) {
 
 // find makes a finding of an event.
 func (c *Checker) find(e *replay.Event, why error) {
+	what := event.Sentence(&e.Record, func(spec uint32) string { return c.opt.Name(e.Process, spec) })
 	c.keep(fmt.Errorf("at %v, %s %d%s: %s: %w", time.Duration(e.Time-c.start), e.Source.Place.Kind, e.Source.Place.Index,
-		of(e.Process), c.sentence(e), why))
+		of(e.Process), what, why))
 }
 
 // keep keeps a finding, unless there are enough.
@@ -83,15 +87,6 @@ func (c *Checker) keep(found error) {
 		return
 	}
 	c.found = append(c.found, found)
-}
-
-func (c *Checker) sentence(e *replay.Event) string {
-	return event.Sentence(&e.Record, func(spec uint32) string {
-		if c.opt.Name == nil {
-			return fmt.Sprintf("origin %d", spec)
-		}
-		return c.opt.Name(e.Process, spec)
-	})
 }
 
 // step takes an event if it is legal, and otherwise says why not and changes nothing.
@@ -209,12 +204,10 @@ func files(o Options, until int64, names []string) (c *Checker, certain int64, e
 		o.Has = func(rank int) bool { return there[rank] }
 	}
 	c = New(o)
+	defer func() { c.opt.Partial = c.opt.Partial || set.Lost() > 0 }()
 	for e, err := range set.Events() {
 		if err != nil {
 			c.expire(until)
-			if set.Lost() > 0 {
-				c.opt.Partial = true
-			}
 			return c, set.Certain(), err
 		}
 		if e.Time <= until {
@@ -222,8 +215,5 @@ func files(o Options, until int64, names []string) (c *Checker, certain int64, e
 		}
 	}
 	c.End()
-	if set.Lost() > 0 {
-		c.opt.Partial = true
-	}
 	return c, 0, nil
 }

@@ -128,9 +128,9 @@ const (
 	over
 )
 
-var stateNames = [...]string{"waiting", "ready", "prepared", "running", "blocked", "ended", "over"}
-
-func (s taskState) String() string { return stateNames[s] }
+func (s taskState) String() string {
+	return [...]string{"waiting", "ready", "prepared", "running", "blocked", "ended", "over"}[s]
+}
 
 // task is what is known of a task.
 type task struct {

@@ -16,19 +16,19 @@ import (
 func (c *Checker) taskEvent(e *replay.Event) error {
 	id := key{e.Process, e.A}
 	t := c.task(id)
-	switch e.Kind() {
-	case event.Spawned:
-		return c.spawned(e, id, t)
-	case event.Again:
-		return c.again(e, id, t)
-	case event.RunFailed:
+	switch k := e.Kind(); {
+	case k == event.RunFailed:
 		c.failed[id] = true // perhaps before it is spawned
 		return nil
-	}
-	if t == nil {
+	case t != nil && (k == event.Spawned || k == event.Again):
+		return t.illegal("a number is given once")
+	case k == event.Spawned:
+		return c.spawned(e, id)
+	case k == event.Again:
+		return c.again(e, id)
+	case t == nil:
 		return fmt.Errorf("%w: task %d", errUnknown, e.A)
-	}
-	if t.state == over {
+	case t.state == over:
 		return t.illegal("it is over")
 	}
 	switch e.Kind() {
@@ -52,15 +52,18 @@ func (c *Checker) taskEvent(e *replay.Event) error {
 		return c.begins(e, t)
 	case event.Ended:
 		return c.ends(e, t)
-	case event.Released:
-		if t.state != ended {
+	case event.Released, event.Completed:
+		switch {
+		case t.state != ended:
 			return t.illegal("its body is not over")
-		}
-		if t.holds != 0 {
+		case t.holds != 0:
 			return t.illegal("%d events are pending", t.holds)
+		case e.Kind() == event.Released:
+			return nil
+		case t.children != 0:
+			return t.illegal("%d children are not over", t.children)
 		}
-	case event.Completed:
-		return c.completed(t)
+		t.toOver(c)
 	case event.Blocked:
 		s := c.slotOf(e)
 		if t.state != running || s.cur != t {
@@ -98,10 +101,7 @@ func (c *Checker) taskEvent(e *replay.Event) error {
 	return nil
 }
 
-func (c *Checker) spawned(e *replay.Event, id key, t *task) error {
-	if t != nil {
-		return t.illegal("a number is given once")
-	}
+func (c *Checker) spawned(e *replay.Event, id key) error {
 	flags := e.C >> 48
 	n := &task{id: id, spec: uint32(e.C), loop: flags&event.SpawnedLoop != 0}
 	if flags&event.SpawnedReady != 0 {
@@ -125,10 +125,7 @@ func (c *Checker) spawned(e *replay.Event, id key, t *task) error {
 }
 
 // again makes a task of the one that was recorded: it is over, and its parent has one child less and one more.
-func (c *Checker) again(e *replay.Event, id key, t *task) error {
-	if t != nil {
-		return t.illegal("a number is given once")
-	}
+func (c *Checker) again(e *replay.Event, id key) error {
 	old := c.task(key{e.Process, e.B})
 	if old == nil {
 		return fmt.Errorf("%w: task %d", errUnknown, e.B)
@@ -188,19 +185,6 @@ func (c *Checker) ends(e *replay.Event, t *task) error {
 	if done {
 		t.toOver(c)
 	}
-	return nil
-}
-
-func (c *Checker) completed(t *task) error {
-	switch {
-	case t.state != ended:
-		return t.illegal("its body is not over")
-	case t.holds != 0:
-		return t.illegal("%d events are pending", t.holds)
-	case t.children != 0:
-		return t.illegal("%d children are not over", t.children)
-	}
-	t.toOver(c)
 	return nil
 }
 

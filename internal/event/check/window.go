@@ -14,11 +14,7 @@ import (
 
 // windowEvent is step for the events of windows.
 func (c *Checker) windowEvent(e *replay.Event) error {
-	id := uint32(e.B)
-	switch e.Kind() {
-	case event.Durable, event.WindowMade, event.WindowNamed, event.WindowFreed, event.WindowRemoved:
-		id = uint32(e.A)
-	}
+	id := uint32(e.Get(e.Kind().Info().Field("window")))
 	k := windowKey{e.Process, e.Source.Place, id}
 	w := c.windows[k]
 	if e.Kind() == event.WindowMade {

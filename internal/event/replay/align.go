@@ -88,8 +88,7 @@ func (s *Set) align() {
 		return
 	}
 	for _, t := range s.traces {
-		id := t.Head.Boot
-		id = cmp.Or(id, "host "+t.Head.Host)
+		id := cmp.Or(t.Head.Boot, "host "+t.Head.Host)
 		i := slices.IndexFunc(s.machines, func(m *machine) bool { return m.how == id })
 		if i < 0 {
 			i = len(s.machines)
@@ -223,10 +222,7 @@ func (s *Set) spread(gaps [][]gap) {
 
 // Clocks says how times of different machines were compared, a sentence for each machine but the first; nothing where there is one.
 func (s *Set) Clocks() (lines []string) {
-	for i, m := range s.machines {
-		if i == 0 {
-			continue
-		}
+	for _, m := range s.machines[min(1, len(s.machines)):] {
 		var ranks []string
 		for _, t := range m.traces {
 			ranks = append(ranks, fmt.Sprint(t.Head.Rank))
