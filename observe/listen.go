@@ -70,11 +70,10 @@ func portsOf(address string, rank, ranks int) (own string, ports []int, err erro
 	if port+ranks-1 > maxPort {
 		return "", nil, fmt.Errorf("the pages of %d ranks need the ports from %d to %d; legal are ports up to %d", ranks, port, port+ranks-1, maxPort)
 	}
-	for r := range ranks {
-		ports = append(ports, port+r)
-	}
-	if ranks == 1 {
-		ports = nil
+	if ranks > 1 {
+		for r := range ranks {
+			ports = append(ports, port+r)
+		}
 	}
 	return net.JoinHostPort(host, strconv.Itoa(port+rank)), ports, nil
 }

@@ -4,6 +4,7 @@
 package observe
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"weft/observe/internal/dist"
+	"weft/observe/internal/graph"
 )
 
 // Stats is what the tasks that are over have done, by label.
@@ -88,30 +90,26 @@ func (s *Stats) String() string {
 
 // WriteTo writes a table with a line for each label.
 func (s *Stats) WriteTo(w io.Writer) (int64, error) {
-	c := &counter{w: w}
-	t := tabwriter.NewWriter(c, 0, 8, 2, ' ', tabwriter.AlignRight)
+	var b bytes.Buffer
+	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprintln(t, "label\ttasks\trun\tmean\t50 %\t99 %\tmax\tdeps\tready\tblocked\tcomm\t")
 	for i := range s.Labels {
 		l := &s.Labels[i]
 		_, _ = fmt.Fprintf(t, "%s\t%d\t%v\t%v\t%v\t%v\t%v\t%v\t%v\t%v\t%v\t\n", inTable(l.Label), l.Tasks,
-			short(l.Run.Sum), short(l.Run.Mean), short(l.Run.P50), short(l.Run.P99), short(l.Run.Max),
+			graph.Round(l.Run.Sum), graph.Round(l.Run.Mean), graph.Round(l.Run.P50), graph.Round(l.Run.P99), graph.Round(l.Run.Max),
 			perTask(&l.Deps, l.Tasks), perTask(&l.Ready, l.Tasks), perTask(&l.Blocked, l.Tasks), perTask(&l.Comm, l.Tasks))
 	}
-	_ = t.Flush() // c has the error
-	if c.err == nil {
-		_, _ = fmt.Fprintf(c, "Over %v. run is the sum; mean to max are of run; deps to comm are means over all tasks of the label.\n", short(s.Watched))
-	}
+	_ = t.Flush() // a buffer has no errors
+	_, _ = fmt.Fprintf(&b, "Over %v. run is the sum; mean to max are of run; deps to comm are means over all tasks of the label.\n", graph.Round(s.Watched))
 	for _, l := range s.Labels {
-		if c.err == nil && (l.Failed > 0 || l.Skipped > 0) {
-			_, _ = fmt.Fprintf(c, "%s: %d failed, %d skipped.\n", inTable(l.Label), l.Failed, l.Skipped)
+		if l.Failed > 0 || l.Skipped > 0 {
+			_, _ = fmt.Fprintf(&b, "%s: %d failed, %d skipped.\n", inTable(l.Label), l.Failed, l.Skipped)
 		}
 	}
 	for _, n := range s.Notes {
-		if c.err == nil {
-			_, _ = fmt.Fprintln(c, n)
-		}
+		_, _ = fmt.Fprintln(&b, n)
 	}
-	return c.n, c.err
+	return b.WriteTo(w)
 }
 
 // mostLetters is how wide a label is in the table.
@@ -132,31 +130,5 @@ func perTask(d *Durations, tasks int64) string {
 	if d.Count == 0 || tasks == 0 {
 		return "-"
 	}
-	return short(d.Sum / time.Duration(tasks)).String()
-}
-
-// short keeps three digits or so of a duration.
-func short(d time.Duration) time.Duration {
-	unit := time.Duration(1)
-	for d/unit >= 1000 {
-		unit *= 10
-	}
-	return d.Round(unit)
-}
-
-// counter counts what it passes on, and remembers the first error.
-type counter struct {
-	w   io.Writer
-	n   int64
-	err error
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	if c.err != nil {
-		return 0, c.err
-	}
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	c.err = err
-	return n, err
+	return graph.Round(d.Sum / time.Duration(tasks)).String()
 }

@@ -34,7 +34,7 @@ func (a *Analysis) Parallelism() float64 {
 }
 
 func (a *Analysis) String() string {
-	return fmt.Sprintf("work %v, span %v, parallelism %.1f", round(a.Work), round(a.Span), a.Parallelism())
+	return fmt.Sprintf("work %v, span %v, parallelism %.1f", Round(a.Work), Round(a.Span), a.Parallelism())
 }
 
 // step is an edge between moments: the later one is at least weight after the earlier one.
@@ -218,8 +218,8 @@ func (m *moments) trace(a *Analysis, from []int32, reach []time.Duration, v int3
 	slices.Reverse(a.Share)
 }
 
-// round keeps three digits or so of a duration.
-func round(d time.Duration) time.Duration {
+// Round keeps three digits or so of a duration.
+func Round(d time.Duration) time.Duration {
 	unit := time.Duration(1)
 	for d/unit >= 1000 {
 		unit *= 10

@@ -186,7 +186,7 @@ func (g *Graph) figures(a *Analysis, o Options) []string {
 	return []string{
 		title,
 		fmt.Sprintf("%s, %s; work %v, span %v: parallelism %.1f; %s on the critical path; %v from the first start to the last end",
-			count(len(g.Nodes), "task"), count(len(g.Edges), "edge"), round(a.Work), round(a.Span), a.Parallelism(), count(len(a.Path), "task"), round(a.Wall)),
+			count(len(g.Nodes), "task"), count(len(g.Edges), "edge"), Round(a.Work), Round(a.Span), a.Parallelism(), count(len(a.Path), "task"), Round(a.Wall)),
 	}
 }
 
@@ -203,9 +203,9 @@ func (n *Node) tip() []string {
 	if n.Site != "" {
 		t = append(t, "spawned at "+n.Site)
 	}
-	t = append(t, "run "+round(n.Run).String())
+	t = append(t, "run "+Round(n.Run).String())
 	if n.Bound > 0 {
-		t = append(t, "bound "+round(n.Bound).String())
+		t = append(t, "bound "+Round(n.Bound).String())
 	}
 	if n.Rank > 0 {
 		t = append(t, fmt.Sprintf("rank %d", n.Rank))
@@ -225,9 +225,9 @@ func groupTip(b *box, sites map[string]bool) []string {
 			t = append(t, "spawned at "+s)
 		}
 	}
-	t = append(t, "run "+round(b.run).String(), "run per task "+round(b.run/time.Duration(max(1, b.count))).String())
+	t = append(t, "run "+Round(b.run).String(), "run per task "+Round(b.run/time.Duration(max(1, b.count))).String())
 	if b.hot > 0 {
-		t = append(t, "on the critical path "+round(b.hot).String())
+		t = append(t, "on the critical path "+Round(b.hot).String())
 	}
 	return t
 }
@@ -235,9 +235,9 @@ func groupTip(b *box, sites map[string]bool) []string {
 // caption is what stands in a box.
 func (b *box) caption() (name, under string) {
 	if b.count > 1 {
-		return b.name, fmt.Sprintf("%d × %v", b.count, round(b.run/time.Duration(b.count)))
+		return b.name, fmt.Sprintf("%d × %v", b.count, Round(b.run/time.Duration(b.count)))
 	}
-	return b.name, round(b.run).String()
+	return b.name, Round(b.run).String()
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }
