@@ -164,10 +164,7 @@ func (g *Graph) Analyse() *Analysis {
 		a.Ignored++
 	}
 	reach := make([]time.Duration, len(m.steps)) // the latest that each moment can be, counted from its chain's beginning
-	from := make([]int32, len(m.steps))
-	for v := range from {
-		from[v] = -1
-	}
+	from := slices.Repeat([]int32{-1}, len(m.steps))
 	for _, v := range order {
 		for _, s := range m.steps[v] {
 			if t := reach[v] + s.weight; t > reach[s.to] || from[s.to] < 0 {

@@ -191,15 +191,7 @@ func (l *layout) enter(v int32) {
 func (l *layout) cross() {
 	best, fewest := l.order(), l.crossings()
 	for k := range sweeps {
-		if k%2 == 0 {
-			for _, layer := range l.layers {
-				l.sort(layer, true)
-			}
-		} else {
-			for _, layer := range slices.Backward(l.layers) {
-				l.sort(layer, false)
-			}
-		}
+		l.sweep(k, l.sort)
 		if n := l.crossings(); n < fewest {
 			best, fewest = l.order(), n
 		}
@@ -294,15 +286,18 @@ func (l *layout) place() {
 		}
 	}
 	for k := range 2 * sweeps {
-		if k%2 == 0 {
-			for _, layer := range l.layers {
-				l.pull(layer, true, k < 2*sweeps-2)
-			}
-		} else {
-			for _, layer := range slices.Backward(l.layers) {
-				l.pull(layer, false, k < 2*sweeps-2)
-			}
-		}
+		l.sweep(k, func(layer []int32, up bool) { l.pull(layer, up, k < 2*sweeps-2) })
+	}
+}
+
+// sweep takes all layers, by turns down, each with the one above, and up.
+func (l *layout) sweep(turn int, take func(layer []int32, up bool)) {
+	layers := slices.All(l.layers)
+	if turn%2 != 0 {
+		layers = slices.Backward(l.layers)
+	}
+	for _, layer := range layers {
+		take(layer, turn%2 == 0)
 	}
 }
 

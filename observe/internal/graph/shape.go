@@ -164,30 +164,22 @@ type Options struct {
 
 const mostDrawn = 400 // tasks one by one; more is a wall of boxes (looked at)
 
-// shape chooses between tasks and labels, and says in words what the choice was.
-func (g *Graph) shape(a *Analysis, o Options) (s *shape, notes []string) {
-	most := o.Most
-	most = cmp.Or(most, mostDrawn)
-	notes = g.Notes
-	if a.Ignored > 0 {
-		notes = append(slices.Clip(notes), fmt.Sprintf("%d edges are left out: a task at one end was not recorded.", a.Ignored))
-	}
-	if len(g.Nodes) <= most {
-		return g.whole(a), notes
-	}
-	notes = append(slices.Clip(notes), fmt.Sprintf("Folded by label: %d tasks are more than the %d that are drawn one by one.", len(g.Nodes), max(0, most)))
-	return g.folded(a), notes
-}
-
-// figures are the lines above a graph.
-func (g *Graph) figures(a *Analysis, o Options) []string {
-	title := o.Title
-	title = cmp.Or(title, "task graph")
-	return []string{
-		title,
+// shape chooses between tasks and labels, and returns the lines above the graph as well, which say what the choice was.
+func (g *Graph) shape(a *Analysis, o Options) (s *shape, head []string) {
+	most := cmp.Or(o.Most, mostDrawn)
+	head = append([]string{
+		cmp.Or(o.Title, "task graph"),
 		fmt.Sprintf("%s, %s; work %v, span %v: parallelism %.1f; %s on the critical path; %v from the first start to the last end",
 			count(len(g.Nodes), "task"), count(len(g.Edges), "edge"), Round(a.Work), Round(a.Span), a.Parallelism(), count(len(a.Path), "task"), Round(a.Wall)),
+	}, g.Notes...)
+	if a.Ignored > 0 {
+		head = append(head, fmt.Sprintf("%d edges are left out: a task at one end was not recorded.", a.Ignored))
 	}
+	if len(g.Nodes) <= most {
+		return g.whole(a), head
+	}
+	head = append(head, fmt.Sprintf("Folded by label: %d tasks are more than the %d that are drawn one by one.", len(g.Nodes), max(0, most)))
+	return g.folded(a), head
 }
 
 func count(n int, what string) string {

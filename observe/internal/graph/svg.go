@@ -7,7 +7,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
@@ -26,23 +25,27 @@ const (
 	mostName   = 30  // characters of a name in a box; the rest is in what a pointer over it shows
 )
 
+// looks are how edges are drawn, by kind: in a picture, in DOT, and what the legend calls them.
+var looks = [...]struct{ class, style, name string }{
+	Order: {"l", "", "an access waits"}, Child: {"l c", "dotted", "spawns"}, Message: {"l m", "dashed", "a message"},
+}
+
 // head is the lines above a picture.
 const headLine = 18
 
 // SVG writes the graph as a picture that needs nothing else: what a box is shows when a pointer is over it.
 func (g *Graph) SVG(w io.Writer, a *Analysis, o Options) error {
 	b := bufio.NewWriter(w)
-	s, notes := g.shape(a, o)
+	s, head := g.shape(a, o)
 	p := arrange(s, (*box).width)
-	head := append(g.figures(a, o), notes...)
 	legend := s.legend(g)
 
 	wide := 0
 	for _, l := range head {
 		wide = max(wide, len([]rune(l)))
 	}
-	top := margin + headLine*float64(len(head)) + legend.height()
-	width := max(p.width, float64(wide)*charWidth+2*margin, legend.width())
+	top := margin + headLine*float64(len(head)) + legend.height
+	width := max(p.width, float64(wide)*charWidth+2*margin, legend.width)
 	height := top + p.height
 	shift := max(0, (width-p.width)/2)
 
@@ -100,13 +103,7 @@ func (b *box) width() float64 {
 
 // writeLine draws an edge from the border of one box to that of the other.
 func writeLine(b *bufio.Writer, l *line, p *picture, i int) {
-	class, end := "l", "a"
-	switch l.kind {
-	case Child:
-		class += " c"
-	case Message:
-		class += " m"
-	}
+	class, end := looks[l.kind].class, "a"
 	if l.hot {
 		class, end = class+" x", "z"
 	}
@@ -137,8 +134,7 @@ func writeLine(b *bufio.Writer, l *line, p *picture, i int) {
 			fmt.Fprintf(&d, "C%.1f %.1f %.1f %.1f %.1f %.1f", pts[k-1].x, mid, pts[k].x, mid, pts[k].x, pts[k].y)
 		}
 	}
-	fmt.Fprintf(b, `<path class="%s" d="%s" marker-end="url(#%s)"/>`, class, d.String(), end)
-	b.WriteByte('\n')
+	fmt.Fprintf(b, `<path class="%s" d="%s" marker-end="url(#%s)"/>`+"\n", class, d.String(), end)
 }
 
 // countAt is where the number of edges that a line stands for is written: near its beginning, so that there and back do not write on
@@ -158,7 +154,7 @@ func countAt(l *line, p *picture, i int) point {
 
 // lean moves the end of an edge along the border of its box, towards where the edge goes, so that edges do not all meet in one point.
 func lean(q placed, end, next point) float64 {
-	return math.Max(-q.w/2+8, math.Min(q.w/2-8, (next.x-end.x)*0.25))
+	return max(-q.w/2+8, min(q.w/2-8, (next.x-end.x)*0.25))
 }
 
 // cut shortens a name, keeping its end, which tells more than the beginning where names are those of functions.
@@ -172,8 +168,8 @@ func cut(name string) string {
 
 // legend says what the colours and lines mean.
 type legend struct {
-	entries []entry
-	rows    int
+	entries       []entry
+	width, height float64
 }
 
 type entry struct {
@@ -203,38 +199,26 @@ func (s *shape) legend(g *Graph) *legend {
 	for _, e := range s.lines {
 		has[e.kind] = true
 	}
-	for _, k := range []struct {
-		kind        Kind
-		class, name string
-	}{{Order, "l", "an access waits"}, {Child, "l c", "spawns"}, {Message, "l m", "a message"}} {
-		if has[k.kind] {
-			l.entries = append(l.entries, entry{name: k.name, line: k.class})
+	for k, look := range looks {
+		if has[Kind(k)] {
+			l.entries = append(l.entries, entry{name: look.name, line: look.class})
 		}
 	}
 	l.entries = append(l.entries, entry{name: "critical path", line: "l x"})
-	x := float64(margin)
+	x, row := float64(margin), 0
 	for i := range l.entries {
 		e := &l.entries[i]
 		w := 34 + float64(len([]rune(e.name)))*charWidth
 		if x+w > legendWidth && x > margin {
 			x = margin
-			l.rows++
+			row++
 		}
-		e.x, e.row = x, l.rows
+		e.x, e.row = x, row
 		x += w
+		l.width = max(l.width, x+margin)
 	}
-	l.rows++
+	l.height = legendRow*float64(row+1) + 4
 	return l
-}
-
-func (l *legend) height() float64 { return legendRow*float64(l.rows) + 4 }
-
-func (l *legend) width() float64 {
-	w := 0.0
-	for _, e := range l.entries {
-		w = max(w, e.x+34+float64(len([]rune(e.name)))*charWidth)
-	}
-	return w + margin
 }
 
 func (l *legend) write(b *bufio.Writer, top float64) {
@@ -252,12 +236,12 @@ func (l *legend) write(b *bufio.Writer, top float64) {
 // DOT writes the graph in the language of Graphviz.
 func (g *Graph) DOT(w io.Writer, a *Analysis, o Options) error {
 	b := bufio.NewWriter(w)
-	s, notes := g.shape(a, o)
+	s, head := g.shape(a, o)
 	fmt.Fprintln(b, "digraph tasks {")
-	for _, l := range slices.Concat(g.figures(a, o), notes) {
+	for _, l := range head {
 		fmt.Fprintf(b, "  // %s\n", oneLine(l))
 	}
-	fmt.Fprintf(b, "  label=%s; labelloc=t;\n", quote(strings.Join(slices.Concat(g.figures(a, o), notes), "\n")))
+	fmt.Fprintf(b, "  label=%s; labelloc=t;\n", quote(strings.Join(head, "\n")))
 	fmt.Fprintln(b, `  node [shape=box, style="rounded,filled", fontname="Helvetica"]; edge [color="#667085"];`)
 	for i := range s.boxes {
 		x := &s.boxes[i]
@@ -270,11 +254,8 @@ func (g *Graph) DOT(w io.Writer, a *Analysis, o Options) error {
 	}
 	for _, l := range s.lines {
 		var more []string
-		switch l.kind {
-		case Child:
-			more = append(more, "style=dotted")
-		case Message:
-			more = append(more, "style=dashed")
+		if style := looks[l.kind].style; style != "" {
+			more = append(more, "style="+style)
 		}
 		if l.hot {
 			more = append(more, fmt.Sprintf("color=%q, penwidth=3", hotColour))
