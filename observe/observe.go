@@ -88,9 +88,8 @@ func New(cfg Config) (*Observer, error) {
 		return nil, err
 	}
 	cfg.Hosts = slices.Clone(cfg.Hosts)
-	c := collect.Config{Graph: cfg.Graph}
-	o := &Observer{cfg: cfg, collector: collect.New(c), start: time.Now()}
-	opt := event.Options{Ring: cfg.Ring, Sample: cfg.Sample, Eager: cfg.Graph > 0, Annotate: cfg.Annotate, Stacks: cfg.Stacks, Wants: c.Wants(), Sinks: []event.Sink{o.collector}}
+	o := &Observer{cfg: cfg, collector: collect.New(cfg.Graph), start: time.Now()}
+	opt := event.Options{Ring: cfg.Ring, Sample: cfg.Sample, Eager: cfg.Graph > 0, Annotate: cfg.Annotate, Stacks: cfg.Stacks, Wants: collect.Wants(cfg.Graph), Sinks: []event.Sink{o.collector}}
 	if err := opt.Check(); err != nil { // before a file is made
 		return nil, fmt.Errorf("observe: %w", err)
 	}

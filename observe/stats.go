@@ -60,8 +60,8 @@ func durations(d *dist.D) Durations {
 // Stats returns the statistics up to now.
 func (o *Observer) Stats() *Stats {
 	o.flush()
-	groups, notes := o.collector.Groups()
-	s := &Stats{Watched: o.collector.Watched(), Notes: notes}
+	groups, watched, notes := o.collector.Groups()
+	s := &Stats{Watched: watched, Notes: notes}
 	for _, g := range groups {
 		s.Labels = append(s.Labels, LabelStats{
 			Label: g.Label, Site: g.Site, Tasks: g.Sum.Count, Failed: g.Failed, Skipped: g.Skipped,

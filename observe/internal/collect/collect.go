@@ -13,7 +13,7 @@
 //
 // # Memory
 //
-// Bounded by Config: so many tasks for the graph, and mostLive tasks that are not over. What is beyond these is left out, and Notes
+// Bounded: so many tasks for the graph as New is told, and mostLive tasks that are not over. What is beyond these is left out, and Notes
 // say so. Kinds of tasks (label and place) take some KiB each.
 //
 // # Locks
@@ -27,24 +27,28 @@ import (
 	"time"
 
 	"weft/internal/event"
+	"weft/internal/event/replay"
 )
 
-// Wants are the kinds of events that a collector needs.
-func (c Config) Wants() event.Set {
+// Wants are the kinds of events that a collector needs that keeps so many tasks for the graph.
+func Wants(graph int) event.Set {
 	w := event.Of(event.Lost, event.Spawned, event.Again, event.Ready, event.Started, event.Skipped, event.Ended, event.Released, event.Completed,
 		event.Blocked, event.Unblocked, event.Resumed, event.Parked, event.Unparked,
 		event.SendPosted, event.RecvPosted, event.RequestDone, event.CollectiveBegun, event.EpochClosing, event.Bound, event.RunOfRank)
-	if c.Graph > 0 {
+	if graph > 0 {
 		w |= event.Of(event.Access, event.Matched)
 	}
 	return w
 }
 
-// New returns a collector. Begin comes before its first event.
-func New(cfg Config) *Collector {
+// New returns a collector that keeps so many tasks for the graph: the first ones. Begin comes before its first event.
+func New(graph int) *Collector {
 	return &Collector{
-		cfg: cfg, live: map[uint64]*live{}, loops: map[uint64]*recorded{}, early: map[uint64]uint64{}, kinds: map[uint32]*Kind{}, slots: map[place]*slot{},
-		requests: map[uint64]request{}, ranks: map[uint64]int{}, passed: map[uint64]int64{}, graph: newKept(cfg.Graph),
+		live: map[uint64]*live{}, loops: map[uint64]*recorded{}, early: map[uint64]uint64{}, kinds: map[uint32]*Kind{}, slots: map[place]*slot{},
+		requests: map[uint64]request{}, ranks: map[uint64]int{}, passed: map[uint64]int64{},
+		graph: kept{
+			most: graph, byID: map[uint64]*live{}, senders: map[uint64]uint64{}, sends: map[replay.Message][]uint64{}, recvs: map[replay.Message][]uint64{},
+		},
 	}
 }
 
@@ -131,14 +135,9 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 	case event.Lost:
 		c.lost += r.A
 		return
-	case event.Parked:
+	case event.Parked, event.Unparked:
 		if at != nil {
-			at.parked = true
-		}
-		return
-	case event.Unparked:
-		if at != nil {
-			at.parked = false
+			at.parked = kind == event.Parked
 		}
 		return
 	case event.SendPosted, event.RecvPosted, event.CollectiveBegun, event.EpochClosing:
@@ -363,10 +362,7 @@ func (c *Collector) access(r *event.Record) {
 	if t == nil {
 		return
 	}
-	to := &t.accesses
-	if t.loop != nil {
-		to = &t.loop.accesses
-	}
+	to := t.declared()
 	*to = append(*to, access{uintptr(r.B & (1<<48 - 1)), uintptr(r.C), uint8(r.B >> 48), r.B>>56&1 != 0, r.B>>56&2 != 0})
 }
 
@@ -405,17 +401,17 @@ func (c *Collector) done(t *live) {
 	k := c.kind(t.spec)
 	x := t.times()
 	w := uint64(t.weight)
-	k.Deps.AddMany(int64(x.Deps), w)
+	k.Deps.Add(int64(x.Deps), w)
 	if t.skipped {
 		k.Skipped += t.weight
 	} else {
-		k.Ready.AddMany(int64(x.Ready), w)
-		k.Run.AddMany(int64(x.Run), w)
+		k.Ready.Add(int64(x.Ready), w)
+		k.Run.Add(int64(x.Run), w)
 		if t.stops > 0 {
-			k.Blocked.AddMany(int64(x.Blocked), w)
+			k.Blocked.Add(int64(x.Blocked), w)
 		}
 		if t.released != 0 {
-			k.Bound.AddMany(int64(x.Comm), w)
+			k.Bound.Add(int64(x.Comm), w)
 		}
 	}
 	if t.failed {
@@ -446,8 +442,7 @@ func (c *Collector) drop(t *live) {
 // forget is drop, and lets t's memory serve another task. +checklocks:c.mu
 func (c *Collector) forget(t *live) {
 	c.drop(t)
-	marks, accesses := t.marks[:0], t.accesses[:0]
-	*t = live{marks: marks, accesses: accesses}
+	*t = live{marks: t.marks[:0], accesses: t.accesses[:0]}
 	if len(c.free) < 1<<12 {
 		c.free = append(c.free, t)
 	}

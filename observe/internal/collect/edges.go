@@ -41,7 +41,7 @@ func edges(tasks []*live) []graph.Edge {
 			e.of[t.parent] = parent
 		}
 		var list []order.Access
-		for _, a := range t.declared() {
+		for _, a := range *t.declared() {
 			list = append(list, order.Access{Lo: a.lo, Hi: a.lo + a.size, Object: !a.rng, Mode: order.Mode(a.mode), Weak: a.weak})
 		}
 		o := parent.Child(list)
@@ -64,7 +64,7 @@ func edges(tasks []*live) []graph.Edge {
 			}
 			return true
 		})
-		if by := byID[t.by]; by != nil && t.by != t.parent && (len(t.declared()) == 0 || t.loop != nil && len(by.declared()) == 0) {
+		if by := byID[t.by]; by != nil && t.by != t.parent && (len(*t.declared()) == 0 || t.loop != nil && len(*by.declared()) == 0) {
 			e.edge(by) // a recorded loop's condition, or the like: what has no accesses
 		}
 	}

@@ -10,13 +10,10 @@ import (
 	"time"
 
 	"weft/internal/event"
+	"weft/internal/event/replay"
 	"weft/observe/internal/graph"
 	"weft/observe/internal/taskprof"
 )
-
-func newKept(most int) kept {
-	return kept{most: most, byID: map[uint64]*live{}, senders: map[uint64]uint64{}, sends: map[line][]uint64{}, recvs: map[line][]uint64{}}
-}
 
 func (k *kept) hasRoom() bool { return len(k.tasks) < k.most }
 
@@ -47,31 +44,17 @@ func (k *kept) message(s *event.Source, r *event.Record) {
 	if !k.hasRoom() {
 		return
 	}
-	me := s.Place.Index
-	peer, tag := int(int32(uint32(r.B))), int(int32(uint32(r.B>>32)))
-	l := line{group: s.Place.Group, comm: int(r.C >> 40), tag: tag}
-	mine, theirs, send := k.sends, k.recvs, true
+	e := &replay.Event{Record: *r, Source: *s}
 	switch r.Kind() {
 	case event.SendPosted:
-		l.from, l.to = me, peer
+		if got, ok := replay.Pair(k.sends, k.recvs, replay.MessageOf(e), r.A); ok {
+			k.pairs = append(k.pairs, [2]uint64{r.A, got})
+		}
 	case event.Matched:
-		l.from, l.to = peer, me
-		mine, theirs, send = theirs, mine, false
-	default:
-		return
-	}
-	if q := theirs[l]; len(q) > 0 {
-		pair := [2]uint64{r.A, q[0]}
-		if !send {
-			pair[0], pair[1] = pair[1], pair[0]
+		if sent, ok := replay.Pair(k.recvs, k.sends, replay.MessageOf(e), r.A); ok {
+			k.pairs = append(k.pairs, [2]uint64{sent, r.A})
 		}
-		k.pairs = append(k.pairs, pair)
-		if theirs[l] = q[1:]; len(q) == 1 {
-			delete(theirs, l)
-		}
-		return
 	}
-	mine[l] = append(mine[l], r.A)
 }
 
 // Graph makes the graph of the tasks that were kept, with edges from their accesses.
@@ -119,13 +102,9 @@ func (c *Collector) Graph() *graph.Graph {
 		g.Nodes[i].Rank = c.ranks[root(parents, g.Nodes[i].ID)]
 	}
 	g.Edges = edges(tasks)
-	known := map[uint64]bool{}
-	for _, t := range tasks {
-		known[t.id] = true
-	}
 	for _, p := range k.pairs {
 		from, to := k.senders[p[0]], k.senders[p[1]]
-		if from != to && known[from] && known[to] {
+		if from != to && k.byID[from] != nil && k.byID[to] != nil {
 			g.Edges = append(g.Edges, graph.Edge{From: from, To: to, Kind: graph.Message})
 		}
 	}

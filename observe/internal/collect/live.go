@@ -11,11 +11,11 @@ import (
 )
 
 // declared are the accesses that order t.
-func (t *live) declared() []access {
+func (t *live) declared() *[]access {
 	if t.loop != nil {
-		return t.loop.accesses
+		return &t.loop.accesses
 	}
-	return t.accesses
+	return &t.accesses
 }
 
 // Bits of live.seen.
@@ -121,13 +121,12 @@ const (
 )
 
 func (r *rate) add(at float64, over int64) {
-	n := len(r.points)
-	if n > 0 && at-r.points[n-1].at < rateEvery {
+	p := *r
+	if n := len(p); n > 0 && at-p[n-1].at < rateEvery {
 		return
 	}
-	for n > 0 && at-r.points[0].at > ratePast {
-		r.points = r.points[1:]
-		n--
+	for len(p) > 0 && at-p[0].at > ratePast {
+		p = p[1:]
 	}
-	r.points = append(r.points, ratePoint{at, over})
+	*r = append(p, ratePoint{at, over})
 }

@@ -464,8 +464,8 @@ func TestGraphIsTheOrder(t *testing.T) {
 	if *seedFlag != 0 {
 		base, n = *seedFlag, 1
 	}
-	c := New(Config{Graph: 1 << 22})
-	rec, err := event.New(event.Options{Sinks: []event.Sink{c}, Wants: Config{Graph: 1}.Wants(), Patient: true, Ring: 1 << 12})
+	c := New(1 << 22)
+	rec, err := event.New(event.Options{Sinks: []event.Sink{c}, Wants: Wants(1), Patient: true, Ring: 1 << 12})
 	require.NoError(t, err)
 	rt := task.New(task.Config{Workers: 3, Trace: (*trace.Recorder)(rec)})
 	programs := make([]*onode, n)

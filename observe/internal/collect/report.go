@@ -23,8 +23,9 @@ type Group struct {
 	Kind
 }
 
-// Groups returns the statistics by label, those with most run time first, and what is missing from them.
-func (c *Collector) Groups() (groups []*Group, notes []string) {
+// Groups returns the statistics by label, those with most run time first, what is missing from them, and for how long
+// the recording has gone on.
+func (c *Collector) Groups() (groups []*Group, watched time.Duration, notes []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	by := map[string]*Group{}
@@ -53,7 +54,7 @@ func (c *Collector) Groups() (groups []*Group, notes []string) {
 	slices.SortStableFunc(groups, func(a, b *Group) int {
 		return cmp.Or(cmp.Compare(b.Sum.Run, a.Sum.Run), cmp.Compare(a.Label, b.Label))
 	})
-	return groups, c.notesLocked()
+	return groups, c.watchedLocked(), c.notesLocked()
 }
 
 // rateLocked is the length of a tick in nanoseconds. +checklocks:c.mu
@@ -89,7 +90,7 @@ const (
 
 // State is what the live page shows.
 func (c *Collector) State() *page.State {
-	groups, _ := c.Groups()
+	groups, _, _ := c.Groups()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := event.Ticks()
@@ -98,7 +99,7 @@ func (c *Collector) State() *page.State {
 	}
 	clock := c.rec.Clock()
 	since := func(ticks int64) time.Duration { return max(0, time.Duration(clock.Span(now-ticks))) }
-	s := &page.State{Watched: c.watchedLocked(), Stopped: c.closed, Notes: c.notesLocked(), Graph: c.cfg.Graph > 0}
+	s := &page.State{Watched: c.watchedLocked(), Stopped: c.closed, Notes: c.notesLocked(), Graph: c.graph.most > 0}
 	c.slotsLocked(s, since)
 
 	var old []*live
@@ -133,9 +134,9 @@ func (c *Collector) State() *page.State {
 		label, site := c.nameLocked(t.spec)
 		s.Oldest = append(s.Oldest, page.Old{Task: t.id, Label: label, Site: shortSite(site), State: state, Age: since(t.spawned), Since: since(from), Waits: c.waitsLocked(t, state)})
 	}
-	for i, p := range c.rate.points {
+	for i, p := range c.rate {
 		if i > 0 {
-			q := c.rate.points[i-1]
+			q := c.rate[i-1]
 			s.Rate = append(s.Rate, page.Point{T: p.at, N: float64(p.over-q.over) / (p.at - q.at)})
 		}
 	}
@@ -200,17 +201,12 @@ func (c *Collector) waitsLocked(t *live, state string) string {
 		return r.String()
 	}
 	if state == "blocked" {
-		switch t.reason {
-		case event.BlockedWait:
-			return "its children"
-		case event.BlockedUndeferred:
-			return "an undeferred child, or what WaitOn names"
-		case event.BlockedWindow:
-			return "its window: too many live children"
-		case event.BlockedOutside:
-			return "a function that Blocking runs"
-		}
-		return "an Unblock, or what Await has started"
+		return cmp.Or(map[uint8]string{
+			event.BlockedWait:       "its children",
+			event.BlockedUndeferred: "an undeferred child, or what WaitOn names",
+			event.BlockedWindow:     "its window: too many live children",
+			event.BlockedOutside:    "a function that Blocking runs",
+		}[t.reason], "an Unblock, or what Await has started")
 	}
 	return "an event"
 }
@@ -262,11 +258,4 @@ func shortName(site string) string {
 		site = site[i+1:]
 	}
 	return site
-}
-
-// Watched is how long the recording has gone on.
-func (c *Collector) Watched() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.watchedLocked()
 }

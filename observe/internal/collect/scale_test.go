@@ -15,7 +15,7 @@ import (
 // A report does not stop the tasks: new origins get their numbers while the counts of the known
 // ones are scaled.
 func TestScaledBesideNewOrigins(t *testing.T) {
-	c := New(Config{})
+	c := New(0)
 	rec, err := event.New(event.Options{Sample: 10, Sinks: []event.Sink{c}})
 	require.NoError(t, err)
 	var wg sync.WaitGroup
@@ -34,7 +34,7 @@ func TestScaledBesideNewOrigins(t *testing.T) {
 			asking = false
 		default:
 		}
-		groups, _ := c.Groups()
+		groups, _, _ := c.Groups()
 		require.Empty(t, groups, "no task has been counted")
 		samples, _, _ := c.Samples()
 		require.Empty(t, samples)

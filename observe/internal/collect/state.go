@@ -7,15 +7,10 @@ import (
 	"sync"
 
 	"weft/internal/event"
+	"weft/internal/event/replay"
 	"weft/observe/internal/dist"
 	"weft/observe/internal/taskprof"
 )
-
-// Config says what to keep.
-type Config struct {
-	// Graph is how many tasks are kept for the graph: the first ones. 0 keeps none.
-	Graph int
-}
 
 // mostLive bounds the tasks that are followed at a time (some 300 MiB; a window per task keeps programs far below).
 const mostLive = 1 << 20
@@ -39,7 +34,6 @@ type Kind struct {
 
 // Collector is a sink. Its methods may be called by any goroutine, after Attach.
 type Collector struct {
-	cfg   Config
 	rec   *event.Recorder
 	begun int64 // ticks
 
@@ -83,20 +77,15 @@ type request struct {
 
 // kept is what is kept for the graph.
 type kept struct {
-	most    int
+	most    int // tasks: the first ones. 0 keeps none
 	tasks   []*live
 	times   []taskprof.Times
 	byID    map[uint64]*live
 	cut     int
-	senders map[uint64]uint64 // task by request
-	sends   map[line][]uint64 // requests of messages whose receipt is not known, in order
-	recvs   map[line][]uint64 // the same, the other way round
-	pairs   [][2]uint64       // send and receive of one message
-}
-
-// line is a line on which messages keep their order.
-type line struct {
-	group, comm, from, to, tag int
+	senders map[uint64]uint64           // task by request
+	sends   map[replay.Message][]uint64 // requests of messages whose receipt is not known, in order
+	recvs   map[replay.Message][]uint64 // the same, the other way round
+	pairs   [][2]uint64                 // send and receive of one message
 }
 
 // live is a task that is not known to be over. Its times are in ticks.
@@ -167,9 +156,7 @@ type slot struct {
 }
 
 // rate is how many tasks were over at some moments of the last minutes.
-type rate struct {
-	points []ratePoint
-}
+type rate []ratePoint
 
 type ratePoint struct {
 	at   float64 // seconds

@@ -106,7 +106,7 @@ func shuffled(lines []said, seed uint64) (list []said) {
 
 // runAll gives the events to a collector, and returns the tasks.
 func runAll(t *testing.T, lines []said, tasks int) (list []*live) {
-	c := New(Config{Graph: tasks})
+	c := New(tasks)
 	rec, err := event.New(event.Options{Sinks: []event.Sink{c}, Every: time.Hour})
 	require.NoError(t, err)
 	for _, l := range lines {
@@ -130,7 +130,7 @@ func runAll(t *testing.T, lines []said, tasks int) (list []*live) {
 
 // A body that goes on and on keeps nothing for a graph that has no room for its task.
 func TestMarksEndWithTheGraph(t *testing.T) {
-	c := New(Config{Graph: 1})
+	c := New(1)
 	rec, err := event.New(event.Options{Sinks: []event.Sink{c}, Every: time.Hour})
 	require.NoError(t, err)
 	s := &event.Source{Place: event.Place{Kind: event.SlotPlace, Group: 1}}

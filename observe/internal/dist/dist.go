@@ -26,11 +26,8 @@ type D struct {
 	bins      [buckets]uint64
 }
 
-// Add notes one length of time. One below zero, which a clock that goes back can make, counts as zero.
-func (d *D) Add(x int64) { d.AddMany(x, 1) }
-
-// AddMany notes n of the same.
-func (d *D) AddMany(x int64, n uint64) {
+// Add notes n times the same length of time. One below zero, which a clock that goes back can make, counts as zero.
+func (d *D) Add(x int64, n uint64) {
 	x = max(x, 0)
 	if d.N == 0 || x < d.low {
 		d.low = x

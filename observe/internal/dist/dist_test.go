@@ -36,11 +36,11 @@ func TestQuantiles(t *testing.T) {
 		for range 1 + rng.IntN(500) {
 			x := int64(math.Exp(rng.Float64() * 30))
 			all = append(all, x)
-			whole.Add(x)
+			whole.Add(x, 1)
 			if rng.IntN(2) == 0 {
-				a.Add(x)
+				a.Add(x, 1)
 			} else {
-				b.Add(x)
+				b.Add(x, 1)
 			}
 		}
 		slices.Sort(all)
@@ -59,6 +59,6 @@ func TestQuantiles(t *testing.T) {
 	var empty D
 	require.Zero(t, empty.Quantile(0.5))
 	require.Zero(t, empty.Mean())
-	empty.Add(-5)
+	empty.Add(-5, 1)
 	require.Equal(t, D{N: 1, bins: empty.bins}, empty)
 }

@@ -33,24 +33,18 @@ type Times struct {
 
 // Add adds up.
 func (t *Times) Add(o *Times) {
-	t.Count += o.Count
-	t.Run += o.Run
-	t.Deps += o.Deps
-	t.Ready += o.Ready
-	t.Blocked += o.Blocked
-	t.Comm += o.Comm
+	t.AddMany(o, 1)
 }
 
 // AddMany adds n of the same.
 func (t *Times) AddMany(o *Times, n int64) {
-	m, d := *o, time.Duration(n)
-	m.Count *= n
-	m.Run *= d
-	m.Deps *= d
-	m.Ready *= d
-	m.Blocked *= d
-	m.Comm *= d
-	t.Add(&m)
+	d := time.Duration(n)
+	t.Count += o.Count * n
+	t.Run += o.Run * d
+	t.Deps += o.Deps * d
+	t.Ready += o.Ready * d
+	t.Blocked += o.Blocked * d
+	t.Comm += o.Comm * d
 }
 
 // Scale turns ticks into nanoseconds.
@@ -60,8 +54,8 @@ func (t *Times) Scale(rate float64) {
 	}
 }
 
-func (t *Times) values(scale int64) []int64 {
-	return []int64{t.Count * scale, int64(t.Run) * scale, int64(t.Deps) * scale, int64(t.Ready) * scale, int64(t.Blocked) * scale, int64(t.Comm) * scale}
+func (t *Times) values() []int64 {
+	return []int64{t.Count, int64(t.Run), int64(t.Deps), int64(t.Ready), int64(t.Blocked), int64(t.Comm)}
 }
 
 // Types are the values of a sample: what go tool pprof takes as -sample_index.
@@ -99,18 +93,16 @@ type Header struct {
 	Program  string // what the program is called
 	Start    time.Time
 	Duration time.Duration
-	Every    int64 // one task of so many was looked at; all values are multiplied by it
 	Comments []string
 }
 
-// Build makes a profile. Equal input makes equal profiles.
-func Build(h Header, samples []Sample) (*profile.Profile, error) {
-	h.Every = max(h.Every, 1)
+// Write makes a profile and writes it compressed, as go tool pprof wants it. Equal input makes equal profiles.
+func Write(w io.Writer, h Header, samples []Sample) error {
 	p := &profile.Profile{
 		TimeNanos:         h.Start.UnixNano(),
 		DurationNanos:     int64(h.Duration),
 		PeriodType:        &profile.ValueType{Type: "tasks", Unit: "count"},
-		Period:            h.Every,
+		Period:            1,
 		DefaultSampleType: "run",
 		Comments:          h.Comments,
 	}
@@ -125,15 +117,9 @@ func Build(h Header, samples []Sample) (*profile.Profile, error) {
 		return cmp.Or(cmp.Compare(x.Name, y.Name), slices.CompareFunc(x.Spawns, y.Spawns, func(a, b Spawn) int { return slices.Compare(a.Stack, b.Stack) }))
 	})
 	for i := range samples {
-		b.add(&samples[i], h.Every)
+		b.add(&samples[i])
 	}
-	return p, p.CheckValid()
-}
-
-// Write is Build, and writes the profile compressed, as go tool pprof wants it.
-func Write(w io.Writer, h Header, samples []Sample) error {
-	p, err := Build(h, samples)
-	if err != nil {
+	if err := p.CheckValid(); err != nil {
 		return err
 	}
 	return p.Write(w)
@@ -156,7 +142,7 @@ type builder struct {
 	samples   map[string]*profile.Sample // by name and locations, in words
 }
 
-func (b *builder) add(s *Sample, scale int64) {
+func (b *builder) add(s *Sample) {
 	var locations []*profile.Location
 	key := []byte(s.Name)
 	for _, f := range s.frames() {
@@ -164,7 +150,7 @@ func (b *builder) add(s *Sample, scale int64) {
 		locations = append(locations, l)
 		key = binary.AppendUvarint(append(key, 0), l.ID)
 	}
-	values := s.Times.values(scale)
+	values := s.Times.values()
 	if x := b.samples[string(key)]; x != nil { // from other places in the runtime of tasks
 		for i, v := range values {
 			x.Value[i] += v
