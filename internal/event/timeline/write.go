@@ -17,8 +17,6 @@
 package timeline
 
 import (
-	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -108,71 +106,4 @@ func (t *writer) slotEvent(e *replay.Event) {
 		t.put(&entry{Name: "steal", Cat: "slot", Phase: "i", Scope: "t", Time: t.now, Pid: p.pid, Tid: p.tid,
 			Args: map[string]any{"from slot": e.B, "tasks": e.C, "first": e.A}})
 	}
-}
-
-// entry is an element of traceEvents.
-type entry struct {
-	Name  string         `json:"name"`
-	Cat   string         `json:"cat,omitempty"`
-	Phase string         `json:"ph"`
-	Time  micros         `json:"ts"`
-	Dur   *micros        `json:"dur,omitempty"`
-	Pid   int            `json:"pid"`
-	Tid   int            `json:"tid"`
-	ID    string         `json:"id,omitempty"`
-	Bind  string         `json:"bp,omitempty"`
-	Scope string         `json:"s,omitempty"`
-	Args  map[string]any `json:"args,omitempty"`
-}
-
-// micros is a time in nanoseconds, written in microseconds, as the format has them.
-type micros int64
-
-// MarshalJSON writes microseconds with three decimals.
-func (m micros) MarshalJSON() ([]byte, error) {
-	return fmt.Appendf(nil, "%d.%03d", m/1000, m%1000), nil
-}
-
-// emitter writes the elements, or hands them to take.
-type emitter struct {
-	take func(*entry) // nil: they are written
-
-	w *bufio.Writer // it keeps the first error
-	n int
-}
-
-func newEmitter(w io.Writer) *emitter {
-	e := &emitter{w: bufio.NewWriterSize(w, 1<<16)}
-	e.text(`{"displayTimeUnit":"ns","traceEvents":[`)
-	return e
-}
-
-func (e *emitter) text(s string) { _, _ = e.w.WriteString(s) }
-
-func (e *emitter) object(x any) {
-	b, err := json.Marshal(x)
-	if err != nil {
-		panic(fmt.Sprintf("timeline: bug: %v", err))
-	}
-	_, _ = e.w.Write(b)
-}
-
-func (e *emitter) put(x *entry) {
-	if e.take != nil {
-		e.take(x)
-		return
-	}
-	if e.n++; e.n > 1 {
-		e.text(",")
-	}
-	e.text("\n")
-	e.object(x)
-}
-
-// end writes what comes after the elements.
-func (e *emitter) end(other map[string]any) error {
-	e.text("\n],\"otherData\":")
-	e.object(other)
-	e.text("}\n")
-	return e.w.Flush()
 }
