@@ -5,6 +5,7 @@ package event
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -66,10 +67,8 @@ func (k Kind) Info() *Info {
 
 // Field returns the field with this name; nil if there is none.
 func (i *Info) Field(name string) *Field {
-	for n := range i.Fields {
-		if i.Fields[n].Name == name {
-			return &i.Fields[n]
-		}
+	if n := slices.IndexFunc(i.Fields, func(f Field) bool { return f.Name == name }); n >= 0 {
+		return &i.Fields[n]
 	}
 	return nil
 }

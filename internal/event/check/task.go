@@ -206,7 +206,7 @@ func (c *Checker) forget(id key) {
 }
 
 // unfinished lists what has begun and not ended.
-func (c *Checker) unfinished() []error {
+func (c *Checker) unfinished() (l []error) {
 	var left []*task
 	for _, t := range c.tasks {
 		if t.state != over && !(t.loop && t.state == unready) {
@@ -214,7 +214,6 @@ func (c *Checker) unfinished() []error {
 		}
 	}
 	slices.SortFunc(left, func(a, b *task) int { return cmp.Compare(a.id.id, b.id.id) })
-	var l []error
 	for _, t := range left {
 		l = append(l, t.illegal("it never ends"))
 	}

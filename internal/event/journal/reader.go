@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"weft/internal/event"
 )
@@ -47,9 +48,6 @@ func NewReader(in io.Reader) (*Reader, error) {
 	r.at = int64(preface)
 	kind, err := r.block()
 	if err != nil {
-		if errors.Is(err, io.EOF) {
-			err = r.damage(ErrCut)
-		}
 		return nil, err
 	}
 	if kind != headBlock {
@@ -61,11 +59,11 @@ func NewReader(in io.Reader) (*Reader, error) {
 // damage names the place of an error.
 func (r *Reader) damage(err error) error { return fmt.Errorf("at byte %d of the trace: %w", r.at, err) }
 
-// block reads the next block into payload; io.EOF at the end of the file.
+// block reads the next block into payload; io.EOF at the end of a file that is whole.
 func (r *Reader) block() (kind uint32, err error) {
 	var head [blockHead]byte
 	switch n, err := io.ReadFull(r.in, head[:]); {
-	case n == 0 && errors.Is(err, io.EOF):
+	case n == 0 && r.whole && errors.Is(err, io.EOF):
 		return 0, io.EOF
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return 0, r.damage(ErrCut)
@@ -79,11 +77,7 @@ func (r *Reader) block() (kind uint32, err error) {
 	if n > maxBlock {
 		return 0, r.damage(fmt.Errorf("%w: a block of %d bytes; legal are up to %d", ErrDamaged, n, maxBlock))
 	}
-	if cap(r.payload) < blockHead+int(n) {
-		r.payload = make([]byte, blockHead+int(n))
-	}
-	b := r.payload[:blockHead+int(n)]
-	copy(b, head[:])
+	b := slices.Grow(append(r.payload[:0], head[:]...), int(n))[:blockHead+int(n)]
 	if _, err := io.ReadFull(r.in, b[blockHead:]); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = r.damage(ErrCut)
@@ -110,9 +104,6 @@ func (r *Reader) parse(v any) error {
 func (r *Reader) Next() (Block, error) {
 	for {
 		kind, err := r.block()
-		if errors.Is(err, io.EOF) && !r.whole {
-			return Block{}, r.damage(ErrCut)
-		}
 		if err != nil {
 			return Block{}, err
 		}

@@ -37,11 +37,12 @@ func Create(file string) (event.Sink, error) {
 
 // Open begins a recording to a file, as by Create. ring is as in event.Options.
 func Open(file string, ring int) (*event.Recorder, error) {
-	return open(file, ring, func(s event.Sink) event.Sink { return s })
+	return open(file, ring, nil)
 }
 
-// open begins a recording to what with makes of the file's sink. Options that are not legal leave a file as it was.
-func open(file string, ring int, with func(event.Sink) event.Sink) (*event.Recorder, error) {
+// open begins a recording. If nobody closes it, and nobody would see its errors, the first one is said on out, which is else nil. Options that
+// are not legal leave a file as it was.
+func open(file string, ring int, out io.Writer) (*event.Recorder, error) {
 	opt := event.Options{Ring: ring}
 	if err := opt.Check(); err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
@@ -50,7 +51,10 @@ func open(file string, ring int, with func(event.Sink) event.Sink) (*event.Recor
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
-	opt.Sinks = []event.Sink{with(s)}
+	if out != nil {
+		s = &loud{Sink: s, file: file, out: out}
+	}
+	opt.Sinks = []event.Sink{s}
 	rec, err := event.New(opt)
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
@@ -115,11 +119,6 @@ func (s *sink) write(err error) error {
 	return os.Rename(f.Name(), s.json)
 }
 
-// openLoud is Open for a recording that nobody closes, and whose errors nobody would see: the first one is said on out.
-func openLoud(file string, out io.Writer) (*event.Recorder, error) {
-	return open(file, 0, func(s event.Sink) event.Sink { return &loud{Sink: s, file: file, out: out} })
-}
-
 // loud is a sink that says its first error.
 type loud struct {
 	event.Sink
@@ -159,7 +158,7 @@ func FromEnvironment() (*event.Recorder, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if file := env.Trace.Text(); !e.taken && file != "" {
-		e.rec, e.err = openLoud(file, os.Stderr)
+		e.rec, e.err = open(file, 0, os.Stderr)
 		e.err = named(file, e.err)
 	}
 	e.taken = true

@@ -54,8 +54,7 @@ func (t *writer) messageEvent(e *replay.Event) {
 func (t *writer) mark(p *place, name string, args map[string]any) ending {
 	at := max(t.now, p.mark+2)
 	p.mark = at
-	d := micros(1)
-	t.put(&entry{Name: name, Cat: "message", Phase: "X", Time: at, Dur: &d, Pid: p.pid, Tid: p.tid, Args: args})
+	t.put(&entry{Name: name, Cat: "message", Phase: "X", Time: at, Dur: new(micros(1)), Pid: p.pid, Tid: p.tid, Args: args})
 	return ending{at: at, p: p}
 }
 

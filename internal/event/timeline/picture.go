@@ -67,10 +67,7 @@ func Picture(w io.Writer, v View, names ...string) error {
 		_, cut, err = walk(&emitter{take: take}, names)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return cut
+	return cmp.Or(err, cut)
 }
 
 // draw is Picture for elements that are put twice.
@@ -91,7 +88,7 @@ func draw(w io.Writer, v View, elements func(func(*entry)) error) error {
 		return fmt.Errorf("%w: from %v to %v, %d pixels wide; times are from 0 to %v, the second is larger, and widths from %d to %d", ErrView, length(from), length(to), v.Width, length(end), 2*pictureLabel, mostWidth)
 	}
 	p := &picture{w: bufio.NewWriter(w), from: from, to: to, scale: float64(v.Width-pictureLabel) / (to - from),
-		processes: map[int]string{}, threads: map[thread]string{}, rows: map[thread]int{}, order: map[int]float64{},
+		processes: map[int]string{}, threads: map[thread]string{}, rows: map[thread]int{}, order: map[int]int{},
 		open: map[string]*entry{}, seen: map[spot]bool{}}
 	if err := elements(p.take); err != nil {
 		return err
@@ -123,7 +120,7 @@ type picture struct {
 	processes map[int]string
 	threads   map[thread]string
 	rows      map[thread]int
-	order     map[int]float64 // of processes
+	order     map[int]int // of processes
 
 	boxes []box
 	lines []line
@@ -155,8 +152,7 @@ func (p *picture) take(e *entry) {
 		case "process_name":
 			p.processes[e.Pid], _ = e.Args["name"].(string)
 		case "process_sort_index":
-			i, _ := e.Args["sort_index"].(int)
-			p.order[e.Pid] = float64(i)
+			p.order[e.Pid], _ = e.Args["sort_index"].(int)
 		case "thread_name":
 			p.threads[on], _ = e.Args["name"].(string)
 		}
@@ -168,12 +164,9 @@ func (p *picture) take(e *entry) {
 		if !b.mark {
 			p.rows[on] = 0
 		}
-		if b.mark || b.dur*p.scale < leastBox {
-			if !p.first(spot{on: on, x1: int(p.x(b.time) / leastBox), mark: b.mark}) {
-				return
-			}
+		if !b.mark && b.dur*p.scale >= leastBox || p.first(spot{on: on, x1: int(p.x(b.time) / leastBox), mark: b.mark}) {
+			p.boxes = append(p.boxes, b)
 		}
-		p.boxes = append(p.boxes, b)
 	case "s":
 		p.open[e.ID] = e
 	case "f":
@@ -204,7 +197,7 @@ func (p *picture) shown(begin, length float64) bool { return begin+length >= p.f
 // arrange gives the threads that have slices their rows.
 func (p *picture) arrange() {
 	order := slices.SortedFunc(maps.Keys(p.rows), func(a, b thread) int {
-		return cmp.Or(cmp.Compare(p.order[a.pid], p.order[b.pid]), a.pid-b.pid, a.tid-b.tid)
+		return cmp.Or(p.order[a.pid]-p.order[b.pid], a.pid-b.pid, a.tid-b.tid)
 	})
 	for i, t := range order {
 		p.rows[t] = i

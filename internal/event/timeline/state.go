@@ -180,8 +180,7 @@ func sortIndex(process int, p event.Place) int {
 
 // slice writes a slice that ends now.
 func (t *writer) slice(p *place, name, cat string, since micros, args map[string]any) {
-	d := t.now - since
-	t.put(&entry{Name: name, Cat: cat, Phase: "X", Time: since, Dur: &d, Pid: p.pid, Tid: p.tid, Args: args})
+	t.put(&entry{Name: name, Cat: cat, Phase: "X", Time: since, Dur: new(t.now - since), Pid: p.pid, Tid: p.tid, Args: args})
 }
 
 // arrow writes an arrow. Its ends are bound to the slices in which their times are.

@@ -17,6 +17,7 @@
 package timeline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -43,10 +44,7 @@ func Write(w io.Writer, names ...string) error {
 	if cut != nil {
 		other["cut"] = cut.Error()
 	}
-	if err := em.end(other); err != nil {
-		return err
-	}
-	return cut
+	return cmp.Or(em.end(other), cut)
 }
 
 // walk puts the elements of the timeline of some traces. If one of them is cut, the second result says so.

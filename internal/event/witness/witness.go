@@ -39,13 +39,12 @@ func New(t testing.TB) *event.Recorder {
 }
 
 // Start begins a recording for what is no test, as for all the tests of a package.
-func Start() (*event.Recorder, error) {
-	var rec *event.Recorder
+func Start() (rec *event.Recorder, err error) {
 	name := func(_ int, spec uint32) string {
 		o := rec.Names().Origin(spec)
 		return o.Label + " " + o.Where()
 	}
-	rec, err := event.New(event.Options{Ring: ring, Patient: true, Sinks: []event.Sink{check.Sink(check.Options{Name: name})}})
+	rec, err = event.New(event.Options{Ring: ring, Patient: true, Sinks: []event.Sink{check.Sink(check.Options{Name: name})}})
 	return rec, err
 }
 

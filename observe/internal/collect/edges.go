@@ -23,13 +23,9 @@ type edger struct {
 	to *live // the task whose edges are looked for
 }
 
-// edges returns the edges among tasks, which are in the order in which they were spawned.
-func edges(tasks []*live) []graph.Edge {
+// edges returns the edges among tasks, which are in the order in which they were spawned, and have their numbers in byID.
+func edges(tasks []*live, byID map[uint64]*live) []graph.Edge {
 	e := &edger{of: map[uint64]*order.Task{}, tasks: map[*order.Task]*live{}, children: map[uint64][]*live{}, seen: map[[2]uint64]bool{}}
-	byID := make(map[uint64]*live, len(tasks))
-	for _, t := range tasks {
-		byID[t.id] = t
-	}
 	for _, t := range tasks {
 		if t.parent != 0 && byID[t.parent] != nil {
 			e.edges = append(e.edges, graph.Edge{From: t.parent, To: t.id, Kind: graph.Child})

@@ -76,7 +76,6 @@ func (c *Collector) Graph() *graph.Graph {
 		g.Notes = append(g.Notes, fmt.Sprintf("%d tasks were not over.", n))
 	}
 	tasks := make([]*live, 0, len(order))
-	parents := make(map[uint64]uint64, len(order))
 	spawns := map[uint64][]int64{} // by parent
 	for _, t := range k.tasks {
 		if t.round == 0 { // else the loop has spawned it
@@ -87,10 +86,9 @@ func (c *Collector) Graph() *graph.Graph {
 		t, x := k.tasks[i], k.times[i]
 		x.Scale(rate)
 		tasks = append(tasks, t)
-		parents[t.id] = t.parent
 		label, site := c.nameLocked(t.spec)
 		n := graph.Node{
-			ID: t.id, Parent: t.parent, Label: label, Site: site,
+			ID: t.id, Parent: t.parent, Label: label, Site: site, Rank: c.ranks[k.root(t.id)],
 			Spawned: since(t.spawned), Started: since(t.started), Done: since(max(t.ended, t.released)), Run: x.Run, Bound: x.Comm,
 		}
 		for _, s := range t.waitsOver(spawns[t.id]) {
@@ -98,10 +96,7 @@ func (c *Collector) Graph() *graph.Graph {
 		}
 		g.Nodes = append(g.Nodes, n)
 	}
-	for i := range g.Nodes {
-		g.Nodes[i].Rank = c.ranks[root(parents, g.Nodes[i].ID)]
-	}
-	g.Edges = edges(tasks)
+	g.Edges = edges(tasks, k.byID)
 	for _, p := range k.pairs {
 		from, to := k.senders[p[0]], k.senders[p[1]]
 		if from != to && k.byID[from] != nil && k.byID[to] != nil {
@@ -135,9 +130,9 @@ func (k *kept) compare() func(a, b int) int {
 }
 
 // root is the main task of the run that a task belongs to, as far as parents are known.
-func root(parents map[uint64]uint64, id uint64) uint64 {
-	for parents[id] != 0 {
-		id = parents[id]
+func (k *kept) root(id uint64) uint64 {
+	for t := k.byID[id]; t != nil && t.parent != 0; t = k.byID[id] {
+		id = t.parent
 	}
 	return id
 }

@@ -17,8 +17,7 @@ import (
 func (c *Collector) scaled() map[uint32]*Kind {
 	m := make(map[uint32]*Kind, len(c.kinds))
 	for spec, k := range c.kinds {
-		x := *k
-		m[spec] = &x
+		m[spec] = new(*k)
 	}
 	if !c.rec.Samples() {
 		return m

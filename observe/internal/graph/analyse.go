@@ -4,7 +4,6 @@
 package graph
 
 import (
-	"fmt"
 	"slices"
 	"time"
 )
@@ -31,10 +30,6 @@ func (a *Analysis) Parallelism() float64 {
 		return 0
 	}
 	return float64(a.Work) / float64(a.Span)
-}
-
-func (a *Analysis) String() string {
-	return fmt.Sprintf("work %v, span %v, parallelism %.1f", Round(a.Work), Round(a.Span), a.Parallelism())
 }
 
 // step is an edge between moments: the later one is at least weight after the earlier one.

@@ -94,19 +94,17 @@ func (g *Graph) folded(a *Analysis) *shape {
 	s := &shape{}
 	names, style := g.labels()
 	s.boxes = make([]box, len(names))
+	sites := make([]map[string]bool, len(names))
 	for i, name := range names {
 		s.boxes[i] = box{name: name, style: i}
+		sites[i] = map[string]bool{}
 	}
-	sites := make([]map[string]bool, len(names))
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		k := style[n.name()]
 		b := &s.boxes[k]
 		b.count++
 		b.run += n.Run
-		if sites[k] == nil {
-			sites[k] = map[string]bool{}
-		}
 		sites[k][n.Site] = true
 	}
 	hot := map[[2]int32]bool{}
@@ -145,8 +143,7 @@ func (g *Graph) folded(a *Analysis) *shape {
 		return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.to, y.to), cmp.Compare(x.kind, y.kind))
 	})
 	for i := range s.boxes {
-		b := &s.boxes[i]
-		b.tip = groupTip(b, sites[i])
+		s.boxes[i].tip = groupTip(&s.boxes[i], sites[i])
 	}
 	return s
 }
