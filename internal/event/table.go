@@ -101,6 +101,16 @@ var Reasons = []string{"wait", "block", "undeferred", "window", "outside"}
 // Collectives are the names of the collectives, by number. Package comm has the same.
 var Collectives = []string{"none", "barrier", "bcast", "reduce", "allreduce", "scan", "gather", "scatter", "allgather", "alltoall"}
 
+// Fields that several events have.
+var (
+	ofTask    = []Field{word(0, "task", Task)}
+	ofMessage = []Field{word(0, "request", Request), part(1, "peer", Rank, 0, 32), part(1, "tag", Tag, 32, 32),
+		part(2, "bytes", Bytes, 0, 40), part(2, "comm", Comm, 40, 24)}
+	ofOperation = []Field{part(0, "peer", Rank, 0, 32), part(0, "epoch", Number, 32, 32), part(1, "window", Window, 0, 32),
+		part(1, "operation", Number, 32, 32), word(2, "bytes", Bytes)}
+	ofWindow = []Field{part(0, "window", Window, 0, 32)}
+)
+
 // table is the single place that says what events there are. Decoder, printer, checker, timeline and docs/events.md are made
 // from it.
 var table = [kinds - 1]Info{
@@ -116,48 +126,36 @@ var table = [kinds - 1]Info{
 		word(0, "task", Task), word(1, "recorded", Task), word(2, "round", Number)}},
 	{Ready, "ready", groupTask, "task {task} may start, since task {by} has given up what it waited for", []Field{
 		word(0, "task", Task), word(1, "by", Task)}},
-	{Prepared, "prepared", groupTask, "the OnReady of task {task} is called: the body waits for the events that it binds", []Field{
-		word(0, "task", Task)}},
+	{Prepared, "prepared", groupTask, "the OnReady of task {task} is called: the body waits for the events that it binds", ofTask},
 	{Started, "started", groupTask, "the body of task {task} begins, on top of task {outer}", []Field{
 		word(0, "task", Task), word(1, "outer", Task)}},
 	{Skipped, "skipped", groupTask, "task {task} is skipped, on top of task {outer}, since its run has failed; it ends at once", []Field{
 		word(0, "task", Task), word(1, "outer", Task)}},
 	{Ended, "ended", groupTask, "the body of task {task} returns, with {holds} events pending: {flags}", []Field{
 		word(0, "task", Task), word(1, "holds", Number), part(2, "flags", Flags, 0, 8, "completed", "failed")}},
-	{Released, "released", groupTask, "the last event of task {task} has ended, and its accesses are given up", []Field{
-		word(0, "task", Task)}},
-	{Completed, "completed", groupTask, "task {task} is over with all its descendants", []Field{
-		word(0, "task", Task)}},
+	{Released, "released", groupTask, "the last event of task {task} has ended, and its accesses are given up", ofTask},
+	{Completed, "completed", groupTask, "task {task} is over with all its descendants", ofTask},
 	{Blocked, "blocked", groupTask, "task {task} gives up its slot: {reason}", []Field{
 		word(0, "task", Task), part(1, "reason", Enum, 0, 8, Reasons...)}},
-	{Unblocked, "unblocked", groupTask, "task {task} has what it was blocked for, and queues for a slot", []Field{
-		word(0, "task", Task)}},
-	{Resumed, "resumed", groupTask, "task {task} has a slot again", []Field{
-		word(0, "task", Task)}},
-	{HoldUp, "hold-up", groupTask, "an event is bound to task {task}", []Field{
-		word(0, "task", Task)}},
+	{Unblocked, "unblocked", groupTask, "task {task} has what it was blocked for, and queues for a slot", ofTask},
+	{Resumed, "resumed", groupTask, "task {task} has a slot again", ofTask},
+	{HoldUp, "hold-up", groupTask, "an event is bound to task {task}", ofTask},
 	{HoldDown, "hold-down", groupTask, "an event of task {task} ends: {flags}", []Field{
 		word(0, "task", Task), part(2, "flags", Flags, 0, 8, "failed")}},
 	{RunFailed, "run-failed", groupTask, "the run of main task {main} has failed or was cancelled: tasks are skipped from here on", []Field{
 		word(0, "main", Task)}},
 
 	{SlotTaken, "slot-taken", groupSlot, "a goroutine takes the slot", nil},
-	{SlotGiven, "slot-given", groupSlot, "the goroutine gives the slot up to that of task {task}, or to a spare one", []Field{
-		word(0, "task", Task)}},
+	{SlotGiven, "slot-given", groupSlot, "the goroutine gives the slot up to that of task {task}, or to a spare one", ofTask},
 	{Stolen, "stolen", groupSlot, "the slot takes {count} tasks from slot {victim}, the first of them task {task}", []Field{
 		word(0, "task", Task), word(1, "victim", Slot), word(2, "count", Number)}},
 	{Parked, "parked", groupSlot, "the slot has found no work and parks", nil},
 	{Unparked, "unparked", groupSlot, "the slot is woken", nil},
 
-	{SendPosted, "send-posted", groupComm, "request {request}: send {bytes} to rank {peer} of communicator {comm} with tag {tag}", []Field{
-		word(0, "request", Request), part(1, "peer", Rank, 0, 32), part(1, "tag", Tag, 32, 32),
-		part(2, "bytes", Bytes, 0, 40), part(2, "comm", Comm, 40, 24)}},
-	{RecvPosted, "recv-posted", groupComm, "request {request}: receive up to {bytes} from rank {peer} of communicator {comm} with tag {tag}", []Field{
-		word(0, "request", Request), part(1, "peer", Rank, 0, 32), part(1, "tag", Tag, 32, 32),
-		part(2, "bytes", Bytes, 0, 40), part(2, "comm", Comm, 40, 24)}},
-	{Matched, "matched", groupComm, "request {request} has matched a message of {bytes} from rank {peer} of communicator {comm} with tag {tag}", []Field{
-		word(0, "request", Request), part(1, "peer", Rank, 0, 32), part(1, "tag", Tag, 32, 32),
-		part(2, "bytes", Bytes, 0, 40), part(2, "comm", Comm, 40, 24)}},
+	{SendPosted, "send-posted", groupComm, "request {request}: send {bytes} to rank {peer} of communicator {comm} with tag {tag}", ofMessage},
+	{RecvPosted, "recv-posted", groupComm, "request {request}: receive up to {bytes} from rank {peer} of communicator {comm} with tag {tag}", ofMessage},
+	{Matched, "matched", groupComm, "request {request} has matched a message of {bytes} from rank {peer} of communicator {comm} with tag {tag}",
+		ofMessage},
 	{RequestDone, "request-done", groupComm, "request {request} is complete: {flags}", []Field{
 		word(0, "request", Request), part(1, "flags", Flags, 0, 8, "completed", "failed")}},
 	{CollectiveBegun, "collective-begun", groupComm, "request {request}: {collective} number {number} of the {size} ranks of communicator {comm}, root {root}, or of a scan, place {root}", []Field{
@@ -170,27 +168,22 @@ var table = [kinds - 1]Info{
 		word(0, "request", Request), part(1, "window", Window, 0, 32), part(1, "flags", Flags, 32, 8, "opens", "last"), word(2, "epoch", Number)}},
 	{EpochClosed, "epoch-closed", groupStore, "request {request}: epoch {epoch} of window {window} is closed at this rank", []Field{
 		word(0, "request", Request), part(1, "window", Window, 0, 32), word(2, "epoch", Number)}},
-	{Put, "put", groupStore, "operation {operation} of window {window}, in epoch {epoch}: put {bytes} in the region of rank {peer}", []Field{
-		part(0, "peer", Rank, 0, 32), part(0, "epoch", Number, 32, 32), part(1, "window", Window, 0, 32), part(1, "operation", Number, 32, 32), word(2, "bytes", Bytes)}},
-	{Get, "get", groupStore, "operation {operation} of window {window}, in epoch {epoch}: get {bytes} from the region of rank {peer}", []Field{
-		part(0, "peer", Rank, 0, 32), part(0, "epoch", Number, 32, 32), part(1, "window", Window, 0, 32), part(1, "operation", Number, 32, 32), word(2, "bytes", Bytes)}},
-	{Accumulate, "accumulate", groupStore, "operation {operation} of window {window}, in epoch {epoch}: accumulate {bytes} in the region of rank {peer}", []Field{
-		part(0, "peer", Rank, 0, 32), part(0, "epoch", Number, 32, 32), part(1, "window", Window, 0, 32), part(1, "operation", Number, 32, 32), word(2, "bytes", Bytes)}},
+	{Put, "put", groupStore, "operation {operation} of window {window}, in epoch {epoch}: put {bytes} in the region of rank {peer}", ofOperation},
+	{Get, "get", groupStore, "operation {operation} of window {window}, in epoch {epoch}: get {bytes} from the region of rank {peer}", ofOperation},
+	{Accumulate, "accumulate", groupStore, "operation {operation} of window {window}, in epoch {epoch}: accumulate {bytes} in the region of rank {peer}",
+		ofOperation},
 	{Durable, "durable", groupStore, "epoch {epoch} of window {window} survives the end of the program", []Field{
 		part(0, "window", Window, 0, 32), word(1, "epoch", Number)}},
 
 	{RunOfRank, "run-of-rank", groupAll, "the run of main task {main} is that of rank {rank}", []Field{
 		word(0, "main", Task), part(1, "rank", Rank, 0, 32)}},
-	{Refused, "refused", groupTask, "task {task} is not to be: its accesses are not legal", []Field{
-		word(0, "task", Task)}},
+	{Refused, "refused", groupTask, "task {task} is not to be: its accesses are not legal", ofTask},
 	{WindowMade, "window-made", groupStore, "window {window} has {regions} regions; that of this rank has {bytes}", []Field{
 		part(0, "window", Window, 0, 32), word(1, "bytes", Bytes), part(2, "regions", Number, 0, 32)}},
 	{WindowNamed, "window-named", groupStore, "window {window} is network-attached memory, {how} as {name}", []Field{
 		part(0, "window", Window, 0, 32), part(2, "name", Name, 0, 32), part(2, "how", Enum, 32, 8, "allocated", "attached to")}},
-	{WindowFreed, "window-freed", groupStore, "window {window} is free at this rank", []Field{
-		part(0, "window", Window, 0, 32)}},
-	{WindowRemoved, "window-removed", groupStore, "the memory of window {window} is given up, and its name is free", []Field{
-		part(0, "window", Window, 0, 32)}},
+	{WindowFreed, "window-freed", groupStore, "window {window} is free at this rank", ofWindow},
+	{WindowRemoved, "window-removed", groupStore, "the memory of window {window} is given up, and its name is free", ofWindow},
 	{OperationDone, "operation-done", groupStore, "operation {operation} of window {window} is carried out at this rank: {flags}; what other processes have of it is in place when the epoch is closed", []Field{
 		part(1, "window", Window, 0, 32), part(1, "operation", Number, 32, 32), part(2, "flags", Flags, 0, 8, "completed", "failed")}},
 }

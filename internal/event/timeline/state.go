@@ -57,7 +57,6 @@ type window struct {
 	place
 	name    string
 	number  uint32
-	rank    *place
 	told    bool   // the thread has its name
 	since   micros // when the last epoch was closed
 	ops     map[uint32]string

@@ -28,7 +28,7 @@ func (t *writer) windowEvent(e *replay.Event) {
 				tid++
 			}
 		}
-		w = &window{place: place{pid: rank.pid, tid: tid, parked: -1}, rank: rank, number: number, name: fmt.Sprintf("window %d", number), since: t.now,
+		w = &window{place: place{pid: rank.pid, tid: tid, parked: -1}, number: number, name: fmt.Sprintf("window %d", number), since: t.now,
 			ops: map[uint32]string{}, did: map[event.Kind]int{}}
 		t.windows[k] = w
 	}

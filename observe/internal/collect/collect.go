@@ -220,7 +220,7 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 			c.offTop(t)
 		}
 		if at != nil {
-			t.slot, t.first = int32(at.index), at
+			t.first = at
 			at.begin(t, when)
 		}
 		if t.moved {
@@ -238,7 +238,6 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 		}
 		if r.C&event.EndedCompleted != 0 {
 			t.seen |= sawOver
-			t.over = when
 		}
 		c.offTop(t)
 		if at != nil {
@@ -252,7 +251,6 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 		t.released = when
 	case event.Completed:
 		t.seen |= sawOver
-		t.over = when
 	case event.Blocked:
 		t.run += when
 		t.blocked -= when
@@ -280,7 +278,6 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 		t.returns++
 		c.mark(t, when, returns)
 		if at != nil {
-			t.slot = int32(at.index)
 			at.begin(t, when)
 		}
 	}

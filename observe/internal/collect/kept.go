@@ -88,7 +88,7 @@ func (c *Collector) Graph() *graph.Graph {
 		tasks = append(tasks, t)
 		label, site := c.nameLocked(t.spec)
 		n := graph.Node{
-			ID: t.id, Parent: t.parent, Label: label, Site: site, Rank: c.ranks[k.root(t.id)],
+			ID: t.id, Label: label, Site: site, Rank: c.ranks[k.root(t.id)],
 			Spawned: since(t.spawned), Started: since(t.started), Done: since(max(t.ended, t.released)), Run: x.Run, Bound: x.Comm,
 		}
 		for _, s := range t.waitsOver(spawns[t.id]) {

@@ -100,7 +100,7 @@ type live struct {
 	flags      uint8 // of Spawned
 	seen       uint8
 
-	spawned, ready, started, ended, released, over int64
+	spawned, ready, started, ended, released int64
 
 	// run is what has ended a stretch of running, less what has begun one. blocked and queued are the same for what follows.
 	run, blocked, queued int64
@@ -114,7 +114,6 @@ type live struct {
 	reason   uint8  // of the last Blocked
 	failed   bool
 	skipped  bool
-	slot     int32  // that it ran on last
 	moved    bool   // its goroutine was without a slot, and may have another one since
 	first    *slot  // that it began on
 	last     *slot  // that it ended on

@@ -26,11 +26,10 @@ type Graph struct {
 
 // A Node is a task. Times are since some origin that all nodes share.
 type Node struct {
-	ID     uint64 // not zero
-	Parent uint64 // zero: none, or not known
-	Label  string
-	Site   string // where it was spawned
-	Rank   int
+	ID    uint64 // not zero
+	Label string
+	Site  string // where it was spawned
+	Rank  int
 
 	Spawned, Started, Done time.Duration
 

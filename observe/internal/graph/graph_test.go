@@ -29,9 +29,9 @@ func chain() *Graph {
 	return &Graph{
 		Nodes: []Node{
 			{ID: 1, Label: "main", Started: 0, Done: 10 * ms, Run: 2 * ms},
-			{ID: 2, Parent: 1, Label: "a", Site: "x.go:1", Spawned: 1 * ms, Started: 1 * ms, Done: 5 * ms, Run: 4 * ms},
-			{ID: 3, Parent: 1, Label: "b", Site: "x.go:2", Spawned: 2 * ms, Started: 5 * ms, Done: 8 * ms, Run: 3 * ms},
-			{ID: 4, Parent: 1, Label: "c \"quoted\" <&>", Site: "x.go:3", Spawned: 2 * ms, Started: 2 * ms, Done: 10 * ms, Run: 1 * ms, Bound: 4 * ms},
+			{ID: 2, Label: "a", Site: "x.go:1", Spawned: 1 * ms, Started: 1 * ms, Done: 5 * ms, Run: 4 * ms},
+			{ID: 3, Label: "b", Site: "x.go:2", Spawned: 2 * ms, Started: 5 * ms, Done: 8 * ms, Run: 3 * ms},
+			{ID: 4, Label: "c \"quoted\" <&>", Site: "x.go:3", Spawned: 2 * ms, Started: 2 * ms, Done: 10 * ms, Run: 1 * ms, Bound: 4 * ms},
 		},
 		Edges: []Edge{{1, 2, Child}, {1, 3, Child}, {1, 4, Child}, {2, 3, Order}},
 	}
@@ -222,7 +222,7 @@ func sweepGraph(n, steps int) *Graph {
 		for r := 1; r <= n; r++ {
 			for c := 1; c <= n; c++ {
 				id := uint64(len(g.Nodes) + 1)
-				g.Nodes = append(g.Nodes, Node{ID: id, Parent: 1, Label: "block", Site: "tasks.go:130", Run: time.Duration(200+(r*7+c*13)%50) * time.Microsecond})
+				g.Nodes = append(g.Nodes, Node{ID: id, Label: "block", Site: "tasks.go:130", Run: time.Duration(200+(r*7+c*13)%50) * time.Microsecond})
 				g.Edges = append(g.Edges, Edge{1, id, Child})
 				i := r*(n+2) + c
 				for _, k := range []int{i, i - 1, i + 1, i - n - 2, i + n + 2} {
