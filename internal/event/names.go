@@ -4,6 +4,7 @@
 package event
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"strings"
@@ -97,8 +98,5 @@ func Where(pc uintptr) string {
 
 // Where names the place of the origin: that of the spawn if it is known, else that of the body.
 func (o Origin) Where() string {
-	if o.Site != 0 {
-		return Where(o.Site)
-	}
-	return Where(o.Body)
+	return Where(cmp.Or(o.Site, o.Body))
 }

@@ -101,8 +101,7 @@ type Recorder struct {
 
 // Check says what in the options is not legal, and what is. New does so, too; who makes files for its sinks asks before.
 func (o Options) Check() error {
-	o.Ring = cmp.Or(o.Ring, DefaultRing)
-	if o.Ring < minRing || o.Ring > maxRing || bits.OnesCount(uint(o.Ring)) != 1 {
+	if o.Ring != 0 && (o.Ring < minRing || o.Ring > maxRing || bits.OnesCount(uint(o.Ring)) != 1) {
 		return fmt.Errorf("event: a ring of %d events; legal are powers of two from %d to %d, and 0 for %d", o.Ring, minRing, maxRing, DefaultRing)
 	}
 	if o.Sample < Adaptive || o.Sample > MaxSample {

@@ -68,11 +68,8 @@ func Part(file string, rank int) string {
 		return file
 	}
 	dir, base := filepath.Split(file)
-	stem, ext, found := strings.Cut(base, ".")
-	if found {
-		ext = "." + ext
-	}
-	return fmt.Sprintf("%s%s.rank%d%s", dir, stem, rank, ext)
+	stem, _, _ := strings.Cut(base, ".")
+	return fmt.Sprintf("%s%s.rank%d%s", dir, stem, rank, base[len(stem):])
 }
 
 // job returns what the launcher of this process calls its job; empty if that is not known, or there is none.

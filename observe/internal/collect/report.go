@@ -240,9 +240,7 @@ func (r request) String() string {
 func shortSite(site string) string {
 	file, fn, ok := strings.Cut(site, " (")
 	parts := strings.Split(file, "/")
-	if len(parts) > 2 {
-		file = strings.Join(parts[len(parts)-2:], "/")
-	}
+	file = strings.Join(parts[max(0, len(parts)-2):], "/")
 	if !ok {
 		return file
 	}
@@ -254,8 +252,5 @@ func shortName(site string) string {
 	if _, fn, ok := strings.Cut(site, " ("); ok {
 		site = strings.TrimSuffix(fn, ")")
 	}
-	if i := strings.LastIndexByte(site, '/'); i >= 0 {
-		site = site[i+1:]
-	}
-	return site
+	return site[strings.LastIndexByte(site, '/')+1:]
 }
