@@ -36,14 +36,6 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// statusError is a failure with an exit status of its own.
-type statusError struct {
-	error
-	status int
-}
-
-func (e statusError) Unwrap() error { return e.error }
-
 // legalCommand refuses what is not a sub-command, and names those that are.
 func legalCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {

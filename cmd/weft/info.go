@@ -76,13 +76,6 @@ func collect() about {
 	return a
 }
 
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}
-
 // version is what the build recorded: the module's version, and the commit.
 func version() string {
 	b, ok := debug.ReadBuildInfo()
@@ -127,7 +120,8 @@ func printInfo(out io.Writer, a about, asJSON bool) error {
 			if f.Problem != "" {
 				here = f.Problem
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Name, f.Connects, size(int64(f.EagerLimit)), yesNo(f.SharedMemory), here)
+			shared := map[bool]string{true: "yes", false: "no"}[f.SharedMemory]
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Name, f.Connects, size(int64(f.EagerLimit)), shared, here)
 		}
 		_ = w.Flush()
 		fmt.Fprintln(out)

@@ -12,8 +12,10 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/tools/go/analysis/unitchecker"
 
 	"weft/internal/launch/job"
+	"weft/internal/vet"
 )
 
 func main() {
@@ -21,7 +23,7 @@ func main() {
 		return
 	}
 	if calledByVet(os.Args[1:]) {
-		asVetTool()
+		unitchecker.Main(vet.Analyzers...) // looks at one package for the go command, and does not return
 	}
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -44,8 +46,8 @@ func run(args []string, out, errOut io.Writer) int {
 		fmt.Fprintf(errOut, "Try '%s -h'.\n", cmd.CommandPath())
 		return exitUsage
 	}
-	if failed, ok := errors.AsType[statusError](err); ok {
-		return failed.status
+	if failed, ok := errors.AsType[*job.Error](err); ok {
+		return failed.Status
 	}
 	return exitFailure
 }

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,7 +84,7 @@ What is wrong with a window stands in the line "problem".`,
 		Long: `rm removes windows. A name is gone at once; the memory behind it goes when the last program that uses it
 frees it or ends. What was removed cannot be brought back.`,
 		Args: arguments(cobra.MinimumNArgs(1), "the names of one or more windows"),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.remove(cmd.OutOrStdout(), args) },
+		RunE: f.each("removed", func(s *nam.Store, name string) error { return f.explain(s, s.Remove(name)) }),
 	}
 	cmd.AddCommand(ls, stat, rm, f.restoreCommand(), f.dropCommand(), f.acceptCommand(), f.repairCommand())
 	return cmd
@@ -105,10 +106,15 @@ func (f *namFlags) list(out io.Writer) error {
 		return err
 	}
 	defer s.Close()
-	all, err := everything(s)
+	all, err := s.List()
 	if err != nil {
 		return err
 	}
+	asides, err := s.SetAside()
+	if err != nil {
+		return err
+	}
+	all = append(all, asides...)
 	if f.json {
 		return printJSON(out, all)
 	}
@@ -119,11 +125,12 @@ func (f *namFlags) list(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tSTATE\tSTRUCTURE\tKEPT\tRANKS\tSIZE\tEPOCHS\tCREATED\tBY")
 	for _, a := range all {
-		if a.Structure == 0 { // its header says no more
-			fmt.Fprintf(w, "%s\t%s\t?\t?\t?\t%s\t%s\t%s\t?\n", nameOf(a), a.State, size(a.Footprint), epochs(a), a.Created.Format(time.DateTime))
+		name := cmp.Or(a.Name, a.ID) // what it can be named by
+		if a.Structure == 0 {        // its header says no more
+			fmt.Fprintf(w, "%s\t%s\t?\t?\t?\t%s\t%s\t%s\t?\n", name, a.State, size(a.Footprint), epochs(a), a.Created.Format(time.DateTime))
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", nameOf(a), a.State, short(a.Structure), short(a.Consistency), len(a.Regions),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", name, a.State, short(a.Structure), short(a.Consistency), len(a.Regions),
 			size(a.Bytes), epochs(a), a.Created.Format(time.DateTime), a.Creator)
 	}
 	return w.Flush()
@@ -171,28 +178,6 @@ func (f *namFlags) stat(out io.Writer, names []string) error {
 		errs = append(errs, printAllocation(out, a))
 	}
 	return errors.Join(errs...)
-}
-
-func (f *namFlags) remove(out io.Writer, names []string) error {
-	return f.each(out, "removed", names, func(s *nam.Store, name string) error { return f.explain(s, s.Remove(name)) })
-}
-
-// everything is all windows of the store, those that are set aside last.
-func everything(s *nam.Store) ([]*nam.Allocation, error) {
-	all, err := s.List()
-	if err != nil {
-		return nil, err
-	}
-	asides, err := s.SetAside()
-	return append(all, asides...), err
-}
-
-// nameOf is what a window can be named by.
-func nameOf(a *nam.Allocation) string {
-	if a.Name == "" {
-		return a.ID
-	}
-	return a.Name
 }
 
 // epochs says how many there are, and how many of them the window can vouch for.

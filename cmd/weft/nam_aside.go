@@ -55,7 +55,7 @@ func (f *namFlags) dropCommand() *cobra.Command {
 		Long: `drop removes the files of windows that are set aside. What was dropped cannot be brought back. Windows that the
 database knows are removed by rm.`,
 		Args: arguments(cobra.MinimumNArgs(1), "the names or ids of one or more windows that are set aside"),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.drop(cmd.OutOrStdout(), args) },
+		RunE: f.each("dropped", (*nam.Store).Drop),
 	}
 }
 
@@ -67,7 +67,7 @@ func (f *namFlags) acceptCommand() *cobra.Command {
 the disk. Part of their data may be missing: look at them first, with nam.ReadOnly and nam.Unsynced. Windows that
 are made with nam.SyncEpoch are never unsynced.`,
 		Args: arguments(cobra.MinimumNArgs(1), "the names of one or more windows"),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.accept(cmd.OutOrStdout(), args) },
+		RunE: f.each("accepted", func(s *nam.Store, name string) error { return f.explain(s, s.Accept(name)) }),
 	}
 }
 
@@ -114,30 +114,24 @@ func (f *namFlags) restore(out io.Writer, which []string, as string, everyone bo
 	return errors.Join(errs...)
 }
 
-func (f *namFlags) drop(out io.Writer, which []string) error {
-	return f.each(out, "dropped", which, (*nam.Store).Drop)
-}
-
-func (f *namFlags) accept(out io.Writer, names []string) error {
-	return f.each(out, "accepted", names, func(s *nam.Store, name string) error { return f.explain(s, s.Accept(name)) })
-}
-
-// each does something to each of some windows, says so where it is done, and returns all errors.
-func (f *namFlags) each(out io.Writer, done string, names []string, do func(*nam.Store, string) error) error {
-	s, err := f.open()
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	var errs []error
-	for _, name := range names {
-		if err := do(s, name); err != nil {
-			errs = append(errs, err)
-			continue
+// each makes a command that does something to each of some windows, says so where it is done, and returns all errors.
+func (f *namFlags) each(done string, do func(*nam.Store, string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, names []string) error {
+		s, err := f.open()
+		if err != nil {
+			return err
 		}
-		fmt.Fprintln(out, done, name)
+		defer s.Close()
+		var errs []error
+		for _, name := range names {
+			if err := do(s, name); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), done, name)
+		}
+		return errors.Join(errs...)
 	}
-	return errors.Join(errs...)
 }
 
 func (f *namFlags) repair(out io.Writer) error {
@@ -149,13 +143,7 @@ func (f *namFlags) repair(out io.Writer) error {
 		_, err := fmt.Fprintf(out, "nothing to repair: the database of %s is whole\n", cmp.Or(f.dir, nam.DefaultDir()))
 		return err
 	}
-	_, err = fmt.Fprintf(out, "made a new database with %s: %s\n", plural(len(names), "window"), strings.Join(names, ", "))
+	plural := map[bool]string{true: "s"}[len(names) != 1]
+	_, err = fmt.Fprintf(out, "made a new database with %d window%s: %s\n", len(names), plural, strings.Join(names, ", "))
 	return err
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

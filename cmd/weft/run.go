@@ -150,16 +150,11 @@ func runJob(spec job.Spec) error {
 	spec.Stdin, spec.Stdout, spec.Stderr = os.Stdin, os.Stdout, os.Stderr
 	spec.CopyStdin = term.IsTerminal(int(os.Stdin.Fd()))
 	status, err := job.Run(spec)
-	var failed *job.Error
-	switch {
-	case errors.As(err, &failed) && failed.Status == job.StatusUsage:
+	if failed, ok := errors.AsType[*job.Error](err); ok && failed.Status == job.StatusUsage {
 		return usageError{err}
-	case errors.As(err, &failed):
-		return statusError{error: err, status: failed.Status}
-	case err != nil:
-		return err
-	case status != 0:
+	}
+	if err == nil && status != 0 {
 		return exitStatus(status)
 	}
-	return nil
+	return err
 }

@@ -41,11 +41,8 @@ var runOptions = []runOption{
 		return nil
 	}},
 	{[]string{"wdir"}, "a directory", false, func(_ *runSpec, p *job.Part, v string) error {
-		if v == "" {
-			return fmt.Errorf("it must be a directory")
-		}
 		p.Dir = v
-		return nil
+		return nonEmpty(v, "a directory")
 	}},
 	{[]string{"env"}, "NAME=VALUE", false, func(_ *runSpec, p *job.Part, v string) error {
 		if name, _, ok := strings.Cut(v, "="); !ok || name == "" {
@@ -68,11 +65,8 @@ var runOptions = []runOption{
 	}},
 	{[]string{"l", "label"}, "", true, func(s *runSpec, _ *job.Part, _ string) error { s.Label = true; return nil }},
 	{[]string{"o", "output"}, "a directory", true, func(s *runSpec, _ *job.Part, v string) error {
-		if v == "" {
-			return fmt.Errorf("it must be a directory")
-		}
 		s.OutputDir = v
-		return nil
+		return nonEmpty(v, "a directory")
 	}},
 	{[]string{"bind"}, "what ranks are bound to", true, func(s *runSpec, _ *job.Part, v string) error {
 		p, err := bind.Parse(v)
@@ -170,11 +164,9 @@ func parseRun(args []string) (spec runSpec, help bool, err error) {
 		}
 		spec.Bind = &p
 	}
-	deadAfter, err := env.DeadAfter.Value()
-	if err != nil {
+	if spec.DeadAfter, err = env.DeadAfter.Value(); err != nil {
 		return spec, false, fmt.Errorf("environment variable %w", err)
 	}
-	spec.DeadAfter = deadAfter
 	if _, set := os.LookupEnv(comm.EnvSurvive); spec.KeepGoing && !set {
 		for i := range spec.Parts {
 			p := &spec.Parts[i]
@@ -192,7 +184,14 @@ func parseRunOption(spec *runSpec, part *job.Part, args []string, first bool) ([
 		if slices.Contains(clusterOptions, name) {
 			return nil, fmt.Errorf("-%s: weft run starts ranks on its own machine only, and is no launcher for clusters; on another one, start another weft run with -join", name)
 		}
-		return nil, fmt.Errorf("unknown option -%s; legal are %s", name, legalRunOptions())
+		var legal []string
+		for _, o := range runOptions {
+			for _, n := range o.names {
+				legal = append(legal, "-"+n)
+			}
+		}
+		slices.Sort(legal)
+		return nil, fmt.Errorf("unknown option -%s; legal are %s, -h", name, strings.Join(legal, ", "))
 	}
 	o := runOptions[i]
 	args = args[1:]
@@ -211,15 +210,4 @@ func parseRunOption(spec *runSpec, part *job.Part, args []string, first bool) ([
 		return nil, fmt.Errorf("-%s %s: %w", name, value, err)
 	}
 	return args, nil
-}
-
-func legalRunOptions() string {
-	var list []string
-	for _, o := range runOptions {
-		for _, n := range o.names {
-			list = append(list, "-"+n)
-		}
-	}
-	slices.Sort(list)
-	return strings.Join(append(list, "-h"), ", ")
 }

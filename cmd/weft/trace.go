@@ -44,13 +44,9 @@ it is sent; by how much they were moved, and what doubt is left, is said on stan
 		Example: `  weft trace timeline -o run.json run.rank*.weft
   weft trace timeline -o run.json traces`,
 		Args: files,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			names, err := recordings(args)
-			if err != nil {
-				return err
-			}
+		RunE: ofRecordings(func(cmd *cobra.Command, names []string) error {
 			return writeTimeline(cmd.OutOrStdout(), cmd.ErrOrStderr(), file, names)
-		},
+		}),
 	}
 	view.Flags().StringVarP(&file, "output", "o", "", "the file to be written; standard output if not given")
 	var shown timeline.View
@@ -61,13 +57,9 @@ it is sent; by how much they were moved, and what doubt is left, is said on stan
 A few milliseconds are what an eye can follow; the timeline is for the rest.`,
 		Example: "  weft trace picture --from 10ms --to 12ms -o run.svg run.weft",
 		Args:    files,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			names, err := recordings(args)
-			if err != nil {
-				return err
-			}
+		RunE: ofRecordings(func(cmd *cobra.Command, names []string) error {
 			return drawTimeline(cmd.OutOrStdout(), drawn, names, shown)
-		},
+		}),
 	}
 	picture.Flags().StringVarP(&drawn, "output", "o", "", "the file to be written; standard output if not given")
 	picture.Flags().DurationVar(&shown.From, "from", 0, "the time at the left edge, since the beginning, or before the end if negative")
@@ -78,24 +70,16 @@ A few milliseconds are what an eye can follow; the timeline is for the rest.`,
 		Short:   "Replay traces through the legal states of tasks, slots, requests and windows",
 		Example: "  WEFT_TRACE=run.weft ./prog && weft trace check run.weft",
 		Args:    files,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			names, err := recordings(args)
-			if err != nil {
-				return err
-			}
+		RunE: ofRecordings(func(cmd *cobra.Command, names []string) error {
 			return checkTrace(cmd.OutOrStdout(), cmd.ErrOrStderr(), names)
-		},
+		}),
 	}, &cobra.Command{
 		Use:   "print FILE...",
 		Short: "Print the events of traces, a line each, in the order of their times",
 		Args:  files,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			names, err := recordings(args)
-			if err != nil {
-				return err
-			}
+		RunE: ofRecordings(func(cmd *cobra.Command, names []string) error {
 			return printTrace(cmd.OutOrStdout(), names)
-		},
+		}),
 	}, &cobra.Command{
 		Use:   "events",
 		Short: "Print the page of the documentation that lists the events",
@@ -106,6 +90,17 @@ A few milliseconds are what an eye can follow; the timeline is for the rest.`,
 		},
 	})
 	return c
+}
+
+// ofRecordings makes a command of what is done with the recordings that its arguments name.
+func ofRecordings(do func(cmd *cobra.Command, names []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		names, err := recordings(args)
+		if err != nil {
+			return err
+		}
+		return do(cmd, names)
+	}
 }
 
 func checkTrace(out, errOut io.Writer, names []string) error {
@@ -194,29 +189,24 @@ func tell(errOut io.Writer, names []string) error {
 // recordings returns the files that arguments name: files, directories with all their recordings, and patterns that no shell has replaced.
 func recordings(args []string) (names []string, err error) {
 	for _, arg := range args {
+		pattern, none := arg, fmt.Errorf("%s: no file has such a name", arg)
 		st, err := os.Stat(arg)
 		switch {
 		case err == nil && st.IsDir():
-			found, err := filepath.Glob(filepath.Join(escapePattern(arg), "*"+recordingSuffix))
-			if err == nil && len(found) == 0 {
-				err = fmt.Errorf("directory %s has no recordings, which are files *%s", arg, recordingSuffix)
-			}
-			if err != nil {
-				return nil, err
-			}
-			names = append(names, found...)
-		case err != nil && strings.ContainsAny(arg, "*?["):
-			found, err := filepath.Glob(arg)
-			if err == nil && len(found) == 0 {
-				err = errors.New("no file has such a name")
-			}
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", arg, err)
-			}
-			names = append(names, found...)
-		default:
+			pattern = filepath.Join(escapePattern(arg), "*"+recordingSuffix)
+			none = fmt.Errorf("directory %s has no recordings, which are files *%s", arg, recordingSuffix)
+		case err == nil || !strings.ContainsAny(arg, "*?["):
 			names = append(names, arg) // opening it says what is wrong with it
+			continue
 		}
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", arg, err)
+		}
+		if len(found) == 0 {
+			return nil, none
+		}
+		names = append(names, found...)
 	}
 	return names, nil
 }
@@ -266,11 +256,10 @@ func writeOutput(out io.Writer, file string, from []string, write func(io.Writer
 func writeAndClose(f *os.File, write func(io.Writer) error) error {
 	b := bufio.NewWriter(f)
 	err := write(b)
-	if e := b.Flush(); e != nil && (err == nil || errors.Is(err, journal.ErrCut)) {
-		err = e
-	}
-	if e := f.Close(); e != nil && (err == nil || errors.Is(err, journal.ErrCut)) {
-		err = e
+	for _, finish := range []func() error{b.Flush, f.Close} {
+		if e := finish(); e != nil && (err == nil || errors.Is(err, journal.ErrCut)) {
+			err = e
+		}
 	}
 	return err
 }

@@ -11,9 +11,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/tools/go/analysis/unitchecker"
-
-	"weft/internal/vet"
 )
 
 func newVet() *cobra.Command {
@@ -50,15 +47,9 @@ The program is also a tool of go vet itself: go vet -vettool=$(which weft) ./...
 
 // calledByVet reports whether the go command has started this program as a tool of go vet.
 func calledByVet(args []string) bool {
-	if len(args) == 0 {
-		return false
-	}
 	if len(args) == 1 && (args[0] == "-V=full" || args[0] == "-flags") {
 		return true
 	}
-	unit := filepath.Base(args[len(args)-1]) == "vet.cfg"
+	unit := len(args) > 0 && filepath.Base(args[len(args)-1]) == "vet.cfg"
 	return unit && (len(args) == 1 || strings.HasPrefix(args[0], "-"))
 }
-
-// asVetTool looks at one package for the go command, and does not return.
-func asVetTool() { unitchecker.Main(vet.Analyzers...) }
