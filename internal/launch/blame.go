@@ -32,7 +32,7 @@ func (c *Client) Blame(b Blame) error {
 	if b.Lost {
 		f.code |= blameLost
 	}
-	return c.tell("blame", &f)
+	return c.ask("blame", &f, nil)
 }
 
 // Bits of the code of a rankBlames.

@@ -195,27 +195,31 @@ func (c *Client) usableLocked() error {
 
 // Put publishes a value under this rank and a key, which it can do once. It does not wait for anybody. The value is copied.
 func (c *Client) Put(key string, value []byte) error {
-	c.mu.Lock()
-	err := c.usableLocked()
-	if err == nil {
-		err = checkPut(c.keys, c.bytes, key, value)
-	}
-	if err != nil {
-		c.mu.Unlock()
-		return c.fail("put", err)
-	}
-	c.keys[key] = true
-	c.bytes += len(value)
-	c.mu.Unlock()
-	return c.writeOr("put", &frame{kind: rankPuts, key: key, value: value})
+	return c.ask("put", &frame{kind: rankPuts, key: key, value: value}, func(*frame) error {
+		if err := checkPut(c.keys, c.bytes, key, value); err != nil {
+			return err
+		}
+		c.keys[key] = true
+		c.bytes += len(value)
+		return nil
+	})
 }
 
-// writeOr sends a frame and makes an error of a connection that does not take it.
-func (c *Client) writeOr(op string, f *frame) error {
-	if err := c.write(f); err != nil {
-		return c.fail(op, fmt.Errorf("%w: %w", ErrLauncherLost, err))
+// ask sends a frame, unless nothing can be asked any more or note, which is called with mu held and may be nil, does not want it. It makes an error
+// of a connection that does not take the frame.
+func (c *Client) ask(op string, f *frame, note func(f *frame) error) error {
+	c.mu.Lock()
+	err := c.usableLocked()
+	if err == nil && note != nil {
+		err = note(f)
 	}
-	return nil
+	c.mu.Unlock()
+	if err == nil {
+		if err = c.write(f); err != nil {
+			err = fmt.Errorf("%w: %w", ErrLauncherLost, err)
+		}
+	}
+	return c.fail(op, err)
 }
 
 // Get returns what a rank has published under a key. It waits for that; it fails with the *Death of a rank that has left
@@ -225,20 +229,16 @@ func (c *Client) Get(ctx context.Context, rank int, key string) ([]byte, error) 
 		return nil, c.fail("get", fmt.Errorf("%w: key %q of rank %d; ranks are 0 to %d, keys have 1 to %d bytes", ErrLimit, key, rank, c.place.Ranks-1, MaxKey))
 	}
 	ch := make(chan answer, 1)
-	c.mu.Lock()
-	err := c.usableLocked()
-	if err == nil && len(c.gets) >= maxWaiting {
-		err = fmt.Errorf("%w: %d gets at one time", ErrLimit, maxWaiting)
-	}
+	err := c.ask("get", &frame{kind: rankGets, rank: int32(rank), key: key}, func(f *frame) error {
+		if len(c.gets) >= maxWaiting {
+			return fmt.Errorf("%w: %d gets at one time", ErrLimit, maxWaiting)
+		}
+		c.next++
+		f.id = c.next
+		c.gets[f.id] = ch // until the answer comes, whether somebody waits for it or not
+		return nil
+	})
 	if err != nil {
-		c.mu.Unlock()
-		return nil, c.fail("get", err)
-	}
-	c.next++
-	id := c.next
-	c.gets[id] = ch // until the answer comes, whether somebody waits for it or not
-	c.mu.Unlock()
-	if err := c.writeOr("get", &frame{kind: rankGets, id: id, rank: int32(rank), key: key}); err != nil {
 		return nil, err
 	}
 	select {
@@ -257,24 +257,19 @@ func (c *Client) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
 		return nil, c.fail("exchange", fmt.Errorf("%w: %d bytes; a value has %d at most", ErrLimit, len(value), MaxValue))
 	}
 	ch := make(chan answer, 1)
-	c.mu.Lock()
-	err := c.usableLocked()
-	switch {
-	case err != nil:
-	case c.broken != nil:
-		err = c.broken
-	case c.exchange != nil:
-		err = fmt.Errorf("%w: another exchange of this rank is being made", ErrLimit)
-	}
+	err := c.ask("exchange", &frame{kind: rankExchanges, value: value}, func(f *frame) error {
+		switch {
+		case c.broken != nil:
+			return c.broken
+		case c.exchange != nil:
+			return fmt.Errorf("%w: another exchange of this rank is being made", ErrLimit)
+		}
+		c.round++
+		f.id = c.round
+		c.exchange, c.shares = ch, make([][]byte, c.place.Ranks)
+		return nil
+	})
 	if err != nil {
-		c.mu.Unlock()
-		return nil, c.fail("exchange", err)
-	}
-	c.round++
-	id := c.round
-	c.exchange, c.shares = ch, make([][]byte, c.place.Ranks)
-	c.mu.Unlock()
-	if err := c.writeOr("exchange", &frame{kind: rankExchanges, id: id, value: value}); err != nil {
 		return nil, err
 	}
 	select {
@@ -322,23 +317,13 @@ func (c *Client) Watch(f func(error)) {
 // Abort asks the launcher to end the job with an exit status, 1 to 255, and to say why. It does not wait for that: the
 // other ranks hear of it, and this process is ended with them if it does not end by itself.
 func (c *Client) Abort(code int, reason string) error {
-	return c.tell("abort", &frame{kind: rankAborts, code: int32(code), value: cut(reason)})
+	return c.ask("abort", &frame{kind: rankAborts, code: int32(code), value: cut(reason)}, nil)
 }
 
 // Deadlock asks it to end the job with StatusDeadlock, because all ranks wait for each other, and to say what for. It does not wait
 // either.
 func (c *Client) Deadlock(text string) error {
-	return c.tell("deadlock", &frame{kind: rankAborts, id: 1, code: StatusDeadlock, value: []byte(text[:min(len(text), MaxValue)])})
-}
-
-func (c *Client) tell(op string, f *frame) error {
-	c.mu.Lock()
-	err := c.usableLocked()
-	c.mu.Unlock()
-	if err != nil {
-		return c.fail(op, err)
-	}
-	return c.writeOr(op, f)
+	return c.ask("deadlock", &frame{kind: rankAborts, id: 1, code: StatusDeadlock, value: []byte(text[:min(len(text), MaxValue)])}, nil)
 }
 
 // Leave says that this rank takes no part in the job any more and may end. A rank that ends without having said so
@@ -388,7 +373,7 @@ func (c *Client) read() {
 	default:
 		c.err = ErrLauncherLost
 	}
-	why := error(c.err)
+	why := c.err
 	if c.abort != nil && !left {
 		why = c.abort // the launcher ends because the job does
 	}

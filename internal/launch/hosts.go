@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,8 +128,7 @@ func (s *Server) admitHost(c net.Conn) (*host, error) {
 	}
 	h := &host{from: c.RemoteAddr().String()}
 	if err = s.placeLocked(h, said); err != nil {
-		refusal := frame{kind: jobRefuses, value: cut(err.Error())}
-		_, _ = c.Write(refusal.encode())
+		_, _ = c.Write((&frame{kind: jobRefuses, value: cut(err.Error())}).encode())
 		return nil, err
 	}
 	_ = c.SetDeadline(time.Time{})
@@ -162,15 +162,7 @@ func (s *Server) placeLocked(h *host, said []byte) error {
 		return fmt.Errorf("%d ranks are brought; %d of %d are still wanted", h.ranks, left, len(x.taken))
 	}
 	free := func(first int) bool {
-		if first < own || first+h.ranks > s.cfg.Ranks {
-			return false
-		}
-		for r := first; r < first+h.ranks; r++ {
-			if x.taken[r-own] {
-				return false
-			}
-		}
-		return true
+		return first >= own && first <= s.cfg.Ranks-h.ranks && !slices.Contains(x.taken[first-own:first-own+h.ranks], true)
 	}
 	if h.first < 0 {
 		for h.first = own; h.first < s.cfg.Ranks && !free(h.first); h.first++ {

@@ -145,13 +145,13 @@ func Handshake(rw io.ReadWriter, s *Secret, label string, side Side, mine []byte
 		verify()
 		prove()
 	}
-	if err != nil {
-		if side == Initiator && cutOff(err) {
-			err = &cutError{heard: hellos[peer] != nil, err: err}
-		}
-		return nil, err
+	switch {
+	case err == nil:
+		return hellos[peer][helloSize:], nil
+	case side == Initiator && cutOff(err):
+		err = &cutError{heard: hellos[peer] != nil, err: err}
 	}
-	return hellos[peer][helloSize:], nil
+	return nil, err
 }
 
 // cutError is the end of a connection during the initiator's handshake, or before the first frame
@@ -273,14 +273,10 @@ func readHello(r io.Reader, side Side) ([]byte, error) {
 
 func proof(s *Secret, label string, side Side, hellos [2][]byte) []byte {
 	m := hmac.New(sha256.New, s[:])
-	part := func(b []byte) {
-		m.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b))))
-		m.Write(b)
+	for _, part := range [][]byte{[]byte(label), {byte(side)}, hellos[0], hellos[1]} {
+		m.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		m.Write(part)
 	}
-	part([]byte(label))
-	part([]byte{byte(side)})
-	part(hellos[0])
-	part(hellos[1])
 	return m.Sum(nil)
 }
 
@@ -297,8 +293,7 @@ func (k Key) GoString() string { return k.String() }
 // secret is that of a job.
 func (k *Key) secret(job string) (s Secret) {
 	m := hmac.New(sha256.New, k[:])
-	m.Write([]byte("weft secret of job "))
-	m.Write([]byte(job))
+	m.Write([]byte("weft secret of job " + job))
 	copy(s[:], m.Sum(nil))
 	return s
 }
@@ -347,12 +342,10 @@ func makeKey(path string, tell func(temp string)) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	switch err := os.Link(temp, path); {
-	case err == nil, errors.Is(err, fs.ErrExist): // another launcher's
+	if err := os.Link(temp, path); err == nil || errors.Is(err, fs.ErrExist) { // another launcher's
 		return nil
-	default: // a file system without links
-		return os.Rename(temp, path)
 	}
+	return os.Rename(temp, path) // a file system without links
 }
 
 func keyError(err error) error {

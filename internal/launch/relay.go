@@ -205,32 +205,30 @@ func (r *Relay) send(f *frame) {
 
 // read takes what the launcher says, until it says that the job is over or its connection ends.
 func (r *Relay) read() {
-	for {
-		f, err := readFrame(r.up)
-		if err == nil {
-			switch f.kind {
-			case jobAborts:
-				r.cfg.OnAbort(&Abort{Rank: int(f.rank), Code: int(f.code), Reason: string(f.value)})
-				continue
-			case jobSignals:
-				r.cfg.OnSignal(int(f.code))
-				continue
-			case jobKills:
-				r.cfg.OnKill()
-				continue
-			case jobOver:
-				r.cfg.OnOver(int(f.code))
-				return
-			}
+	var err error
+	for err == nil {
+		var f frame
+		f, err = readFrame(r.up)
+		switch {
+		case err != nil:
+		case f.kind == jobAborts:
+			r.cfg.OnAbort(&Abort{Rank: int(f.rank), Code: int(f.code), Reason: string(f.value)})
+		case f.kind == jobSignals:
+			r.cfg.OnSignal(int(f.code))
+		case f.kind == jobKills:
+			r.cfg.OnKill()
+		case f.kind == jobOver:
+			r.cfg.OnOver(int(f.code))
+			return
+		default:
 			err = fmt.Errorf("%w: a frame of kind %d from the launcher", ErrProtocol, f.kind)
 		}
-		r.mu.Lock()
-		closed := r.closed
-		r.mu.Unlock()
-		if !closed {
-			r.cfg.OnLost(err)
-		}
-		return
+	}
+	r.mu.Lock()
+	closed := r.closed
+	r.mu.Unlock()
+	if !closed {
+		r.cfg.OnLost(err)
 	}
 }
 

@@ -155,8 +155,7 @@ func (s *Server) serve(c net.Conn, proved func() bool) {
 	missed, err := s.space.join(rank)
 	if err != nil {
 		s.mu.Unlock()
-		refusal := frame{kind: jobRefuses, value: cut(err.Error())}
-		_, _ = c.Write(refusal.encode())
+		_, _ = c.Write((&frame{kind: jobRefuses, value: cut(err.Error())}).encode())
 		return
 	}
 	k := newConn(c)

@@ -5,6 +5,7 @@ package launch
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -227,12 +228,7 @@ func (s *space) exchange(rank int, f *frame) ([]post, error) {
 // gone returns a rank that has left or ended, -1 if there is none: then no exchange can be completed. That holds also for a
 // rank that has come to the exchange first, since what it published may be of no use any more.
 func (s *space) gone() int {
-	for r := range s.members {
-		if m := &s.members[r]; m.left || m.death != nil {
-			return r
-		}
-	}
-	return -1
+	return slices.IndexFunc(s.members, func(m member) bool { return m.left || m.death != nil })
 }
 
 // leave is a rank's orderly end of taking part.
