@@ -136,10 +136,8 @@ func quota(root fs.FS) float64 {
 }
 
 func setOf(ps ...[]Processor) (s Set) {
-	for _, list := range ps {
-		for _, p := range list {
-			s = append(s, p.ID)
-		}
+	for _, p := range slices.Concat(ps...) {
+		s = append(s, p.ID)
 	}
 	slices.Sort(s)
 	return s

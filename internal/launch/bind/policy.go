@@ -98,21 +98,14 @@ func (p Policy) Divide(m *Machine, ranks int) (sets []Set, why string, err error
 		case ranks > room:
 			return nil, fmt.Sprintf("%d ranks share %d processors", ranks, room), nil
 		case ranks > len(cores):
-			var threads [][]Processor
-			for i := range m.Processors {
-				threads = append(threads, m.Processors[i:i+1])
-			}
-			return divide(threads, ranks), "", nil
+			return divide(slices.Collect(slices.Chunk(m.Processors, 1)), ranks), "", nil // by threads
 		}
 		return divide(cores, ranks), "", nil
 	case core:
 		if ranks > len(cores) {
 			return nil, "", fmt.Errorf("%d ranks, and %d cores that this launcher may use", ranks, len(cores))
 		}
-		for _, c := range cores[:ranks] {
-			sets = append(sets, setOf(c))
-		}
-		return sets, "", nil
+		return divide(cores[:ranks], ranks), "", nil
 	}
 	may := setOf(m.Processors)
 	for i, s := range p.sets {
@@ -130,12 +123,8 @@ func (p Policy) Divide(m *Machine, ranks int) (sets []Set, why string, err error
 
 // divide gives each rank a contiguous part, the first ones one more if it does not come out even.
 func divide(units [][]Processor, ranks int) (sets []Set) {
-	n, more := len(units)/ranks, len(units)%ranks
-	for r := range ranks {
-		k := n
-		if r < more {
-			k++
-		}
+	for ; ranks > 0; ranks-- {
+		k := (len(units) + ranks - 1) / ranks
 		sets = append(sets, setOf(units[:k]...))
 		units = units[k:]
 	}
