@@ -16,26 +16,21 @@ func (r *runner) divide() *Error {
 	if p == nil || p.None() {
 		return nil
 	}
-	sets, why, err := divide(*p, len(r.progs))
+	m, err := bind.Here()
+	why := ""
+	if err == nil {
+		r.sets, why, err = p.Divide(m, len(r.progs))
+	}
 	switch {
 	case err != nil && !p.Auto():
 		return &Error{StatusUsage, fmt.Errorf("ranks cannot be bound: %w", err)}
 	case err != nil:
 		why = err.Error()
 	}
-	r.sets = sets
 	if why != "" {
 		r.detail("ranks are not bound to processors: %s", why)
 	}
 	return nil
-}
-
-func divide(p bind.Policy, ranks int) ([]bind.Set, string, error) {
-	m, err := bind.Here()
-	if err != nil {
-		return nil, "", err
-	}
-	return p.Divide(m, ranks)
 }
 
 // detail says what only some want to know.

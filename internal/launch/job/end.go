@@ -43,8 +43,7 @@ func (r *runner) wait(limit time.Duration) {
 		case <-end:
 			return
 		case <-tick.C:
-		case e := <-r.events: // of the server, which are of no use any more
-			_ = e
+		case <-r.events: // of the server, which are of no use any more
 		case sig := <-r.spec.Signals:
 			if r.insisted[sig] {
 				return
@@ -132,7 +131,7 @@ func (r *runner) kill(when string) {
 
 // signal passes a signal on.
 func (r *runner) signal(sig os.Signal) {
-	if again := r.insisted[sig]; again {
+	if r.insisted[sig] {
 		r.fail(StatusSignalBase + signalNumber(sig))
 		r.kill("on a second " + signalName(sig))
 		r.leave(sig)

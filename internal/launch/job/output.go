@@ -51,15 +51,14 @@ func (s *stream) copy() {
 	defer s.r.Close()
 	buf := make([]byte, 0, 8<<10)
 	for {
-		if len(buf) == cap(buf) {
-			if cap(buf) >= MaxLine {
-				if !s.emit(buf) {
-					return
-				}
-				buf = buf[:0]
-			} else {
-				buf = append(make([]byte, 0, min(2*cap(buf), MaxLine)), buf...)
-			}
+		switch {
+		case len(buf) < cap(buf):
+		case cap(buf) < MaxLine:
+			buf = append(make([]byte, 0, min(2*cap(buf), MaxLine)), buf...)
+		case !s.emit(buf):
+			return
+		default:
+			buf = buf[:0]
 		}
 		n, err := s.read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
@@ -115,11 +114,10 @@ func (s *stream) emit(b []byte) bool {
 			k.put([]byte{'\n'}) // another stream's unfinished line
 			k.open = false
 		}
-		if s.label == "" {
-			k.put(b)
-		} else {
-			k.put(s.labelled(b))
+		if s.label != "" {
+			b = s.labelled(b)
 		}
+		k.put(b)
 		k.last, k.open = s, b[len(b)-1] != '\n'
 		s.middle = k.open
 	}
@@ -141,11 +139,9 @@ func (s *stream) labelled(b []byte) []byte {
 		switch {
 		case first && s.middle && s.sink.open: // it goes on where it stopped
 		case first && s.middle:
-			out = append(out, s.label...)
-			out = append(out, "+ "...)
+			out = append(append(out, s.label...), "+ "...)
 		default:
-			out = append(out, s.label...)
-			out = append(out, ' ')
+			out = append(append(out, s.label...), ' ')
 		}
 		out = append(out, b[:i]...)
 		b, first = b[i:], false

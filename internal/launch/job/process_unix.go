@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
@@ -20,13 +21,8 @@ const sigcont = syscall.SIGCONT
 
 // Forwarded lists the signals that a launcher passes on. One that is ignored, as SIGHUP is under nohup, stays ignored.
 func Forwarded() []os.Signal {
-	var list []os.Signal
-	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2} {
-		if !signal.Ignored(s) {
-			list = append(list, s)
-		}
-	}
-	return list
+	list := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
+	return slices.DeleteFunc(list, signal.Ignored)
 }
 
 // rankAttr makes a process the leader of a group.
@@ -48,11 +44,8 @@ func sendGroup(pgid int, sig os.Signal) error {
 // reapGroup takes notice of processes of a group that have ended and are children of this one by adoption. The leader of the
 // group has been waited for.
 func reapGroup(pgid int) {
-	for {
-		pid, err := syscall.Wait4(-pgid, nil, syscall.WNOHANG, nil)
-		if pid <= 0 || err != nil {
-			return
-		}
+	for pid, err := 1, error(nil); pid > 0 && err == nil; {
+		pid, err = syscall.Wait4(-pgid, nil, syscall.WNOHANG, nil)
 	}
 }
 

@@ -82,8 +82,8 @@ func (r *runner) start() *Error {
 	}
 	first, size := r.span()
 	width := len(strconv.Itoa(size - 1))
-	for i := range r.progs {
-		label, rank := "", first+i
+	for rank := first; rank < first+len(r.progs); rank++ {
+		label := ""
 		if r.spec.Label {
 			label = fmt.Sprintf("[%*d]", width, rank)
 		}
@@ -235,7 +235,8 @@ func (r *runner) handle(e event) {
 	case e.far != nil:
 		r.farther(e.rank, e.far)
 	case e.ended != nil:
-		r.ended(r.process(e.rank), e.ended)
+		code, how := exitStatus(e.ended)
+		r.endedSo(r.process(e.rank), code, how)
 	case e.abort != nil:
 		if r.state != running {
 			return
@@ -256,13 +257,7 @@ func (r *runner) handle(e event) {
 	}
 }
 
-// ended records the end of a process.
-func (r *runner) ended(p *process, st *os.ProcessState) {
-	code, how := exitStatus(st)
-	r.endedSo(p, code, how)
-}
-
-// endedSo records it with its exit status.
+// endedSo records the end of a process.
 func (r *runner) endedSo(p *process, code int, how string) {
 	p.ended = true
 	r.live--
@@ -312,13 +307,12 @@ func (r *runner) failRank(p *process, status int, how string) {
 
 // expired is the end of the grace period.
 func (r *runner) expired() {
-	asked := r.state == running
+	asked, name := r.state == running, "SIGTERM"
 	if asked {
 		r.fail(StatusSignalBase + signalNumber(r.asked))
-	}
-	name := "SIGTERM"
-	if r.asked == syscall.SIGHUP && asked {
-		name = "SIGHUP"
+		if r.asked == syscall.SIGHUP {
+			name = "SIGHUP"
+		}
 	}
 	r.kill(fmt.Sprintf("%v after %s", r.spec.Grace, name))
 	if asked {

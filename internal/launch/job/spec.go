@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -257,17 +258,15 @@ func executable(path string) error {
 func environ(lists ...[]string) []string {
 	at := map[string]int{}
 	var env []string
-	for _, list := range lists {
-		for _, kv := range list {
-			k, _, ok := strings.Cut(kv, "=")
-			if !ok || k == "" {
-				env = append(env, kv) // what some systems have besides
-				continue
-			}
-			if i, found := at[k]; found {
-				env[i] = kv
-				continue
-			}
+	for _, kv := range slices.Concat(lists...) {
+		k, _, ok := strings.Cut(kv, "=")
+		i, found := at[k]
+		switch {
+		case !ok || k == "":
+			env = append(env, kv) // what some systems have besides
+		case found:
+			env[i] = kv
+		default:
 			at[k] = len(env)
 			env = append(env, kv)
 		}

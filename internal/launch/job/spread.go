@@ -120,7 +120,7 @@ func (r *runner) join(key *launch.Key) error {
 // which there are none yet.
 func (r *runner) untilSignal() (ctx context.Context, done func() os.Signal) {
 	ctx, cancel := context.WithCancel(context.Background())
-	stop, got := make(chan struct{}), make(chan os.Signal, 1)
+	got := make(chan os.Signal, 1)
 	go func() { // ends with done
 		defer close(got)
 		for {
@@ -131,16 +131,14 @@ func (r *runner) untilSignal() (ctx context.Context, done func() os.Signal) {
 					cancel()
 					return
 				}
-			case <-stop:
+			case <-ctx.Done():
 				return
 			}
 		}
 	}()
 	return ctx, func() os.Signal {
-		close(stop)
-		sig := <-got
 		cancel()
-		return sig
+		return <-got
 	}
 }
 
