@@ -38,16 +38,13 @@ func (l *Lobby) Enter(c net.Conn, closing <-chan struct{}) bool {
 		if wait <= 0 {
 			return true
 		}
-		t := time.NewTimer(wait)
 		select {
 		case <-l.room:
-		case <-t.C:
+		case <-time.After(wait):
 		case <-closing:
-			t.Stop()
 			_ = c.Close()
 			return false
 		}
-		t.Stop()
 	}
 }
 
