@@ -58,11 +58,6 @@ func (v *Variable) Problem() error {
 	return nil
 }
 
-// illegal is the error of a value that is not legal.
-func (v *Variable) illegal(text string) error {
-	return fmt.Errorf("%s=%q; legal: %s (%s)", v.Name, text, strings.ReplaceAll(v.Values, "`", ""), v.Meaning)
-}
-
 // Setting is a variable whose values are of type T.
 type Setting[T any] struct {
 	*Variable
@@ -83,7 +78,7 @@ func (s Setting[T]) Value() (T, error) {
 func (s Setting[T]) Parse(text string) (T, error) {
 	value, legal := s.parse(text)
 	if !legal {
-		return s.unset, s.illegal(text)
+		return s.unset, fmt.Errorf("%s=%q; legal: %s (%s)", s.Name, text, strings.ReplaceAll(s.Values, "`", ""), s.Meaning)
 	}
 	return value, nil
 }

@@ -39,10 +39,11 @@ func Problem(name string) string {
 		return ""
 	}
 	if rest, ok := strings.CutPrefix(name, "PSP_"); ok && ofParaStation(rest) {
+		problem := "ParaStation MPI's, which weft does not have"
 		if other := instead[rest]; other != "" {
-			return "ParaStation MPI's, which weft does not have; weft has " + other
+			problem += "; weft has " + other
 		}
-		return "ParaStation MPI's, which weft does not have"
+		return problem
 	}
 	near := nearest(name)
 	if upper := strings.ToUpper(name); known(upper) {
