@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -183,9 +184,7 @@ func (j *Job) meetByMPI(own Own) error {
 		return err
 	}
 	j.node, j.secret = node, secrets[0]
-	for _, n := range nodes {
-		j.spread = j.spread || string(n) != string(node)
-	}
+	j.spread = slices.ContainsFunc(nodes, func(n []byte) bool { return string(n) != string(node) })
 	j.meet = func(_ context.Context, said map[string][]byte) ([]launch.Peer, error) {
 		card, err := launch.MakeCard(node, said)
 		cards, err := share(j.process, card, err)
@@ -214,10 +213,10 @@ func share(process *mpi.Process, mine []byte, problem error) ([][]byte, error) {
 		return nil, err
 	}
 	for r, b := range all {
-		if len(b) == 0 {
+		switch {
+		case len(b) == 0:
 			return nil, fmt.Errorf("rank %d has nothing to say", r)
-		}
-		if b[0] != fine {
+		case b[0] != fine:
 			return nil, &Refused{r, string(b[1:])}
 		}
 		all[r] = b[1:]
