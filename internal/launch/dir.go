@@ -40,13 +40,16 @@ func homes() []string {
 	return list
 }
 
-// makeDir makes the directory of a job in the first of places where that is possible. It calls tell,
+// makeDir makes the directory of a job in the first of places, nil: homes(), where that is possible. It calls tell,
 // if that is not nil, with each path before it tries to make a directory there: whoever is to remove
 // it if this process is killed has to know it first.
 func makeDir(places []string, tell func(dir string)) (dir, id string, err error) {
 	var b [8]byte
 	_, _ = rand.Read(b[:])
 	id = hex.EncodeToString(b[:])
+	if places == nil {
+		places = homes()
+	}
 	var problems []error
 	for _, p := range places {
 		dir := filepath.Join(p, dirPrefix+id)

@@ -214,30 +214,23 @@ func (k *conn) flushed(limit time.Duration) {
 
 // write is the writer.
 func (k *conn) write() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	for {
-		k.mu.Lock()
 		for len(k.frames) == 0 && !k.stopped {
 			k.changed.Wait()
 		}
+		if k.stopped {
+			return
+		}
 		frames := k.frames
-		k.frames = nil
-		k.writing = true
-		stopped := k.stopped
+		k.frames, k.writing = nil, true
 		k.mu.Unlock()
-		if stopped {
-			return
-		}
-		if _, err := frames.WriteTo(k.c); err != nil {
-			// The rank has closed its end. What it said before that is still to be read: the connection is the reader's to close.
-			k.mu.Lock()
-			k.stopped = true
-			k.changed.Broadcast()
-			k.mu.Unlock()
-			return
-		}
+		_, err := frames.WriteTo(k.c)
 		k.mu.Lock()
+		// After an error the rank has closed its end. What it said before that is still to be read: the connection is the reader's to close.
+		k.stopped = k.stopped || err != nil
 		k.writing = false
 		k.changed.Broadcast()
-		k.mu.Unlock()
 	}
 }

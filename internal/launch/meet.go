@@ -38,10 +38,7 @@ func (c *Client) Meet(ctx context.Context, addrs map[string][]byte) ([]Peer, err
 		return nil, err
 	}
 	peers, err := ReadCards(cards)
-	if err != nil {
-		return nil, c.fail("meet", err)
-	}
-	return peers, nil
+	return peers, c.fail("meet", err)
 }
 
 // MakeCard returns what this process says of itself where there is no launcher of ours to meet by. addrs are as in Meet.

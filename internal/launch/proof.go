@@ -301,18 +301,19 @@ func (k *Key) secret(job string) (s Secret) {
 // LoadKey reads the key in a file: 64 hexadecimal digits, which nobody but its owner may be able to
 // read. If there is no such file and create is true, it is made; by way of a temporary one, whose
 // path tell, if that is not nil, is called with before it is made.
-func LoadKey(path string, create bool, tell func(temp string)) (*Key, error) {
+func LoadKey(path string, create bool, tell func(temp string)) (_ *Key, err error) {
+	var s Secret
 	if create {
-		if err := makeKey(path, tell); err != nil {
-			return nil, keyError(err)
-		}
+		err = makeKey(path, tell)
 	}
-	s, err := readSecretFile(path)
+	if err == nil {
+		s, err = readSecretFile(path)
+	}
 	if err != nil {
-		return nil, keyError(err)
+		err = fmt.Errorf("%w (it has 64 hexadecimal digits, and mode 0600; a launcher that listens makes it)", err)
+		return nil, &Error{Op: "secret file", Rank: -1, Err: err}
 	}
-	k := Key(s)
-	return &k, nil
+	return (*Key)(&s), nil
 }
 
 // makeKey writes a key to a file, unless there is one. The file appears with all that is in it: a
@@ -346,8 +347,4 @@ func makeKey(path string, tell func(temp string)) error {
 		return nil
 	}
 	return os.Rename(temp, path) // a file system without links
-}
-
-func keyError(err error) error {
-	return &Error{Op: "secret file", Rank: -1, Err: fmt.Errorf("%w (it has 64 hexadecimal digits, and mode 0600; a launcher that listens makes it)", err)}
 }

@@ -63,9 +63,6 @@ type Relay struct {
 
 // JoinJob brings ranks to a job.
 func JoinJob(ctx context.Context, cfg RelayConfig) (_ *Relay, err error) {
-	if cfg.places == nil {
-		cfg.places = homes()
-	}
 	r := &Relay{cfg: cfg, pipes: map[net.Conn]bool{}, ranks: map[int]chan struct{}{}}
 	defer func() {
 		if err != nil {

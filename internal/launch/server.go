@@ -67,9 +67,6 @@ func NewServer(cfg ServerConfig) (_ *Server, err error) {
 	if cfg.Ranks < 1 || cfg.Ranks > MaxRanks {
 		return nil, &Error{Op: "serve", Rank: -1, Err: fmt.Errorf("%w: %d ranks; 1 to %d are legal", ErrLimit, cfg.Ranks, MaxRanks)}
 	}
-	if cfg.places == nil {
-		cfg.places = homes()
-	}
 	s := &Server{cfg: cfg, secret: newSecret(), space: newSpace(cfg.Ranks), conns: make([]*conn, cfg.Ranks), guests: map[net.Conn]bool{}, timers: map[int]*time.Timer{}}
 	defer func() {
 		if err != nil {

@@ -44,7 +44,11 @@ func Run(spec Spec) (int, error) {
 		return 0, err
 	}
 	defer r.cleanUp()
-	r.copying.Go(r.speak)
+	r.copying.Go(func() { // says it, until drain closes words
+		for text := range r.words {
+			r.sinks[1].say("%s", text)
+		}
+	})
 	if err := r.start(); err != nil {
 		r.neverStarted(err)
 		r.endAll(&launch.Abort{Rank: -1, Code: err.Status, Reason: err.Error()})
@@ -56,13 +60,6 @@ func Run(spec Spec) (int, error) {
 	r.loop()
 	r.dismiss(r.status)
 	return r.status, nil
-}
-
-// speak is the goroutine that says it, until drain closes words.
-func (r *runner) speak() {
-	for text := range r.words {
-		r.sinks[1].say("%s", text)
-	}
 }
 
 // start starts all ranks.
