@@ -89,14 +89,12 @@ func (r *runner) worseToCome() bool {
 	if waited >= causeTime {
 		return false
 	}
-	own := false // one of the failures that are kept is due to no other rank
-	for _, f := range r.failures {
-		own = own || f.class != led
-		if f.p.remote && !f.p.ended {
-			return true // its connection has ended, and its launcher is still to say how the process did
-		}
+	if slices.ContainsFunc(r.failures, func(f failure) bool { return f.p.remote && !f.p.ended }) {
+		return true // its connection has ended, and its launcher is still to say how the process did
 	}
-	return !own && slices.ContainsFunc(r.failures, func(f failure) bool { return f.cause >= 0 && !r.process(f.cause).ended })
+	// One that is due to no other rank is the cause of the rest.
+	return !slices.ContainsFunc(r.failures, func(f failure) bool { return f.class != led }) &&
+		slices.ContainsFunc(r.failures, func(f failure) bool { return f.cause >= 0 && !r.process(f.cause).ended })
 }
 
 // report reports the failures that are kept.

@@ -52,10 +52,8 @@ func killMarked(variable string) (n int) {
 			continue
 		}
 		env, err := os.ReadFile("/proc/" + d.Name() + "/environ") // of others it cannot be read; of a zombie it is empty
-		if err != nil || !(bytes.HasPrefix(env, mark) || bytes.Contains(env, append([]byte{0}, mark...))) {
-			continue
-		}
-		if syscall.Kill(pid, syscall.SIGKILL) == nil {
+		marked := bytes.HasPrefix(env, mark) || bytes.Contains(env, append([]byte{0}, mark...))
+		if err == nil && marked && syscall.Kill(pid, syscall.SIGKILL) == nil {
 			n++
 		}
 	}

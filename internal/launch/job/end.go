@@ -83,14 +83,6 @@ func (r *runner) drain() {
 	}
 }
 
-// cleanUp removes what the job has.
-func (r *runner) cleanUp() {
-	close(r.over)
-	if err := r.server.Close(); err != nil {
-		r.sinks[1].say("%v", err)
-	}
-}
-
 // fail records the first failure's status.
 func (r *runner) fail(status int) {
 	r.status = cmp.Or(r.status, status)

@@ -43,7 +43,12 @@ func Run(spec Spec) (int, error) {
 	if err := r.open(); err != nil {
 		return 0, err
 	}
-	defer r.cleanUp()
+	defer func() { // removes what the job has
+		close(r.over)
+		if err := r.server.Close(); err != nil {
+			r.sinks[1].say("%v", err)
+		}
+	}()
 	r.copying.Go(func() { // says it, until drain closes words
 		for text := range r.words {
 			r.sinks[1].say("%s", text)
@@ -106,17 +111,17 @@ func (r *runner) startRank(rank int, label string, null *os.File) *Error {
 		}
 	}()
 	files := []*os.File{null, nil, nil}
-	if rank == 0 && r.spec.Stdin != nil {
-		files[0] = r.spec.Stdin
-		if r.spec.CopyStdin {
-			in, feed, err := os.Pipe()
-			if err != nil {
-				return &Error{StatusFailure, err}
-			}
-			mine = append(mine, in)
-			files[0] = in
-			r.feed = feed
+	switch {
+	case rank != 0 || r.spec.Stdin == nil:
+	case r.spec.CopyStdin:
+		in, feed, err := os.Pipe()
+		if err != nil {
+			return &Error{StatusFailure, err}
 		}
+		mine = append(mine, in)
+		files[0], r.feed = in, feed
+	default:
+		files[0] = r.spec.Stdin
 	}
 	for i := range 2 {
 		f, err := r.outputFile(rank, i, label)
@@ -192,9 +197,7 @@ func (r *runner) sinkBroken(k *sink, err error) {
 func (r *runner) loop() {
 	var limit <-chan time.Time
 	if r.spec.Timeout > 0 {
-		t := time.NewTimer(r.spec.Timeout)
-		defer t.Stop()
-		limit = t.C
+		limit = time.After(r.spec.Timeout)
 	}
 	for r.live > 0 || r.guest != nil && !r.dismissed {
 		select {
@@ -205,12 +208,11 @@ func (r *runner) loop() {
 		case sig := <-r.spec.Signals:
 			r.signal(sig)
 		case <-limit:
-			if r.state != running {
-				break
+			if r.state == running {
+				r.say("the time limit of %v is over; ending all ranks", r.spec.Timeout)
+				r.fail(StatusTimeout)
+				r.endAll(&launch.Abort{Rank: -1, Code: StatusTimeout, Reason: "the time limit is over"})
 			}
-			r.say("the time limit of %v is over; ending all ranks", r.spec.Timeout)
-			r.fail(StatusTimeout)
-			r.endAll(&launch.Abort{Rank: -1, Code: StatusTimeout, Reason: "the time limit is over"})
 		case <-r.blame:
 			r.judge()
 		case <-r.grace:
@@ -234,10 +236,8 @@ func (r *runner) handle(e event) {
 	case e.ended != nil:
 		code, how := exitStatus(e.ended)
 		r.endedSo(r.process(e.rank), code, how)
+	case r.state != running: // what follows ends the job, or is seen above
 	case e.abort != nil:
-		if r.state != running {
-			return
-		}
 		if e.abort.Rank < 0 {
 			r.say("%s", e.abort.Reason)
 		} else {
@@ -245,11 +245,7 @@ func (r *runner) handle(e event) {
 		}
 		r.fail(e.abort.Code)
 		r.endAll(e.abort)
-	case e.sink != nil: // seen above
-	default:
-		if r.state != running {
-			return
-		}
+	case e.sink == nil:
 		r.failed(failure{p: r.process(e.rank), class: broken, status: StatusFailure, how: e.lost + ", without its leaving the job"})
 	}
 }

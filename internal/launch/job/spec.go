@@ -127,9 +127,7 @@ func (s *Spec) check() ([]program, error) {
 			return nil, err
 		}
 		one.part = i
-		for range p.Ranks {
-			all = append(all, one)
-		}
+		all = append(all, slices.Repeat([]program{one}, p.Ranks)...)
 	}
 	return all, nil
 }
@@ -170,27 +168,21 @@ func (p *Part) check() (program, error) {
 			return prog, usage("environment %q; %s is set by the launcher", kv, k)
 		}
 	}
+	var err error
 	if p.Dir != "" {
-		dir, err := filepath.Abs(p.Dir)
-		if err == nil {
-			err = isDir(dir)
+		var st os.FileInfo
+		if prog.dir, err = filepath.Abs(p.Dir); err == nil {
+			st, err = os.Stat(prog.dir)
+		}
+		if err == nil && !st.IsDir() {
+			err = errors.New("it is not a directory")
 		}
 		if err != nil {
 			return prog, usage("working directory %s: %w", p.Dir, cause(err))
 		}
-		prog.dir = dir
 	}
-	var err error
 	prog.path, err = find(p.Program, prog.dir)
 	return prog, err
-}
-
-func isDir(path string) error {
-	st, err := os.Stat(path)
-	if err == nil && !st.IsDir() {
-		err = errors.New("it is not a directory")
-	}
-	return err
 }
 
 // cause is an error without the call and the path, which the message has already.
