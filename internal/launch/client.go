@@ -330,13 +330,12 @@ func (c *Client) Deadlock(text string) error {
 // ends the job. The Client is of no use afterwards; Leave again does nothing.
 func (c *Client) Leave() error {
 	c.mu.Lock()
-	if c.left {
-		c.mu.Unlock()
-		return nil
-	}
-	err := c.err
+	already, err := c.left, c.err
 	c.left = true
 	c.mu.Unlock()
+	if already {
+		return nil
+	}
 	if err == nil {
 		err = c.write(&frame{kind: rankLeaves})
 	}
@@ -360,8 +359,11 @@ func (c *Client) read() {
 	left := c.left
 	c.mu.Unlock()
 	if !left {
-		// First of all: what hears of the loss may end the process.
-		c.cleanUp()
+		// The files of the job go if the launcher is dead. First of all: what hears of the loss may end the process. A launcher's connections may end
+		// a little before its listening does; one that goes on listening has dropped this rank.
+		for tries := 10; tries > 0 && !removeDead(c.place.Dir); tries-- {
+			time.Sleep(2 * time.Millisecond)
+		}
 	}
 	c.mu.Lock()
 	left = c.left // it may have changed its mind
@@ -382,17 +384,6 @@ func (c *Client) read() {
 	if !left {
 		close(c.lost)
 		time.AfterFunc(lostGrace, func() { endProcess(c.place.Rank, why) })
-	}
-}
-
-// cleanUp removes the files of the job if its launcher is dead. A launcher's connections may end a little before its
-// listening does; one that goes on listening has dropped this rank.
-func (c *Client) cleanUp() {
-	for range 10 {
-		if removeDead(c.place.Dir) {
-			return
-		}
-		time.Sleep(2 * time.Millisecond)
 	}
 }
 

@@ -177,15 +177,14 @@ func (k *conn) send(f *frame) { k.queue(f.encode(), 0) }
 func (k *conn) queue(b []byte, ranks int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.stopped {
-		return
-	}
-	if len(k.frames) > maxBacklog+2*ranks {
+	switch {
+	case k.stopped:
+	case len(k.frames) > maxBacklog+2*ranks:
 		k.stopLocked()
-		return
+	default:
+		k.frames = append(k.frames, b)
+		k.changed.Broadcast()
 	}
-	k.frames = append(k.frames, b)
-	k.changed.Broadcast()
 }
 
 // stop ends the connection: the reader and the writer come to their end.

@@ -211,8 +211,8 @@ func patiently(ctx context.Context, f func() error) error {
 	end := time.Now().Add(handshakeTime)
 	for heard := 0; ; {
 		err := f()
-		var off *cutError
-		if !errors.As(err, &off) || time.Now().After(end) {
+		off, cut := errors.AsType[*cutError](err)
+		if !cut || time.Now().After(end) {
 			return err
 		}
 		if off.heard {

@@ -143,8 +143,7 @@ func dialPatiently(ctx context.Context, addr string, wait, deadAfter time.Durati
 			vigil.Keep(c, deadAfter)
 			return c, nil
 		}
-		var late net.Error
-		if why == nil || !errors.As(err, &late) || !late.Timeout() {
+		if late, ok := errors.AsType[net.Error](err); why == nil || !ok || !late.Timeout() {
 			why = err // not that the time is over, if there is something better
 		}
 		select {

@@ -123,17 +123,11 @@ func Janitor() bool {
 		return true // there is nothing yet
 	}
 	// What was started a moment ago, and what has made a group of its own.
-	for range 100 {
-		if killMarked(env.Job.Name+"="+dir) == 0 {
-			break
-		}
+	for tries := 100; tries > 0 && killMarked(env.Job.Name+"="+dir) > 0; tries-- {
 		time.Sleep(5 * time.Millisecond) // the kernel takes them apart; they may have had children
 	}
 	// A rank may be making a file in the directory while it is killed.
-	for range 20 {
-		if launch.Remove(dir) == nil {
-			break
-		}
+	for tries := 20; tries > 0 && launch.Remove(dir) != nil; tries-- {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return true

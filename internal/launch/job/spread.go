@@ -41,11 +41,10 @@ type exit struct {
 }
 
 // open makes what the ranks of this launcher find each other by: a Server, or a Relay to one.
-func (r *runner) open() error {
+func (r *runner) open() (err error) {
 	s := &r.spec
 	var key *launch.Key
 	if s.SecretFile != "" {
-		var err error
 		if key, err = launch.LoadKey(s.SecretFile, s.Listen != "", r.janitor.discard); err != nil {
 			return &Error{Status: StatusUsage, Err: err}
 		}
