@@ -86,7 +86,8 @@ frees it or ends. What was removed cannot be brought back.`,
 		Args: arguments(cobra.MinimumNArgs(1), "the names of one or more windows"),
 		RunE: f.each("removed", func(s *nam.Store, name string) error { return f.explain(s, s.Remove(name)) }),
 	}
-	cmd.AddCommand(ls, stat, rm, f.restoreCommand(), f.dropCommand(), f.acceptCommand(), f.repairCommand())
+	cmd.AddCommand(ls, stat, rm, f.restoreCommand())
+	cmd.AddCommand(f.asideCommands()...)
 	return cmd
 }
 
@@ -142,7 +143,7 @@ func (f *namFlags) stat(out io.Writer, names []string) error {
 		return err
 	}
 	defer s.Close()
-	var found []*nam.Allocation
+	found := []*nam.Allocation{}
 	var errs []error
 	asides, err := s.SetAside()
 	if err != nil {
@@ -165,9 +166,6 @@ func (f *namFlags) stat(out io.Writer, names []string) error {
 		}
 	}
 	if f.json {
-		if found == nil {
-			found = []*nam.Allocation{}
-		}
 		errs = append(errs, printJSON(out, found))
 		return errors.Join(errs...)
 	}

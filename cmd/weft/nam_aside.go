@@ -48,38 +48,34 @@ whose name is in use gets another one with --as, as does one of layout 1, of whi
 	return c
 }
 
-func (f *namFlags) dropCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "drop NAME|ID...",
-		Short: "Remove windows for good that are set aside",
-		Long: `drop removes the files of windows that are set aside. What was dropped cannot be brought back. Windows that the
+func (f *namFlags) asideCommands() []*cobra.Command {
+	return []*cobra.Command{
+		{
+			Use:   "drop NAME|ID...",
+			Short: "Remove windows for good that are set aside",
+			Long: `drop removes the files of windows that are set aside. What was dropped cannot be brought back. Windows that the
 database knows are removed by rm.`,
-		Args: arguments(cobra.MinimumNArgs(1), "the names or ids of one or more windows that are set aside"),
-		RunE: f.each("dropped", (*nam.Store).Drop),
-	}
-}
-
-func (f *namFlags) acceptCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "accept NAME...",
-		Short: "Take unsynced windows as they are",
-		Long: `accept takes the count of epochs of windows as true that were in use when the machine stopped, before they were on
+			Args: arguments(cobra.MinimumNArgs(1), "the names or ids of one or more windows that are set aside"),
+			RunE: f.each("dropped", (*nam.Store).Drop),
+		},
+		{
+			Use:   "accept NAME...",
+			Short: "Take unsynced windows as they are",
+			Long: `accept takes the count of epochs of windows as true that were in use when the machine stopped, before they were on
 the disk. Part of their data may be missing: look at them first, with nam.ReadOnly and nam.Unsynced. Windows that
 are made with nam.SyncEpoch are never unsynced.`,
-		Args: arguments(cobra.MinimumNArgs(1), "the names of one or more windows"),
-		RunE: f.each("accepted", func(s *nam.Store, name string) error { return f.explain(s, s.Accept(name)) }),
-	}
-}
-
-func (f *namFlags) repairCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "repair",
-		Short: "Make a new database of a store whose own is lost or damaged",
-		Long: `repair makes a new database for a store that does not open because its database is lost or damaged, from what the
+			Args: arguments(cobra.MinimumNArgs(1), "the names of one or more windows"),
+			RunE: f.each("accepted", func(s *nam.Store, name string) error { return f.explain(s, s.Accept(name)) }),
+		},
+		{
+			Use:   "repair",
+			Short: "Make a new database of a store whose own is lost or damaged",
+			Long: `repair makes a new database for a store that does not open because its database is lost or damaged, from what the
 windows' files say of themselves. What cannot be brought back is set aside. The old database stays, as meta.db.damaged.
 A store whose database is whole is left as it is.`,
-		Args: arguments(cobra.NoArgs, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.repair(cmd.OutOrStdout()) },
+			Args: arguments(cobra.NoArgs, "no arguments"),
+			RunE: func(cmd *cobra.Command, _ []string) error { return f.repair(cmd.OutOrStdout()) },
+		},
 	}
 }
 
