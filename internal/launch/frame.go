@@ -87,16 +87,15 @@ func (f *frame) encode() []byte {
 
 // decode reads a frame without its length. The value is a part of b.
 func decode(b []byte) (f frame, err error) {
-	if len(b) < frameHead || len(b) > maxFrame {
+	switch {
+	case len(b) < frameHead || len(b) > maxFrame:
 		return f, fmt.Errorf("%w: a frame of %d bytes", ErrProtocol, len(b))
-	}
-	if b[0] != Version {
+	case b[0] != Version:
 		return f, fmt.Errorf("%w: a frame of version %d", ErrProtocol, b[0])
-	}
-	f.kind = kind(b[1])
-	if f.kind == 0 || f.kind > lastKind {
+	case b[1] == 0 || kind(b[1]) > lastKind:
 		return f, fmt.Errorf("%w: a frame of kind %d", ErrProtocol, b[1])
 	}
+	f.kind = kind(b[1])
 	n := int(binary.BigEndian.Uint16(b[2:]))
 	f.rank = int32(binary.BigEndian.Uint32(b[4:]))
 	f.code = int32(binary.BigEndian.Uint32(b[8:]))

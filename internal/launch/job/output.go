@@ -32,7 +32,7 @@ type sink struct {
 	scratch []byte  // guarded by mu: labelled lines
 	err     error   // guarded by mu: nothing more can be written
 
-	broken func(error) // constant: called once, when err is set
+	broken func(*sink, error) // constant: called once, when err is set
 }
 
 // stream is what one rank writes to one descriptor.
@@ -169,7 +169,7 @@ func (k *sink) put(b []byte) {
 	}
 	if _, err := k.w.Write(b); err != nil {
 		k.err = err
-		k.broken(err)
+		k.broken(k, err)
 	}
 }
 
@@ -186,14 +186,11 @@ func (k *sink) say(format string, args ...any) {
 
 // newSinks returns the sinks for standard output and standard error: one, if both are one file.
 func newSinks(stdout, stderr io.Writer, broken func(*sink, error)) [2]*sink {
-	out := &sink{w: stdout}
-	out.broken = func(err error) { broken(out, err) }
+	out := &sink{w: stdout, broken: broken}
 	if sameFile(stdout, stderr) {
 		return [2]*sink{out, out}
 	}
-	errs := &sink{w: stderr}
-	errs.broken = func(err error) { broken(errs, err) }
-	return [2]*sink{out, errs}
+	return [2]*sink{out, {w: stderr, broken: broken}}
 }
 
 func sameFile(a, b io.Writer) bool {

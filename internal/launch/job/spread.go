@@ -20,10 +20,10 @@ import (
 // far is an event of launchers on other machines.
 type far struct {
 	// To the launcher of the job.
-	joined int   // from e.rank on so many ranks
-	exit   *exit // of e.rank
-	gone   error // the launcher of ranks from e.rank on is gone
-	ranks  int   // with gone: how many
+	joined int           // from e.rank on so many ranks
+	exit   *launch.Death // of e.rank: code and how
+	gone   error         // the launcher of ranks from e.rank on is gone
+	ranks  int           // with gone: how many
 	from   string
 
 	// To a guest.
@@ -33,11 +33,6 @@ type far struct {
 	over  bool
 	code  int   // with over: exit status of the job
 	lost  error // the launcher of the job is gone
-}
-
-type exit struct {
-	code int
-	how  string
 }
 
 // open makes what the ranks of this launcher find each other by: a Server, or a Relay to one.
@@ -66,7 +61,9 @@ func (r *runner) open() (err error) {
 		Elsewhere: s.Elsewhere, Listen: s.Listen, Key: key, DeadAfter: s.DeadAfter,
 		Hosts: launch.HostEvents{
 			Joined: func(from string, first, ranks int) { r.post(event{rank: first, far: &far{joined: ranks, from: from}}) },
-			Ended:  func(rank, code int, how string) { r.post(event{rank: rank, far: &far{exit: &exit{code, how}}}) },
+			Ended: func(rank, code int, how string) {
+				r.post(event{rank: rank, far: &far{exit: &launch.Death{Code: code, How: how}}})
+			},
 			Lost: func(from string, first, ranks int, err error) {
 				r.post(event{rank: first, far: &far{gone: err, ranks: ranks, from: from}})
 			},
@@ -189,7 +186,7 @@ func (r *runner) farther(rank int, f *far) {
 		}
 	case f.exit != nil:
 		if p := r.procs[rank]; !p.ended {
-			r.endedSo(p, f.exit.code, f.exit.how)
+			r.endedSo(p, f.exit.Code, f.exit.How)
 		}
 	default:
 		for _, p := range r.procs[rank:min(rank+f.ranks, len(r.procs))] {

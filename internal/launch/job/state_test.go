@@ -277,7 +277,7 @@ func TestRanksOfOthers(t *testing.T) {
 	require.Nil(t, r.late)
 
 	for range 2 {
-		r.handle(event{rank: 1, far: &far{exit: &exit{137, "killed"}}})
+		r.handle(event{rank: 1, far: &far{exit: &launch.Death{Code: 137, How: "killed"}}})
 	}
 	require.Equal(t, []any{3, 137}, []any{r.live, r.status})
 	r.handle(event{rank: 2, far: &far{gone: errors.New("EOF"), ranks: 9, from: "there"}})

@@ -197,8 +197,8 @@ func TestOneFileIsOneSink(t *testing.T) {
 		var told []*sink
 		sinks := newSinks(row.a, row.b, func(k *sink, _ error) { told = append(told, k) })
 		require.Equal(t, row.same, sinks[0] == sinks[1])
-		sinks[0].broken(nil)
-		sinks[1].broken(nil)
+		sinks[0].broken(sinks[0], nil)
+		sinks[1].broken(sinks[1], nil)
 		require.Same(t, sinks[0], told[0])
 		require.Same(t, sinks[1], told[1])
 	}
