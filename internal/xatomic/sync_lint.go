@@ -15,9 +15,6 @@ import (
 func hide() { runtime.RaceDisable() }
 func show() { runtime.RaceEnable() }
 
-// Driven reports whether an explorer chooses whose step is next.
-func Driven() bool { return false }
-
 // Mutex is sync.Mutex.
 type Mutex struct{ mu sync.Mutex }
 
@@ -42,9 +39,6 @@ func (m *Mutex) Unlock() {
 	show()
 }
 
-// Chan is a channel with room for at least one element, which is not closed.
-type Chan[T any] chan T
-
 // Send sends v.
 func (c Chan[T]) Send(v T) {
 	hide()
@@ -58,6 +52,3 @@ func (c Chan[T]) Recv() T {
 	defer show()
 	return <-c
 }
-
-// Go runs f on a goroutine of its own.
-func Go(f func()) { go f() }

@@ -5,7 +5,10 @@
 
 package xatomic
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // Driven reports whether an explorer chooses whose step is next.
 func Driven() bool { return Start != nil }
@@ -15,8 +18,6 @@ type Mutex struct {
 	mu   sync.Mutex
 	held bool // for the explorer, under which one goroutine runs at a time
 }
-
-func (m *Mutex) free() bool { return !m.held }
 
 // Lock locks m.
 func (m *Mutex) Lock() {
@@ -30,7 +31,7 @@ func (m *Mutex) Lock() {
 		}
 		return
 	}
-	Before(Lock, m, m.free)
+	Before(Lock, m, func() bool { return !m.held })
 	m.mu.Lock()
 	m.held = true
 	after(0, true)
@@ -65,13 +66,10 @@ func (m *Mutex) TryLock() bool {
 // Chan is a channel with room for at least one element, which is not closed.
 type Chan[T any] chan T
 
-func (c Chan[T]) room() bool { return len(c) < cap(c) }
-func (c Chan[T]) some() bool { return len(c) > 0 }
-
 // Send sends v.
 func (c Chan[T]) Send(v T) {
 	if Before != nil {
-		Before(Send, c, c.room)
+		Before(Send, c, func() bool { return len(c) < cap(c) })
 	}
 	c <- v
 	after(int64(len(c)), true)
@@ -80,7 +78,7 @@ func (c Chan[T]) Send(v T) {
 // Recv receives.
 func (c Chan[T]) Recv() T {
 	if Before != nil {
-		Before(Recv, c, c.some)
+		Before(Recv, c, func() bool { return len(c) > 0 })
 	}
 	v := <-c
 	after(int64(len(c)), true)
@@ -109,3 +107,18 @@ func Go(f func()) {
 
 // Pause is called in a loop that waits for another goroutine's step.
 func Pause() { before(Yield, nil, nil) }
+
+// VisibleMutex is a Mutex that the race detector sees in lint mode, too.
+type VisibleMutex = Mutex
+
+// Timer calls a function once for each start, at any time after.
+type Timer struct{ f func() }
+
+// NewTimer returns a timer that calls f.
+func NewTimer(f func()) Timer { return Timer{f} }
+
+// Start has the function called.
+func (t Timer) Start(time.Duration) { Go(t.f) }
+
+// Stop does nothing.
+func (t Timer) Stop() {}

@@ -16,7 +16,10 @@
 package xatomic
 
 import (
+	"math"
+	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 )
 
@@ -84,3 +87,31 @@ func (x *Uint32) Keep(old uint32) {}
 // Fails to compile when an atomic word is more than its word.
 const _ = -(unsafe.Sizeof(Uint32{}) - 4 + unsafe.Sizeof(Int32{}) - 4 + unsafe.Sizeof(Int64{}) - 8 + unsafe.Sizeof(Uint64{}) - 8 +
 	unsafe.Sizeof(Pointer[int]{}) - unsafe.Sizeof(uintptr(0)))
+
+// Driven reports whether an explorer chooses whose step is next.
+func Driven() bool { return false }
+
+// Chan is a channel with room for at least one element, which is not closed.
+type Chan[T any] chan T
+
+// Go runs f on a goroutine of its own.
+func Go(f func()) { go f() }
+
+// VisibleMutex is a Mutex that the race detector sees in lint mode, too.
+type VisibleMutex = sync.Mutex
+
+// Timer calls a function once for each start.
+type Timer struct{ t *time.Timer }
+
+// NewTimer returns a timer that calls f.
+func NewTimer(f func()) Timer {
+	t := time.AfterFunc(math.MaxInt64, f)
+	t.Stop()
+	return Timer{t}
+}
+
+// Start has the function called after a wait.
+func (t Timer) Start(wait time.Duration) { t.t.Reset(wait) }
+
+// Stop takes Start back, if it is not too late.
+func (t Timer) Stop() { t.t.Stop() }
