@@ -25,9 +25,7 @@ func Test(t testing.TB, cfg Config, setup func(*Run)) Result {
 	t.Helper()
 	if *replayFlag != "" {
 		f, err := Replay(*replayFlag, setup)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if f != nil {
 			t.Fatal(f)
 		}

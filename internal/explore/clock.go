@@ -61,10 +61,6 @@ type object struct {
 	freed bool
 }
 
-func (o *object) reset() {
-	*o = object{reads: o.reads[:0], last: -1, acquired: -1, sent: -1, received: -1}
-}
-
 // object returns what is known of x.
 func (e *engine) object(x any) *object {
 	o := e.objects[x]
@@ -81,7 +77,7 @@ func (e *engine) object(x any) *object {
 		}
 	}
 	e.used++
-	o.reset()
+	*o = object{reads: o.reads[:0], last: -1, acquired: -1, sent: -1, received: -1}
 	e.objects[x] = o
 	return o
 }
@@ -132,6 +128,3 @@ func (o *object) note(i int, ev *event) {
 		o.received = i
 	}
 }
-
-// mayWrite reports whether an operation of kind k may change its object.
-func mayWrite(k xatomic.Kind) bool { return k != xatomic.Load }

@@ -6,6 +6,7 @@
 package explore
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"math/bits"
@@ -89,7 +90,9 @@ type engine struct {
 }
 
 func newEngine(cfg Config, setup func(*Run)) *engine {
-	return &engine{cfg: cfg.withDefaults(), setup: setup, objects: map[any]*object{}}
+	cfg.MaxSteps = cmp.Or(cfg.MaxSteps, 5000)
+	cfg.Bound-- // less than zero: no bound
+	return &engine{cfg: cfg, setup: setup, objects: map[any]*object{}}
 }
 
 // execute runs the program once, along nodes, and then as the search prefers.
@@ -162,11 +165,8 @@ func newWorker(e *engine) *worker {
 	w := new(worker)
 	w.next, w.stop = iter.Pull(func(yield func(struct{}) bool) {
 		w.yield = yield
-		for {
+		for ok := true; ok; ok = yield(struct{}{}) {
 			e.body(w.p)
-			if !yield(struct{}{}) {
-				return
-			}
 		}
 	})
 	return w
@@ -286,11 +286,10 @@ func (e *engine) pick() *proc {
 	if e.fail != nil {
 		return nil
 	}
-	can := e.enabled()
+	can, i := e.enabled(), len(e.trace)
 	if can == 0 {
 		return nil
 	}
-	i := len(e.trace)
 	if i >= e.cfg.MaxSteps {
 		e.failed(fmt.Sprintf("no end after %d steps", i), "")
 		return nil
@@ -341,12 +340,10 @@ func (e *engine) grow(i int, can set, last int) *proc {
 		return e.pick()
 	}
 	n.chosen = prefer(rest, last)
-	if e.cfg.Bound >= 0 {
-		n.todo = e.affordable(&n, last)
-		if !n.todo.has(n.chosen) {
-			n.chosen = bits.TrailingZeros32(uint32(n.todo))
-		}
-	} else if e.cfg.Full {
+	switch {
+	case e.cfg.Bound >= 0 && last >= 0 && can.has(last) && n.preempt >= e.cfg.Bound:
+		n.todo = 1 << last // one more preemption would be too many
+	case e.cfg.Bound >= 0 || e.cfg.Full:
 		n.todo = can
 	}
 	n.todo.add(n.chosen)
@@ -359,15 +356,12 @@ func (e *engine) grow(i int, can set, last int) *proc {
 // before ev, or sleeps there, and is independent of ev.
 func (e *engine) inherit(n, up *node, ev *event) {
 	n.preempt = up.preempt
-	if e.cfg.Bound >= 0 {
-		if k := len(e.trace); k > 1 {
-			if last := e.trace[k-2].proc; last != ev.proc && up.enabled.has(last) {
-				n.preempt++
-			}
+	if k := len(e.trace); e.cfg.Bound >= 0 && k > 1 {
+		if last := e.trace[k-2].proc; last != ev.proc && up.enabled.has(last) {
+			n.preempt++
 		}
-		return
 	}
-	if e.cfg.Full {
+	if e.cfg.Bound >= 0 || e.cfg.Full {
 		return
 	}
 	s := (up.sleep | up.done) &^ (1 << ev.proc)
@@ -377,19 +371,9 @@ func (e *engine) inherit(n, up *node, ev *event) {
 		s.drop(q)
 		if p := e.procs[q]; p.x == nil || p.x != ev.x || !ev.wrote && !wrote.has(q) {
 			n.sleep.add(q)
-			if wrote.has(q) {
-				n.sleepW.add(q)
-			}
 		}
 	}
-}
-
-// affordable returns those who may be chosen at n within the bound of preemptions.
-func (e *engine) affordable(n *node, last int) set {
-	if last >= 0 && n.enabled.has(last) && n.preempt >= e.cfg.Bound {
-		return 1 << last
-	}
-	return n.enabled
+	n.sleepW = n.sleep & wrote
 }
 
 // prefer chooses one of s: who ran last, if possible, else the next one.

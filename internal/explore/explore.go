@@ -6,7 +6,6 @@
 package explore
 
 import (
-	"cmp"
 	"fmt"
 	"math/rand/v2"
 
@@ -29,12 +28,6 @@ type Config struct {
 	MaxRuns int
 
 	sites bool
-}
-
-func (c Config) withDefaults() Config {
-	c.MaxSteps = cmp.Or(c.MaxSteps, 5000)
-	c.Bound-- // less than zero: no bound
-	return c
 }
 
 // Result is the outcome of a search.
@@ -135,22 +128,23 @@ func (r *Run) Check(ok bool, format string, args ...any) {
 func Explore(cfg Config, setup func(*Run)) Result {
 	e := newEngine(cfg, setup)
 	defer e.close()
-	for {
-		e.execute()
-		e.res.Runs++
-		if e.fail != nil {
-			e.res.Failure = e.explain(e.fail)
-			return e.res
-		}
+	for !e.fails() {
 		e.waiting()
-		if !e.next() {
-			e.res.Complete = true
-			return e.res
-		}
-		if e.res.Runs == e.cfg.MaxRuns {
-			return e.res
+		if e.res.Complete = !e.next(); e.res.Complete || e.res.Runs == e.cfg.MaxRuns {
+			break
 		}
 	}
+	return e.res
+}
+
+// fails runs one order more and reports whether the program goes wrong in it.
+func (e *engine) fails() bool {
+	e.execute()
+	e.res.Runs++
+	if e.fail != nil {
+		e.res.Failure = e.explain(e.fail)
+	}
+	return e.fail != nil
 }
 
 // Random runs the program in count random orders, and stops at the first failure.
@@ -159,10 +153,7 @@ func Random(cfg Config, seed uint64, count int, setup func(*Run)) Result {
 	defer e.close()
 	for k := range count {
 		e.random = rand.New(rand.NewPCG(seed, uint64(k)))
-		e.execute()
-		e.res.Runs++
-		if e.fail != nil {
-			e.res.Failure = e.explain(e.fail)
+		if e.fails() {
 			break
 		}
 	}
@@ -189,8 +180,7 @@ func Replay(script string, setup func(*Run)) (*Failure, error) {
 func (e *engine) explain(f *Failure) *Failure {
 	r := newEngine(Config{MaxSteps: e.cfg.MaxSteps, sites: true}, e.setup)
 	defer r.close()
-	r.script = f.script
-	if len(r.script) == 0 {
+	if r.script = f.script; len(r.script) == 0 {
 		r.script = []int{0}
 	}
 	r.execute()

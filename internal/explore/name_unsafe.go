@@ -26,12 +26,10 @@ func (r *Run) Name(as string, ptr any) { r.names = append(r.names, name{as, ptr}
 func (r *Run) resolve() map[any]string {
 	out := map[any]string{}
 	for _, n := range r.names {
-		v := reflect.ValueOf(n.ptr)
-		if v.Kind() == reflect.Chan {
+		switch v := reflect.ValueOf(n.ptr); v.Kind() {
+		case reflect.Chan:
 			out[n.ptr] = n.name
-			continue
-		}
-		if v.Kind() == reflect.Pointer {
+		case reflect.Pointer:
 			walk(out, n.name, v.Elem())
 		}
 	}
@@ -43,10 +41,9 @@ func walk(out map[any]string, path string, v reflect.Value) {
 	at := reflect.NewAt(t, unsafe.Pointer(v.UnsafeAddr()))
 	if strings.HasSuffix(t.PkgPath(), "internal/xatomic") {
 		if t.Kind() == reflect.Chan {
-			out[at.Elem().Interface()] = path
-		} else {
-			out[at.Interface()] = path
+			at = at.Elem()
 		}
+		out[at.Interface()] = path
 		return
 	}
 	switch t.Kind() {

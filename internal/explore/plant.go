@@ -78,15 +78,11 @@ func buildBugs(t *testing.T, pkg string, bugs []Bug) string {
 	t.Helper()
 	dir := t.TempDir()
 	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	replace := map[string]string{}
 	write := func(name, text string) {
 		at := filepath.Join(dir, name)
-		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(at, []byte(text), 0o600))
 		replace[filepath.Join(here, name)] = at
 	}
 	for file, text := range plant(t, bugs) {
@@ -94,19 +90,22 @@ func buildBugs(t *testing.T, pkg string, bugs []Bug) string {
 	}
 	write("planted_bug.go", fmt.Sprintf("package %s\n\nimport \"flag\"\n\nvar plantedBug string\n\nfunc init() { flag.StringVar(&plantedBug, \"planted.bug\", \"\", \"\") }\n", pkg))
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	list := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(list, overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(list, overlay, 0o600))
 	binary := filepath.Join(dir, "bugs.test")
 	cmd := exec.Command("go", "test", "-c", "-vet=off", "-tags", "explore", "-overlay", list, "-o", binary, ".")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("the package with the bugs does not compile: %v\n%s", err, out)
 	}
 	return binary
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // plant returns the files with the bugs in them.
@@ -120,9 +119,7 @@ func plant(t *testing.T, bugs []Bug) map[string]string {
 		at[b.File][b.At] = append(at[b.File][b.At], b)
 	}
 	sources, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	files := map[string]string{}
 	for _, file := range sources {
 		bugs := at[file]
@@ -177,13 +174,9 @@ func placesIn(t *testing.T, file string) (text string, places map[string]place) 
 	t.Helper()
 	fset := token.NewFileSet()
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f, err := parser.ParseFile(fset, file, b, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	byLine := map[int]string{}
 	for i, line := range strings.Split(string(b), "\n") {
 		if m := markAtEnd.FindStringSubmatch(line); m != nil {

@@ -18,10 +18,8 @@ import (
 // are to be explored as well.
 func (e *engine) record(p *proc, k xatomic.Kind, x any, v int64, wrote bool) {
 	i := len(e.trace)
-	if !e.searching() || i >= len(e.nodes) {
-		// A replay, or the rest of a run that leads nowhere new.
-	} else if n := &e.nodes[i]; wrote {
-		n.wrote.add(p.id)
+	if wrote && e.searching() && i < len(e.nodes) { // no replay, and not the rest of a run that leads nowhere new
+		e.nodes[i].wrote.add(p.id)
 	}
 	for _, q := range e.procs {
 		if q != p {
@@ -31,7 +29,7 @@ func (e *engine) record(p *proc, k xatomic.Kind, x any, v int64, wrote bool) {
 	p.clock[p.id]++
 	e.trace = append(e.trace, event{proc: p.id, kind: k, x: x, val: v, wrote: wrote, time: p.clock[p.id]})
 	ev := &e.trace[i]
-	if e.sites != nil || e.cfg.sites {
+	if e.cfg.sites {
 		e.sites = append(e.sites, site())
 	}
 	if x == nil {
@@ -83,7 +81,7 @@ func (e *engine) waiting() {
 		if p.done || p.x == nil {
 			continue
 		}
-		rivals := e.races(p, e.object(p.x), p.kind, mayWrite(p.kind))
+		rivals := e.races(p, e.object(p.x), p.kind, p.kind != xatomic.Load)
 		ev := event{proc: p.id, time: p.clock[p.id] + 1, clock: p.clock}
 		ev.clock[p.id]++
 		for _, j := range rivals {
