@@ -119,21 +119,12 @@ const (
 	ModeCommutative             // read and write, in any order with the neighbours of the same mode, one at a time
 )
 
+var modeNames = [...]string{"In", "Out", "InOut", "Concurrent", "Reduce", "Commutative"}
+
 // String returns the name of the constructor of the mode.
 func (m Mode) String() string {
-	switch m {
-	case ModeIn:
-		return "In"
-	case ModeOut:
-		return "Out"
-	case ModeInOut:
-		return "InOut"
-	case ModeConcurrent:
-		return "Concurrent"
-	case ModeReduce:
-		return "Reduce"
-	case ModeCommutative:
-		return "Commutative"
+	if int(m) < len(modeNames) {
+		return modeNames[m]
 	}
 	return fmt.Sprintf("Mode(%d)", uint8(m))
 }

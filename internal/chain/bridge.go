@@ -55,11 +55,7 @@ func (f *Flow) cross(a *access, e uint32) {
 	defer g.mu.Unlock()
 	for p := g.feeds.seek(b.lo); g.feeds.has(p) && g.feeds.at(p).lo < b.hi; p = g.feeds.next(p) {
 		s := g.feeds.at(p)
-		var bits uint32
-		bits |= count(&s.v.r, e&childR) * hasR
-		bits |= count(&s.v.w, e&childW) * hasW
-		bits |= count(&s.v.g, e&childG) * hasG
-		if bits != 0 {
+		if bits := count(&s.v.r, e&childR)*hasR | count(&s.v.w, e&childW)*hasW | count(&s.v.g, e&childG)*hasG; bits != 0 {
 			g.add(s.lo, s.hi, bits, f)
 		}
 	}
@@ -67,12 +63,10 @@ func (f *Flow) cross(a *access, e uint32) {
 
 // count takes one from n if is is not zero, and returns 1 if that makes n zero, else 0.
 func count(n *int32, is uint32) uint32 {
-	if is == 0 {
-		return 0
-	}
-	*n--
-	if *n == 0 {
-		return 1
+	if is != 0 {
+		if *n--; *n == 0 {
+			return 1
+		}
 	}
 	return 0
 }

@@ -11,37 +11,34 @@ import (
 // Holds reports whether n's task, or one above it, holds the object of a for its Commutative accesses, so that n's
 // descendants have it. It is for the time in which n's body runs, or its accesses are kept.
 func (n *Node) Holds(a Access) bool {
-	if n.dom != nil && inRanges(n.dom) != nil && inRanges(n.dom).own.owner == n {
-		lo, hi := a.extent()
-		return inRanges(n.dom).own.holds(lo, hi)
+	if r := rangesOf(n); r != nil && r.own.owner == n {
+		return r.own.holds(a.extent())
 	}
 	x := n.find(a.object())
-	if x == nil {
-		return false
-	}
-	s := x.state.Load()
-	return s&isHeld != 0 || isHolder(s)
+	return x != nil && holdsBelow(x.state.Load())
 }
 
 // HoldsAny reports whether Holds is true of any object.
 func (n *Node) HoldsAny() bool {
+	r := rangesOf(n)
+	return n.some(holdsBelow) || r != nil && r.own.owner == n && r.own.holds(0, ^uintptr(0))
+}
+
+// some reports whether one of n's accesses is in such a state.
+func (n *Node) some(such func(state uint32) bool) bool {
 	for i := range n.count {
-		if s := n.at(i).state.Load(); s&isHeld != 0 || isHolder(s) {
+		if such(n.at(i).state.Load()) {
 			return true
 		}
 	}
-	return n.dom != nil && inRanges(n.dom) != nil && inRanges(n.dom).own.owner == n && inRanges(n.dom).own.holds(0, ^uintptr(0))
+	return false
 }
 
 // commute is called for a node with Commutative accesses before they are linked. If one is strong,
 // all the node's accesses become strong: who holds an object waits for nothing outside (README.md,
 // "Exclusion": no deadlock).
 func (n *Node) commute() {
-	holder := false
-	for i := range n.count {
-		holder = holder || isHolder(n.at(i).state.Load())
-	}
-	if !holder {
+	if !n.some(isHolder) {
 		return
 	}
 	n.rested = exclWants
@@ -51,16 +48,6 @@ func (n *Node) commute() {
 			a.state.Init(s&^isWeak | saidWeak)
 		}
 	}
-}
-
-// exclusion returns what n needs: exclWants or zero.
-func (n *Node) exclusion() int8 {
-	for i := range n.count {
-		if isHolder(n.at(i).state.Load()) {
-			return exclWants
-		}
-	}
-	return 0
 }
 
 // Exclusive reports whether n, which may start as far as the order of accesses goes, must have Acquire called first:
@@ -89,12 +76,11 @@ func (n *Node) Acquire(f *Flow) bool {
 		}
 	}
 	var bytes []extent
-	if n.dom != nil && inRanges(n.dom) != nil {
-		own := &inRanges(n.dom).own
-		for i := range own.keys {
-			l.keys = append(l.keys, own.keys[i].key)
+	if r := rangesOf(n); r != nil {
+		for i := range r.own.keys {
+			l.keys = append(l.keys, r.own.keys[i].key)
 		}
-		bytes = own.bytes
+		bytes = r.own.bytes
 	}
 	set := uint64(0)
 	for _, key := range l.keys {
@@ -242,7 +228,7 @@ func (r *record) holds(lo, hi uintptr) (held bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.frags.walk(lo, hi, func(_, _ uintptr, v *frag) {
-		held = held || v != nil && (v.state&isHeld != 0 || isHolder(v.state))
+		held = held || v != nil && holdsBelow(v.state)
 	})
 	return held
 }

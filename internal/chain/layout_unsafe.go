@@ -324,3 +324,11 @@ func setRanges(d *domain, r *ranges) { d.ranges.p = unsafe.Pointer(r) }
 
 func refer(r *record) recordRef  { return recordRef{unsafe.Pointer(r)} }
 func target(r recordRef) *record { return (*record)(r.p) }
+
+// rangesOf returns what the domain of n's children has for ranges; nil if there is none, or no domain.
+func rangesOf(n *Node) *ranges {
+	if n.dom == nil {
+		return nil
+	}
+	return inRanges(n.dom)
+}

@@ -64,8 +64,8 @@ func (p *Node) register(n *Node, list []Access, f *Flow) bool {
 			granted++
 		}
 	}
-	if n.rested != 0 {
-		n.rested = n.exclusion() // the links have said which accesses are under a holder
+	if n.rested != 0 && !n.some(isHolder) {
+		n.rested = 0 // the links have said which accesses are under a holder
 	}
 	if granted == strong {
 		return true // nobody else has touched pending
@@ -117,7 +117,7 @@ func (n *Node) enter(p *Node, d *domain, list []Access, f *Flow) (strong int32) 
 					n.undo(d, k)
 					panic(why)
 				}
-				merge(last, x)
+				last.state.Init(union(last.state.Load(), x)) // nobody else can reach it yet
 				last.cover(x)
 				continue
 			}
@@ -169,10 +169,6 @@ func (n *Node) undo(d *domain, k int32) {
 		a.state.Init(hasW | through | linger)
 	}
 }
-
-// merge adds x to a, an access of the same task to the same object that nobody else
-// can reach yet.
-func merge(a *access, x Access) { a.state.Init(union(a.state.Load(), x)) }
 
 // linkChild makes a the first access in the domain of prev's task to prev's object and
 // reports whether a may start.
@@ -503,11 +499,8 @@ func (n *Node) RetireForGood() {
 	n.forget()
 	d := int32(n.rested) + 1
 	n.rested = restsForGood
-	switch n.refs.Add(-d) {
-	case 0:
+	if n.isFree(n.refs.Add(-d)) {
 		n.Drop()
-	case isLeft:
-		n.cut()
 	}
 }
 

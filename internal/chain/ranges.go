@@ -116,7 +116,9 @@ func (p *Node) registerRanges(n *Node, list []Access, f *Flow) bool {
 		})
 		r.last.replace(s.lo, s.hi, rec)
 	}
-	r.sweep()
+	if r.last.crowded() { // the table is to be as large as the memory in use is divided, not as what was ever named
+		r.tidy()
+	}
 	f.drain()
 	rec.mu.Lock()
 	rec.wait--
@@ -155,7 +157,7 @@ func (r *ranges) open() {
 		} else {
 			r.cover = append(r.cover, extent{s.lo, s.hi})
 		}
-		if s.v.state&isHeld != 0 || isHolder(s.v.state) {
+		if holdsBelow(s.v.state) {
 			r.holdBytes(s.lo, s.hi)
 		}
 	}
@@ -193,14 +195,6 @@ func (r *ranges) declare(x Access) {
 		}
 	})
 	r.own.settle()
-}
-
-// sweep drops bytes that are over from the table when there are many entries, so that it is as large as the memory in
-// use is divided, not as what was ever named.
-func (r *ranges) sweep() {
-	if r.last.crowded() {
-		r.tidy()
-	}
 }
 
 // tidy drops bytes that are over from the table.
@@ -243,7 +237,7 @@ func (p *Node) makeRanges(d *domain, f *Flow) {
 				r.sink = newSink()
 			}
 			r.tops = append(r.tops, r.sink.cover(up, lo, hi))
-			if s := up.state.Load(); s&isHeld != 0 || isHolder(s) {
+			if s := up.state.Load(); holdsBelow(s) {
 				r.holdBytes(lo, hi)
 				r.heldKeys = append(r.heldKeys, d.ups[i].obj)
 			} else if s&isCommut != 0 {
@@ -338,20 +332,12 @@ func (r *ranges) giveTop(t *top, f *Flow) {
 	r.sink.give(t, f)
 }
 
-// find returns the parent's access to the object at key, nil if there is none.
-func (r *ranges) find(key object) *access {
-	if t := r.top(key); t != nil {
-		return t.a
+// top returns the parent's access to the object at key, nil if there is none.
+func (r *ranges) top(key object) *top {
+	if i, ok := slices.BinarySearchFunc(r.tops, addr(key), (*top).compare); ok {
+		return r.tops[i]
 	}
 	return nil
-}
-
-func (r *ranges) top(key object) *top {
-	i, ok := slices.BinarySearchFunc(r.tops, addr(key), (*top).compare)
-	if !ok {
-		return nil
-	}
-	return r.tops[i]
 }
 
 func (t *top) compare(lo uintptr) int { return cmp.Compare(t.lo, lo) }
@@ -424,8 +410,8 @@ func (r *record) count() int {
 // Accesses returns how many objects n accesses; in a domain of ranges, how many pieces of memory that
 // it uses in different ways or that have others between them. It is for the creator, before the task can start.
 func (n *Node) Accesses() int {
-	if n.dom != nil && inRanges(n.dom) != nil {
-		return inRanges(n.dom).own.count()
+	if r := rangesOf(n); r != nil {
+		return r.own.count()
 	}
 	return int(n.count)
 }

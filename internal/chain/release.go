@@ -20,8 +20,9 @@ func (n *Node) Release(x Access, f *Flow) error {
 }
 
 func (n *Node) release(x Access, f *Flow) error {
-	if n.dom != nil && inRanges(n.dom) != nil && inRanges(n.dom).own.owner != nil {
-		return inRanges(n.dom).release(x, f)
+	r := rangesOf(n)
+	if r != nil && r.own.owner != nil {
+		return r.release(x, f)
 	}
 	a := n.near(x.object(), f)
 	if x.isRange() {
@@ -40,8 +41,8 @@ func (n *Node) release(x Access, f *Flow) error {
 	if a.given {
 		return fmt.Errorf("deps: Release of %v: the task has given it up before", x)
 	}
-	if n.dom != nil && inRanges(n.dom) != nil {
-		inRanges(n.dom).releaseObject(x.object(), f)
+	if r != nil {
+		r.releaseObject(x.object(), f)
 		return nil
 	}
 	if n.dom != nil && n.dom.n > 0 {
@@ -106,8 +107,11 @@ func (n *Node) find(key object) *access {
 		}
 		return n.dom.up(e)
 	}
-	if n.dom != nil && inRanges(n.dom) != nil {
-		return inRanges(n.dom).find(key)
+	if r := rangesOf(n); r != nil {
+		if t := r.top(key); t != nil {
+			return t.a
+		}
+		return nil
 	}
 	for i := range n.count {
 		if n.at(i).ref() == key {

@@ -155,10 +155,7 @@ func passes(s uint32) uint32 {
 		return hasW
 	}
 	var t uint32
-	switch {
-	case s&isReader != 0 && s&(hasR|hasW) != 0:
-		t = hasR
-	case s&hasR != 0 && s&(through|outR|outW) != 0, s&hasW != 0 && s&outR != 0:
+	if s&isReader != 0 && s&(hasR|hasW) != 0 || s&hasR != 0 && s&(through|outR|outW) != 0 || s&hasW != 0 && s&outR != 0 {
 		t = hasR
 	}
 	if s&nextGroup != 0 && s&(hasG|hasW) != 0 {
@@ -193,10 +190,14 @@ func sameGroup(s, t uint32) bool { return s&t&isGroup&^((s^t)>>(posCommut-posGro
 // strong Commutative one, if no ancestor does.
 func isHolder(s uint32) bool { return s&(isCommut|isGroup|isWeak) == isCommut|isGroup }
 
+// holdsBelow reports whether s is of an access to an object that its task's descendants need not take: the task holds it, or one
+// above it.
+func holdsBelow(s uint32) bool { return s&isHeld != 0 || isHolder(s) }
+
 // below returns as, the state of an access that comes first in the domain of an access in state ps, with
 // what it inherits.
 func below(ps, as uint32) uint32 {
-	if ps&isHeld != 0 || isHolder(ps) {
+	if holdsBelow(ps) {
 		as = underHolder(as)
 	}
 	return as
@@ -235,7 +236,10 @@ func (a Access) bits() uint32 {
 	case ModeConcurrent:
 		s = isGroup
 	case ModeReduce:
-		return a.reduceBits()
+		if a.weak {
+			return isReduce | isWeak
+		}
+		return isReduce | isWeak | isPart
 	case ModeCommutative:
 		s = isGroup | isCommut
 	}
@@ -261,14 +265,6 @@ func modeOf(s uint32) Mode {
 		return ModeReduce
 	}
 	return ModeInOut
-}
-
-func (a Access) reduceBits() uint32 {
-	s := isReduce | isWeak
-	if !a.weak {
-		s |= isPart
-	}
-	return s
 }
 
 // isWeakly reports whether an access in state s was declared weak.
