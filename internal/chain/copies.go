@@ -64,14 +64,13 @@ const (
 // Open returns a new group of r, for a runtime with the given number of workers.
 func (r *Reduced) Open(workers int) *Group {
 	r.kept.mu.Lock()
+	defer r.kept.mu.Unlock()
 	if k := len(r.kept.groups); k > 0 {
 		g := r.kept.groups[k-1]
 		r.kept.groups[k-1] = nil
 		r.kept.groups = r.kept.groups[:k-1]
-		r.kept.mu.Unlock()
 		return g
 	}
-	r.kept.mu.Unlock()
 	n := 1
 	for n < min(workers, maxShards) {
 		n *= 2

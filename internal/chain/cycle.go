@@ -130,10 +130,7 @@ func (b *builder) free() {
 
 // zeroed returns a slice of n zeros, in the memory of s if it has room.
 func zeroed[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n)
-	}
-	s = s[:n]
+	s = slices.Grow(s[:0], n)[:n]
 	clear(s)
 	return s
 }
@@ -245,29 +242,23 @@ func (b *builder) chains() {
 		if n == 1 {
 			continue // does not order itself; or one task, which follows itself
 		}
-		if b.apart {
-			for i := range n - 1 {
-				b.connect(g[i:i+1], g[i+1:i+2])
-			}
-			continue
-		}
 		lo, hi := 0, n-1
-		var seam [2]segment
-		if g[0].kind == g[n-1].kind && g[0].kind != ModeInOut {
-			// The last segment goes on in the next round.
-			seam = [2]segment{g[n-1], g[0].later()}
-			lo, hi = 1, n-2
+		if !b.apart && g[0].kind == g[n-1].kind && g[0].kind != ModeInOut {
+			lo, hi = 1, n-2 // the last segment goes on in the next round
 		}
 		for i := lo; i < hi; i++ {
 			b.connect(g[i:i+1], g[i+1:i+2])
 		}
 		start := []segment{g[lo].later()}
-		if lo == 0 {
+		switch {
+		case b.apart:
+		case lo == 0:
 			b.connect(g[n-1:], start)
-			continue
+		default:
+			seam := []segment{g[n-1], g[0].later()}
+			b.connect(g[hi:hi+1], seam)
+			b.connect(seam, start)
 		}
-		b.connect(g[hi:hi+1], seam[:])
-		b.connect(seam[:], start)
 	}
 }
 
@@ -549,12 +540,7 @@ func (c *Cycle) Meeting(task int, x Access) (lo, hi int) {
 	switch {
 	case c.ranged:
 		from, to := x.extent()
-		lo, _ = slices.BinarySearchFunc(uses, from, func(u Access, at uintptr) int {
-			if _, end := u.extent(); end <= at {
-				return -1
-			}
-			return 1
-		})
+		lo = behind(uses, from)
 		hi, _ = slices.BinarySearchFunc(uses, to, func(u Access, at uintptr) int { return cmp.Compare(addr(u.ptr), at) })
 		return lo, max(lo, hi)
 	case x.isRange(): // the objects may overlap

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 )
 
 // cut replaces the accesses of a cycle, among which there are ranges, by accesses to pieces of memory, so that two
@@ -45,21 +46,24 @@ func cut(list []Access, ends []int32) (out []Access, outEnds []int32) {
 	return out, outEnds
 }
 
+// behind returns which of uses, pieces of memory, is the first that ends behind at.
+func behind(uses []Access, at uintptr) int {
+	return sort.Search(len(uses), func(i int) bool {
+		_, end := uses[i].extent()
+		return end > at
+	})
+}
+
 // pieces is Find for a task that uses pieces of memory.
 func pieces(uses []Access, x Access) (from, to int, err error) {
 	lo, hi := x.extent()
 	if lo == hi {
 		return 0, 0, nil
 	}
-	first, _ := slices.BinarySearchFunc(uses, lo, func(u Access, lo uintptr) int {
-		if _, end := u.extent(); end <= lo {
-			return -1
-		}
-		return 1
-	})
-	from, to = first, first
+	from = behind(uses, lo)
+	to = from
 	at := lo
-	for i := first; i < len(uses) && at < hi; i++ {
+	for i := from; i < len(uses) && at < hi; i++ {
 		u := uses[i]
 		begin, end := u.extent()
 		if begin > at {

@@ -217,24 +217,13 @@ func (d *domain) sweep(f *Flow) {
 		if e.key == 0 {
 			continue
 		}
-		switch s := e.last.state.Load(); {
-		case !finished(s):
+		if s := e.last.state.Load(); finished(s) {
+			f.over(e.last, s&lingers != 0) // as in linkNext
+		} else {
 			f.set(e.last, closed) // its last token is under way
-		case s&lingers == 0:
-			f.atRest(e.last.owner()) // as in linkNext
-		default:
-			f.leave(e.last.owner())
 		}
 	}
-	if d.n < len(d.tab)/8 {
-		setAside(d.tab)
-		d.tab, d.n = nil, 0
-	} else {
-		d.empty()
-	}
-	d.big = nil
-	d.dropped.clear()
-	d.added, d.back = 0, 0
+	d.reset(d.n < len(d.tab)/8)
 }
 
 func (d *domain) alloc(size int) {
@@ -245,8 +234,11 @@ func (d *domain) alloc(size int) {
 }
 
 // clear empties the table for the next task.
-func (d *domain) clear() {
-	if len(d.tab) > domainMax {
+func (d *domain) clear() { d.reset(len(d.tab) > domainMax) }
+
+// reset makes d forget, and with giveUp gives the table up.
+func (d *domain) reset(giveUp bool) {
+	if giveUp {
 		setAside(d.tab)
 		d.tab, d.ups, d.n = nil, nil, 0
 	} else {
@@ -283,25 +275,20 @@ func asideOf(size int) *xatomic.Pointer[entry] {
 
 // takeAside returns an empty table of size entries, a power of two; nil if there is none.
 func takeAside(size int) []entry {
-	p := asideOf(size)
-	if p == nil || p.Load() == nil {
-		return nil
+	if p := asideOf(size); p != nil && p.Load() != nil {
+		if first := p.Swap(nil); first != nil {
+			return unsafe.Slice(first, size)
+		}
 	}
-	first := p.Swap(nil)
-	if first == nil {
-		return nil
-	}
-	return unsafe.Slice(first, size)
+	return nil
 }
 
 // setAside empties tab, which nobody uses any more, for the next domain that needs one of its size.
 func setAside(tab []entry) {
-	p := asideOf(len(tab))
-	if p == nil || p.Load() != nil {
-		return
+	if p := asideOf(len(tab)); p != nil && p.Load() == nil {
+		clear(tab)
+		p.CompareAndSwap(nil, unsafe.SliceData(tab))
 	}
-	clear(tab)
-	p.CompareAndSwap(nil, unsafe.SliceData(tab))
 }
 
 // dropIndex gives the index up: n's task is over.

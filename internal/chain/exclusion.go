@@ -469,13 +469,10 @@ func (e *exclusion) giveBack(f *Flow) {
 	for _, d := range list[:k] {
 		set = e.serve(d.key, 0, set, f)
 	}
-	if len(l.free) > 0 {
-		for _, at := range l.free {
-			set = e.serve(nil, at, set, f)
-		}
-		l.free = l.free[:0]
+	for _, at := range l.free {
+		set = e.serve(nil, at, set, f)
 	}
 	e.unlock(set)
 	clear(list)
-	l.dropped = list[:0]
+	l.dropped, l.free = list[:0], l.free[:0]
 }

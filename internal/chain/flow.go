@@ -138,11 +138,7 @@ func (f *Flow) carry(st step) {
 
 	if e&rest != 0 {
 		a.touch()
-		if late {
-			f.leave(a.owner())
-		} else {
-			f.atRest(a.owner())
-		}
+		f.over(a, late)
 	}
 }
 
@@ -208,6 +204,15 @@ func (f *Flow) atRest(n *Node) {
 		f.free.push(n)
 	case isLeft:
 		n.cut()
+	}
+}
+
+// over says that a is over, and lingers if it does.
+func (f *Flow) over(a *access, linger bool) {
+	if linger {
+		f.leave(a.owner())
+	} else {
+		f.atRest(a.owner())
 	}
 }
 

@@ -262,14 +262,10 @@ func (f *Flow) linkNext(prev, a *access, ps uint32) bool {
 		return open // nothing has come since the look: what it passes on is given
 	}
 	t := passes(s) //bug:link
-	switch {
-	case t != hasW:
-	case s&lingers == 0:
+	if t == hasW {
 		// prev finished between the look and the link. An earlier read token went
 		// nowhere, since there was no successor: nothing is under way.
-		f.atRest(prev.owner())
-	default:
-		f.leave(prev.owner())
+		f.over(prev, s&lingers != 0)
 	}
 	return a.deliver(t&^given) || open
 }
@@ -441,11 +437,7 @@ func (f *Flow) linkUp(last, up *access) {
 	switch e := effects(s); {
 	case e&sendW != 0:
 		f.push(up, outW)
-		if s&lingers == 0 {
-			f.atRest(last.owner())
-		} else {
-			f.leave(last.owner())
-		}
+		f.over(last, s&lingers != 0)
 	case e&sendR != 0:
 		f.push(up, outR)
 	}

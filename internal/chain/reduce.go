@@ -21,7 +21,10 @@ type Reduced struct {
 	ops  Ops
 	site uintptr // where the program made it
 
-	kept kept // copies of groups that are over
+	kept struct { // copies of groups that are over
+		mu     xatomic.Mutex
+		groups []*Group // +checklocks:mu
+	}
 }
 
 // Ops is what a reduction does with its private copies.
@@ -81,12 +84,6 @@ func clash(a *access, x Access, list []Access) string {
 		}
 	}
 	return ""
-}
-
-// kept is what a reduction keeps for its next groups.
-type kept struct {
-	mu     xatomic.Mutex
-	groups []*Group // +checklocks:mu
 }
 
 // extent returns the bytes that r is found by. The reduction of an empty slice has one, which is its own.

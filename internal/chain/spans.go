@@ -249,7 +249,7 @@ func (m *spans[V]) tidy(keep func(s *span[V]) bool, same func(a, b *V) bool) {
 	var out [][]span[V]
 	var cur []span[V]
 	if len(old) == 1 {
-		cur = old[0][:0] // in place: what is written has been read
+		out, cur = old[:0], old[0][:0] // in place: what is written has been read
 	} else {
 		cur = make([]span[V], 0, leafMax)
 	}
@@ -276,12 +276,7 @@ func (m *spans[V]) tidy(keep func(s *span[V]) bool, same func(a, b *V) bool) {
 		clear(old[0][len(cur):])
 	}
 	if len(cur) > 0 {
-		if len(old) == 1 {
-			old[0] = cur
-			out = old
-		} else {
-			out = append(out, cur)
-		}
+		out = append(out, cur)
 	}
 	m.leaves = out
 	m.n = n
