@@ -151,10 +151,9 @@ func (m Mode) order() Mode {
 // is known by lo alone to other objects. Nothing is covered by an empty slice and by the zero Access. It is for tools that keep
 // books on accesses; the addresses do not keep the memory alive.
 func (a Access) Memory() (lo, hi uintptr, slice bool) {
-	if a.ptr == nil || a.size() == 0 {
-		return 0, 0, a.isRange()
+	if a.ptr != nil && a.size() > 0 {
+		lo, hi = a.extent()
 	}
-	lo, hi = a.extent()
 	return lo, hi, a.isRange()
 }
 

@@ -112,14 +112,6 @@ type hold struct {
 	left   uintptr // bytes that are Commutative and not over; guarded by mu of the record
 }
 
-// holdBytes notes that [lo, hi) is held by the parent or a task above it.
-func (r *ranges) holdBytes(lo, hi uintptr) {
-	if r.held == nil {
-		r.held = new(spans[none])
-	}
-	r.held.replace(lo, hi, none{})
-}
-
 // commute does for the record of a task that declares list what Node.commute and the links do in a domain of objects: if the task
 // takes something, all it declares is strong, and under a holder Commutative is InOut. It returns what the node
 // needs: exclWants or zero. Precondition: nobody else can reach r.

@@ -111,6 +111,7 @@ type builder struct {
 	keys   []uint64  // target<<33 | next<<32 | use + 1 of each raw edge; no use: 0
 	sorted []uint64  // keys, by origin
 	begin  []int32   // where those of each origin begin, later where they end
+	edges  []Edge    // those of the Cycle
 	gone   []bool    // edges that others imply
 }
 
@@ -354,36 +355,26 @@ func (b *builder) collect() {
 		sorted[begin[f]] = b.keys[i]
 		begin[f]++ // ends as the begin of the next
 	}
-	distinct, lo := 0, int32(0)
-	for _, hi := range begin[:b.nodes] {
+	edges, lo := b.edges[:0], int32(0)
+	c.sets = make([]int32, 0, len(sorted))
+	c.out = make([]int32, b.nodes+1)
+	for n, hi := range begin[:b.nodes] {
 		keys := sorted[lo:hi]
 		lo = hi
 		sortKeys(keys)
 		for i, k := range keys {
 			if i == 0 || keys[i-1]>>32 != k>>32 {
-				distinct++
-			}
-		}
-	}
-	c.edges = make([]Edge, 0, distinct)
-	c.sets = make([]int32, 0, len(sorted))
-	c.out = make([]int32, b.nodes+1)
-	lo = 0
-	for n, hi := range begin[:b.nodes] {
-		keys := sorted[lo:hi]
-		lo = hi
-		for i, k := range keys {
-			if i == 0 || keys[i-1]>>32 != k>>32 {
 				at := int32(len(c.sets))
-				c.edges = append(c.edges, Edge{To: int32(k >> 33), Next: k>>32&1 != 0, lo: at, hi: at})
+				edges = append(edges, Edge{To: int32(k >> 33), Next: k>>32&1 != 0, lo: at, hi: at})
 			}
 			if use := int32(uint32(k)) - 1; use >= 0 {
 				c.sets = append(c.sets, use)
-				c.edges[len(c.edges)-1].hi++
+				edges[len(edges)-1].hi++
 			}
 		}
-		c.out[n+1] = int32(len(c.edges))
+		c.out[n+1] = int32(len(edges))
 	}
+	b.edges, c.edges = edges, slices.Clone(edges)
 }
 
 // sortKeys sorts; most nodes have a few edges.
@@ -527,11 +518,10 @@ func findUse(uses []Access, x Access) int {
 	if len(uses) <= scanMax {
 		return slices.IndexFunc(uses, func(u Access) bool { return u.ptr == x.object() })
 	}
-	i, ok := slices.BinarySearchFunc(uses, addr(x.object()), func(u Access, at uintptr) int { return cmp.Compare(addr(u.ptr), at) })
-	if !ok {
-		return -1
+	if i, ok := slices.BinarySearchFunc(uses, addr(x.object()), func(u Access, at uintptr) int { return cmp.Compare(addr(u.ptr), at) }); ok {
+		return i
 	}
-	return i
+	return -1
 }
 
 // Meeting returns numbers, from lo to hi (without hi), among which are those of all accesses of a task that x meets.

@@ -290,11 +290,3 @@ func setAside(tab []entry) {
 		p.CompareAndSwap(nil, unsafe.SliceData(tab))
 	}
 }
-
-// dropIndex gives the index up: n's task is over.
-func (d *domain) dropIndex() {
-	if len(d.own.tab) > domainMax {
-		setAside(d.own.tab)
-	}
-	d.own = nil
-}

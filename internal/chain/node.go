@@ -337,7 +337,8 @@ func (n *Node) finish(f *Flow) {
 	f.cur, f.curRest = n, 0
 	d := n.dom
 	if d != nil && d.own != nil {
-		d.dropIndex()
+		setAside(d.own.tab)
+		d.own = nil
 	}
 	if d != nil && (d.n > 0 || inRanges(d) != nil) {
 		n.closeDomain(d, f)

@@ -158,7 +158,7 @@ func (r *ranges) open() {
 			r.cover = append(r.cover, extent{s.lo, s.hi})
 		}
 		if holdsBelow(s.v.state) {
-			r.holdBytes(s.lo, s.hi)
+			note(&r.held, s.lo, s.hi)
 		}
 	}
 	for _, c := range r.cover {
@@ -238,7 +238,7 @@ func (p *Node) makeRanges(d *domain, f *Flow) {
 			}
 			r.tops = append(r.tops, r.sink.cover(up, lo, hi))
 			if s := up.state.Load(); holdsBelow(s) {
-				r.holdBytes(lo, hi)
+				note(&r.held, lo, hi)
 				r.heldKeys = append(r.heldKeys, d.ups[i].obj)
 			} else if s&isCommut != 0 {
 				r.shared = append(r.shared, sharedObject{d.ups[i].obj, extent{lo, hi}})
@@ -270,12 +270,17 @@ func (p *Node) makeRanges(d *domain, f *Flow) {
 	d.big = nil
 }
 
+// note adds [lo, hi) to a set of bytes.
+func note(set **spans[none], lo, hi uintptr) {
+	if *set == nil {
+		*set = new(spans[none])
+	}
+	(*set).replace(lo, hi, none{})
+}
+
 // giveBytes notes that no child may name [lo, hi) any more.
 func (r *ranges) giveBytes(lo, hi uintptr) {
-	if r.given == nil {
-		r.given = new(spans[none])
-	}
-	r.given.replace(lo, hi, none{})
+	note(&r.given, lo, hi)
 	if r.given.crowded() {
 		r.given.tidy(func(*span[none]) bool { return true }, func(a, b *none) bool { return true })
 	}

@@ -85,27 +85,23 @@ func (e *engine) object(x any) *object {
 // rivals appends the steps that conflict with a step of kind k on o and after which
 // none comes that conflicts with both: those whose order with it may be reversed.
 func (o *object) rivals(out []int, k xatomic.Kind, wrote bool) []int {
-	one := func(i int) {
-		if i >= 0 {
-			out = append(out, i)
-		}
+	last, reads := o.last, o.reads
+	switch {
+	case k == xatomic.Lock:
+		last, reads = o.acquired, nil
+	case k == xatomic.Send:
+		last = o.sent // and the reads of who has looked whether there is something
+	case k == xatomic.Recv:
+		last = o.received
+	case wrote && len(reads) > 0:
+		last = -1
+	default:
+		reads = nil
 	}
-	switch k {
-	case xatomic.Lock:
-		one(o.acquired)
-		return out
-	case xatomic.Send:
-		one(o.sent)
-		return append(out, o.reads...) // of who has looked whether there is something
-	case xatomic.Recv:
-		one(o.received)
-		return append(out, o.reads...)
+	if last >= 0 {
+		out = append(out, last)
 	}
-	if wrote && len(o.reads) > 0 {
-		return append(out, o.reads...)
-	}
-	one(o.last)
-	return out
+	return append(out, reads...)
 }
 
 // note adds step i, whose event is ev, to what is known of o.

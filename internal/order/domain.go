@@ -97,15 +97,7 @@ func (d *domain) insert(i int, c *cell) {
 
 // seek returns the first piece that ends after lo.
 func (d *domain) seek(lo uintptr) int {
-	i, j := 0, len(d.pieces)
-	for i < j {
-		if k := int(uint(i+j) >> 1); d.pieces[k].hi > lo {
-			j = k
-		} else {
-			i = k + 1
-		}
-	}
-	return i
+	return sort.Search(len(d.pieces), func(i int) bool { return d.pieces[i].hi > lo })
 }
 
 // meets returns what the children of u's task have of its bytes.
