@@ -18,8 +18,7 @@ var Replace = comm.OpFunc(false, func(in, inout []byte) { copy(inout, in) })
 var known = func() (table map[comm.Op][comm.Opaque + 1]bool) {
 	table = make(map[comm.Op][comm.Opaque + 1]bool)
 	for _, op := range []comm.Op{comm.Sum, comm.Prod, comm.Min, comm.Max} {
-		var kinds [comm.Opaque + 1]bool
-		kinds[comm.None] = true
+		kinds := [comm.Opaque + 1]bool{comm.None: true}
 		for k := comm.Byte; k < comm.Opaque; k++ {
 			none := comm.Raw(nil, k)
 			kinds[k] = op.Apply(none, none) == nil

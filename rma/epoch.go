@@ -216,8 +216,8 @@ func (w *Win) sync() {
 	w.phase = syncing
 	final := w.fence.final
 	w.mu.Unlock()
-	if m, ok := w.b.(*memory); ok && final {
-		m.ends()
+	if m, ok := w.b.(*memory); ok && final && m.p != nil {
+		m.p.ends()
 	}
 	w.b.Flush(w.onFlush)
 	w.mu.Lock()

@@ -6,7 +6,6 @@ package rma
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"weft/comm"
 )
@@ -50,14 +49,11 @@ type Error struct {
 
 // Error names the operation, the ranks and the cause.
 func (e *Error) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "rma: %s on rank %d", e.Op, e.Rank)
+	target := ""
 	if e.Peer != NoPeer {
-		fmt.Fprintf(&b, ", target %d", e.Peer)
+		target = fmt.Sprintf(", target %d", e.Peer)
 	}
-	b.WriteString(": ")
-	b.WriteString(e.Err.Error())
-	return b.String()
+	return fmt.Sprintf("rma: %s on rank %d%s: %s", e.Op, e.Rank, target, e.Err.Error())
 }
 
 // Unwrap returns the cause.

@@ -47,13 +47,7 @@ func (w *Win) closing(e *entry, req *comm.Request, opens bool) {
 // posted records an operation, and gives it a number.
 func (w *Win) posted(e *entry, epoch uint64) {
 	e.number = w.ops.Add(1)
-	k := event.Put
-	switch e.kind {
-	case kindGet:
-		k = event.Get
-	case kindAccumulate:
-		k = event.Accumulate
-	}
+	k := [...]event.Kind{kindPut: event.Put, kindGet: event.Get, kindAccumulate: event.Accumulate}[e.kind]
 	w.ev.Put(k, event.TargetA(e.rank, epoch), event.OperationB(w.number, e.number), uint64(e.buf.Bytes()))
 }
 

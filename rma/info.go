@@ -56,12 +56,9 @@ func (w *Win) mergeInfo(info comm.Info) error {
 		if legal, ok := hints[k]; ok && !slices.Contains(legal, v) {
 			return fmt.Errorf("%w: %s=%q; legal are %s", ErrInfo, k, v, strings.Join(legal, ", "))
 		}
-		if k == "accumulate_ordering" && v != "none" {
-			for _, o := range strings.Split(v, ",") {
-				if !slices.Contains(orderings, strings.TrimSpace(o)) {
-					return fmt.Errorf("%w: %s=%q; legal are none or a list of %s", ErrInfo, k, v, strings.Join(orderings, ", "))
-				}
-			}
+		unknown := func(o string) bool { return !slices.Contains(orderings, strings.TrimSpace(o)) }
+		if k == "accumulate_ordering" && v != "none" && slices.ContainsFunc(strings.Split(v, ","), unknown) {
+			return fmt.Errorf("%w: %s=%q; legal are none or a list of %s", ErrInfo, k, v, strings.Join(orderings, ", "))
 		}
 	}
 	w.mu.Lock()

@@ -67,11 +67,15 @@ func (l *lane) granted() {
 // pack puts an operation into bundles. It returns false if not all of it could be. The caller holds mu.
 func (l *lane) pack(x *parcel) bool {
 	r := record{what: x.what, op: x.op, kind: x.kind, tag: x.tag, off: uint64(x.off), n: uint64(x.n)}
+	payload := 0
+	if x.what == wirePut {
+		payload = x.n
+	}
+	if x.what != wireAccumulate && !l.make(payload) {
+		return false
+	}
 	switch x.what {
 	case wirePut:
-		if !l.make(x.n) {
-			return false
-		}
 		x.buf.CopyToBytes(l.filling.add(r, x.n), 0)
 	case wireAccumulate:
 		for x.at < x.n {
@@ -84,17 +88,11 @@ func (l *lane) pack(x *parcel) bool {
 			x.at += n
 		}
 	case wireGet:
-		if !l.make(0) {
-			return false
-		}
 		l.filling.add(r, 0)
 		if l.gets++; l.gets == 1 {
 			l.seal(false)
 		}
 	case wireDirect:
-		if !l.make(0) {
-			return false
-		}
 		l.tags++
 		if l.tags<<1&comm.TagUB == 0 {
 			l.tags++
@@ -105,9 +103,6 @@ func (l *lane) pack(x *parcel) bool {
 		l.seal(false)
 		l.outbox = append(l.outbox, *x)
 	case wireMark:
-		if !l.make(0) {
-			return false
-		}
 		l.filling.add(record{what: wireMark, op: x.op}, 0)
 		l.seal(true)
 		l.epoch, l.ahead = x.epoch+1, aheadBundles
@@ -224,11 +219,7 @@ func (l *lane) listen() {
 		}
 		done, st, err := req.Peek()
 		if !done {
-			req.OnDone(func(err error) {
-				if mark, more := l.arrived(req.Status(), err); more {
-					l.next(mark)
-				}
-			})
+			req.OnDone(func(err error) { l.next(l.arrived(req.Status(), err)) })
 			break
 		}
 		mark, more := l.arrived(st, err)
@@ -243,19 +234,15 @@ func (l *lane) listen() {
 	}
 }
 
-// next goes on to listen after a message. The receive is posted before a fence is completed, whose callbacks may take long.
-func (l *lane) next(mark bool) {
+// next goes on to listen after a message, if more may come. The receive is posted before a fence is completed, whose callbacks may take long.
+func (l *lane) next(mark, more bool) {
+	if !more {
+		return
+	}
 	l.listen()
 	if mark {
 		l.p.mu.Lock()
 		l.p.settle()
-	}
-}
-
-// resume handles the message that was held, and goes on.
-func (l *lane) resume() {
-	if mark, more := l.handle(); more {
-		l.next(mark)
 	}
 }
 
@@ -264,17 +251,14 @@ func (l *lane) resume() {
 func (l *lane) arrived(st comm.Status, err error) (mark, more bool) {
 	switch {
 	case err == nil:
+		l.in.n = st.Bytes
+		return l.handle()
 	case errors.Is(err, comm.ErrTruncated):
 		l.p.broken(l, fmt.Errorf("a message of %d bytes; a bundle has %d or less", st.Bytes, bundleBytes))
-		return false, false
-	default:
-		if !errors.Is(err, comm.ErrCancelled) {
-			l.p.lose(l, err)
-		}
-		return false, false
+	case !errors.Is(err, comm.ErrCancelled):
+		l.p.lose(l, err)
 	}
-	l.in.n = st.Bytes
-	return l.handle()
+	return false, false
 }
 
 // handle carries out a bundle, or holds it back if it is of the next epoch.
@@ -290,14 +274,11 @@ func (l *lane) handle() (mark, more bool) {
 	}
 	p.mu.Lock()
 	now, marked, lost := p.epoch, l.marked, l.lost
-	if epoch == now+1 && marked {
-		l.held = true
-		p.mu.Unlock()
-		return false, false
-	}
+	held := epoch == now+1 && marked
+	l.held = held
 	p.mu.Unlock()
 	if epoch != now || marked {
-		if !lost { // fences do not wait for a lost rank, so what it sent before may come late
+		if !held && !lost { // fences do not wait for a lost rank, so what it sent before may come late
 			p.broken(l, fmt.Errorf("a bundle of epoch %d in epoch %d", epoch, now))
 		}
 		return false, false

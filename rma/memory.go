@@ -63,15 +63,14 @@ func create[T any](c *comm.Comm, mem []T, bad error, infos []comm.Info) (*Win, e
 	case buf.Err() != nil:
 		bad, mine.code = buf.Err(), codeType
 	}
-	leader := c.Rank() // of this process: makes the group
-	for r := range c.Size() {
-		if c.Local(r) {
-			leader = r
-			break
-		}
+	leader := 0 // of this process: makes the group
+	for !c.Local(leader) {
+		leader++
 	}
 	if leader == c.Rank() {
-		mine.id = newGroupID()
+		var id [8]byte
+		rand.Read(id[:]) // never fails: the runtime ends the program instead
+		mine.id = int64(binary.NativeEndian.Uint64(id[:]))
 		groups.Store(mine.id, &group{mem: make([][]byte, c.Size()), locks: make([]sync.Mutex, c.Size())})
 		defer groups.Delete(mine.id)
 	}
@@ -81,6 +80,7 @@ func create[T any](c *comm.Comm, mem []T, bad error, infos []comm.Info) (*Win, e
 		return fail(err)
 	}
 	b := &memory{}
+	together, apart := true, true // all ranks in one process; each in its own
 	for r, o := range offers {
 		if o.code != 0 {
 			return fail(errors.Join(bad, fmt.Errorf("%w: rank %d brings memory that cannot be used", codeErrors[o.code], r)))
@@ -89,6 +89,8 @@ func create[T any](c *comm.Comm, mem []T, bad error, infos []comm.Info) (*Win, e
 			return fail(fmt.Errorf("%w: rank %d brings %d bytes in units of %d, led by rank %d", ErrProtocol, r, o.size, o.unit, o.leader))
 		}
 		b.regions = append(b.regions, Region{Size: int(o.size), Unit: int(o.unit)})
+		together = together && o.leader == 0
+		apart = apart && o.leader == int64(r)
 	}
 	g, ok := groups.Load(offers[leader].id)
 	if !ok {
@@ -105,11 +107,6 @@ func create[T any](c *comm.Comm, mem []T, bad error, infos []comm.Info) (*Win, e
 		for _, k := range in.Keys() {
 			info.Set(k, in.Get(k))
 		}
-	}
-	together, apart := true, true // all ranks in one process; each in its own
-	for r, o := range offers {
-		together = together && o.leader == 0
-		apart = apart && o.leader == int64(r)
 	}
 	if !together {
 		var err error
@@ -129,12 +126,6 @@ const (
 )
 
 var codeErrors = map[int64]error{codeSize: ErrSize, codeType: comm.ErrType}
-
-func newGroupID() int64 {
-	var b [8]byte
-	rand.Read(b[:]) // never fails: the runtime ends the program instead
-	return int64(binary.NativeEndian.Uint64(b[:]))
-}
 
 func (m *memory) Regions() []Region { return m.regions }
 
@@ -165,13 +156,6 @@ func (m *memory) Accumulate(rank, off int, src comm.Buffer, op comm.Op) error {
 	l.Lock()
 	defer l.Unlock()
 	return Apply(m.g.mem[rank][off:off+src.Bytes()], src, op)
-}
-
-// ends says that the fence at hand is that of Free.
-func (m *memory) ends() {
-	if m.p != nil {
-		m.p.ends()
-	}
 }
 
 func (m *memory) Flush(done func(error)) {

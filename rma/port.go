@@ -4,6 +4,7 @@
 package rma
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -52,11 +53,7 @@ func (p *port) end(err error) {
 }
 
 // failed keeps the first error. The caller holds mu.
-func (p *port) failed(err error) {
-	if err != nil && p.err == nil {
-		p.err = err
-	}
-}
+func (p *port) failed(err error) { p.err = cmp.Or(p.err, err) }
 
 // ends says that the next fence is that of Free.
 func (p *port) ends() {
@@ -112,7 +109,7 @@ func (p *port) settle() {
 		p.mu.Unlock()
 		done(err)
 		for _, l := range held {
-			l.resume()
+			l.next(l.handle()) // the message that was held
 		}
 		p.mu.Lock()
 	}
@@ -132,14 +129,15 @@ func (p *port) compare() {
 	}
 }
 
-// refuses returns why nothing goes to a rank any more; nil if something may.
-func (p *port) refuses(l *lane) error {
+// lane returns the way to a rank, or why nothing goes there any more.
+func (p *port) lane(rank int) (*lane, error) {
+	l := p.lanes[rank]
 	if !l.gone.Load() {
-		return nil
+		return l, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.err
+	return l, p.err
 }
 
 // broken ends the run: what a rank sends makes no sense, and nothing more is taken from it.
@@ -169,8 +167,8 @@ func (p *port) close() {
 // put, get and accumulate start an operation on a region of another process. They do not wait.
 
 func (p *port) put(rank, off int, src comm.Buffer) error {
-	l := p.lanes[rank]
-	if err := p.refuses(l); err != nil {
+	l, err := p.lane(rank)
+	if err != nil {
 		return err
 	}
 	x := parcel{what: wirePut, buf: src, off: off, n: src.Bytes()}
@@ -183,8 +181,8 @@ func (p *port) put(rank, off int, src comm.Buffer) error {
 }
 
 func (p *port) get(rank, off int, dst comm.Buffer) error {
-	l := p.lanes[rank]
-	if err := p.refuses(l); err != nil {
+	l, err := p.lane(rank)
+	if err != nil {
 		return err
 	}
 	p.begin()
@@ -203,8 +201,8 @@ func (p *port) get(rank, off int, dst comm.Buffer) error {
 }
 
 func (p *port) accumulate(rank, off int, src comm.Buffer, op comm.Op) error {
-	l := p.lanes[rank]
-	if err := p.refuses(l); err != nil {
+	l, err := p.lane(rank)
+	if err != nil {
 		return err
 	}
 	x := parcel{what: wireAccumulate, buf: src, off: off, n: src.Bytes(), op: wireOp(op), kind: src.Kind(), unit: src.ElemSize()}

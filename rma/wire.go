@@ -6,6 +6,7 @@ package rma
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 
 	"weft/comm"
@@ -72,14 +73,7 @@ func (k wireKind) one() string {
 // The operators as they travel, from 1.
 var wireOps = []comm.Op{{}, comm.Sum, comm.Prod, comm.Min, comm.Max, Replace}
 
-func wireOp(op comm.Op) uint8 {
-	for i, o := range wireOps {
-		if i > 0 && o == op {
-			return uint8(i)
-		}
-	}
-	return 0
-}
+func wireOp(op comm.Op) uint8 { return uint8(slices.Index(wireOps[1:], op) + 1) }
 
 type record struct {
 	what wireKind

@@ -28,7 +28,11 @@ func Run(rt *task.Runtime, c *comm.Comm, main func(*task.Task) error) error {
 		defer rt.Poll(poll)()
 	}
 	r := &rank{c: c, main: main, told: make(chan struct{})}
-	defer r.join()
+	defer func() { // leaves no goroutine of the run behind
+		if r.begun {
+			<-r.told
+		}
+	}()
 	return r.named(rt.Run(c.Context(), r.run))
 }
 
@@ -39,13 +43,6 @@ type rank struct {
 
 	begun bool          // the body was called. Written by it, read when the run is over
 	told  chan struct{} // closed when the other ranks know of the end, if begun
-}
-
-// join leaves no goroutine of the run behind.
-func (r *rank) join() {
-	if r.begun {
-		<-r.told
-	}
 }
 
 // run is the body of the main task.
