@@ -38,19 +38,18 @@ func (t *Task) Unblock() {
 // nothing. Await returns the error of the run, without waiting any longer, when that fails
 // or is cancelled: what was started may still be under way then.
 func (t *Task) Await(start func(done func())) error {
-	t.enter("Await")
-	mustCall("Await", start != nil)
-	return t.await(waiting{op: opAwait}, start)
+	return t.await("Await", waiting{op: opAwait}, start)
 }
 
 // AwaitFor is Await for something that says what it is, as with [Task.HoldFor].
 func (t *Task) AwaitFor(what any, start func(done func())) error {
-	t.enter("AwaitFor")
-	mustCall("AwaitFor", start != nil)
-	return t.await(waiting{op: opAwait, what: what}, start)
+	return t.await("AwaitFor", waiting{op: opAwait, what: what}, start)
 }
 
-func (t *Task) await(x waiting, start func(done func())) error {
+// await is the method op, which waits for x.
+func (t *Task) await(op string, x waiting, start func(done func())) error {
+	t.enter(op)
+	mustCall(op, "with", start != nil)
 	w := new(xatomic.Uint32)
 	start(func() { t.unblock(w) })
 	return t.blockOn(w, x)
@@ -97,13 +96,13 @@ func (t *Task) unblock(w *xatomic.Uint32) {
 // except those that any goroutine may call. A panic of f passes on.
 func (t *Task) Blocking(f func()) {
 	s := t.enter("Blocking")
-	mustCall("Blocking", f != nil)
+	mustCall("Blocking", "with", f != nil)
 	t.prepare(waiting{op: opBlocking})
 	t.addIdle(1)
 	rt := t.run.rt
 	in := rt.guests.Enter("Blocking", t)
 	t.giveSlot(s, event.BlockedOutside)
-	t.parker.leaves(t)
+	t.parker.show(t, parkOutside)
 	defer func() {
 		rt.guests.Leave(in)
 		t.node.Flags |= flagResuming
@@ -112,13 +111,6 @@ func (t *Task) Blocking(f func()) {
 		t.addIdle(-1)
 	}()
 	f()
-}
-
-// mustCall panics if what the method op is to call is nil, before anything has changed.
-func mustCall(op string, ok bool) {
-	if !ok {
-		panic("task: " + op + " with a nil function")
-	}
 }
 
 // Sleep gives up the slot for at least d. It returns the error of the run, without waiting
@@ -148,8 +140,7 @@ func (t *Task) BlockFor(d time.Duration) (bool, error) {
 	if d <= 0 {
 		return false, t.run.cause()
 	}
-	x := waiting{op: opBlockFor, due: time.Now().Add(d)}
-	t.prepare(x)
+	t.prepare(waiting{op: opBlockFor, due: time.Now().Add(d)})
 	if !t.run.addBlocked(t, w) {
 		t.unprepare()
 		return true, t.run.cause() // unblocked meanwhile, or the run is over

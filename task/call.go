@@ -95,8 +95,7 @@ func (t *Task) callToldHere(p *probe.Probe) (err error) {
 	case p.Ev != nil && p.Ev.Annotates():
 		var outer *event.Origin
 		if t.slot.outer != nil {
-			o := t.slot.outer.origin()
-			outer = &o
+			outer = new(t.slot.outer.origin())
 		}
 		a := p.Ev.Annotate(t.run.ctx, t.origin(), outer)
 		err = t.callHere()
@@ -106,14 +105,6 @@ func (t *Task) callToldHere(p *probe.Probe) (err error) {
 	}
 	t.tellEnded(t.slot.probe, err != nil)
 	return err
-}
-
-// onReadyTold calls t's OnReady. A panic passes on, or is what it returns second.
-func (t *Task) onReadyTold(s *slot) (err, panicked error) {
-	if race.Lint {
-		return t.onReadyApart(s)
-	}
-	return t.more.onReady(t), nil
 }
 
 // callsBody is the code of callHere, the only function that calls bodies. Compilers do not put it into others, since
@@ -177,11 +168,11 @@ func (r *replay) tellBegins(p *probe.Probe) {
 		x := r.parts[i].task.more.noted.Linted
 		x.Follows(x) // itself, in the round before
 		for _, k := range before[i] {
-			if r.parts[k].task != nil {
-				x.Follows(r.parts[k].task.more.noted.Linted)
-				continue
+			tasks := []int32{k}
+			if r.parts[k].task == nil { // a joint
+				tasks = before[k]
 			}
-			for _, j := range before[k] { // a joint
+			for _, j := range tasks {
 				x.Follows(r.parts[j].task.more.noted.Linted)
 			}
 		}

@@ -97,16 +97,14 @@ func (c Config) withDefaults() (Config, error) {
 	if err := c.fromEnvironment(); err != nil {
 		return c, err
 	}
-	if c.Workers < 1 || c.Workers > env.MaxWorkers {
+	switch {
+	case c.Workers < 1 || c.Workers > env.MaxWorkers:
 		return c, fmt.Errorf("task: Config.Workers is %d; legal are 1 to %d, and 0 for GOMAXPROCS", c.Workers, env.MaxWorkers)
-	}
-	if c.Window > env.MaxWindow || c.Window == 1 {
+	case c.Window > env.MaxWindow || c.Window == 1:
 		return c, fmt.Errorf("task: Config.Window is %d; legal are 2 to %d, 0 for the default and a negative value for none", c.Window, env.MaxWindow)
-	}
-	if c.Lint && !race.Lint {
+	case c.Lint && !race.Lint:
 		return c, errLint
-	}
-	if c.Watchdog > watchMost || c.Watchdog > 0 && c.Watchdog < watchLeast {
+	case c.Watchdog > watchMost || c.Watchdog > 0 && c.Watchdog < watchLeast:
 		return c, fmt.Errorf("task: Config.Watchdog is %v; legal are %v to %v, 0 for the environment's and a negative value for none", c.Watchdog, watchLeast, watchMost)
 	}
 	c.Watchdog = max(c.Watchdog, 0)
@@ -117,9 +115,7 @@ func (c Config) withDefaults() (Config, error) {
 		}
 		c.Trace = (*trace.Recorder)(rec)
 	}
-	if c.Reports == nil {
-		c.Reports = os.Stderr
-	}
+	c.Reports = cmp.Or[io.Writer](c.Reports, os.Stderr)
 	c.logs = c.Logger != nil
 	c.TraceSpawns = c.TraceSpawns || c.Debug || c.Lint || c.Watchdog > 0
 	env.Warn(c.Logger, c.Reports)
@@ -129,9 +125,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil && c.Debug {
 		c.Logger = slog.New(slog.NewTextHandler(c.Reports, nil))
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c, nil
 }
 
@@ -146,12 +140,10 @@ func (c *Config) fromEnvironment() error {
 		}
 	}
 	flag := func(field *bool, s env.Setting[int], unset bool) {
-		if !*field && s.Text() == "" {
-			*field = unset
-		} else if !*field {
+		if !*field {
 			n, err := s.Value()
 			problems = append(problems, err)
-			*field = n == 1
+			*field = n == 1 || unset && s.Text() == ""
 		}
 	}
 	number(&c.Workers, env.Workers, DefaultWorkers())
@@ -171,9 +163,7 @@ func (c *Config) fromEnvironment() error {
 	return nil
 }
 
-func init() {
-	env.Workers.Standard = func() string { return strconv.Itoa(DefaultWorkers()) }
-}
+func init() { env.Workers.Standard = func() string { return strconv.Itoa(DefaultWorkers()) } }
 
 // The environment variables that the package reads, where Config leaves a value open.
 const (

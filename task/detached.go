@@ -31,9 +31,7 @@ func (rt *Runtime) SpawnWith(ctx context.Context, a Attrs, main func(*Task) erro
 }
 
 func (rt *Runtime) spawn(ctx context.Context, pc uintptr, a *Attrs, main func(*Task) error) *Detached {
-	if main == nil {
-		panic("task: Spawn of a nil function")
-	}
+	mustCall("Spawn", "of", main != nil)
 	rt.vet("Spawn", ctx)
 	d := &Detached{rt: rt, done: make(chan struct{})}
 	if !rt.begin() {
@@ -81,9 +79,6 @@ func (d *Detached) complete(err error) {
 	d.calls = nil
 	d.mu.Unlock()
 	close(d.done)
-	if len(calls) == 0 {
-		return
-	}
 	for _, f := range calls {
 		d.call(func(err error) {
 			defer d.rt.guests.Leave(d.rt.guests.Enter("a callback of a detached task", nil))
@@ -96,9 +91,7 @@ func (d *Detached) complete(err error) {
 // on the goroutine that ends it. f must not block or panic. Package tampi binds a Detached to a
 // task by this.
 func (d *Detached) OnDone(f func(error)) {
-	if f == nil {
-		panic("task: OnDone of a nil function")
-	}
+	mustCall("OnDone", "of", f != nil)
 	d.mu.Lock()
 	if !d.over {
 		d.calls = append(d.calls, f)
@@ -163,7 +156,7 @@ func (d *Detached) Join(t *Task) error {
 	if t.run.handle == d {
 		panic("task: Join by " + t.name() + " of the detached task that it belongs to, which is not over before it; use Wait, for the children")
 	}
-	err := t.await(waiting{op: opJoin, on: d.main}, func(done func()) { d.OnDone(func(error) { done() }) })
+	err := t.await("Join", waiting{op: opJoin, on: d.main}, func(done func()) { d.OnDone(func(error) { done() }) })
 	select {
 	case <-d.done:
 		return d.Err()

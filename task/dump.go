@@ -6,8 +6,6 @@ package task
 import (
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,55 +19,34 @@ import (
 // what it waits for, and what is stuck. Any goroutine may call it at any time; tasks go on meanwhile. Without a watchdog
 // ([Config.Watchdog]) the runtime keeps no list of its tasks, and Dump only says how many slots are at work.
 func (rt *Runtime) Dump(w io.Writer) error {
-	var b strings.Builder
-	rt.dump(&b)
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, rt.dump())
 	return err
 }
 
-func (rt *Runtime) dump(b *strings.Builder) {
+func (rt *Runtime) dump() string {
+	var b strings.Builder
 	idle := rt.sched.Parked()
-	fmt.Fprintf(b, "weft: a task runtime with %s, of which %s\n", say.Plural(rt.Workers(), "slot"), say.Count(idle, "is idle", "are idle"))
+	fmt.Fprintf(&b, "weft: a task runtime with %s, of which %s\n", say.Plural(rt.Workers(), "slot"), say.Count(idle, "is idle", "are idle"))
 	if rt.cfg.Watchdog == 0 {
-		fmt.Fprintf(b, "  its tasks are not listed: set Config.Watchdog, or %s=10s in the environment\n", EnvWatchdog)
-		return
+		fmt.Fprintf(&b, "  its tasks are not listed: set Config.Watchdog, or %s=10s in the environment\n", EnvWatchdog)
+	} else {
+		rt.probe.Watch.Describe(&b)
 	}
-	rt.probe.Watch.Describe(b)
+	return b.String()
 }
 
 // runtimes are those that are open, for DumpAll.
-var runtimes struct {
-	mu   sync.Mutex
-	open map[*Runtime]struct{} // +checklocks:mu
-}
-
-func (rt *Runtime) enlist() {
-	runtimes.mu.Lock()
-	defer runtimes.mu.Unlock()
-	if runtimes.open == nil {
-		runtimes.open = map[*Runtime]struct{}{}
-	}
-	runtimes.open[rt] = struct{}{}
-}
-
-func (rt *Runtime) delist() {
-	runtimes.mu.Lock()
-	defer runtimes.mu.Unlock()
-	delete(runtimes.open, rt)
-}
+var runtimes sync.Map // *Runtime → nil
 
 // DumpAll is [Runtime.Dump] for all runtimes of the process that are open. A program that wants to be asked by a signal calls it from a
 // goroutine that receives from [os/signal.Notify].
 func DumpAll(w io.Writer) error {
-	runtimes.mu.Lock()
-	list := slices.Collect(maps.Keys(runtimes.open))
-	runtimes.mu.Unlock()
-	for _, rt := range list {
-		if err := rt.Dump(w); err != nil {
-			return err
-		}
-	}
-	return nil
+	var err error
+	runtimes.Range(func(rt, _ any) bool {
+		err = rt.(*Runtime).Dump(w)
+		return err == nil
+	})
+	return err
 }
 
 // TaskInfo is what the watchdog knows of one live task.

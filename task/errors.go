@@ -6,11 +6,8 @@ package task
 import (
 	"errors"
 	"fmt"
-	"strings"
-	"time"
 
 	"weft/internal/waits"
-	"weft/internal/xatomic"
 	"weft/task/internal/audit"
 	"weft/task/internal/say"
 	"weft/task/internal/stuck"
@@ -42,16 +39,14 @@ type Error struct {
 
 // Error returns one line; the stack of a panic follows on lines of its own.
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString("task ")
+	text := fmt.Sprintf("(spawned at %s): %v", e.Site, e.Err)
 	if e.Label != "" {
-		fmt.Fprintf(&b, "%q ", e.Label)
+		text = fmt.Sprintf("%q %s", e.Label, text)
 	}
-	fmt.Fprintf(&b, "(spawned at %s): %v", e.Site, e.Err)
 	if e.Stack != nil {
-		fmt.Fprintf(&b, "\n%s", e.Stack)
+		text = fmt.Sprintf("%s\n%s", text, e.Stack)
 	}
-	return b.String()
+	return "task " + text
 }
 
 // Unwrap returns the cause.
@@ -82,6 +77,13 @@ func panicError(r any) error {
 	return fmt.Errorf("panic: %v", r)
 }
 
+// mustCall panics if what the method op is to call is nil, before anything has changed.
+func mustCall(op, preposition string, ok bool) {
+	if !ok {
+		panic("task: " + op + " " + preposition + " a nil function")
+	}
+}
+
 // plain is an error without what the tasks waited for, which is for the caller of Run.
 func plain(err error) error {
 	if e, ok := err.(*waits.Ended); ok {
@@ -99,111 +101,4 @@ func (t *Task) name() string {
 		return "task " + t.label + " (spawned at " + t.site() + ")"
 	}
 	return "the task spawned at " + t.site()
-}
-
-// lateAfter is how long a run may go on after it has failed before its failure is reported (guess).
-// Most runs return the error by then; a program that prints that should not have it twice.
-// lateHolders is how long it takes until it is said what the run waits for (guess: most bodies that
-// look at their context, or compute, are over by then).
-const (
-	lateAfter   = time.Second
-	lateHolders = 3 * time.Second
-)
-
-// begin is called once, when the run has ended early. That its context has ended, the caller knows;
-// a deadlock has been said.
-func (l *lateRun) begin(r *run, err error) {
-	if xatomic.Driven() {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var of *Error
-	switch {
-	case l.ended:
-	case errors.As(err, &of):
-		l.timer = time.AfterFunc(lateAfter, func() { l.tellFailure(r, err) })
-	case errors.Is(err, ErrDeadlock):
-	default:
-		l.timer = time.AfterFunc(lateHolders, func() { l.tellHolders(r, err) })
-	}
-}
-
-func (l *lateRun) tellFailure(r *run, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock() // a run that ends now waits for this
-	if !l.ended {
-		_, _ = fmt.Fprintf(r.rt.cfg.Reports, "weft: a run has failed, and is not over: tasks of it still run, or wait for what nobody gives: %v\n", err)
-		l.timer = time.AfterFunc(lateHolders, func() { l.tellHolders(r, err) })
-	}
-}
-
-// tellHolders says what the run waits for, once, as soon as that does not compute.
-func (l *lateRun) tellHolders(r *run, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ended {
-		return
-	}
-	if !r.rt.looked.mayLook() {
-		l.timer.Reset(lateHolders)
-		return
-	}
-	lines, computes := r.holders()
-	if len(lines) == 0 {
-		if l.pause = max(2*l.pause, 2*lateHolders); computes {
-			l.timer.Reset(l.pause)
-		}
-		return
-	}
-	why, _, _ := strings.Cut(plain(err).Error(), "\n")
-	_, _ = fmt.Fprintf(r.rt.cfg.Reports, "weft: a run has ended early, and is not over (%s). No body is interrupted, and it waits for these:\n  %s\n",
-		why, strings.Join(lines, "\n  "))
-}
-
-// over is called when the run is over.
-func (l *lateRun) over() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ended = true
-	if l.timer != nil {
-		l.timer.Stop()
-	}
-}
-
-// mayLook reports whether nobody has looked what a run of this runtime waits for a short time ago:
-// a look stops the program for a moment, and there may be many runs.
-func (l *lastLook) mayLook() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := time.Now()
-	if now.Sub(l.at) < lateHolders {
-		return false
-	}
-	l.at = now
-	return true
-}
-
-// holders says what r, which has ended early, still waits for: bodies that block, and events. It
-// says nothing while bodies compute, and none of r's is in Blocking.
-func (r *run) holders() (lines []string, computes bool) {
-	rt := r.rt
-	onSlots := rt.Workers() - rt.sched.Parked()
-	computes = onSlots > 0 && !rt.still.BodiesBlocked()
-	blocking := false
-	lines = describeParked(func(k *parked) bool {
-		outside := k.t.run == r && k.state == parkOutside
-		blocking = blocking || outside
-		return outside || k.t.run == r && !computes
-	})
-	switch {
-	case computes:
-	case rt.cfg.Watchdog > 0:
-		lines = rt.describeWaits()
-	case onSlots > 0:
-		lines = append(lines, rt.still.Slots()...)
-	case !blocking:
-		lines = append(lines, heldEvents)
-	}
-	return lines, computes
 }

@@ -44,21 +44,18 @@ func (t *Task) hold() func(error) {
 	if s != nil && s.cur.load() == t || sched.Goid() == 0 {
 		t.held()
 	} else {
-		for {
+		for counted := false; !counted; {
 			n := t.holds.Load()
 			if n&^(bodyOver|startHeld) == 0 {
 				panic(errNoEvent)
 			}
-			if t.holds.CompareAndSwap(n, n+1) {
-				break
-			}
+			counted = t.holds.CompareAndSwap(n, n+1)
 		}
 	}
 	if rt := t.run.rt; rt.probe != nil {
 		rt.probeOf(s).Put(event.HoldUp, t.id, 0, 0)
 	}
-	h := &hold{t: t}
-	return h.release
+	return (&hold{t: t}).release
 }
 
 // hold is one event. Who ends it is the last to use t by it: t may be over then, and its memory another

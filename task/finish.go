@@ -3,9 +3,7 @@
 
 package task
 
-import (
-	"weft/internal/chain"
-)
+import "weft/internal/chain"
 
 // A task ends in three steps, which the numbers of its counters gate:
 //

@@ -4,6 +4,7 @@
 package task
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -49,9 +50,7 @@ func (t *Task) giveEarly(s *slot, accs []chain.Access) error {
 			err = fmt.Errorf("task: Release of %v: the task has given it up before, or a part of it", a)
 		}
 		if err != nil {
-			if first == nil {
-				first = err
-			}
+			first = cmp.Or(first, err)
 			continue
 		}
 		g.give(lo, hi)
@@ -83,7 +82,7 @@ func (g *given) give(lo, hi int) {
 func (t *Task) giveShare(s *slot, a chain.Access) (chain.Access, error) {
 	r := a.Reduced()
 	if r == nil {
-		if t.reduces(a) {
+		if t.more != nil && sharesOf(t.more).Meeting(a, nil) != nil {
 			return a, fmt.Errorf("task: Release of %v: the task has declared a reduction of it", a)
 		}
 		return a, nil

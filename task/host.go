@@ -23,7 +23,7 @@ import (
 //
 // Polling only shortens the way: parked slots do not poll, so whatever poll finds must come by itself as well.
 func (rt *Runtime) Poll(poll func() bool) (stop func()) {
-	mustCall("Poll", poll != nil)
+	mustCall("Poll", "with", poll != nil)
 	p := &rt.polls
 	change := func(f func([]*func() bool) []*func() bool) {
 		p.mu.Lock()

@@ -6,6 +6,7 @@ package task
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 
 	"weft/deps"
@@ -72,10 +73,10 @@ func (t *Task) iterate(s *slot, pc uintptr, a IterAttrs, record func(it *Iterati
 	if a.Iterations > 0 {
 		a.Unroll = min(a.Unroll, a.Iterations)
 	}
-	for i := range accs {
-		if accs[i].IsWeak() {
-			accs = strong(accs)
-			break
+	if slices.ContainsFunc(accs, chain.Access.IsWeak) {
+		accs = slices.Clone(accs)
+		for i, x := range accs {
+			accs[i] = x.Strong()
 		}
 	}
 	if pc == 0 {
@@ -86,15 +87,6 @@ func (t *Task) iterate(s *slot, pc uintptr, a IterAttrs, record func(it *Iterati
 	t.spawnWith(s, pc, attrs, func(t *Task) error { return t.replay(a, record) }, accs)
 }
 
-// strong returns accs with all accesses strong.
-func strong(accs []chain.Access) []chain.Access {
-	l := make([]chain.Access, len(accs))
-	for i, x := range accs {
-		l[i] = x.Strong()
-	}
-	return l
-}
-
 // scratch is what is recorded. Its memory is used again.
 type scratch struct {
 	parts []part
@@ -103,14 +95,6 @@ type scratch struct {
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
-
-// free gives up the memory.
-func (m *scratch) free() {
-	clear(m.parts)
-	clear(m.accs)
-	m.parts, m.accs, m.ends = m.parts[:0], m.accs[:0], m.ends[:0]
-	scratches.Put(m)
-}
 
 // An Iteration is one iteration of a loop while it is recorded. It is valid until the
 // function that records the loop returns.
@@ -152,18 +136,11 @@ func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error,
 	t.node.Register(&c.node, nil, &s.flow) // the graph has its accesses
 	declared := accs
 	accs = it.recordReductions(c, accs)
-	if t.final {
-		c.final = true
-		c.node.Flags |= flagRare | flagLongSpawn
-	}
-	if pc != 0 {
-		c.pc = pc
-		c.node.Flags |= flagRare | flagLongSpawn
-	}
+	c.final, c.pc = t.final, pc
 	c.dress(a)
 	c.node.Flags |= flagWait | flagRecorded
-	if t.node.HoldsAny() {
-		c.node.Flags |= flagRare | flagLongSpawn // its children are to be told: heldByLoop
+	if t.final || pc != 0 || t.node.HoldsAny() { // in the last case, its children are to be told: heldByLoop
+		c.node.Flags |= flagRare | flagLongSpawn
 	}
 	if s.probe != nil {
 		c.tellSpawned(s.probe, t, declared, event.SpawnedLoop)

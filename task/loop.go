@@ -6,8 +6,10 @@ package task
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	"weft/deps"
+	"weft/internal/chain"
 )
 
 // LoopAttrs are the attributes of a loop. The zero value has none.
@@ -78,7 +80,8 @@ func (t *Task) loop(pc uintptr, a LoopAttrs, lo, hi int, body func(t *Task, lo, 
 	if pc == 0 {
 		l.pc = reflect.ValueOf(body).Pointer() + 1 // the chunks' own function is not the user's
 	}
-	if onlyReduce(accesses(accs)) && a.Accesses == nil && a.Priority == 0 && !a.Undeferred && !t.final && l.chunks > loopLeaf {
+	ordered := slices.ContainsFunc(accesses(accs), func(a chain.Access) bool { return a.Reduced() == nil }) // by more than reductions
+	if !ordered && a.Accesses == nil && a.Priority == 0 && !a.Undeferred && !t.final && l.chunks > loopLeaf {
 		for _, a := range accs {
 			l.accs, l.weak = append(l.accs, a), append(l.weak, a.Weak())
 		}

@@ -3,9 +3,7 @@
 
 package task
 
-import (
-	"weft/internal/race"
-)
+import "weft/internal/race"
 
 func (q *waiters) add(w *waiter) {
 	w.queued = true
@@ -52,7 +50,10 @@ func (m *Mutex) Lock(t *Task) error {
 	}
 	if onStack {
 		defer m.mu.Unlock()
-		m.deadlock(t, m.holder)
+		if m.holder == t {
+			panic("task: Lock of a Mutex that " + t.name() + " has already")
+		}
+		panic("task: Lock of a Mutex by " + t.name() + ", which runs in a wait of " + m.holder.name() + ", which has it: neither could go on")
 	}
 	if err := t.run.cause(); err != nil {
 		m.mu.Unlock()
@@ -113,12 +114,11 @@ func (m *Mutex) Unlock(t *Task) {
 		m.mu.Unlock()
 		panic("task: Unlock of a Mutex by " + t.name() + ", but " + who)
 	}
-	for p := &t.more.held; ; p = &(*p).next {
-		if *p == m {
-			*p, m.next = m.next, nil
-			break
-		}
+	p := &t.more.held
+	for *p != m {
+		p = &(*p).next
 	}
+	*p, m.next = m.next, nil
 	t.holds.Add(-1)
 	m.passAndUnlock()
 }
@@ -126,7 +126,7 @@ func (m *Mutex) Unlock(t *Task) {
 // Critical runs f with m locked, whatever way f ends. The error is f's, or Lock's, and f did
 // not run then.
 func (t *Task) Critical(m *Mutex, f func() error) error {
-	mustCall("Critical", f != nil)
+	mustCall("Critical", "with", f != nil)
 	if err := m.Lock(t); err != nil {
 		return err
 	}
@@ -167,22 +167,12 @@ func (t *Task) dropLocks() {
 		return
 	}
 	t.run.fail(t.wrap(ErrLocked, nil, nil))
-	for m := t.more.held; m != nil; {
-		next := m.next
-		m.next = nil
+	for m := t.more.held; m != nil; m = t.more.held {
+		t.more.held, m.next = m.next, nil
 		t.holds.Add(-1)
 		m.mu.Lock()
 		m.passAndUnlock()
-		m = next
 	}
-	t.more.held = nil
-}
-
-func (m *Mutex) deadlock(t, holder *Task) {
-	if t == holder {
-		panic("task: Lock of a Mutex that " + t.name() + " has already")
-	}
-	panic("task: Lock of a Mutex by " + t.name() + ", which runs in a wait of " + holder.name() + ", which has it: neither could go on")
 }
 
 // locksInVain reports whether tasks of this runtime wait for a Mutex that, as far as can be seen,

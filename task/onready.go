@@ -23,16 +23,6 @@ import (
 // startHeld is the marker in Task.holds that OnReady is over and the body has not begun.
 const startHeld = 1 << 29
 
-// addMore keeps the attributes that few tasks have.
-func (t *Task) addMore(a *Attrs) {
-	t.cost = a.Cost
-	t.node.Flags |= flagRare
-	if a.OnReady != nil {
-		t.rare().onReady = a.OnReady
-		t.node.Flags |= flagOnReady
-	}
-}
-
 // onReady calls t's OnReady and reports whether the body may start. If not, the last
 // event will queue t. The task beneath, if there is one, is hidden meanwhile, so
 // that what would wait or spawn is refused.
@@ -80,9 +70,9 @@ func (s *slot) callOnReady(t, outer *Task) (err error) {
 			s.handOver()
 		}
 	}()
-	if s.probe != nil {
+	if race.Lint && s.probe != nil {
 		var panicked error
-		if err, panicked = t.onReadyTold(s); panicked != nil {
+		if err, panicked = t.onReadyApart(s); panicked != nil {
 			returned = true
 			return panicked
 		}

@@ -5,6 +5,7 @@ package task
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 	"weak"
@@ -37,31 +38,12 @@ func (p *parker) enlist() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.list) >= a.room {
-		live := make([]weak.Pointer[parker], 0, len(a.list)+1) // others may walk the old one
-		for _, w := range a.list {
-			if w.Value() != nil {
-				live = append(live, w)
-			}
-		}
-		a.list, a.room = live, max(64, 2*len(live))
+		// Others may walk the old one.
+		a.list = slices.DeleteFunc(slices.Clone(a.list), func(w weak.Pointer[parker]) bool { return w.Value() == nil })
+		a.room = max(64, 2*len(a.list))
 	}
 	a.list = append(a.list, weak.Make(p))
 }
-
-// sleeps says that t is about to sleep until it is given a slot.
-func (p *parker) sleeps(t *Task) {
-	state := parkAsleep
-	if p.what.op == opWindow || !p.what.due.IsZero() {
-		state = parkTimed // a window never holds a program up
-	}
-	p.show(t, state)
-}
-
-// leaves says that t is about to call the function of Blocking.
-func (p *parker) leaves(t *Task) { p.show(t, parkOutside) }
-
-// wakes takes that back.
-func (p *parker) wakes() { p.show(nil, parkAsleep) }
 
 // show notes that t waits; nil: nobody. In lint mode the lock is hidden: it would order bodies.
 func (p *parker) show(t *Task, state parkState) {
@@ -158,14 +140,6 @@ func (s *slot) ready(t *Task) {
 	s.Tell()
 }
 
-// prio is the priority of t. Few tasks have one, and of others it is in a line that is not looked at.
-func (t *Task) prio() int32 {
-	if t.node.Flags&flagPriority == 0 {
-		return 0
-	}
-	return t.priority
-}
-
 var parkers = sync.Pool{New: func() any {
 	p := &parker{wake: make(xatomic.Chan[*slot], 1), at: -1}
 	p.enlist()
@@ -223,10 +197,13 @@ func (t *Task) giveSlot(s *slot, reason uint64) {
 
 // awaitSlot waits until t is given a slot.
 func (t *Task) awaitSlot() {
-	p := t.parker
-	p.sleeps(t)
+	p, state := t.parker, parkAsleep
+	if p.what.op == opWindow || !p.what.due.IsZero() {
+		state = parkTimed // a window never holds a program up
+	}
+	p.show(t, state)
 	s := p.wake.Recv()
-	p.wakes()
+	p.show(nil, parkAsleep)
 	t.unprepare()
 	s.take()
 	s.cur.store(t)
@@ -264,5 +241,9 @@ func (rt *Runtime) readyBy(t *Task, by uint64) {
 	if rt.probe != nil {
 		rt.probe.QueuedBy(t.id, by, t.node.Flags&flagResuming != 0)
 	}
-	rt.sched.Ready(&t.node, t.prio())
+	priority := int32(0)
+	if t.node.Flags&flagPriority != 0 { // few tasks have one, and of others it is in a line that is not looked at
+		priority = t.priority
+	}
+	rt.sched.Ready(&t.node, priority)
 }

@@ -172,10 +172,7 @@ func (t *Task) combine(g *chain.Group) {
 	// What follows has to run at once, if it can.
 	c.final = true
 	c.node.Flags |= flagLongSpawn
-	if s.probe != nil {
-		c.tellSpawned(s.probe, t, accs[:], event.SpawnedUndeferred)
-	}
-	isReady := t.register(s, c, accs[:])
+	isReady, _ := t.register(s, c, accs[:], event.SpawnedUndeferred)
 	t.spawned++
 	s.recycle()
 	if isReady {
@@ -229,27 +226,8 @@ func (p *share) give(s *slot) {
 // combination may begin at once then.
 func (t *Task) giveCopies(s *slot) {
 	if t.more != nil && !t.more.shares.none() {
-		t.more.giveShares(s)
-	}
-}
-
-func (m *more) giveShares(s *slot) {
-	for p := range sharesOf(m).All() {
-		p.give(s)
-	}
-}
-
-// onlyReduce reports whether all of accs are reductions. Chunks of a loop with such are in no order.
-func onlyReduce(accs []chain.Access) bool {
-	for _, a := range accs {
-		if a.Reduced() == nil {
-			return false
+		for p := range sharesOf(t.more).All() {
+			p.give(s)
 		}
 	}
-	return true
-}
-
-// reduces reports whether t takes part in a reduction of what a names.
-func (t *Task) reduces(a chain.Access) bool {
-	return t.more != nil && sharesOf(t.more).Meeting(a, nil) != nil
 }

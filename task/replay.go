@@ -13,10 +13,14 @@ import (
 
 // replay is the body of the loop's task: it records the loop and starts it.
 func (t *Task) replay(a IterAttrs, record func(*Iteration) error) error {
-	it := &Iteration{loop: t, scratch: scratches.Get().(*scratch)}
+	m := scratches.Get().(*scratch)
+	it := &Iteration{loop: t, scratch: m}
 	defer func() {
 		it.loop = nil
-		it.scratch.free()
+		clear(m.parts)
+		clear(m.accs)
+		m.parts, m.accs, m.ends = m.parts[:0], m.accs[:0], m.ends[:0]
+		scratches.Put(m)
 	}()
 	for ; it.number < a.Unroll; it.number++ {
 		if err := record(it); err != nil {
@@ -31,12 +35,11 @@ func (t *Task) replay(a IterAttrs, record func(*Iteration) error) error {
 		tellAt: -1, partial: -1, unroll: a.Unroll, while: a.While,
 	}
 	r.limit(a.Iterations)
-	var c *chain.Cycle
+	graph := chain.NewCycle
 	if t.final {
-		c = chain.NewChain(it.accs, it.ends, a.While != nil)
-	} else {
-		c = chain.NewCycle(it.accs, it.ends, a.While != nil)
+		graph = chain.NewChain
 	}
+	c := graph(it.accs, it.ends, a.While != nil)
 	r.parts = make([]part, len(it.parts), c.Nodes()+1)
 	copy(r.parts, it.parts)
 	if a.While != nil {
@@ -99,9 +102,7 @@ func (r *replay) decide(t *Task) error {
 // link makes the graph.
 func (r *replay) link(c *chain.Cycle) {
 	own := c.Tasks()
-	for i := own; i < c.Nodes(); i++ {
-		r.parts = append(r.parts, part{})
-	}
+	r.parts = append(r.parts, make([]part, c.Nodes()-own)...)
 	// A node of c is a part of the same index, except that joints come after the control task.
 	shift := r.tasks - own
 	at := func(node int) int {

@@ -23,9 +23,7 @@ import (
 // its own, the error wraps it and says which tasks waited for what; it matches [context.DeadlineExceeded] for a deadline, whatever its cause. Cancelling does not
 // interrupt a body: it may look at [Task.Context].
 func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
-	if main == nil {
-		panic("task: Run of a nil function")
-	}
+	mustCall("Run", "of", main != nil)
 	rt.vet("Run", ctx)
 	if rt.here() != nil {
 		panic("task: Run inside a task, whose slot it would keep; use Spawn and Wait")
@@ -60,19 +58,14 @@ func (r *run) begin(ctx context.Context, t *Task, a *Attrs, n *probe.Notes) {
 	if p != nil {
 		r.id = p.NewID()
 	}
-	r.follow(ctx)
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	r.unhook = context.AfterFunc(ctx, func() { r.contextEnds(ctx) })
 	t.dress(a)
 	if p != nil {
 		t.tellMain(p)
 		*n = t.notes()
 	}
 	r.rt.readyOff(t)
-}
-
-// follow makes r's context, and has r end when ctx does.
-func (r *run) follow(ctx context.Context) {
-	r.ctx, r.cancel = context.WithCancelCause(ctx)
-	r.unhook = context.AfterFunc(ctx, func() { r.contextEnds(ctx) })
 }
 
 // contextEnds is the function that r registers with ctx.
@@ -201,13 +194,10 @@ func (r *run) removeLocked(p *parker) {
 	if i < 0 {
 		return
 	}
-	p.at = -1
 	last := len(r.blocked) - 1
-	x := r.blocked[last]
+	r.blocked[i] = r.blocked[last]
+	r.blocked[i].parker.at = i
 	r.blocked[last] = nil
 	r.blocked = r.blocked[:last]
-	if i != last {
-		r.blocked[i] = x
-		x.parker.at = i
-	}
+	p.at = -1
 }

@@ -45,11 +45,17 @@ func open(cfg Config, tune tuning) (*Runtime, error) {
 	if rt.probe != nil {
 		rt.probe.Open()
 	}
-	rt.enlist()
+	runtimes.Store(rt, nil)
 	rt.still.Open((*host)(rt), &rt.sched, stuck.Config{
 		Slots: rt.Workers(), Watchdog: rt.cfg.Watchdog, Deadlock: tune.deadlock, Patient: rt.cfg.waitForEver, Calls: callsBody(),
 	})
-	rt.party = rt.newParty()
+	rt.party = &waits.Party{ // its slots, and who can say what its tasks wait for
+		Asleep: func() (asleep, timed int, version uint64) {
+			asleep, version = rt.sched.Parks()
+			return asleep, 0, version
+		},
+		Describe: rt.describeWaits,
+	}
 	rt.depart = waits.Join(rt.party)
 	for _, s := range rt.slots.all {
 		xatomic.Go(s.loop)
@@ -74,7 +80,14 @@ func build(cfg Config, tune tuning) (*Runtime, error) {
 		rt.slots.all = append(rt.slots.all, s)
 	}
 	rt.sched.Init((*host)(rt), slots, tune.rounds, tune.stealSeed)
-	rt.observe()
+	off, probes := probe.New(probe.Config{
+		Slots: cfg.Workers, Lint: cfg.Lint, Debug: cfg.Debug, Logger: cfg.Logger, Watchdog: cfg.Watchdog, Reports: cfg.Reports,
+		Sees: func() { rt.probe.Sees(false) }, Trace: (*event.Recorder)(cfg.Trace), Bounds: func() (lo, hi uintptr) { return callsBody().Bounds() },
+	})
+	rt.probe = off
+	for i, p := range probes {
+		rt.slots.all[i].probe = p
+	}
 	rt.slots.wg.Add(cfg.Workers)
 	rt.spares.rt = rt
 	return rt, nil
@@ -106,7 +119,7 @@ func (rt *Runtime) Close() error {
 		return nil
 	}
 	defer close(rt.life.over)
-	rt.delist()
+	runtimes.Delete(rt)
 	rt.still.Close()
 	rt.depart()
 	if rt.probe != nil {
@@ -115,7 +128,7 @@ func (rt *Runtime) Close() error {
 	rt.sched.Close()
 	rt.slots.wg.Wait()
 	rt.sched.Free()
-	rt.window.close()
+	rt.window.later.timer.Stop()
 	if rt.probe != nil {
 		rt.probe.Close()
 	}
@@ -130,17 +143,4 @@ func (rt *Runtime) begin() bool {
 	}
 	_, ofRun := rt.caller()
 	return ofRun && rt.life.enter(true)
-}
-
-// observe gives rt, which does not run yet, the observers that its configuration asks for.
-func (rt *Runtime) observe() {
-	cfg := &rt.cfg
-	off, slots := probe.New(probe.Config{
-		Slots: cfg.Workers, Lint: cfg.Lint, Debug: cfg.Debug, Logger: cfg.Logger, Watchdog: cfg.Watchdog, Reports: cfg.Reports,
-		Sees: func() { rt.probe.Sees(false) }, Trace: (*event.Recorder)(cfg.Trace), Bounds: func() (lo, hi uintptr) { return callsBody().Bounds() },
-	})
-	rt.probe = off
-	for i, p := range slots {
-		rt.slots.all[i].probe = p
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"weft/deps"
 	"weft/internal/chain"
 	"weft/internal/event"
+	"weft/task/internal/probe"
 )
 
 // Spawn makes a child of t that runs fn when accs allow it, and returns. The body's
@@ -77,8 +78,13 @@ func (c *Task) dress(a *Attrs) {
 		c.final = true
 		c.node.Flags |= flagRare | flagLongSpawn
 	}
-	if a.Cost != 0 || a.OnReady != nil {
-		c.addMore(a)
+	if a.Cost != 0 {
+		c.cost = a.Cost
+		c.node.Flags |= flagRare
+	}
+	if a.OnReady != nil {
+		c.rare().onReady = a.OnReady
+		c.node.Flags |= flagOnReady
 	}
 }
 
@@ -107,12 +113,15 @@ func (t *Task) start(s *slot, c *Task, accs []chain.Access) (isReady bool) {
 	return isReady
 }
 
-// register registers c, of which the observers know, and reports whether it is ready.
-func (t *Task) register(s *slot, c *Task, accs []chain.Access) (isReady bool) {
-	if s.probe != nil {
-		return t.registerTold(s.probe, c, accs, &s.flow)
+// register registers c, which is to run at once, and reports whether it is ready. The observers are told of flags; n is
+// what they keep of c.
+func (t *Task) register(s *slot, c *Task, accs []chain.Access, flags uint8) (isReady bool, n probe.Notes) {
+	if s.probe == nil {
+		return t.node.Register(&c.node, accs, &s.flow), n
 	}
-	return t.node.Register(&c.node, accs, &s.flow)
+	c.tellSpawned(s.probe, t, accs, flags)
+	n = c.notes() // once registered c may run elsewhere
+	return t.registerTold(s.probe, c, accs, &s.flow), n
 }
 
 // runUndeferred runs c and returns when its body is over. The observers are told of flags.
@@ -124,12 +133,7 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []chain.Access, flags uint8)
 	u.creator = t
 	c.und = u
 	c.node.Flags |= flagUndeferred | flagRare
-	x := waiting{op: opChild}
-	if s.probe != nil {
-		c.tellSpawned(s.probe, t, accs, flags)
-		x.on = c.notes() // once registered c may run elsewhere
-	}
-	isReady := t.register(s, c, accs)
+	isReady, child := t.register(s, c, accs, flags)
 	if s.probe != nil && isReady && c.node.Flags&flagOnReady != 0 {
 		s.probe.Queued(c.id, false)
 	}
@@ -146,7 +150,7 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []chain.Access, flags uint8)
 			s = s.execute(c)
 			s.tellFor(t)
 			if s.probe != nil {
-				s.probe.Joined(x.on, false)
+				s.probe.Joined(child, false)
 			}
 			return
 		}
@@ -154,13 +158,13 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []chain.Access, flags uint8)
 	}
 	// Descendants do not run here, on top of t, as in Wait: t need not outlast
 	// them, and one of them may be blocked until t does something afterwards.
-	t.prepare(x)
+	t.prepare(waiting{op: opChild, on: child})
 	if u.state.wait() {
 		t.park(s, event.BlockedUndeferred)
 	} else {
 		t.unprepare()
 	}
 	if s = t.slot; s.probe != nil {
-		s.probe.Joined(x.on, false)
+		s.probe.Joined(child, false)
 	}
 }

@@ -4,6 +4,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 
@@ -89,9 +90,7 @@ func (t *Task) Release(accs ...deps.Access) error {
 			if s.probe != nil {
 				s.probe.Refuses(t.notes())
 			}
-			if first == nil {
-				first = err
-			}
+			first = cmp.Or(first, err)
 		}
 	}
 	s.settle(false)
@@ -111,22 +110,16 @@ func (t *Task) enter(op string) *slot {
 // about the next task in the same memory.
 func (t *Task) misuse(op string, s *slot) {
 	who := "a goroutine that runs no task"
-	if h := here(t.run); h != nil && h.cur.load() != nil {
-		who = h.cur.load().name()
+	if r := t.run; r != nil {
+		if h := r.rt.here(); h != nil && h.cur.load() != nil {
+			who = h.cur.load().name()
+		}
 	}
 	why := "only its own body may, while it runs"
 	if s == nil {
 		why = "its body is not running"
 	}
 	panic("task: " + op + " on " + t.name() + " by " + who + ": " + why)
-}
-
-// here returns the slot that the caller holds in the runtime of r; nil if none.
-func here(r *run) *slot {
-	if r == nil {
-		return nil
-	}
-	return r.rt.here()
 }
 
 // InFinal reports whether t was spawned with [Attrs.Final], or descends from such a

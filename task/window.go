@@ -4,6 +4,7 @@
 package task
 
 import (
+	"slices"
 	"time"
 
 	"weft/internal/event"
@@ -51,13 +52,11 @@ func (w *window) add(t *Task) {
 func (w *window) remove(t *Task) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i, x := range w.list {
-		if x == t {
-			w.removeLocked(i)
-			return true
-		}
+	i := slices.Index(w.list, t)
+	if i >= 0 {
+		w.removeLocked(i)
 	}
-	return false
+	return i >= 0
 }
 
 func (w *window) removeLocked(i int) {
@@ -88,8 +87,6 @@ func (w *window) stalled() {
 		w.postpone() //bug:stall
 	}
 }
-
-func (w *window) resumeAll() bool { return w.resume(func(*Task) bool { return true }) }
 
 func (w *window) resume(which func(*Task) bool) (any bool) {
 	var out [8]*Task
@@ -125,9 +122,6 @@ func (w *window) init(rt *Runtime) {
 	w.later.timer = xatomic.NewTimer(w.goOn)
 }
 
-// close stops the timer. The runs are over.
-func (w *window) close() { w.later.timer.Stop() }
-
 // postpone has the creators resumed later, unless something happens before. All slots are parked.
 func (w *window) postpone() {
 	l := &w.later
@@ -144,6 +138,6 @@ func (w *window) postpone() {
 func (w *window) goOn() {
 	w.later.armed.Store(false)  //bug:L2
 	if w.rt.sched.AllParked() { // L3
-		w.resumeAll()
+		w.resume(func(*Task) bool { return true })
 	}
 }
