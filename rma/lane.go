@@ -33,10 +33,6 @@ type parcel struct {
 	marks   bool // of a sealed bundle: it ends an epoch
 }
 
-func newLane(p *port, rank int) *lane {
-	return &lane{p: p, rank: rank, ahead: aheadBundles, in: new(bundle)}
-}
-
 // add takes an operation on.
 func (l *lane) add(x parcel) {
 	l.mu.Lock()

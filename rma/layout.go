@@ -76,13 +76,12 @@ type entry struct {
 // processes", has the protocol.
 type port struct {
 	// Constant after construction.
-	c       *comm.Comm  // its own: nothing but this protocol travels in it
-	mem     []byte      // this rank's region
-	lock    *sync.Mutex // of accumulates on it
-	regions []Region
-	lanes   []*lane // by rank; nil for the ranks of this process
-	remote  int     // how many there are
-	teller  *teller // says what c's receives are for
+	c      *comm.Comm  // its own: nothing but this protocol travels in it
+	mem    []byte      // this rank's region
+	lock   *sync.Mutex // of accumulates on it
+	lanes  []*lane     // by rank; nil for the ranks of this process
+	remote int         // how many there are
+	teller *teller     // says what c's receives are for
 
 	mu     sync.Mutex
 	epoch  uint64      // guarded by mu: fences completed here

@@ -110,7 +110,7 @@ func create[T any](c *comm.Comm, mem []T, bad error, infos []comm.Info) (*Win, e
 	}
 	if !together {
 		var err error
-		if b.p, err = newPort(c, region, &b.g.locks[c.Rank()], b.regions); err != nil {
+		if b.p, err = newPort(c, region, &b.g.locks[c.Rank()]); err != nil {
 			return fail(err)
 		}
 	}

@@ -13,19 +13,19 @@ import (
 )
 
 // newPort is collective over c. It serves the other ranks from when it returns there.
-func newPort(c *comm.Comm, mem []byte, lock *sync.Mutex, regions []Region) (*port, error) {
+func newPort(c *comm.Comm, mem []byte, lock *sync.Mutex) (*port, error) {
 	own, err := c.Dup()
 	if err != nil {
 		return nil, err
 	}
 	own.Uncounted()
-	p := &port{c: own, mem: mem, lock: lock, regions: regions, lanes: make([]*lane, own.Size())}
+	p := &port{c: own, mem: mem, lock: lock, lanes: make([]*lane, own.Size())}
 	p.teller = &teller{}
 	p.teller.of.Store(p)
 	own.DescribeBy(p.teller.describe)
 	for r := range p.lanes {
 		if !own.Local(r) {
-			p.lanes[r] = newLane(p, r)
+			p.lanes[r] = &lane{p: p, rank: r, ahead: aheadBundles, in: new(bundle)}
 			p.remote++
 		}
 	}

@@ -74,7 +74,11 @@ func (h *hold) release(err error) {
 	rt, id := t.run.rt, uint64(0)
 	if rt.probe != nil {
 		id = t.id
-		t.tellHoldEnds(rt.probeOf(rt.here()), err)
+		if race.Lint {
+			t.more.noted.Linted.Prepared() // it may be one of OnReady's
+			t.lintEnds()
+		}
+		rt.probeOf(rt.here()).HoldEnds(id, err)
 	}
 	if err != nil {
 		t.run.fail(t.wrap(err, nil, nil))

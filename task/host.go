@@ -106,17 +106,11 @@ func (h *host) Parks(s *sched.Slot, all bool) {
 	if all {
 		h.window.stalled()
 	}
-	if p := h.slot(s).probe; p != nil {
-		p.SlotEvent(event.Parked, 0)
-	}
+	h.slot(s).tellSlot(event.Parked, 0)
 }
 
 // Unparks has the observers told.
-func (h *host) Unparks(s *sched.Slot) {
-	if p := h.slot(s).probe; p != nil {
-		p.SlotEvent(event.Unparked, 0)
-	}
-}
+func (h *host) Unparks(s *sched.Slot) { h.slot(s).tellSlot(event.Unparked, 0) }
 
 // Wakes has those told that look for a standstill.
 func (h *host) Wakes() { h.still.Wakes() }

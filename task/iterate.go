@@ -74,10 +74,11 @@ func (t *Task) iterate(s *slot, pc uintptr, a IterAttrs, record func(it *Iterati
 		a.Unroll = min(a.Unroll, a.Iterations)
 	}
 	if slices.ContainsFunc(accs, chain.Access.IsWeak) {
-		accs = slices.Clone(accs)
+		strong := make([]chain.Access, len(accs))
 		for i, x := range accs {
-			accs[i] = x.Strong()
+			strong[i] = x.Strong()
 		}
+		accs = strong
 	}
 	if pc == 0 {
 		pc = reflect.ValueOf(record).Pointer() + 1 // the loop's own function is not the user's

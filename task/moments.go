@@ -173,13 +173,11 @@ func (t *Task) tellSkipped(p *probe.Probe) {
 	p.Returns(t.notes())
 }
 
-// tellHoldEnds tells that an event of t has ended.
-func (t *Task) tellHoldEnds(p *probe.Probe, err error) {
-	if race.Lint {
-		t.more.noted.Linted.Prepared() // it may be one of OnReady's
-		t.lintEnds()
+// tellSlot tells what becomes of s.
+func (s *slot) tellSlot(k event.Kind, id uint64) {
+	if s.probe != nil {
+		s.probe.SlotEvent(k, id)
 	}
-	p.HoldEnds(t.id, err)
 }
 
 // tellOver tells that t is over with its descendants, or, as a task of a recorded loop, one of its

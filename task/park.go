@@ -5,7 +5,6 @@ package task
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 	"weak"
@@ -30,19 +29,6 @@ var allParkers struct {
 	mu   sync.Mutex
 	list []weak.Pointer[parker] // +checklocks:mu
 	room int                    // length at which those that the collector has taken are dropped. +checklocks:mu
-}
-
-// enlist is called once for a new parker. In lint mode the caller hides it.
-func (p *parker) enlist() {
-	a := &allParkers
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.list) >= a.room {
-		// Others may walk the old one.
-		a.list = slices.DeleteFunc(slices.Clone(a.list), func(w weak.Pointer[parker]) bool { return w.Value() == nil })
-		a.room = max(64, 2*len(a.list))
-	}
-	a.list = append(a.list, weak.Make(p))
 }
 
 // show notes that t waits; nil: nobody. In lint mode the lock is hidden: it would order bodies.
@@ -122,9 +108,7 @@ func (p *spares) close() error {
 // take makes the caller the holder of s.
 func (s *slot) take() {
 	s.Take()
-	if s.probe != nil {
-		s.probe.SlotEvent(event.SlotTaken, 0)
-	}
+	s.tellSlot(event.SlotTaken, 0)
 }
 
 // ready queues a task that may start or be resumed.
@@ -140,9 +124,22 @@ func (s *slot) ready(t *Task) {
 	s.Tell()
 }
 
+// parkers are those that are free. In lint mode who asks for one hides it.
 var parkers = sync.Pool{New: func() any {
 	p := &parker{wake: make(xatomic.Chan[*slot], 1), at: -1}
-	p.enlist()
+	a := &allParkers
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.list) >= a.room {
+		live := make([]weak.Pointer[parker], 0, len(a.list)+1) // others may walk the old one
+		for _, w := range a.list {                             // in lint mode, the race detector sees the copies of package slices
+			if w.Value() != nil {
+				live = append(live, w)
+			}
+		}
+		a.list, a.room = live, max(64, 2*len(live))
+	}
+	a.list = append(a.list, weak.Make(p))
 	return p
 }}
 
@@ -216,9 +213,7 @@ func (t *Task) awaitSlot() {
 
 // handOver starts a spare goroutine on s.
 func (s *slot) handOver() {
-	if s.probe != nil {
-		s.probe.SlotEvent(event.SlotGiven, 0)
-	}
+	s.tellSlot(event.SlotGiven, 0)
 	s.Leave()
 	s.rt.spares.run(s)
 }

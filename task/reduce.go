@@ -118,27 +118,23 @@ func (t *Task) beforeSpawn(accs []chain.Access) *slot {
 
 // beforeRelease closes the group of an object that t gives up, or gives t's copy back, and returns t's slot.
 func (t *Task) beforeRelease(a chain.Access) *slot {
-	m := t.more
-	if m == nil {
-		return t.slot
-	}
 	if p := t.share(a.Reduced()); p != nil && p.weak == a.IsWeak() {
 		p.release(t.slot)
 	}
-	for g, ok := groupsOf(m).TakeMeeting(a, nil); ok; g, ok = groupsOf(m).TakeMeeting(a, nil) {
-		t.closeGroup(g)
+	if m := t.more; m != nil {
+		for g, ok := groupsOf(m).TakeMeeting(a, nil); ok; g, ok = groupsOf(m).TakeMeeting(a, nil) {
+			t.closeGroup(g)
+		}
 	}
 	return t.slot
 }
 
 // combineAll closes all groups of t's children, at the end of its body or before a Wait, and returns t's slot.
 func (t *Task) combineAll() *slot {
-	m := t.more
-	if m == nil {
-		return t.slot
-	}
-	for g, ok := groupsOf(m).TakeFirst(); ok; g, ok = groupsOf(m).TakeFirst() {
-		t.closeGroup(g)
+	if m := t.more; m != nil {
+		for g, ok := groupsOf(m).TakeFirst(); ok; g, ok = groupsOf(m).TakeFirst() {
+			t.closeGroup(g)
+		}
 	}
 	return t.slot
 }

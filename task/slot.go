@@ -56,9 +56,7 @@ func (s *slot) loop() {
 func (s *slot) pass(t *Task) {
 	s.tellFor(t.parent())
 	t.node.Flags &^= flagResuming
-	if s.probe != nil {
-		s.probe.SlotEvent(event.SlotGiven, t.id)
-	}
+	s.tellSlot(event.SlotGiven, t.id)
 	s.Leave()
 	t.parker.wake.Send(s)
 }

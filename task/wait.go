@@ -132,10 +132,7 @@ func (x *Task) startsUnder(t *Task) bool {
 		return false
 	}
 	a := x.parent()
-	for range walkMax {
-		if a == t || a == nil {
-			break
-		}
+	for n := 0; n < walkMax && a != t && a != nil; n++ {
 		a = a.parent()
 	}
 	return a == t
