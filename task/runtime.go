@@ -45,7 +45,7 @@ func open(cfg Config, tune tuning) (*Runtime, error) {
 	if rt.probe != nil {
 		rt.probe.Open()
 	}
-	runtimes.Store(rt, nil)
+	rt.enlist()
 	rt.still.Open((*host)(rt), &rt.sched, stuck.Config{
 		Slots: rt.Workers(), Watchdog: rt.cfg.Watchdog, Deadlock: tune.deadlock, Patient: rt.cfg.waitForEver, Calls: callsBody(),
 	})
@@ -119,7 +119,7 @@ func (rt *Runtime) Close() error {
 		return nil
 	}
 	defer close(rt.life.over)
-	runtimes.Delete(rt)
+	rt.delist()
 	rt.still.Close()
 	rt.depart()
 	if rt.probe != nil {

@@ -4,7 +4,6 @@
 package task
 
 import (
-	"slices"
 	"time"
 
 	"weft/internal/event"
@@ -52,11 +51,13 @@ func (w *window) add(t *Task) {
 func (w *window) remove(t *Task) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	i := slices.Index(w.list, t)
-	if i >= 0 {
-		w.removeLocked(i)
+	for i, x := range w.list {
+		if x == t {
+			w.removeLocked(i)
+			return true
+		}
 	}
-	return i >= 0
+	return false
 }
 
 func (w *window) removeLocked(i int) {
