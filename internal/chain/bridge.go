@@ -3,6 +3,35 @@
 
 package chain
 
+// ranges is what a domain has besides its table when a range of memory is named in it, or in the
+// parent's own domain. From then on all accesses in the domain are records.
+// It is owned by the body of the parent, as the domain is; the records have locks.
+type ranges struct {
+	// own is what the parent has declared, if its own domain is one of ranges. The
+	// parent has no accesses then. It has fragments if and only if there is something.
+	own  record
+	keep object // keeps what own names alive until the parent's body ends
+	more []object
+
+	// last is the last record of each byte that the children have named; own where no child has yet; gone where
+	// the parent has given the byte up. A byte that is not there is free: whoever names it needs not wait.
+	last  *spans[*record] // nil until the first child or Release
+	cover []extent        // what own covers; set with last
+
+	// The parent's objects, if its own domain is one of objects.
+	sink *sink
+	tops []*top // by address
+
+	given *spans[none] // bytes that no child may name any more; nil if none
+	held  *spans[none] // bytes that the parent, or a task above it, holds; nil if none
+
+	heldKeys []object // the objects of these; constant once the parent's body runs, and before the first range
+
+	// shared are the objects that tasks above have declared weak Commutative in a domain of objects: their cousins there take the object, so whoever
+	// takes a part of it here takes the object too. Constant as heldKeys.
+	shared []sharedObject
+}
+
 // A domain whose children have named objects only, and now name a range, has chains of objects.
 // A gate continues them: for the ranges it is a record like any other, the last one of all bytes that
 // the chains cover. It is transparent: weak, given up, and of a group, so that what comes
