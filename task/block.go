@@ -135,6 +135,7 @@ func (t *Task) BlockFor(d time.Duration) (bool, error) {
 	t.node.Flags |= flagBlocks
 	w := &t.block
 	if w.CompareAndSwap(blockToken, blockNone) {
+		race.Acquire(w)
 		return true, t.run.cause()
 	}
 	if d <= 0 {
@@ -143,6 +144,7 @@ func (t *Task) BlockFor(d time.Duration) (bool, error) {
 	t.prepare(waiting{op: opBlockFor, due: time.Now().Add(d)})
 	if !t.run.addBlocked(t, w) {
 		t.unprepare()
+		race.Acquire(w)
 		return true, t.run.cause() // unblocked meanwhile, or the run is over
 	}
 	l := &limit{t: t}

@@ -117,7 +117,9 @@ func (t *writer) collectiveEnds(id key, p *place, failed bool) {
 	}
 	delete(t.joined, id)
 	g := t.gatherings[j.key]
-	if !failed {
+	if failed {
+		t.mark(p, g.name+" failed", nil) // to which nothing leads
+	} else {
 		g.to[j.rank] = t.mark(p, g.name+" over", nil)
 	}
 	if g.done++; g.done >= g.size {

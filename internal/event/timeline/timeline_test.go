@@ -105,6 +105,29 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// A collective that fails at a rank has a mark there, to which no other rank's leads.
+func TestFailedCollective(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "failed.weft")
+	j, err := journal.Create(file, journal.Head{Rank: -1, Ranks: 1})
+	require.NoError(t, err)
+	rec, err := event.New(event.Options{Sinks: []event.Sink{j}})
+	require.NoError(t, err)
+	var ranks [2]*event.Shared
+	for r := range ranks {
+		ranks[r] = rec.Shared(event.Place{Kind: event.RankPlace, Group: 1, Index: r})
+		ranks[r].Put(event.CollectiveBegun, uint64(r+1), event.CollectiveB(-1, 1, 2), 7)
+	}
+	ranks[1].Put(event.RequestDone, 2, event.EndedFailed, 0)
+	ranks[0].Put(event.RequestDone, 1, 0, 0)
+	require.NoError(t, rec.Close())
+	var out bytes.Buffer
+	require.NoError(t, timeline.Write(&out, file))
+	require.NoError(t, timeline.Verify(bytes.NewReader(out.Bytes())))
+	require.Equal(t, 1, strings.Count(out.String(), `"name":"barrier failed"`))
+	require.Equal(t, 1, strings.Count(out.String(), `"name":"barrier over"`))
+	require.Equal(t, 1, strings.Count(out.String(), `"cat":"collective","ph":"f"`))
+}
+
 // A trace that is cut gives a timeline and a picture of what is there, and an error.
 func TestWriteOfACutTrace(t *testing.T) {
 	file := write(t)

@@ -141,6 +141,20 @@ func TestFeaturesAreClean(t *testing.T) {
 			}
 			return t.Wait()
 		},
+		"block for, with a token that is there": func(t *task.Task) error {
+			var x int
+			for range 20 {
+				t.Spawn(func(t *task.Task) error {
+					x++
+					go func() { x++; t.Unblock() }()
+					time.Sleep(time.Millisecond)
+					_, err := t.BlockFor(time.Hour)
+					x++
+					return err
+				}, deps.InOut(&x))
+			}
+			return t.Wait()
+		},
 		"blocking, sleep": func(t *task.Task) error {
 			var x int
 			for range 10 {
