@@ -42,7 +42,7 @@ func (s Status) Count(elemSize int) int {
 // the caller's goroutine if the request is already complete (with the same exception). They must
 // not block; they may start operations, complete requests and register callbacks.
 type Request struct {
-	// st and err are written before the list ends, by the one who completes, and constant from then on.
+	// st and err are written before the list ends, by the goroutine that completes, and constant from then on.
 	list callback.List
 	st   Status
 	err  error

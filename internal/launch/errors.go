@@ -60,7 +60,7 @@ const StatusDeadlock = 112
 
 // Abort is why a job is being ended. It is an error that matches ErrAborted.
 type Abort struct {
-	Rank   int // who asked for it, or is the cause; -1: the launcher itself, or all, who wait for each other
+	Rank   int // who asked for it, or is the cause; -1: the launcher itself, or all ranks, which wait for each other
 	Code   int // exit status of the job
 	Reason string
 }

@@ -79,7 +79,7 @@ func (s *Set) at(ctx uint64, seq uint32) *Agreement {
 	return a
 }
 
-// settle forgets what an agreement that is now decided makes useless, and returns what sends its messages and tells those who wait.
+// settle forgets what an agreement that is now decided makes useless, and returns what sends its messages and ends the waits.
 // +checklocks:s.mu
 func (s *Set) settle(ctx uint64, seq uint32, a *Agreement, out []Message) (then func()) {
 	var over []*Agreement
@@ -114,7 +114,7 @@ func (s *Set) settle(ctx uint64, seq uint32, a *Agreement, out []Message) (then 
 }
 
 // Begin takes part in an agreement, as rank me of n. vote is called with the agreement open, and returns those that are known to be
-// lost, and what the rank brings; of whoever is lost later the set hears when the lock is free. The result is there when
+// lost, and what the rank brings; of a rank that is lost later the set hears when the lock is free. The result is there when
 // complete has been called with nil. missed: the program of this rank does not wait. Begin returns nil, and has called complete,
 // if the rank cannot take part any more. Behind it are those that have sent what is no message of this agreement.
 func (s *Set) Begin(ctx uint64, seq uint32, mine Agreement, n, me int, vote func() (gone Members, v *Vote), missed bool, complete func(error)) (*Agreement, []Letter) {

@@ -41,7 +41,7 @@ func (l *List) Put(list *Node) { l.head.Store(list) }
 // End makes it complete.
 func (l *List) End() { l.head.Store(&ended) }
 
-// Close is Take and End at once, for the one who alone has the right to complete it, and has written its result.
+// Close is Take and End at once, for a caller that alone has the right to complete it, and has written its result.
 func (l *List) Close() *Node {
 	for {
 		h := l.head.Load()
@@ -93,7 +93,7 @@ func (l *List) Remove(n *Node) bool {
 }
 
 // Tell wakes the waiting goroutines of a complete list and runs the callbacks, oldest first. What was completed is not touched any
-// more, for whoever is woken may reuse it.
+// more, since a goroutine that is woken may reuse it.
 func (s *Set) Tell(list *Node, err error) {
 	if list == nil {
 		return

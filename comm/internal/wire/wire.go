@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package wire has the words of the frames that ranks send each other, and reads them. What it reads may be wrong in any way: an error
-// says what the frame says, for the one who declares its sender lost.
+// says what the frame says, for a caller that declares its sender lost.
 package wire
 
 import (

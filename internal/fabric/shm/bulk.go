@@ -93,7 +93,7 @@ func (e *Endpoint) Work() {
 }
 
 // settle waits until nobody does a job any more, and reports whether that is so. It is called once, when nobody adds any. Jobs are done
-// without the turn, so who has it does not say that: a goroutine that has left the turn long ago may still copy.
+// without the turn, so the turn does not tell: a goroutine that has left it long ago may still copy.
 func (b *bulk) settle(d deadline) bool {
 	b.mu.Lock()
 	if b.busy == 0 {

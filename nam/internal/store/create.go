@@ -34,8 +34,8 @@ func (s *Store) Create(req Request) (*Creation, error) {
 	}
 	c := &Creation{s: s, rec: rec}
 	err = s.update(func(tx *txn) error {
-		if cur, err := tx.byName(rec.Name); err == nil {
-			// The name may belong to what a dead process left.
+		cur, err := tx.byName(rec.Name)
+		if err == nil { // the name may belong to what a dead process left
 			if err := s.reclaimLocked(tx, cur); err != nil && !errors.Is(err, ErrAccess) {
 				return err
 			}
@@ -43,7 +43,8 @@ func (s *Store) Create(req Request) (*Creation, error) {
 				return fmt.Errorf("%w: %q (%v, made %s by %s)", ErrExist, rec.Name, cur.State,
 					cur.Created.Format(time.DateTime), cur.Creator)
 			}
-		} else if !errors.Is(err, ErrName) {
+		}
+		if !errors.Is(err, ErrName) {
 			return err
 		}
 		if err := s.grantLocked(tx, rec.Footprint()); err != nil {
