@@ -13,7 +13,10 @@ import (
 // Questions of communicators that are not here yet wait for them, the newest so many; communicators
 // that nobody has are forgotten, but for the last ones, and those that are here are found.
 func TestKnown(t *testing.T) {
-	type comm struct{ ctx uint64 }
+	type comm struct {
+		ctx uint64
+		_   *int // objects without pointers share their memory, and are kept together
+	}
 	var s Known[comm]
 	c := new(comm)
 	require.Empty(t, s.Add(0, c))
@@ -26,14 +29,14 @@ func TestKnown(t *testing.T) {
 	}
 	require.Len(t, s.early, maxEarly)
 	require.Equal(t, uint64(3), s.early[0].Count, "the oldest are gone")
-	d := &comm{100 + 2*5}
+	d := &comm{ctx: 100 + 2*5}
 	require.Nil(t, s.Find(d.ctx, &Question{From: 2, Count: 9}))
 	require.Equal(t, []Question{{From: 1, Count: 5}, {From: 2, Count: 9}}, s.Add(d.ctx, d))
 	require.Len(t, s.early, maxEarly-2)
 	require.Same(t, d, s.Find(d.ctx, nil))
 	require.Equal(t, []*comm{c, d}, s.Living())
 	for i := range uint64(LateComms + 60) {
-		s.Add(1000+2*i, &comm{1000 + 2*i})
+		s.Add(1000+2*i, &comm{ctx: 1000 + 2*i})
 	}
 	runtime.GC()
 	for _, kept := range s.late {
