@@ -3,8 +3,6 @@
 
 package chain
 
-import "sort"
-
 // A span is an interval of addresses with a value. It is never empty.
 type span[V any] struct {
 	lo, hi uintptr // [lo, hi)
@@ -44,13 +42,27 @@ type place struct{ leaf, i int }
 
 // seek returns the place of the first span that ends after x, or the place behind all.
 func (m *spans[V]) seek(x uintptr) place {
-	p := place{leaf: sort.Search(len(m.leaves), func(k int) bool {
-		l := m.leaves[k]
-		return l[len(l)-1].hi > x
-	})}
-	if p.leaf < len(m.leaves) {
-		l := m.leaves[p.leaf]
-		p.i = sort.Search(len(l), func(k int) bool { return l[k].hi > x })
+	lo, hi := 0, len(m.leaves)
+	for lo < hi {
+		k := int(uint(lo+hi) >> 1)
+		if l := m.leaves[k]; l[len(l)-1].hi > x {
+			hi = k
+		} else {
+			lo = k + 1
+		}
+	}
+	p := place{leaf: lo}
+	if lo == len(m.leaves) {
+		return p
+	}
+	l := m.leaves[lo]
+	hi = len(l)
+	for p.i < hi {
+		if k := int(uint(p.i+hi) >> 1); l[k].hi > x {
+			hi = k
+		} else {
+			p.i = k + 1
+		}
 	}
 	return p
 }

@@ -18,12 +18,19 @@ func (p *Probe) Refused(id uint64, n Notes) {
 	if id != 0 {
 		p.Put(event.Refused, id, 0, 0)
 	}
-	n.Audited.Drop()
+	if p.audit != nil {
+		n.Audited.Drop()
+	}
 }
 
 // MayRun tells that a task may run from the start. It comes before others can take the task. The
 // error is the task's.
-func (p *Probe) MayRun(n Notes) error { return n.Audited.OpenAll() }
+func (p *Probe) MayRun(n Notes) error {
+	if p.audit == nil {
+		return nil
+	}
+	return n.Audited.OpenAll()
+}
 
 // Queued tells that a task, which has a number if it is recorded, may start, or be resumed. It comes
 // before others can take the task.
@@ -96,6 +103,9 @@ func (p *Probe) Shows() {
 // Begins has the watchdog and debug mode know that the body begins. The error is the body's.
 func (p *Probe) Begins(n Notes) error {
 	p.GoesOn(n)
+	if p.audit == nil {
+		return nil
+	}
 	return n.Audited.Begins()
 }
 
@@ -178,7 +188,11 @@ func (p *Probe) Finishes(n Notes, stopped bool) {
 }
 
 // GivesUp has debug mode know that the accesses are about to be given up.
-func (p *Probe) GivesUp(n Notes, stopped bool) { n.Audited.Over(stopped) }
+func (p *Probe) GivesUp(n Notes, stopped bool) {
+	if p.audit != nil {
+		n.Audited.Over(stopped)
+	}
+}
 
 // Over tells that a task is over with its descendants, or, as one of a recorded loop, one of its
 // runs.
