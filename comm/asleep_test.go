@@ -66,19 +66,19 @@ func TestWhoSleeps(t *testing.T) {
 	changed("a payload")
 	p.traffic.pushes.Add(-1)
 	require.Equal(t, 7, count())
-	pending := w.pending()[0]
+	pending := w.pending()[p]
 	require.Len(t, pending, maxStallLines+1)
 	require.Equal(t, "and more", pending[maxStallLines])
-	require.True(t, p == w.only())
 	w.end(errTest)
 	for range waits {
 		require.ErrorIs(t, <-over, errTest)
 	}
 	require.Zero(t, count())
-	require.Empty(t, w.pending()[0])
+	require.Empty(t, w.pending()[p])
 	require.NotEmpty(t, ep.take())
-	w2, _, _ := idle(t, 4, Config{})
-	require.Nil(t, w2.only())
+	require.True(t, p == w.at(p.rank))
+	require.Nil(t, w.at(p.rank+1))
+	require.Nil(t, w.at(p.rank-1))
 }
 
 // When the run has ended, each call fails with that, also with nobody.

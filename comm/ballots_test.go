@@ -70,7 +70,7 @@ func lone(t *testing.T, me, n int) (*Comm, *scribe) {
 	w := newWorld(t.Context(), cfg, []fabric.Endpoint{s})
 	t.Cleanup(func() { w.end(ErrEnded) })
 	c := w.comm(me)
-	w.procs[me].known(c)
+	w.at(me).known(c)
 	return c, s
 }
 

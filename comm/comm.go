@@ -58,7 +58,7 @@ func (c *Comm) split(as coll.Kind, color, key int) (*Comm, error) {
 	}
 	mine := []vote{{color: int64(color), key: int64(key), indices: int64(offer)}}
 	if c.rank == 0 {
-		mine[0].ctx = int64(c.world.newContext(c.proc))
+		mine[0].ctx = int64(c.proc.newContext())
 	}
 	votes := make([]vote, c.size)
 	if err := c.collective(as, Of(mine), Of(votes), Op{}, -1); err != nil {
@@ -113,8 +113,8 @@ func (c *Comm) sub(members []int, ctx uint64) *Comm {
 
 // newContext returns a context that nobody else will return: the caller's rank and a count of its own. All colours
 // of a split share it, for their groups are disjoint.
-func (w *world) newContext(p *proc) uint64 {
-	n := w.contexts[p.rank].Add(1)
+func (p *proc) newContext() uint64 {
+	n := p.made.Add(1)
 	if n > math.MaxInt32 {
 		panic("comm: more than 2^31 communicators made by one rank")
 	}

@@ -56,7 +56,7 @@ func TestDescriptions(t *testing.T) {
 	})
 	all[2].Irecv(b, 0, 1)
 	all[2].Irecv(b, 0, 2)
-	require.Equal(t, []string{"a window, at rank 2 of communicator 0 (4 ranks)"}, all[2].world.pending()[2])
+	require.Equal(t, []string{"a window, at rank 2 of communicator 0 (4 ranks)"}, all[2].world.pending()[all[2].proc])
 }
 
 // Each error has its text, in which no rank is named twice and no package either, and what it
@@ -153,7 +153,7 @@ func TestContexts(t *testing.T) {
 	numbers := map[uint32]bool{}
 	for r := range 3 {
 		for range 100 {
-			ctx := w.newContext(w.procs[r])
+			ctx := w.at(r).newContext()
 			require.Zero(t, ctx&1)
 			require.GreaterOrEqual(t, ctx, uint64(1<<32))
 			require.False(t, seen[ctx])
@@ -163,8 +163,8 @@ func TestContexts(t *testing.T) {
 			numbers[number] = true
 		}
 	}
-	w.contexts[3].Store(math.MaxInt32 - 1)
-	require.Equal(t, uint64(4<<32|math.MaxInt32<<1), w.newContext(w.procs[3]))
-	require.PanicsWithValue(t, "comm: more than 2^31 communicators made by one rank", func() { w.newContext(w.procs[3]) })
+	w.at(3).made.Store(math.MaxInt32 - 1)
+	require.Equal(t, uint64(4<<32|math.MaxInt32<<1), w.at(3).newContext())
+	require.PanicsWithValue(t, "comm: more than 2^31 communicators made by one rank", func() { w.at(3).newContext() })
 	require.NoError(t, context.Cause(w.ctx))
 }

@@ -92,18 +92,6 @@ func disagreementOf(f *fabric.Frame) (*disagreement, error) {
 // rank. The first one counts: it returns false for others.
 func (p *proc) disagreed(ctx uint64, d *disagreement) (news bool) {
 	mine := &disagreement{err: d.err, from: d.from} // heard is this rank's
-	on := func(c *Comm) error {
-		if c.hist.c.ctx == ctx {
-			return mine.err
-		}
-		return nil
-	}
-	recv := func(op *recvOp) error {
-		if op.entry.Key.Ctx&1 == 0 {
-			return nil
-		}
-		return on(op.c)
-	}
 	news = p.change(func(t *trouble) bool {
 		if t.disagrees[ctx] != nil {
 			return false
@@ -113,24 +101,10 @@ func (p *proc) disagreed(ctx uint64, d *disagreement) (news bool) {
 		}
 		t.disagrees[ctx] = mine
 		return true
-	}, recv, func(msg *message) error {
-		switch {
-		case msg.h.Ctx&1 == 0:
-			return nil
-		case msg.h.Ctx&^1 == ctx:
-			return mine.err
-		case msg.from != nil:
-			return on(msg.from.c)
-		}
-		return nil
+	}, d.err, func(c *Comm, of uint64, _ int) bool {
+		return of == ctx|1 || of&1 != 0 && c != nil && c.hist.c.ctx == ctx
 	})
 	if news {
-		p.far.end(p, func(op *sendOp, _ int) error {
-			if op.waiter != aSchedule {
-				return nil
-			}
-			return on(op.c)
-		}, func(t *transfer) error { return recv(t.op) })
 		p.endBallots(ctx, mine)
 	}
 	return news

@@ -28,8 +28,8 @@ func (d *dropper) Drop(peer int, _ error) { d.dropped <- peer }
 func TestFabricHearsOfLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &dropper{dropped: make(chan int, 2)}
-		p := &proc{ep: d, world: &world{procs: make([]*proc, 3)}}
-		p.world.procs[0] = p
+		p := &proc{ep: d, world: &world{}}
+		p.world.own = []*proc{p}
 		p.drop(0, errors.New("x"))
 		p.drop(2, errors.New("x"))
 		p.drop(1, errors.New("x"))

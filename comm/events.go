@@ -24,10 +24,8 @@ func (w *world) observe(rec *event.Recorder) {
 	if !w.apart {
 		group = rec.Group()
 	}
-	for r, p := range w.procs {
-		if p != nil {
-			p.ev = rec.Shared(event.Place{Kind: event.RankPlace, Group: group, Index: r})
-		}
+	for _, p := range w.own {
+		p.ev = rec.Shared(event.Place{Kind: event.RankPlace, Group: group, Index: p.rank})
 	}
 }
 
@@ -36,10 +34,8 @@ func (w *world) unobserve() {
 	if w.cfg.Trace == nil {
 		return
 	}
-	for _, p := range w.procs {
-		if p != nil {
-			p.ev.Retire()
-		}
+	for _, p := range w.own {
+		p.ev.Retire()
 	}
 	(*event.Recorder)(w.cfg.Trace).Detach()
 }

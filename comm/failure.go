@@ -169,13 +169,13 @@ func (p *proc) gone(src int, err error) {
 
 // lost ends the run because of the loss of a rank, or has the run survive it. p has heard of it.
 func (w *world) lost(p *proc, r int, err error) {
-	if w.procs[r] == nil && p.trouble.Load().lostRank(r) == nil {
+	if w.at(r) == nil && p.trouble.Load().lostRank(r) == nil {
 		w.suspects(p, err)
 	}
 	switch {
 	case !w.survive:
 		w.end(&RankError{Rank: r, Err: err})
-	case w.procs[r] != nil:
+	case w.at(r) != nil:
 		w.die(r, err)
 	case p.lose(r, err):
 		w.stages.Look()
@@ -203,7 +203,7 @@ func (w *world) failed(r int, err error) {
 
 // die is the death of a rank of this process, which the others survive: its operations fail, and the others hear of it.
 func (w *world) die(r int, err error) {
-	p := w.procs[r]
+	p := w.at(r)
 	if w.blame != nil {
 		w.blame(err, true)
 	}
@@ -213,18 +213,14 @@ func (w *world) die(r int, err error) {
 	defer w.stages.Look() // once, for all ranks of this process
 	w.deaths.add(r, err)
 	w.cfg.Logger.Warn("rank dies", "rank", r, "cause", err)
-	var far []int
 	lives := false
-	for i, q := range w.procs {
-		switch {
-		case q == nil:
-			far = append(far, i)
-		case q != p && q.lose(r, &LostError{Rank: r, Err: err}):
+	for _, q := range w.own {
+		if q != p && q.lose(r, &LostError{Rank: r, Err: err}) {
 			lives = true
 		}
 	}
 	if w.apart {
-		p.tellOthers(far, obituary(r, err))
+		p.tellFar(obituary(r, err))
 		if !lives {
 			w.endHere(err, false)
 		}
@@ -337,7 +333,7 @@ func (c *Comm) agree(kind ballot.Kind, flags uint64) (*ballot.Agreement, *Reques
 			}
 		}
 		if kind == ballot.VoteShrink {
-			v.Ctx = c.world.newContext(p)
+			v.Ctx = p.newContext()
 		}
 		return gone, v
 	}

@@ -159,7 +159,7 @@ func (m *mortals) run(t testing.TB, killAt []int64, body func(c *Comm) error) (s
 				return
 			}
 			for q, other := range m.worlds { // as the launcher does
-				other.procs[q].ballots.End(leaving, 0, nil)
+				other.at(q).ballots.End(leaving, 0, nil)
 			}
 		})
 	}

@@ -333,7 +333,7 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 			if p.disagreed(f.Head[0], d) && p.world.survive {
 				p.spreadDisagreement(f.Head[0], d, nil)
 			}
-			if p.world.procs[src] == nil { // else that one looks where they meet
+			if p.world.at(src) == nil { // else that one looks where they meet
 				p.world.stages.Look()
 			}
 		}
@@ -413,11 +413,7 @@ func (p *proc) tell(cause error) {
 	case lost:
 		head[1] = endLost
 	}
-	for r := range p.world.size {
-		if p.world.procs[r] == nil {
-			_ = p.frame(r, fabric.Frame{Head: head, Data: []byte(text)})
-		}
-	}
+	p.tellFar(fabric.Frame{Head: head, Data: []byte(text)})
 }
 
 // rootOf returns what others are to know of the cause of a run's end: which rank it began with, whether that is lost, and in one sentence why. self is the rank that tells, with

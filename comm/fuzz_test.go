@@ -121,7 +121,7 @@ func FuzzDeliver(f *testing.F) {
 		require.NoError(t, err)
 		ep := &nowhere{size: n}
 		w := newWorld(context.Background(), cfg, []fabric.Endpoint{ep})
-		p, c := w.procs[0], w.comm(0)
+		p, c := w.at(0), w.comm(0)
 		var reqs []*Request
 		guard := make([]byte, 3*256)
 		for steps := 0; len(in) > 0 && steps < 200; steps++ {

@@ -65,16 +65,15 @@ type history struct {
 // world is a run: what its ranks share.
 type world struct {
 	// Constant after construction.
-	ctx      context.Context
-	cancel   context.CancelCauseFunc
-	size     int // ranks
-	calls    *callback.Set
-	procs    []*proc // by rank; nil for those of other processes
-	apart    bool    // there are ranks of other processes
-	cfg      Config
-	survive  bool            // cfg.Survive
-	contexts []atomic.Uint64 // communicators made, by rank
-	local    []*proc         // by rank: what the fabric lets us call directly
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	size    int // ranks
+	calls   *callback.Set
+	own     []*proc // the ranks of this process, which are consecutive
+	apart   bool    // there are ranks of other processes
+	cfg     Config
+	survive bool    // cfg.Survive
+	local   []*proc // by rank: what the fabric lets us call directly
 
 	// together reports whether some ranks of the run, nil: the first n, are pairwise connected by memory that they share. All ranks come to the same answer. nil:
 	// none are.
@@ -94,8 +93,7 @@ type world struct {
 	hasFailed *atomic.Bool                    // see meeting; nil: nobody asks
 	blame     func(cause error, certain bool) // tells the launcher whose failure ends this process, or may; nil: nobody to tell
 
-	ends   ends    // see AtEnd
-	bodies []*body // by rank; nil for those of other processes
+	ends   ends // see AtEnd
 	party  *waits.Party
 	stalls *stall.Watch            // nil: nobody looks for deadlocks
 	stuck  func(text string) error // has the launcher end the job because of a deadlock; nil: there is none
@@ -106,12 +104,6 @@ type world struct {
 type deaths struct {
 	mu  sync.Mutex
 	all []*RankError // guarded by mu: in their order, each rank once
-}
-
-// body is the goroutine that runs a rank's function.
-type body struct {
-	id   atomic.Uint64 // of the goroutine; 0: not running yet
-	over atomic.Bool
 }
 
 // ends counts the functions of AtEnd that are to be called or are under way. It is no WaitGroup: a
@@ -155,7 +147,11 @@ type proc struct {
 	near    near
 	comms   coll.Known[Comm]
 	answers atomic.Pointer[coll.Answers]
-	ended   atomic.Bool // the rank's function is over
+	made    atomic.Uint64 // communicators
+
+	goroutine atomic.Uint64 // that runs the rank's function; 0: not yet
+	ended     atomic.Bool   // the function is over
+	returned  atomic.Bool   // and all that the rank does behind it
 
 	unexplained []unexplained // guarded by mu
 }
@@ -340,7 +336,7 @@ const cacheLine = 64
 // one, and is all that an operation looks at while there is none. README.md, "Failure", has the argument.
 type trouble struct {
 	dead    error               // nothing goes on at this rank
-	lost    []error             // by rank in the run; nil: alive, as far as is known
+	lost    map[int]error       // by rank in the run, of those that are known not to live
 	order   []int               // the lost ranks, as this one learned of them
 	revoked map[uint64]struct{} // contexts of messages
 

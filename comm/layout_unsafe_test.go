@@ -20,7 +20,7 @@ func TestCacheLines(t *testing.T) {
 	eps, err := inproc.New(3)
 	require.NoError(t, err)
 	w := newWorld(t.Context(), Config{Ranks: 3}, eps)
-	for _, p := range w.procs {
+	for _, p := range w.own {
 		require.Zero(t, uintptr(unsafe.Pointer(&p.mu))%cacheLine)
 	}
 	buckets, ok := reflect.TypeFor[match.Matcher]().FieldByName("buckets")

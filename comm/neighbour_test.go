@@ -92,7 +92,7 @@ func amongNeighbours(t *testing.T, rank int, cfg Config) (*neighbour, *Comm) {
 	ep := &neighbour{nowhere: nowhere{rank: rank, size: 3}}
 	w := newWorld(context.Background(), cfg, []fabric.Endpoint{ep})
 	c := w.comm(rank)
-	w.procs[rank].known(c)
+	w.at(rank).known(c)
 	t.Cleanup(func() {
 		w.end(ErrEnded)
 		require.NoError(t, ep.Close())

@@ -18,8 +18,8 @@ import (
 )
 
 // newProc returns a rank of the run. ranks is how many this process has.
-func newProc(w *world, rank int, ep fabric.Endpoint, ranks int) *proc {
-	p := &proc{world: w, rank: rank, ep: ep, calls: w.calls, counts: count.NewRank(w.cfg.stats)}
+func newProc(w *world, ep fabric.Endpoint, ranks int) *proc {
+	p := &proc{world: w, rank: ep.Rank(), ep: ep, calls: w.calls, counts: count.NewRank(w.cfg.stats)}
 	p.own = newReusedRecv()
 	p.own.owned, p.own.call, p.own.waiter, p.own.calls = true, callRecv, blockedCall, p.calls
 	if p.engine = progress.New(ep.Sources(), w.pace(ranks)); p.engine.Polls() {
@@ -114,6 +114,14 @@ func (op *sendOp) done(err error) {
 	default:
 		op.settle()
 	}
+}
+
+// ctx returns the context of the message.
+func (op *sendOp) ctx() uint64 {
+	if op.waiter == aSchedule {
+		return op.c.ctx + 1
+	}
+	return op.c.ctx
 }
 
 func newReusedRecv() *reusedRecv { return &reusedRecv{self: node{Ch: make(chan struct{}, 1)}} }
@@ -443,6 +451,6 @@ func (p *proc) kill(err error) bool {
 	if a := p.answers.Load(); a != nil {
 		a.Done(nil)
 	}
-	p.end(ps, as, func(int) error { return err }, func(*message) error { return p.sent(err) })
+	p.end(ps, as, err, p.sent(err))
 	return true
 }

@@ -15,7 +15,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"weft/comm/internal/ballot"
 	"weft/comm/internal/callback"
@@ -122,30 +121,8 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 	w.late.begin(w)
 	quiet := w.watchStalls()
 	var wg sync.WaitGroup
-	for r, p := range w.procs {
-		if p == nil {
-			continue
-		}
-		wg.Go(func() {
-			c := w.comm(r)
-			p.count(c)
-			c.sit(meet.World)
-			p.known(c)
-			w.bodies[r].begin()
-			defer w.bodies[r].over.Store(true)
-			err := runRank(c, body)
-			if err == nil {
-				err = p.compareAll()
-			}
-			if err == nil && w.apart {
-				err = w.hand(r)
-			}
-			if err != nil {
-				w.failed(r, &RankError{Rank: r, Err: err})
-			} else if w.apart {
-				w.leave(r)
-			}
-		})
+	for _, p := range w.own {
+		wg.Go(func() { p.run(body) })
 	}
 	waits.Call(wg.Wait)
 	w.late.end()
@@ -153,22 +130,17 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 	if !stop() {
 		<-fired
 	}
-	for r, p := range w.procs {
-		if p == nil {
-			continue
-		}
+	for _, p := range w.own {
 		if err := p.unheard(); err != nil {
-			w.failed(r, &RankError{Rank: r, Err: err})
+			w.failed(p.rank, &RankError{Rank: p.rank, Err: err})
 		}
 	}
 	err := w.conclude()
 	w.end(ErrEnded)
 	<-w.killed
-	for _, p := range w.procs {
-		if p != nil {
-			p.near.close()
-			err = errors.Join(err, p.ep.Close())
-		}
+	for _, p := range w.own {
+		p.near.close()
+		err = errors.Join(err, p.ep.Close())
 	}
 	w.ends.wait()
 	w.unobserve()
@@ -186,13 +158,34 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 	return w.deaths.joined()
 }
 
+// run runs body as the rank.
+func (p *proc) run(body func(c *Comm) error) {
+	w := p.world
+	c := w.comm(p.rank)
+	p.count(c)
+	c.sit(meet.World)
+	p.known(c)
+	p.goroutine.Store(waits.ID())
+	defer p.returned.Store(true)
+	err := runRank(c, body)
+	if err == nil {
+		err = p.compareAll()
+	}
+	if err == nil && w.apart {
+		err = w.hand(p)
+	}
+	if err != nil {
+		w.failed(p.rank, &RankError{Rank: p.rank, Err: err})
+	} else if w.apart {
+		w.leave(p)
+	}
+}
+
 // cancelled is the end of the context that the run was started with: in one process it is everybody's, otherwise this rank's.
 func (w *world) cancelled(cause error) {
 	if w.survive && w.apart {
-		for r, p := range w.procs {
-			if p != nil {
-				w.die(r, cause)
-			}
+		for _, p := range w.own {
+			w.die(p.rank, cause)
 		}
 		return
 	}
@@ -201,10 +194,10 @@ func (w *world) cancelled(cause error) {
 
 // leave returns when all ranks of all processes have come to their end, or the run is aborted: until then another rank may
 // need something of this one.
-func (w *world) leave(r int) {
-	c := w.comm(r)
-	c.ctx, c.hist = leaving, w.procs[r].find(0, nil).hist
-	d := c.disagreement(c.proc.trouble.Load())
+func (w *world) leave(p *proc) {
+	c := w.comm(p.rank)
+	c.ctx, c.hist = leaving, p.find(0, nil).hist
+	d := c.disagreement(p.trouble.Load())
 	if w.survive || d != nil && d.heard.Load() { // the program has handled it, so it is no failure; but barriers are none any more
 		_, r := c.agree(ballot.VoteLeave, 0) // a barrier of those that live
 		_ = wait(r)
@@ -212,7 +205,7 @@ func (w *world) leave(r int) {
 	}
 	// It fails if the run is aborted, and end has the reason.
 	if err := c.Barrier(); errors.Is(err, ErrMismatch) {
-		w.failed(r, &RankError{Rank: r, Err: err})
+		w.failed(p.rank, &RankError{Rank: p.rank, Err: err})
 	}
 }
 
@@ -316,12 +309,10 @@ func (d *deaths) joined() error {
 // newWorld returns the run of the ranks whose endpoints are given. The rest is elsewhere.
 func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
 	n := eps[0].Size()
-	w := &world{calls: callback.NewSet(processors.Count()), cfg: cfg, blame: cfg.blame, direct: !onlyMessages.Load() && cfg.stats == nil, survive: cfg.Survive, size: n, apart: len(eps) < n, killed: make(chan struct{}), procs: make([]*proc, n), local: make([]*proc, n), contexts: make([]atomic.Uint64, n), bodies: make([]*body, n)}
+	w := &world{calls: callback.NewSet(processors.Count()), cfg: cfg, blame: cfg.blame, direct: !onlyMessages.Load() && cfg.stats == nil, survive: cfg.Survive, size: n, apart: len(eps) < n, killed: make(chan struct{}), local: make([]*proc, n)}
 	w.ctx, w.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	for _, ep := range eps {
-		r := ep.Rank()
-		w.procs[r] = newProc(w, r, ep, len(eps))
-		w.bodies[r] = new(body)
+		w.own = append(w.own, newProc(w, ep, len(eps)))
 	}
 	for r := range n {
 		w.local[r], _ = eps[0].Local(r).(*proc)
@@ -332,6 +323,14 @@ func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
 	return w
 }
 
+// at returns a rank of the run if it is of this process, else nil.
+func (w *world) at(r int) *proc {
+	if i := r - w.own[0].rank; uint(i) < uint(len(w.own)) {
+		return w.own[i]
+	}
+	return nil
+}
+
 // pace says how the ranks of this process, of which there are so many, give way to others.
 func (w *world) pace(ranks int) progress.Config {
 	crowded := cmp.Or(w.cfg.near.Ranks, w.size) > cmp.Or(w.cfg.near.Processors, runtime.NumCPU())
@@ -340,7 +339,7 @@ func (w *world) pace(ranks int) progress.Config {
 
 // comm returns the communicator of all ranks, as rank r has it.
 func (w *world) comm(r int) *Comm {
-	p := w.procs[r]
+	p := w.at(r)
 	limit := w.cfg.EagerLimit
 	if limit == 0 {
 		limit = p.ep.Caps(r).EagerLimit
@@ -377,10 +376,8 @@ func (w *world) endHere(cause error, tell bool) bool {
 	}
 	w.cancel(a)
 	defer close(w.killed) // also if a callback panics
-	for _, p := range w.procs {
-		if p != nil {
-			p.kill(a)
-		}
+	for _, p := range w.own {
+		p.kill(a)
 	}
 	w.stages.Look() // once, for all ranks
 	if tell {
@@ -394,12 +391,7 @@ func (w *world) spread(cause error) {
 	if !w.apart || cause == ErrEnded || errors.As(cause, new(*RemoteError)) || errors.Is(cause, launch.ErrAborted) || errors.As(cause, new(*remoteDeadlock)) {
 		return // they are told, or have been
 	}
-	for _, p := range w.procs {
-		if p != nil {
-			p.tell(cause)
-			return
-		}
-	}
+	w.own[0].tell(cause)
 }
 
 // runDivided is Run for tests of what is built on this package: as if the ranks were in several processes, the first

@@ -80,25 +80,21 @@ func (s *stale) ask(all bool) (asked bool) {
 		c *Comm
 		waiting
 	}
-	for _, p := range s.w.procs {
-		if p == nil {
-			continue
-		}
+	for _, p := range s.w.own {
 		var long []wait
 		now := map[waiting]uint64{}
-		note := func(c *Comm, w waiting) bool {
+		note := func(c *Comm, w waiting) {
 			if before, old := s.waits[p][w]; c != nil && w.Ctx&1 != 0 {
 				if now[w] = before; old || all {
 					long = append(long, wait{c, w})
 				}
 			}
-			return false
 		}
 		p.mu.Lock()
-		p.m.Extract(func(e *match.Posted) bool {
-			return note(opOf(e).c, waiting{e.Key, waitReceive})
-		}, func(a *match.Arrival) bool {
-			return note(p.find(a.Key.Ctx&^1, nil), waiting{a.Key, waitMessage})
+		p.m.Each(func(e *match.Posted) {
+			note(opOf(e).c, waiting{e.Key, waitReceive})
+		}, func(a *match.Arrival) {
+			note(p.find(a.Key.Ctx&^1, nil), waiting{a.Key, waitMessage})
 		})
 		p.mu.Unlock()
 		p.ballots.Each(func(ctx uint64, seq uint32, a *ballot.Agreement) {

@@ -53,9 +53,6 @@ func (e *remoteDeadlock) Error() string        { return e.text }
 func (e *remoteDeadlock) Is(target error) bool { return target == ErrDeadlock }
 func (e *remoteDeadlock) EndsRun() bool        { return true }
 
-// begin is called by the goroutine itself.
-func (b *body) begin() { b.id.Store(waits.ID()) }
-
 // watchStalls begins to look for deadlocks, and returns what ends that.
 func (w *world) watchStalls() (quiet func()) {
 	if w.stalls == nil {
@@ -74,11 +71,11 @@ func (w *world) watchStalls() (quiet func()) {
 
 // newStalls returns what looks for deadlocks; nil: nobody does. Among processes that is where each has one rank.
 func (w *world) newStalls() *stall.Watch {
-	switch one := w.only(); {
-	case w.cfg.DeadlockWarnings < 0 || w.apart && one == nil:
+	switch {
+	case w.cfg.DeadlockWarnings < 0 || w.apart && len(w.own) > 1:
 		return nil
 	case w.apart:
-		return stall.New((*stallHost)(w), one.rank, w.size, w.cfg.DeadlockWarnings, stallPeriod)
+		return stall.New((*stallHost)(w), w.own[0].rank, w.size, w.cfg.DeadlockWarnings, stallPeriod)
 	default:
 		return stall.New((*stallHost)(w), 0, 1, w.cfg.DeadlockWarnings, stallPeriod)
 	}
@@ -100,14 +97,12 @@ func (h *stallHost) Look() *stall.Found {
 		return nil
 	}
 	found := &stall.Found{Certain: census.Closed() && (w.apart || !census.Outside)}
-	for _, p := range w.procs {
-		if p != nil {
-			if p.underWay() {
-				return nil
-			}
-			found.Sent += p.traffic.sent.Load()
-			found.Here += p.traffic.here.Load()
+	for _, p := range w.own {
+		if p.underWay() {
+			return nil
 		}
+		found.Sent += p.traffic.sent.Load()
+		found.Here += p.traffic.here.Load()
 	}
 	if found.Certain {
 		time.Sleep(stallPause)
@@ -139,7 +134,7 @@ func (h *stallHost) Tell(question uint64, found *stall.Found) {
 		}
 		f.Data = []byte(text[:min(len(text), maxReason)])
 	}
-	_ = (*world)(h).only().ep.Send(0, f)
+	_ = h.own[0].ep.Send(0, f)
 }
 
 func (h *stallHost) Ask(question uint64) {
@@ -147,7 +142,7 @@ func (h *stallHost) Ask(question uint64) {
 		return
 	}
 	for r := 1; r < h.size; r++ {
-		_ = h.procs[0].ep.Send(r, fabric.Frame{Head: [fabric.HeadWords]uint64{question, 0, 0, wire.Asking.Word()}})
+		_ = h.own[0].ep.Send(r, fabric.Frame{Head: [fabric.HeadWords]uint64{question, 0, 0, wire.Asking.Word()}})
 	}
 }
 
@@ -198,20 +193,6 @@ func (h *stallHost) Remains() {
 // stderr is where what a person must hear goes if there is no Logger; tests have it elsewhere.
 var stderr io.Writer = os.Stderr
 
-// only returns the rank of this process, nil if it has several.
-func (w *world) only() (one *proc) {
-	for _, p := range w.procs {
-		switch {
-		case p == nil:
-		case one != nil:
-			return nil
-		default:
-			one = p
-		}
-	}
-	return one
-}
-
 // underWay reports whether payloads are on their way to the rank or from it.
 func (p *proc) underWay() bool {
 	p.far.mu.Lock()
@@ -237,45 +218,46 @@ func (w *world) newParty() *waits.Party {
 
 // activity is a number that changes with everything that happens to the ranks of this process, mostly.
 func (w *world) activity() (n int64) {
-	for _, p := range w.procs {
-		if p != nil {
-			p.mu.Lock()
-			n += int64(p.m.Seq)
-			p.mu.Unlock()
-			n += p.traffic.sent.Load() + p.traffic.here.Load() + p.traffic.pushes.Load()
-		}
+	for _, p := range w.own {
+		p.mu.Lock()
+		n += int64(p.m.Seq)
+		p.mu.Unlock()
+		n += p.traffic.sent.Load() + p.traffic.here.Load() + p.traffic.pushes.Load()
 	}
 	return n
+}
+
+// queued calls the functions with what waits at the rank for another one: its receives, sends of this process to it,
+// and its own to other processes.
+func (p *proc) queued(recv func(*recvOp), send func(*sendOp)) {
+	p.mu.Lock()
+	p.m.Each(func(e *match.Posted) { recv(opOf(e)) }, func(a *match.Arrival) {
+		if from := messageOf(a).from; from != nil {
+			send(from)
+		}
+	})
+	p.mu.Unlock()
+	p.far.mu.Lock()
+	for _, op := range p.far.sends {
+		send(op)
+	}
+	p.far.mu.Unlock()
 }
 
 // asleep counts the goroutines that sleep in blocking calls: those whose operation is queued, and callers where ranks meet that
 // have said that they sleep. Whoever wakes one takes that away before.
 func (w *world) asleep() (n int, version uint64) {
 	version = uint64(w.activity())
-	for _, p := range w.procs {
-		if p == nil {
-			continue
-		}
-		p.mu.Lock()
-		p.m.Extract(func(e *match.Posted) bool {
-			if opOf(e).waiter == blockedCall && !opOf(e).away.Load() {
+	for _, p := range w.own {
+		p.queued(func(op *recvOp) {
+			if op.waiter == blockedCall && !op.away.Load() {
 				n++
 			}
-			return false
-		}, func(a *match.Arrival) bool {
-			if messageOf(a).from != nil && messageOf(a).from.waiter == blockedCall {
-				n++
-			}
-			return false
-		})
-		p.mu.Unlock()
-		p.far.mu.Lock()
-		for _, op := range p.far.sends {
+		}, func(op *sendOp) {
 			if op.waiter == blockedCall {
 				n++
 			}
-		}
-		p.far.mu.Unlock()
+		})
 	}
 	for _, st := range w.stages.All() {
 		k, v := st.Asleep()
@@ -288,25 +270,21 @@ func (w *world) asleep() (n int, version uint64) {
 func (w *world) describe(goroutines map[uint64]*waits.Goroutine) []string {
 	pending := w.pending()
 	var lines []string
-	for r, p := range w.procs {
-		if p == nil {
+	for _, p := range w.own {
+		line := fmt.Sprintf("rank %d", p.rank)
+		if p.returned.Load() {
+			lines = append(lines, line+" has returned")
 			continue
 		}
-		b := w.bodies[r]
-		if b.over.Load() {
-			lines = append(lines, fmt.Sprintf("rank %d has returned", r))
-			continue
-		}
-		line := fmt.Sprintf("rank %d", r)
-		if g := goroutines[b.id.Load()]; g != nil {
+		if g := goroutines[p.goroutine.Load()]; g != nil {
 			if f, waits := g.Call(); !waits {
 				line += " is in " + g.String()
 			} else if line += " waits in " + f.Func; f.At != "" {
 				line += " at " + f.At
 			}
 		}
-		if len(pending[r]) > 0 {
-			line += ", for: " + strings.Join(pending[r], "; ")
+		if waits := pending[p]; len(waits) > 0 {
+			line += ", for: " + strings.Join(waits, "; ")
 		}
 		lines = append(lines, line)
 	}
@@ -314,51 +292,33 @@ func (w *world) describe(goroutines map[uint64]*waits.Goroutine) []string {
 }
 
 // pending are the operations of each rank that wait for another rank.
-func (w *world) pending() [][]string {
-	all := make([][]string, w.size)
-	add := func(r int, text string) {
-		switch n := len(all[r]); {
+func (w *world) pending() map[*proc][]string {
+	all := map[*proc][]string{}
+	add := func(p *proc, text string) {
+		switch n := len(all[p]); {
 		case text == "":
 		case n < maxStallLines:
-			all[r] = append(all[r], text)
+			all[p] = append(all[p], text)
 		case n == maxStallLines:
-			all[r] = append(all[r], "and more")
+			all[p] = append(all[p], "and more")
 		}
 	}
-	for r, p := range w.procs {
-		if p == nil {
-			continue
-		}
-		p.mu.Lock()
-		p.m.Extract(func(e *match.Posted) bool {
-			add(r, opOf(e).describe())
-			return false
-		}, func(a *match.Arrival) bool {
-			if from := messageOf(a).from; from != nil {
-				add(from.c.proc.rank, from.describe())
-			}
-			return false
-		})
-		p.mu.Unlock()
-		p.far.mu.Lock()
-		for _, op := range p.far.sends {
-			add(r, op.describe())
-		}
-		p.far.mu.Unlock()
+	for _, p := range w.own {
+		p.queued(func(op *recvOp) { add(p, op.describe()) }, func(op *sendOp) { add(op.c.proc, op.describe()) })
 		p.ballots.Each(func(_ uint64, _ uint32, a *ballot.Agreement) {
 			switch {
 			case !a.Waits():
 			case a.Ballot.Mine.Kind == ballot.VoteLeave:
-				add(r, "the end of all ranks")
+				add(p, "the end of all ranks")
 			default:
-				add(r, "an agreement with "+(*Comm)(a.Group.(*voters)).place())
+				add(p, "an agreement with "+(*Comm)(a.Group.(*voters)).place())
 			}
 		})
 	}
 	for _, st := range w.stages.All() {
 		st.Waiting(func(h meet.Host, text string) {
 			c := (*Comm)(h.(*host))
-			add(c.proc.rank, text+", at "+c.place())
+			add(c.proc, text+", at "+c.place())
 		})
 	}
 	return all

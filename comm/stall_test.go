@@ -93,7 +93,7 @@ func TestNoDeadlock(t *testing.T) {
 			go func() {
 				over <- w.run(context.Background(), func(c *Comm) error { return body(ctx, c, hold) })
 			}()
-			for pending := w.pending(); len(pending[0]) == 0 || len(pending[1]) == 0; pending = w.pending() {
+			for pending := w.pending(); len(pending) < 2; pending = w.pending() {
 				runtime.Gosched()
 			}
 			for range 50 {

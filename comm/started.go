@@ -102,10 +102,10 @@ func (w *world) follow(client *launch.Client) (stop func()) {
 		case !d.Clean && d.Cause != nil && d.Cause.Rank != me && !w.survive:
 			w.end(remoteCause(d.Cause.Rank, d.Cause.Lost, d.Cause.Reason)) // and not the rank that happened to end first
 		case !d.Clean:
-			w.procs[me].gone(d.Rank, d)
+			w.own[0].gone(d.Rank, d)
 		case w.survive:
 			// It could leave because all that live have come to leave, so nobody needs to hear more.
-			w.procs[me].ballots.End(leaving, 0, nil)
+			w.own[0].ballots.End(leaving, 0, nil)
 		}
 	})
 	return func() { close(over) }

@@ -65,8 +65,8 @@ const tallying = 4
 
 // hand brings the counters of rank r, whose body has returned, to rank 0, which publishes all. It is for ranks that are not all
 // in one process; see conclude for those that are. All ranks count the same things: the beginning of the run has seen to that.
-func (w *world) hand(r int) error {
-	t := w.procs[r].counts
+func (w *world) hand(p *proc) error {
+	r, t := p.rank, p.counts
 	if t == nil || w.aborted.Load() != nil {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (w *world) conclude() error {
 		return nil
 	}
 	reports := make([]*count.Report, w.size)
-	for r, p := range w.procs {
+	for r, p := range w.own {
 		one := p.counts.Report()
 		reports[r] = &one
 	}

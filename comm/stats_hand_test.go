@@ -41,7 +41,7 @@ func TestCountersAreHandedOver(t *testing.T) {
 		} else {
 			say(2, "{}")
 		}
-		require.NoError(t, c.world.hand(0))
+		require.NoError(t, c.world.hand(c.proc))
 		b, err := os.ReadFile(file)
 		require.NoError(t, err)
 		var run statsFile
@@ -53,14 +53,14 @@ func TestCountersAreHandedOver(t *testing.T) {
 		}
 		c.world.end(errTest)
 		require.NoError(t, os.Remove(file))
-		require.NoError(t, c.world.hand(0), "a run that has failed says enough")
+		require.NoError(t, c.world.hand(c.proc), "a run that has failed says enough")
 		_, err = os.Stat(file)
 		require.ErrorIs(t, err, os.ErrNotExist)
 
 		log.Reset()
 		ep, c := amongNeighbours(t, 1, Config{Survive: true, EagerLimit: 1 << 20, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		c.proc.count(c)
-		require.NoError(t, c.world.hand(1))
+		require.NoError(t, c.world.hand(c.proc))
 		sent := ep.take()
 		require.Len(t, sent, 1)
 		require.Equal(t, []uint64{0, tallying}, []uint64{uint64(sent[0].dst), sent[0].Head[0]})
@@ -70,7 +70,7 @@ func TestCountersAreHandedOver(t *testing.T) {
 		require.Equal(t, []int{0, 1, 2}, report.Comms[0].Ranks)
 		require.Empty(t, log.String())
 		ep.fails = errTest
-		require.NoError(t, c.world.hand(1))
+		require.NoError(t, c.world.hand(c.proc))
 		require.Contains(t, log.String(), "msg=\"counters are lost\" rank=1")
 	}
 }

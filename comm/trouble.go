@@ -16,7 +16,7 @@ import (
 )
 
 func (t *trouble) lostRank(r int) error {
-	if t == nil || uint(r) >= uint(len(t.lost)) {
+	if t == nil {
 		return nil
 	}
 	return t.lost[r]
@@ -40,7 +40,7 @@ func (t *trouble) clone() *trouble {
 	if t == nil {
 		return &trouble{}
 	}
-	return &trouble{dead: t.dead, lost: slices.Clone(t.lost), order: slices.Clone(t.order), revoked: maps.Clone(t.revoked), disagrees: maps.Clone(t.disagrees)}
+	return &trouble{dead: t.dead, lost: maps.Clone(t.lost), order: slices.Clone(t.order), revoked: maps.Clone(t.revoked), disagrees: maps.Clone(t.disagrees)}
 }
 
 // failures returns the lost members of c. It computes them once per trouble.
@@ -187,15 +187,13 @@ func (p *proc) refuses(t *trouble, h *wire.Header, from *sendOp) error {
 	return nil
 }
 
-// concerns says whether the loss of rank r of the run ends an operation of c with a peer.
-func (c *Comm) concerns(r, peer int, collective bool) bool {
-	m := c.memberRank(r)
-	return m >= 0 && (collective || peer == AnySource || peer == m)
-}
+// hit reports whether a trouble is the end of a pending operation: of c, which is nil if the operation is another process's, with a
+// message of the context ctx, and a rank of the run on the other side. That is AnySource for a receive from any, and NoPeer where the message is here.
+type hit func(c *Comm, ctx uint64, peer int) bool
 
-// change replaces the trouble and takes what it ends out of the matcher. It returns false if there is nothing new. The rank's
-// transfers with other processes are the caller's to end, and then what waits where ranks meet: Look goes through all ranks of the process, so that whoever changes many looks once.
-func (p *proc) change(edit func(t *trouble) bool, ps func(*recvOp) error, as func(*message) error) bool {
+// change replaces the trouble, and ends with err what that hits. It returns false if there is nothing new. What waits where ranks meet
+// is the caller's to end: Look goes through all ranks of the process, so that a caller that changes many looks once.
+func (p *proc) change(edit func(t *trouble) bool, err error, hits hit) bool {
 	p.world.troubled.Store(true)
 	p.mu.Lock()
 	t := p.trouble.Load()
@@ -209,31 +207,38 @@ func (p *proc) change(edit func(t *trouble) bool, ps func(*recvOp) error, as fun
 		return false
 	}
 	p.trouble.Store(t)
-	var why []error
 	posts, arrivals := p.m.Extract(func(e *match.Posted) bool {
-		err := ps(opOf(e))
-		if err != nil {
-			why = append(why, err)
+		op, peer := opOf(e), int(e.Key.Src)
+		if peer != AnySource {
+			peer = op.c.worldRank(peer)
 		}
-		return err != nil
-	}, func(a *match.Arrival) bool { return as(messageOf(a)) != nil })
+		return hits(op.c, e.Key.Ctx, peer)
+	}, func(a *match.Arrival) bool {
+		switch msg := messageOf(a); {
+		case msg.from != nil:
+			return hits(msg.from.c, a.Key.Ctx, msg.from.c.proc.rank)
+		case msg.far != 0:
+			return hits(nil, a.Key.Ctx, msg.far-1)
+		}
+		return hits(nil, a.Key.Ctx, NoPeer)
+	})
 	p.mu.Unlock()
-	p.end(posts, arrivals, func(i int) error { return why[i] }, as)
+	p.end(posts, arrivals, err, err)
+	p.far.end(p, err, hits)
 	return true
 }
 
-// end ends what the matcher has given up: receives with what recv says of each by its number, and
-// messages, whose senders are told what send says.
-func (p *proc) end(posts []*match.Posted, arrivals []*match.Arrival, recv func(int) error, send func(*message) error) {
-	for i, e := range posts {
+// end ends what the matcher has given up: receives with err, and sends of ranks of this process with sent.
+func (p *proc) end(posts []*match.Posted, arrivals []*match.Arrival, err, sent error) {
+	for _, e := range posts {
 		op := opOf(e)
-		op.st, op.err = Status{}, op.fail(recv(i))
+		op.st, op.err = Status{}, op.fail(err)
 		op.done()
 	}
 	for _, a := range arrivals {
 		msg := messageOf(a)
 		if msg.from != nil {
-			msg.from.refused(send(msg))
+			msg.from.refused(sent)
 		}
 		if msg.data != nil {
 			msg.data.Free()
@@ -244,49 +249,20 @@ func (p *proc) end(posts []*match.Posted, arrivals []*match.Arrival, recv func(i
 
 // lose records that rank r of the run is lost, and ends what needs it. It returns false if that was known.
 func (p *proc) lose(r int, err error) bool {
-	recv := func(op *recvOp) error {
-		if op.c.concerns(r, int(op.entry.Key.Src), op.entry.Key.Ctx&1 != 0) {
-			return err
-		}
-		return nil
-	}
-	send := func(op *sendOp, to int) error {
-		if to == r || op.waiter == aSchedule && op.c.memberRank(r) >= 0 {
-			return err
-		}
-		return nil
-	}
 	news := p.change(func(t *trouble) bool {
-		if t.lostRank(r) != nil {
+		if t.lost[r] != nil {
 			return false
 		}
 		if t.lost == nil {
-			t.lost = make([]error, p.world.size)
+			t.lost = map[int]error{}
 		}
 		t.lost[r] = err
 		t.order = append(t.order, r)
 		return true
-	}, recv, func(msg *message) error {
-		switch {
-		case msg.far == r+1:
-			return err
-		case msg.from != nil && msg.from.c.proc.rank == r:
-			return err
-		case msg.from != nil:
-			return send(msg.from, p.rank)
-		}
-		return nil
+	}, err, func(c *Comm, ctx uint64, peer int) bool {
+		return peer == r || c != nil && (ctx&1 != 0 || peer == AnySource) && c.memberRank(r) >= 0
 	})
 	if news {
-		p.far.end(p, send, func(t *transfer) error {
-			if t.src == r {
-				return err
-			}
-			if t.op.waiter == aSchedule {
-				return recv(t.op)
-			}
-			return nil
-		})
 		p.ballots.Lose(r)
 		if a := p.answers.Load(); a != nil {
 			a.Lose(r)
@@ -297,51 +273,33 @@ func (p *proc) lose(r int, err error) bool {
 }
 
 // revoke records that a communicator is revoked, and ends what is pending on it. It returns false if that was known.
-func (p *proc) revoke(ctx uint64) bool {
-	on := func(c *Comm) error {
-		if c.ctx == ctx || slices.Contains(c.line, ctx) {
-			return ErrRevoked
-		}
-		return nil
-	}
-	send := func(op *sendOp, _ int) error { return on(op.c) }
-	news := p.change(func(t *trouble) bool {
-		if t.isRevoked(ctx) {
+func (p *proc) revoke(revoked uint64) bool {
+	return p.change(func(t *trouble) bool {
+		if t.isRevoked(revoked) {
 			return false
 		}
 		if t.revoked == nil {
 			t.revoked = map[uint64]struct{}{}
 		}
-		t.revoked[ctx] = struct{}{}
+		t.revoked[revoked] = struct{}{}
 		return true
-	}, func(op *recvOp) error { return on(op.c) }, func(msg *message) error {
-		if msg.h.Ctx&^1 == ctx {
-			return ErrRevoked
-		}
-		if msg.from != nil {
-			return on(msg.from.c)
-		}
-		return nil
+	}, ErrRevoked, func(c *Comm, ctx uint64, _ int) bool {
+		return ctx&^1 == revoked || c != nil && slices.Contains(c.line, revoked)
 	})
-	if news {
-		p.far.end(p, send, func(t *transfer) error { return on(t.op.c) })
-	}
-	return news
 }
 
-// end ends what waits for ranks of other processes and is given an error by send or recv. What is being written to ends when that
-// is done.
-func (f *far) end(p *proc, send func(op *sendOp, dst int) error, recv func(t *transfer) error) {
+// end ends what waits for ranks of other processes and is hit. What is being written to ends when that is done.
+func (f *far) end(p *proc, err error, hits hit) {
 	var over []func()
 	f.mu.Lock()
 	for id, op := range f.sends {
-		if err := send(op, op.far); err != nil {
+		if hits(op.c, op.ctx(), op.far) {
 			over = append(over, func() { op.done(op.fail(err)) })
 			f.withdrawLocked(id, op.far)
 		}
 	}
 	for number, t := range f.pulls {
-		if err := recv(t); err != nil {
+		if hits(t.op.c, t.op.entry.Key.Ctx, t.src) {
 			t.why = cmp.Or(t.why, err)
 			over = append(over, func() { f.forget(p, number, t, err) })
 		}
@@ -377,7 +335,7 @@ const dropAfter = newsWait
 // drop has the fabric let go of a rank that is lost, so that what waits to be sent to it, and transfers that it will never end, do not stay until the end
 // of the run.
 func (p *proc) drop(r int, err error) {
-	if p.world.procs[r] == nil {
+	if p.world.at(r) == nil {
 		time.AfterFunc(dropAfter, func() { p.ep.Drop(r, err) })
 	}
 }
@@ -430,4 +388,9 @@ func (p *proc) tellOthers(ranks []int, f fabric.Frame) {
 			_ = p.frame(r, f)
 		}
 	}
+}
+
+// tellFar sends a frame to the ranks of other processes, likewise.
+func (p *proc) tellFar(f fabric.Frame) {
+	p.tellOthers(slices.DeleteFunc(allRanks(p.world.size), func(r int) bool { return p.world.at(r) != nil }), f)
 }

@@ -35,7 +35,7 @@ func idle(t *testing.T, ranks int, cfg Config) (w *world, all, three []*Comm) {
 	for r := range ranks {
 		c := w.comm(r)
 		c.sit(-1)
-		w.procs[r].known(c)
+		w.at(r).known(c)
 		all, three = append(all, c), append(three, nil)
 	}
 	for r := range 3 {
@@ -69,7 +69,7 @@ func TestWhatIsInTheWay(t *testing.T) {
 						tr.disagrees = map[uint64]*disagreement{1<<32 | 4: {err: parts}}
 					}
 					if order != nil {
-						tr.lost = make([]error, 4)
+						tr.lost = map[int]error{}
 						for _, r := range order {
 							tr.lost[r] = lost[r]
 						}
@@ -119,14 +119,11 @@ func TestWhatIsInTheWay(t *testing.T) {
 			}
 		}
 	}
-	tr := &trouble{lost: lost}
+	tr := &trouble{lost: map[int]error{1: lost[1]}}
 	for r := -1; r <= 4; r++ {
-		if r < 0 || r > 3 {
-			require.NoError(t, tr.lostRank(r))
-		} else {
-			require.Equal(t, lost[r], tr.lostRank(r))
-		}
+		require.Equal(t, tr.lost[r], tr.lostRank(r))
 	}
+	require.NoError(t, (*trouble)(nil).lostRank(1))
 	require.Equal(t, []int{2, 1, 0, -1}, []int{three[1].memberRank(0), three[1].memberRank(1), three[1].memberRank(2), three[1].memberRank(3)})
 }
 
@@ -136,7 +133,7 @@ func TestWhatIsInTheWay(t *testing.T) {
 func TestWhatIsRefused(t *testing.T) {
 	w, all, three := idle(t, 4, Config{Survive: true})
 	parts, lost2, lost3 := errors.New("parts"), errors.New("2"), errors.New("3")
-	p := w.procs[1]
+	p := w.at(1)
 	from := func(c *Comm) *sendOp { return &sendOp{c: c} }
 	const c2 = 1<<32 | 4 // three's
 	for _, row := range []struct {
@@ -154,12 +151,12 @@ func TestWhatIsRefused(t *testing.T) {
 		{"a collective where ranks disagree", trouble{disagrees: map[uint64]*disagreement{c2: {err: parts}}}, c2 + 1, nil, parts},
 		{"a message where ranks disagree", trouble{disagrees: map[uint64]*disagreement{c2: {err: parts}}}, c2, from(three[0]), nil},
 		{"a collective where ranks of another communicator disagree", trouble{disagrees: map[uint64]*disagreement{0: {err: parts}}}, c2 + 1, from(three[0]), nil},
-		{"a collective without a member", trouble{lost: []error{2: lost2, 3: lost3}, order: []int{3, 2}}, c2 + 1, from(three[0]), lost2},
-		{"a collective of all without two", trouble{lost: []error{2: lost2, 3: lost3}, order: []int{3, 2}}, 1, from(all[0]), lost3},
-		{"the same from another process", trouble{lost: []error{2: lost2, 3: lost3}, order: []int{3, 2}}, 1, nil, nil},
-		{"a collective without one that is no member", trouble{lost: []error{3: lost3}, order: []int{3}}, c2 + 1, from(three[0]), nil},
-		{"a message of a rank that is lost", trouble{lost: []error{2: lost2, 3: lost3}, order: []int{3, 2}}, c2, from(three[2]), lost2},
-		{"a message of one that is not", trouble{lost: []error{2: lost2, 3: lost3}, order: []int{3, 2}}, c2, from(three[0]), nil},
+		{"a collective without a member", trouble{lost: map[int]error{2: lost2, 3: lost3}, order: []int{3, 2}}, c2 + 1, from(three[0]), lost2},
+		{"a collective of all without two", trouble{lost: map[int]error{2: lost2, 3: lost3}, order: []int{3, 2}}, 1, from(all[0]), lost3},
+		{"the same from another process", trouble{lost: map[int]error{2: lost2, 3: lost3}, order: []int{3, 2}}, 1, nil, nil},
+		{"a collective without one that is no member", trouble{lost: map[int]error{3: lost3}, order: []int{3}}, c2 + 1, from(three[0]), nil},
+		{"a message of a rank that is lost", trouble{lost: map[int]error{2: lost2, 3: lost3}, order: []int{3, 2}}, c2, from(three[2]), lost2},
+		{"a message of one that is not", trouble{lost: map[int]error{2: lost2, 3: lost3}, order: []int{3, 2}}, c2, from(three[0]), nil},
 	} {
 		require.Equal(t, row.want, p.refuses(&row.t, &wire.Header{Ctx: row.ctx}, row.from), row.name)
 	}
@@ -190,7 +187,7 @@ func TestWhatIsTakenOut(t *testing.T) {
 			w, all, three := idle(t, 4, Config{Survive: true})
 			b := func() Buffer { return Of(make([]byte, 8)) }
 			big := func() Buffer { return Of(make([]byte, 1<<20)) }
-			at := w.procs[1]
+			at := w.at(1)
 			entries := []*entry{
 				{name: "a receive from 2", r: all[1].Irecv(b(), 2, 1), lose: true},
 				{name: "a receive from 0", r: all[1].Irecv(b(), 0, 2)},
@@ -260,7 +257,7 @@ func TestRefusedSenderKnows(t *testing.T) {
 				_, _, err := all[1].Iprobe(3, 9)
 				probed <- err
 			})
-			x.at1(w.procs[1], three[1])
+			x.at1(w.at(1), three[1])
 			require.False(t, waits.Done())
 			err := wait(three[0].Issend(Of([]byte{1}), 1, 5))
 			require.ErrorIs(t, err, x.is)

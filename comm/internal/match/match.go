@@ -466,6 +466,17 @@ func (m *Matcher) Drain() (ps []*Posted, as []*Arrival) {
 	return m.Extract(func(*Posted) bool { return true }, func(*Arrival) bool { return true })
 }
 
+// Each calls the functions with all that is in the engine, oldest first. They change nothing.
+func (m *Matcher) Each(posted func(*Posted), arrival func(*Arrival)) {
+	m.Extract(func(p *Posted) bool {
+		posted(p)
+		return false
+	}, func(a *Arrival) bool {
+		arrival(a)
+		return false
+	})
+}
+
 // Extract removes some of what is in the engine and returns it. Each is asked for once, oldest first.
 func (m *Matcher) Extract(wantPosted func(*Posted) bool, wantArrival func(*Arrival) bool) (ps []*Posted, as []*Arrival) {
 	m.queueUp()
