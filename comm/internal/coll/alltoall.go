@@ -12,10 +12,7 @@ func alltoallBits(x *Schedule, call *Call) step {
 	n := x.size
 	m := send.Len() / n
 	all := x.work(send, n*m) // parts by how far they have to go
-	from := x.staged(send)
-	x.unstage(from, send)
-	mem.Copy(all.Slice(0, (n-x.rank)*m), from.Slice(x.rank*m, n*m))
-	mem.Copy(all.Slice((n-x.rank)*m, n*m), from.Slice(0, x.rank*m))
+	x.rotate(all, send, n-x.rank, m)
 	out, in := x.work(send, n*m), x.work(send, n*m)
 	each := func(bit int, f func(d, at int)) int { // at counts the parts that have the bit
 		at := 0
@@ -54,27 +51,11 @@ func alltoallBits(x *Schedule, call *Call) step {
 // alltoallDirect: Every rank sends every other its part.
 func alltoallDirect(x *Schedule, call *Call) step {
 	send, recv := call.In, call.Out
-	n := x.size
-	m := send.Len() / n
-	in, all := x.staged(send), x.staged(recv)
+	m := send.Len() / x.size
+	in := x.staged(send)
 	if mem.SameMemory(send, recv) {
 		in = x.work(send, send.Len())
 	}
-	return func(i int) (bool, error) {
-		if i > 0 {
-			x.unstage(recv, all)
-			return false, nil
-		}
-		x.unstage(in, send)
-		for d := 1; d < n; d++ {
-			src := (x.rank - d + n) % n
-			x.m.Recv(src, all.Slice(src*m, (src+1)*m))
-		}
-		for d := 1; d < n; d++ {
-			dst := (x.rank + d) % n
-			x.m.Send(dst, in.Slice(dst*m, (dst+1)*m))
-		}
-		x.unstage(all.Slice(x.rank*m, (x.rank+1)*m), in.Slice(x.rank*m, (x.rank+1)*m))
-		return true, nil
-	}
+	x.unstage(in, send)
+	return x.direct(recv, m, func(dst int) mem.Buffer { return in.Slice(dst*m, (dst+1)*m) })
 }

@@ -3,34 +3,43 @@
 
 package coll
 
-import "weft/comm/internal/mem"
+import (
+	"math/bits"
+
+	"weft/comm/internal/mem"
+)
 
 // bcastTree: Binomial tree: rank v (counted from the root) receives from v without its lowest bit, and sends
 // to v plus each lower bit, the largest subtree first.
 func bcastTree(x *Schedule, call *Call) step {
 	buf, root := call.buffer(x.rank), call.Root
+	return func(i int) (bool, error) {
+		if i < 2 {
+			x.descend(i, root, func(int) mem.Buffer { return buf })
+		}
+		return i < 2, nil
+	}
+}
+
+// spanOf returns how many ranks are below rank v, counted from the root, in a binomial tree of n, itself included.
+func spanOf(v, n int) int {
+	if v == 0 {
+		return n
+	}
+	return min(v&-v, n-v)
+}
+
+// descend starts steps 0 and 1 of what goes down such a tree: part is what a rank gets, counted likewise.
+func (x *Schedule) descend(i, root int, part func(v int) mem.Buffer) {
 	n := x.size
 	v := (x.rank - root + n) % n
-	low := 1
-	for low < n && v&low == 0 {
-		low <<= 1
-	}
-	return func(i int) (bool, error) {
-		switch i {
-		case 0:
-			if v != 0 {
-				x.m.Recv((v-low+root)%n, buf)
-			}
-		case 1:
-			for d := low >> 1; d > 0; d >>= 1 {
-				if v+d < n {
-					x.m.Send((v+d+root)%n, buf)
-				}
-			}
-		default:
-			return false, nil
+	switch {
+	case i > 0:
+		for d := 1 << bits.Len(uint(spanOf(v, n)-1)) >> 1; d > 0; d >>= 1 {
+			x.m.Send((v+d+root)%n, part(v+d))
 		}
-		return true, nil
+	case v != 0:
+		x.m.Recv((v-v&-v+root)%n, part(v))
 	}
 }
 
@@ -47,37 +56,18 @@ func bcastRing(x *Schedule, call *Call) step {
 	whole, _ := staged.Contiguous()
 	bound := func(i int) int { return int(uint64(len(whole)) * uint64(i) / uint64(n)) } // of 2^31 ranks and 2^32 bytes at least
 	blocks := func(lo, hi int) mem.Buffer { return mem.Of(whole[bound(lo):bound(hi)]) }
-	span := func(v int) int { // blocks that the tree brings to a rank
-		if v == 0 {
-			return n
-		}
-		return min(v&-v, n-v)
-	}
-	rankOf := func(v int) int { return (v + root) % n }
-	first := 1
-	for first < n && v&first == 0 {
-		first <<= 1
-	}
 	return func(i int) (bool, error) {
 		switch {
-		case i == 0:
-			if v != 0 {
-				x.m.Recv(rankOf(v-first), blocks(v, v+span(v)))
-			}
-		case i == 1:
-			for d := first >> 1; d > 0; d >>= 1 {
-				if v+d < n {
-					x.m.Send(rankOf(v+d), blocks(v+d, v+d+span(v+d)))
-				}
-			}
+		case i < 2:
+			x.descend(i, root, func(v int) mem.Buffer { return blocks(v, v+spanOf(v, n)) })
 		case i < n+1:
 			s := i - 2
 			left, right := (v+n-1)%n, (v+1)%n
-			if b := (left - s + n) % n; b < v || b >= v+span(v) {
-				x.m.Recv(rankOf(left), blocks(b, b+1))
+			if b := (left - s + n) % n; b < v || b >= v+spanOf(v, n) {
+				x.m.Recv((left+root)%n, blocks(b, b+1))
 			}
-			if b := (v - s + n) % n; b < right || b >= right+span(right) {
-				x.m.Send(rankOf(right), blocks(b, b+1))
+			if b := (v - s + n) % n; b < right || b >= right+spanOf(right, n) {
+				x.m.Send((right+root)%n, blocks(b, b+1))
 			}
 		default:
 			if v != 0 {

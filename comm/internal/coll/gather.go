@@ -11,10 +11,7 @@ func gatherTree(x *Schedule, call *Call) step {
 	send, recv, root := call.In, call.Out, call.Root
 	n, m := x.size, send.Len()
 	v := (x.rank - root + n) % n
-	span := n
-	if v != 0 {
-		span = min(v&-v, n-v)
-	}
+	span := spanOf(v, n)
 	all := x.work(send, span*m) // in the order of the tree
 	mem.Copy(all.Slice(0, m), send)
 	return func(i int) (bool, error) {
@@ -36,9 +33,10 @@ func gatherTree(x *Schedule, call *Call) step {
 // rotate copies parts, the first of which is rank by's, to where they belong by rank.
 func (x *Schedule) rotate(dst, parts mem.Buffer, by, m int) {
 	n := x.size
-	to := x.staged(dst)
-	mem.Copy(to.Slice(by*m, n*m), parts.Slice(0, (n-by)*m))
-	mem.Copy(to.Slice(0, by*m), parts.Slice((n-by)*m, n*m))
+	to, from := x.staged(dst), x.staged(parts)
+	x.unstage(from, parts)
+	mem.Copy(to.Slice(by*m, n*m), from.Slice(0, (n-by)*m))
+	mem.Copy(to.Slice(0, by*m), from.Slice((n-by)*m, n*m))
 	x.unstage(dst, to)
 }
 
@@ -74,40 +72,21 @@ func scatterTree(x *Schedule, call *Call) step {
 	send, recv, root := call.In, call.Out, call.Root
 	n, m := x.size, recv.Len()
 	v := (x.rank - root + n) % n
-	span, low := n, 1
-	for low < n && v&low == 0 {
-		low <<= 1
-	}
-	if v != 0 {
-		span = min(low, n-v)
-	}
-	var all mem.Buffer
+	var all mem.Buffer // in the order of the tree, from this rank on
 	if v == 0 {
 		all = x.work(send, n*m)
-		from := x.staged(send)
-		x.unstage(from, send)
-		mem.Copy(all.Slice(0, (n-root)*m), from.Slice(root*m, n*m))
-		mem.Copy(all.Slice((n-root)*m, n*m), from.Slice(0, root*m))
+		x.rotate(all, send, n-root, m)
 	} else {
-		all = x.work(recv, span*m)
+		all = x.work(recv, spanOf(v, n)*m)
 	}
 	return func(i int) (bool, error) {
-		switch i {
-		case 0:
-			if v != 0 {
-				x.m.Recv((v-low+root)%n, all)
-			}
-		case 1:
-			for d := low >> 1; d > 0; d >>= 1 {
-				if d < span {
-					x.m.Send((v+d+root)%n, all.Slice(d*m, min(2*d, span)*m))
-				}
-			}
-			x.unstage(recv, all.Slice(0, m))
-		default:
-			return false, nil
+		if i < 2 {
+			x.descend(i, root, func(w int) mem.Buffer { return all.Slice((w-v)*m, (w-v+spanOf(w, n))*m) })
 		}
-		return true, nil
+		if i == 1 {
+			x.unstage(recv, all.Slice(0, m))
+		}
+		return i < 2, nil
 	}
 }
 
@@ -161,8 +140,13 @@ func allgatherDoubling(x *Schedule, call *Call) step {
 // allgatherDirect: Every rank sends its part to every other, which in one process is one copy per part and
 // rank, the least possible.
 func allgatherDirect(x *Schedule, call *Call) step {
-	send, recv := call.In, call.Out
-	all, m, n := x.staged(recv), send.Len(), x.size
+	send := call.In
+	return x.direct(call.Out, send.Len(), func(int) mem.Buffer { return send })
+}
+
+// direct is a step that sends each rank its part, and receives one from each.
+func (x *Schedule) direct(recv mem.Buffer, m int, part func(dst int) mem.Buffer) step {
+	all, n := x.staged(recv), x.size
 	return func(i int) (bool, error) {
 		if i > 0 {
 			x.unstage(recv, all)
@@ -173,9 +157,10 @@ func allgatherDirect(x *Schedule, call *Call) step {
 			x.m.Recv(src, all.Slice(src*m, (src+1)*m))
 		}
 		for d := 1; d < n; d++ {
-			x.m.Send((x.rank+d)%n, send)
+			dst := (x.rank + d) % n
+			x.m.Send(dst, part(dst))
 		}
-		x.unstage(all.Slice(x.rank*m, (x.rank+1)*m), send)
+		x.unstage(all.Slice(x.rank*m, (x.rank+1)*m), part(x.rank))
 		return true, nil
 	}
 }
