@@ -19,14 +19,14 @@ type Buffer struct{ b mem.Buffer }
 
 // Of describes the elements of a slice. The element type must hold no pointers; an operation on a
 // buffer whose type does returns ErrType.
-func Of[T any](s []T) (b Buffer) {
-	b.b.Init(unsafe.Pointer(unsafe.SliceData(s)), mem.ElementOf[T](), len(s)) // in place: a copy costs as much as the rest
-	return b
+func Of[T any](s []T) Buffer {
+	return Buffer{mem.At(unsafe.Pointer(unsafe.SliceData(s)), mem.ElementOf[T](), len(s))}
 }
 
 // Vector describes count blocks of blocklen elements of s, whose starts are stride elements apart; such
 // as a column of a matrix: Vector(m[col:], rows, 1, width). An operation on a vector that does
-// not lie in s, or whose blocks overlap, returns ErrBuffer.
+// not lie in s, or whose blocks overlap, returns ErrBuffer; so does one of more than 2^32-1 blocks, or
+// with a greater stride, unless the blocks touch.
 func Vector[T any](s []T, count, blocklen, stride int) Buffer {
 	return Buffer{mem.Vector(s, count, blocklen, stride)}
 }

@@ -53,6 +53,22 @@ func TestVectorBounds(t *testing.T) {
 		}
 	}
 	require.ErrorIs(t, Vector([]string{"a"}, -1, 2, 3).Err(), ErrType, "what cannot be moved at all comes first")
+
+	vast := make([]struct{}, 1<<36) // which takes no memory
+	for _, row := range []struct {
+		count, stride int
+		legal         bool
+	}{{maxPieces, 3, true}, {maxPieces + 1, 3, false}, {2, maxPieces, true}, {2, maxPieces + 1, false}, {maxPieces + 1, 2, true}, {1, maxPieces + 1, true}} {
+		b := Vector(vast, row.count, 2, row.stride)
+		if row.legal {
+			require.NoError(t, b.Err(), "%+v", row)
+			require.Equal(t, 2*row.count, b.Len(), "%+v", row)
+			require.Equal(t, row.count > 1 && row.stride != 2, b.Strided(), "%+v", row)
+		} else {
+			require.ErrorIs(t, b.Err(), ErrBuffer)
+			require.ErrorContains(t, b.Err(), fmt.Sprintf("vector of %d blocks with stride %d; both are at most 2^32-1", row.count, row.stride))
+		}
+	}
 }
 
 // Memory as elements of a kind has to have whole ones, at addresses of theirs.

@@ -12,26 +12,34 @@ import (
 	"weft/internal/stream"
 )
 
-// Buffer describes count blocks of blocklen elements, stride elements apart. It is a value, cheap to
+// Buffer describes blocks of blocklen elements, stride elements apart. It is a value, cheap to
 // copy, and keeps the memory alive. The zero Buffer is empty.
+//
+// It has four words, since the compiler keeps so many in registers. Of five it makes memory, and of a copy of what was just
+// written there, word by word, by two words at a time, a wait as long as the rest of a send.
 type Buffer struct {
 	ptr      unsafe.Pointer
 	typ      *Element // nil: the empty buffer
-	count    int      // blocks; a contiguous buffer is one block
 	blocklen int      // elements
-	stride   int      // elements from one block's start to the next
+	pieces   pieces
 }
+
+// pieces are the blocks behind the first, above, and how many elements from one block's start to the next, below. Zero: the buffer is
+// contiguous.
+type pieces uint64
+
+const maxPieces = 1<<32 - 1 // of either
+
+func (p pieces) more() int   { return int(p >> 32) }
+func (p pieces) stride() int { return int(p & maxPieces) }
 
 // Of describes the elements of a slice.
-func Of[T any](s []T) (b Buffer) {
-	b.Init(unsafe.Pointer(unsafe.SliceData(s)), ElementOf[T](), len(s))
-	return b
+func Of[T any](s []T) Buffer {
+	return At(unsafe.Pointer(unsafe.SliceData(s)), ElementOf[T](), len(s))
 }
 
-// Init describes n elements at an address.
-func (b *Buffer) Init(p unsafe.Pointer, t *Element, n int) {
-	b.ptr, b.typ, b.count, b.blocklen, b.stride = p, t, 1, n, n
-}
+// At describes n elements at an address. It is so cheap that what calls it, Of of package comm too, becomes part of its caller.
+func At(p unsafe.Pointer, t *Element, n int) Buffer { return Buffer{ptr: p, typ: t, blocklen: n} }
 
 // Vector describes count blocks of blocklen elements of s, whose starts are stride elements apart.
 func Vector[T any](s []T, count, blocklen, stride int) Buffer {
@@ -44,6 +52,8 @@ func Vector[T any](s []T, count, blocklen, stride int) Buffer {
 		return Buffer{typ: t}
 	case count > 1 && stride < blocklen:
 		t = badBuffer("vector with stride %d overlaps its blocks of %d elements", stride, blocklen)
+	case count > 1 && stride > blocklen && uint64(max(count, stride)) > maxPieces:
+		t = badBuffer("vector of %d blocks with stride %d; both are at most 2^32-1", count, stride)
 	case blocklen > len(s), count > 1 && (len(s)-blocklen)/(count-1) < stride:
 		t = badBuffer("vector of %d blocks of %d elements with stride %d in a slice of %d elements", count, blocklen, stride, len(s))
 	}
@@ -51,9 +61,9 @@ func Vector[T any](s []T, count, blocklen, stride int) Buffer {
 		return Buffer{typ: t}
 	}
 	if count == 1 || stride == blocklen {
-		return Buffer{ptr: unsafe.Pointer(unsafe.SliceData(s)), typ: t, count: 1, blocklen: count * blocklen, stride: count * blocklen}
+		return At(unsafe.Pointer(unsafe.SliceData(s)), t, count*blocklen)
 	}
-	return Buffer{ptr: unsafe.Pointer(unsafe.SliceData(s)), typ: t, count: count, blocklen: blocklen, stride: stride}
+	return Buffer{ptr: unsafe.Pointer(unsafe.SliceData(s)), typ: t, blocklen: blocklen, pieces: pieces(count-1)<<32 | pieces(stride)}
 }
 
 func badBuffer(format string, args ...any) *Element {
@@ -71,8 +81,7 @@ func Raw(p []byte, k Kind) Buffer {
 	if len(p)%t.Size != 0 || uintptr(ptr)%uintptr(align) != 0 {
 		return Buffer{typ: badBuffer("%d bytes at an address with remainder %d as elements of kind %v", len(p), uintptr(ptr)%8, k)}
 	}
-	n := len(p) / t.Size
-	return Buffer{ptr: ptr, typ: t, count: 1, blocklen: n, stride: n}
+	return At(ptr, t, len(p)/t.Size)
 }
 
 // Err returns why the buffer cannot be used, or nil.
@@ -84,10 +93,10 @@ func (b Buffer) Err() error {
 }
 
 // Len returns the number of elements.
-func (b Buffer) Len() int { return b.count * b.blocklen }
+func (b Buffer) Len() int { return (b.pieces.more() + 1) * b.blocklen }
 
 // Bytes returns the size of the payload.
-func (b Buffer) Bytes() int { return b.count * b.blocklen * b.ElemSize() }
+func (b Buffer) Bytes() int { return b.Len() * b.ElemSize() }
 
 // Kind returns the kind of the elements.
 func (b Buffer) Kind() Kind {
@@ -101,13 +110,13 @@ func (b Buffer) Kind() Kind {
 func (b *Buffer) Element() *Element { return b.typ }
 
 // Payload returns what the elements are, and how many. (It is Element and Len, which copies the Buffer.)
-func (b *Buffer) Payload() (t *Element, n int) { return b.typ, b.count * b.blocklen }
+func (b *Buffer) Payload() (t *Element, n int) { return b.typ, (b.pieces.more() + 1) * b.blocklen }
 
 // Plain reports whether the buffer is not empty and can be used.
 func (b *Buffer) Plain() bool { return b.typ != nil && b.typ.Err == nil }
 
 // Strided reports whether the payload is in several pieces.
-func (b *Buffer) Strided() bool { return b.count > 1 }
+func (b *Buffer) Strided() bool { return b.pieces != 0 }
 
 // Forget lets go of the memory.
 func (b *Buffer) Forget() { b.ptr = nil }
@@ -122,7 +131,7 @@ func (b Buffer) ElemSize() int {
 
 // Contiguous returns the payload's memory itself if it is one piece.
 func (b Buffer) Contiguous() ([]byte, bool) {
-	if b.count > 1 {
+	if b.Strided() {
 		return nil, false
 	}
 	return b.block(0), true
@@ -134,19 +143,19 @@ func (b Buffer) block(i int) []byte {
 	if n == 0 {
 		return nil
 	}
-	return unsafe.Slice((*byte)(unsafe.Add(b.ptr, i*b.stride*b.typ.Size)), n)
+	return unsafe.Slice((*byte)(unsafe.Add(b.ptr, i*b.pieces.stride()*b.typ.Size)), n)
 }
 
 // Slice returns the buffer of elements lo up to hi of a contiguous buffer. It panics on a strided buffer
 // and on bounds outside it, as slicing does.
 func (b Buffer) Slice(lo, hi int) Buffer {
-	if b.count > 1 || lo < 0 || hi < lo || hi > b.Len() {
-		panic(fmt.Sprintf("comm: Slice(%d, %d) of a buffer of %d elements in %d blocks", lo, hi, b.Len(), b.count))
+	if b.Strided() || lo < 0 || hi < lo || hi > b.Len() {
+		panic(fmt.Sprintf("comm: Slice(%d, %d) of a buffer of %d elements in %d blocks", lo, hi, b.Len(), b.pieces.more()+1))
 	}
 	if lo == hi {
 		return Buffer{typ: b.typ}
 	}
-	return Buffer{ptr: unsafe.Add(b.ptr, lo*b.typ.Size), typ: b.typ, count: 1, blocklen: hi - lo, stride: hi - lo}
+	return At(unsafe.Add(b.ptr, lo*b.typ.Size), b.typ, hi-lo)
 }
 
 // CopyToBytes copies payload, from its byte off on, to dst, and returns the number of bytes copied.
@@ -157,7 +166,7 @@ func (b Buffer) CopyFromBytes(src []byte, off int) int { return b.walk(src, off,
 
 // Show is CopyToBytes of all, to memory with room for it; of a single word, which is frequent, without a call.
 func (b *Buffer) Show(dst []byte) {
-	if len(dst) == 8 && b.count == 1 {
+	if len(dst) == 8 && b.pieces == 0 {
 		*(*[8]byte)(dst) = *(*[8]byte)(b.block(0))
 	} else {
 		b.CopyToBytes(dst, 0)
@@ -166,7 +175,7 @@ func (b *Buffer) Show(dst []byte) {
 
 // First returns the first n elements of a contiguous buffer that may be of size zero.
 func (b Buffer) First(n int) Buffer {
-	b.blocklen, b.stride = n, n
+	b.blocklen = n
 	return b
 }
 
@@ -175,7 +184,7 @@ func (b *Buffer) walk(p []byte, off int, in bool) int {
 	if off < 0 || off >= total || len(p) == 0 {
 		return 0
 	}
-	if b.count == 1 {
+	if b.pieces == 0 {
 		if in {
 			return copy(b.block(0)[off:], p)
 		}
@@ -188,7 +197,7 @@ func (b *Buffer) walk(p []byte, off int, in bool) int {
 	}
 	n := 0
 	i, skip := off/bl, off%bl
-	for ; i < b.count && n < len(p); i++ {
+	for ; i <= b.pieces.more() && n < len(p); i++ {
 		blk := b.block(i)[skip:]
 		skip = 0
 		if in {
@@ -202,10 +211,10 @@ func (b *Buffer) walk(p []byte, off int, in bool) int {
 
 // words is walk for blocks of eight bytes (a column of float64), where a call of copy per block would be most of the time.
 func (b Buffer) words(p []byte, in bool) {
-	step := b.stride * b.typ.Size
+	step := b.pieces.stride() * b.typ.Size
 	m := b.ptr
 	q := unsafe.Pointer(unsafe.SliceData(p))
-	for i := range b.count {
+	for i := range b.pieces.more() + 1 {
 		if i > 0 {
 			m, q = unsafe.Add(m, step), unsafe.Add(q, 8)
 		}
@@ -228,7 +237,7 @@ func Copy(dst, src Buffer) int {
 	}
 	total := min(dst.Bytes(), src.Bytes())
 	n := 0
-	for i := 0; i < src.count && n < total; i++ {
+	for i := 0; i <= src.pieces.more() && n < total; i++ {
 		blk := src.block(i)
 		n += dst.CopyFromBytes(blk[:min(len(blk), total-n)], n)
 	}
@@ -239,7 +248,7 @@ func Copy(dst, src Buffer) int {
 // buffer contiguous, of that type and not too small; and no larger, if exact. Otherwise it does nothing.
 func (b *Buffer) Take(k Kind, size int, exact bool, data []byte) bool {
 	t := b.typ
-	if t == nil || b.count != 1 || t.Kind != k || t.Size != size || len(data) == 0 {
+	if t == nil || b.pieces != 0 || t.Kind != k || t.Size != size || len(data) == 0 {
 		return false
 	}
 	n := b.blocklen * t.Size
@@ -266,7 +275,7 @@ func (b Buffer) Over(p []byte) Buffer {
 	if b.ElemSize() > 0 {
 		n = len(p) / b.typ.Size
 	}
-	return Buffer{ptr: unsafe.Pointer(unsafe.SliceData(p)), typ: b.typ, count: 1, blocklen: n, stride: n}
+	return At(unsafe.Pointer(unsafe.SliceData(p)), b.typ, n)
 }
 
 // Elements returns the memory of a contiguous buffer as a slice of T. The caller has checked that T is the buffer's element type.
@@ -276,8 +285,8 @@ func Elements[T any](b Buffer) []T { return unsafe.Slice((*T)(b.ptr), b.blocklen
 // that of a file: where it pays, the copy goes around the cache, which keeps what it has.
 func (b Buffer) StreamToBytes(dst []byte) int {
 	size := b.blocklen * b.ElemSize()
-	total := b.count * size
-	if total >= stream.Least && total <= len(dst) && stream.Rows(dst, b.ptr, b.count, size, b.stride*b.typ.Size) {
+	total := b.Bytes()
+	if total >= stream.Least && total <= len(dst) && stream.Rows(dst, b.ptr, b.pieces.more()+1, size, b.pieces.stride()*b.typ.Size) {
 		return total
 	}
 	return b.CopyToBytes(dst, 0)

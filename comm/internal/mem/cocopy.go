@@ -69,7 +69,7 @@ const (
 
 // Shareable reports whether a copy is worth sharing and returns its two sides.
 func Shareable(dst, src *Buffer) (d, s []byte, ok bool) {
-	if src.count != 1 || dst.count != 1 || src.Bytes() < cocopyMin || processors.Count() < 2 {
+	if src.Strided() || dst.Strided() || min(src.Bytes(), dst.Bytes()) < cocopyMin || processors.Count() < 2 {
 		return nil, nil, false
 	}
 	d, _ = dst.Contiguous()
