@@ -333,8 +333,8 @@ func (w *world) at(r int) *proc {
 
 // pace says how the ranks of this process, of which there are so many, give way to others.
 func (w *world) pace(ranks int) progress.Config {
-	crowded := cmp.Or(w.cfg.near.Ranks, w.size) > cmp.Or(w.cfg.near.Processors, runtime.NumCPU())
-	return progress.Config{Ranks: ranks, Crowded: crowded, Hold: w.cfg.hold}
+	near, processors := cmp.Or(w.cfg.near.Ranks, w.size), cmp.Or(w.cfg.near.Processors, runtime.NumCPU())
+	return progress.Config{Ranks: ranks, Crowded: near > processors, Full: 2*near > processors, Hold: w.cfg.hold}
 }
 
 // comm returns the communicator of all ranks, as rank r has it.

@@ -28,6 +28,7 @@ const cacheLine = 64
 type Config struct {
 	Ranks   int  // that share this process
 	Crowded bool // more ranks share the processors of this node than these are
+	Full    bool // no rank has a second processor: its node has fewer than two for each
 	// Hold, if not nil, keeps the goroutines of doorbells, and the guard, from polling until it is closed. For tests.
 	Hold <-chan struct{}
 }
@@ -41,7 +42,7 @@ type Engine struct {
 	dear       uint32 // and to arm
 	readers    bool   // there are goroutines that read, which must get the processor
 	yieldEvery uint32 // tries until other goroutines get it
-	single     bool   // the process has one processor
+	full       bool   // no processor is left for a goroutine that polls beside the rank
 	timer      timer  // the guard's
 
 	turn turn
@@ -62,7 +63,7 @@ type Engine struct {
 // New returns the engine of these sources, all armed: none, if nothing comes in a way that can be
 // polled.
 func New(sources []fabric.Source, cfg Config) *Engine {
-	e := &Engine{cfg: cfg, single: runtime.NumCPU() == 1}
+	e := &Engine{cfg: cfg, full: cfg.Full || runtime.NumCPU() == 1}
 	for _, s := range sources {
 		c := s.Costs()
 		if c.Readers {
@@ -257,10 +258,11 @@ func (e *Engine) Watch(ready func() bool) {
 }
 
 // look polls until w is met, or nothing has come for a while, and gives the turn up, which the caller
-// has.
+// has. It disarms before the first poll: a peer that sends meanwhile would wait for the second one, to
+// see whether it has to wake anybody.
 func (e *Engine) look(w *waiter, long time.Duration) {
 	for {
-		met, idle := e.lookOn(w, long)
+		met, idle := e.lookOn(w, long, true)
 		if idle {
 			e.gaveUp.Store(int64(clock()))
 		}
@@ -273,14 +275,19 @@ func (e *Engine) look(w *waiter, long time.Duration) {
 // Seek polls until ready says so, which is asked often, and reports whether it has: the caller has the
 // turn, and has it still. false: something is to be done without the turn, or, tired, the time is over.
 func (e *Engine) Seek(ready func() bool) (met, tired bool) {
-	return e.lookOn(&waiter{ready: ready}, lookFor)
+	return e.lookOn(&waiter{ready: ready}, lookFor, false)
 }
 
 // lookOn is look without a break, of who has the turn, and keeps it. Neither met nor idle: there is
-// something to be done without it. The first poll is before it disarms: what is here already costs less.
-func (e *Engine) lookOn(w *waiter, long time.Duration) (met, idle bool) {
+// something to be done without it. first: it disarms before the first poll, and not behind it, where
+// what is here already costs less.
+func (e *Engine) lookOn(w *waiter, long time.Duration, first bool) (met, idle bool) {
 	b := newBudget(e.cfg.Crowded)
 	for n := 1; !w.met(); n++ {
+		if first {
+			e.disarm()
+			first = false
+		}
 		if e.poll(n, !e.cfg.Crowded) {
 			if w.met() {
 				break
@@ -380,7 +387,8 @@ func (e *Engine) soon() bool {
 
 func (e *Engine) guard() { e.timer.start(guardAfter) }
 
-// linger is the look of a doorbell's goroutine.
+// linger is the look of a doorbell's goroutine. Where the node has no processor for it, it delivers what is here: the kernel
+// wakes it on the rank's own, mostly, and the message that it would wait for comes when the rank has sent one.
 func (e *Engine) linger() {
 	long := time.Duration(0) // dear polls are for what is here
 	if e.aside != e.turn.all {
@@ -395,11 +403,11 @@ func (e *Engine) linger() {
 			b = newBudget(e.cfg.Crowded)
 		case e.turn.wanted.Load():
 			return
-		case e.midway() && (e.single || long == 0):
+		case e.midway() && (e.full || long == 0):
 			if rest(false); b.over(sleeperMidway) {
 				return
 			}
-		case e.single || b.over(long):
+		case e.full || b.over(long):
 			return
 		}
 	}

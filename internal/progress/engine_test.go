@@ -7,6 +7,7 @@ package progress
 
 import (
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -237,6 +238,32 @@ func TestSeek(t *testing.T) {
 	require.NotContains(t, f.take(), "arm in vain", "it says nothing of what comes of the wait")
 }
 
+// A caller of Look disarms before it polls, and one of Seek if the first poll has found nothing.
+func TestWhenWaitersDisarm(t *testing.T) {
+	still(t, time.Microsecond)
+	for seeks, want := range map[bool][2]int{false: {1, 1}, true: {0, 1}} {
+		f := &fake{}
+		e := engineOf(Config{Ranks: 1}, f)
+		ch := make(chan struct{}, 1)
+		f.finds = func(n int) bool {
+			require.Equal(t, strings.Repeat("disarm", want[n-1]), strings.Join(f.log, ", "), "poll %d, seeks: %v", n, seeks)
+			if n == 2 {
+				ch <- struct{}{}
+			}
+			return n == 2
+		}
+		if seeks {
+			require.True(t, e.Take())
+			met, _ := e.Seek(func() bool { return len(ch) > 0 })
+			require.True(t, met)
+			e.Leave()
+		} else {
+			e.Look(ch, false)
+		}
+		require.Equal(t, 2, f.polls)
+	}
+}
+
 // One who waits for memory of other ranks glances a few times, polls then, and gives up after a while;
 // where another goroutine has the turn, it only waits.
 func TestWatch(t *testing.T) {
@@ -463,27 +490,29 @@ func TestGuard(t *testing.T) {
 	require.False(t, e.timer.t.Stop(), "it does not come any more")
 }
 
-// The goroutine of a doorbell polls for a moment, longer where a transfer is under way if it has the only
-// processor or polling is dear, and makes way.
+// The goroutine of a doorbell polls for a moment, and makes way. If it has no processor of its own, or polling is dear, it
+// polls once, but longer where a transfer is under way.
 func TestRing(t *testing.T) {
+	require.True(t, New(nil, Config{Ranks: 1, Full: true}).full)
+	require.Equal(t, runtime.NumCPU() == 1, New(nil, Config{Ranks: 1}).full)
 	const step = time.Microsecond
 	polls := func(long time.Duration) int { return timeEvery * (int(long/step) + 2) }
 	for _, row := range []struct {
-		name           string
-		single, midway bool
-		dear           bool
-		want           int
+		name         string
+		full, midway bool
+		dear         bool
+		want         int
 	}{
 		{"", false, false, false, polls(sleeperFor)},
 		{"midway", false, true, false, polls(sleeperFor)},
-		{"single", true, false, false, 1},
-		{"single, midway", true, true, false, polls(sleeperMidway)},
+		{"full", true, false, false, 1},
+		{"full, midway", true, true, false, polls(sleeperMidway)},
 		{"dear", false, false, true, 1},
 		{"dear, midway", false, true, true, polls(sleeperMidway)},
 	} {
 		f := &fake{midway: row.midway, costs: fabric.Costs{Poll: row.dear}}
 		e := engineOf(Config{Ranks: 1}, f)
-		e.single = row.single
+		e.full = row.full
 		e.turn.wanted.Store(true)
 		still(t, step)
 		f.finds = func(n int) bool {
