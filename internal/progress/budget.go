@@ -30,8 +30,8 @@ const (
 	// goroutinesAfter is for how long it keeps the processor from goroutines of its own process: rarely,
 	// since that wakes a thread each time where Go has another processor.
 	goroutinesAfter = 50 * time.Microsecond
-	// timeEvery is how many polls in vain it takes until it looks at the time; where ranks are crowded,
-	// others have their turn then.
+	// timeEvery is how many polls in vain it takes until it looks at the time, a power of two; where ranks are
+	// crowded, others have their turn then.
 	timeEvery, timeEveryCrowded = 32, 2
 	// asideEvery is how many polls of the sources that are cheap to poll come before one of the others.
 	asideEvery = 16

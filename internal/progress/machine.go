@@ -45,25 +45,31 @@ func giveWay(here bool) {
 // budget is for how long a goroutine polls in vain, and how it gives way meanwhile.
 type budget struct {
 	crowded                  bool
-	n                        int           // polls
+	n, mask                  int           // polls; none of the bits of mask are set in n when it looks at the time
 	since, yielded, yielded2 time.Duration // of the first look at the time; when others had their turn last: processes, goroutines
 	now                      time.Duration // of the last look
 }
 
-func newBudget(crowded bool) budget { return budget{crowded: crowded} }
+func newBudget(crowded bool) budget {
+	if crowded {
+		return budget{crowded: true, mask: timeEveryCrowded - 1}
+	}
+	return budget{mask: timeEvery - 1}
+}
 
 // first reports whether no poll has been in vain.
 func (b *budget) first() bool { return b.n == 0 }
 
 // over counts a poll in vain, and reports whether that has lasted for long enough.
 func (b *budget) over(long time.Duration) bool {
-	every := timeEvery
-	if b.crowded {
-		every = timeEveryCrowded
-	}
-	if b.n++; b.n%every != 0 {
+	if b.n++; b.n&b.mask != 0 {
 		return long == 0
 	}
+	return b.spent(long)
+}
+
+// spent is over behind a look at the time, and gives way to others.
+func (b *budget) spent(long time.Duration) bool {
 	b.now = clock()
 	if b.since == 0 {
 		b.since, b.yielded, b.yielded2 = b.now, b.now, b.now

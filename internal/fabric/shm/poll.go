@@ -83,14 +83,17 @@ func (e *Endpoint) sleeper() {
 	}
 }
 
-// stirs reports whether a poll may find something. It is what Poll looks at, in as few loads as that can be.
-func (e *Endpoint) stirs() bool {
+// stirs reports whether a poll may find something.
+func (e *Endpoint) stirs() bool { return e.news() || e.pending.Load() > 0 }
+
+// news reports whether something has come, in as few loads as that can be.
+func (e *Endpoint) news() bool {
 	for _, p := range e.active {
 		if p.in.ready() {
 			return true
 		}
 	}
-	return e.box.head.joins.Load() != e.joins || e.deaths.Load() > 0 || e.pending.Load() > 0
+	return e.box.head.joins.Load() != e.joins || e.deaths.Load() > 0
 }
 
 // ready reports whether there is something to do. The caller has the turn to poll.
@@ -98,7 +101,7 @@ func (e *Endpoint) ready() bool {
 	if e.pending.Load() > 0 {
 		e.flush()
 	}
-	return e.box.head.joins.Load() != e.joins || e.deaths.Load() > 0 || slices.ContainsFunc(e.active, func(p *peer) bool { return p.in.ready() })
+	return e.news()
 }
 
 // Poll delivers what is there and reports whether it was anything. It ends when what the caller waits for has come.
