@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -340,4 +341,11 @@ func read(t *testing.T, p string) string {
 	b, err := os.ReadFile(filepath.FromSlash(p))
 	require.NoError(t, err)
 	return string(b)
+}
+
+// Of becomes part of its caller: a message between goroutines costs 5 % more if it does not.
+func TestInlined(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-gcflags=-m", "./comm").CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "can inline Of[go.shape.uint8]")
 }

@@ -151,7 +151,7 @@ type proc struct {
 
 	goroutine atomic.Uint64 // that runs the rank's function; 0: not yet
 	ended     atomic.Bool   // the function is over
-	returned  atomic.Bool   // and all that the rank does behind it
+	returned  atomic.Bool   // so is all that the rank does after the function
 
 	unexplained []unexplained // guarded by mu
 }

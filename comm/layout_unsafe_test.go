@@ -29,3 +29,8 @@ func TestCacheLines(t *testing.T) {
 	require.LessOrEqual(t, unsafe.Offsetof(recvOp{}.entry), uintptr(3*cacheLine))
 	w.end(ErrEnded)
 }
+
+// The compiler keeps a Buffer of four words in registers, and none of five.
+func TestBufferInRegisters(t *testing.T) {
+	require.EqualValues(t, 4*unsafe.Sizeof(uintptr(0)), unsafe.Sizeof(Buffer{}))
+}

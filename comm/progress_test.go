@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weft/internal/boot"
 	"weft/internal/fabric"
 	"weft/internal/fabric/mux"
 	"weft/internal/fabric/shm"
@@ -201,5 +202,26 @@ func TestLoopAroundTestStarvesNobody(t *testing.T) {
 				return expect("more than 10000 tries", false, tries > 10000)
 			}))
 		})
+	}
+}
+
+// How many ranks of a node share how many processors decides how a rank's engine gives way.
+func TestPace(t *testing.T) {
+	w, _, _ := idle(t, 4, Config{})
+	for _, row := range []struct {
+		near          boot.Near
+		crowded, full bool
+	}{
+		{boot.Near{Ranks: 1, Processors: 1}, false, true},
+		{boot.Near{Ranks: 1, Processors: 2}, false, false},
+		{boot.Near{Ranks: 2, Processors: 2}, false, true},
+		{boot.Near{Ranks: 2, Processors: 3}, false, true},
+		{boot.Near{Ranks: 2, Processors: 4}, false, false},
+		{boot.Near{Ranks: 3, Processors: 2}, true, true},
+		{boot.Near{}, 4 > runtime.NumCPU(), 8 > runtime.NumCPU()}, // no launcher: all ranks, and this machine
+	} {
+		w.cfg.near = row.near
+		pace := w.pace(2)
+		require.Equal(t, []any{2, row.crowded, row.full}, []any{pace.Ranks, pace.Crowded, pace.Full}, "%+v", row.near)
 	}
 }

@@ -227,8 +227,8 @@ func (w *world) activity() (n int64) {
 	return n
 }
 
-// queued calls the functions with what waits at the rank for another one: its receives, sends of this process to it,
-// and its own to other processes.
+// queued calls recv with each receive that waits at the rank, and send with each send that waits: those
+// of this process to the rank, and the rank's own to other processes.
 func (p *proc) queued(recv func(*recvOp), send func(*sendOp)) {
 	p.mu.Lock()
 	p.m.Each(func(e *match.Posted) { recv(opOf(e)) }, func(a *match.Arrival) {

@@ -187,12 +187,14 @@ func (p *proc) refuses(t *trouble, h *wire.Header, from *sendOp) error {
 	return nil
 }
 
-// hit reports whether a trouble is the end of a pending operation: of c, which is nil if the operation is another process's, with a
-// message of the context ctx, and a rank of the run on the other side. That is AnySource for a receive from any, and NoPeer where the message is here.
+// hit reports whether a trouble ends a pending operation. The operation belongs to the communicator c,
+// nil if another process began it, and its message has the context ctx. peer is the rank of the run on
+// the other side: AnySource for a receive from any rank, NoPeer if the message is here already.
 type hit func(c *Comm, ctx uint64, peer int) bool
 
-// change replaces the trouble, and ends with err what that hits. It returns false if there is nothing new. What waits where ranks meet
-// is the caller's to end: Look goes through all ranks of the process, so that a caller that changes many looks once.
+// change replaces the trouble, and ends the operations that it hits with err. It returns false if edit
+// reports nothing new. The caller ends what waits where ranks meet: Look goes through all ranks of the
+// process, so a caller that changes many ranks calls it once.
 func (p *proc) change(edit func(t *trouble) bool, err error, hits hit) bool {
 	p.world.troubled.Store(true)
 	p.mu.Lock()
@@ -228,7 +230,8 @@ func (p *proc) change(edit func(t *trouble) bool, err error, hits hit) bool {
 	return true
 }
 
-// end ends what the matcher has given up: receives with err, and sends of ranks of this process with sent.
+// end ends the operations that the matcher has given up: receives with err, and sends of ranks of this
+// process with sent.
 func (p *proc) end(posts []*match.Posted, arrivals []*match.Arrival, err, sent error) {
 	for _, e := range posts {
 		op := opOf(e)
@@ -288,7 +291,8 @@ func (p *proc) revoke(revoked uint64) bool {
 	})
 }
 
-// end ends what waits for ranks of other processes and is hit. What is being written to ends when that is done.
+// end ends the hit operations that wait for ranks of other processes. A receive into whose memory the
+// fabric is writing ends when the fabric has finished the piece.
 func (f *far) end(p *proc, err error, hits hit) {
 	var over []func()
 	f.mu.Lock()
@@ -390,7 +394,7 @@ func (p *proc) tellOthers(ranks []int, f fabric.Frame) {
 	}
 }
 
-// tellFar sends a frame to the ranks of other processes, likewise.
+// tellFar sends a frame to those ranks of other processes that are not lost.
 func (p *proc) tellFar(f fabric.Frame) {
 	p.tellOthers(slices.DeleteFunc(allRanks(p.world.size), func(r int) bool { return p.world.at(r) != nil }), f)
 }

@@ -387,8 +387,9 @@ func (e *Engine) soon() bool {
 
 func (e *Engine) guard() { e.timer.start(guardAfter) }
 
-// linger is the look of a doorbell's goroutine. Where the node has no processor for it, it delivers what is here: the kernel
-// wakes it on the rank's own, mostly, and the message that it would wait for comes when the rank has sent one.
+// linger is the look of a doorbell's goroutine. Where the node has no processor for that goroutine, it
+// delivers what is here and no more: the kernel mostly wakes it on its rank's own processor, and the
+// next message comes only after the rank has sent one.
 func (e *Engine) linger() {
 	long := time.Duration(0) // dear polls are for what is here
 	if e.aside != e.turn.all {

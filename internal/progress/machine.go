@@ -45,7 +45,7 @@ func giveWay(here bool) {
 // budget is for how long a goroutine polls in vain, and how it gives way meanwhile.
 type budget struct {
 	crowded                  bool
-	n, mask                  int           // polls; none of the bits of mask are set in n when it looks at the time
+	n, mask                  int           // polls; the budget reads the clock when n has no bit of mask
 	since, yielded, yielded2 time.Duration // of the first look at the time; when others had their turn last: processes, goroutines
 	now                      time.Duration // of the last look
 }
@@ -68,7 +68,7 @@ func (b *budget) over(long time.Duration) bool {
 	return b.spent(long)
 }
 
-// spent is over behind a look at the time, and gives way to others.
+// spent reads the clock, gives way to others if it is time, and reports whether the budget is over.
 func (b *budget) spent(long time.Duration) bool {
 	b.now = clock()
 	if b.since == 0 {

@@ -21,7 +21,8 @@ func bcastTree(x *Schedule, call *Call) step {
 	}
 }
 
-// spanOf returns how many ranks are below rank v, counted from the root, in a binomial tree of n, itself included.
+// spanOf returns how many ranks the subtree of rank v has, with v, in a binomial tree of n ranks. v is
+// counted from the root.
 func spanOf(v, n int) int {
 	if v == 0 {
 		return n
@@ -29,7 +30,8 @@ func spanOf(v, n int) int {
 	return min(v&-v, n-v)
 }
 
-// descend starts steps 0 and 1 of what goes down such a tree: part is what a rank gets, counted likewise.
+// descend starts step 0 or 1 of what goes down such a tree: a rank receives its part, and then sends
+// the parts of its children. part returns that of rank v, counted from the root.
 func (x *Schedule) descend(i, root int, part func(v int) mem.Buffer) {
 	n := x.size
 	v := (x.rank - root + n) % n

@@ -466,7 +466,8 @@ func (m *Matcher) Drain() (ps []*Posted, as []*Arrival) {
 	return m.Extract(func(*Posted) bool { return true }, func(*Arrival) bool { return true })
 }
 
-// Each calls the functions with all that is in the engine, oldest first. They change nothing.
+// Each calls posted with each receive in the engine, and arrival with each message, oldest first. The
+// functions must not change the engine.
 func (m *Matcher) Each(posted func(*Posted), arrival func(*Arrival)) {
 	m.Extract(func(p *Posted) bool {
 		posted(p)

@@ -15,8 +15,9 @@ import (
 // Buffer describes blocks of blocklen elements, stride elements apart. It is a value, cheap to
 // copy, and keeps the memory alive. The zero Buffer is empty.
 //
-// It has four words, since the compiler keeps so many in registers. Of five it makes memory, and of a copy of what was just
-// written there, word by word, by two words at a time, a wait as long as the rest of a send.
+// A Buffer has four words because the compiler keeps a struct of four words in registers. It keeps
+// one of five in memory: it writes single words there and copies them in pairs, and the processor
+// waits at such a read for as long as the rest of a send takes.
 type Buffer struct {
 	ptr      unsafe.Pointer
 	typ      *Element // nil: the empty buffer
@@ -24,11 +25,12 @@ type Buffer struct {
 	pieces   pieces
 }
 
-// pieces are the blocks behind the first, above, and how many elements from one block's start to the next, below. Zero: the buffer is
-// contiguous.
+// pieces says how a buffer is cut. Its upper 32 bits are the number of blocks after the first; its
+// lower 32 bits are the stride, in elements from one block's start to the next. The pieces of a
+// contiguous buffer are zero.
 type pieces uint64
 
-const maxPieces = 1<<32 - 1 // of either
+const maxPieces = 1<<32 - 1 // the largest number of blocks, and the largest stride
 
 func (p pieces) more() int   { return int(p >> 32) }
 func (p pieces) stride() int { return int(p & maxPieces) }
@@ -38,7 +40,8 @@ func Of[T any](s []T) Buffer {
 	return At(unsafe.Pointer(unsafe.SliceData(s)), ElementOf[T](), len(s))
 }
 
-// At describes n elements at an address. It is so cheap that what calls it, Of of package comm too, becomes part of its caller.
+// At describes n elements at an address. The compiler must inline Of, here and in package comm: their
+// cost is just what it allows, so At must not cost more.
 func At(p unsafe.Pointer, t *Element, n int) Buffer { return Buffer{ptr: p, typ: t, blocklen: n} }
 
 // Vector describes count blocks of blocklen elements of s, whose starts are stride elements apart.
